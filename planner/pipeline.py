@@ -155,7 +155,7 @@ def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Pla
             f"{was:.6g}.",
             hint="It was made by another version or edited: plan again, with the cluster in the scenario.",
         )
-    placed = place_pools(before.pools, question, evaluator.fleet)
+    placed = place_pools(before.pools, question, evaluator.fleet, advises=True)
     assignment = pooled_assignment(placed.priced, saved.provenance.solver, optimal=saved.optimal)
     choice = BucketChoice(
         priced=before,
@@ -196,7 +196,7 @@ def _finished(
     question, scenario = evaluator.question, evaluator.question.scenario
     layout, assignment, table, names, placement = best.layout, best.assignment, evaluator.table(best.layout), None, None
     if evaluator.fleet is not None:
-        placed = placed_layout(table, layout, assignment, question, evaluator.fleet)
+        placed = placed_layout(table, layout, assignment, question, evaluator.fleet, advises=True)
         assignment, table, names, placement = placed.assignment, placed.table, placed.names, placed.placement
         layout = placed.layout
         _require_target(scenario, assignment.throughput_rps)
@@ -248,7 +248,7 @@ def _pooled(
     assignment, pools = best.assignment, named_pools(best.assignment.pools)
     if evaluator.fleet is None:
         return _of_pools(evaluator, pools, assignment, record, choice, layout=best.layout, replayed=replayed)
-    placed = place_pools(pools, question, evaluator.fleet)
+    placed = place_pools(pools, question, evaluator.fleet, advises=True)
     assignment = pooled_assignment(placed.priced, assignment.solver, optimal=assignment.optimal)
     _require_target(scenario, assignment.throughput_rps)
     return _of_pools(evaluator, placed.priced.pools, assignment, record, choice, placed, replayed=replayed)
@@ -268,7 +268,7 @@ def _of_pools(
     """The plan of pools; `layout`: the islands that were searched for, where they are not the pools' own."""
     question, scenario = evaluator.question, evaluator.question.scenario
     layout = layout or layout_of(pools)
-    reaches, unplaced = ({}, {}) if placed is None else (placed.reaches, placed.unplaced)
+    reaches, unplaced, advice = ({}, {}, {}) if placed is None else (placed.reaches, placed.unplaced, placed.advice)
     rate = assignment.throughput_rps
     routes = pool_routes(question, pools, rate)
     certificate = certify_buckets(scenario, evaluator.prices, layout, rate, choice, searched=not is_exact(scenario))
@@ -281,7 +281,7 @@ def _of_pools(
         deviation_rps=0.0,
         optimal=assignment.optimal,
         islands=(
-            *pool_islands(scenario, pools, routes, reaches, unplaced),
+            *pool_islands(scenario, pools, routes, reaches, unplaced, advice),
             *unplaced_islands(scenario, placed.placement.shortfalls if placed else ()),
         ),
         routing=routes,

@@ -1,5 +1,6 @@
 """The `planner` program: commands, and what an exception becomes."""
 
+import gc
 import os
 import sys
 import traceback
@@ -25,6 +26,7 @@ COMMANDS = {
     "observe": "plan.observe",
     "diff": "plan.diff",
     "report": "plan.report",
+    "defrag": "cluster.defrag",
     "docs": "docs.command",
     "gpus": "facts.gpus",
     "models": "facts.models",
@@ -39,6 +41,10 @@ GROUPS = {
     "simulate": "simulate.group",
 }
 DEBUG = "PLANNER_DEBUG"
+
+
+_COLLECTIONS = (100_000, 20, 50)
+"""Values made before the collector looks at the newest, and how often it looks at all the older (gc.set_threshold)."""
 
 
 def build() -> typer.Typer:
@@ -76,6 +82,8 @@ def main() -> None:
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # small matrices: more threads only wait for each other
+    # a cluster is millions of values that all stay: rarely is there garbage to look for
+    gc.set_threshold(*_COLLECTIONS)
     with interruptible() as interrupts:
         try:
             _run()

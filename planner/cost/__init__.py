@@ -22,6 +22,7 @@ from planner.cost.device import CostContext
 from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
 from planner.cost.mixed.explanation import explain_mixed
+from planner.cost.parallelism import configurations
 from planner.cost.rates import pool_share
 from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, mixture
 from planner.cost.step import Steps
@@ -56,6 +57,7 @@ __all__ = [
     "band_of",
     "closest",
     "compare_configurations",
+    "configurations",
     "decode_time",
     "doubts",
     "explain",

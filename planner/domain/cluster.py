@@ -129,6 +129,7 @@ class Pod:
     locked: Annotated[bool, Key("never moved or evicted", sparse=True)] = False
     age_s: Annotated[_Age, Key("since it started; else it is not known", sparse=True)] = None
     disruption_budget: Annotated[_Name, Key("of the cluster's, the one that it counts in", sparse=True)] = ""
+    job: Annotated[_Name, Key("that it is part of, such as an island: pods that talk to each other", sparse=True)] = ""
 
     @property
     def key(self) -> str:

@@ -17,12 +17,38 @@ class ReportedGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuName:
+    """What a label calls a node's GPUs, and the type that this is ("": none that is known). `of_driver`: the label is
+    set by what asks the driver, not by who rents the machine out.
+    """
+
+    label: str
+    value: str
+    gpu: str = ""
+    of_driver: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsualBoard:
+    """The NUMA node of each GPU, and the socket of each NUMA id from 0, on hosts of a machine type (a shell pattern in
+    small letters) or with GPUs of these types.
+    """
+
+    numa: tuple[int, ...]
+    sockets: tuple[int, ...]
+    machine: str = ""
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
     """What a source says about the node `node`; None and empty: nothing. `origin` names the source in errors.
 
     `gpus_per_numa`: how many GPUs lie in each NUMA node, where it is not known which. `sockets_known`: whether the
     sockets of `numa_nodes` are told, not assumed. `core_users`: core id and the pods that claim it;
-    `last_user_only`: where several pods may run on a core, only one of them is told.
+    `last_user_only`: where several pods may run on a core, only one of them is told. `offers`: parts of GPUs by
+    resource name; `whole_gpus`: how many GPUs are not cut up (None: all). `gpu_names`: what labels call its GPUs, the
+    surest first.
     """
 
     node: str
@@ -40,6 +66,11 @@ class NodeReport:
     core_users: tuple[tuple[int, tuple[str, ...]], ...] = ()
     last_user_only: bool = False
     notes: tuple[str, ...] = ()
+    offers: tuple[tuple[str, int], ...] = ()
+    whole_gpus: int | None = None
+    gpu_names: tuple[GpuName, ...] = ()
+    machine: str = ""
+    nvlink_domain: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,25 +32,34 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is free on a node: GPUs and cores by NUMA node, CPUs, memory."""
+    """What is free on a node: GPUs and cores by NUMA node, CPUs, memory.
+
+    `unlocated`: GPUs among `gpus` that pods hold without anybody saying which ones they are.
+    """
 
     gpus: Counts
     cores: Counts
     cpus: float
     memory_gb: float
+    unlocated: int = 0
 
     @property
     def idle(self) -> int:
         """Idle GPUs."""
-        return sum(self.gpus)
+        return sum(self.gpus) - self.unlocated
 
     def offered(self, shape: Shape, kind: GroupKind) -> Counts:
         """GPUs that each NUMA node can give to such groups."""
         return offered(shape, self.gpus, self.cores, kind)
 
     def room(self, shape: Shape, ask: Ask) -> int:
-        """Groups that there is room for."""
-        groups = capacity(shape, self.offered(shape, ask.kind), ask.kind)
+        """Groups that there is room for. Where it is not known which GPUs are free, their number counts, and only for
+        groups that need not lie near anything: the kubelet picks the GPUs.
+        """
+        if self.unlocated:
+            groups = 0 if ask.kind.qos.binds else max(self.idle, 0) // ask.kind.tp
+        else:
+            groups = capacity(shape, self.offered(shape, ask.kind), ask.kind)
         if groups and ask.cores:
             groups = min(groups, int((self.cpus + ROUNDING) // ask.cores))
             if shape.lists_cores:
@@ -66,6 +75,7 @@ class Left:
             cores=tuple(map(add, self.cores, other.cores)),
             cpus=self.cpus + other.cpus,
             memory_gb=self.memory_gb + other.memory_gb,
+            unlocated=self.unlocated + other.unlocated,
         )
 
     def minus(self, other: "Left") -> "Left":
@@ -75,11 +85,14 @@ class Left:
             cores=minus(self.cores, other.cores),
             cpus=self.cpus - other.cpus,
             memory_gb=self.memory_gb - other.memory_gb,
+            unlocated=self.unlocated - other.unlocated,
         )
 
 
 def left_on(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> Left:
-    """What these pods leave of a node; GPUs of which nobody says who holds them count as free."""
+    """What these pods leave of a node."""
+    if not pods:
+        return Left(shape.gpus, shape.cores, node.cpus, node.memory_gb)
     at = {numa: k for k, numa in enumerate(shape.numa_ids)}
     gpus, cores = list(shape.gpus), list(shape.cores)
     numa_of_gpu = {gpu.index: at[gpu.numa] for gpu in node.gpus}
@@ -96,4 +109,5 @@ def left_on(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> Left:
         cores=tuple(cores),
         cpus=node.cpus - sum(pod.cpu_count for pod in pods),
         memory_gb=node.memory_gb - sum(pod.memory_gb for pod in pods),
+        unlocated=sum(pod.gpu_count - len(pod.gpus) for pod in pods),
     )

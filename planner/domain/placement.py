@@ -113,6 +113,9 @@ class PlacementSettings:
     assumed_checkpoint_age_s: Annotated[
         float | None, Bounds(low=0, high=_MOST_LOST), Key("of pods whose checkpoints are not known", sparse=True)
     ] = None
+    most_moves: Annotated[
+        int, Bounds(low=0, high=10**6), Key("of other pods, looked for where islands find no room", sparse=True)
+    ] = 0
 
     def qos(self, phase: Phase) -> Qos:
         """The QoS of islands of a phase; what answers, as mixed ones do too, has that of decode."""
@@ -130,11 +133,22 @@ class PlacementSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IslandForm:
+    """Another way to deploy an island on as many GPUs; `rate_rps`: what it would serve, laid out compactly."""
+
+    replicas: int
+    groups: int
+    tp: int
+    rate_rps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementDemand:
     """An island that asks for nodes: `replicas` copies of `groups` attention groups of `tp` GPUs each.
 
     A group lies inside one node. `selector`: labels that its nodes must have. `feeds`: islands of the other phase that
-    it exchanges KV caches with, and their weight (requests/s). `rate_rps`: what it serves (0: not known).
+    it exchanges KV caches with, and their weight (requests/s). `rate_rps`: what it serves (0: not known). `forms`: what
+    is proposed instead where it finds no room, best first (none: even splits).
     """
 
     island: str
@@ -149,6 +163,7 @@ class PlacementDemand:
     selector: tuple[tuple[str, str], ...] = ()
     feeds: tuple[tuple[str, float], ...] = ()
     rate_rps: float = 0.0
+    forms: tuple[IslandForm, ...] = ()
 
     @property
     def size(self) -> int:
@@ -176,6 +191,13 @@ class PlacedPart:
         tuple[int, ...], RANGES, Bounds(low=0, high=HIGHEST_CORE), Key("ids of pinned cores, as ranges: 0-7,16")
     ] = ()
     nics: Annotated[tuple[str, ...], Key("nearest to its NUMA nodes")] = ()
+    gpus_assumed: Annotated[
+        bool,
+        Key(
+            "nobody says which GPUs of the node are free: its indices stand for their number, kubelet picks",
+            sparse=True,
+        ),
+    ] = False
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -199,6 +221,12 @@ class IslandSite:
     ]
     worst: Annotated[Alignment, Key("alignment of its worst group")]
     crossing_replicas: Annotated[_Count, Key("replicas that lie under several switches")]
+    domains: Annotated[
+        tuple[tuple[str, int], ...],
+        Bounds(low=1),
+        Key("rows of NVLink domain and GPUs in it, nodes in none left out", sparse=True),
+    ] = ()
+    crossing_domains: Annotated[_Count, Key("replicas that leave an NVLink domain", sparse=True)] = 0
     waits_for: Annotated[
         tuple[int, ...] | None,
         Bounds(low=1),

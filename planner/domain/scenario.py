@@ -52,13 +52,14 @@ class Formulation(StrEnum):
 class SearchMethod(StrEnum):
     """How the outer loop comes by layouts.
 
-    `divider`, `direct`: Bayesian optimisation over that encoding. `random`, `sobol`, `grid`, `genetic`: baselines over
-    `SearchSettings.encoding`. `exact`: the layout is solved for. `auto`: solved for where the programme sees all that
-    the scenario asks; else Bayesian optimisation, seeded with the programme's answer.
+    `divider`, `direct`, `graph`: Bayesian optimisation over that encoding. `random`, `sobol`, `grid`, `genetic`:
+    baselines over `SearchSettings.encoding`. `exact`: the layout is solved for. `auto`: solved for where the programme
+    sees all that the scenario asks; else Bayesian optimisation, seeded with the programme's answer.
     """
 
     DIVIDER = "divider"
     DIRECT = "direct"
+    GRAPH = "graph"
     RANDOM = "random"
     SOBOL = "sobol"
     GRID = "grid"
@@ -73,10 +74,12 @@ class SearchMethod(StrEnum):
 
 
 class Encoding(StrEnum):
-    """What a search varies: island count and skew of a type, or the sizes of K slots."""
+    """What a search varies: island count and skew of a type, the sizes of K slots, or where the graph of a cluster's
+    GPUs is cut, island count and skew."""
 
     DIVIDER = "divider"
     DIRECT = "direct"
+    GRAPH = "graph"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,7 @@ METHODS: Mapping[SearchMethod, MethodRow] = MappingProxyType(
     {
         SearchMethod.DIVIDER: MethodRow(encoding=Encoding.DIVIDER, surrogate=True),
         SearchMethod.DIRECT: MethodRow(encoding=Encoding.DIRECT, surrogate=True),
+        SearchMethod.GRAPH: MethodRow(encoding=Encoding.GRAPH, surrogate=True),
         SearchMethod.RANDOM: MethodRow(),
         SearchMethod.SOBOL: MethodRow(),
         SearchMethod.GRID: MethodRow(by_budget=True),

@@ -83,6 +83,12 @@ def width_of(shape: Shape, group_counts: Counts) -> Width:
     return len({shape.sockets[k] for k in on}), len(on)
 
 
+def widest(shape: Shape, gpus: int) -> Width:
+    """The widest place that so many GPUs of a node can have: what they count as where nobody says which they are."""
+    on = [k for k, count in enumerate(shape.gpus) if count]
+    return min(gpus, len({shape.sockets[k] for k in on})), min(gpus, len(on))
+
+
 def alignment_of(width: Width) -> Alignment:
     """T of the FlexTopo paper for what is so wide."""
     sockets, numas = width

@@ -1,7 +1,8 @@
 """What must hold in a cluster before anything is placed on it, and in a plan after reading and before writing."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
 
 from planner.domain.cluster import MOST_GPUS_OF_A_NODE, Cluster, ClusterNode, Pod
 from planner.domain.placement import PlacedPart, Placement
@@ -20,10 +21,26 @@ def require_sound(cluster: Cluster, origin: str) -> None:
     for name, count in Counter(node.name for node in cluster.nodes).items():
         if count > 1:
             raise _fault(origin, f"node {name}", "must be listed once", f"{count} times", "Remove the others.")
+    alike: set[object] = set()
     for node in cluster.nodes:
-        _require_hardware(node, origin)
+        # nodes of one shape share their tuples, which the cluster keeps alive: looked at once
+        gpus = tuple((gpu.index, gpu.numa) for gpu in node.gpus)
+        hardware = (node.gpu, gpus, id(node.numa_nodes), id(node.nics))
+        if hardware not in alike:
+            _require_hardware(node, origin)
+            alike.add(hardware)
+        _require_once([gpu.uuid for gpu in node.gpus], f"node {node.name}: GPU uuids", origin)
     _require_pods(cluster, origin)
     _require_budgets(cluster, origin)
+
+
+def require_sound_node(node: ClusterNode, origin: str, pods: Iterable[Pod] = ()) -> None:
+    """What `require_sound` asks of one node and the pods on it. InputError, as there."""
+    _require_hardware(node, origin)
+    there, cores = _PodsOfNode(node=node), frozenset(core for numa in node.numa_nodes for core in numa.cores)
+    for pod in pods:
+        _require_devices(pod, there, cores, origin)
+    _require_within(node, there.pods, origin)
 
 
 def _fault(origin: str, place: str, rule: str, came: str, hint: str) -> InputError:
@@ -42,10 +59,9 @@ def _require_hardware(node: ClusterNode, origin: str) -> None:
         )
     if node.gpus and not node.gpu:
         raise _fault(origin, f"{where} gpu", "must name the type of its GPUs", "nothing", "Add the type.")
-    _require_once((numa.id for numa in node.numa_nodes), f"{where} numa_nodes", origin)
-    _require_once((core for numa in node.numa_nodes for core in numa.cores), f"{where} cores", origin)
-    _require_once((gpu.index for gpu in node.gpus), f"{where} gpus", origin)
-    _require_once((gpu.uuid for gpu in node.gpus), f"{where} GPU uuids", origin)
+    _require_once([numa.id for numa in node.numa_nodes], f"{where} numa_nodes", origin)
+    _require_once([core for numa in node.numa_nodes for core in numa.cores], f"{where} cores", origin)
+    _require_once([gpu.index for gpu in node.gpus], f"{where} gpus", origin)
     numa_ids = {numa.id for numa in node.numa_nodes}
     for device, numa in [(f"GPU {gpu.index}", gpu.numa) for gpu in node.gpus] + [
         (f"NIC {nic.name}", nic.numa) for nic in node.nics
@@ -60,34 +76,43 @@ def _require_hardware(node: ClusterNode, origin: str) -> None:
             )
 
 
-def _require_once(values: Iterable[object], place: str, origin: str) -> None:
-    twice = [value for value, count in Counter(values).items() if count > 1]
-    if twice:
+def _require_once(values: Sequence[object], place: str, origin: str) -> None:
+    if len(set(values)) < len(values):
+        twice = [value for value, count in Counter(values).items() if count > 1]
         raise _fault(origin, place, "must each be listed once", f"{twice[0]} more than once", "Remove the others.")
 
 
 def _require_pods(cluster: Cluster, origin: str) -> None:
-    nodes = {node.name: node for node in cluster.nodes}
-    _require_once((pod.key for pod in cluster.pods), "pods", origin)
-    gpus: dict[tuple[str, int], Pod] = {}
-    cores: dict[tuple[str, int], Pod] = {}
-    by_node: dict[str, list[Pod]] = {}
+    nodes = {node.name: _PodsOfNode(node=node) for node in cluster.nodes}
+    _require_once([pod.key for pod in cluster.pods], "pods", origin)
+    cores_of: dict[int, frozenset[int]] = {}  # by their NUMA nodes, which nodes of one shape share
     for pod in cluster.pods:
-        node = nodes.get(pod.node)
-        if node is None:
+        there = nodes.get(pod.node)
+        if there is None:
             raise _fault(
                 origin, f"pod {pod.key}: node", "must be a node of the cluster", repr(pod.node), "Add the node."
             )
-        by_node.setdefault(pod.node, []).append(pod)
-        _require_held(pod, node, "gpus", pod.gpus, {gpu.index for gpu in node.gpus}, gpus, origin)
-        if pod.cores:
-            _require_held(pod, node, "cores", pod.cores, {c for n in node.numa_nodes for c in n.cores}, cores, origin)
-    for name, pods in by_node.items():
-        _require_within(nodes[name], pods, origin)
+        node = there.node
+        if pod.cores and (shape := id(node.numa_nodes)) not in cores_of:
+            cores_of[shape] = frozenset(core for numa in node.numa_nodes for core in numa.cores)
+        _require_devices(pod, there, cores_of.get(id(node.numa_nodes), frozenset()), origin)
+    for there in nodes.values():
+        if there.pods:
+            _require_within(there.node, there.pods, origin)
+
+
+@dataclass(slots=True, kw_only=True)
+class _PodsOfNode:
+    """The pods of a node that were looked at already, and what they hold."""
+
+    node: ClusterNode
+    pods: list[Pod] = field(default_factory=list)
+    gpus: set[int] = field(default_factory=set)
+    cores: set[int] = field(default_factory=set)
 
 
 def _require_budgets(cluster: Cluster, origin: str) -> None:
-    _require_once((budget.name for budget in cluster.disruption_budgets), "disruption_budgets", origin)
+    _require_once([budget.name for budget in cluster.disruption_budgets], "disruption_budgets", origin)
     for budget in cluster.disruption_budgets:
         if budget.allowed < 0:
             raise _fault(
@@ -109,31 +134,36 @@ def _require_budgets(cluster: Cluster, origin: str) -> None:
             )
 
 
-def _require_held(
-    pod: Pod,
-    node: ClusterNode,
-    key: str,
-    ids: tuple[int, ...],
-    there: set[int],
-    owners: dict[tuple[str, int], Pod],
-    origin: str,
-) -> None:
+def _require_devices(pod: Pod, there: _PodsOfNode, cores: Set[int], origin: str) -> None:
+    """GPUs and cores that a pod holds exist, and nobody else has them; the pod is added to those of its node."""
+    if pod.gpus:
+        _require_held(pod, there, "gpus", {gpu.index for gpu in there.node.gpus}, there.gpus, origin)
+    if pod.cores:
+        _require_held(pod, there, "cores", cores, there.cores, origin)
+    there.pods.append(pod)
+
+
+def _require_held(pod: Pod, there: _PodsOfNode, key: str, existing: Set[int], taken: set[int], origin: str) -> None:
+    """`taken`: what earlier pods of the node hold; the pod's own is added."""
+    ids: tuple[int, ...] = getattr(pod, key)
+    distinct = set(ids)
+    if len(distinct) < len(ids) or not distinct <= existing or not taken.isdisjoint(distinct):
+        raise _held_fault(pod, there, key, existing, origin)
+    taken |= distinct
+
+
+def _held_fault(pod: Pod, there: _PodsOfNode, key: str, existing: Set[int], origin: str) -> InputError:
+    """What is wrong with the ids that a pod holds."""
+    ids: tuple[int, ...] = getattr(pod, key)
+    place, node = f"pod {pod.key}: {key}", there.node.name
     for item in ids:
-        if item not in there:
-            raise _fault(
-                origin, f"pod {pod.key}: {key}", f"must exist on node {node.name}", str(item), "Correct the index."
-            )
-        other = owners.setdefault((node.name, item), pod)
-        if other is not pod:
-            raise _fault(
-                origin,
-                f"pod {pod.key}: {key}",
-                "must be held by one pod alone",
-                f"{item} of node {node.name}, which pod {other.key} holds, too",
-                "Correct one of the two pods.",
-            )
-    if len(set(ids)) < len(ids):
-        raise _fault(origin, f"pod {pod.key}: {key}", "must each be listed once", str(list(ids)), "Remove the others.")
+        if item not in existing:
+            return _fault(origin, place, f"must exist on node {node}", str(item), "Correct the index.")
+        other = next((other for other in there.pods if item in getattr(other, key)), None)
+        if other is not None:
+            came = f"{item} of node {node}, which pod {other.key} holds, too"
+            return _fault(origin, place, "must be held by one pod alone", came, "Correct one of the two pods.")
+    return _fault(origin, place, "must each be listed once", str(list(ids)), "Remove the others.")
 
 
 def _require_within(node: ClusterNode, pods: list[Pod], origin: str) -> None:

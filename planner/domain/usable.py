@@ -3,11 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from planner.domain.cluster import Cluster, ClusterNode, Pod, Taint
 from planner.domain.layout import PHASES, Phase
 from planner.domain.node_room import Ask, Left, left_on
-from planner.domain.placement import PlacementSettings
+from planner.domain.placement import PlacementSettings, Qos
 from planner.domain.shapes import GroupKind, Shape
 
 REPELLING = ("NoSchedule", "NoExecute")
@@ -59,24 +60,31 @@ def untolerated(node: ClusterNode, tolerations: Sequence[Taint]) -> tuple[Taint,
     )
 
 
-def may_lie_on(node: ClusterNode, *, known: bool, tolerations: Sequence[Taint]) -> bool:
-    """Whether islands may lie on a node at all, however full it is; `known`: `gpus_known` of its pods."""
-    return bool(node.gpus) and known and not untolerated(node, tolerations)
+def may_lie_on(node: ClusterNode, *, known: bool, qos: Qos, tolerations: Sequence[Taint]) -> bool:
+    """Whether islands may lie on a node at all, however full it is; `known`: `gpus_known` of its pods. Where it is not
+    known which GPUs are free, only islands may whose groups need not lie near anything (qos none, best_effort).
+    """
+    return bool(node.gpus) and (known or not qos.binds) and not untolerated(node, tolerations)
 
 
 def usable_gpus(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) -> int:
     """The most idle GPUs of a node that groups of one size, of either phase, may hold beside these pods."""
-    if not may_lie_on(node, known=gpus_known(pods), tolerations=settings.tolerations):
+    if not node.gpus or untolerated(node, settings.tolerations):
         return 0
     shape = Shape.of(node)
-    free = left_on(node, shape, pods)
-    asks = (_ask(node, settings, phase, tp) for phase in PHASES for tp in range(1, len(node.gpus) + 1))
+    return _most_usable(shape, left_on(node, shape, pods), len(node.gpus), settings)
+
+
+@lru_cache(maxsize=2**14)
+def _most_usable(shape: Shape, free: Left, gpus: int, settings: PlacementSettings) -> int:
+    """The same of what is free; many nodes are alike."""
+    asks = (_ask(settings, phase, tp) for phase in PHASES for tp in range(1, gpus + 1))
     return max(_most_gpus(free, shape, ask) for ask in asks)
 
 
-def _ask(node: ClusterNode, settings: PlacementSettings, phase: Phase, tp: int) -> Ask:
+def _ask(settings: PlacementSettings, phase: Phase, tp: int) -> Ask:
     kind = GroupKind(tp, settings.cpus_per_gpu, settings.qos(phase))
-    return Ask(node.gpu, (), kind, settings.memory_gb_per_gpu)
+    return Ask("", (), kind, settings.memory_gb_per_gpu)
 
 
 def _most_gpus(free: Left, shape: Shape, ask: Ask) -> int:
@@ -111,6 +119,16 @@ def left_out_of(cluster: Cluster, settings: PlacementSettings, inventory: Iterab
     return (*(part.text for part in barred), *strange)
 
 
+def preemptible_by_type(cluster: Cluster, settings: PlacementSettings) -> dict[str, int]:
+    """GPUs of each type that pods hold which may be evicted for the islands, limits aside."""
+    counts: Counter[str] = Counter()
+    for node, pods in _nodes(cluster):
+        if not untolerated(node, settings.tolerations) and gpus_known(pods):
+            going = [pod for pod in pods if pod.preemptible and not pod.locked and pod.priority < settings.priority]
+            counts[node.gpu] += sum(pod.gpu_count for pod in going)
+    return {gpu: count for gpu, count in sorted(counts.items()) if count}
+
+
 def _nodes(cluster: Cluster) -> Iterator[tuple[ClusterNode, Sequence[Pod]]]:
     pods: Mapping[str, list[Pod]] = defaultdict(list)
     for pod in cluster.pods:
@@ -124,12 +142,14 @@ def _why(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) ->
     for taint in taints:
         if taint.key in FAULTS:
             return FAULTS[taint.key]
-    if not gpus_known(pods):
-        return "it is not known which GPUs their pods hold", "import the cluster with --devices"
     if taints:
         shown = ", ".join(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in taints)
         rows = ", ".join(_toleration(taint) for taint in taints)
         return f"taint {shown} is not tolerated", f"placement.tolerations: [{rows}] would open them"
+    if not gpus_known(pods) and any(settings.qos(phase).binds for phase in PHASES):
+        return "it is not known which GPUs their pods hold, and placement.qos has to know", (
+            "placement.qos best_effort would open them, or an import with --devices"
+        )
     needs = f"{settings.cpus_per_gpu} cores" + (
         f" and {settings.memory_gb_per_gpu:g} GB" if settings.memory_gb_per_gpu else ""
     )

@@ -30,6 +30,8 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError
 from planner.evaluation.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, phase_rps
+from planner.evaluation.hosting import with_moves
+from planner.evaluation.island_forms import forms_of
 from planner.evaluation.judging import broken_off, judge
 from planner.evaluation.reaches import reaches_of
 from planner.placement import Fleet, place
@@ -81,9 +83,16 @@ def _not_worth(placement: Placement) -> str:
 
 
 def placed_layout(
-    table: PerformanceTable, layout: Layout, assignment: Assignment, question: Question, fleet: Fleet
+    table: PerformanceTable,
+    layout: Layout,
+    assignment: Assignment,
+    question: Question,
+    fleet: Fleet,
+    *,
+    advises: bool = False,
 ) -> Placed:
-    """Put the islands of an assigned layout on nodes and assign anew.
+    """Put the islands of an assigned layout on nodes and assign anew. `advises`: shortfalls name other configurations
+    that would fit, with their rates, and moves that would make room.
 
     Raises InfeasibleError where those that find room do not serve the workload; it says what is short.
     """
@@ -92,6 +101,9 @@ def placed_layout(
     demands, gpus = _demands(islands, assignment, scenario.placement), [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
     placement = place(demands, fleet, scenario.placement, watts)
+    if advises and placement.shortfalls:
+        placement = place(_with_forms(demands, islands, placement, question), fleet, scenario.placement, watts)
+        placement = with_moves(placement, demands, fleet.cluster, scenario.placement, watts)
     reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
     classes = [_class(island, reaches.get(island.name)) for island in islands]
     idle = Counter(dict(layout.counts))
@@ -152,6 +164,22 @@ def _demands(islands: Sequence[_Island], assignment: Assignment, settings: Place
         demand = _demand(island.name, kind[0].gpu, kind[1], parallel, settings, feeds[kind])
         demands.append(replace(demand, rate_rps=_served_rps(island)))
     return demands
+
+
+def _with_forms(
+    demands: Sequence[PlacementDemand], islands: Sequence[_Island], placement: Placement, question: Question
+) -> list[PlacementDemand]:
+    """The demands, with forms of the islands that found no room."""
+    short = {shortfall.island for shortfall in placement.shortfalls}
+    forms = forms_of(
+        {
+            island.name: (island.duty, island.performance.parallel)
+            for island in islands
+            if island.name in short and island.performance.parallel is not None
+        },
+        question,
+    )
+    return [replace(demand, forms=forms.get(demand.island, ())) for demand in demands]
 
 
 def _served_rps(island: _Island) -> float:

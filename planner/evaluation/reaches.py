@@ -66,9 +66,10 @@ def _elsewhere(counts: Counter[str]) -> float:
 
 
 def _domain(gpu: GpuSpec, node: ClusterNode) -> str:
-    """The NVLink domain of a node's GPUs: the node, or where a domain is larger, the clique that its label names."""
+    """The NVLink domain of a node's GPUs: the node, or where a domain is larger, the cluster's, or the clique that its
+    label names."""
     if gpu.gpus_per_nvlink_domain > gpu.gpus_per_host:
-        return dict(node.labels).get(CLIQUE, node.name)
+        return node.nvlink_domain or dict(node.labels).get(CLIQUE) or node.name
     return node.name
 
 

@@ -1,11 +1,22 @@
 """Export: a plan in, deployment manifests out. The door is `render`; it knows no disk."""
 
-from planner.export.checking import CrdSchemas, check_manifests, find_faults, read_crds, read_manifests, tells_fleet
+from planner.export.checking import (
+    CrdSchemas,
+    FoundManifests,
+    check_manifests,
+    find_faults,
+    read_crds,
+    read_manifests,
+    tells_fleet,
+)
 from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.engines.dialects import ENGINES, priced_engine, read_server
 from planner.export.found import Manifest
 from planner.export.manifests import check_deployable, render
-from planner.export.objects.evictions import FILE as EVICTIONS_FILE
+from planner.export.objects.evictions.migrations import FOLDER as MIGRATION_FOLDER
+from planner.export.objects.evictions.migrations import SCRIPT as MIGRATION_SCRIPT
+from planner.export.objects.evictions.migrations import migration_files
+from planner.export.objects.evictions.victims import FILE as EVICTIONS_FILE
 from planner.export.objects.names import one_line, weights_location
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
@@ -21,6 +32,8 @@ __all__ = [
     "ENGINES",
     "EVICTIONS_FILE",
     "GRID_CELLS",
+    "MIGRATION_FOLDER",
+    "MIGRATION_SCRIPT",
     "NO_ROUTER",
     "ROUTERS",
     "TARGETS",
@@ -28,6 +41,7 @@ __all__ = [
     "BenchmarkCommands",
     "CrdSchemas",
     "ExportOptions",
+    "FoundManifests",
     "Manifest",
     "Step",
     "benchmark_commands",
@@ -36,6 +50,7 @@ __all__ = [
     "chosen_router",
     "find_faults",
     "island_labels",
+    "migration_files",
     "node_files",
     "node_pods",
     "observe_queries",

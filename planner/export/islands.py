@@ -30,7 +30,7 @@ from planner.domain import (
 from planner.domain.engine import ExchangeSite, pod_sizes
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export.objects.names import island_slugs, weights_location, workload_name
-from planner.export.objects.node_shares import NodeShare, node_shares
+from planner.export.objects.node_shares import NodeShare, NodeShares
 from planner.export.partners import clusters, partners
 from planner.files import catalog
 
@@ -147,10 +147,19 @@ def serving_islands(plan: Plan, plan_name: str) -> tuple[ServingIsland, ...]:
     _check_routes(plan)
     slugs = island_slugs(island.id for island in serving)
     pairs = partners({island.id: island.phase for island in plan.islands if island.phase is not None}, plan.routing)
-    together = clusters(pairs)
+    together, shares, exchange = clusters(pairs), NodeShares(plan), _Exchanges(plan)
+    routes: dict[str, list[Route]] = {}
+    for route in plan.routing:
+        routes.setdefault(route.island, []).append(route)
     return tuple(
         _serving_island(
-            plan, island, plan_name, slugs[island.id], _exchange(plan, pairs[island.id], together[island.id])
+            plan,
+            island,
+            workload_name(plan_name, slugs[island.id]),
+            slugs[island.id],
+            tuple(routes.get(island.id, ())),
+            shares.of(island.id),
+            exchange.of(pairs[island.id], together[island.id]),
         )
         for island in serving
     )
@@ -161,26 +170,43 @@ class _Exchange(TypedDict):
     exchange_gpus: tuple[GpuSpec, ...]
 
 
-def _exchange(plan: Plan, others: Sequence[str], together: frozenset[str]) -> _Exchange:
-    islands = {island.id: island for island in plan.islands}
-    shapes = (islands[other].parallel for other in others)
-    gpus = sorted({islands[member].gpu for member in together})
-    return {
-        "partners": tuple(shape for shape in shapes if shape is not None),
-        "exchange_gpus": tuple(plan.scenario.inventory.item(name).gpu for name in gpus),
-    }
+class _Exchanges:
+    """Who exchanges KV caches with whom; many islands do so with the same others."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._inventory = plan.scenario.inventory
+        self._islands = {island.id: island for island in plan.islands}
+        self._exchanges: dict[tuple[tuple[str, ...], frozenset[str]], _Exchange] = {}
+
+    def of(self, others: tuple[str, ...], together: frozenset[str]) -> _Exchange:
+        """`others`: whom an island shares a length with; `together`: all that hang together by that."""
+        if (others, together) not in self._exchanges:
+            shapes = (self._islands[other].parallel for other in others)
+            gpus = sorted({self._islands[member].gpu for member in together})
+            self._exchanges[others, together] = {
+                "partners": tuple(shape for shape in shapes if shape is not None),
+                "exchange_gpus": tuple(self._inventory.item(name).gpu for name in gpus),
+            }
+        return self._exchanges[others, together]
 
 
-def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str, exchange: _Exchange) -> ServingIsland:
+def _serving_island(
+    plan: Plan,
+    island: PlannedIsland,
+    name: str,
+    slug: str,
+    routes: tuple[Route, ...],
+    shares: Sequence[NodeShare],
+    exchange: _Exchange,
+) -> ServingIsland:
     scenario = plan.scenario
     gpu = scenario.inventory.item(island.gpu).gpu
     parallel = _checked_parallel(island, scenario.model)
     assert island.phase is not None
-    shares = node_shares(plan, island.id)
     return ServingIsland(
         id=island.id,
         slug=slug,
-        name=workload_name(plan_name, slug),
+        name=name,
         phase=island.phase,
         gpu=gpu,
         size=island.size,
@@ -194,7 +220,7 @@ def _serving_island(plan: Plan, island: PlannedIsland, plan_name: str, slug: str
         max_tokens_per_step=island.tokens_per_step or scenario.cost.max_tokens_per_step,
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,
-        routes=tuple(route for route in plan.routing if route.island == island.id),
+        routes=routes,
         engine=scenario.engine,
         **exchange,
         **_assumptions(scenario, parallel, island.overlapped),

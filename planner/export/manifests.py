@@ -8,9 +8,10 @@ from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
 from planner.export.engines.dialects import priced_engine
 from planner.export.islands import serving_islands
-from planner.export.objects.evictions import eviction_files
+from planner.export.objects.evictions.victims import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
 from planner.export.objects.operating.disruption import budget_files
+from planner.export.objects.operating.draining import slowest_step_ms
 from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
 from planner.export.routers.intervals import island_intervals
@@ -59,6 +60,7 @@ def render(
         intervals=island_intervals(plan),
         router=router_named(router, chosen_target, chosen_engine.name),
         applied=chosen_target.applied,
+        slowest_step_ms=slowest_step_ms(plan),
     )
     try:
         files = _files(deployment, chosen_target)

@@ -6,6 +6,7 @@ connected by pairs: one island has one configuration for all its partners. Mixed
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from planner.domain import DeployedRoute, Phase, Route
 
@@ -15,11 +16,15 @@ Span = tuple[int, int]  # prompt lengths from the first to before the second (to
 def partners(phases: Mapping[str, Phase], routes: Iterable[Route | DeployedRoute]) -> dict[str, tuple[str, ...]]:
     """Island -> islands of the other phase that it shares a length with, each in the order of `phases`, which gives
     what the islands serve."""
-    spans = _spans(routes)
+    spans = {island: tuple(rising) for island, rising in _spans(routes).items()}
+    meets = cache(_meet)  # many islands take the same lengths
     others_of: dict[str, list[str]] = {island: [] for island in phases}
-    for prefill in (island for island, phase in phases.items() if phase is Phase.PREFILL):
-        for decode in (island for island, phase in phases.items() if phase is Phase.DECODE):
-            if _meet(spans[prefill], spans[decode]):
+    prefills, decodes = (
+        [island for island, phase in phases.items() if phase is half] for half in (Phase.PREFILL, Phase.DECODE)
+    )
+    for prefill in prefills:
+        for decode in decodes:
+            if meets(spans.get(prefill, ()), spans.get(decode, ())):
                 others_of[prefill].append(decode)
                 others_of[decode].append(prefill)
     return {island: tuple(others) for island, others in others_of.items()}

@@ -19,7 +19,7 @@ class Deployment:
     `grid`: the uniform grid that the plan's routing table is on, where it is on one; for routers that can run no other.
     `intervals`: island -> the lengths (start, end; tokens) that it serves, of those that serve one interval.
     `router`: who executes the routing; None: whoever reads the routing table. `unrouted`: why the target's own router
-    does not. `applied`: as of the target.
+    does not. `applied`: as of the target. `slowest_step_ms`: of each phase that the plan routes.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Deployment:
     router: "Router | None" = None
     applied: bool = True
     unrouted: str = ""
+    slowest_step_ms: Mapping[Phase, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

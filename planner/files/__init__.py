@@ -6,7 +6,7 @@ from planner.files.benchmarks.names import require_names, resolve_names
 from planner.files.benchmarks.point_tables import load_given_benchmarks
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.cluster.cluster_sections import cluster_from_section
-from planner.files.cluster.clusters import load_cluster, write_cluster
+from planner.files.cluster.clusters import cluster_text, load_cluster, write_cluster
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import claim_folder, claim_run_folder, write_folder, write_run
 from planner.files.disk.manifest_folders import load_manifests, load_schemas
@@ -24,7 +24,7 @@ from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
 from planner.files.models.model_documents import model_document
 from planner.files.models.models import load_model
 from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
-from planner.files.plan.plan_document import encode_plan, plan_document
+from planner.files.plan.plan_document import encode_plan, plan_document, plan_files
 from planner.files.plan.plan_schemas import plan_schema
 from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
 from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
@@ -58,6 +58,7 @@ __all__ = [
     "claim_run_folder",
     "cluster_document",
     "cluster_from_section",
+    "cluster_text",
     "deciding_differences",
     "encode_plan",
     "engine_of",
@@ -89,6 +90,7 @@ __all__ = [
     "measured_records",
     "model_document",
     "plan_document",
+    "plan_files",
     "plan_schema",
     "read_trace",
     "recover",

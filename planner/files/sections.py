@@ -7,12 +7,12 @@ import difflib
 import math
 import numbers
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from planner.errors import InputError
+from planner.errors import InputError, PlannerError
 
 MOST_TOKENS = 100_000_000  # of one prompt or answer: beyond any model, so surely a mistake
 MOST_WHOLE = 10**15
@@ -23,6 +23,11 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _NAME_RULE = "a name of at most 63 letters, digits, '.', '_' or '-' that begins with a letter or digit"
 
 Choice = TypeVar("Choice", bound=StrEnum)
+Item = TypeVar("Item")
+
+
+class UnusualRowError(PlannerError):
+    """A row that has to be read strictly."""
 
 
 class Section:
@@ -236,14 +241,33 @@ class Section:
             raise self.fault(key, "a mapping of keys to values", hint="Write its keys indented below it.")
         return Section(value, file=self.file, path=self.key_path(key))
 
-    def sections(self, key: str) -> "tuple[Section, ...]":
-        """A list of mappings."""
+    def _rows(self, key: str) -> tuple[Mapping[Any, object], ...]:
+        """A list of mappings, each as it is."""
         value = self._values.get(key)
         if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
             raise self.fault(key, "a list of mappings")
-        return tuple(
-            Section(item, file=self.file, path=f"{self.key_path(key)}[{index}]") for index, item in enumerate(value)
-        )
+        return tuple(value)
+
+    def _row(self, key: str, index: int, values: Mapping[Any, object]) -> "Section":
+        """One of these mappings with its place."""
+        return Section(values, file=self.file, path=f"{self.key_path(key)}[{index}]")
+
+    def sections(self, key: str) -> "tuple[Section, ...]":
+        """A list of mappings."""
+        return tuple(self._row(key, index, item) for index, item in enumerate(self._rows(key)))
+
+    def items_of(
+        self, key: str, strict: "Callable[[Section], Item]", quick: Callable[[Mapping[Any, object]], Item]
+    ) -> tuple[Item, ...]:
+        """A list of mappings read one by one: `quick` takes those that need no second look, and raises UnusualRowError
+        for the others, which `strict` reads."""
+        items: list[Item] = []
+        for index, row in enumerate(self._rows(key)):
+            try:
+                items.append(quick(row))
+            except UnusualRowError:
+                items.append(strict(self._row(key, index, row)))
+        return tuple(items)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts."""

@@ -14,7 +14,7 @@ from planner.layouts.buckets.pools import BucketChoice, solve_buckets
 from planner.layouts.certificate import is_exact, solve_layout
 from planner.layouts.queued_layouts import MET, best_with_queues
 from planner.layouts.warm_starts import EARLIER, seeds_of
-from planner.search import Aim, SearchResult, Seed, given, optimize
+from planner.search import Aim, Ground, SearchResult, Seed, given, optimize
 
 MOST_RAISES = 6
 INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"
@@ -36,12 +36,26 @@ def find_layout(
                 raise
     aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
     seeds = partial(seeds_of, scenario, evaluator)
-    result = optimize(scenario.inventory, scenario.search, evaluator, progress, aim=aim, journal=journal, seeds=seeds)
+    result = optimize(
+        scenario.inventory,
+        scenario.search,
+        evaluator,
+        progress,
+        aim=aim,
+        journal=journal,
+        seeds=seeds,
+        ground=_ground(scenario),
+    )
     if result.best is None and result.record.interrupted:
         raise KeyboardInterrupt
     if result.best is None and not result.unanswered:
         return _solved_instead(scenario, evaluator, aim, result)
     return None, result
+
+
+def _ground(scenario: Scenario) -> Ground | None:
+    """Where islands are going to lie, if that is known."""
+    return None if scenario.cluster is None else Ground(cluster=scenario.cluster, placement=scenario.placement)
 
 
 def find_pools(
@@ -58,7 +72,16 @@ def find_pools(
         return choice, given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
     aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
     seeds = partial(_seeded, scenario, solved)
-    result = optimize(scenario.inventory, scenario.search, evaluator, progress, aim=aim, journal=journal, seeds=seeds)
+    result = optimize(
+        scenario.inventory,
+        scenario.search,
+        evaluator,
+        progress,
+        aim=aim,
+        journal=journal,
+        seeds=seeds,
+        ground=_ground(scenario),
+    )
     if result.best is None and result.record.interrupted:
         raise KeyboardInterrupt
     if result.best is None:

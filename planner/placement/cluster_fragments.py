@@ -1,7 +1,5 @@
 """Fragmentation of a cluster now, against the pods that it runs."""
 
-from dataclasses import replace
-
 from planner.domain import WHOLE_GPU, Cluster, Fragmentation, TracePod, TypicalPod
 from planner.placement.cluster_states import MILLI, states_of
 from planner.placement.fragmentation import fragmentation
@@ -14,10 +12,9 @@ REQUESTS = (1, 2, 4, 8)
 def fragments_now(cluster: Cluster) -> Fragmentation:
     """What pods like those of a sound cluster cannot use of its idle GPUs, by class and cause.
 
-    Pods without GPUs could use none of them and are no class. Nodes with pods of which nobody said what GPUs they hold
-    take no further GPU work and are left out.
+    Pods without GPUs could use none of them and are no class. Whole GPUs count by number, whichever a pod holds.
     """
-    return fragmentation(states_of(_without_unknown(cluster)), workload_of(cluster))
+    return fragmentation(states_of(cluster), workload_of(cluster))
 
 
 def workload_of(cluster: Cluster) -> tuple[TypicalPod, ...]:
@@ -39,15 +36,3 @@ def workload_of(cluster: Cluster) -> tuple[TypicalPod, ...]:
 def _request(gpus: int) -> TypicalPod:
     share = 1 / len(REQUESTS)
     return TypicalPod(cpu_milli=0, gpus=gpus, gpu_milli=WHOLE_GPU, gpu_spec="", weight=1.0, popularity=share)
-
-
-def _without_unknown(cluster: Cluster) -> Cluster:
-    """The cluster without nodes on which it is not known which GPUs are held, and without their pods."""
-    unknown = {pod.node for pod in cluster.pods if not pod.gpus_known}
-    if not unknown:
-        return cluster
-    return replace(
-        cluster,
-        nodes=tuple(node for node in cluster.nodes if node.name not in unknown),
-        pods=tuple(pod for pod in cluster.pods if pod.node not in unknown),
-    )

@@ -62,9 +62,10 @@ def pool_islands(
     routes: Sequence[Route],
     reaches: Mapping[str, Reach],
     unplaced: Mapping[str, int],
+    advice: Mapping[str, str],
 ) -> Iterator[PlannedIsland]:
     """The island of each pool: its servers are replicas of one copy of the model. `unplaced`: servers that found no
-    room."""
+    room; `advice`: what would give them some."""
     by_island = {route.island: route for route in routes}
     for pool in pools:
         route = by_island[pool.island]
@@ -83,7 +84,7 @@ def pool_islands(
             reach=reaches.get(pool.island),
             tokens_per_step=pool.server.tokens_per_step,
             overlapped=pool.server.overlapped,
-            note=_no_room(unplaced.get(pool.island, 0), pool),
+            note=_no_room(unplaced.get(pool.island, 0), pool, advice.get(pool.island, "")),
         )
 
 
@@ -94,10 +95,12 @@ def unplaced_islands(scenario: Scenario, shortfalls: Sequence[Shortfall]) -> Ite
         yield PlannedIsland.idle(shortfall.island, shortfall.gpu, shortfall.gpus, price, shortfall.reason)
 
 
-def _no_room(missing: int, pool: BucketPool) -> str:
+def _no_room(missing: int, pool: BucketPool, advice: str) -> str:
     if not missing:
         return ""
-    return f"{missing} of its {pool.count + missing} servers find no room on the cluster"
+    return f"{missing} of its {pool.count + missing} servers find no room on the cluster" + (
+        f"; {advice}" * bool(advice)
+    )
 
 
 def pool_estimates(scenario: Scenario, pools: Sequence[BucketPool]) -> tuple[Estimate, ...]:

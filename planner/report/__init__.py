@@ -1,5 +1,7 @@
 """A plan as text, tables and figures. No disk, no printing; matplotlib and pandas load when first needed."""
 
+from planner.report.cluster.diagnosis.page import diagnosis_document, diagnosis_figure, diagnosis_page
+from planner.report.cluster.migration import migration_document, migration_page, migration_summary, moves_csv
 from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
 from planner.report.cluster.placement import placement_page
 from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page
@@ -67,6 +69,9 @@ __all__ = [
     "cluster_page",
     "configurations_figure",
     "configurations_frame",
+    "diagnosis_document",
+    "diagnosis_figure",
+    "diagnosis_page",
     "encode_figure",
     "factors_frame",
     "figure",
@@ -78,6 +83,10 @@ __all__ = [
     "islands_frame",
     "judged_figure",
     "latency_frame",
+    "migration_document",
+    "migration_page",
+    "migration_summary",
+    "moves_csv",
     "observation_document",
     "observation_file_names",
     "observation_files",

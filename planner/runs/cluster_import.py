@@ -1,24 +1,27 @@
-"""A cluster from what its nodes, its scheduler and the user say: whatever sources there are, joined and checked."""
+"""A cluster from what its nodes, its scheduler and the user say: whatever sources there are, joined and checked.
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from pathlib import Path
+A node that cannot be read, that is over-committed or holds pods that nobody can count is left out with its pods, and a
+note says why; nothing of it is repaired. `strict` refuses instead.
+"""
 
-from planner.domain import CORE_GROUP_SIZE, SWITCH_LEVELS, Cluster, ClusterNode, Pod, require_sound
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from planner.domain import SWITCH_LEVELS, Cluster, ClusterNode, Pod, require_sound
 from planner.domain.node_report import GpuNumaMap, GpuTypeNames, NodeReport
+from planner.domain.soundness import require_sound_node
 from planner.errors import InputError
 from planner.files.cluster.flextopo_files import read_flextopos
 from planner.files.cluster.host_probes import read_host
 from planner.files.cluster.import_maps import read_devices, read_gpu_numa
+from planner.files.cluster.usual_boards import usual_boards
 from planner.files.kubernetes.kubectl_lists import KubectlLists, read_kubectl
-from planner.files.kubernetes.kubectl_times import RULE as TIME_RULE
-from planner.files.kubernetes.kubectl_times import parse_time
 from planner.files.kubernetes.node_resource_topologies import read_node_resource_topologies
 from planner.files.models.gpu_specs import load_gpu_specs
-from planner.files.sections import NAME_PATTERN
 from planner.placement import flextopo
-from planner.placement.clusters.imported_nodes import NO_TYPE_SPEC, JoinRules, join_node, strange_product
+from planner.placement.clusters.imported_levels import levels_of, split_switches
+from planner.placement.clusters.imported_nodes import NO_TYPE_SPEC, JoinRules, join_node
 from planner.placement.clusters.imported_pods import (
     Claims,
     Notes,
@@ -28,50 +31,61 @@ from planner.placement.clusters.imported_pods import (
     with_deduced,
     with_devices,
 )
+from planner.runs.cluster_sources import ClusterSources, require_usable, taken_at_of
+
+__all__ = ["ClusterSources", "import_cluster"]
 
 _SHOWN = 3
+LEFT_OUT = "left out with its pods"
+UNRESOLVED = (
+    f"{LEFT_OUT}: one of them claims devices, perhaps GPUs, and nobody says which (add resourceclaims to "
+    "the list, or give --devices FILE with a line for the pod, empty where it holds no GPU)"
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSources:
-    """Where a cluster is described. `hosts`: node and folder of its probes; `levels`: level and label of its switches.
+@dataclass(slots=True)
+class _LeftOut:
+    """Nodes that are left out, and the notes; where `strict`, the first of them refuses the import."""
 
-    `gpu_types`: product and the planner's type. `gpu_numa`, `devices`: the user's files (see `files.import_maps`).
-    `taken_at`: when the kubectl lists were taken ("": at the latest time in them). `preempt_unclassed`: pods without a
-    priority class, which Kubernetes runs at priority 0, may be evicted, too.
-    """
+    strict: bool
+    notes: Notes
+    nodes: set[str] = field(default_factory=set)
 
-    name: str = "imported"
-    flextopo: tuple[Path, ...] = ()
-    nrt: tuple[Path, ...] = ()
-    kubectl: tuple[Path, ...] = ()
-    hosts: tuple[tuple[str, Path], ...] = ()
-    levels: tuple[tuple[str, str], ...] = ()
-    gpu_types: tuple[tuple[str, str], ...] = ()
-    gpu_numa: Path | None = None
-    devices: Path | None = None
-    taken_at: str = ""
-    core_group_size: int = CORE_GROUP_SIZE
-    preempt_unclassed: bool = False
+    def add(self, node: str, fault: InputError, origin: str = "") -> None:
+        """Leave a node out, as `fault` says; `origin`: the source, whose name the note need not repeat."""
+        if self.strict:
+            raise fault
+        if node not in self.nodes:
+            said = fault.message.removeprefix(f"{origin}: ").removeprefix(f"node {node}: ").rstrip(".")
+            self.notes.append((f"node {node}", f"{LEFT_OUT}: {said} ({fault.hint.rstrip('.')})"))
+        self.nodes.add(node)
 
 
 def import_cluster(sources: ClusterSources) -> Cluster:
     """The cluster that the sources describe together. InputError names the object and the field that is wrong."""
-    _require_usable(sources)
-    lists = read_kubectl(sources.kubectl, _taken_at(sources), preempt_unclassed=sources.preempt_unclassed)
-    topologies = _topologies(sources)
-    by_node = _by_node(topologies, lists, sources)
-    specs = load_gpu_specs()
-    rules = _rules(sources, tuple((name, spec.node_selector) for name, spec in specs.items()))
+    require_usable(sources)
+    lists = read_kubectl(sources.kubectl, taken_at_of(sources), preempt_unclassed=sources.preempt_unclassed)
     notes: Notes = list(lists.notes)
-    _refuse_strange_map(rules.gpu_numa, by_node)
-    by_node, lists = _of_known_types(by_node, lists, rules, notes)
-    nodes: dict[str, ClusterNode] = {}
-    for name, reports in by_node.items():
-        nodes[name], assumed = join_node(reports, rules)
-        notes.extend((f"node {name}", note) for note in assumed)
+    left_out = _LeftOut(sources.strict, notes)
+    for name, fault in lists.unreadable:
+        left_out.add(name, fault)
+    by_node = _by_node(_topologies(sources), lists, sources, left_out)
+    specs = load_gpu_specs()
+    levels = _levels(sources, by_node, notes)
+    rules = _rules(levels, sources, tuple((name, spec.node_selector) for name, spec in specs.items()))
+    _refuse_strange_map(rules.gpu_numa, by_node, left_out.nodes)
+    nodes = _joined(by_node, rules, left_out, notes)
     notes.extend((f"GPU type {gpu}", NO_TYPE_SPEC) for gpu in sorted({n.gpu for n in nodes.values()} - {"", *specs}))
-    pods = _pods(lists, by_node, nodes, sources, notes)
+    pods = _pods(lists, by_node, nodes, sources, left_out)
+    nodes, pods = _within(nodes, pods, left_out)
+    notes.extend((f"switch {asw}", "is named under several aggregation switches: taken as one switch")
+                 for asw in split_switches([(n.asw, n.aggregation) for n in nodes.values()]))  # fmt: skip
+    if not nodes:
+        why = _note_texts([(subject, text) for subject, text in notes if text.startswith(LEFT_OUT)])
+        raise InputError(
+            f"import: must have at least one node that can be read; it has none. {' '.join(why[:_SHOWN])}",
+            hint="Mend what it says of them, or give other sources.",
+        )
     cluster = Cluster(
         name=sources.name,
         nodes=tuple(nodes.values()),
@@ -79,93 +93,70 @@ def import_cluster(sources: ClusterSources) -> Cluster:
         core_group_size=sources.core_group_size,
         notes=_note_texts(notes),
         disruption_budgets=lists.disruption_budgets,
-        levels=sources.levels,
+        levels=levels,
     )
     require_sound(cluster, f"cluster {sources.name}")
     return cluster
 
 
-def _of_known_types(
-    by_node: dict[str, list[NodeReport]], lists: KubectlLists, rules: JoinRules, notes: Notes
-) -> tuple[dict[str, list[NodeReport]], KubectlLists]:
-    """Nodes whose GPU product is known, as no plan can use the others; all nodes where no known one has GPUs."""
-    strange = {node: product for node, reports in by_node.items() if (product := strange_product(reports, rules.types))}
-    others = (reports for node, reports in by_node.items() if node not in strange)
-    if not strange or not any(report.gpu_count for reports in others for report in reports):
-        return by_node, lists
-    notes.extend((f"node {node}", f"left out with its pods, as {_why(product)}") for node, product in strange.items())
-    gone = {pod.key for pod in lists.pods if pod.node in strange}
-    usable = replace(
-        lists,
-        pods=tuple(pod for pod in lists.pods if pod.key not in gone),
-        claims=tuple(key for key in lists.claims if key not in gone),
-        left_out=tuple(sorted(gone)),
-    )
-    return {node: reports for node, reports in by_node.items() if node not in strange}, usable
+def _joined(
+    by_node: Mapping[str, Sequence[NodeReport]], rules: JoinRules, left_out: _LeftOut, notes: Notes
+) -> dict[str, ClusterNode]:
+    """Each node of its reports. A fault of the user's own file refuses the import, whatever it is about."""
+    nodes: dict[str, ClusterNode] = {}
+    for name, reports in by_node.items():
+        try:
+            node, assumed = join_node(reports, rules)
+            require_sound_node(node, reports[0].origin)
+        except InputError as fault:
+            if rules.gpu_numa and fault.message.startswith(rules.gpu_numa.file):
+                raise
+            left_out.add(name, fault, reports[0].origin)
+            continue
+        nodes[name] = node
+        notes.extend((f"node {name}", note) for note in assumed)
+    return nodes
 
 
-def _why(product: str) -> str:
-    if "-MIG-" in product:
-        return f"islands take whole GPUs, and {product} is a slice of one"
-    return f"no GPU spec describes {product} (--gpu-type {product}=TYPE)"
-
-
-def _require_usable(sources: ClusterSources) -> None:
-    if not (sources.flextopo or sources.nrt or sources.kubectl or sources.hosts):
-        raise InputError(
-            "import: must have a source; there is none.", hint="Give --kubectl, --flextopo, --nrt or --host."
-        )
-    if not NAME_PATTERN.fullmatch(sources.name):
-        raise InputError(f"--name: must be a plain name of at most 63 letters, digits, '.', '_' or '-', got "
-                         f"{sources.name!r}.", hint="Rename it.")  # fmt: skip
-    if sources.core_group_size < 1:
-        raise InputError(f"--core-group-size: must be at least 1, got {sources.core_group_size}.", hint="Give 8.")
-    _require_once([level for level, _ in sources.levels], "--level")
-    _require_once([product for product, _ in sources.gpu_types], "--gpu-type")
-    _require_once([node for node, _ in sources.hosts], "--host")
+def _levels(
+    sources: ClusterSources, by_node: Mapping[str, Sequence[NodeReport]], notes: Notes
+) -> tuple[tuple[str, str], ...]:
+    """The label of each switch level: what the user says, else what labels say by themselves."""
     for level, label in sources.levels:
-        if level not in SWITCH_LEVELS or not label:
-            raise InputError(
-                f"--level: must be {' or '.join(SWITCH_LEVELS)}, with a label, got {level}={label}.",
-                hint="For example --level asw=topology.kubernetes.io/rack.",
-            )
-    for product, gpu in sources.gpu_types:
-        if not product or not NAME_PATTERN.fullmatch(gpu):
-            raise InputError(
-                f"--gpu-type: must be PRODUCT=TYPE, the type a plain name, got {product}={gpu}.",
-                hint="For example --gpu-type NVIDIA-H200-NVL=H200.",
-            )
-    _require_levels(sources)
+        if level not in SWITCH_LEVELS:
+            notes.append((f"--level {level}={label}", f"passed over: levels are {' and '.join(SWITCH_LEVELS)}"))
+    told = tuple((level, label) for level, label in sources.levels if level in SWITCH_LEVELS)
+    if told:
+        return told
+    hosts = [
+        dict(report.labels)
+        for reports in by_node.values()
+        for report in reports
+        if report.labels and any(one.gpu_count or one.whole_gpus for one in reports)
+    ]
+    levels, note = levels_of(hosts) if sources.kubectl else ((), "access switches are not known")
+    notes.extend([("switches", note)] if note else [])
+    return levels
 
 
-def _taken_at(sources: ClusterSources) -> datetime | None:
-    if not sources.taken_at:
-        return None
-    try:
-        return parse_time(sources.taken_at)
-    except ValueError:
-        raise InputError(
-            f"--taken-at: must be {TIME_RULE}, got {sources.taken_at!r}.",
-            hint="Leave it out for the latest time told.",
-        ) from None
-
-
-def _require_once(names: list[str], option: str) -> None:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"{option}: {twice[0]} must be given once; it is given twice.", hint="Remove one.")
-
-
-def _require_levels(sources: ClusterSources) -> None:
-    """Switches are read from labels, and only kubectl gives labels."""
-    labels = dict(sources.levels)
-    if sources.kubectl and "asw" not in labels:
-        raise InputError(
-            "--level: must say which label names a node's access switch, the level asw; it is missing.",
-            hint="Give --level asw=LABEL; `kubectl get nodes --show-labels` shows the labels.",
-        )
-    if labels and not sources.kubectl:
-        raise InputError("--level: needs the labels of nodes, got no --kubectl.", hint="Add --kubectl FILE.")
+def _within(
+    nodes: dict[str, ClusterNode], pods: Sequence[Pod], left_out: _LeftOut
+) -> tuple[dict[str, ClusterNode], list[Pod]]:
+    """Nodes with pods that they can have, and these pods."""
+    by_node: dict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        by_node[pod.node].append(pod)
+    for name, mine in by_node.items():
+        if name in nodes:
+            try:
+                require_sound_node(nodes[name], "pods", mine)
+            except InputError as fault:
+                left_out.add(name, fault, "pods")
+        elif name not in left_out.nodes:
+            place = f"pod {mine[0].key}: node must be in the list of nodes"
+            left_out.add(name, InputError(f"{place}, got {name!r}.", hint="Take both lists at the same time."))
+    kept = {name: node for name, node in nodes.items() if name not in left_out.nodes}
+    return kept, [pod for pod in pods if pod.node in kept]
 
 
 def _topologies(sources: ClusterSources) -> list[list[NodeReport]]:
@@ -188,13 +179,14 @@ def _topologies(sources: ClusterSources) -> list[list[NodeReport]]:
 
 
 def _by_node(
-    topologies: list[list[NodeReport]], lists: KubectlLists, sources: ClusterSources
+    topologies: list[list[NodeReport]], lists: KubectlLists, sources: ClusterSources, left_out: _LeftOut
 ) -> dict[str, list[NodeReport]]:
     """Reports of each node, in order of name; where there is a list of nodes, it is the whole cluster."""
     by_node: dict[str, list[NodeReport]] = {}
     for report in (report for reports in topologies for report in reports):
         by_node.setdefault(report.node, []).append(report)
     listed = {report.node: report for report in lists.nodes}
+    by_node = {node: reports for node, reports in by_node.items() if node not in left_out.nodes}
     for node, reports in by_node.items():
         if sources.kubectl and node not in listed:
             raise InputError(
@@ -203,23 +195,31 @@ def _by_node(
                 hint="Take both sources at the same time, or add the node.",
             )
     for node, report in listed.items():
+        if node in left_out.nodes:
+            continue
         by_node.setdefault(node, []).append(report)
     return {node: by_node[node] for node in sorted(by_node)}
 
 
-def _rules(sources: ClusterSources, selectors: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]) -> JoinRules:
-    levels = dict(sources.levels)
+def _rules(
+    levels: tuple[tuple[str, str], ...],
+    sources: ClusterSources,
+    selectors: tuple[tuple[str, tuple[tuple[str, str], ...]], ...],
+) -> JoinRules:
+    labels = dict(levels)
     return JoinRules(
         types=GpuTypeNames(selectors=selectors, products=sources.gpu_types),
         gpu_numa=read_gpu_numa(sources.gpu_numa) if sources.gpu_numa else None,
-        asw_label=levels.get("asw", ""),
-        aggregation_label=levels.get("aggregation", ""),
+        asw_label=labels.get("asw", ""),
+        aggregation_label=labels.get("aggregation", ""),
+        boards=usual_boards(),
+        strict=sources.strict,
     )
 
 
-def _refuse_strange_map(numa_map: GpuNumaMap | None, nodes: Container[str]) -> None:
+def _refuse_strange_map(numa_map: GpuNumaMap | None, nodes: Container[str], left_out: Container[str]) -> None:
     for name, _ in numa_map.gpus if numa_map else ():
-        if numa_map and name not in nodes and name != numa_map.default:
+        if numa_map and name not in nodes and name not in left_out and name != numa_map.default:
             raise InputError(
                 f"{numa_map.file}: {name} must be a node of the cluster, or {numa_map.default}; it is neither.",
                 hint="Correct the name, or remove the line.",
@@ -231,55 +231,67 @@ def _pods(
     by_node: dict[str, list[NodeReport]],
     nodes: dict[str, ClusterNode],
     sources: ClusterSources,
-    notes: Notes,
+    left_out: _LeftOut,
 ) -> list[Pod]:
-    """Pods and what they hold."""
+    """Pods and what they hold; those of nodes that are left out are gone."""
+    notes = left_out.notes
     claims = {
         report.node: (report.origin, claims_of(report, nodes[report.node], notes))
-        for reports in by_node.values()
+        for name, reports in by_node.items()
         for report in reports
-        if report.core_users or any(gpu.used_by for gpu in report.gpus)
+        if name in nodes and (report.core_users or any(gpu.used_by for gpu in report.gpus))
     }
     if sources.kubectl:
-        pods = _listed_pods(lists, claims, notes)
+        pods = _listed_pods(lists, claims, left_out)
     else:
         pods = [pod for node, (_, claimed) in claims.items() for pod in pods_of_claims(node, claimed)]
+    gone = {pod.key for pod in pods if pod.node in left_out.nodes}
+    pods = [pod for pod in pods if pod.key not in gone]
     devices = read_devices(sources.devices) if sources.devices else {}
-    devices = {key: gpus for key, gpus in devices.items() if key not in lists.left_out}
-    _refuse_untold_claims(lists.claims, devices, pods)
+    devices = {key: gpus for key, gpus in devices.items() if key not in gone}
+    pods = _without_unresolved(lists.claims, devices, pods, left_out)
     pods = with_devices(pods, devices, nodes, str(sources.devices))
     return with_deduced(pods, nodes, notes)
 
 
-def _listed_pods(lists: KubectlLists, claims: dict[str, tuple[str, dict[str, Claims]]], notes: Notes) -> list[Pod]:
-    by_node: dict[str, list[Pod]] = {}
+def _listed_pods(
+    lists: KubectlLists, claims: dict[str, tuple[str, dict[str, Claims]]], left_out: _LeftOut
+) -> list[Pod]:
+    by_node: dict[str, list[Pod]] = defaultdict(list)
     for pod in lists.pods:
-        by_node.setdefault(pod.node, []).append(pod)
+        by_node[pod.node].append(pod)
     for node, (origin, claimed) in claims.items():
-        by_node[node] = with_claims(by_node.get(node, []), claimed, lists.ended, origin, notes)
+        try:
+            by_node[node] = with_claims(by_node.get(node, []), claimed, lists.ended, origin, left_out.notes)
+        except InputError as fault:
+            left_out.add(node, fault, origin)
     return [pod for pods in by_node.values() for pod in pods]
 
 
-def _refuse_untold_claims(
-    claiming: Sequence[str], devices: dict[str, tuple[int | str, ...]], pods: Sequence[Pod]
-) -> None:
-    """A resource claim may be for GPUs, which the pod's requests do not show."""
-    resolved = {pod.key for pod in pods if pod.gpus}
-    for key in claiming:
-        if key not in devices and key not in resolved:
-            raise InputError(
-                f"pod {key}: spec.resourceClaims: must be resolved, as the claims may be for GPUs; nobody says which.",
-                hint="Give --devices FILE with a line for the pod (an empty list where it holds no GPU).",
-            )
+def _without_unresolved(
+    claiming: Sequence[str], devices: dict[str, tuple[int | str, ...]], pods: list[Pod], left_out: _LeftOut
+) -> list[Pod]:
+    """Pods without those of nodes where one claims devices that may be GPUs: its requests do not show them."""
+    unresolved = {key for key in claiming if key not in devices}
+    for pod in pods:
+        if pod.key in unresolved and not pod.gpus:
+            if left_out.strict:
+                raise InputError(
+                    f"pod {pod.key}: spec.resourceClaims: must be resolved, as the claims may be for GPUs; nobody says "
+                    "which.",
+                    hint="Give --devices FILE with a line for the pod (an empty list where it holds no GPU).",
+                )
+            left_out.notes.append((f"node {pod.node}", UNRESOLVED))
+            left_out.nodes.add(pod.node)
+    return [pod for pod in pods if pod.node not in left_out.nodes]
 
 
 def _note_texts(notes: Notes) -> tuple[str, ...]:
     """Notes in words, those of one text together."""
-    subjects: dict[str, list[str]] = {}
+    subjects: dict[str, dict[str, None]] = {}
     for subject, text in notes:
-        if subject not in subjects.setdefault(text, []):
-            subjects[text].append(subject)
-    return tuple(f"{_listed(names)}: {text}." for text, names in subjects.items())
+        subjects.setdefault(text, {})[subject] = None
+    return tuple(f"{_listed(list(names))}: {text}." for text, names in subjects.items())
 
 
 def _listed(subjects: list[str]) -> str:

@@ -34,7 +34,7 @@ def publish(plan: Plan, *, engine: str = "") -> Publication:
     Raises InconsistentPlanError where anything fails to add up.
     """
     contents = {
-        "plan.json": files.encode_plan(plan),
+        **files.plan_files(plan),
         "islands.csv": _csv(report.islands_frame(plan)),
         **({"pools.csv": _csv(report.pools_frame(plan))} if plan.buckets else {}),
         **({"latency.csv": _csv(report.latency_frame(plan))} if plan.buckets else {}),

@@ -98,31 +98,33 @@ _ENGINE_STAGE, _ROUTER_STAGE = 2, 3
 def runbook(plan: Plan, files: Mapping[str, str], *, target: str, engine: str, router: str) -> str:
     """The page, in Markdown. `files`: name -> text, all that was written beside it; `router`: who executes the routing,
     by name."""
+    manifests = export.read_manifests(files)
+    objects = _objects(manifests)
     by_router = f", router {router}" if router != export.NO_ROUTER else ""
     started = export.TARGETS[target].steps
     routed = export.ROUTERS[router].steps if router in export.ROUTERS else None
-    steps = [*_evictions(files), *_in_order(_applied(files), started(files) if started else ())]
+    steps = [*_evictions(files), *_in_order(_applied(objects), started(files) if started else ())]
     steps += routed(files) if routed else ()
-    where = "; `NAMESPACE` is where the engines run" if _objects(files) else ""
+    where = "; `NAMESPACE` is where the engines run" if objects else ""
     lines = [
         f"# {export.one_line(plan.scenario.name)}: how to deploy it, and how to go back",
         "",
         f"Target {target}, engine {engine}{by_router}. Run the commands in this folder{where}.",
         "",
-        *_checking(files),
+        *_checking(objects),
     ]
     for number, step in enumerate(steps, start=1):
         lines += ["", f"## {number}. {step.title}", "", step.why, "", *_block(step.commands)]
         if step.looks:
             lines += ["", "Then look at", "", *_block(step.looks)]
-    if not export.tells_fleet(files):
-        lines += ["", f"## {len(steps) + 1}. A first request", "", *_first_request(plan, files)]
-    lines += ["", "## Going back", "", *_going_back(steps, files)]
+    if not export.tells_fleet(manifests):
+        lines += ["", f"## {len(steps) + 1}. A first request", "", *_first_request(plan, files, objects)]
+    lines += ["", "## Going back", "", *_going_back(steps, files, objects)]
     return "\n".join(lines) + "\n"
 
 
-def _checking(files: Mapping[str, str]) -> list[str]:
-    applied = " ".join(f"-f {shlex.quote(name)}" for name in sorted(_objects(files)))
+def _checking(objects: Mapping[str, Sequence[export.Manifest]]) -> list[str]:
+    applied = " ".join(f"-f {shlex.quote(name)}" for name in sorted(objects))
     server = (f"kubectl apply --dry-run=server --namespace NAMESPACE {applied}",) if applied else ()
     words = ", and against the API server's own checks" if applied else ""
     return [
@@ -150,10 +152,10 @@ def _in_order(applied: Iterable[tuple[int, export.Step]], started: Sequence[expo
     yield from (step for stage, step in steps if stage >= _ENGINE_STAGE)
 
 
-def _applied(files: Mapping[str, str]) -> Iterator[tuple[int, export.Step]]:
+def _applied(objects_of_files: Mapping[str, list[export.Manifest]]) -> Iterator[tuple[int, export.Step]]:
     """A step for each stage that has objects."""
     by_stage: dict[int, dict[str, list[export.Manifest]]] = {}
-    for file, objects in _objects(files).items():
+    for file, objects in objects_of_files.items():
         by_stage.setdefault(max(map(_stage_of, objects)), {})[file] = objects
     for number, stage in enumerate(STAGES):
         if objects_of := by_stage.get(number):
@@ -170,9 +172,9 @@ def _applied(files: Mapping[str, str]) -> Iterator[tuple[int, export.Step]]:
             )
 
 
-def _objects(files: Mapping[str, str]) -> dict[str, list[export.Manifest]]:
+def _objects(manifests: export.FoundManifests) -> dict[str, list[export.Manifest]]:
     """File -> the Kubernetes objects in it."""
-    sound = [manifest for manifest, _ in export.read_manifests(files).sound if manifest.api_version]
+    sound = [manifest for manifest, _ in manifests.sound if manifest.api_version]
     by_file: dict[str, list[export.Manifest]] = {}
     for manifest in sound:
         by_file.setdefault(manifest.file, []).append(manifest)
@@ -192,9 +194,9 @@ def _looks(stage: Stage, objects: Sequence[export.Manifest]) -> Iterator[str]:
             yield f"{stage.look(manifest.kind, shlex.quote(manifest.name))} --namespace NAMESPACE"
 
 
-def _first_request(plan: Plan, files: Mapping[str, str]) -> list[str]:
+def _first_request(plan: Plan, files: Mapping[str, str], objects: Mapping[str, Sequence[export.Manifest]]) -> list[str]:
     body = shlex.quote(json.dumps({"model": _served_model(plan, files), "prompt": "Hello", "max_tokens": 8}))
-    entry = _entry(files)
+    entry = _entry(objects)
     inside = "From a pod in `NAMESPACE`, or through `kubectl port-forward`:"
     where = inside if entry else "`ENTRY` is where the router answers, or one of the Services in the routing table."
     url = f"http://{entry or 'ENTRY'}/v1/completions"
@@ -212,11 +214,11 @@ def _served_model(plan: Plan, files: Mapping[str, str]) -> str:
     return next((flag[1] for flag in flags if flag), export.weights_location(model.name, model.uri))
 
 
-def _entry(files: Mapping[str, str]) -> str:
+def _entry(objects_of_files: Mapping[str, Sequence[export.Manifest]]) -> str:
     """The Service of the router that no other program of it stands in front of; empty where there is none."""
     services = [
         manifest
-        for objects in _objects(files).values()
+        for objects in objects_of_files.values()
         for manifest in objects
         if manifest.kind == "Service" and _stage_of(manifest) == _ROUTER_STAGE
     ]
@@ -226,12 +228,14 @@ def _entry(files: Mapping[str, str]) -> str:
     return f"{first.name}:{first.body['spec']['ports'][0]['port']}"
 
 
-def _going_back(steps: Sequence[export.Step], files: Mapping[str, str]) -> list[str]:
+def _going_back(
+    steps: Sequence[export.Step], files: Mapping[str, str], objects: Mapping[str, Sequence[export.Manifest]]
+) -> list[str]:
     undo = [command for step in reversed(steps) for command in step.undo]
     words = ["In this order, so that no request meets half a deployment:", "", *_block(tuple(undo))]
     if export.EVICTIONS_FILE in files:
         words += ["", "Pods that were evicted come back by themselves only where a controller makes them anew."]
-    if any(item.kind == "PersistentVolumeClaim" for objects in _objects(files).values() for item in objects):
+    if any(item.kind == "PersistentVolumeClaim" for items in objects.values() for item in items):
         words += ["", "A claim that is deleted takes the weights along; leave its line out to keep them."]
     return words
 

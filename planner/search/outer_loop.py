@@ -32,10 +32,12 @@ from planner.domain import (
 from planner.errors import SolverError
 from planner.interrupts import check, deferred
 from planner.search.baselines import RANDOM
+from planner.search.communication import Ground
+from planner.search.encodings import space_of
 from planner.search.pareto import frontier, hypervolume, picked
 from planner.search.proposers import Proposer, first_look, proposer_of
 from planner.search.results import SearchResult, trial_of
-from planner.search.space import Space, space_of
+from planner.search.space import Space
 
 RESAMPLES = 256  # draws that look for a layout not seen before
 MOST_STALLS = 3
@@ -75,8 +77,10 @@ def optimize(
     aim: Aim | None = None,
     journal: SearchJournal | None = None,
     seeds: Seeds = tuple,
+    ground: Ground | None = None,
 ) -> SearchResult:
-    """Search layouts of `inventory`, in `iterations` rounds of `batch_size` evaluations, `seeds` before all others.
+    """Search layouts of `inventory`, in `iterations` rounds of `batch_size` evaluations, `seeds` before all others;
+    `ground` is where they are going to lie, for an encoding that looks at it.
 
     The first layouts of a Bayesian search that are not seeds are spread over the space; equal settings and seed give
     equal trials. What seeds take is part of the price of the round that begins with them. What `journal` knows is not
@@ -84,7 +88,7 @@ def optimize(
     SolverError where too many evaluations break off.
     """
     search = _Search(
-        space=space_of(inventory, settings, (aim or Aim()).objective.rents),
+        space=space_of(inventory, settings, (aim or Aim()).objective.rents, ground),
         settings=settings,
         evaluate=evaluate,
         aim=aim or Aim(),

@@ -14,14 +14,13 @@ from typing import Protocol
 
 import numpy as np
 
-from planner.domain import Encoding, Inventory, IslandClass, Layout, SearchSettings, Stock
-from planner.errors import InputError
+from planner.domain import IslandClass, Layout, Stock
 from planner.search.divider import Division, skew_of
 
 Point = Mapping[str, float]
 
 
-def _words(gpus: Sequence[str]) -> list[str]:
+def type_words(gpus: Sequence[str]) -> list[str]:
     """What stands for each GPU in parameter names: no two alike.
 
     Ax parses constraints between names, so punctuation becomes underscores.
@@ -121,7 +120,7 @@ class DividerSpace:
     @cached_property
     def _axes(self) -> list[tuple[Stock, tuple[str, str, str]]]:
         """Each stock with the names of its number of islands, its skew and the units that are spent."""
-        words = _words([stock.gpu for stock in self.stocks])
+        words = type_words([stock.gpu for stock in self.stocks])
         return [
             (stock, (f"islands_{word}", f"skew_{word}", f"{'gpus' if stock.unit == 1 else 'units'}_{word}"))
             for word, stock in zip(words, self.stocks, strict=True)
@@ -153,7 +152,7 @@ class DividerSpace:
 
     def layout(self, point: Point) -> Layout:
         """Divide each stock."""
-        return _layout(
+        return island_layout(
             (stock.gpu, size)
             for stock, (islands, skew, spent) in self._axes
             for size in self._division(stock, point, islands, spent).sizes(point[skew])
@@ -193,7 +192,7 @@ class DividerSpace:
 
     def spread(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
         """Scrambled Sobol points."""
-        return _scrambled(self, count, rng)
+        return scrambled(self, count, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +206,7 @@ class DirectSpace:
     @cached_property
     def _names(self) -> list[tuple[str, ...]]:
         """The slots of each stock."""
-        words = _words([stock.gpu for stock in self.stocks])
+        words = type_words([stock.gpu for stock in self.stocks])
         return [tuple(f"slot_{word}_{k}" for k in range(self.slots)) for word in words]
 
     @cached_property
@@ -238,7 +237,7 @@ class DirectSpace:
     def layout(self, point: Point) -> Layout:
         """One island a filled slot."""
         sizes = self.canonical(point)
-        return _layout(
+        return island_layout(
             (stock.gpu, int(sizes[name]) * stock.unit)
             for names, stock in zip(self._names, self.stocks, strict=True)
             for name in names
@@ -279,16 +278,17 @@ class DirectSpace:
 
     def spread(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
         """Scrambled Sobol points, folded into the simplex."""
-        return _scrambled(self, count, rng)
+        return scrambled(self, count, rng)
 
 
-def _layout(islands: Iterable[tuple[str, int]]) -> Layout:
+def island_layout(islands: Iterable[tuple[str, int]]) -> Layout:
     """`Layout.of` for islands by GPU type and size: a search draws thousands of them, and pairs are counted sooner."""
     counts = sorted(Counter(islands).items())
     return Layout(counts=tuple((IslandClass(gpu=gpu, size=size), count) for (gpu, size), count in counts))
 
 
-def _scrambled(space: Space, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
+def scrambled(space: Space, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
+    """`count` Sobol points of a space, scrambled."""
     from scipy.stats import qmc  # noqa: PLC0415  (half a second to load: only who spreads points pays)
 
     rows = qmc.Sobol(len(space.parameters), rng=rng).random_base2((count - 1).bit_length())[:count]
@@ -319,26 +319,3 @@ def _fit(values: list[float], stock: Stock) -> list[int]:
         sizes.append(size)
         remaining -= size
     return sorted(sizes, reverse=True)
-
-
-def space_of(inventory: Inventory, settings: SearchSettings, rents: bool = False) -> Space:
-    """The encoding that `settings` ask for; `rents`: it also chooses how many GPUs a layout spends.
-
-    Raises InputError where no type has enough GPUs for one island, or the slots are too few for two.
-    """
-    least = settings.min_island_size
-    stocks = tuple(stock for stock in settings.stocks(inventory) if stock.most_islands)
-    if not stocks:
-        raise InputError(
-            f"search.min_island_size: some GPU type must have an island of at least {least} GPUs.",
-            hint="Lower search.min_island_size or enlarge the inventory.",
-        )
-    if settings.encoded is Encoding.DIRECT:
-        if settings.slots_too_few(inventory):
-            raise InputError(
-                "search.slots: must be at least 2, an island for prefill and one for decode, where only "
-                f"{stocks[0].gpu} has search.min_island_size ({least}) GPUs, got {settings.slots}.",
-                hint="Set search.slots to at least 2.",
-            )
-        return DirectSpace(stocks=stocks, least=least, slots=settings.slots)
-    return DividerSpace(stocks=stocks, least=least, skews=settings.skews, rents=rents)

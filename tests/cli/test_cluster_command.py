@@ -1,5 +1,6 @@
 """`planner cluster synth` and `show`: what they write, what they print, what they refuse."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,15 @@ def test_types_have_the_labels_and_the_size_of_their_data_sheets(planner: Comman
     assert labels["GB200-NVL72"][PRODUCT_LABEL] == "NVIDIA-GB200"
     assert any("amd.com" in key for key in labels["MI300X"])
     assert "random fit" in cluster.notes[0]
+
+
+def test_trays_of_an_nvl72_form_domains_that_islands_lie_in(planner: Command, here: Path) -> None:
+    options = ("--type", "GB200-NVL72=1", "--load", 0, "--nodes-per-asw", 32, 64)
+    assert planner("cluster", "synth", "--nodes", 40, "--out", "c.yaml", *options).status == EXIT_DONE
+    cluster = load_cluster(Path("c.yaml"))
+    sizes = Counter(node.nvlink_domain for node in cluster.nodes)
+    assert sizes == {"nvl-0000": 18, "nvl-0018": 18, "nvl-0036": 4}
+    assert all(dict(node.labels)["nvidia.com/gpu.clique"] == node.nvlink_domain for node in cluster.nodes)
 
 
 def test_show_prints_the_page(planner: Command, made: Path) -> None:

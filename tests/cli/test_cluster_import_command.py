@@ -44,7 +44,7 @@ def sources(here: Path) -> list[str]:
 def test_an_import_writes_a_cluster_file(planner: Command, sources: list[str], name: str) -> None:
     answer = planner("cluster", "import", "--out", name, "--name", "mine", *sources)
     assert answer.status == 0, answer.err
-    assert "n-2: takes no further GPU work" in answer.err
+    assert "n-2: nobody says which GPUs its pods hold" in answer.err
     cluster = load_cluster(Path(name))
     assert (cluster.name, cluster.gpus, cluster.idle_gpus) == ("mine", {"H200": 16}, {"H200": 6})
     assert {p.key: (p.gpus, p.gpu_request, p.anti_affinity) for p in cluster.pods} == {
@@ -99,8 +99,15 @@ def test_more_gpus_than_there_are_leave_nothing(planner: Command, sources: list[
     Path("list.json").write_text(json.dumps({"kind": "List", "items": items}))
     answer = planner("cluster", "import", "--out", "c.yaml", *sources)
     assert answer.status == 2
-    assert "node n-1: GPUs used must be at most the 8" in answer.err
+    assert "node n-1: left out with its pods: GPUs used must be at most the 8" in answer.err
     assert not Path("c.yaml").exists()
+    items.append(node("n-2", gpus=8))
+    Path("list.json").write_text(json.dumps({"kind": "List", "items": items}))
+    strict = planner("cluster", "import", "--out", "c.yaml", "--strict", *sources)
+    assert (strict.status, Path("c.yaml").exists()) == (2, False)
+    assert "node n-1: GPUs used must be at most the 8" in strict.err
+    assert planner("cluster", "import", "--out", "c.yaml", *sources).status == 0
+    assert [one.name for one in load_cluster(Path("c.yaml")).nodes] == ["n-2"]
 
 
 def test_flextopo_objects_there_and_back(planner: Command, sources: list[str]) -> None:

@@ -203,7 +203,7 @@ def test_kinds_bounds_and_defaults_are_the_readers(folder: Path) -> None:
     text = (folder / "keys.md").read_text(encoding="utf-8")
     for row in (
         "| `search.iterations` | a whole number of at least 1 and at most 100,000 | `15` |",
-        "| `search.method` | one of divider, direct, random, sobol, grid, genetic, exact, auto | `auto` |",
+        "| `search.method` | one of divider, direct, graph, random, sobol, grid, genetic, exact, auto | `auto` |",
         "| `search.skew` | a number of more than 0 and at most 20 or a list | `5` |",
         "| `cost.two_micro_batches` | true or false | `true` |",
         "| `name` | a name | required |",

@@ -1,5 +1,6 @@
 """`planner place`: a run put on a cluster, in its own folder or another, or refused with nothing changed."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from command_line import TINY, Command, untimed
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
-from planner.files import load_cluster
+from planner.files import encode_plan, load_cluster, load_run
 from planner.placement import violations
 
 ROWS = {"island", "replica", "node", "gpu_indices", "numa_nodes", "asw", "tp", "cores", "nics"}
@@ -120,6 +121,24 @@ def test_a_scenario_may_name_its_cluster(planner: Command, here: Path, cluster: 
     assert json.loads(Path("on/plan.json").read_text())["placement"] == document["placement"]
 
 
+def test_islands_may_be_cut_from_the_clusters_graph(planner: Command, here: Path, cluster: Path) -> None:
+    cut = TINY.replace("method: random", "method: random, encoding: graph") + "routing: {form: table}\n"
+    Path("cut.yaml").write_text(cut + "cluster: c.yaml\nobjective: placed\nplacement: {qos: restricted}\n")
+    assert planner("plan", "cut.yaml", "--out", "cut").status == EXIT_DONE
+    assert planner("plan", "cut.yaml", "--out", "again").status == EXIT_DONE
+    assert untimed(Path("cut")) == untimed(Path("again"))
+    document = json.loads(Path("cut/plan.json").read_text())
+    idle = {"H200": 32, "H20": 32}
+    for trial in document["search"]["trials"]:
+        for gpu, size, count in trial["layout"]:
+            assert size >= 12
+            assert size * count <= idle[gpu]
+    Path("cut.yaml").write_text(cut)
+    answer = planner("plan", "cut.yaml", "--out", "none")
+    assert (answer.status, Path("none").exists()) == (EXIT_BAD_INPUT, False)
+    assert "cluster must be given where search.encoding is graph" in answer.err
+
+
 def test_what_is_written_holds_on_the_cluster(planner: Command, run: Path, cluster: Path) -> None:
     from planner.evaluation.placing import demands_of
     from planner.files import load_run
@@ -128,3 +147,44 @@ def test_what_is_written_holds_on_the_cluster(planner: Command, run: Path, clust
     plan = load_run(run)
     assert plan.placement is not None
     assert violations(load_cluster(cluster), demands_of(plan), plan.placement) == ()
+
+
+def test_the_cluster_is_kept_once_beside_the_plan(planner: Command, run: Path, cluster: Path, here: Path) -> None:
+    assert planner("place", run, "--cluster", cluster).status == EXIT_DONE
+    document = json.loads((run / "plan.json").read_text())
+    assert document["scenario"]["cluster"].keys() == {"file", "sha256"}
+    assert load_run(run).scenario.cluster == load_cluster(cluster)
+    told = planner("report", run).out
+    moved = here / "elsewhere"
+    run.rename(moved)
+    assert planner("report", moved).out == told
+    assert planner("place", moved, "--cluster", cluster, "--out", "again").status == EXIT_DONE
+    stored = (moved / "cluster.json.gz").read_bytes()
+    assert (here / "again" / "cluster.json.gz").read_bytes() == stored
+    document = json.loads(planner("report", moved, "--json").out)
+    assert len(document["scenario"]["cluster"]["nodes"]) == 40  # what is printed stands alone
+
+
+def test_a_plan_without_its_cluster_is_refused(planner: Command, run: Path, cluster: Path) -> None:
+    assert planner("place", run, "--cluster", cluster).status == EXIT_DONE
+    stored = (run / "cluster.json.gz").read_bytes()
+    (run / "cluster.json.gz").unlink()
+    answer = planner("report", run)
+    assert answer.status == EXIT_BAD_INPUT
+    assert "cluster.json.gz must be there, is missing" in answer.err
+    assert "Put the file back" in answer.err
+    (run / "cluster.json.gz").write_bytes(gzip.compress(gzip.decompress(stored).replace(b"H200", b"H100")))
+    answer = planner("export", run, "--out", "m")
+    assert answer.status == EXIT_BAD_INPUT
+    assert "must be the cluster that" in answer.err
+
+
+def test_a_plan_with_its_cluster_inside_is_read_as_ever(
+    planner: Command, run: Path, cluster: Path, tmp_path: Path
+) -> None:
+    assert planner("place", run, "--cluster", cluster).status == EXIT_DONE
+    (tmp_path / "old").mkdir()
+    placed = load_run(run)
+    (tmp_path / "old" / "plan.json").write_bytes(encode_plan(placed))
+    assert load_run(tmp_path / "old") == placed
+    assert planner("report", tmp_path / "old").status == EXIT_DONE

@@ -1,5 +1,6 @@
 """`planner simulate preemption`: what it writes, that a seed gives the same bytes, and what it refuses."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,32 @@ def test_progress_is_told_unless_quiet(planner: Command) -> None:
     loud = [word for word in UNTIMED if word != "--quiet"]
     assert "cycles" in planner(*loud).err
     assert planner(*UNTIMED).err == ""
+
+
+ONCE = ("simulate", "preemption", "--nodes", 10, "--cycles", 1, "--scale-ups", 4, "--quiet", "--repetitions", 1)
+
+
+def test_the_papers_figures_from_the_command_line(planner: Command) -> None:
+    asked = ("--initial", "packed", "--timed", "C", "--timed-mode", "sequential", "--paper-figures", "--out", "p")
+    assert planner(*ONCE, *asked).status == EXIT_DONE
+    files = {path.relative_to("p").as_posix() for path in Path("p").rglob("*") if path.is_file()}
+    assert {f"figure-{k}.csv" for k in ("08", "09", "10")} <= files
+    assert {f"figures/figure-{k}.png" for k in ("08", "09", "10")} <= files
+    assert {(row["workload"], row["mode"]) for row in read_rows("p/latency.csv")} == {("C", "sequential")}
+    assert Counter(row["workload"] for row in read_rows("p/figure-10.csv")) == dict.fromkeys("ABCD", 15)
+    assert "each search on what the scale-ups before it left" in Path("p/summary.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--paper-figures",), "--paper-figures: needs --out"),
+        (("--timed", "E"), "--timed: must be one of A, B, C, D, got 'E'"),
+        (("--timed", "A", "--timed", "A"), "--timed"),
+        (("--timed", "A", "--timed-mode", "sequential"), "sequential times workloads that are scaled up (B, C), got A"),
+    ],
+)
+def test_what_cannot_be_timed_is_refused(planner: Command, options: tuple[str, ...], said: str) -> None:
+    answer = planner(*ONCE, *options)
+    assert (answer.status, answer.out) == (EXIT_BAD_INPUT, "")
+    assert said in answer.err

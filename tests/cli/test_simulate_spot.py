@@ -34,7 +34,7 @@ def run_of(planner: Command, *options: object) -> dict[str, bytes]:
 
 def test_a_comparison_with_a_curve_is_written(planner: Command) -> None:
     files = run_of(planner, "--spot-load", 0.2, "--curve", "0.1,0.2,0.4", "--most-evictions-per-job", 0.4)
-    pictures = {f"figures/{kind}.png" for kind in ("allocation", "comparison", "curve")}
+    pictures = {f"figures/{kind}.png" for kind in ("allocation", "standby", "comparison", "curve")}
     assert set(files) == {"spot.csv", "series.csv", "curve.csv", "summary.md", *pictures}
     rows = read_rows("spot/spot.csv")
     assert [(row["policy"], row["spot_load"], row["seed"]) for row in rows[:4]] == [

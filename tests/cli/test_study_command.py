@@ -56,7 +56,8 @@ def test_equal_numbers_in_two_processes(planner: Command) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--figure", "5.1"), "figure: must be one of table5.1, 5.2"),
+        (("--figure", "5.14"), "figure: must be one of 4.8, table5.1, 5.1"),
+        (("--figure", "4.8", "--trace", "mine/thesis.tex"), "only figure 5.13 shows traces"),
         (("--trials", 0), "--trials"),
         (("--iterations", 0), "--iterations"),
         (("--mode", "physical"), "--mode"),

@@ -1,6 +1,7 @@
 """ComputeDomains: NVLink between the trays of an NVL72, for copies that count on it; and mistakes in them."""
 
 import re
+from dataclasses import replace
 
 import kubernetes_validate
 import pytest
@@ -8,7 +9,7 @@ from contract_plans import single_node_plan
 from export_plans import UNSHARED, gpu, island, plan_of
 from quick_yaml import load_documents
 
-from planner.domain import ParallelConfig, Phase, Plan
+from planner.domain import Alignment, ClusterState, IslandSite, ParallelConfig, Phase, Placement, Plan
 from planner.errors import ExportError
 from planner.export import ExportOptions, find_faults, render
 
@@ -47,6 +48,30 @@ def test_pods_with_claims_are_pods_to_kubernetes() -> None:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
         spec = wide["spec"]["leaderWorkerTemplate"][template]["spec"]
         kubernetes_validate.validate({**pod, "spec": spec}, kubernetes_validate.latest_version(), strict=True)
+
+
+@pytest.mark.parametrize("crossing", [0, 1])
+def test_copies_that_the_placement_has_in_several_domains_are_told(crossing: int) -> None:
+    """No ComputeDomain joins racks."""
+    site = IslandSite(
+        island="wide",
+        gpus=16,
+        nodes=4,
+        switches=(("s0", 16),),
+        entropy=0.0,
+        aligned=True,
+        worst=Alignment.NUMA,
+        crossing_replicas=0,
+        domains=(("nvl-0", 12), ("nvl-1", 4)),
+        crossing_domains=crossing,
+    )
+    state = ClusterState(gpus=0, allocated=0, idle=0, headroom_gpus=0, watts=0.0, empty_nodes=0, fragments=())
+    placement = Placement(
+        parts=(), cluster="c", score=0.0, terms=(), sites=(site,), shortfalls=(), before=state, after=state
+    )
+    text = render(replace(trays(), placement=placement), options=ASKED)["01-wide.yaml"]
+    told = "1 of 2 copies in several NVLink domains" in " ".join(text.replace("#", " ").split())
+    assert told == bool(crossing)
 
 
 def test_without_the_option_the_comment_says_how_to_get_it() -> None:

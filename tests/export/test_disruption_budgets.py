@@ -27,7 +27,7 @@ from planner.domain import (
     halves_of,
 )
 from planner.export import find_faults, read_manifests, render
-from planner.export.objects.operating.allowances import budgets_of, crews_of
+from planner.export.objects.operating.allowances import _priced_copies, _spare_copies, budgets_of, crews_of
 
 FILE = "disruption-budgets.yaml"
 RATE = 100.0
@@ -134,6 +134,13 @@ def test_used_up_at_once_they_leave_what_must_survive(rows: list[Row], factor: f
     for copies, rate, load in worst_left(plan, [(budget.islands, budget.copies) for budget in budgets]):
         assert copies >= 1
         assert rate >= factor * load * (1 - 1e-6)
+
+
+@settings(max_examples=60)
+@given(rows=st.lists(_ROWS, min_size=1, max_size=6))
+def test_where_no_rate_must_survive_the_quick_count_is_the_long_one(rows: list[Row]) -> None:
+    crews = crews_of(loaded(bucket_plan(rows, share=0.0), rows))
+    assert _spare_copies(crews) == _priced_copies(crews)
 
 
 @settings(max_examples=40)

@@ -219,15 +219,3 @@ def test_further_pod_resources_are_passed_on_and_not_overwritten() -> None:
     assert limits == {"cpu": 64, "memory": "512Gi", "nvidia.com/gpu": 8, "rdma/ib": 8}
     with pytest.raises(InputError, match=r"pod_resources: must not repeat nvidia.com/gpu"):
         render(example_plan(), options=ExportOptions(pod_resources=(("nvidia.com/gpu", 1),)))
-
-
-def test_a_routing_table_too_large_for_a_config_map_is_refused() -> None:
-    from export_plans import route
-
-    rows = tuple(
-        route(name, phase, start, 1.0, width=1)
-        for start in range(5000)
-        for name, phase in ((PREFILL.id, Phase.PREFILL), (DECODE.id, Phase.DECODE))
-    )
-    with pytest.raises(ExportError, match="must fit a ConfigMap"):
-        render(plan_of((PREFILL, DECODE), routing=rows))

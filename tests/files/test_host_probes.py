@@ -77,6 +77,60 @@ def test_an_affinity_to_several_nodes_is_left_open() -> None:
     assert matrix.gpu_numa == ((0, 0), (1, None))
 
 
+GB200 = """\
+	GPU0	GPU1	GPU2	GPU3	NIC0	NIC1	CPU Affinity	NUMA Affinity	GPU NUMA ID
+GPU0	 X 	NV18	NV18	NV18	SYS	SYS	0-71	0,2-17		2
+GPU1	NV18	 X 	NV18	NV18	SYS	SYS	0-71	0,2-17		10
+GPU2	NV18	NV18	 X 	NV18	SYS	NODE	72-143	1,18-33		18
+GPU3	NV18	NV18	NV18	 X 	SYS	NODE	72-143	1,18-33		26
+NIC0	SYS	SYS	SYS	SYS	 X 	SYS
+NIC1	SYS	SYS	NODE	NODE	SYS	 X
+"""
+
+
+def test_memory_of_gpus_is_no_numa_node_of_processors() -> None:
+    """Hosts with Grace: NUMA nodes 2 to 33 are GPU memory, only 0 and 1 have CPUs."""
+    matrix = read_matrix(GB200, file="t", numa_ids=(0, 1))
+    assert matrix.gpu_numa == ((0, 0), (1, 0), (2, 1), (3, 1))
+    assert [(nic.name, nic.numa) for nic in matrix.nics] == [("NIC1", 1)]
+
+
+OLD = """\
+Mon Nov  4 10:00:00 2019
+	GPU0	GPU1	mlx5_0	CPU Affinity
+GPU0	 X 	NV2	PIX	0-1,4-5
+GPU1	NV2	 X 	SOC	2-3,6-7
+mlx5_0	PIX	SOC	 X
+"""
+
+
+def test_old_drivers_tell_cpus_alone(folder: Path) -> None:
+    (folder / "topo.txt").write_text(OLD)
+    host = read_host("n-1", folder)
+    assert [gpu.numa for gpu in host.gpus] == [0, 1]
+    assert [(nic.name, nic.numa) for nic in host.nics] == [("mlx5_0", 0)]
+    assert read_matrix(OLD, file="t", numa_ids=(0, 1)).gpu_numa == ((0, None), (1, None))
+
+
+ROCM = "".join(
+    f"GPU[{k}]\t\t: (Topology) Numa Node: {k // 4}\nGPU[{k}]\t\t: (Topology) Numa Affinity: {k // 4}\n"
+    for k in range(8)
+)
+PRODUCTS = "".join(f"GPU[{k}]\t\t: Card Series: \t\tAMD Instinct MI300X OAM\n" for k in range(8))
+
+
+def test_rocm_smi_tells_numa_nodes_and_products(folder: Path, refused: Refused) -> None:
+    (folder / "gpus.csv").unlink()
+    (folder / "topo.txt").write_text(f"===== ROCm System Management Interface =====\n{PRODUCTS}{ROCM}===== End =====\n")
+    host = read_host("n-1", folder)
+    assert [gpu.numa for gpu in host.gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert {gpu.product for gpu in host.gpus} == {"AMD Instinct MI300X OAM"}
+    (folder / "topo.txt").write_text(ROCM.replace("Node: 1", "Node: -1").replace("Affinity: 1", "Affinity: -1"))
+    assert [gpu.numa for gpu in read_host("n-1", folder).gpus] == [0] * 4 + [None] * 4
+    (folder / "topo.txt").write_text(ROCM.replace("Node: 1", "Node: 7", 1))
+    refused(lambda: read_host("n-1", folder), "topo.txt", "GPU[4]: Numa Node", "0, 1", "got 7")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -94,6 +94,13 @@ def read(write: Callable[[str, str], Path]) -> Callable[..., KubectlLists]:
     return read_items
 
 
+def strictly(lists: KubectlLists) -> KubectlLists:
+    """The lists, unless something in them cannot be read."""
+    for _, fault in lists.unreadable:
+        raise fault
+    return lists
+
+
 def annotated(**annotations: str) -> dict[str, Any]:
     return pod(
         metadata={"annotations": {key.replace("__", "/").replace("_", "-"): v for key, v in annotations.items()}}
@@ -212,14 +219,22 @@ def test_anti_affinity_groups(read: Callable[..., KubectlLists], term: dict[str,
         (pod(priority="high"), ("Pod ns/p", "spec.priority", "whole number")),
         ({"kind": "Node", "metadata": {"name": "n"}}, ("Node n", "status")),
         ({"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {}}}, ("Node n", "allocatable.cpu")),
-        ({"kind": "Service", "metadata": {"name": "n"}}, ("items[0].kind", "Node or Pod", "'Service'")),
+        ({"kind": "Service", "metadata": {"name": "n"}}, ("at least one object of kind Node or Pod", "none")),
         ({"kind": "Pod", "metadata": {}}, ("metadata.name",)),
     ],
 )
 def test_malformed_objects_are_named(
     read: Callable[..., KubectlLists], refused: Refused, item: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    refused(lambda: read(item), "list.json", *words)
+    refused(lambda: strictly(read(item)), "list.json", *words)
+
+
+def test_what_cannot_be_read_is_told_with_its_node(read: Callable[..., KubectlLists]) -> None:
+    """And everything else is read."""
+    lists = read(pod(), pod(metadata={"name": "odd"}, nodeName="m", priority="high"))
+    assert [found.name for found in lists.pods] == ["p"]
+    ((node, fault),) = lists.unreadable
+    assert (node, "spec.priority" in fault.message) == ("m", True)
 
 
 def test_more_allocatable_gpus_than_there_are(read: Callable[..., KubectlLists], refused: Refused) -> None:
@@ -228,7 +243,11 @@ def test_more_allocatable_gpus_than_there_are(read: Callable[..., KubectlLists],
         "allocatable": {"cpu": "8", "memory": "1Gi", "nvidia.com/gpu": "8"},
     }
     refused(
-        lambda: read({"kind": "Node", "metadata": {"name": "n"}, "status": status}), "Node n", "allocatable", "7", "8"
+        lambda: strictly(read({"kind": "Node", "metadata": {"name": "n"}, "status": status})),
+        "Node n",
+        "allocatable",
+        "7",
+        "8",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from planner.domain import (
+    Encoding,
     EvictionRule,
     ObjectiveKind,
     ObjectiveSettings,
@@ -117,7 +118,10 @@ def test_the_inventory_may_be_what_is_idle_and_usable(read: Read, placed: dict[s
     assert counted(scenario) == {"H20": 8, "H200": 5}
     assert scenario.cluster is not None
     (left_out,) = left_out_of(scenario.cluster, scenario.placement, ("H20", "H200"))
-    assert left_out.startswith("6 idle H200 GPUs on 1 node: it is not known which GPUs their pods hold; ")
+    assert left_out.startswith("6 idle H200 GPUs on 1 node: it is not known which GPUs their pods hold, and ")
+    assert "placement.qos best_effort would open them, or an import with --devices" in left_out
+    by_number = read(placed | {"inventory": "cluster", "placement": {"qos": "best_effort"}})
+    assert counted(by_number) == {"H20": 8, "H200": 11}
 
 
 def test_types_without_idle_gpus_are_left_out(read: Read, placed: dict[str, Any], write: Write) -> None:
@@ -180,6 +184,13 @@ def test_inventories_that_a_cluster_cannot_give(
     full = "pods:\n" + "".join(f"- {{name: {n}, node: {n}, gpu_request: 8}}\n" for n in "abc")
     write("cluster.yaml", CLUSTER[: CLUSTER.index("pods:")] + full)
     refused(lambda: read(placed | {"inventory": "cluster"}), "inventory", "cluster small", "no GPU is idle")
+    batch = full.replace("gpu_request: 8", "gpus: '0-7', preemptible: true, priority: -10")
+    write("cluster.yaml", CLUSTER[: CLUSTER.index("pods:")] + batch)
+    refused(
+        lambda: read(placed | {"inventory": "cluster"}),
+        "no GPU is idle",
+        hint="{H20: 8, H200: 16}, with placement.preempt",
+    )
     write("cluster.yaml", CLUSTER[: CLUSTER.index("pods:")].replace("cpus: 96,", "cpus: 96, taints: [{key: mine}],"))
     refused(lambda: read(placed | {"inventory": "cluster"}), "16 idle H200 GPUs", "placement.tolerations")
 
@@ -217,6 +228,7 @@ FULL = {
     "priority_class": "serving",
     "victim_rule": "combined",
     "most_victims": 0,
+    "most_moves": 3,
     "most_lost_gpu_hours": 12.5,
     "lost_gpu_hour_rps": 0.25,
     "assumed_checkpoint_age_s": 600,
@@ -240,6 +252,7 @@ def test_every_setting_is_read_and_written_back(read: Read, placed: dict[str, An
         priority_class="serving",
         victim_rule=EvictionRule.COMBINED,
         most_victims=0,
+        most_moves=3,
         most_lost_gpu_hours=12.5,
         lost_gpu_hour_rps=0.25,
         assumed_checkpoint_age_s=600.0,
@@ -291,6 +304,24 @@ def test_bad_settings_are_refused(
 
 
 # ---- objective: placed
+
+
+@pytest.mark.parametrize(
+    ("search", "key"),
+    [
+        ({"method": "graph"}, "search.method"),
+        ({"method": "auto", "encoding": "graph"}, "search.encoding"),
+        ({"method": "genetic", "encoding": "graph"}, "search.encoding"),
+    ],
+)
+def test_a_graph_is_cut_only_where_there_is_a_cluster(
+    read: Read, placed: dict[str, Any], document: dict[str, Any], refused: Refused, search: dict[str, str], key: str
+) -> None:
+    table = {"routing": {"form": "table"}, "search": search}
+    assert read(placed | table).search.encoded is Encoding.GRAPH
+    refused(lambda: read(document | table), "cluster must be given", f"{key} is graph", hint="path of a cluster file")
+    exact = {"search": {"method": "exact", "encoding": "graph"}}
+    assert read(document | table | exact).cluster is None  # it looks at no encoding
 
 
 @pytest.mark.parametrize("objective", ["placed", {"kind": "placed"}])

@@ -25,7 +25,9 @@ observe run --queries | run/plan.json
 report run | run/plan.json
 report run --out made | run/plan.json costly
 report placed-run --json | placed-run/plan.json
-place run --cluster cluster.yaml --out made --json | run/plan.json cluster.yaml costly
+place run --cluster cluster.yaml --out made --moves 2 --json | run/plan.json cluster.yaml costly
+defrag small.yaml --out made --seed 1 --most-moves 3 --most-at-once 2 --processes 1 --json | small.yaml
+defrag cluster.yaml --most-gpu-hours 2.5 --overlap-minutes 5 --depth 2 --rounds 1 --partition-nodes 4 | cluster.yaml
 export run --out made --engine sglang --cpus-per-gpu 4 --memory-gib-per-gpu 32 --name mine | run/plan.json
 export run --out made --target script --image NVIDIA=a:b | run/plan.json
 export run --out made --target dynamo --grid-cells 8 --namespace there --model-volume weights | run/plan.json
@@ -57,19 +59,25 @@ cost configurations --gpu H200 --gpu H20 --phase prefill --size 16 --lengths 512
 cost calibrate measured.csv --out made.yaml --json | measured.csv
 cost accuracy measured.csv --json | measured.csv
 cost measure tiny.yaml --runs 2 --draws 12 --seed 1 --engine sglang --tool aiperf --json | tiny.yaml costly
+study pwr --nodes nodes.csv --pods default=pods.csv --policy fgd --policy pwr:0.1+fgd:0.9 --seeds 1 --processes 1 --out made | nodes.csv pods.csv
 study chapter5 --small --figure table5.1 --trials 1 --iterations 1 --batch 2 --out made | long
-cluster synth --nodes 4 --seed 1 --load 0.5 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
+study asi asi-trace --no-figures --json --out made | asi-trace/job_info.csv asi-trace/node_info.csv
+cluster synth --nodes 4 --seed 1 --load 0.5 --filled 0.8 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
 cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.yaml
 cluster show small.yaml --json | small.yaml
+cluster diagnose cluster.yaml --request 4G32C --job 16 --qos guaranteed --out made.md | cluster.yaml
+cluster diagnose small.yaml --guaranteed-only --moves --json | small.yaml
 cluster flextopo small.yaml --out made --dialect agent | small.yaml
 cluster import --kubectl list.json --gpu-numa numa.yaml --devices devices.yaml --level asw=rack --taken-at 2026-02-01T00:00:00Z --out made.yaml | list.json numa.yaml devices.yaml
 cluster import --flextopo topos/n-1.yaml --flextopo topos/n-2.yaml --kubectl list.json --gpu-numa numa.yaml --level asw=rack --out made.json | topos/n-1.yaml topos/n-2.yaml list.json numa.yaml
+cluster import --kubectl list.json --strict --out made.yaml | list.json
 cluster import --nrt lws/noderesourcetopologies.yaml --flextopo lws/flextopo.yaml --out made.yaml | lws/noderesourcetopologies.yaml lws/flextopo.yaml
 cluster import --host h-1=host --gpu-type NVIDIA=H200 --core-group-size 2 --out made.yaml --json | host/lscpu.txt host/topo.txt host/gpus.csv
 simulate cluster --nodes nodes.csv --pods pods.csv --policy fgd --policy pwr:0.1+fgd:0.9 --inflate 1.2 --seeds 1 --processes 1 --json | nodes.csv pods.csv
 simulate cluster --nodes nodes.csv --pods pods.csv --policy bestfit --arrivals arrivals.csv --tie-order ties.csv --seeds 1 --processes 1 --decisions --no-figures --out made | nodes.csv pods.csv arrivals.csv ties.csv
 simulate queue --nodes nodes.csv --pods pods.csv --policy fgd --longest-wait-s 600 --stretch 2 --seed 1 --out made --json | nodes.csv pods.csv
 simulate spot --nodes spot-nodes.csv --jobs jobs.csv --days 1 --warm-up-days 0.1 --seeds 1 --processes 1 --json --quiet | spot-nodes.csv jobs.csv
+simulate defragmentation --nodes 6 --days 1 --warm-up-days 0.1 --every never,12 --seeds 1 --exact 1 --exact-nodes 3 --processes 1 --no-figures --quiet --out made |
 simulate spot --machines 4 --days 1 --warm-up-days 0.1 --seeds 1 --processes 1 --curve 0.1,0.2 --most-evictions-per-job 1 --no-figures --out made --quiet |
 simulate preemption --nodes 5 --cycles 2 --repetitions 2 --seed 1 --workload 20:30 --qos guaranteed --json --quiet |
 simulate serving --machines 2 --minutes 2 --spikes 1 --scale 0.005 --policy rr --policy clockwork --set quantum_s=5 --seeds 1 --processes 1 --json --quiet |

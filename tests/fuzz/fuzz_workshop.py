@@ -206,6 +206,12 @@ TEXTS = {
     "ties.csv": "node\n" + "".join(f"n{k}\n" for k in (5, 4, 3, 2, 1, 0)),
     "spot-nodes.csv": SPOT_NODES,
     "jobs.csv": JOBS,
+    "asi-trace/job_info.csv": "job_name,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type\n"
+    + "".join(
+        f"{k},A10,{8 + k},{k % 3 or 0.5},{1 + k % 2},{600 * k},{900 + 60 * k},{'HP' if k % 3 else 'Spot'}\n"
+        for k in range(9)
+    ),
+    "asi-trace/node_info.csv": "gpu_model,gpu_capacity_num,cpu_num,node_name\nA10,1,128,a\nA10,8,128,b\n",
     "pool.csv": "machine,count,slots,memory_mb,load_mbit_s,reserve,gpu\nlarge,2,2,,100000,1,H100\nsmall,1,2,8000,,,\n",
     "served.csv": SERVED,
     "asked.csv": "arrival_s,model,prompt_tokens,output_tokens\n"

@@ -57,29 +57,54 @@ def watts(node: ClusterNode, used: float) -> float:
 def topology(nodes: dict[str, ClusterNode], demand: PlacementDemand, parts: Sequence[PlacedPart]) -> float:
     shares = []
     by_switch: Counter[str] = Counter()
+    by_place: Counter[str] = Counter()
     by_node: Counter[str] = Counter()
     for part in parts:
         by_switch[part.asw] += len(part.gpu_indices)
+        by_place[place_of(nodes[part.node])] += len(part.gpu_indices)
         by_node[part.node] += len(part.gpu_indices)
         best = max(T[lies(nodes[part.node], chosen)] for chosen in groups_of(nodes[part.node], demand))
         shares += [T[lies(nodes[part.node], group)] / best for group in part.groups]
     aligned = sum(min(1.0, share) for share in shares) / len(shares)
     if demand.size == 1:
         return 0.4 * aligned + 0.6
-    island = 1 - entropy(by_switch) / log(demand.size)
+    island = 1 - (entropy(by_switch) + entropy(by_place)) / 2 / log(demand.size)
     spread = 1 - entropy(by_node) / log(demand.size)
-    return 0.4 * aligned + 0.2 * island + 0.2 * wholeness(demand, parts) + 0.2 * spread
+    return 0.4 * aligned + 0.2 * island + 0.2 * wholeness(nodes, demand, parts) + 0.2 * spread
 
 
-def wholeness(demand: PlacementDemand, parts: Sequence[PlacedPart]) -> float:
+def place_of(node: ClusterNode) -> str:
+    """Its NVLink domain, or its switch: the two entropies are the same where there are no domains."""
+    return f"domain {node.nvlink_domain}" if node.nvlink_domain else node.asw
+
+
+def splits(cluster: Cluster, parts: Sequence[PlacedPart]) -> tuple[int, int]:
+    """(replicas, islands) on several nodes that no NVLink domain joins; the type has domains."""
+    nodes = {node.name: node for node in cluster.nodes}
+    replicas: dict[tuple[str, int], set[str]] = defaultdict(set)
+    islands: dict[str, set[str]] = defaultdict(set)
+    for part in parts:
+        replicas[part.island, part.replica].add(part.node)
+        islands[part.island].add(part.node)
+
+    def apart(names: set[str]) -> bool:
+        domains = {nodes[name].nvlink_domain for name in names}
+        return len(names) > 1 and (len(domains) > 1 or domains == {""})
+
+    return sum(map(apart, replicas.values())), sum(map(apart, islands.values()))
+
+
+def wholeness(nodes: dict[str, ClusterNode], demand: PlacementDemand, parts: Sequence[PlacedPart]) -> float:
     size = demand.size // demand.replicas
     whole = 0.0
     for replica in {part.replica for part in parts}:
         counts: Counter[str] = Counter()
+        by_place: Counter[str] = Counter()
         for part in parts:
             if part.replica == replica:
                 counts[part.asw] += len(part.gpu_indices)
-        whole += 1 - (entropy(counts) / log(size) if size > 1 else 0.0)
+                by_place[place_of(nodes[part.node])] += len(part.gpu_indices)
+        whole += 1 - ((entropy(counts) + entropy(by_place)) / 2 / log(size) if size > 1 else 0.0)
     return whole / demand.replicas
 
 

@@ -30,25 +30,25 @@ SMALL = Cluster(
 
 
 def test_causes_by_hand() -> None:
-    """Idle: 3 GPUs on half (56 CPUs free), 6 on starved (8 CPUs free); unknown is left out, its pod is a class."""
+    """Idle: 3 GPUs on half (56 CPUs free), 6 on starved (8 CPUs free), 6 on unknown (56), whichever they are."""
     found = fragments_now(SMALL)
-    assert found.idle_gpu_milli == 9000
+    assert found.idle_gpu_milli == 15000
     causes = {(pod.gpus, pod.cpu_milli): cause for pod, cause in found.classes}
     assert set(causes) == {(8, 32000), (5, 8000), (2, 56000), (2, 8000)}
-    assert (causes[8, 32000].short_of_gpu, causes[8, 32000].short_of_both) == (3000, 6000)
-    assert (causes[5, 8000].short_of_gpu, causes[5, 8000].usable) == (3000, 6000)
-    assert (causes[2, 56000].usable, causes[2, 56000].short_of_cpu) == (3000, 6000)
-    assert (causes[2, 8000].usable, causes[2, 8000].total) == (9000, 0)
-    assert found.causes.usable == pytest.approx((0 + 6000 + 3000 + 9000) / 4)
-    assert found.ratio == pytest.approx(0.5)
+    assert (causes[8, 32000].short_of_gpu, causes[8, 32000].short_of_both) == (9000, 6000)
+    assert (causes[5, 8000].short_of_gpu, causes[5, 8000].usable) == (3000, 12000)
+    assert (causes[2, 56000].usable, causes[2, 56000].short_of_cpu) == (9000, 6000)
+    assert (causes[2, 8000].usable, causes[2, 8000].total) == (15000, 0)
+    assert found.causes.usable == pytest.approx((0 + 12000 + 9000 + 15000) / 4)
+    assert found.ratio == pytest.approx(0.4)
 
 
 def test_without_pods_there_are_requests() -> None:
     empty = replace(SMALL, pods=())
     assert [pod.gpus for pod in workload_of(empty)] == list(REQUESTS)
     assert fragments_now(empty).ratio == 0
-    only = fragments_now(replace(SMALL, pods=(SMALL.pods[3],)))  # a node of unknown holdings offers nothing
-    assert (only.idle_gpu_milli, only.causes.usable) == (24000, 24000)
+    only = fragments_now(replace(SMALL, pods=(SMALL.pods[3],)))  # two of its eight are held, whichever
+    assert (only.idle_gpu_milli, only.causes.usable) == (30000, 30000)
     none = fragments_now(replace(SMALL, nodes=SMALL.nodes[-1:], pods=()))
     assert (none.idle_gpu_milli, none.ratio) == (0, 0)
 

@@ -1,6 +1,7 @@
 """Sources joined into one cluster: what each gives, that they must agree, and every bad input of a real cluster."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,9 @@ def text(tmp_path: Path) -> Callable[[str, str], Path]:
 
 
 def refused(sources: ClusterSources, *words: str) -> InputError:
+    """What `--strict` says; `left_out` looks at what happens without it."""
     with pytest.raises(InputError) as caught:
-        import_cluster(sources)
+        import_cluster(replace(sources, strict=True))
     missing = [word for word in words if word not in str(caught.value)]
     assert not missing, f"{caught.value} lacks {missing}"
     assert caught.value.hint
@@ -78,13 +80,15 @@ def test_kubectl_and_host_probes_make_a_whole_node(tmp_path: Path, kubectl: Call
     assert cluster.notes == ()
 
 
-def test_the_agents_objects_alone_need_a_map_of_numa_nodes(tmp_path: Path, text: Callable[..., Path]) -> None:
+def test_the_agents_objects_alone_have_the_usual_board_or_a_map(tmp_path: Path, text: Callable[..., Path]) -> None:
     source = written_yaml(
         tmp_path / "f.yaml",
         agent_flextopo("n-1", gpu_0="a", gpu_1="a"),
         agent_flextopo("n-2", exporter="node-exporter-2"),
     )
-    refused(ClusterSources(flextopo=(source,), gpu_types=RTX), "node n-1", "NUMA node of GPU 0", "--gpu-numa", "nearby")
+    usual = import_cluster(ClusterSources(flextopo=(source,), gpu_types=RTX))
+    assert [gpu.numa for gpu in usual.nodes[0].gpus] == [0] * 4 + [1] * 4  # two of the agent's eight NUMA nodes
+    assert any("node n-1, node n-2: which GPU lies" in note and "--gpu-numa" in note for note in usual.notes)
     near = text("numa.yaml", "default: [0, 1, 2, 3, 4, 5, 6, 7]\nn-2: [3, 2, 1, 0, 7, 6, 5, 4]\n")
     cluster = import_cluster(ClusterSources(flextopo=(source,), gpu_types=RTX, gpu_numa=near))
     assert [[gpu.numa for gpu in node.gpus] for node in cluster.nodes] == [list(range(8)), [3, 2, 1, 0, 7, 6, 5, 4]]
@@ -118,7 +122,7 @@ def test_flextopo_and_kubectl_of_the_same_node(tmp_path: Path, kubectl: Callable
     assert (pods["b"].gpus, pods["b"].gpu_request) == ((), 1)  # the agent misses GPUs of child processes
     assert pods[EXPORTER].cores == ()
     assert cluster.idle_gpus == {"RTX4090": 5}
-    assert any("node n-1" in note and "takes no further GPU work" in note for note in cluster.notes)
+    assert any("node n-1" in note and "free GPUs count by number" in note for note in cluster.notes)
     assert any("1 pods" in note and "wait for a node" in note for note in cluster.notes)
 
 
@@ -172,9 +176,14 @@ def test_zones_with_counts_are_enough(tmp_path: Path, kubectl: Callable[..., Pat
     assert "cores are not known" in notes
 
 
-def test_kubectl_alone_needs_the_numa_nodes(kubectl: Callable[..., Path], text: Callable[..., Path]) -> None:
+def test_kubectl_alone_has_the_usual_board_or_a_map(kubectl: Callable[..., Path], text: Callable[..., Path]) -> None:
     path = kubectl(kubectl_node("n-1"))
-    refused(ClusterSources(kubectl=(path,), levels=RACK), "node n-1", "NUMA node of its GPUs", "--gpu-numa")
+    usual = import_cluster(ClusterSources(kubectl=(path,), levels=RACK))
+    assert [gpu.numa for gpu in usual.nodes[0].gpus] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert [(numa.id, numa.socket) for numa in usual.nodes[0].numa_nodes] == [(0, 0), (1, 1)]
+    assert any("usual board of H200" in note for note in usual.notes)
+    short = text("short.yaml", "default: [0, 0, 1, 1]")  # for nodes of four GPUs: this one has the usual board
+    assert import_cluster(ClusterSources(kubectl=(path,), levels=RACK, gpu_numa=short)).nodes == usual.nodes
     near = text("numa.yaml", "default: {gpus: [0, 0, 1, 1, 2, 2, 3, 3], sockets: [0, 0, 1, 1]}")
     (node,) = import_cluster(ClusterSources(kubectl=(path,), levels=RACK, gpu_numa=near)).nodes
     assert [numa.socket for numa in node.numa_nodes] == [0, 0, 1, 1]
@@ -226,10 +235,14 @@ def test_a_node_or_pod_is_described_once(tmp_path: Path, kubectl: Callable[..., 
     source = written_yaml(tmp_path / "f.yaml", agent_flextopo("n-1"))
     again = written_yaml(tmp_path / "g.yaml", agent_flextopo("n-1"))
     refused(ClusterSources(flextopo=(source, again)), "node n-1", "f.yaml", "g.yaml")
-    twice = written_yaml(tmp_path / "t.yaml", agent_flextopo("n-1"), agent_flextopo("n-1"))
+    twice = written_yaml(tmp_path / "t.yaml", agent_flextopo("n-1"), agent_flextopo("n-1", gpu_0="a"))
     refused(ClusterSources(flextopo=(twice,)), "t.yaml", "n-1", "twice")
-    lists = (kubectl(kubectl_node("n-1"), name="a.json"), kubectl(kubectl_node("n-1"), name="b.json"))
+    lists = (kubectl(kubectl_node("n-1"), name="a.json"), kubectl(kubectl_node("n-1", gpus=4), name="b.json"))
     refused(ClusterSources(kubectl=lists, levels=RACK), "Node n-1", "a.json", "b.json")
+    with pytest.raises(InputError, match="Node n-1: must be given once"):
+        import_cluster(ClusterSources(kubectl=lists, levels=RACK))
+    same = (lists[0], kubectl(kubectl_node("n-1"), name="c.json"))
+    assert len(import_cluster(ClusterSources(kubectl=same, levels=RACK)).nodes) == 1
 
 
 def test_pods_that_cannot_be_are_refused(tmp_path: Path, kubectl: Callable[..., Path]) -> None:
@@ -243,6 +256,59 @@ def test_pods_that_cannot_be_are_refused(tmp_path: Path, kubectl: Callable[..., 
     refused(of(kubectl_pod("a", "n-1", cpu="65")), "node n-1: cpus", "64", "65")
     claims = kubectl_pod("a", "n-1", spec={"resourceClaims": [{"name": "gpu"}]})
     refused(of(claims), "pod serving/a: spec.resourceClaims", "--devices")
+
+
+@pytest.mark.parametrize(
+    ("pods", "why"),
+    [
+        ([kubectl_pod("a", "n-1", gpus=5), kubectl_pod("b", "n-1", gpus=4)], "GPUs used must be at most the 8"),
+        ([kubectl_pod("a", "n-1", cpu="65")], "cpus requested or pinned must be at most the 64"),
+        ([kubectl_pod("a", "n-1", cpu="1x")], "requests.cpu must be a quantity"),
+        ([kubectl_pod("a", "n-1", gpus=-1)], "nvidia.com/gpu must be a quantity of at least 0"),
+        ([kubectl_pod("a", "n-1", spec={"resourceClaims": [{"name": "gpu"}]})], "add resourceclaims to the list"),
+        ([kubectl_pod("a", "n-1", metadata={"annotations": {"gpu-fraction": "1.5"}})], "at most 1, got 1.5"),
+        ([kubectl_pod("a", "n-1", metadata={"annotations": {"gpu-fraction": "half"}})], "a number above 0"),
+    ],
+)
+def test_a_node_with_pods_that_cannot_be_is_left_out_with_a_note(
+    kubectl: Callable[..., Path], pods: list[dict[str, Any]], why: str
+) -> None:
+    """Nothing of it is repaired: neither its pods nor what they ask for count anywhere."""
+    sources = ClusterSources(kubectl=(kubectl(kubectl_node("n-1"), kubectl_node("n-2"), *pods),))
+    cluster = import_cluster(sources)
+    assert ([node.name for node in cluster.nodes], cluster.pods) == (["n-2"], ())
+    (note,) = [note for note in cluster.notes if "left out with its pods" in note]
+    assert note.startswith("node n-1: ")
+    assert why in note
+    with pytest.raises(InputError):
+        import_cluster(replace(sources, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"status": None}, "status must be a mapping"),
+        ({"status": {"allocatable": {"cpu": "64", "memory": "-1Gi"}}}, "memory must be a quantity of at least 0"),
+        ({"spec": {"taints": [{"key": "a", "effect": "Never"}]}}, "effect"),
+        ({"metadata": {"name": "n-1", "labels": {"rack": 5}}}, "rack"),
+        ({"metadata": {"name": "n-1", "labels": {"rack": "r1"}}}, "Run GPU feature discovery"),
+    ],
+)
+def test_a_node_that_cannot_be_read_is_left_out_with_a_note(
+    kubectl: Callable[..., Path], change: dict[str, Any], why: str
+) -> None:
+    path = kubectl(kubectl_node("n-1") | change, kubectl_node("n-2"), kubectl_pod("a", "n-1", gpus=1))
+    cluster = import_cluster(ClusterSources(kubectl=(path,)))
+    assert ([node.name for node in cluster.nodes], cluster.pods) == (["n-2"], ())
+    assert any(note.startswith("node n-1: left out with its pods") and why in note for note in cluster.notes)
+    with pytest.raises(InputError):
+        import_cluster(ClusterSources(kubectl=(path,), strict=True))
+
+
+def test_pods_of_a_node_that_is_not_listed_are_left_out(kubectl: Callable[..., Path]) -> None:
+    cluster = import_cluster(ClusterSources(kubectl=(kubectl(kubectl_node("n-1"), kubectl_pod("a", "gone", gpus=2)),)))
+    assert (len(cluster.nodes), cluster.pods) == (1, ())
+    assert any("pod serving/a: node must be in the list of nodes, got 'gone'" in note for note in cluster.notes)
 
 
 def test_flextopo_must_name_pods_that_are_there(tmp_path: Path, kubectl: Callable[..., Path]) -> None:
@@ -270,7 +336,13 @@ def test_flextopo_must_name_pods_that_are_there(tmp_path: Path, kubectl: Callabl
 def test_switch_levels_are_told_by_labels(tmp_path: Path, kubectl: Callable[..., Path], text: Callable[..., Path]):
     near = text("numa.yaml", "default: [0, 0, 0, 0, 1, 1, 1, 1]")
     path = kubectl(kubectl_node("n-1", labels={"spine": "s1"}), kubectl_node("n-2", labels={"spine": "s2"}))
-    refused(ClusterSources(kubectl=(path,), gpu_numa=near), "--level", "asw", "missing")
+    nobody = import_cluster(ClusterSources(kubectl=(path,), gpu_numa=near))
+    assert [node.asw for node in nobody.nodes] == ["", ""]
+    assert any("access switches are not known" in note and "--level asw=LABEL" in note for note in nobody.notes)
+    missing = import_cluster(ClusterSources(kubectl=(path,), gpu_numa=near, levels=(("asw", "leaf"),)))
+    assert any("lacks the label leaf" in note for note in missing.notes)
+    strange = import_cluster(ClusterSources(kubectl=(path,), gpu_numa=near, levels=(*RACK, ("pod", "leaf"))))
+    assert any("--level pod=leaf: passed over" in note for note in strange.notes)
     refused(ClusterSources(kubectl=(path,), gpu_numa=near, levels=(("asw", "leaf"),)), "node n-1", "label leaf")
     refused(ClusterSources(kubectl=(path,), gpu_numa=near, levels=(("pod", "leaf"),)), "--level", "pod=leaf")
     both = ClusterSources(kubectl=(path,), gpu_numa=near, levels=(*RACK, ("aggregation", "spine")))
@@ -282,10 +354,9 @@ def test_switch_levels_are_told_by_labels(tmp_path: Path, kubectl: Callable[...,
 def test_gpu_types_are_those_of_the_specs(kubectl: Callable[..., Path], text: Callable[..., Path]) -> None:
     near = text("numa.yaml", "default: [0, 0, 0, 0, 1, 1, 1, 1]")
     strange = kubectl(kubectl_node("n-1", labels={"nvidia.com/gpu.product": "NVIDIA-H200-NVL"}))
-    error = refused(
-        ClusterSources(kubectl=(strange,), gpu_numa=near, levels=RACK), "node n-1", "'NVIDIA-H200-NVL'", "--gpu-type"
-    )
-    assert "NVIDIA-H20-3e (H20-3E)" in error.hint
+    nobodys = import_cluster(ClusterSources(kubectl=(strange,), gpu_numa=near, levels=RACK))
+    assert nobodys.gpus == {"NVIDIA-H200-NVL": 8}
+    assert any("GPU type NVIDIA-H200-NVL: no GPU spec" in note and "--gpu-type" in note for note in nobodys.notes)
     named = ClusterSources(kubectl=(strange,), gpu_numa=near, levels=RACK, gpu_types=(("NVIDIA-H200-NVL", "H200"),))
     assert import_cluster(named).gpus == {"H200": 8}
     known = kubectl(kubectl_node("n-1", labels={"nvidia.com/gpu.product": "NVIDIA-H20"}))
@@ -293,7 +364,7 @@ def test_gpu_types_are_those_of_the_specs(kubectl: Callable[..., Path], text: Ca
     assert import_cluster(larger).gpus == {"H20-3E": 8}
     bare = kubectl_node("n-1")
     del bare["metadata"]["labels"]["nvidia.com/gpu.product"]
-    refused(ClusterSources(kubectl=(kubectl(bare),), gpu_numa=near, levels=RACK), "node n-1", "nvidia.com/gpu.product")
+    refused(ClusterSources(kubectl=(kubectl(bare),), gpu_numa=near, levels=RACK), "node n-1", "GPU feature discovery")
 
 
 def test_gpus_that_are_not_allocatable_close_their_node(kubectl: Callable[..., Path], text: Callable[..., Path]):

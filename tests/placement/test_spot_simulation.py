@@ -352,3 +352,29 @@ def test_checkpoints_may_come_as_often_as_numbers_can_say() -> None:
     """The smallest number above 0: all work is kept, and the checker counts it so."""
     found = simulated([machine()], [spot("s", 0, 4, 100, 5e-324), hp("h", 40, 4, 10)], 1000)[0].figures
     assert (found.evictions, found.spot_done, found.lost_gpu_h) == (1, 1, 0.0)
+
+
+def test_harvest_as_we_count_and_as_the_paper_does() -> None:
+    """Node 0 lends 4 of 8 GPUs and spot jobs have all 8: 2 of 1. Node 1 lends 4, nobody takes them: 0 of 1.
+
+    The scripts of figure 16 take the mean over nodes, 1; of the lent GPUs half are used. In the second hour node 1
+    lends nothing and spot jobs have 2 of node 0: a half either way.
+    """
+    meters = Meters([machine(name, gpus=8) for name in "abc"], warm_up_s=0.0, sample_s=3600.0)
+    meters.note(0, 0, 4, 8, 0)
+    meters.note(1, 4, 4, 0, 0)
+    meters.note(2, 0, 0, 8, 0)  # lends nothing: its spot GPUs count nowhere
+    meters.advance(3600.0)
+    meters.note(0, 4, 4, 2, 0)
+    meters.note(1, 8, 0, 0, 0)
+    meters.advance(7200.0)
+    first, second = meters.series
+    assert (first.standby_gpus, first.harvested_gpus, first.lending_nodes) == (8, 4, 2)
+    assert first.published_harvest == pytest.approx(1.0)
+    assert (second.harvested_gpus, second.lending_nodes, second.published_harvest) == (2, 1, 0.5)
+
+
+def test_nothing_lent_is_nothing_harvested() -> None:
+    run, _ = simulated([machine("a")], [spot("s", 0, 4, 600)], 3600)
+    assert run.figures.published_harvest_percent is None
+    assert {sample.published_harvest for sample in run.series} == {None}

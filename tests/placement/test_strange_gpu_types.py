@@ -1,4 +1,4 @@
-"""Importing a cluster with nodes whose GPUs nobody knows: they are left out, and said to be."""
+"""Importing a cluster with nodes whose GPUs no spec describes, or that are cut up: they are read, and said to be."""
 
 from pathlib import Path
 
@@ -9,26 +9,37 @@ from planner.runs.cluster_import import ClusterSources, import_cluster
 
 
 @pytest.mark.parametrize(
-    ("product", "why"),
+    ("product", "pieces", "gpus", "offers", "share", "said"),
     [
-        ("Tesla-T4", "no GPU spec describes Tesla-T4 (--gpu-type Tesla-T4=TYPE)"),
-        ("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb is a slice of one"),
+        ("Tesla-T4", 4, {"H200": 8, "Tesla-T4": 4}, (), 0.0, "GPU type Tesla-T4: no GPU spec describes this type"),
+        (
+            "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb",
+            56,
+            {"H200": 8},
+            (("nvidia.com/gpu", 56),),
+            1 / 7,
+            "node odd: offers MIG slices 1g.10gb as nvidia.com/gpu",
+        ),
     ],
 )
-def test_nodes_of_types_that_nobody_knows_are_left_out(tmp_path: Path, product: str, why: str) -> None:
-    """One T4 beside the others refused the whole list; its pods go with it, and so do lines of other files on them."""
-    strange = kubectl_node("t4", labels={"nvidia.com/gpu.product": product}, gpus=56)
-    pods = [kubectl_pod("mine", "n-1", gpus=8), kubectl_pod("theirs", "t4", gpus=1)]
-    (tmp_path / "numa.yaml").write_text("default: [0, 0, 0, 0, 1, 1, 1, 1]\nt4: [0]\n")
-    (tmp_path / "devices.yaml").write_text("serving/theirs: [0]\n")
+def test_nodes_of_types_that_nobody_knows_are_read(
+    tmp_path: Path,
+    product: str,
+    pieces: int,
+    gpus: dict[str, int],
+    offers: tuple[tuple[str, int], ...],
+    share: float,
+    said: str,
+) -> None:
+    """One T4 beside the others refused the whole list once; slices were left out with their pods."""
+    strange = kubectl_node("odd", labels={"nvidia.com/gpu.product": product}, gpus=pieces)
+    pods = [kubectl_pod("mine", "n-1", gpus=8), kubectl_pod("theirs", "odd", gpus=1)]
     cluster = import_cluster(
-        ClusterSources(
-            kubectl=(written_list(tmp_path / "list.json", kubectl_node("n-1"), strange, *pods),),
-            gpu_numa=tmp_path / "numa.yaml",
-            devices=tmp_path / "devices.yaml",
-            levels=(("asw", "rack"),),
-        )
+        ClusterSources(kubectl=(written_list(tmp_path / "list.json", kubectl_node("n-1"), strange, *pods),))
     )
-    assert [node.name for node in cluster.nodes] == ["n-1"]
-    assert [pod.name for pod in cluster.pods] == ["mine"]
-    assert any("node t4: left out with its pods" in note and why in note for note in cluster.notes)
+    odd = {node.name: node for node in cluster.nodes}["odd"]
+    assert (cluster.gpus, odd.offers) == (gpus, offers)
+    assert odd.gpu == ("Tesla-T4" if not offers else "H100")
+    theirs = {pod.name: pod for pod in cluster.pods}["theirs"]
+    assert (theirs.gpu_count, theirs.gpu_share) == (0 if offers else 1, pytest.approx(share, abs=1e-6))
+    assert any(note.startswith(said) for note in cluster.notes)

@@ -29,6 +29,7 @@ PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,delet
     f"p{k},{4 + 4 * (k % 3)}000,8192,{gpus},{milli},,{60 * k},{60 * k + 1800}\n"
     for k, (gpus, milli) in enumerate([(1, 1000), (1, 500), (0, 0), (1, 470), (2, 1000)] * 6)
 )
+SERVERS = "server_id,gpu_spec_public,gpu_count,day,hour\ns1,H20,8,109,0\ns2,A10,1,109,0\n"
 TRACE = "arrival_s,input_tokens,output_tokens\n0,100,10\n1.5,2000,20\n2,300,0\n"
 
 
@@ -55,6 +56,8 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "trace.csv").write_text(TRACE)
     (tmp_path / "nodes.csv").write_text(NODES)
     (tmp_path / "pods.csv").write_text(PODS)
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "trace" / "server_hourly.csv").write_text(SERVERS)
     (tmp_path / "measurements.csv").write_text(MEASUREMENTS)
     (tmp_path / "cluster-list.json").write_text(cluster_list())
     (tmp_path / "gpu-numa.yaml").write_text(GPU_NUMA)

@@ -91,22 +91,34 @@ class TestPage:
         assert "1 of 2 pods of several GPUs lies across sockets" in self.page
 
     def test_fragments(self):
-        """Idle: 3 on n0, 8 on n1, 0 on n2, and 6 on n3 that nobody may use."""
+        """Idle: 3 on n0, 8 on n1, 0 on n2, and 6 on n3, whichever they are."""
         assert tables(self.page, "Fragmentation") == [
-            ["1", "11", "6", "35 %"],
-            ["2", "5", "6", "35 %"],
-            ["4", "2", "9", "53 %"],
+            ["1", "17", "0", "0 %"],
+            ["2", "8", "0", "0 %"],
+            ["4", "3", "3", "18 %"],
             ["8", "1", "9", "53 %"],
         ]
-        assert "nobody said which; they take no further GPU work" in self.page
-        assert "stranded: n3." in self.page
+        assert "nobody said which; their idle GPUs count by number" in self.page
+        assert "or none: n3." in self.page
         assert "taken from \\| a table" in self.page
 
     def test_json_has_the_same_figures(self):
         document = cluster_document(SMALL)
         assert (document["gpus"], document["idle"], document["unknown_nodes"]) == (32, 17, ("n3",))
-        assert [one["stranded"] for one in document["fragments"]] == [6, 6, 9, 9]
+        assert [one["stranded"] for one in document["fragments"]] == [0, 0, 3, 9]
         assert [(one["gpu"], one["idle"]) for one in document["types"]] == [("H20", 11), ("H200", 6)]
+
+    def test_gpus_in_parts_are_told_by_themselves(self):
+        """56 slices on one node and 28 on another, of which pods hold two sevenths; no whole GPU is counted."""
+        cut = [replace(node(f"m{k}", gpus=0), offers=(("nvidia.com/gpu", pieces),)) for k, pieces in ((0, 56), (1, 28))]
+        pods = (Pod(name="a", node="m0", gpu_share=1 / 7), Pod(name="b", node="m1", gpu_share=1 / 7))
+        cluster = Cluster(name="c", nodes=(node("n0"), *cut), pods=pods)
+        page = cluster_page(cluster)
+        assert tables(page, "GPUs")[-1] == ["H20", "nvidia.com/gpu", "2", "84", "0.286"]
+        assert "**0 of 8 GPUs are held" in page
+        assert "**No whole GPU on 2 nodes" in cluster_page(Cluster(name="c", nodes=tuple(cut)))
+        (row,) = cluster_document(cluster)["offers"]
+        assert row == {"gpu": "H20", "resource": "nvidia.com/gpu", "nodes": 2, "pieces": 84, "held_gpus": 0.286}
 
     def test_a_cluster_without_gpus(self):
         page = cluster_page(Cluster(name="c", nodes=(node("plain", gpu="", gpus=0),)))
@@ -117,7 +129,7 @@ class TestPage:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 8), max_size=30))
 def test_fragments_are_those_of_taking_requests_one_by_one(idle):
-    for one in fragments((free, True) for free in idle):
+    for one in fragments(idle):
         left, fit = list(idle), 0
         while any(free >= one.gpus for free in left):
             at = next(k for k, free in enumerate(left) if free >= one.gpus)

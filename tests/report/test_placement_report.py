@@ -32,6 +32,7 @@ from planner.domain import (
 )
 from planner.errors import InputError
 from planner.report import encode_figure, figure, figures_of, placement_frame, summary
+from planner.report.cluster.islands_held import cells_of, foreign_of
 from planner.report.cluster.placement_figure import FOREIGN, FREE
 from planner.report.kit.style import PHASE_COLOURS
 from planner.runs.publication import publish
@@ -196,6 +197,17 @@ class TestSection:
             ["2", "i00, i01", "H200", "prefill", "16", "2", "1", "0", "yes", "in a NUMA node", "0"],
         ]
 
+    def test_nvlink_domains_are_named_and_counted(self, plan):
+        changed = {"i00": {"domains": (("nvl-0", 16),)}, "i02": {"domains": (("nvl-0", 8), ("nvl-1", 24))}}
+        changed["i02"]["crossing_domains"] = 1
+        sites = tuple(replace(one, **changed.get(one.island, {})) for one in PLACED.sites)
+        text = section(placed(plan, sites=sites))
+        assert "1 of 2 in NVLink domains of several nodes lie in one each; copies of i02 leave theirs" in text
+        rows = rows_of(text.split("### Islands on nodes")[1].split("###")[0])
+        assert rows[0][-1] == "NVLink domains"
+        assert {row[1]: row[-1] for row in rows[2:]} == {"i00": "nvl-0", "i01": "–", "i02": "nvl-0, nvl-1", "i04": "–"}
+        assert "NVLink" not in section(placed(plan))
+
     def test_shortfalls_tell_what_would_help(self, plan):
         text = section(placed(plan))
         assert "**i07** (64 H20) lacks GPUs: 64 GPUs are asked for, 16 are idle. What would help: " in text
@@ -300,6 +312,18 @@ class TestFigure:
         assert found[FREE] == 4 + 2
         assert found[PHASE_COLOURS[Phase.PREFILL].upper()] == 16  # i00; i01 and i04 are of the other shade
         assert sum(found.values()) - found[FOREIGN] - found[FREE] == 72
+
+    def test_nodes_of_an_nvlink_domain_are_drawn_together(self, plan):
+        """Under switch s0 four nodes of one domain and two of none; the same GPUs are drawn."""
+        nodes = (
+            replace(one, nvlink_domain="nvl-0") if one.name in ("n0", "n1", "n2", "n3") else one
+            for one in CLUSTER.nodes
+        )
+        there = placed(plan, replace(CLUSTER, nodes=tuple(nodes)))
+        panels = {panel.name: [node.name for node in panel.nodes] for panel in cells_of(there, there.placement)}
+        assert panels == {"nvl-0 (s0)": ["n0", "n1", "n2", "n3"], "s0": ["n4", "n5"], "s1": ["m0", "m1", "m2", "m3"]}
+        assert foreign_of(there, panels) == {"nvl-0 (s0)": (0, 0), "s0": (0, 0), "s1": (10, 14)}
+        assert cells(figure(there, "placement")) == cells(figure(placed(plan, CLUSTER), "placement"))
 
     def test_without_the_cluster_only_the_plan_is_drawn(self, plan):
         drawn = figure(placed(plan), "placement")

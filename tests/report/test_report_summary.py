@@ -280,7 +280,7 @@ def test_stages_have_a_column_only_where_there_are_some(plan):
 @pytest.mark.parametrize("method", [method for method in SearchMethod if not method.row.solves])
 def test_a_surrogate_is_named_only_where_one_is_fitted(plan, method):
     search = replace(plan.scenario.search, method=method)
-    fitted = method in (SearchMethod.DIVIDER, SearchMethod.DIRECT, SearchMethod.AUTO)
+    fitted = method in (SearchMethod.DIVIDER, SearchMethod.DIRECT, SearchMethod.GRAPH, SearchMethod.AUTO)
     page = summary(on_scenario(plan, search=search))
     assert (f"Method {method} with surrogate gp:" in page) is fitted
     assert (f"Method {method}:" in page) is not fitted

@@ -28,6 +28,9 @@ def run(policy: str, seed: int, load: float | None = 0.2, **figures: float | Non
             waiting_jobs=hour,
             waiting_gpus=2 * hour,
             evictions=1,
+            harvested_gpus=4.0,
+            lending_nodes=2.0,
+            published_harvest=0.9,
         )
         for hour in range(1, 13)
     )
@@ -118,12 +121,19 @@ def test_a_backlog_in_words() -> None:
 
 def test_every_figure_is_drawn_and_again_the_same() -> None:
     assert kinds_of_spot(RUNS, CURVE) == SPOT_FIGURES
-    assert kinds_of_spot(RUNS[:2], ()) == ("allocation",)
+    assert kinds_of_spot(RUNS[:2], ()) == ("allocation", "standby")
     first = spot_figures(RUNS, "random|x", points=CURVE, limits=LIMITS)
     assert set(first) == set(SPOT_FIGURES)
     assert first == spot_figures(RUNS, "random|x", points=CURVE, limits=LIMITS)
-    with pytest.raises(InputError, match="figure: must be one of allocation for these runs, got 'curve'"):
+    with pytest.raises(InputError, match="figure: must be one of allocation, standby for these runs, got 'curve'"):
         spot_figure("curve", RUNS[:2], "random|x")
+
+
+def test_the_standby_figure_shows_both_shares() -> None:
+    figure = spot_figure("standby", RUNS, "random|x")
+    ours, published = figure.axes[2].lines  # the second axes of the first panel
+    assert set(ours.get_ydata()) == {80.0}
+    assert set(published.get_ydata()) == {90.0}
 
 
 def test_the_figures_show_the_figures() -> None:

@@ -97,6 +97,8 @@ def placed_by_hand(plan: Plan) -> Plan:
                 aligned=True,
                 worst=Alignment.SOCKET,
                 crossing_replicas=0,
+                domains=(("nvl-0", 4),),
+                crossing_domains=1,
                 waits_for=(1, 2),
             ),
         ),

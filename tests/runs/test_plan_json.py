@@ -109,7 +109,11 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
     islands = (replace(first, tokens_per_step=8192, overlapped=True, cached_share=0.25), *others)
     assert pooled.buckets is not None
     buckets = replace(pooled.buckets, replayed=_replayed())
-    return placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
+    placed = placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
+    assert placed.placement is not None
+    part, *parts = placed.placement.parts
+    vague = (replace(part, gpus_assumed=True), *parts)
+    return unverified(replace(placed, placement=replace(placed.placement, parts=vague)))
 
 
 def _replayed() -> ReplayedChoice:

@@ -8,6 +8,7 @@ import pytest
 from planner.domain import (
     Encoding,
     GpuSpec,
+    PlacementSettings,
     Plan,
     RoutingForm,
     RoutingSettings,
@@ -21,6 +22,7 @@ from planner.domain import (
 )
 from planner.evaluation.evaluator import Evaluator
 from planner.files import all_differences, deciding_differences, scenario_hash
+from planner.placement import synthesize
 from planner.search import optimize
 from planner.workload import question_of
 
@@ -163,3 +165,11 @@ def test_long_values_and_many_keys_are_told_in_short(plan: Plan) -> None:
 
 def test_input_files_names_make_no_other_search(plan: Plan) -> None:
     assert scenario_hash(replace(plan.scenario, inputs=())) == scenario_hash(plan.scenario)
+
+
+def test_where_gpus_lie_decides_a_search_that_cuts_their_graph(plan: Plan) -> None:
+    tolerant = PlacementSettings(cpus_per_gpu=3)
+    for encoding, phrases in ((Encoding.DIVIDER, 0), (Encoding.GRAPH, 1)):
+        scenario = _searching(plan.scenario, encoding=encoding)
+        scenario = replace(scenario, cluster=synthesize(4, seed=0, load=0.0))
+        assert len(deciding_differences(scenario, replace(scenario, placement=tolerant))) == phrases

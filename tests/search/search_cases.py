@@ -19,6 +19,9 @@ from planner.domain import (
     Surrogate,
 )
 
+OF_COUNTS = (Encoding.DIVIDER, Encoding.DIRECT)
+"""Encodings that look at counts alone; test_graph_cuts has the one that looks at a cluster."""
+
 _GPU = GpuSpec(
     name="made up",
     vendor="none",

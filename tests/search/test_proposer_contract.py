@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from search_cases import Bowl, Remembering, inventory, search, used
+from search_cases import OF_COUNTS, Bowl, Remembering, inventory, search, used
 
 from planner.domain import (
     Encoding,
@@ -30,7 +30,7 @@ GOALS = (Goal.RATE, Goal.PRICE)
 SEVERAL = Aim(objective=ObjectiveSettings(kind=ObjectiveKind.PARETO, goals=GOALS), reference=(0.0, 200.0))
 
 every_method = pytest.mark.parametrize("method", BASELINES)
-every_encoding = pytest.mark.parametrize("encoding", Encoding)
+every_encoding = pytest.mark.parametrize("encoding", OF_COUNTS)
 every_aim = pytest.mark.parametrize("aim", [pytest.param(Aim(), id="rate"), pytest.param(SEVERAL, id="goals")])
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.cluster.diagnose import command as diagnose_command
 from planner.cli.cluster.flextopo import flextopo_command
 from planner.cli.cluster.import_cluster import command as import_command
 from planner.errors import InputError
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 
 DEFAULT_SHARES = ("H200=0.4", "H800=0.3", "H20=0.3")
 
-group = typer.Typer(help="Clusters: import, make up, show.", no_args_is_help=True)
+group = typer.Typer(help="Clusters: import, make up, show, diagnose.", no_args_is_help=True)
 group.command("import")(import_command)
 group.command("flextopo")(flextopo_command)
+group.command("diagnose")(diagnose_command)
 
 
 @group.command("synth")
@@ -36,6 +38,12 @@ def synth_command(
         ),
     ] = None,
     fit: Annotated[str, typer.Option(help="best: packed and churned; random: fragmented.")] = "best",
+    filled: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Share of the GPUs held before tasks leave; 1: as in long use. [default: load]"
+        ),
+    ] = None,
     numa_per_socket: Annotated[int, typer.Option(help="NUMA nodes of each of the two sockets.")] = 1,
     nodes_per_asw: Annotated[
         tuple[int, int], typer.Option(help="Fewest and most nodes under an access switch.", metavar="FEWEST MOST")
@@ -44,9 +52,13 @@ def synth_command(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Make up a cluster like Alibaba's ASI: homogeneous switches, a mix of tasks, filled and churned."""
+    """Make up a cluster like Alibaba's ASI: homogeneous switches, a mix of tasks, filled and churned.
+
+    Nodes of types whose NVLink domain is larger than a host (GB200-NVL72) form domains, whole ones under a switch.
+    """
     from planner import files
     from planner.placement.clusters.synthetic import Fit, synthesize
+    from planner.placement.clusters.synthetic_pods import TaskMix
 
     if fit not in list(Fit):
         raise InputError(f"--fit: must be best or random, got {fit!r}.", hint="Choose one of the two.")
@@ -59,6 +71,7 @@ def synth_command(
         nodes_per_asw=nodes_per_asw,
         asws_per_aggregation=asws_per_aggregation,
         fit=Fit(fit),
+        mix=TaskMix(filled=filled),
     )
     files.write_cluster(cluster, out, force)
     _show_summary(cluster, json=json)
@@ -87,6 +100,7 @@ def _types(texts: "list[str] | tuple[str, ...]", numa_per_socket: int) -> "list[
                 labels=spec.node_selector,
                 gpus=spec.gpus_per_host,
                 numa_per_socket=numa_per_socket,
+                nodes_per_domain=max(1, spec.gpus_per_nvlink_domain // spec.gpus_per_host),
             )
         )
     return types

@@ -1,11 +1,15 @@
 """`planner cluster import`: a cluster file from what a real cluster says of itself."""
 
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import screen
+
+if TYPE_CHECKING:
+    from planner.domain import Cluster
 
 Paths = list[Path] | None
 Texts = list[str] | None
@@ -16,15 +20,25 @@ def command(
     name: Annotated[str, typer.Option(help="Name of the cluster.")] = "imported",
     flextopo: Annotated[Paths, typer.Option(help="FlexTopo objects (YAML or JSON); several times.")] = None,
     nrt: Annotated[Paths, typer.Option(help="NodeResourceTopology objects; several times.")] = None,
-    kubectl: Annotated[Paths, typer.Option(help="`kubectl get nodes,pods,pdb -A -o json`; several times.")] = None,
+    kubectl: Annotated[
+        Paths, typer.Option(help="`kubectl get nodes,pods,pdb,resourceclaims -A -o json`; several times.")
+    ] = None,
     host: Annotated[
-        Texts, typer.Option(metavar="NODE=DIR", help="Folder with a node's lscpu.txt, topo.txt, gpus.csv.")
+        Texts,
+        typer.Option(
+            metavar="NODE=DIR", help="Folder with a node's lscpu.txt, topo.txt (nvidia-smi, rocm-smi), gpus.csv."
+        ),
     ] = None,
     level: Annotated[
-        Texts, typer.Option(metavar="LEVEL=LABEL", help="Node label that names the asw, or the aggregation switch.")
+        Texts,
+        typer.Option(
+            metavar="LEVEL=LABEL",
+            help="Node label that names the asw, or the aggregation switch. [default: labels of providers]",
+        ),
     ] = None,
     gpu_numa: Annotated[
-        Path | None, typer.Option(help="YAML: node or `default`, and the NUMA id of each GPU, by index.")
+        Path | None,
+        typer.Option(help="YAML: node or `default`, and the NUMA id of each GPU. [default: the usual board]"),
     ] = None,
     gpu_type: Annotated[
         Texts, typer.Option(metavar="PRODUCT=TYPE", help="Type of a GPU product that no GPU spec names.")
@@ -39,17 +53,19 @@ def command(
         bool, typer.Option("--preempt-unclassed", help="Pods without a priority class may be evicted, at priority 0.")
     ] = False,
     core_group_size: Annotated[int, typer.Option(help="Cores of a core group.")] = 8,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse what would be left out or passed over.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Read nodes and pods of a real cluster. Sources may cover the same node, and must agree there.
 
     kubectl gives labels, taints, what pods may have, and pods; FlexTopo, NodeResourceTopology and host files give the
-    topology. Nothing is written where something is wrong.
+    topology. What cannot be read is left out with a note, or refused with --strict.
     """
     from planner import files
     from planner.files.cluster.clusters import write_cluster
-    from planner.runs.cluster_import import ClusterSources, import_cluster
+    from planner.runs.cluster_import import import_cluster
+    from planner.runs.cluster_sources import ClusterSources
 
     files.refuse_existing(out, force=force)
     cluster = import_cluster(
@@ -66,6 +82,7 @@ def command(
             taken_at=taken_at,
             core_group_size=core_group_size,
             preempt_unclassed=preempt_unclassed,
+            strict=strict,
         )
     )
     write_cluster(cluster, out, force)
@@ -76,6 +93,7 @@ def command(
         "gpus": cluster.gpus,
         "idle_gpus": cluster.idle_gpus,
         "pods": len(cluster.pods),
+        **_parts(cluster),
         "notes": list(cluster.notes),
     }
     if json:
@@ -84,6 +102,14 @@ def command(
     screen.show_table("Cluster", ("what", "value"), [(k, _shown(v)) for k, v in facts.items() if k != "notes"])
     for note in cluster.notes:
         screen.show_warning(note)
+
+
+def _parts(cluster: "Cluster") -> dict[str, object]:
+    """Parts of GPUs that nodes offer; nothing where none does."""
+    parts: Counter[str] = Counter()
+    for node in cluster.nodes:
+        parts.update(dict(node.offers))
+    return {"offers": dict(sorted(parts.items()))} if parts else {}
 
 
 def _shown(value: object) -> str:

@@ -9,7 +9,10 @@ import typer
 from planner.cli.docs.command_reference import commands_text
 from planner.cli.docs.key_reference import keys_text
 
-GUIDES = ("planning", "replay", "traces-and-costs", "placement", "manifests", "observing", "studies", "results")
+GUIDES = (
+    *("planning", "replay", "traces-and-costs", "placement", "defragmentation", "manifests", "observing", "studies"),
+    "results",
+)
 """In the order of the contents page."""
 _FOLDER = Path(__file__).parent / "guides"
 

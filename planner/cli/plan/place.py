@@ -41,6 +41,10 @@ def command(
         float | None,
         typer.Option(min=0, help="Most work that may be lost. [default: the scenario's]", show_default=False),
     ] = None,
+    moves: Annotated[
+        int,
+        typer.Option(min=0, help="Most moves of other pods to look for where an island finds no room (0: none)."),
+    ] = 0,
     engine: Annotated[
         str | None, typer.Option(help="Engine of the manifests. [default: that of RUN]", show_default=False)
     ] = None,
@@ -48,6 +52,8 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print the placement as JSON.")] = False,
 ) -> None:
     """Put the islands of a plan on nodes; its rates are then those of where they lie."""
+    from dataclasses import replace
+
     from planner import files, pipeline
     from planner.runs import publication
     from planner.runs.placed_runs import scenario_on
@@ -57,6 +63,7 @@ def command(
     _claim(run, saved, out, force=force)
     settings = _changed(saved.scenario.placement, _qos(qos), cpus_per_gpu, priority, preempt=preempt)
     settings = _limited(settings, most_victims, most_lost_gpu_hours)
+    settings = replace(settings, most_moves=moves or settings.most_moves)
     nodes = files.load_cluster(cluster)
     placed = pipeline.place(saved, scenario_on(saved, nodes, settings, (files.input_hash(cluster),)))
     published = publication.publish(placed, engine=engine or files.engine_of(run))

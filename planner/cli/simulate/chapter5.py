@@ -1,7 +1,7 @@
 """`planner study`: published evaluations done again with the planner's own model."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -11,11 +11,13 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from planner.cli import screen
+from planner.cli.simulate import pwr
+from planner.cli.studies.asi import command as asi_command
 from planner.domain import CostMode
-from planner.errors import PlannerError
+from planner.errors import InputError, PlannerError
 
 if TYPE_CHECKING:
-    from planner.domain import Scenario
+    from planner.domain import RequestTrace, Scenario
     from planner.studies.chapter5.expected_time import Pace
     from planner.studies.chapter5.experiments import Request
     from planner.studies.chapter5.journals import TrialJournal
@@ -31,6 +33,10 @@ def _group() -> None:
     """Published evaluations, done again."""
 
 
+group.command("asi")(asi_command)
+group.command("pwr")(pwr.command)
+
+
 @group.command("chapter5")
 def chapter5(
     trials: Annotated[
@@ -44,7 +50,11 @@ def chapter5(
     ] = None,
     figure: Annotated[
         list[str] | None,
-        typer.Option(help="Only this: table5.1, or a figure from 5.2 to 5.12; may be repeated. [default: all]"),
+        typer.Option(help="Only this: table5.1, or 4.8, or a figure from 5.1 to 5.13; may be repeated. [default: all]"),
+    ] = None,
+    trace: Annotated[
+        list[Path] | None,
+        typer.Option(help="Requests that figure 5.13 shows, as CSV or JSON lines; may be repeated. [default: Azure's]"),
     ] = None,
     mode: Annotated[CostMode, typer.Option(help="Cost mode; reference is the paper's.")] = CostMode.REFERENCE,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1001, help="Of the first trial; the others follow.")] = 0,
@@ -74,15 +84,34 @@ def chapter5(
         small=small,
     )
     request.chosen()
+    traces = _traces(trace or (), request)
     kinds = [*file_names(FIGURES), SEARCHES_FILE]
     files.claim_folder(out, kinds, force=force or holds_searches(out))  # fails before the work, not after it
     scenario_of = _scenarios(mode)
     if not quiet:
         _tell_time(request, scenario_of, processes)
     with trial_journal(out, versions()) as journal, _keeping_searches(journal, out), _progress(quiet=quiet) as listen:
-        study = run(request, scenario_of, processes=processes, listen=listen, journal=journal)
+        study = run(request, scenario_of, processes=processes, listen=listen, journal=journal, traces=traces)
         files.write_folder(out, render_study(study), force=True, kinds=kinds)  # in place of the searches
     _show(study, out)
+
+
+def _traces(paths: "Sequence[Path]", request: "Request") -> "list[RequestTrace]":
+    """The traces of figure 5.13. InputError: none of it was asked for, or two of one name."""
+    from planner import files
+    from planner.studies.chapter5.experiments import TOKENS
+
+    if paths and TOKENS not in request.chosen():
+        raise InputError(
+            f"--trace: only figure {TOKENS} shows traces, and it was not asked for, got {paths[0]}.",
+            hint=f"Add --figure {TOKENS}, or drop --trace.",
+        )
+    traces = [files.read_trace(path) for path in paths]
+    names = [trace.name for trace in traces]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"--trace: names must differ, got {twice[0]} twice.", hint="Rename one of the files.")
+    return traces
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from planner.cli.simulate.preemption import command as preemption_command
 from planner.cli.simulate.queue import command as queue_command
 from planner.cli.simulate.serving import command as serving_command
 from planner.cli.simulate.spot import command as spot_command
+from planner.cli.studies.defragmentation import command as defragmentation_command
 
 group = typer.Typer(help="Traces of pods and requests on clusters, under online policies.", no_args_is_help=True)
 group.command("cluster")(cluster_command)
@@ -14,6 +15,7 @@ group.command("queue")(queue_command)
 group.command("spot")(spot_command)
 group.command("preemption")(preemption_command)
 group.command("serving")(serving_command)
+group.command("defragmentation")(defragmentation_command)
 
 
 @group.callback()

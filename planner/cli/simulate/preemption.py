@@ -18,7 +18,7 @@ from planner.errors import InputError
 from planner.studies.preemption.records import InitialPlacement, NodePolicy, ScaleUpMode, ScaleUpSettings, VictimTie
 
 if TYPE_CHECKING:
-    from planner.studies.preemption.records import HitCount, SourcingLatency
+    from planner.studies.preemption.records import HitCount, Scenes, SourcingLatency
     from planner.studies.preemption.study import PreemptionStudy
 
 BOTH = "both"
@@ -56,6 +56,17 @@ def command(
         NodePolicy, typer.Option(help="standard: first candidate of a random scan, or best of all nodes.")
     ] = NodePolicy.RANDOM,
     repetitions: Annotated[int, typer.Option(min=1, help="Searches of each kind that are timed.")] = 30,
+    timed: Annotated[
+        list[str] | None,
+        typer.Option(help="Workload whose searches are timed: A, B, C or D; may be repeated. [default: B and C]"),
+    ] = None,
+    timed_mode: Annotated[
+        ScaleUpMode,
+        typer.Option(help="independent: timed on the full cluster; sequential: on what scale-ups before it left."),
+    ] = ScaleUpMode.INDEPENDENT,
+    paper_figures: Annotated[
+        bool, typer.Option("--paper-figures", help="Also the paper's figures 8 to 10, with a table each.")
+    ] = False,
     latency: Annotated[bool, typer.Option("--latency/--no-latency", help="Time the searches.")] = True,
     out: Annotated[
         Path | None,
@@ -68,7 +79,11 @@ def command(
 ) -> None:
     """Pods of services come to a full cluster and preempt: how often their GPUs share a socket, how long it takes."""
     from planner import files
-    from planner.studies.preemption.study import PreemptionStudy, hit_counts, latencies
+    from planner.studies.preemption.study import PreemptionStudy, hit_counts, latencies, scenes
+    from planner.studies.preemption.workloads import SCALED_UP
+
+    if paper_figures and out is None:
+        raise InputError("--paper-figures: needs --out, a folder for them, got none.", hint="Add --out DIR.")
 
     study = PreemptionStudy(
         sizes=tuple(nodes),
@@ -86,6 +101,8 @@ def command(
         ),
         timed=_methods(method, tuple(VictimMethod)),
         repetitions=repetitions if latency else 0,
+        timed_workloads=tuple(timed or SCALED_UP),
+        timed_mode=timed_mode,
     )
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, _names(), force=force)
@@ -94,7 +111,8 @@ def command(
     with _progress("sizes timed", len(study.sizes) if latency else 0, quiet=quiet) as listen:
         times = list(latencies(study, listen=listen))
     if out is not None:
-        files.write_folder(out, _rendered(study, hits, times, figures=figures), force=force, kinds=_names())
+        rendered = _rendered(study, hits, times, scenes(study) if paper_figures else None, figures=figures)
+        files.write_folder(out, rendered, force=force, kinds=_names())
     if json:
         screen.show_json(_document(study, hits, times))
     else:
@@ -133,22 +151,30 @@ def _seeds(seed: int | None, seeds: str | None) -> tuple[int, ...]:
 
 def _names() -> list[str]:
     """What a result may hold, figures as their folder."""
-    from planner.studies.preemption.tables import HIT_RATES_FILE, LATENCY_FILE
+    from planner.studies.preemption.tables import HIT_RATES_FILE, LATENCY_FILE, SCENE_FILES
 
-    return [HIT_RATES_FILE, LATENCY_FILE, SUMMARY_FILE, f"{FIGURES_FOLDER}/latency.png"]
+    return [HIT_RATES_FILE, LATENCY_FILE, *SCENE_FILES, SUMMARY_FILE, f"{FIGURES_FOLDER}/latency.png"]
 
 
 def _rendered(
-    study: "PreemptionStudy", hits: "Sequence[HitCount]", times: "Sequence[SourcingLatency]", *, figures: bool
+    study: "PreemptionStudy",
+    hits: "Sequence[HitCount]",
+    times: "Sequence[SourcingLatency]",
+    shown: "Scenes | None",
+    *,
+    figures: bool,
 ) -> dict[str, bytes]:
-    """Every file of the study by its path."""
-    from planner.studies.preemption.report.figures import preemption_figures
+    """Every file of the study by its path; `shown`: the paper's figures 8 to 10."""
+    from planner.studies.preemption.report.figures import preemption_figures, scene_figures
     from planner.studies.preemption.report.page import preemption_page
     from planner.studies.preemption.study import left_out
-    from planner.studies.preemption.tables import HIT_RATES_FILE, LATENCY_FILE, hit_rates_csv, latency_csv
+    from planner.studies.preemption.tables import HIT_RATES_FILE, LATENCY_FILE, hit_rates_csv, latency_csv, scene_csvs
 
     drawn = preemption_figures(hits, times) if figures else {}
     tables = {HIT_RATES_FILE: hit_rates_csv(hits)} | ({LATENCY_FILE: latency_csv(times)} if times else {})
+    if shown is not None:
+        tables |= scene_csvs(shown)
+        drawn |= scene_figures(shown) if figures else {}
     notes = left_out(study)
     return study_files(
         tables, lambda titles: preemption_page(hits, times, study.settings, notes=notes, figures=titles), drawn

@@ -1,6 +1,6 @@
 """Pools on real nodes: placed, priced where their servers lie. A pool that finds no room whole is made smaller."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import (
@@ -15,6 +15,7 @@ from planner.domain import (
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.priced import serves
 from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.hosting import advice_of, advised_by
 from planner.evaluation.placing import judged_rps, remedy
 from planner.evaluation.reaches import reaches_of
 from planner.placement import Fleet, place
@@ -26,23 +27,31 @@ SMALLER = 8  # a pool without room gives up an eighth of its servers at a time, 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPools:
     """Pools that found room, where they lie, and their reaches by island. Shortfalls of the placement: pools that did
-    not; `unplaced`: servers that the others lack, by island."""
+    not; `unplaced`: servers that the others lack, by island; `advice`: what moves would do for those without room."""
 
     placement: Placement
     priced: PricedPools
     reaches: dict[str, Reach]
     unplaced: dict[str, int]
+    advice: dict[str, str]
 
 
-def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet) -> PlacedPools:
-    """Put named pools on nodes. Raises InfeasibleError where a bucket is left without servers, and says why."""
+def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet, *, advises: bool = False) -> PlacedPools:
+    """Put named pools on nodes; `advises`: it is told what moves would do for those without room.
+
+    Raises InfeasibleError where a bucket is left without servers, and says why.
+    """
     scenario, unplaced_rps = question.scenario, BucketService(question).priced(pools).rate_rps
     gpus = [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
-    remaining, first_shortfalls = list(pools), None
+    remaining, first_shortfalls, advice = list(pools), None, {}
     for _ in range(MOST_ATTEMPTS):
         demands = _demands(remaining, question)
         placement = place(demands, fleet, scenario.placement, watts)
+        if advises and first_shortfalls is None:
+            advice = advice_of(placement, demands, fleet.cluster, scenario.placement, watts)
+            placement = advised_by(placement, advice)
+            advice = {**_for_givers(advice, remaining), **advice}
         short = {shortfall.island for shortfall in placement.shortfalls}
         first_shortfalls = placement.shortfalls if first_shortfalls is None else first_shortfalls
         if not short:
@@ -75,7 +84,13 @@ def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet) -
             for pool in pools
             if pool.count > placed_servers.get(pool.island, pool.count)
         },
+        advice=advice,
     )
+
+
+def _for_givers(advice: Mapping[str, str], pools: Sequence[BucketPool]) -> dict[str, str]:
+    """The advice on pools without room, by the islands that give up servers for them."""
+    return {_giver(pool, pools): f"for {pool.island}, {advice[pool.island]}" for pool in pools if pool.island in advice}
 
 
 def _smaller(pool: BucketPool) -> BucketPool:

@@ -3,6 +3,15 @@
 from planner.export.checking.crds import CrdSchemas, read_crds
 from planner.export.checking.faults import check_manifests, find_faults, tells_fleet
 from planner.export.checking.kinds import known_kinds
-from planner.export.checking.structure import read_manifests
+from planner.export.checking.structure import FoundManifests, read_manifests
 
-__all__ = ["CrdSchemas", "check_manifests", "find_faults", "known_kinds", "read_crds", "read_manifests", "tells_fleet"]
+__all__ = [
+    "CrdSchemas",
+    "FoundManifests",
+    "check_manifests",
+    "find_faults",
+    "known_kinds",
+    "read_crds",
+    "read_manifests",
+    "tells_fleet",
+]

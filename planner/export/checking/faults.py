@@ -20,6 +20,7 @@ from planner.export.checking.pods.workloads import total_faults, workload_faults
 from planner.export.checking.references import reference_faults
 from planner.export.checking.routing.routers import router_faults
 from planner.export.checking.routing.tables_of_routes import routing_faults
+from planner.export.checking.sizes import size_faults
 from planner.export.checking.structure import FoundManifests, read_manifests
 from planner.export.found import Fault, FoundWorkload, Kind, Manifest
 from planner.export.routers.registry import ROUTERS
@@ -64,10 +65,17 @@ def find_faults(
     """
     manifests, expected = read_manifests(files, crds), expectation_of(plan)
     workloads = [w for m, kind in manifests.sound if kind and kind.workloads for w in kind.workloads(m)]
-    if _tells_fleet(manifests):
+    if tells_fleet(manifests):
         return (*name_faults(manifests.sound), *_target_faults(manifests.sound, expected))
     owned, ownership = owned_workloads(workloads, expected, all_there=not manifests.faults)
-    alone = [*manifests.faults, *name_faults(manifests.sound), *_single_faults(owned, workloads, expected), *ownership]
+    sizes = size_faults(manifests.sound)
+    alone = [
+        *manifests.faults,
+        *name_faults(manifests.sound),
+        *sizes,
+        *_single_faults(owned, workloads, expected),
+        *ownership,
+    ]
     if not alone:
         return tuple(dict.fromkeys(_joint_faults(manifests.sound, owned, workloads, expected)))
     # a target knows why a workload is not there or not the island's, where all objects can be read
@@ -75,12 +83,10 @@ def find_faults(
     return tuple(dict.fromkeys((*alone, *more)))  # what two checks report alike appears once
 
 
-def tells_fleet(files: Mapping[str, str]) -> bool:
-    """Whether `files` (name -> text) hold nothing but sound objects that describe the fleet: no workload, no route."""
-    return _tells_fleet(read_manifests(files))
-
-
-def _tells_fleet(manifests: FoundManifests) -> bool:
+def tells_fleet(files: Mapping[str, str] | FoundManifests) -> bool:
+    """Whether `files` (name -> text, or read already) hold nothing but sound objects that describe the fleet: no
+    workload, no route."""
+    manifests = files if isinstance(files, FoundManifests) else read_manifests(files)
     return (
         bool(manifests.sound) and not manifests.faults and all(kind and kind.inventory for _, kind in manifests.sound)
     )

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from planner.export.found import Kind
 from planner.export.objects.documents import json_document
-from planner.export.objects.evictions import FILE as EVICTIONS_FILE
-from planner.export.objects.evictions import KIND as EVICTIONS_KIND
-from planner.export.objects.evictions import read_evictions
+from planner.export.objects.evictions.victims import FILE as EVICTIONS_FILE
+from planner.export.objects.evictions.victims import KIND as EVICTIONS_KIND
+from planner.export.objects.evictions.victims import read_evictions
 from planner.export.objects.names import ROUTING
 from planner.export.objects.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION, TOPOLOGY_KIND, TOPOLOGY_VERSION
 from planner.export.objects.operating.autoscaling import HPA_KIND, KEDA_KIND

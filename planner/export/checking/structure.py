@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import chain
 from pathlib import PurePosixPath
@@ -23,6 +24,7 @@ from planner.export.checking.foreign import as_written, listed, managed, obstacl
 from planner.export.checking.kinds import known_kinds
 from planner.export.found import Fault, Kind, Manifest
 from planner.export.objects.documents import yaml_documents
+from planner.files.disk.schema_answers import Accepts, acceptance, keeps_to
 
 _DEFINITIONS = "definitions.json"
 
@@ -43,6 +45,16 @@ def read_manifests(files: Mapping[str, str], crds: CrdSchemas | None = None) -> 
     Faults: text that cannot be parsed, an unknown kind that could meddle with the plan's, a field that does not belong,
     a wrong type.
     """
+    return _read(files, crds) if crds else _read_last(tuple(files.items()))
+
+
+@lru_cache(maxsize=1)
+def _read_last(files: tuple[tuple[str, str], ...]) -> FoundManifests:
+    """Who writes manifests checks them, and then tells how to apply them: the same texts, read once."""
+    return _read(dict(files), None)
+
+
+def _read(files: Mapping[str, str], crds: CrdSchemas | None) -> FoundManifests:
     kinds = known_kinds()
     validators: dict[str, Validator] = {}
     sound: list[tuple[Manifest, Kind | None]] = []
@@ -119,7 +131,7 @@ def _given_faults(
 
 
 def _own_faults(manifest: Manifest, kind: Kind | None, validators: dict[str, Validator]) -> Iterator[Fault]:
-    if kind is None:
+    if kind is None or keeps_to(_accepted(kind.schema), manifest.body):
         return
     if kind.schema not in validators:
         validators[kind.schema] = _validator(kind.schema)
@@ -129,9 +141,19 @@ def _own_faults(manifest: Manifest, kind: Kind | None, validators: dict[str, Val
         yield manifest.fault(field, "must follow the schema", deepest.message)
 
 
+@cache
+def _accepted(name: str) -> Accepts | None:
+    """Most objects are sound: a schema's quick answer saves the validator, which alone has the words for a fault."""
+    return acceptance(_with_definitions(name))
+
+
 def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(_with_definitions(name))
+
+
+def _with_definitions(name: str) -> dict[str, Any]:
     schema, shared = _schema(name), _schema(_DEFINITIONS)
-    return Draft202012Validator(schema | {"$defs": shared["$defs"] | schema.get("$defs", {})})
+    return schema | {"$defs": shared["$defs"] | schema.get("$defs", {})}
 
 
 def _schema(name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from planner.export.checking.kinds import ROUTING_TABLE
 from planner.export.found import Fault, Manifest
 from planner.export.objects.documents import json_document
-from planner.export.routers.routing import ROUTING_KEY
+from planner.export.routers.routing import PART_KEY, ROUTING_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,7 @@ class FoundTable:
 def routing_tables(manifests: Sequence[Manifest]) -> tuple[tuple[FoundTable, ...], tuple[Fault, ...]]:
     """The routing tables of the files, in a ConfigMap or in a file of their own; and those that cannot be read."""
     tables: list[FoundTable] = []
+    parts: list[FoundTable] = []
     faults: list[Fault] = []
     for manifest in manifests:
         if manifest.kind == ROUTING_TABLE:
@@ -34,11 +35,49 @@ def routing_tables(manifests: Sequence[Manifest]) -> tuple[tuple[FoundTable, ...
             field = f"data[{ROUTING_KEY}]"
             try:
                 table = json_document(manifest.body["data"][ROUTING_KEY])
-                _sort_in(FoundTable(manifest=manifest, field=field, table=dict(table)), tables, faults)
+                found = FoundTable(manifest=manifest, field=field, table=dict(table))
+                _sort_in(found, parts if PART_KEY in found.table else tables, faults)
             except (ValueError, TypeError) as error:
                 rule = "must hold JSON rows of phase, range, service and share"
                 faults.append(manifest.fault(field, rule, error))
+    if parts and not faults:
+        joined = _joined(parts)
+        if isinstance(joined, Fault):
+            faults.append(joined)
+        else:
+            tables.append(joined)
     return tuple(tables), tuple(faults)
+
+
+def _joined(parts: Sequence[FoundTable]) -> FoundTable | Fault:
+    """The table whose parts these are; what is wrong where they are not all parts of one, each once."""
+    numbers: dict[int, FoundTable] = {}
+    count = _part_of(parts[0])[1]
+    head = parts[0].table.get("plan")
+    for part in parts:
+        number, of = _part_of(part)
+        if of != count or not 1 <= number <= of or number in numbers:
+            rule = f"must be a part of {count}, numbered from 1, each once"
+            return part.fault(f"{PART_KEY}.number", rule, repr(part.table[PART_KEY]))
+        if part.table.get("plan") != head:
+            return part.fault("plan", "must be the same in all parts of the table", repr(part.table.get("plan")))
+        if not isinstance(part.table.get("routes"), list):
+            return part.fault("", "must hold JSON rows of phase, range, service and share", "no list of routes")
+        numbers[number] = part
+    if len(numbers) < count:
+        missing = next(number for number in range(1, count + 1) if number not in numbers)
+        return parts[0].fault(PART_KEY, f"must have all {count} parts beside it", f"no part {missing}")
+    ordered = [numbers[number].table for number in sorted(numbers)]
+    rows = {key: [row for table in ordered for row in table.get(key, ())] for key in ("services", "routes")}
+    first = numbers[1]
+    return FoundTable(manifest=first.manifest, field=first.field, table={"plan": head, **rows})
+
+
+def _part_of(part: FoundTable) -> tuple[int, int]:
+    """Number and number of parts; (0, 0), which no part has, where they are not told."""
+    words = part.table[PART_KEY]
+    number, of = (words.get("number"), words.get("of")) if isinstance(words, dict) else (0, 0)
+    return (number, of) if type(number) is int and type(of) is int else (0, 0)
 
 
 def _sort_in(table: FoundTable, tables: list[FoundTable], faults: list[Fault]) -> None:

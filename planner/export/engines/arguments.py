@@ -1,6 +1,7 @@
 """Command-line flags as `--name=value`, written and read back."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 
 from planner.errors import InputError
@@ -17,6 +18,12 @@ def flags(*pairs: tuple[str, FlagValue]) -> tuple[str, ...]:
 def read_flags(arguments: Sequence[str]) -> dict[str, str]:
     """Flag name -> value (empty for a bare flag) of every argument that starts with two hyphens. A flag that is given
     several times has its last value, as for engines."""
+    return dict(_flags_of(tuple(arguments)))
+
+
+@lru_cache(maxsize=1_024)
+def _flags_of(arguments: tuple[str, ...]) -> dict[str, str]:
+    """Many checks look at the same arguments, one after the other."""
     return dict(flag_pairs(arguments))
 
 

@@ -11,10 +11,10 @@ and may span none under `single-numa-node`.
 """
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from planner.domain import Plan, Qos
+from planner.domain import PlacedPart, Plan, Qos
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,25 +39,36 @@ class NodeShare:
         return len(self.by_numa) <= spanned * (self.gpus // gpus)
 
 
-def node_shares(plan: Plan, island_id: str) -> tuple[NodeShare, ...]:
-    """The shares of the island's copies, in the placement's order; empty where it lies on no nodes."""
-    phase = next(island.phase for island in plan.islands if island.id == island_id)
-    qos = plan.scenario.placement.qos(phase) if phase else Qos.NONE
-    parts = [part for part in plan.placement.parts if part.island == island_id] if plan.placement else []
-    numa = _numa_nodes(plan, {part.node for part in parts}) if qos.binds else {}
-    shares: list[NodeShare] = []
-    for part in parts:
-        of_node = numa.get(part.node, {})
-        by_numa = Counter(of_node[index] for index in part.gpu_indices if index in of_node)
-        shares.append(
-            NodeShare(
-                gpus=len(part.gpu_indices),
-                by_numa=tuple(by_numa[key] for key in sorted(by_numa)),
-                numa_gpus=max(Counter(of_node.values()).values(), default=0),
-                one_numa=qos is Qos.SINGLE_NUMA and bool(of_node),
-            )
+class NodeShares:
+    """The shares of every island of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        parts = plan.placement.parts if plan.placement else ()
+        self._settings = plan.scenario.placement
+        self._phases = {island.id: island.phase for island in plan.islands}
+        self._parts: dict[str, list[PlacedPart]] = {}
+        for part in parts:
+            self._parts.setdefault(part.island, []).append(part)
+        self._numa = _numa_nodes(plan, {part.node for part in parts})
+
+    def of(self, island_id: str) -> tuple[NodeShare, ...]:
+        """The shares of an island's copies, in the placement's order; empty where it lies on no nodes."""
+        phase = self._phases[island_id]
+        qos = self._settings.qos(phase) if phase else Qos.NONE
+        return tuple(
+            _share(part, self._numa.get(part.node, {}) if qos.binds else {}, qos)
+            for part in self._parts.get(island_id, ())
         )
-    return tuple(shares)
+
+
+def _share(part: PlacedPart, numa_of_gpu: Mapping[int, int], qos: Qos) -> NodeShare:
+    by_numa = Counter(numa_of_gpu[index] for index in part.gpu_indices if index in numa_of_gpu)
+    return NodeShare(
+        gpus=len(part.gpu_indices),
+        by_numa=tuple(by_numa[key] for key in sorted(by_numa)),
+        numa_gpus=max(Counter(numa_of_gpu.values()).values(), default=0),
+        one_numa=qos is Qos.SINGLE_NUMA and bool(numa_of_gpu),
+    )
 
 
 def _numa_nodes(plan: Plan, names: Set[str]) -> dict[str, dict[int, int]]:

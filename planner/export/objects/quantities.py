@@ -8,6 +8,7 @@ e3, E3          10^3                  decimal exponent
 """
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 
 _PATTERN = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<suffix>Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|)")
@@ -16,6 +17,8 @@ _BINARY = {f"{letter}i": Fraction(1024) ** power for power, letter in enumerate(
 _DECIMAL = {letter: Fraction(1000) ** power for power, letter in zip(range(-3, 7), "num kMGTPE", strict=True)}
 _FACTORS = {"": Fraction(1)} | _BINARY | {letter: factor for letter, factor in _DECIMAL.items() if letter != " "}
 _MOST_CHARACTERS = 40
+MOST_OF_A_CONFIG_MAP = 2**20
+"""Bytes of keys and values together (Kubernetes' limit on a ConfigMap's data)."""
 
 
 def amount(value: object) -> Fraction | None:
@@ -32,3 +35,8 @@ def amount(value: object) -> Fraction | None:
 
 def _number(text: str) -> Fraction:
     return Fraction(text if text.strip(".") == text else f"0{text}0")
+
+
+def config_map_bytes(data: Mapping[str, str]) -> int:
+    """What counts against `MOST_OF_A_CONFIG_MAP`."""
+    return sum(len(text.encode(errors="replace")) for pair in data.items() for text in pair)

@@ -23,11 +23,7 @@ def island_files(deployment: Deployment, suffix: str = ".yaml") -> Iterator[tupl
 
 
 def shared_files(deployment: Deployment, endpoints: Sequence[Endpoint], *, applied: bool) -> dict[str, str]:
-    """The routing table, as an object where it is `applied` with the rest, and the objects that the options ask for.
-
-    Raises:
-        ExportError: the routing table is larger than a ConfigMap may be.
-    """
+    """The routing table, as an object where it is `applied` with the rest, and the objects that the options ask for."""
     table = routing_file(deployment, endpoints) if applied else table_file(deployment, endpoints)
     return table | option_files(deployment)
 

@@ -1,11 +1,21 @@
-"""The routing table as a ConfigMap: which Service takes which share of which range, in each phase."""
+"""The routing table as ConfigMaps: which Service takes which share of which range, in each phase.
+
+A table that is longer than `MOST_BYTES` comes in parts, a ConfigMap each. All parts have the table's head; services and
+routes of the table are those of all parts, in the order of their numbers:
+
+    {"part": {"number": 2, "of": 3}, "plan": {...}, "services": [...], "routes": [...]}
+
+bound      bytes      source
+annotation 262,144    `kubectl apply` keeps the whole object in an annotation of itself; Kubernetes' limit on all of
+                      them together (TotalAnnotationSizeLimitB)
+ConfigMap  1,048,576  Kubernetes' limit on a ConfigMap's data
+"""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from planner.domain import RouterPolicy
-from planner.errors import ExportError
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import ROUTING, workload_name
 from planner.export.routers.coverage import covering_routes
@@ -13,38 +23,42 @@ from planner.export.seams import Deployment, Endpoint
 from planner.export.summary import balanced, plan_head
 
 ROUTING_KEY = "routing.json"
-_CONFIG_MAP_BYTES = 1024 * 1024 - 4096  # Kubernetes' limit on a ConfigMap's data, less room for its metadata
+PART_KEY = "part"
+MOST_BYTES = 240_000
+"""Of a part as JSON quotes it: less than the annotation takes, and so than a ConfigMap may hold."""
 
 
 def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[str, str]:
-    """`routing.yaml` with the ConfigMap.
-
-    Raises:
-        ExportError: the table is larger than a ConfigMap may be.
-    """
-    table = table_text(deployment, endpoints)
-    if len(table.encode()) > _CONFIG_MAP_BYTES:
-        raise ExportError(
-            f"Plan {deployment.plan.scenario.name}, routing table: must fit a ConfigMap's "
-            f"{_CONFIG_MAP_BYTES} bytes, got {len(table.encode())}.",
-            hint="Use wider ranges (ranges.width).",
-        )
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": workload_name(deployment.name, ROUTING), "labels": _labels(deployment)},
-        "data": {ROUTING_KEY: table},
-    }
+    """`routing.yaml` with the table's ConfigMaps: one, or as many as it takes for each to stay below `MOST_BYTES`."""
+    texts = _part_texts(deployment, endpoints)
+    name = workload_name(deployment.name, ROUTING)
+    config_maps = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": name if number == 1 else f"{name}-{number}",
+                "labels": _labels(deployment),
+            },
+            "data": {ROUTING_KEY: text},
+        }
+        for number, text in enumerate(texts, start=1)
+    ]
+    parts = (
+        f"In {len(texts)} parts, a ConfigMap each; services and routes are those of all parts, in the order of "
+        "part.number."
+    )
     comments = (
         f"Routing table of plan {deployment.plan.scenario.name}, for a router to read.",
         "A request of range_start <= tokens < range_end goes to `service` with probability `share`, "
         "once for each phase; `probability` of all requests are in the range.",
+        *((parts,) if len(texts) > 1 else ()),
         *((f"WARNING: {deployment.unrouted}",) if deployment.unrouted else ()),
         *_policy_words(deployment),
         *_mixed_words(deployment),
         "Lengths that the plan knows no requests of go with the range above them; the last goes up to the context.",
     )
-    return {"routing.yaml": yaml_text(comments, [config_map])}
+    return {"routing.yaml": yaml_text(comments, config_maps)}
 
 
 def _policy_words(deployment: Deployment) -> tuple[str, ...]:
@@ -84,6 +98,41 @@ def table_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[st
 
 def table_text(deployment: Deployment, endpoints: Sequence[Endpoint]) -> str:
     """The routing table as JSON, one row a line, so that two plans can be compared line by line."""
+    return _text("", deployment, *_rows(deployment, endpoints))
+
+
+def _part_texts(deployment: Deployment, endpoints: Sequence[Endpoint]) -> list[str]:
+    """The table as texts of at most `MOST_BYTES` as JSON quotes them: itself, or parts with as many rows as fit."""
+    services, routes = _rows(deployment, endpoints)
+    text = _text("", deployment, services, routes)
+    if len(json.dumps(text)) <= MOST_BYTES:
+        return [text]
+    room = MOST_BYTES - len(json.dumps(_text(_part_head(len(routes), len(routes)), deployment, [], [])))
+    parts: list[tuple[list[str], list[str]]] = [([], [])]
+    left = room
+    for kind, row in [*((0, row) for row in services), *((1, row) for row in routes)]:
+        size = len(json.dumps(f"{row},\n")) - len('""')
+        if size > left and any(parts[-1]):
+            parts.append(([], []))
+            left = room
+        parts[-1][kind].append(row)
+        left -= size
+    return [_text(_part_head(number, len(parts)), deployment, *rows) for number, rows in enumerate(parts, start=1)]
+
+
+def _part_head(number: int, count: int) -> str:
+    return f'"{PART_KEY}": {json.dumps({"number": number, "of": count})},\n'
+
+
+def _text(part: str, deployment: Deployment, services: Sequence[str], routes: Sequence[str]) -> str:
+    """One row a line; `part`: which part of the table this is, empty for all of it."""
+    plan = json.dumps(plan_head(deployment))
+    lines = [",\n".join(rows) for rows in (services, routes)]
+    return f'{{{part}"plan": {plan},\n"services": [\n{lines[0]}\n],\n"routes": [\n{lines[1]}\n]}}\n'
+
+
+def _rows(deployment: Deployment, endpoints: Sequence[Endpoint]) -> tuple[list[str], list[str]]:
+    """Services and routes, a line each."""
     services = {endpoint.island.id: endpoint.service for endpoint in endpoints}
     routes = sorted(covering_routes(deployment.plan), key=lambda r: (r.phase, r.range_start, services[r.island]))
     rows = [
@@ -97,9 +146,7 @@ def table_text(deployment: Deployment, endpoints: Sequence[Endpoint]) -> str:
         }
         for route in routes
     ]
-    services_text = _lines([_service_row(endpoint) for endpoint in endpoints])
-    plan = json.dumps(plan_head(deployment))
-    return f'{{"plan": {plan},\n"services": [\n{services_text}\n],\n"routes": [\n{_lines(rows)}\n]}}\n'
+    return [json.dumps(_service_row(endpoint)) for endpoint in endpoints], [json.dumps(row) for row in rows]
 
 
 def _service_row(endpoint: Endpoint) -> dict[str, Any]:
@@ -110,7 +157,3 @@ def _service_row(endpoint: Endpoint) -> dict[str, Any]:
         "port": endpoint.port,
         "leaders": list(endpoint.leaders),
     }
-
-
-def _lines(rows: Sequence[dict[str, Any]]) -> str:
-    return ",\n".join(json.dumps(row) for row in rows)

@@ -117,11 +117,12 @@ def _rendezvous(offset: int) -> Rendezvous:
     return Rendezvous(leader_address=LEADER_ADDRESS, pod_index=RANK, port_offset=offset)
 
 
-Hosts = dict[tuple[int, int], tuple[str, tuple[int, ...]]]
+Hosts = dict[tuple[int, int], tuple[str, str]]
 
 
 def _placed_hosts(island: ServingIsland, deployment: Deployment) -> Hosts:
-    """(copy, rank) -> host and GPUs, from the placement, whose shares processes fill; empty where there is none.
+    """(copy, rank) -> host and GPUs in words, from the placement, whose shares processes fill; empty where there is
+    none. Where nobody says which GPUs of a host are free, the placement knows their number alone.
 
     Raises:
         InputError: hosts are to be pinned, and there is no placement.
@@ -137,7 +138,9 @@ def _placed_hosts(island: ServingIsland, deployment: Deployment) -> Hosts:
     for part in parts:
         for at in range(0, len(part.gpu_indices), gpus):
             host = names.get(part.node, part.node)
-            hosts[part.replica, ranks[part.replica]] = (host, part.gpu_indices[at : at + gpus])
+            indices = ",".join(map(str, part.gpu_indices[at : at + gpus]))
+            which = f"any {gpus} free GPUs (which are free is not known)" if part.gpus_assumed else f"GPUs {indices}"
+            hosts[part.replica, ranks[part.replica]] = (host, which)
             ranks[part.replica] += 1
     return hosts
 
@@ -190,9 +193,9 @@ def _comments(
     for copy, launch in enumerate(launches):
         ports = ", ".join(f"{port.name} {port.number}" for port in launch.ports)
         yield f"copy {copy}: ranks 0 to {grouping.pods - 1}; the leader listens on {ports}"
-        for (at, rank), (node, indices) in sorted(hosts.items()):
+        for (at, rank), (node, gpus) in sorted(hosts.items()):
             if at == copy:
-                yield f"  rank {rank}: placed on {node}, GPUs {','.join(map(str, indices))}"
+                yield f"  rank {rank}: placed on {node}, {gpus}"
 
 
 def _endpoint(island: ServingIsland, launches: Sequence[Launch]) -> Endpoint:

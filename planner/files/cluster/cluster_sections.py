@@ -1,7 +1,9 @@
 """Reading a cluster document strictly. Nodes of one shape share its records."""
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from planner.domain import (
     CORE_GROUP_SIZE,
@@ -17,14 +19,17 @@ from planner.domain import (
     require_sound,
 )
 from planner.domain.cluster import HIGHEST_CORE, HIGHEST_GPU, HIGHEST_NUMA, MOST_CPUS, MOST_GB
+from planner.errors import InputError
 from planner.files.cluster.cluster_documents import default_uuid
 from planner.files.cluster.id_ranges import read_ranges
+from planner.files.cluster.quick_rows import QuickReader
 from planner.files.records import read_record
-from planner.files.sections import Section, is_printable, nearest_hint
+from planner.files.sections import Section, UnusualRowError, is_printable, nearest_hint
 
 _LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _NODE_KEYS = ("name", "shape", "asw", "aggregation", "nvlink_domain", "uuids", "labels", "taints")
+_QUICK_KEYS = frozenset(_NODE_KEYS) - {"taints"}
 _SHAPE_KEYS = ("gpu", "gpu_indices", "gpu_numa", "gpus_per_numa", "numa_nodes", "cpus", "memory_gb", "nics", "offers")
 MOST_OFFERED = 10_000
 
@@ -51,8 +56,8 @@ def cluster_from_section(section: Section) -> Cluster:
     shapes = _shapes(section.section("shapes"), ids)
     cluster = Cluster(
         name=section.name("name"),
-        nodes=tuple(_node(row, shapes) for row in section.sections("nodes")),
-        pods=tuple(_pod(row, ids) for row in section.sections("pods")) if "pods" in section else (),
+        nodes=section.items_of("nodes", lambda row: _node(row, shapes), _QuickNodes(shapes).read),
+        pods=section.items_of("pods", lambda row: _pod(row, ids), _quick_pods(ids).read) if "pods" in section else (),
         core_group_size=section.integer("core_group_size", default=CORE_GROUP_SIZE, low=1, high=HIGHEST_CORE),
         notes=section.texts("notes") if "notes" in section else (),
         disruption_budgets=_budgets(section),
@@ -77,7 +82,7 @@ def _levels(section: Section) -> tuple[tuple[str, str], ...]:
 
 
 class _Ids:
-    """Ids given as ranges or as a list; equal ones are one tuple."""
+    """Ids given as ranges or as a list; equal ones are one tuple, which is known by its text."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -88,6 +93,23 @@ class _Ids:
         if key not in section:
             return ()
         ids = whole_numbers(section, key, highest) if section.holds_list(key) else self._of_text(section, key, highest)
+        return self._known.setdefault(ids, ids)
+
+    def quick(self, value: object, highest: int) -> tuple[int, ...]:
+        """The ids of a value that `read` would take. Raises UnusualRowError where it might not."""
+        if isinstance(value, str):
+            if (value, highest) not in self._ranges:
+                try:
+                    self._ranges[value, highest] = read_ranges(value, highest)
+                except ValueError:
+                    raise UnusualRowError("a value") from None
+            ids = self._ranges[value, highest]
+        elif type(value) is list and set(map(type, value)) <= {int} and min(value, default=0) >= 0:
+            ids = tuple(value)
+            if max(ids, default=0) > highest:
+                raise UnusualRowError("a value")
+        else:
+            raise UnusualRowError("a value")
         return self._known.setdefault(ids, ids)
 
     def _of_text(self, section: Section, key: str, highest: int) -> tuple[int, ...]:
@@ -168,6 +190,63 @@ def _gpus(section: Section, numa_nodes: tuple[NumaNode, ...], ids: _Ids) -> tupl
     return tuple(zip(indices, numas, strict=True))
 
 
+class _QuickNodes:
+    """Nodes of plain names; the labels of many alike are looked at once."""
+
+    def __init__(self, shapes: Mapping[str, _Shape]) -> None:
+        self._shapes = shapes
+        self._labels: dict[tuple[object, ...], Labels] = {}
+
+    def read(self, row: Mapping[str, Any]) -> ClusterNode:
+        """The node. Raises UnusualRowError where it has to be looked at."""
+        name, word, asw = row.get("name"), row.get("shape"), row.get("asw")
+        shape = self._shapes.get(word) if type(word) is str else None
+        aggregation, domain = row.get("aggregation", ""), row.get("nvlink_domain", "")
+        names = (name, *(switch for switch in (asw, aggregation, domain) if switch != ""))
+        if shape is None or not row.keys() <= _QUICK_KEYS or not _are_names(names):
+            raise UnusualRowError("a value")
+        return ClusterNode(
+            name=str(name),
+            gpu=shape.gpu,
+            gpus=self._gpus(str(name), shape, row),
+            numa_nodes=shape.numa_nodes,
+            cpus=shape.cpus,
+            memory_gb=shape.memory_gb,
+            asw=str(asw),
+            aggregation=aggregation,
+            nvlink_domain=domain,
+            nics=shape.nics,
+            labels=self._overlaid(str(word), shape, row["labels"]) if "labels" in row else shape.labels,
+            taints=shape.taints,
+            offers=shape.offers,
+        )
+
+    def _gpus(self, node: str, shape: _Shape, row: Mapping[str, Any]) -> tuple[NodeGpu, ...]:
+        if "uuids" not in row:
+            return tuple(NodeGpu(index=index, uuid=default_uuid(node, index), numa=numa) for index, numa in shape.gpus)
+        uuids = row["uuids"]
+        if type(uuids) is not list or len(uuids) != len(shape.gpus) or not _are_names(uuids):
+            raise UnusualRowError("a value")
+        return tuple(
+            NodeGpu(index=index, uuid=uuid, numa=numa) for (index, numa), uuid in zip(shape.gpus, uuids, strict=True)
+        )
+
+    def _overlaid(self, word: str, shape: _Shape, labels: object) -> Labels:
+        if type(labels) is not dict:
+            raise UnusualRowError("a value")
+        try:
+            key = (word, *labels.items())
+            if key not in self._labels:
+                self._labels[key] = _overlaid(shape.labels, Section({"labels": labels}, file=""))
+        except (InputError, TypeError):
+            raise UnusualRowError("a value") from None
+        return self._labels[key]
+
+
+def _are_names(values: Iterable[object]) -> bool:
+    return all(type(value) is str and is_printable(value) for value in values)
+
+
 def _node(row: Section, shapes: dict[str, _Shape]) -> ClusterNode:
     row.allow_only(*_NODE_KEYS)
     name, word = row.printable("name"), row.text("shape")
@@ -243,4 +322,10 @@ def _pod(row: Section, ids: _Ids) -> Pod:
         gpus=lambda row: ids.read(row, "gpus", HIGHEST_GPU),
         cores=lambda row: ids.read(row, "cores", HIGHEST_CORE),
         node_selector=lambda row: read_node_labels(row, "node_selector"),
+    )
+
+
+def _quick_pods(ids: _Ids) -> QuickReader[Pod]:
+    return QuickReader(
+        Pod, gpus=lambda value: ids.quick(value, HIGHEST_GPU), cores=lambda value: ids.quick(value, HIGHEST_CORE)
     )

@@ -11,7 +11,8 @@ from planner.errors import InputError
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.cluster.cluster_writer import cluster_yaml
-from planner.files.disk.documents import input_hash, read_json, read_yaml
+from planner.files.cluster.row_lines import parse_cluster_yaml
+from planner.files.disk.documents import input_hash, parse_json, read_text
 from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.disk.references import resolve
 from planner.files.disk.single_files import refuse_existing, write_file
@@ -23,13 +24,13 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 def load_cluster(path: Path) -> Cluster:
     """The cluster of a file. InputError names the object and the field that is wrong; nothing is half read."""
     _require_suffix(path)
-    with _no_collection():
-        read = read_json if _is_json(path) else read_yaml
-        return cluster_from_section(read(path, most=MOST_OF_A_LIST))
+    with without_collection():
+        parse = parse_json if _is_json(path) else parse_cluster_yaml
+        return cluster_from_section(parse(read_text(path, most=MOST_OF_A_LIST), file=str(path)))
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def without_collection() -> Iterator[None]:
     """Millions of values are made and none of them is garbage: looking for it takes a quarter of the time."""
     enabled = gc.isenabled()
     gc.disable()
@@ -47,18 +48,23 @@ def write_cluster(cluster: Cluster, path: Path, force: bool = False) -> None:
     """
     _require_suffix(path)
     refuse_existing(path, force=force)
+    write_file(path, cluster_text(cluster, as_json=_is_json(path)).encode(), force=force)
+
+
+def cluster_text(cluster: Cluster, *, as_json: bool = False) -> str:
+    """The text of a cluster file, YAML unless it is to be JSON. InputError as `write_cluster`."""
     document = cluster_document(cluster)
     cluster_from_section(Section(document, file=f"cluster {cluster.name}"))
-    text = _json(document) if _is_json(path) else cluster_yaml(document)
-    write_file(path, text.encode(), force=force)
+    return cluster_json(document) if as_json else cluster_yaml(document)
 
 
-def _json(document: dict[str, object]) -> str:
-    """One line a node and a pod."""
+def cluster_json(document: dict[str, object]) -> str:
+    """A cluster document as JSON, one line a node and a pod; equal documents give equal texts."""
+    encode = json.JSONEncoder(allow_nan=False).encode
     lines = []
     for key, value in document.items():
-        rows = [json.dumps(row, allow_nan=False) for row in value] if isinstance(value, list) else []
-        shown = "[\n" + ",\n".join(rows) + "\n]" if rows else json.dumps(value, allow_nan=False)
+        rows = [encode(row) for row in value] if isinstance(value, list) else []
+        shown = "[\n" + ",\n".join(rows) + "\n]" if rows else encode(value)
         lines.append(f"{json.dumps(key)}: {shown}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

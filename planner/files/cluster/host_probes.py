@@ -1,8 +1,8 @@
-"""What a node says of itself: the outputs of lscpu and nvidia-smi, kept as files in one folder a node.
+"""What a node says of itself: the outputs of lscpu and nvidia-smi or rocm-smi, kept as files in one folder a node.
 
 `lscpu.txt`: `lscpu -p=CPU,Core,Socket,Node`. `topo.txt`: `nvidia-smi topo -m`. `gpus.csv`:
 `nvidia-smi --query-gpu=index,uuid,name,memory.total --format=csv,noheader,nounits`. A node without GPUs has the first
-alone.
+alone. On hosts with AMD GPUs `topo.txt` is `rocm-smi --showtopo --showproductname`, or `--showtoponuma`.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 from planner.domain import NumaNode
 from planner.domain.node_report import NodeReport, ReportedGpu
 from planner.errors import InputError
-from planner.files.cluster.topology_matrices import TopologyMatrix, read_matrix
+from planner.files.cluster.topology_matrices import TopologyMatrix, is_rocm, read_matrix, read_rocm
 from planner.files.disk.opening import is_folder, is_there, read_text
 
 LSCPU_FILE, TOPOLOGY_FILE, GPUS_FILE = "lscpu.txt", "topo.txt", "gpus.csv"
@@ -42,14 +42,21 @@ def read_host(node: str, folder: Path) -> NodeReport:
 def _matrix(path: Path, numa_nodes: tuple[NumaNode, ...]) -> TopologyMatrix | None:
     if not is_there(path):
         return None
-    return read_matrix(read_text(path), file=str(path), numa_ids=tuple(numa.id for numa in numa_nodes))
+    text, numa_ids = read_text(path), tuple(numa.id for numa in numa_nodes)
+    if is_rocm(text):
+        return read_rocm(text, file=str(path), numa_ids=numa_ids)
+    numa_of_cpu = {cpu: numa.id for numa in numa_nodes for cpu in numa.cores}
+    return read_matrix(text, file=str(path), numa_ids=numa_ids, numa_of_cpu=numa_of_cpu)
 
 
 def _gpus(path: Path, matrix: TopologyMatrix | None) -> tuple[ReportedGpu, ...]:
     """GPUs of the list, with NUMA nodes of the matrix; either may be missing, but they must name the same GPUs."""
     near = dict(matrix.gpu_numa) if matrix else {}
     if not is_there(path):
-        return tuple(ReportedGpu(index=index, numa=numa) for index, numa in near.items())
+        products = dict(matrix.products) if matrix else {}
+        return tuple(
+            ReportedGpu(index=index, numa=numa, product=products.get(index, "")) for index, numa in near.items()
+        )
     listed = parse_gpu_list(read_text(path), file=str(path))
     indices = [gpu.index for gpu in listed]
     if matrix and sorted(near) != sorted(indices):

@@ -7,19 +7,25 @@
 | PIX, PXB | one PCIe bridge, several |
 | PHB | through a host bridge |
 | NODE | between host bridges of one NUMA node |
-| SYS | between NUMA nodes |
+| SYS | between NUMA nodes; SOC in old drivers |
+
+Hosts with Grace count GPU memory as NUMA nodes of its own, so that an affinity may be `0,2-17`: the node with CPUs
+among them counts. Old drivers have no NUMA Affinity: the CPUs' node counts. Source: nvidia-smi's manual, section topo;
+rocm-smi --showtoponuma (ROCm issue 4740).
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner.domain import Nic
 from planner.errors import InputError
 
-_WORDS = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|NV[0-9]+")
+_WORDS = re.compile(r"X|SYS|SOC|NODE|PHB|PXB|PIX|NV[0-9]+")
 _NEARNESS = ("PIX", "PXB", "PHB", "NODE")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
-_DEVICE = re.compile(r"(GPU[0-9]+|NIC[0-9]+|[a-z][A-Za-z0-9]*_[A-Za-z0-9_]+)$")
+_DEVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
+_ROCM = re.compile(r"GPU\[([0-9]{1,3})\]\s*:\s*(?:\(Topology\) )?(Numa Node|Numa Affinity|Card [Ss]eries):\s*(.+?)\s*")
 _GPU = re.compile(r"GPU([0-9]{1,3})")
 _LEGEND = re.compile(r"\s+(NIC[0-9]+):\s+(\S+)\s*")
 _NUMA = re.compile(r"[0-9]{1,4}")
@@ -28,21 +34,61 @@ _HINT = "Take the text of `nvidia-smi topo -m` whole, with its header line."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyMatrix:
-    """The NUMA node of each GPU index (None: several, or not told) and the network cards that have a GPU near."""
+    """The NUMA node of each GPU index (None: several, or not told), the network cards that have a GPU near, and the
+    product of each GPU, where the text names it.
+    """
 
     gpu_numa: tuple[tuple[int, int | None], ...]
     nics: tuple[Nic, ...]
     notes: tuple[str, ...] = ()
+    products: tuple[tuple[int, str], ...] = ()
 
 
-def read_matrix(text: str, *, file: str, numa_ids: tuple[int, ...]) -> TopologyMatrix:
-    """The matrix, checked whole: every device has a row of known words, and A to B is as B to A."""
+def is_rocm(text: str) -> bool:
+    """Whether a text is rocm-smi's, not nvidia-smi's."""
+    return any(_ROCM.fullmatch(line) for line in text.splitlines())
+
+
+def read_rocm(text: str, *, file: str, numa_ids: tuple[int, ...]) -> TopologyMatrix:
+    """The text of `rocm-smi --showtopo` or `--showtoponuma`, perhaps with `--showproductname`; no cards are in it."""
+    near: dict[int, int | None] = {}
+    products: dict[int, str] = {}
+    for match in filter(None, map(_ROCM.fullmatch, text.splitlines())):
+        index, word, value = int(match[1]), match[2], match[3]
+        if word.startswith("Card"):
+            products[index] = value
+        elif word == "Numa Node" or near.get(index) is None:
+            near[index] = _rocm_numa(index, value, file, numa_ids)
+    missing = sorted(products.keys() - near.keys()) if near else []
+    if missing:
+        raise _fault(file, f"GPU[{missing[0]}]", "have a Numa Node, as the others", "none")
+    indices = sorted(near or products)
+    return TopologyMatrix(
+        gpu_numa=tuple((index, near.get(index)) for index in indices), nics=(), products=tuple(sorted(products.items()))
+    )
+
+
+def _rocm_numa(index: int, value: str, file: str, numa_ids: tuple[int, ...]) -> int | None:
+    """rocm-smi writes -1 where the firmware tells no node."""
+    if value == "-1":
+        return numa_ids[0] if len(numa_ids) == 1 else None
+    if not _NUMA.fullmatch(value) or int(value) not in numa_ids:
+        raise _fault(file, f"GPU[{index}]: Numa Node", f"be one of {', '.join(map(str, numa_ids))}, as lscpu", value)
+    return int(value)
+
+
+def read_matrix(
+    text: str, *, file: str, numa_ids: tuple[int, ...], numa_of_cpu: Mapping[int, int] | None = None
+) -> TopologyMatrix:
+    """The matrix, checked whole: every device has a row of known words, and A to B is as B to A. `numa_of_cpu`: where
+    affinities name several nodes or none, the one of their CPUs counts.
+    """
     lines = _ESCAPES.sub("", text).splitlines()
-    devices, header = _header(lines, file)
+    devices, header, has_numa = _header(lines, file)
     rows = _rows(lines[header:], devices, file, header)
     _require_symmetry(rows, devices, file)
     numas = {
-        name: _numa(name, affinities, file, numa_ids)
+        name: _numa(name, affinities, file, numa_ids, numa_of_cpu or {}, has_numa=has_numa)
         for name, (_, affinities) in rows.items()
         if _GPU.fullmatch(name) is not None
     }
@@ -56,21 +102,21 @@ def _fault(file: str, place: str, rule: str, came: str) -> InputError:
     return InputError(f"{file}: {place} must {rule}, got {came}.", hint=_HINT)
 
 
-def _header(lines: list[str], file: str) -> tuple[list[str], int]:
-    """Devices of the header in order, and the number of lines up to it."""
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+def _header(lines: list[str], file: str) -> tuple[list[str], int, bool]:
+    """Devices of the header in order, the number of lines up to it, and whether it has the NUMA affinities."""
+    rows = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    for number, line in rows:
         words = line.split()
         if "CPU" not in words or words[0] != "GPU0":
-            raise _fault(file, f"line {number}", "be the header: GPU0 … CPU Affinity, NUMA Affinity", repr(line[:60]))
+            continue  # whatever was printed before
         devices = words[: words.index("CPU")]
         strange = [device for device in devices if not _DEVICE.fullmatch(device)]
         if strange or len(set(devices)) < len(devices):
             raise _fault(file, f"line {number}", "name each device once", ", ".join(strange or devices)[:80])
-        if "NUMA" not in words:
-            raise _fault(file, f"line {number}", "have the column NUMA Affinity", "none")
-        return devices, number
+        return devices, number, "NUMA" in words
+    if rows:
+        number, line = rows[0]
+        raise _fault(file, f"line {number}", "be the header: GPU0 … CPU Affinity, NUMA Affinity", repr(line[:60]))
     raise _fault(file, "the text", "hold a matrix of devices", "nothing")
 
 
@@ -113,20 +159,46 @@ def _require_symmetry(rows: dict[str, tuple[list[str], list[str]]], devices: lis
                 )
 
 
-def _numa(name: str, affinities: list[str], file: str, numa_ids: tuple[int, ...]) -> int | None:
+def _numa(
+    name: str,
+    affinities: list[str],
+    file: str,
+    numa_ids: tuple[int, ...],
+    numa_of_cpu: Mapping[int, int],
+    *,
+    has_numa: bool,
+) -> int | None:
     """NUMA affinity of a GPU's row (`CPU Affinity`, `NUMA Affinity`, …); None where it names several nodes."""
+    if not has_numa:
+        return _numa_of_cpus(affinities[0] if affinities else "", numa_of_cpu)
     if len(affinities) < 2:
         raise _fault(file, f"row {name}", "have CPU Affinity and NUMA Affinity", " ".join(affinities) or "neither")
     word = affinities[1]
     if word == "N/A" and len(numa_ids) == 1:
         return numa_ids[0]
     if not _NUMA.fullmatch(word):
-        if word == "N/A" or re.fullmatch(r"[0-9]+([-,][0-9]+)+", word):
-            return None
+        if word == "N/A":
+            return _numa_of_cpus(affinities[0], numa_of_cpu)
+        if re.fullmatch(r"[0-9]{1,4}([-,][0-9]{1,4})+", word):
+            there = _expanded(word) & set(numa_ids)
+            return there.pop() if len(there) == 1 else _numa_of_cpus(affinities[0], numa_of_cpu)
         raise _fault(file, f"row {name}: NUMA Affinity", "be a NUMA id", repr(word))
     if int(word) not in numa_ids:
         raise _fault(file, f"row {name}: NUMA Affinity", f"be one of {', '.join(map(str, numa_ids))}, as lscpu", word)
     return int(word)
+
+
+def _numa_of_cpus(word: str, numa_of_cpu: Mapping[int, int]) -> int | None:
+    """The one node of all CPUs of an affinity such as 0-47,96-143; None where they are of several, or not told."""
+    if not re.fullmatch(r"[0-9]{1,5}([-,][0-9]{1,5})*", word):
+        return None
+    numas = {numa_of_cpu.get(cpu) for cpu in _expanded(word)}
+    return numas.pop() if len(numas) == 1 else None
+
+
+def _expanded(word: str) -> set[int]:
+    ends = [part.partition("-") for part in word.split(",")]
+    return {number for low, _, high in ends for number in range(int(low), int(high or low) + 1)}
 
 
 def _names(lines: list[str]) -> dict[str, str]:

@@ -1,36 +1,44 @@
-"""Nodes, pods and disruption budgets as `kubectl get nodes,pods,pdb -A -o json` prints them."""
+"""Nodes, pods, disruption budgets and device claims as `kubectl get nodes,pods,pdb,resourceclaims -A -o json` prints
+them. Other kinds of objects are passed over; what cannot be read is named, with the node that it belongs to.
+"""
 
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from planner.domain import DisruptionBudget, Pod, Taint
+from planner.domain import DisruptionBudget, Pod
 from planner.domain.node_report import NodeReport
 from planner.errors import InputError
+from planner.files.kubernetes.gpu_shares import RESERVATIONS
 from planner.files.kubernetes.kubectl_budgets import KIND, with_budgets
-from planner.files.kubernetes.kubectl_pods import holds_nothing, read_pod
-from planner.files.kubernetes.kubectl_times import age_s, latest_time
+from planner.files.kubernetes.kubectl_nodes import ReadNode, read_node
+from planner.files.kubernetes.kubectl_pods import ReadPod, holds_nothing, read_pod
+from planner.files.kubernetes.kubectl_times import age_s, latest_time, time_of
 from planner.files.kubernetes.kubernetes_objects import (
     KubernetesObject,
     below,
-    count,
     items_below,
-    quantity,
     read_objects,
-    string_map,
+    without_twins,
 )
-from planner.files.kubernetes.node_resource_topologies import GPU_RESOURCES
-from planner.units import GB
+from planner.files.kubernetes.resource_claims import CLAIM, SLICE, DraClaims, listed_gpus
 
-UNHEALTHY_TAINT = "planner/unhealthy-gpus"
-CORDON_TAINT = "node.kubernetes.io/unschedulable"
+KINDS = ("Node", "Pod", KIND, CLAIM, SLICE)
+FRACTIONS = "gpu-fraction"
+"""What nodes offer whose GPUs are handed out in fractions by a scheduler, not by a device plugin."""
+
+Notes = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubectlLists:
-    """Nodes and running pods. `ended`: keys of pods that are over. `claims`: of pods that claim devices by DRA.
+    """Nodes and running pods. `ended`: keys of pods that are over. `claims`: of pods that claim devices of which nobody
+    says whether they are GPUs.
 
     `notes`: about what, and the note. `left_out`: keys of pods that are not among `pods`, as their nodes are left out.
+    `unreadable`: names of nodes that cannot be read, or a pod of which cannot, and why.
     """
 
     nodes: tuple[NodeReport, ...]
@@ -40,92 +48,110 @@ class KubectlLists:
     notes: tuple[tuple[str, str], ...] = ()
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
     left_out: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, InputError], ...] = ()
 
 
 def read_kubectl(
     paths: tuple[Path, ...], taken_at: datetime | None = None, *, preempt_unclassed: bool = False
 ) -> KubectlLists:
-    """Nodes and pods of all files together; InputError where an object is in two of them.
+    """Nodes and pods of all files together; InputError where two objects of one name differ.
 
     `taken_at`: when the lists were taken, from which pods' ages follow (None: at the latest time that is told in them).
     `preempt_unclassed`: pods without a priority class may be evicted, too.
     """
-    objects = [item for path in paths for item in read_objects(path, ("Node", "Pod", KIND))]
-    _refuse_twins(objects)
-    moment = taken_at or latest_time(objects)
+    passed: Counter[str] = Counter()
+    objects = without_twins(item for path in paths for item in read_objects(path, KINDS, passed))
+    notes: Notes = []
+    unreadable: dict[str, InputError] = {}
+    nodes = _nodes(objects, unreadable)
     pods = [item for item in objects if item.kind == "Pod"]
     running = [item for item in pods if not holds_nothing(item)]
-    over = [item for item in pods if holds_nothing(item)]
-    reads = [read_pod(item, preempt_unclassed=preempt_unclassed) for item in running]
-    waiting = sum(1 for item in pods if below(item.body, "spec").is_empty("nodeName"))
-    aged = [(replace(pod, age_s=age_s(item, moment)), item) for (pod, _), item in zip(reads, running, strict=True)]
+    reads = _read_pods(running, nodes, unreadable, preempt_unclassed=preempt_unclassed)
+    reads, claims = _with_claims(reads, DraClaims.of(item for item in objects if item.kind == CLAIM), notes)
+    moment = taken_at or latest_time(objects)
+    aged = [(replace(read.pod, age_s=age_s(read.item, moment)), read.item) for read in reads]
     budgeted, budgets, budget_notes = with_budgets(aged, [item for item in objects if item.kind == KIND])
-    notes = [*((f"pod {pod.key}", note) for pod, pod_notes in reads for note in pod_notes), *budget_notes]
+    notes += [*((f"pod {read.pod.key}", note) for read in reads for note in read.notes), *budget_notes]
+    waiting = sum(1 for item in pods if below(item.body, "spec").is_empty("nodeName"))
     if waiting:
         notes.append((f"{waiting} pods", "left out, as they wait for a node"))
+    notes += [(f"{count} {kind} objects", "passed over: not about nodes or their pods") for kind, count in
+              sorted(passed.items())]  # fmt: skip
+    on_node: dict[str, list[ReadPod]] = defaultdict(list)
+    for read in reads:
+        on_node[read.pod.node].append(read)
     return KubectlLists(
-        nodes=tuple(_node(item) for item in objects if item.kind == "Node"),
+        nodes=tuple(_with_fractions(node, on_node[name], notes) for name, node in nodes.items()),
         pods=tuple(budgeted),
-        ended=tuple(f"{item.namespace or 'default'}/{item.name}" for item in over),
-        claims=tuple(pod.key for (pod, _), item in zip(reads, running, strict=True) if _claims(item)),
+        ended=tuple(f"{item.namespace or 'default'}/{item.name}" for item in pods if holds_nothing(item)),
+        claims=tuple(claims),
         notes=tuple(notes),
         disruption_budgets=budgets,
+        unreadable=tuple(unreadable.items()),
     )
 
 
-def _claims(item: KubernetesObject) -> bool:
-    return bool(items_below(below(item.body, "spec"), "resourceClaims"))
-
-
-def _refuse_twins(objects: list[KubernetesObject]) -> None:
-    by_key: dict[tuple[str, str, str], KubernetesObject] = {}
+def _nodes(objects: Sequence[KubernetesObject], unreadable: dict[str, InputError]) -> dict[str, ReadNode]:
+    listed = listed_gpus(item for item in objects if item.kind == SLICE)
+    nodes: dict[str, ReadNode] = {}
     for item in objects:
-        other = by_key.setdefault((item.kind, item.namespace, item.name), item)
-        if other is not item:
-            raise InputError(
-                f"{item.body.file}: must be given once; {other.body.file} has it, too.",
-                hint="Remove one of the two.",
-            )
+        if item.kind == "Node":
+            try:
+                nodes[item.name] = read_node(item, listed.get(item.name, ()))
+            except InputError as fault:
+                unreadable[item.name] = fault
+    return nodes
 
 
-def _node(item: KubernetesObject) -> NodeReport:
-    """Labels, taints, and what pods may have; GPUs are counted by capacity."""
-    status, _spec = item.body.section("status"), below(item.body, "spec")
-    capacity, allocatable = below(status, "capacity"), status.section("allocatable")
-    gpus = sum(count(capacity if resource in capacity else allocatable, resource) for resource in GPU_RESOURCES)
-    healthy = sum(count(allocatable, resource) for resource in GPU_RESOURCES)
-    if healthy > gpus:
-        raise InputError(
-            f"{item.body.file}: status.allocatable: GPUs must be at most the capacity, {gpus}, got {healthy}.",
-            hint="Take the list anew.",
-        )
-    lost = f"{gpus - healthy} GPUs are not allocatable and nobody says which: tainted with {UNHEALTHY_TAINT}"
-    return NodeReport(
-        node=item.name,
-        origin=item.body.file,
-        gpu_count=gpus,
-        labels=string_map(below(item.body, "metadata", "labels")),
-        taints=_taints(item, unhealthy=healthy < gpus),
-        cpus=quantity(allocatable, "cpu"),
-        memory_gb=quantity(allocatable, "memory") / GB,
-        notes=(lost,) if healthy < gpus else (),
-    )
+def _read_pods(
+    items: Sequence[KubernetesObject],
+    nodes: Mapping[str, ReadNode],
+    unreadable: dict[str, InputError],
+    *,
+    preempt_unclassed: bool,
+) -> list[ReadPod]:
+    """Pods that can be read; a node with one that cannot is not known, as nobody says what it holds."""
+    gpus = {name: node.gpus for name, node in nodes.items()}
+    reads: list[ReadPod] = []
+    for item in items:
+        try:
+            time_of(below(item.body, "status"), "startTime")
+            reads.append(read_pod(item, gpus, preempt_unclassed=preempt_unclassed))
+        except InputError as fault:
+            unreadable.setdefault(below(item.body, "spec").text("nodeName"), fault)
+    return reads
 
 
-def _taints(item: KubernetesObject, *, unhealthy: bool) -> tuple[Taint, ...]:
-    spec = below(item.body, "spec")
-    taints = [
-        Taint(
-            key=entry.text("key"),
-            value="" if entry.is_empty("value") else entry.text("value"),
-            effect=entry.one_of("effect", ("NoSchedule", "PreferNoSchedule", "NoExecute")),
-        )
-        for entry in items_below(spec, "taints")
-    ]
-    keys = {taint.key for taint in taints}
-    cordoned = not spec.is_empty("unschedulable") and spec.flag("unschedulable")
-    if cordoned and CORDON_TAINT not in keys:
-        taints.append(Taint(key=CORDON_TAINT))
-    if unhealthy:
-        taints.append(Taint(key=UNHEALTHY_TAINT))
-    return tuple(taints)
+def _with_claims(reads: Sequence[ReadPod], dra: DraClaims, notes: Notes) -> tuple[list[ReadPod], list[str]]:
+    """Pods with the GPUs of their claims, and the keys of those whose claims nobody resolves. A claim of several pods
+    counts with the first of them; who also asks a device plugin for GPUs claims something else.
+    """
+    taken: set[str] = set()
+    claimed: list[ReadPod] = []
+    unresolved: list[str] = []
+    for read in reads:
+        names = dra.of_pod(read.item) if items_below(below(read.item.body, "spec"), "resourceClaims") else ()
+        if names is None and read.pod.gpu_request:
+            notes.append((f"pod {read.pod.key}", "has device claims beside its GPUs: taken for other devices"))
+        elif names is None:
+            unresolved.append(read.pod.key)
+        mine = [dra.by_name[name] for name in names or () if name not in taken]
+        taken |= set(names or ())
+        gpus = tuple(sorted(index for claim in mine for index in claim.gpus))
+        if any(claim.parts for claim in mine):
+            notes.append((f"pod {read.pod.key}", "claims parts of GPUs, whose size is not told: counted as nothing"))
+        request = read.pod.gpu_request + len(gpus)
+        claimed.append(replace(read, pod=replace(read.pod, gpus=gpus, gpu_request=request)) if gpus else read)
+    return claimed, unresolved
+
+
+def _with_fractions(node: ReadNode, mine: Sequence[ReadPod], notes: Notes) -> NodeReport:
+    """The report without the GPUs that its pods share: at most one a fraction, where no reservation holds them."""
+    shared = sum(read.gpus.devices for read in mine if read.gpus.share and not read.gpus.of_offer)
+    if not shared or any(read.pod.namespace in RESERVATIONS and read.pod.gpu_request for read in mine):
+        return node.report
+    free = max(0, node.gpus.whole - sum(read.pod.gpu_request for read in mine))
+    cut_up = min(shared, free)
+    name = node.report.node
+    notes.append((f"node {name}", f"{cut_up} GPUs at most are handed out in fractions: they are not counted as whole"))
+    return replace(node.report, whole_gpus=node.gpus.whole - cut_up, offers=(*node.report.offers, (FRACTIONS, cut_up)))

@@ -5,10 +5,14 @@ while it runs; init containers that keep running (sidecars) count in both; the r
 Kubernetes does not say which GPUs a pod holds.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from planner.domain import Pod, PodClass
 from planner.domain.cluster import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from planner.files.kubernetes.gpu_parts import NodeGpus
+from planner.files.kubernetes.gpu_shares import GpuHolding, holding, names_gpus
 from planner.files.kubernetes.kubernetes_objects import KubernetesObject, below, items_below, quantity, string_map
-from planner.files.kubernetes.node_resource_topologies import GPU_RESOURCES
 from planner.files.sections import Section
 from planner.units import GB
 
@@ -19,8 +23,10 @@ EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 HOST_LABEL = "kubernetes.io/hostname"
 SYSTEM_PRIORITY = 2_000_000_000  # from here on Kubernetes keeps priorities for its own pods
 UNCLASSED = "names no priority class: may be evicted, at priority 0, as --preempt-unclassed says"
+STAYS = "is a job that names no priority class: never evicted (--preempt-unclassed lets such pods go, at priority 0)"
 _ENDED = ("Succeeded", "Failed")
 _BOUND_OWNERS = ("DaemonSet", "Node")
+_BATCH_OWNERS = ("Job", "PyTorchJob", "MPIJob", "TFJob", "RayJob", "TrainJob")
 
 Amounts = dict[str, float]
 
@@ -32,34 +38,57 @@ def holds_nothing(item: KubernetesObject) -> bool:
     return ended or below(item.body, "spec").is_empty("nodeName")
 
 
-def read_pod(item: KubernetesObject, *, preempt_unclassed: bool = False) -> tuple[Pod, tuple[str, ...]]:
-    """The pod, and notes on what of it the planner cannot keep. `preempt_unclassed`: pods without a priority class may
-    be evicted, too.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPod:
+    """A pod, what it holds of its node's GPUs, and notes on what of it the planner cannot keep."""
+
+    pod: Pod
+    item: KubernetesObject
+    gpus: GpuHolding
+    notes: tuple[str, ...] = ()
+
+
+def read_pod(item: KubernetesObject, nodes: Mapping[str, NodeGpus], *, preempt_unclassed: bool = False) -> ReadPod:
+    """The pod. `nodes`: what each node offers of its GPUs. `preempt_unclassed`: pods without a priority class may be
+    evicted, too. InputError where a field is not what it must be.
     """
     spec = item.body.section("spec")
     labels = below(item.body, "metadata", "labels")
     annotations = below(item.body, "metadata", "annotations")
     amounts = requests(spec)
-    gpus = sum(amounts.get(resource, 0.0) for resource in GPU_RESOURCES)
+    gpus = holding(amounts, dict(_texts(annotations)), nodes.get(spec.text("nodeName")), item.body.file)
     group, notes = _anti_affinity(spec, dict(string_map(labels)), item)
-    return (
-        Pod(
+    preemptible = _preemptible(spec, annotations, unclassed=preempt_unclassed)
+    batch = _priority(spec) < 0 or _is_owned(item, _BATCH_OWNERS)
+    if (gpus.whole or gpus.share) and not _has_class(spec):
+        waits = batch and not preemptible and PREEMPTIBLE_ANNOTATION not in annotations
+        notes = (*notes, *((UNCLASSED,) if preempt_unclassed else (STAYS,) if waits else ()))
+    return ReadPod(
+        item=item,
+        gpus=gpus,
+        notes=(*notes, *gpus.notes),
+        pod=Pod(
             name=item.name,
             namespace=item.namespace or "default",
             node=spec.text("nodeName"),
             cpus=amounts.get("cpu", 0.0),
             memory_gb=amounts.get("memory", 0.0) / GB,
-            gpu_request=round(gpus),
+            gpu_request=gpus.whole,
+            gpu_share=round(gpus.share, 6),
             priority=_priority(spec),
-            preemptible=_preemptible(spec, annotations, unclassed=preempt_unclassed),
-            kind=labels.choice(CLASS_LABEL, PodClass, default=PodClass.ONLINE),
+            preemptible=preemptible,
+            kind=labels.choice(CLASS_LABEL, PodClass, default=PodClass.OFFLINE if batch else PodClass.ONLINE),
             checkpoint_age_s=_checkpoint_age(annotations),
             node_selector=string_map(below(spec, "nodeSelector")),
             anti_affinity=group,
             locked=_locked(item, annotations),
         ),
-        (*notes, UNCLASSED) if preempt_unclassed and gpus and not _has_class(spec) else notes,
     )
+
+
+def _texts(annotations: Section) -> list[tuple[str, str]]:
+    """Annotations; empty ones say nothing."""
+    return [(key, annotations.text(key)) for key in annotations if annotations.holds_text(key)]
 
 
 def requests(spec: Section) -> Amounts:
@@ -87,7 +116,7 @@ def _container(container: Section) -> Amounts:
 
 
 def _amounts(section: Section) -> Amounts:
-    return {name: quantity(section, name) for name in section if name in ("cpu", "memory", *GPU_RESOURCES)}
+    return {name: quantity(section, name) for name in section if name in ("cpu", "memory") or names_gpus(name)}
 
 
 def _sum(amounts: Amounts, other: Amounts) -> Amounts:
@@ -112,7 +141,8 @@ def _preemptible(spec: Section, annotations: Section, *, unclassed: bool) -> boo
 
 
 def _has_class(spec: Section) -> bool:
-    return not spec.is_empty("priorityClassName")
+    """Whether a priority class was named; a priority below 0 comes from one, too."""
+    return not spec.is_empty("priorityClassName") or _priority(spec) < 0
 
 
 def _checkpoint_age(annotations: Section) -> float | None:
@@ -129,9 +159,12 @@ def _checkpoint_age(annotations: Section) -> float | None:
 
 def _locked(item: KubernetesObject, annotations: Section) -> bool:
     """Whether nobody may move it; a pod of a DaemonSet or of the node itself has no other place to go."""
-    owners = items_below(below(item.body, "metadata"), "ownerReferences")
-    bound = any(owner.text("kind") in _BOUND_OWNERS for owner in owners)
+    bound = _is_owned(item, _BOUND_OWNERS)
     return bound or (EVICTION_ANNOTATION in annotations and annotations.text(EVICTION_ANNOTATION) == "false")
+
+
+def _is_owned(item: KubernetesObject, kinds: tuple[str, ...]) -> bool:
+    return any(owner.text("kind") in kinds for owner in items_below(below(item.body, "metadata"), "ownerReferences"))
 
 
 def _anti_affinity(spec: Section, labels: dict[str, str], item: KubernetesObject) -> tuple[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ minutes at least. The same list gives the same ages, whenever it is read.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 
 from planner.errors import InputError
@@ -34,7 +35,7 @@ def time_of(section: Section, key: str) -> datetime | None:
 
 
 def latest_time(objects: Iterable[KubernetesObject]) -> datetime | None:
-    """The latest time that any of the objects tells; None where none does."""
+    """The latest time that any of the objects tells; None where none does. What is no time says nothing."""
     return max((time for item in objects for time in _times(item)), default=None)
 
 
@@ -42,7 +43,11 @@ def _times(item: KubernetesObject) -> Iterator[datetime]:
     status = below(item.body, "status")
     sections = [(below(item.body, "metadata"), "creationTimestamp"), (status, "startTime")]
     sections += [(condition, key) for condition in items_below(status, "conditions") for key in CONDITION_TIMES]
-    yield from (time for section, key in sections if (time := time_of(section, key)) is not None)
+    for section, key in sections:
+        with suppress(InputError):
+            time = time_of(section, key)
+            if time is not None:
+                yield time
 
 
 def age_s(item: KubernetesObject, taken_at: datetime | None) -> float | None:

@@ -1,6 +1,8 @@
 """Kubernetes objects in files: YAML (one or several documents) or JSON, single objects or lists of them."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -33,21 +35,24 @@ class KubernetesObject:
     body: Section
 
 
-def read_objects(path: Path, kinds: tuple[str, ...]) -> tuple[KubernetesObject, ...]:
-    """The objects of a file, lists unpacked; InputError where one is of none of the `kinds`, or named twice."""
+def read_objects(
+    path: Path, kinds: tuple[str, ...], passed: Counter[str] | None = None
+) -> tuple[KubernetesObject, ...]:
+    """The objects of a file, lists unpacked; InputError where one is named twice, or of none of the `kinds`: those are
+    passed over where `passed` is given, which counts them by kind.
+    """
     text = read_text(path, most=MOST_OF_A_LIST)
     if path.suffix == ".json" or text.lstrip().startswith("{"):
         documents = [parse_json(text, file=str(path))]
     else:
         documents = [parse_large_yaml(part, file=str(path)) for part in _yaml_parts(text)]
-    objects = [item for document in documents for item in _unpacked(document, kinds)]
+    objects = [item for document in documents for item in _unpacked(document, kinds, passed)]
     if not objects:
         raise InputError(
             f"{path}: must hold at least one object of kind {' or '.join(kinds)}; it holds none.",
             hint="Write it with `kubectl get ... -o yaml`.",
         )
-    _refuse_twins(objects, path)
-    return tuple(objects)
+    return without_twins(objects)
 
 
 def _yaml_parts(text: str) -> list[str]:
@@ -58,11 +63,17 @@ def _yaml_parts(text: str) -> list[str]:
     return [part for part in parts if any(line.split("#")[0].strip() for line in part.splitlines())] or [text]
 
 
-def _unpacked(document: Section, kinds: tuple[str, ...], kind: str = "") -> list[KubernetesObject]:
+def _unpacked(
+    document: Section, kinds: tuple[str, ...], passed: Counter[str] | None, kind: str = ""
+) -> list[KubernetesObject]:
     kind = document.text("kind", default=kind or None)
     if kind == _LIST or (kind.endswith(_LIST) and kind.removesuffix(_LIST) in kinds):
         inner = kind.removesuffix(_LIST)
-        return [item for part in document.sections("items") for item in _unpacked(part, kinds, inner)]
+        return [item for part in document.sections("items") for item in _unpacked(part, kinds, passed, inner)]
+    if kind not in kinds and passed is not None:
+        members = len(document.sections("items")) if kind.endswith(_LIST) and document.holds_list("items") else 1
+        passed[kind.removesuffix(_LIST)] += members
+        return []
     if kind not in kinds:
         raise document.fault("kind", f"{' or '.join(kinds)}", hint="Give the file to the option of its kind.")
     metadata = document.section("metadata")
@@ -75,16 +86,18 @@ def _unpacked(document: Section, kinds: tuple[str, ...], kind: str = "") -> list
     return [KubernetesObject(kind=kind, name=name, namespace=namespace, body=document)]
 
 
-def _refuse_twins(objects: list[KubernetesObject], path: Path) -> None:
-    keys: set[tuple[str, str, str]] = set()
+def without_twins(objects: Iterable[KubernetesObject]) -> tuple[KubernetesObject, ...]:
+    """Each object once; InputError where two of one name differ."""
+    by_key: dict[tuple[str, str, str], KubernetesObject] = {}
     for item in objects:
-        key = (item.kind, item.namespace, item.name)
-        if key in keys:
+        other = by_key.setdefault((item.kind, item.namespace, item.name), item)
+        if other is not item and other.body.plain() != item.body.plain():
+            where = "twice, and the two differ" if other.body.file == item.body.file else f"in {other.body.file}, too"
             raise InputError(
-                f"{path}: {item.kind} {item.name}: metadata.name must be given once; it is given twice.",
-                hint="Remove one of the two.",
+                f"{item.body.file}: must be given once; it is given {where}.",
+                hint="Take all lists at the same time, or remove one of the two.",
             )
-        keys.add(key)
+    return tuple(by_key.values())
 
 
 def below(section: Section, *keys: str) -> Section:

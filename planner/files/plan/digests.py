@@ -25,13 +25,15 @@ MEASURED = frozenset({"generation_cpu_s", "evaluation_cpu_s"})
 _WORD = 8  # hexadecimal digits: enough to name the part, the whole has all 64
 _EXACT = 2**53  # beyond it a float is no longer every whole number
 _LONGEST = 60
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def sealed(document: Document) -> Document:
     """The document with its digests, in place of any that it has."""
     content = {key: value for key, value in document.items() if key != KEY}
-    parts = dict(_parts(_plain(content)))
-    return {**content, KEY: {WHOLE: _digest_of_all(_plain(content), parts), **parts}}
+    plain = _plain(content)
+    parts = dict(_parts(plain))
+    return {**content, KEY: {WHOLE: _digest_of_all(plain, parts), **parts}}
 
 
 def require_unedited(document: Document, origin: str) -> None:
@@ -98,8 +100,7 @@ def _digest_of_all(content: Document, parts: dict[str, str]) -> str:
 
 
 def _digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(value).encode()).hexdigest()
 
 
 def _plain(document: Document) -> Document:

@@ -1,13 +1,16 @@
 """plan.json: a plan as a document of the schema that `plan_schemas` makes. `plan_reader` is the way back.
 
-The document stands alone: models and workloads that the planner does not ship are in it in full. Its digests show
-whether it has been edited; documents of the first schema have none.
+The document stands alone: models and workloads that the planner does not ship are in it in full. In a run folder its
+cluster alone is kept beside it, packed (`stored_clusters`). Its digests show whether it has been edited; documents of
+the first schema have none.
 """
 
 import json
 from typing import TypeGuard
 
 from planner.domain import Plan, PlannedIsland
+from planner.files.cluster.stored_clusters import store_cluster
+from planner.files.disk.folders import CLUSTER_FILE, PLAN_FILE
 from planner.files.plan.digests import sealed
 from planner.files.plan.placement_documents import placement_document
 from planner.files.plan.plan_schemas import IDLE_KEYS, SERVING_KEYS
@@ -21,11 +24,24 @@ _LONG_TABLE = 20
 
 def plan_document(plan: Plan) -> Document:
     """The plan as plain values, in the order a reader wants them, and their digests."""
-    return sealed(plan_content(plan))
+    return sealed(_content(plan, scenario_document(plan.scenario)))
 
 
-def plan_content(plan: Plan) -> Document:
-    """The document without its digests."""
+def plan_files(plan: Plan) -> dict[str, bytes]:
+    """The plan as files of its run folder, name -> content: plan.json, and its cluster where it has one."""
+    if plan.scenario.cluster is None:
+        return {PLAN_FILE: encode_plan(plan)}
+    reference, packed = store_cluster(plan.scenario.cluster)
+    document = sealed(_content(plan, scenario_document(plan.scenario, reference)))
+    return {PLAN_FILE: _encoded(document), CLUSTER_FILE: packed}
+
+
+def plan_answers(plan: Plan) -> Document:
+    """The document without its digests and the question."""
+    return _content(plan, {})
+
+
+def _content(plan: Plan, scenario: Document) -> Document:
     return {
         "schema_version": SCHEMA_VERSION,
         "name": plan.scenario.name,
@@ -54,7 +70,7 @@ def plan_content(plan: Plan) -> Document:
         "flows": [record_document(flow) for flow in plan.flows],
         **placement_document(plan.placement),
         "search": search_document(plan.search),
-        "scenario": scenario_document(plan.scenario),
+        "scenario": scenario,
         "provenance": record_document(plan.provenance),
     }
 
@@ -89,8 +105,12 @@ def _idle_island(island: PlannedIsland) -> Document:
 
 
 def encode_plan(plan: Plan) -> bytes:
-    """plan.json: one line an island, a route, a trial; equal plans give equal bytes."""
-    return (_pretty(plan_document(plan), "") + "\n").encode()
+    """plan.json that stands alone: one line an island, a route, a trial; equal plans give equal bytes."""
+    return _encoded(plan_document(plan))
+
+
+def _encoded(document: Document) -> bytes:
+    return (_pretty(document, "") + "\n").encode()
 
 
 def _pretty(value: object, indent: str) -> str:
@@ -113,5 +133,4 @@ def _is_long_table(value: object) -> bool:
     return _is_table(value) and len(value) > _LONG_TABLE
 
 
-def _line(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+_line = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -34,14 +35,18 @@ from planner.domain import (
     contradictions,
 )
 from planner.errors import InputError
+from planner.files.cluster.clusters import without_collection
+from planner.files.cluster.stored_clusters import is_reference, read_stored_cluster
+from planner.files.disk.schema_answers import Accepts, acceptance, keeps_to
 from planner.files.plan.digests import KEY as DIGESTS
 from planner.files.plan.digests import REMEDY, require_unedited
 from planner.files.plan.placement_documents import placement_misprints, read_placement
-from planner.files.plan.plan_document import plan_content
+from planner.files.plan.plan_document import plan_answers
 from planner.files.plan.plan_schemas import plan_schema
 from planner.files.plan.plan_versions import SCHEMA_VERSION, UNSEALED_VERSION
 from planner.files.records import Document, load_record
-from planner.files.scenario.scenarios import scenario_from_document
+from planner.files.scenario.scenarios import scenario_from_section
+from planner.files.sections import Section, top_level
 
 _DERIVED = 1e-9
 _IDLE = {"phase": None, "parallel": None, "batch_size": 0, "longest_prompt": 0, "rate_rps": 0.0, "utilisation": 0.0}
@@ -51,9 +56,8 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 def decode_plan(text: bytes, origin: Path) -> Plan:
     """The plan of a plan.json. Raises InputError naming the file and the key that breaks the schema, or was edited."""
     document = _checked(text, origin)
-    scenario = scenario_from_document(
-        document["scenario"], origin=f"{origin}: scenario", base=origin.parent, summarize=_no_trace
-    )
+    with without_collection():
+        scenario = scenario_from_section(_question(document, origin), origin.parent, _no_trace)
     for misprint in placement_misprints(document):
         raise InputError(f"{origin}: {misprint}.", hint=REMEDY)
     plan = _read_plan(document, scenario)
@@ -62,9 +66,18 @@ def decode_plan(text: bytes, origin: Path) -> Plan:
     return plan
 
 
+def _question(document: Document, origin: Path) -> Section:
+    """The scenario of a plan's document, with its cluster where that is kept beside it."""
+    question = document["scenario"]
+    if is_reference(question.get("cluster")):
+        cluster = read_stored_cluster(question["cluster"], origin.parent, str(origin))
+        question = {**question, "cluster": cluster}
+    return top_level(question, f"{origin}: scenario")
+
+
 def _unlike(document: Document, plan: Plan) -> Iterator[str]:
     """What the plan that was read would say otherwise: keys that follow from others. Earlier plans lack some keys."""
-    for key, due in plan_content(plan).items():
+    for key, due in plan_answers(plan).items():
         if key in document and key not in ("schema_version", "scenario"):
             yield from _differences(key, document[key], due)
 
@@ -144,12 +157,22 @@ def _checked(text: bytes, origin: Path) -> Document:
             f"{version!r}.",
             hint="Open it with the planner version that wrote it, or plan again.",
         )
-    for broken in sorted(jsonschema.Draft202012Validator(plan_schema()).iter_errors(document), key=lambda e: e.path):
+    for broken in () if keeps_to(_accepted(), document) else _breaches(document):
         where = ".".join(str(part) for part in broken.absolute_path) or "top level"
         raise InputError(f"{origin}: {where}: {_shortened(broken.message)}.", hint=REMEDY)
     if DIGESTS in document:
         require_unedited(document, str(origin))
     return dict(document)
+
+
+def _breaches(document: Any) -> list[jsonschema.ValidationError]:
+    errors = jsonschema.Draft202012Validator(plan_schema()).iter_errors(document)
+    return sorted(errors, key=lambda error: error.path)
+
+
+@cache
+def _accepted() -> Accepts | None:
+    return acceptance(plan_schema())
 
 
 def _parsed(text: bytes, origin: Path) -> Any:

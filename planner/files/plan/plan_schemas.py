@@ -97,7 +97,9 @@ def _properties() -> Document:
             SearchRecord, best_by_iteration_rps={"type": "array", "items": {"type": "number", "minimum": 0}}
         ),
         "scenario": _noted(
-            {"type": "object"}, "the scenario with every default spelt out; read back as a scenario file is"
+            {"type": "object"},
+            "the scenario with every default spelt out; read back as a scenario file is, but that cluster may be "
+            "{file, sha256}: a file beside the plan and the digest of its unpacked text",
         ),
         "provenance": record_schema(Provenance),
         "digests": _digests(),

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from planner.domain import CacheRate, Scenario, SizeSet
+from planner.domain import CacheRate, Encoding, Scenario, SizeSet
 from planner.files.scenario.scenario_documents import scenario_document
 
 FREE = frozenset(
@@ -87,7 +87,7 @@ def _free(scenario: Scenario) -> frozenset[str]:
         free |= OF_BUCKETS
     if scenario.cost.kv_cache_rate == CacheRate.AUTO:  # hits depend on whom the router chooses
         free -= {"routing.policy"}
-    if not objective.placed:
+    if not objective.placed and search.encoded is not Encoding.GRAPH:  # which looks at where GPUs lie
         free |= AFTER_THE_SEARCH
     return free
 

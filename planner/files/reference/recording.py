@@ -5,12 +5,12 @@ every key occurs, it tells all of them, whatever it makes of the values.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from planner.files.sections import Section
+from planner.files.sections import Item, Section
 
 Choice = TypeVar("Choice", bound=StrEnum)
 _INDEX = re.compile(r"\[\d+\]")
@@ -139,6 +139,13 @@ class RecordingSection(Section):
         """A list of mappings, each of which goes on noting."""
         self._note(key, "a list of mappings")
         return tuple(RecordingSection(row._values, self._log, row.path) for row in super().sections(key))
+
+    def items_of(
+        self, key: str, strict: Callable[[Section], Item], quick: Callable[[Mapping[Any, object]], Item]
+    ) -> tuple[Item, ...]:
+        """A list of mappings, all of them read strictly: only then is it noted what they may hold."""
+        del quick  # it would note nothing
+        return tuple(strict(row) for row in self.sections(key))
 
 
 def _one_of(options: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from planner.domain import Cluster, GpuSpec, InputHash, Inventory, InventoryItem, PlacementSettings
-from planner.domain.usable import usable_by_type
+from planner.domain.usable import preemptible_by_type, usable_by_type
 from planner.errors import InputError
 from planner.files.cluster.labels import read_labels
 from planner.files.disk.documents import input_hash
@@ -83,9 +83,21 @@ def _idle(document: Section, cluster: Cluster | None, settings: PlacementSetting
             f"may use; it has none: {why}.",
             hint=nearest_hint(next(iter(usable)), spec_files, what="GPU types")
             if usable
-            else "Free some, let islands use them, or give the inventory in numbers.",
+            else _freeing(cluster, settings),
         )
     return counts
+
+
+def _freeing(cluster: Cluster, settings: PlacementSettings) -> str:
+    """What helps where nothing is idle: evictions, where pods may go."""
+    held = preemptible_by_type(cluster, settings)
+    if not held:
+        return "Free some, let islands use them, or give the inventory in numbers."
+    counts = ", ".join(f"{gpu}: {count}" for gpu, count in held.items())
+    return (
+        f"Pods below priority {settings.priority} that may be evicted hold GPUs: give the inventory in numbers, "
+        f"at most {{{counts}}}, with placement.preempt: true."
+    )
 
 
 def _counts(section: Section) -> dict[str, int]:

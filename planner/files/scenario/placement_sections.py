@@ -6,6 +6,7 @@ from dataclasses import astuple
 from planner.domain import (
     CostMode,
     CostSource,
+    Encoding,
     PlacementSettings,
     Qos,
     Scenario,
@@ -70,6 +71,18 @@ def placement_settings_document(settings: PlacementSettings) -> dict[str, object
     return record_document(settings, prefill_qos=qos)
 
 
+def _require_no_graph(file: str, scenario: Scenario) -> None:
+    """InputError where a search is to cut the graph of a cluster's GPUs and there is no cluster."""
+    search = scenario.search
+    if search.encoded is Encoding.GRAPH and not search.method.row.solves:
+        key = "method" if search.method.row.encoding else "encoding"
+        raise InputError(
+            f"{file}: cluster must be given where search.{key} is graph: it cuts the graph of a cluster's GPUs; it is "
+            "missing.",
+            hint="Add the path of a cluster file, or choose divider or direct.",
+        )
+
+
 def require_placeable(file: str, scenario: Scenario) -> None:
     """InputError where islands are to lie on nodes, and something that this takes is missing, or where lost work is to
     count in a search that does not look at nodes."""
@@ -80,6 +93,7 @@ def require_placeable(file: str, scenario: Scenario) -> None:
             hint="Set objective: placed, or limit placement.most_lost_gpu_hours instead.",
         )
     if scenario.cluster is None:
+        _require_no_graph(file, scenario)
         if scenario.objective.kind.row.placed:
             raise InputError(
                 f"{file}: cluster must be given where objective.kind is placed; it is missing.",

@@ -14,10 +14,11 @@ from planner.files.scenario.search_sections import search_document
 from planner.files.tables.workloads import read_workload, workload_document
 
 
-def scenario_document(scenario: Scenario) -> dict[str, object]:
+def scenario_document(scenario: Scenario, cluster: dict[str, object] | None = None) -> dict[str, object]:
     """The mapping that `scenario_from_document` reads back as the same scenario (its `inputs` aside).
 
-    A shipped model or workload stands by its name, any other and a cluster in full, so the record needs no other file.
+    A shipped model or workload stands by its name, any other and a cluster in full, so the record needs no other file;
+    `cluster`: what stands for the scenario's cluster instead.
     """
     items = scenario.inventory.items
     return {
@@ -34,7 +35,7 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
         "assignment": record_document(scenario.assignment),
         "search": search_document(scenario.search),
         **({} if scenario.network is None else {"network": record_document(scenario.network)}),
-        **_placement(scenario),
+        **_placement(scenario, cluster),
         "engine": engine_document(scenario.engine),
         "routing": record_document(scenario.routing, form=scenario.routing_form.value),
         "simplicity": scenario.simplicity,
@@ -44,12 +45,12 @@ def scenario_document(scenario: Scenario) -> dict[str, object]:
     }
 
 
-def _placement(scenario: Scenario) -> dict[str, object]:
+def _placement(scenario: Scenario, cluster: dict[str, object] | None) -> dict[str, object]:
     """The cluster, and how it is used; neither where islands stay off nodes."""
-    cluster = {} if scenario.cluster is None else {"cluster": cluster_document(scenario.cluster)}
-    if not cluster and scenario.placement == PlacementSettings():
+    if scenario.cluster is None and scenario.placement == PlacementSettings():
         return {}
-    return {**cluster, "placement": placement_settings_document(scenario.placement)}
+    nodes = {} if scenario.cluster is None else {"cluster": cluster or cluster_document(scenario.cluster)}
+    return {**nodes, "placement": placement_settings_document(scenario.placement)}
 
 
 def _model(model: ModelSpec) -> str | dict[str, object]:

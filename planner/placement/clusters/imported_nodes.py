@@ -1,31 +1,45 @@
 """Several reports of one node joined into one: each gives what it knows, and where two speak, they must agree."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from planner.domain import ClusterNode, NodeGpu, NumaNode
-from planner.domain.node_report import GpuNumaMap, GpuTypeNames, NodeReport
+from planner.domain.node_report import GpuName, GpuNumaMap, GpuTypeNames, NodeReport, UsualBoard
 from planner.errors import InputError
 
+_STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
 Told = TypeVar("Told")
 
 NO_CORES = "cores are not known: only the number of CPUs is checked there, not that cores lie near their GPUs"
 ASSUMED_SOCKETS = "sockets are not told: each NUMA node is taken for a socket"
 COUNTED_NUMA = "which GPU lies in which NUMA node is not told: taken in rising order from the counts"
-NO_SWITCH = "access switches are not known"
-NO_TYPE_SPEC = "no GPU spec describes this type: plans cannot use it"
+USUAL_BOARD = "which GPU lies in which NUMA node is not told: taken as on the usual board of {gpu} ({numa}; --gpu-numa)"
+TWO_SOCKETS = (
+    "which GPU lies in which NUMA node is not told: taken as half near each of two sockets ({numa}; --gpu-numa)"
+)
+NO_LABEL = "lacks the label {label}, so that its {level} switch is not known"
+NO_TYPE_SPEC = (
+    "no GPU spec describes this type: plans cannot use it (add one to gpu_specs, or give --gpu-type PRODUCT=TYPE where "
+    "it is a known type under another name)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRules:
-    """What the user says about all nodes: names of GPU types, NUMA nodes of GPUs, the label of each switch level."""
+    """What the user says about all nodes: names of GPU types, NUMA nodes of GPUs, the label of each switch level;
+    `boards`: what is usual where nobody says it; `strict`: a node with GPUs must have these labels.
+    """
 
     types: GpuTypeNames
     gpu_numa: GpuNumaMap | None = None
     asw_label: str = ""
     aggregation_label: str = ""
+    boards: tuple[UsualBoard, ...] = ()
+    strict: bool = False
 
 
 def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterNode, tuple[str, ...]]:
@@ -34,28 +48,34 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
     InputError names the two sources that disagree, or what no source tells.
     """
     node = reports[0].node
-    count = _agreed(reports, lambda report: report.gpu_count, "GPUs") or 0
-    indices = _indices(reports, count)
-    numa_nodes, notes = _numa_nodes(reports, rules.gpu_numa, count)
-    near = _near(reports, indices, rules.gpu_numa, notes) if count else {}
+    whole = next((report.whole_gpus for report in reports if report.whole_gpus is not None), None)
+    count = _agreed(reports, lambda report: report.gpu_count, "GPUs") or whole or 0
+    offers = _first(reports, lambda report: report.offers)
+    notes: list[str] = []
+    gpu = _type(reports, rules.types, notes, needed=bool(count)) if count or offers else ""
+    all_indices = _indices(reports, count)
+    numa_nodes, near = _places(reports, all_indices, rules, gpu, notes) if count else (_listed_numa_nodes(reports), {})
+    indices = all_indices if whole is None else all_indices[:whole]
     uuids = _merged(reports, lambda report: {gpu.index: gpu.uuid for gpu in report.gpus if gpu.uuid}, "uuid of GPU")
     labels = _first(reports, lambda report: report.labels)
-    if count and not any(numa.cores for numa in numa_nodes):
+    if indices and not any(numa.cores for numa in numa_nodes):
         notes.append(NO_CORES)
-    if not rules.asw_label:
-        notes.append(NO_SWITCH)
+    if rules.strict and indices:
+        _require_labels(reports[-1].origin, node, labels, (rules.asw_label, rules.aggregation_label))
     joined = ClusterNode(
         name=node,
-        gpu=_type(reports, rules.types) if count else "",
+        gpu=gpu,
         gpus=tuple(NodeGpu(index=i, uuid=uuids.get(i, f"GPU-{node}-{i}"), numa=near[i]) for i in indices),
         numa_nodes=numa_nodes,
         cpus=_last_figure(reports, lambda report: report.cpus),
         memory_gb=_last_figure(reports, lambda report: report.memory_gb),
-        asw=_switch(node, labels, rules.asw_label, bool(count), reports),
-        aggregation=_switch(node, labels, rules.aggregation_label, bool(count), reports),
+        asw=_switch(labels, "access", rules.asw_label, notes if indices else []),
+        aggregation=_switch(labels, "aggregation", rules.aggregation_label, notes if indices else []),
+        nvlink_domain=next((report.nvlink_domain for report in reports if report.nvlink_domain), ""),
         nics=_first(reports, lambda report: report.nics),
         labels=labels,
         taints=_first(reports, lambda report: report.taints),
+        offers=offers,
     )
     return joined, (*notes, *(note for report in reports for note in report.notes))
 
@@ -106,13 +126,68 @@ def _indices(reports: Sequence[NodeReport], count: int) -> tuple[int, ...]:
     return lists[0][1] if lists else tuple(range(count))
 
 
-def _numa_nodes(
-    reports: Sequence[NodeReport], numa_map: GpuNumaMap | None, count: int
-) -> tuple[tuple[NumaNode, ...], list[str]]:
+def _places(
+    reports: Sequence[NodeReport], indices: tuple[int, ...], rules: JoinRules, gpu: str, notes: list[str]
+) -> tuple[tuple[NumaNode, ...], dict[int, int]]:
+    """NUMA nodes, and the one of each GPU: as sources say, else as the user's map does, else as on the usual board."""
+    numa_map = _fitting(rules.gpu_numa, reports[0].node, len(indices))
+    board = _board_of(reports, gpu, len(indices), rules.boards)
+    if not any(report.numa_nodes for report in reports):
+        if numa_map is None or numa_map.of(reports[0].node) is None:
+            notes.append(_usual(gpu, board, board.numa))
+            numa_nodes = tuple(NumaNode(id=numa, socket=board.sockets[numa]) for numa in sorted(set(board.numa)))
+            return numa_nodes, dict(zip(indices, board.numa, strict=True))
+        numa_nodes, said = _made_up(reports[0], numa_map)
+    else:
+        numa_nodes, said = _numa_nodes(reports, numa_map)
+    notes += said
+    near = _near(reports, indices, numa_map, notes)
+    if missing := [index for index in indices if index not in near]:
+        spread = _spread([numa.id for numa in numa_nodes], board, len(indices))
+        notes.append(_usual(gpu, board, spread))
+        near = near | {index: spread[indices.index(index)] for index in missing}
+    return numa_nodes, near
+
+
+def _usual(gpu: str, board: UsualBoard, numa: Sequence[int]) -> str:
+    text = USUAL_BOARD if board.types or board.machine else TWO_SOCKETS
+    return text.format(gpu=gpu, numa=", ".join(map(str, numa)))
+
+
+def _fitting(numa_map: GpuNumaMap | None, node: str, count: int) -> GpuNumaMap | None:
+    """The user's map where it speaks of this node; its default is for nodes of as many GPUs."""
+    if numa_map is None or numa_map.names(node):
+        return numa_map
+    listed = numa_map.of(node)
+    return numa_map if listed is not None and len(listed) == count else None
+
+
+def _board_of(reports: Sequence[NodeReport], gpu: str, count: int, boards: Sequence[UsualBoard]) -> UsualBoard:
+    """The first board that fits; else two sockets with half of the GPUs each, one with a single GPU."""
+    machines = {report.machine.lower() for report in reports if report.machine}
+    for board in boards:
+        if len(board.numa) == count and (
+            gpu in board.types or (board.machine and any(fnmatchcase(name, board.machine) for name in machines))
+        ):
+            return board
+    first = (count + 1) // 2
+    return UsualBoard(numa=(0,) * first + (1,) * (count - first), sockets=(0, 1))
+
+
+def _spread(ids: Sequence[int], board: UsualBoard, count: int) -> tuple[int, ...]:
+    """The board's NUMA nodes; where the node has others, its own in rising order, as many GPUs near each."""
+    if set(board.numa) <= set(ids):
+        return board.numa
+    return tuple(sorted(ids)[at * len(ids) // count] for at in range(count))
+
+
+def _listed_numa_nodes(reports: Sequence[NodeReport]) -> tuple[NumaNode, ...]:
+    return _first(reports, lambda report: report.numa_nodes)
+
+
+def _numa_nodes(reports: Sequence[NodeReport], numa_map: GpuNumaMap | None) -> tuple[tuple[NumaNode, ...], list[str]]:
     """NUMA nodes with cores of the surest source, and sockets and memory of whoever tells them."""
     numa_reports = [report for report in reports if report.numa_nodes]
-    if not numa_reports:
-        return _made_up(reports[0], numa_map, count)
     for report in numa_reports[1:]:
         ours, theirs = (sorted(numa.id for numa in r.numa_nodes) for r in (numa_reports[0], report))
         if ours != theirs:
@@ -123,7 +198,7 @@ def _numa_nodes(
         replace(numa, socket=sockets[numa.id], memory_gb=memory.get(numa.id, 0.0))
         for numa in numa_reports[0].numa_nodes
     )
-    return joined, [] if sure or not count else [ASSUMED_SOCKETS]
+    return joined, [] if sure else [ASSUMED_SOCKETS]
 
 
 def _sockets(numa_reports: Sequence[NodeReport], numa_map: GpuNumaMap | None) -> tuple[dict[int, int], bool]:
@@ -152,27 +227,14 @@ def _listed_sockets(node: str, ids: Iterable[int], listed: tuple[int, ...], file
     return {numa: listed[numa] for numa in ids}
 
 
-def _made_up(report: NodeReport, numa_map: GpuNumaMap | None, count: int) -> tuple[tuple[NumaNode, ...], list[str]]:
-    """NUMA nodes that the user's map names; a node without GPUs needs none."""
-    if not count:
-        return (), []
-    listed = numa_map.of(report.node) if numa_map else None
-    if numa_map is None or listed is None:
-        raise _unknown_numa(report, "its GPUs")
-    ids = sorted(set(listed))
+def _made_up(report: NodeReport, numa_map: GpuNumaMap) -> tuple[tuple[NumaNode, ...], list[str]]:
+    """NUMA nodes that the user's map names."""
+    ids = sorted(set(numa_map.of(report.node) or ()))
     sockets = numa_map.sockets_of(report.node)
     if sockets is None:
         return tuple(NumaNode(id=numa, socket=numa) for numa in ids), [ASSUMED_SOCKETS]
     socket_of = _listed_sockets(report.node, ids, sockets, numa_map.file)
     return tuple(NumaNode(id=numa, socket=socket_of[numa]) for numa in ids), []
-
-
-def _unknown_numa(report: NodeReport, subject: str) -> InputError:
-    return InputError(
-        f"{report.origin}: node {report.node}: the NUMA node of {subject} must be known; no source tells it.",
-        hint="Give --gpu-numa FILE (NODE or default: NUMA id of each GPU), --host, --nrt, or FlexTopo objects with "
-        "edges `nearby` (the published agent writes none).",
-    )
 
 
 def _near(
@@ -201,16 +263,13 @@ def _near(
 def _with_counts(
     reports: Sequence[NodeReport], indices: tuple[int, ...], near: dict[int, int], notes: list[str]
 ) -> dict[int, int]:
-    """What is known so far, held against the counts of each NUMA node, or taken from them where nothing is known."""
+    """What is known so far, compared with the counts of each NUMA node, or taken from them where nothing is known."""
     counted = next((report for report in reports if any(count for _, count in report.gpus_per_numa)), None)
     if counted is not None and not near:
         notes.append(COUNTED_NUMA)
         order = [numa for numa, count in counted.gpus_per_numa for _ in range(count)]
         return dict(zip(indices, order, strict=True))
-    missing = [index for index in indices if index not in near]
-    if missing:
-        raise _unknown_numa(reports[0], f"GPU {missing[0]}")
-    if counted is not None:
+    if counted is not None and all(index in near for index in indices):
         counts = {numa: count for numa, count in counted.gpus_per_numa if count}
         if counts != dict(Counter(near.values())):
             other_counts = dict(sorted(Counter(near.values()).items()))
@@ -220,74 +279,80 @@ def _with_counts(
     return near
 
 
-def _type(reports: Sequence[NodeReport], types: GpuTypeNames) -> str:
-    """The type of a node's GPUs, by labels and by product names."""
+def _type(reports: Sequence[NodeReport], types: GpuTypeNames, notes: list[str], *, needed: bool) -> str:
+    """The type of a node's GPUs, by labels and by product names. What nobody knows is a type of its own name; "" where
+    none is named and none `needed`.
+    """
     gpu_types: list[tuple[NodeReport, str]] = []
     for report in reports:
-        if report.labels and (label_type := _type_of_labels(report, types)):
+        if label_type := _type_of_labels(report, types, notes):
             gpu_types.append((report, label_type))
         for product in sorted({gpu.product for gpu in report.gpus if gpu.product}):
-            gpu_types.append((report, _type_of_product(report, product, types)))
+            gpu_types.append((report, _type_of_product(product, types)))
     for report, gpu in gpu_types[1:]:
         if gpu != gpu_types[0][1]:
             raise _differ(f"node {report.node}: GPU type", gpu_types[0][0], gpu_types[0][1], report, gpu)
+    if not gpu_types and not needed:
+        return ""
     if not gpu_types:
-        keys = sorted({key for _, selector in types.selectors for key, _ in selector})
         raise InputError(
-            f"{reports[0].origin}: node {reports[0].node}: the type of its GPUs must be known; it lacks the label "
-            f"{' or '.join(keys)}, and no source names their product.",
+            f"{reports[0].origin}: node {reports[0].node}: the type of its GPUs must be known; no label names it, and "
+            "no source its product.",
             hint="Run GPU feature discovery, or give --host or --flextopo.",
         )
     return gpu_types[0][1]
 
 
-def _type_of_labels(report: NodeReport, types: GpuTypeNames) -> str | None:
-    """The type whose selector fits the labels; what the user says of a product stands above it."""
-    labels = dict(report.labels)
-    keys = sorted({key for _, selector in types.selectors for key, _ in selector if key in labels})
-    products = [product for product in (labels[key] for key in keys) if product in dict(types.products)]
+def _type_of_labels(report: NodeReport, types: GpuTypeNames, notes: list[str]) -> str:
+    """The type that labels name: what the user says of a value, what a GPU spec's selector fits, what a known value of
+    the surest label says, else the surest value itself; "" where no label names any.
+    """
+    labels, by_user = dict(report.labels), dict(types.products)
+    mine = [by_user[name.value] for name in report.gpu_names if name.value in by_user]
     fitting = [(len(s), gpu) for gpu, s in types.selectors if s and all(labels.get(k) == v for k, v in s)]
-    if fitting and not products:
-        return max(fitting)[1]
-    return _type_of_product(report, (products or [labels[key] for key in keys])[0], types) if keys else None
+    by_label = [(name, _known_type(name.value, types) or name.gpu) for name in report.gpu_names]
+    chosen = next(iter(mine), "") or max(fitting, default=(0, ""))[1] or _by_trust(by_label)
+    strange = [name.label for name, gpu in by_label if gpu and gpu != chosen and not mine]
+    if strange:
+        notes.append(f"GPUs are {chosen} by its label {by_label[0][0].label}, whatever its label {strange[0]} says")
+    return chosen
 
 
-def strange_product(reports: Sequence[NodeReport], types: GpuTypeNames) -> str:
-    """The product of a node's GPUs where every source that tells one tells this, and nobody knows its type; else ""."""
-    keys = {key for _, selector in types.selectors for key, _ in selector}
-    labelled = (value for report in reports for key, value in report.labels if key in keys)
-    gpu_products = (gpu.product for report in reports for gpu in report.gpus if gpu.product)
-    products = {product.replace(" ", "-") for product in (*labelled, *gpu_products)}
-    return min(products) if len(products) == 1 and not products & _types_by_product(types).keys() else ""
+def _by_trust(by_label: Sequence[tuple[GpuName, str]]) -> str:
+    """The first known type; what the driver says stands above all else, known or not."""
+    sure = [(name, gpu) for name, gpu in by_label if name.of_driver] or by_label
+    known_types = [gpu for _, gpu in sure if gpu]
+    return known_types[0] if known_types else _plain(sure[0][0].value) if sure else ""
 
 
-def _types_by_product(types: GpuTypeNames) -> dict[str, str]:
+def _known_type(value: str, types: GpuTypeNames) -> str:
+    """The type of a product by GPU specs' labels, the types' names and the user; a label has dashes for blanks."""
     gpu_of = {value: gpu for gpu, selector in types.selectors for _, value in selector}
     gpu_of |= {gpu: gpu for gpu, _ in types.selectors} | {name.replace(" ", "-"): gpu for name, gpu in types.products}
-    return gpu_of | {gpu: gpu for _, gpu in types.products}
+    return (gpu_of | {gpu: gpu for _, gpu in types.products}).get(value.replace(" ", "-"), "")
 
 
-def _type_of_product(report: NodeReport, product: str, types: GpuTypeNames) -> str:
-    """The type of a product; a label has dashes where nvidia-smi's name has blanks."""
-    gpu_of = _types_by_product(types)
-    gpu = gpu_of.get(product.replace(" ", "-"))
-    if gpu is None:
-        listed = ", ".join(f"{name} ({type_})" for name, type_ in sorted(gpu_of.items()) if name != type_)
-        raise InputError(
-            f"{report.origin}: node {report.node}: GPU product must be a known one, got {product!r}.",
-            hint=f"Give --gpu-type {product.replace(' ', '-')}=TYPE. The known products are {listed}.",
-        )
-    return gpu
+def _type_of_product(product: str, types: GpuTypeNames) -> str:
+    return _known_type(product, types) or _plain(product)
 
 
-def _switch(
-    node: str, labels: tuple[tuple[str, str], ...], key: str, needed: bool, reports: Sequence[NodeReport]
-) -> str:
-    """The switch that a label names; a node without GPUs may do without."""
+def _plain(product: str) -> str:
+    """A product's name as a type's: letters, digits, dots, dashes."""
+    return _STRANGE.sub("-", product).strip("-._")[:63]
+
+
+def _require_labels(origin: str, node: str, labels: tuple[tuple[str, str], ...], keys: Iterable[str]) -> None:
+    for key in keys:
+        if key and not dict(labels).get(key):
+            raise InputError(
+                f"{origin}: node {node}: must have the label {key}, which names its switch; it is missing.",
+                hint="Label the node, name another label with --level, or leave --strict out.",
+            )
+
+
+def _switch(labels: tuple[tuple[str, str], ...], level: str, key: str, notes: list[str]) -> str:
+    """The switch that a label names; "" where the node lacks it."""
     name = dict(labels).get(key, "") if key else ""
-    if key and needed and not name:
-        raise InputError(
-            f"{reports[-1].origin}: node {node}: must have the label {key}, which --level names; it is missing.",
-            hint="Label the node, or name another label.",
-        )
+    if key and not name:
+        notes.append(NO_LABEL.format(label=key, level=level))
     return name

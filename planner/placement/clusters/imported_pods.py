@@ -9,7 +9,10 @@ from planner.domain.node_report import NodeReport
 from planner.errors import InputError
 
 Notes = list[tuple[str, str]]
-UNKNOWN_GPUS = "takes no further GPU work, as nobody says which GPUs its pods hold (give --devices)"
+UNKNOWN_GPUS = (
+    "nobody says which GPUs its pods hold: its free GPUs count by number, for islands of placement.qos best_effort or "
+    "none (give --devices to use them for others)"
+)
 UNPINNED = "is taken as not pinned, as the cores that it reports are all of its node's, or others' too"
 ENDED = "claims hardware in FlexTopo, but is over: it holds nothing"
 GONE = "claims cores in FlexTopo, but is not in the list of pods: left out"

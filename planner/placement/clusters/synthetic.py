@@ -7,7 +7,7 @@ CPUs). Draws come from one numpy Generator, so one seed gives one cluster.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import floor
+from math import ceil, floor
 
 import numpy as np
 
@@ -21,6 +21,7 @@ COUNT_LABEL = "nvidia.com/gpu.count"
 ASW_LABEL = "topology.planner/asw"
 AGGREGATION_LABEL = "topology.planner/aggregation"
 POOL_LABEL = "pool"
+CLIQUE_LABEL = "nvidia.com/gpu.clique"
 
 
 class Fit(StrEnum):
@@ -32,7 +33,10 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
-    """Nodes of one GPU type: their share of all nodes, the labels that name the type, their GPUs and NUMA nodes."""
+    """Nodes of one GPU type: their share of all nodes, the labels that name the type, their GPUs and NUMA nodes.
+
+    `nodes_per_domain`: nodes of an NVLink domain of several (18 trays of an NVL72; 1: nodes are apart).
+    """
 
     gpu: str
     share: float
@@ -41,6 +45,7 @@ class NodeType:
     numa_per_socket: int = 1
     cores_per_socket: int = 96
     memory_gb: float = 2048.0
+    nodes_per_domain: int = 1
 
     @property
     def numas(self) -> int:
@@ -87,7 +92,7 @@ def synthesize(
     switches = [
         (kind, size)
         for kind, count in zip(types, counts, strict=True)
-        for size in _switch_sizes(count, nodes_per_asw, generator)
+        for size in _switch_sizes(count, nodes_per_asw, kind.nodes_per_domain, generator)
     ]
     order = [switches[at] for at in generator.permutation(len(switches))]
     machines = _nodes(order, nodes, asws_per_aggregation, generator)
@@ -121,6 +126,11 @@ def _require_types(types: Sequence[NodeType]) -> None:
             hint="Give each type one share; shares need not sum to 1.",
         )
     for kind in types:
+        if kind.nodes_per_domain < 1:
+            raise InputError(
+                f"Synthetic cluster: {kind.gpu}: nodes_per_domain must be at least 1, got {kind.nodes_per_domain}.",
+                hint="1: its nodes share no NVLink domain.",
+            )
         even = kind.numa_per_socket >= 1 and kind.gpus >= 1 and not (kind.gpus % kind.numas and kind.numas % kind.gpus)
         if not even or kind.cores_per_socket % kind.numa_per_socket or kind.cores_per_gpu < LEAST_CPUS:
             raise InputError(
@@ -141,7 +151,12 @@ def _exact_counts(total: int, shares: Sequence[float]) -> list[int]:
     return counts
 
 
-def _switch_sizes(count: int, bounds: tuple[int, int], generator: np.random.Generator) -> list[int]:
+def _switch_sizes(count: int, bounds: tuple[int, int], unit: int, generator: np.random.Generator) -> list[int]:
+    """Nodes of each switch: whole NVLink domains of `unit` nodes, the last one's rest apart."""
+    if unit > 1:
+        low = max(1, ceil(bounds[0] / unit))
+        domains = _switch_sizes(ceil(count / unit), (low, max(low, bounds[1] // unit)), 1, generator)
+        return [*(size * unit for size in domains[:-1]), count - unit * sum(domains[:-1])] if domains else []
     low, high = bounds
     sizes: list[int] = []
     remaining = count
@@ -161,10 +176,13 @@ def _nodes(
     for number, (kind, size) in enumerate(switches):
         asw, aggregation = f"asw-{number:0{asw_width}}", f"agg-{number // per_aggregation:02}"
         shared = (*kind.labels, (COUNT_LABEL, str(kind.gpus)), (ASW_LABEL, asw), (AGGREGATION_LABEL, aggregation))
-        labels = [tuple(sorted((*shared, (POOL_LABEL, pool)))) for pool in POOLS]
         numas, nics = _numa_nodes(kind), _nics(kind)
-        for _ in range(size):
+        for place in range(size):
             at = len(nodes)
+            if place % kind.nodes_per_domain == 0:
+                domain = f"nvl-{at:0{width}}" if kind.nodes_per_domain > 1 else ""
+                named = (*shared, (CLIQUE_LABEL, domain)) if domain else shared
+                labels = [tuple(sorted((*named, (POOL_LABEL, pool)))) for pool in POOLS]
             nodes.append(
                 ClusterNode(
                     name=f"node-{at:0{width}}",
@@ -178,6 +196,7 @@ def _nodes(
                     memory_gb=kind.memory_gb,
                     asw=asw,
                     aggregation=aggregation,
+                    nvlink_domain=domain,
                     nics=nics,
                     labels=labels[pools[at]],
                 )

@@ -33,7 +33,9 @@ class TaskMix:
 
     `aligned` tasks get GPUs of one NUMA node where they can, and cores pinned beside them; the others any GPUs, and
     floating cores. `demanding` tasks of one or two GPUs ask for 32 CPUs a GPU. `departures` of the tasks leave once the
-    cluster is full. `group` tasks at most are anti-affine to each other. Checkpoints are up to `checkpoint_s` old.
+    cluster is full; `filled` is the share of the GPUs that tasks hold just before (None: the load, so that the refill
+    closes nearly every hole; 1.0 leaves holes, as in long use). `group` tasks at most are anti-affine to each other.
+    Checkpoints are up to `checkpoint_s` old.
     """
 
     sizes: tuple[tuple[int, float], ...] = ((1, 0.50), (2, 0.20), (4, 0.12), (8, 0.18))
@@ -49,6 +51,7 @@ class TaskMix:
     aligned: float = 0.70
     demanding: float = 0.03
     departures: float = 0.30
+    filled: float | None = None
     group: int = 8
     checkpoint_s: int = 7200
 
@@ -82,7 +85,8 @@ def fill(
     """Pods that hold `target` GPUs of `nodes`, which are all alike but for their pool; named from number `first` on."""
     room = _Room(nodes, generator)
     drawn = _Arrivals(mix, len(nodes[0].gpus), generator)
-    _admit(room, drawn, target, best)
+    before = target if mix.filled is None else round(mix.filled * sum(len(node.gpus) for node in nodes))
+    _admit(room, drawn, max(target, before), best)
     for at in sorted(generator.permutation(len(room.running))[: int(mix.departures * len(room.running))], reverse=True):
         room.depart(int(at))
     _admit(room, drawn, target, best)

@@ -1,4 +1,4 @@
-"""The best placement of a few islands on a few nodes, by enumeration.
+"""The best placement of a few islands on a few nodes, by enumeration: the fewest split NVLink domains, then the score.
 
 GPUs of one NUMA node are alike, so a group's choice is a node and how many GPUs it takes of each of its NUMA nodes;
 groups of a replica, and replicas of an island, are alike, too, and are listed in ascending order of their choices.
@@ -13,7 +13,7 @@ from planner.domain import MOST_GPUS_OF_A_NODE, PlacementDemand, PlacementWeight
 from planner.domain.node_room import Ask
 from planner.domain.shapes import Counts, admits
 from planner.placement.islands.fleet import Occupancy
-from planner.placement.islands.scoring import score_of, terms_of
+from planner.placement.islands.scoring import score_of, splits_of, terms_of
 from planner.placement.islands.sites import Held, Site, ask_of
 
 MOST_NODES = 3
@@ -33,13 +33,15 @@ class _Search:
     asks: list[Ask]
     steps: int = 0
     best: tuple[float, tuple[Site, ...]] | None = None
+    splits: tuple[int, int] = (0, 0)
 
     def islands(self, at: int, done: tuple[Site, ...]) -> None:
         """Go on with island `at`."""
         if at == len(self.demands):
             score = score_of(terms_of(done, self.occupancy, self.weights))
-            if self.best is None or score > self.best[0] + 1e-12:
-                self.best = (score, done)
+            splits = splits_of(done, self.occupancy.fleet)
+            if self.best is None or splits < self.splits or (splits == self.splits and score > self.best[0] + 1e-12):
+                self.best, self.splits = (score, done), splits
             return
         demand = self.demands[at]
         self.groups(at, done, (), demand.replicas * demand.groups, None)

@@ -1,7 +1,8 @@
 """Islands onto nodes, one after the other: switches first, then nodes under them, then GPUs.
 
-A replica lies, in this order of preference, inside one node, under one switch, anywhere. Within each of these an island
-takes as few switches as it can: most of it where most fits, what remains where it fits best (algorithm 2 of the ASI
+A replica lies, in this order of preference, inside one node, under one switch, anywhere; an NVLink domain of several
+nodes stands for a switch of its own, and an island that fits one lies in one. Within each of these an island takes as
+few switches as it can: most of it where most fits, what remains where it fits best (algorithm 2 of the ASI
 paper as the facts read it). Among nodes the largest take comes first, too; of equal ones the node that the score's
 local terms (fragmentation, packing, power) prefer.
 """
@@ -20,7 +21,7 @@ from planner.placement.islands.scoring import (
     fragment,
 )
 from planner.placement.islands.sites import Held, Site, ask_of, under_switches
-from planner.placement.islands.switches import allocate
+from planner.placement.islands.switches import allocate_nested
 from planner.placement.power_model import cpu_watts
 
 Shares = Mapping[str, Mapping[int, float]]
@@ -44,14 +45,14 @@ def levels(demand: PlacementDemand) -> Iterator[Level]:
 
 
 def capacities(occupancy: Occupancy, ask: Ask, level: Level) -> list[int]:
-    """Units that each switch can take."""
-    if not level.in_node:
-        return [groups // level.unit for groups in occupancy.of_switch(ask)]
-    counts = [0] * len(occupancy.fleet.switches)
-    for node, groups in occupancy.groups(ask).items():
-        if groups >= level.unit:
-            counts[occupancy.fleet.switch_of[node]] += groups // level.unit
-    return counts
+    """Units that each place (`Places`) can take."""
+    if level.in_node:
+        return list(occupancy.of_place(ask, level.unit))
+    return [groups // level.unit for groups in occupancy.of_place(ask)]
+
+
+_KEPT_INSIDE = ("island", "copies", "")
+"""What has to lie inside an NVLink domain, the most first."""
 
 
 def place_island(
@@ -62,15 +63,25 @@ def place_island(
     *,
     near_first: bool = False,
 ) -> Site | None:
-    """Place one island at the closest level that has room for all of it; None where none has.
+    """Place one island at the closest level that has room for all of it, inside one NVLink domain where one has; None
+    where none has.
 
     `near`: a preference for each switch; `near_first`: it stands above best fit. At each level an island that is to be
     aligned where it can be is tried as if it had to be.
     """
-    for level in levels(demand):
-        for ask in asks_of(demand):
-            wanted = demand.replicas * demand.groups // level.unit
-            units_of = allocate(wanted, capacities(occupancy, ask, level), near, preference_first=near_first)
+    places = occupancy.fleet.places
+    liking = [near[switch] for switch in places.switch] if near else ()
+    options = [(level, ask) for level in levels(demand) for ask in asks_of(demand)]
+    for kept in _KEPT_INSIDE if places.has_domains else _KEPT_INSIDE[-1:]:
+        for level, ask in options:
+            units, wanted = capacities(occupancy, ask, level), demand.replicas * demand.groups // level.unit
+            if kept:  # all of it in one NVLink domain, then every copy in one
+                least = wanted if kept == "island" else 1
+                in_domains = zip(units, places.domain, strict=True)
+                units = [count if domain and count >= least else 0 for count, domain in in_domains]
+            if kept and level.unit != demand.groups:
+                continue
+            units_of = allocate_nested(wanted, units, places.switch, liking, preference_first=near_first)
             if units_of is not None:
                 return fill(occupancy, demand, ask, weights, level, units_of)
     return None
@@ -91,28 +102,28 @@ def fill(
     level: Level,
     units_of: Sequence[int],
 ) -> Site:
-    """Hold nodes for an island. `units_of`: what it takes of each switch, which has room for that."""
+    """Hold nodes for an island. `units_of`: what it takes of each place, which has room for that."""
     order = sorted((s for s, units in enumerate(units_of) if units), key=lambda s: (-units_of[s], s))
     if level.unit != demand.groups:
         return Site(demand, ask, tuple(_across(occupancy, demand, ask, weights, {s: units_of[s] for s in order})))
     replicas: list[tuple[Held, ...]] = []
-    for switch in order:
+    for place in order:
         if level.in_node:
-            replicas += _in_nodes(occupancy, ask, weights, switch, demand.groups, units_of[switch])
+            replicas += _in_nodes(occupancy, ask, weights, place, demand.groups, units_of[place])
         else:
             replicas += [
-                tuple(_held_groups(occupancy, ask, weights, switch, demand.groups)) for _ in range(units_of[switch])
+                tuple(_held_groups(occupancy, ask, weights, place, demand.groups)) for _ in range(units_of[place])
             ]
     return Site(demand, ask, tuple(replicas))
 
 
 def _in_nodes(
-    occupancy: Occupancy, ask: Ask, weights: PlacementWeights, switch: int, groups: int, replicas: int
+    occupancy: Occupancy, ask: Ask, weights: PlacementWeights, place: int, groups: int, replicas: int
 ) -> Iterator[tuple[Held, ...]]:
     """Replicas of so many groups, each inside a node, as many of them as can be on the same."""
     while replicas:
         room = occupancy.groups(ask)
-        holding = {n: min(room.get(n, 0) // groups, replicas) for n in occupancy.fleet.members[switch]}
+        holding = {n: min(room.get(n, 0) // groups, replicas) for n in occupancy.fleet.places.nodes[place]}
         best = max(
             (n for n, most in holding.items() if most),
             key=lambda n: (holding[n], *_liking(occupancy, ask, weights, n, holding[n] * groups), -n),
@@ -125,27 +136,27 @@ def _in_nodes(
 def _across(
     occupancy: Occupancy, demand: PlacementDemand, ask: Ask, weights: PlacementWeights, groups_of: dict[int, int]
 ) -> Iterator[tuple[Held, ...]]:
-    """Replicas that fit whole under a switch first; those that remain take what is left, most first."""
+    """Replicas that fit into one place first; those that remain take what is left, most first."""
     remaining = demand.replicas
-    for switch in list(groups_of):
-        while remaining and groups_of[switch] >= demand.groups:
-            groups_of[switch] -= demand.groups
+    for place in list(groups_of):
+        while remaining and groups_of[place] >= demand.groups:
+            groups_of[place] -= demand.groups
             remaining -= 1
-            yield tuple(_held_groups(occupancy, ask, weights, switch, demand.groups))
+            yield tuple(_held_groups(occupancy, ask, weights, place, demand.groups))
     for _ in range(remaining):
         replica: list[Held] = []
         while len(replica) < demand.groups:
-            switch = max(groups_of, key=lambda s: (groups_of[s], -s))
-            part = min(groups_of[switch], demand.groups - len(replica))
-            groups_of[switch] -= part
-            replica += _held_groups(occupancy, ask, weights, switch, part)
+            place = max(groups_of, key=lambda s: (groups_of[s], -s))
+            part = min(groups_of[place], demand.groups - len(replica))
+            groups_of[place] -= part
+            replica += _held_groups(occupancy, ask, weights, place, part)
         yield tuple(replica)
 
 
-def _held_groups(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, switch: int, needed: int) -> Iterator[Held]:
-    """Groups of one replica, held under a switch that has room for them."""
+def _held_groups(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, place: int, needed: int) -> Iterator[Held]:
+    """Groups of one replica, held in a place that has room for them."""
     room = occupancy.groups(ask)
-    nodes = [n for n in occupancy.fleet.members[switch] if room.get(n, 0)]
+    nodes = [n for n in occupancy.fleet.places.nodes[place] if room.get(n, 0)]
     while needed:
         room = occupancy.groups(ask)
         best = max(
@@ -179,7 +190,9 @@ def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int
     if ask.kind.qos.binds:
         return 0.0, round(local, 9)
     gpus = occupancy.taken(node, ask)
-    return (0.0 if gpus is None else aligned_share(fleet.shapes[node], ask.kind, gpus)), round(local, 9)
+    return (0.0 if gpus is None else aligned_share(fleet.shapes[node], ask.kind, fleet.width(node, gpus))), round(
+        local, 9
+    )
 
 
 def shares_of(site: Site, fleet: Fleet) -> dict[int, float]:

@@ -10,15 +10,51 @@ from functools import cached_property
 
 from planner.domain import Cluster, ClusterNode, Pod, Taint
 from planner.domain.node_room import Ask, Left, left_on
-from planner.domain.shapes import Counts, Shape, take
+from planner.domain.shapes import Counts, Shape, Width, take, widest, width_of
 from planner.domain.usable import gpus_known, may_lie_on
+
+
+@dataclass(frozen=True)
+class Places:
+    """What islands are kept inside of, by number: NVLink domains, and switches with the nodes that are in none.
+
+    `of`: the place of each node; `nodes`, `switch` and `domain` of each place ("": it is a switch's). A domain counts
+    as under the switch of its first node. Without any domain places are switches, in their order.
+    """
+
+    of: tuple[int, ...]
+    nodes: tuple[tuple[int, ...], ...]
+    switch: tuple[int, ...]
+    domain: tuple[str, ...]
+
+    @classmethod
+    def among(cls, nodes: Sequence[ClusterNode], switch_of: Sequence[int]) -> "Places":
+        """The places of a fleet."""
+        keys = [(node.nvlink_domain, "" if node.nvlink_domain else node.asw) for node in nodes]
+        number = {key: place for place, key in enumerate(sorted(set(keys)))}
+        of = tuple(number[key] for key in keys)
+        members: list[list[int]] = [[] for _ in number]
+        for k, place in enumerate(of):
+            members[place].append(k)
+        return cls(
+            of=of,
+            nodes=tuple(map(tuple, members)),
+            switch=tuple(switch_of[there[0]] for there in members),
+            domain=tuple(domain for domain, _ in number),
+        )
+
+    @cached_property
+    def has_domains(self) -> bool:
+        """Whether any place is an NVLink domain."""
+        return any(self.domain)
 
 
 @dataclass(frozen=True)
 class Fleet:
     """Nodes by number; `switches` and `aggregations` by number, too, with the nodes under each switch.
 
-    `open`: nodes whose free GPUs are known one by one; `free`: what placing begins with; `pods_of`: nodes with pods.
+    `places`: NVLink domains, and switches apart from them; `open`: nodes whose free GPUs are known one by one, not by
+    number alone; `free`: what placing begins with; `pods_of`: nodes with pods.
     """
 
     cluster: Cluster
@@ -28,6 +64,7 @@ class Fleet:
     switches: tuple[str, ...]
     aggregation_of: tuple[int, ...]
     members: tuple[tuple[int, ...], ...]
+    places: Places
     open: tuple[bool, ...]
     free: tuple[Left, ...]
     pods_of: dict[int, tuple[Pod, ...]]
@@ -56,10 +93,16 @@ class Fleet:
             switches=tuple(switches),
             aggregation_of=tuple(aggregations.index(name) if name else -1 for name in above),
             members=tuple(map(tuple, members)),
+            places=Places.among(cluster.nodes, switch_of),
             open=tuple(gpus_known(pods.get(k, ())) for k in range(len(cluster.nodes))),
             free=tuple(left_on(node, shapes[k], pods.get(k, ())) for k, node in enumerate(cluster.nodes)),
             pods_of={k: tuple(there) for k, there in pods.items()},
         )
+
+    @cached_property
+    def types_with_domains(self) -> frozenset[str]:
+        """GPU types of which some nodes form NVLink domains."""
+        return frozenset(node.gpu for node in self.nodes if node.nvlink_domain)
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -70,6 +113,11 @@ class Fleet:
         """What some pods of a node hold, which is what it has more once they are gone."""
         record, shape = self.nodes[node], self.shapes[node]
         return left_on(record, shape, ()).minus(left_on(record, shape, tuple(pods)))
+
+    def width(self, node: int, gpus: Counts) -> Width:
+        """(sockets, NUMA nodes) under a group's GPUs; the most where it is not known which GPUs are free."""
+        shape = self.shapes[node]
+        return width_of(shape, gpus) if self.open[node] else widest(shape, sum(gpus))
 
     def of_type(self, gpus: Iterable[str]) -> list[int]:
         """Numbers of the nodes with GPUs of these types."""
@@ -91,7 +139,7 @@ def _shapes(nodes: Sequence[ClusterNode]) -> tuple[Shape, ...]:
 
 @dataclass(slots=True)
 class Occupancy:
-    """What is free on each node, and for every ask so far how many groups each node and switch can take.
+    """What is free on each node, and for every ask so far how many groups each node and place can take.
 
     Where nodes and asks are many, only what changed is counted anew.
     """
@@ -100,7 +148,7 @@ class Occupancy:
     tolerations: tuple[Taint, ...]
     free: dict[int, Left]
     _groups: dict[Ask, dict[int, int]] = field(default_factory=dict, init=False)
-    _of_switch: dict[Ask, list[int]] = field(default_factory=dict, init=False)
+    _of_place: dict[Ask, dict[int, list[int]]] = field(default_factory=dict, init=False)
     _changed: dict[Ask, set[int]] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -113,10 +161,16 @@ class Occupancy:
         self._know(ask)
         return self._groups[ask]
 
-    def of_switch(self, ask: Ask) -> list[int]:
-        """Groups that the nodes of each switch can take."""
+    def of_place(self, ask: Ask, unit: int = 1) -> list[int]:
+        """Bundles of `unit` groups, each inside one node, that the nodes of each NVLink domain, or of each switch apart
+        from those, can take."""
         self._know(ask)
-        return self._of_switch[ask]
+        bundles = self._of_place[ask]
+        if unit not in bundles:
+            bundles[unit] = [0] * len(self.fleet.places.nodes)
+            for node, groups in self._groups[ask].items():
+                bundles[unit][self.fleet.places.of[node]] += groups // unit
+        return bundles[unit]
 
     def suits(self, node: int, ask: Ask) -> bool:
         """Whether groups of this ask may lie on the node at all, however full it is."""
@@ -124,20 +178,21 @@ class Occupancy:
         return (
             record.gpu == ask.gpu
             and (not ask.selector or set(ask.selector) <= set(record.labels))
-            and may_lie_on(record, known=self.fleet.open[node], tolerations=self.tolerations)
+            and may_lie_on(record, known=self.fleet.open[node], qos=ask.kind.qos, tolerations=self.tolerations)
         )
 
     def _know(self, ask: Ask) -> None:
-        """What nodes and switches can take is counted when it is asked for, of nodes that changed since."""
+        """What nodes and places can take is counted when it is asked for, of nodes that changed since."""
         if ask not in self._groups:
             suited = (node for node in range(len(self.fleet.nodes)) if self.suits(node, ask))
             self._groups[ask] = dict.fromkeys(suited, 0)
-            self._of_switch[ask] = [0] * len(self.fleet.switches)
+            self._of_place[ask] = {}
             self._changed[ask] = set(self._groups[ask])
-        groups, by_switch = self._groups[ask], self._of_switch[ask]
+        groups, bundles = self._groups[ask], self._of_place[ask].items()
         for node in self._changed[ask]:
             now = self.room(node, ask)
-            by_switch[self.fleet.switch_of[node]] += now - groups[node]
+            for unit, by_place in bundles:
+                by_place[self.fleet.places.of[node]] += now // unit - groups[node] // unit
             groups[node] = now
         self._changed[ask].clear()
 

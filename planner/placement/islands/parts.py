@@ -2,11 +2,11 @@
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from planner.domain import Alignment, ClusterNode, IslandSite, PlacedPart, Pod
-from planner.domain.shapes import Shape, alignment_of, least_width, width_of
+from planner.domain.shapes import Shape, alignment_of, least_width
 from planner.placement.islands.fleet import Fleet
 from planner.placement.islands.scoring import T_OF
 from planner.placement.islands.sites import Held, Site, under_switches
@@ -16,7 +16,8 @@ from planner.placement.islands.switches import entropy
 def parts_of(
     sites: Sequence[Site], fleet: Fleet, evicted: Mapping[str, Sequence[Pod]] | None = None
 ) -> tuple[PlacedPart, ...]:
-    """Every island's parts, a replica and a node each; the lowest free indices of a NUMA node go first.
+    """Every island's parts, a replica and a node each; the lowest free indices of a NUMA node go first. Where pods do
+    not say which GPUs they hold, indices stand for a number: those that no pod is known to hold.
 
     `sites` come up in their order: each takes nothing that pods evicted for a later island (`evicted`, by island) hold.
     """
@@ -77,7 +78,8 @@ def _part(site: Site, replica: int, fleet: Fleet, node: int, groups: list[Held],
         gpu_indices=tuple(gpus),
         numa_nodes=tuple(numa for numa in shape.numa_ids if numa in numas),
         cores=tuple(sorted(cores)),
-        nics=tuple(_nics(record, gpus)),
+        nics=tuple(_nics(record, gpus)) if fleet.open[node] else (),
+        gpus_assumed=not fleet.open[node],
     )
 
 
@@ -101,7 +103,8 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
     """How well an island lies, and which evictions it waits for."""
     nodes = site.nodes
     under = under_switches(nodes.items(), fleet.switch_of)
-    lies = {alignment_of(width_of(fleet.shapes[group.node], group.gpus)) for group in site.groups}
+    inside = under_switches(nodes.items(), fleet.places.of) if fleet.places.has_domains else {}
+    lies = {alignment_of(fleet.width(group.node, group.gpus)) for group in site.groups}
     return IslandSite(
         island=site.demand.island,
         gpus=site.demand.size,
@@ -113,11 +116,22 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
         aligned=all(_aligned(site, fleet, group) for group in site.groups),
         worst=min(lies, key=lambda alignment: T_OF[Alignment(alignment)]),
         crossing_replicas=sum(len({fleet.switch_of[group.node] for group in replica}) > 1 for replica in site.replicas),
+        domains=tuple(
+            (fleet.places.domain[place], gpus)
+            for place, gpus in sorted(inside.items(), key=lambda pair: (-pair[1], pair[0]))
+            if fleet.places.domain[place]
+        ),
+        crossing_domains=sum(_leaves_a_domain(replica, fleet) for replica in site.replicas),
         waits_for=waits_for,
     )
+
+
+def _leaves_a_domain(groups: Iterable[Held], fleet: Fleet) -> bool:
+    there = {fleet.places.of[group.node] for group in groups}
+    return len(there) > 1 and any(fleet.places.domain[place] for place in there)
 
 
 def _aligned(site: Site, fleet: Fleet, group: Held) -> bool:
     shape = fleet.shapes[group.node]
     least = least_width(shape, site.ask.kind)
-    return least is not None and width_of(shape, group.gpus) <= least
+    return least is not None and fleet.width(group.node, group.gpus) <= least

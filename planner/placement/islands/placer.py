@@ -1,8 +1,9 @@
 """Door of the stage: a plan's islands onto a cluster's nodes.
 
 Islands of the largest replicas go first. Where alike islands end up under more switches than need be, they are placed
-anew together; where some find no room, they go first in another round; then every island is lifted and put down again
-as long as that improves the score. A handful of groups on up to three nodes is enumerated instead.
+anew together; where some find no room, they go first in another round, and on small clusters the set of islands that
+holds most GPUs is solved for; then every island is lifted and put down again as long as that improves the score. A
+handful of groups on up to three nodes is enumerated instead.
 """
 
 from collections import defaultdict
@@ -22,6 +23,7 @@ from planner.domain import (
 from planner.domain.node_room import Ask
 from planner.errors import InputError
 from planner.placement.islands.evictions.eviction_order import Eviction, gains, in_order
+from planner.placement.islands.evictions.eviction_rivals import rivals_without_evictions
 from planner.placement.islands.evictions.eviction_trials import Evictions, evicted_for
 from planner.placement.islands.evictions.waits import waits_of
 from planner.placement.islands.exact import best_of_all
@@ -40,7 +42,10 @@ from planner.placement.islands.joint_switches import allocate_jointly
 from planner.placement.islands.parts import parts_of, record_of
 from planner.placement.islands.power_cap import require_watts, within_cap
 from planner.placement.islands.refinement import refine
-from planner.placement.islands.scoring import score_of, terms_of
+from planner.placement.islands.scoring import score_of, splits_of, terms_of
+from planner.placement.islands.second_tries.alternatives import alternatives_of
+from planner.placement.islands.second_tries.largest_sets import most_gpus
+from planner.placement.islands.second_tries.preemptions import with_preemptions
 from planner.placement.islands.shortfalls import shortfalls_of
 from planner.placement.islands.sites import Site, under_switches
 from planner.placement.islands.states import Watts, state_of
@@ -82,19 +87,14 @@ def place(
     numbers = {demand.island: number for number, demand in enumerate(demands)}
     terms = terms_of(sites, occupancy, settings.weights, sum(pod.gpu_count for pod, _ in evictions.pods))
     settled = {site.demand.island for site in sites} | {shortfall.island for shortfall in over_cap}
+    left_out = [demand for demand in demands if demand.island not in settled]
     return Placement(
         cluster=fleet.cluster.name,
         parts=tuple(sorted(parts, key=lambda part: numbers[part.island])),
         sites=tuple(record_of(site, fleet, waits.get(site.demand.island)) for site in sites),
         shortfalls=(
             *over_cap,
-            *shortfalls_of(
-                [demand for demand in demands if demand.island not in settled],
-                occupancy,
-                settings,
-                evictions.kept_out,
-                evictions.rivals,
-            ),
+            *_shortfalls(left_out, demands, sites, occupancy, settings, evictions),
         ),
         before=before,
         after=state_of(occupancy, types, watts or {}, settings.cpus_per_gpu),
@@ -102,6 +102,21 @@ def place(
         terms=terms,
         victims=victims,
     )
+
+
+def _shortfalls(
+    left_out: Sequence[PlacementDemand],
+    demands: Sequence[PlacementDemand],
+    sites: Iterable[Site],
+    occupancy: Occupancy,
+    settings: PlacementSettings,
+    evictions: Evictions,
+) -> tuple[Shortfall, ...]:
+    """Of islands that found no room; nothing is proposed beside a power cap, as it would have to keep to that, too."""
+    forms = {} if settings.power_cap_w else alternatives_of(left_out, occupancy, settings.weights)
+    shortfalls = shortfalls_of(left_out, occupancy, settings, evictions.kept_out, evictions.rivals, forms)
+    there = {site.demand.island: site for site in sites}
+    return with_preemptions(shortfalls, demands, there, occupancy, settings)
 
 
 def _require_names(demands: Iterable[PlacementDemand]) -> None:
@@ -156,12 +171,17 @@ def _sites(
     if exact is not None:
         return list(exact), Evictions()
     site_of = _in_rounds(demands, occupancy, settings.weights)
+    solved = False
+    if len(site_of) < len(demands):
+        site_of, solved = most_gpus(demands, site_of, occupancy)
     _lift(demands, site_of, occupancy, settings.weights)
     site_of = {site.demand.island: site for site in refine(list(site_of.values()), occupancy, settings.weights)}
     evictions = Evictions()
     if settings.preempt and len(site_of) < len(demands):
         evictions = evicted_for(demands, site_of, occupancy, settings)
         site_of = dict(evictions.there)
+    elif solved:
+        evictions = Evictions(rivals=rivals_without_evictions(demands, site_of, occupancy, settings))
     return [site_of[demand.island] for demand in demands if demand.island in site_of], evictions
 
 
@@ -241,11 +261,11 @@ def _together(
     """Islands that ask alike placed jointly, at the closest level that has room for all, where that leaves them under
     fewer switches and no more of their replicas across them."""
     now = _spread(batch, occupancy.fleet)
-    if len(batch) > 1 and now > (0, BETTER):
+    if len(batch) > 1 and now > (0, 0, BETTER):
         for site in batch:
             site.leave(occupancy)
         new = _jointly(batch, occupancy, weights, closest)
-        if new and _spread(new, occupancy.fleet) < (now[0], now[1] - BETTER):
+        if new and _spread(new, occupancy.fleet) < (*now[:2], now[2] - BETTER):
             batch = new
         else:
             for site in new:
@@ -263,9 +283,9 @@ def _jointly(
     for level in closest:
         jobs = [site.demand.replicas * site.demand.groups // level.unit for site in batch]
         room = capacities(occupancy, ask, level)
-        open_to_all = [switch for switch, units in enumerate(room) if units]
+        open_to_all = [place for place, units in enumerate(room) if units]
         trials = MOST_EXCHANGED // max(1, len(open_to_all))
-        amounts = allocate_jointly(jobs, [room[switch] for switch in open_to_all], trials=trials)
+        amounts = allocate_jointly(jobs, [room[place] for place in open_to_all], trials=trials)
         switch_parts = [dict(zip(open_to_all, parts, strict=True)) for parts in amounts if parts is not None]
         if len(switch_parts) == len(batch):
             return [
@@ -275,17 +295,21 @@ def _jointly(
     return []
 
 
-def _spread(sites: Iterable[Site], fleet: Fleet) -> tuple[int, float]:
-    """Replicas under several switches, and the sum of the islands' entropies."""
+def _spread(sites: Iterable[Site], fleet: Fleet) -> tuple[int, int, float]:
+    """Replicas in several places, islands split over NVLink domains, and the sum of the islands' entropies."""
     listed = list(sites)
     crossing = sum(
-        len({fleet.switch_of[group.node] for group in replica}) > 1 for site in listed for replica in site.replicas
+        len({fleet.places.of[group.node] for group in replica}) > 1 for site in listed for replica in site.replicas
     )
-    return crossing, sum(_entropy(site, fleet) for site in listed)
+    return crossing, splits_of(listed, fleet)[1], sum(_entropy(site, fleet) for site in listed)
 
 
 def _entropy(site: Site, fleet: Fleet) -> float:
-    return entropy(list(under_switches(site.nodes.items(), fleet.switch_of).values()))
+    nodes = site.nodes
+    over_places = entropy(list(under_switches(nodes.items(), fleet.places.of).values()))
+    if not fleet.places.has_domains:
+        return over_places
+    return over_places + entropy(list(under_switches(nodes.items(), fleet.switch_of).values()))
 
 
 def _lift(
@@ -294,6 +318,7 @@ def _lift(
     """Lift each island and put it down anew, now that its partners have their places; keep what is better."""
     if not 0 < len(site_of) <= MOST_LIFTED:
         return
+    splits = splits_of(site_of.values(), occupancy.fleet)
     score = score_of(terms_of(list(site_of.values()), occupancy, weights))
     shares = {island: shares_of(site, occupancy.fleet) for island, site in site_of.items()}
     for demand, near_first in product(demands, (False, True)):
@@ -303,11 +328,12 @@ def _lift(
         old.leave(occupancy)
         near = preference(demand, shares, occupancy.fleet)
         new = place_island(occupancy, demand, weights, near, near_first=near_first)
-        tried = -inf
+        tried, splits_tried = -inf, splits
         if new is not None:
-            tried = score_of(terms_of(list((site_of | {demand.island: new}).values()), occupancy, weights))
-        if new is not None and tried > score + BETTER:
-            site_of[demand.island], score = new, tried
+            trial = list((site_of | {demand.island: new}).values())
+            tried, splits_tried = score_of(terms_of(trial, occupancy, weights)), splits_of(trial, occupancy.fleet)
+        if new is not None and (splits_tried < splits or (splits_tried == splits and tried > score + BETTER)):
+            site_of[demand.island], score, splits = new, tried, splits_tried
             shares[demand.island] = shares_of(new, occupancy.fleet)
         else:
             if new is not None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from planner.domain import PlacementWeights
 from planner.placement.islands.exact import choices
 from planner.placement.islands.fleet import Occupancy
-from planner.placement.islands.scoring import score_of, terms_of
+from planner.placement.islands.scoring import score_of, splits_of, terms_of
 from planner.placement.islands.sites import Held, Site, ask_of
 
 MOST_GROUPS = 24
@@ -52,15 +52,17 @@ def _moved(
     old = [site.replicas[replica][spot] for spot in spots]
     for group in old:
         occupancy.give_back(group.node, site.ask, group.gpus, group.cores)
+    splits = splits_of(sites, occupancy.fleet)
     best: tuple[float, list[Held]] | None = None
     tried = 0
     for node, gpus in list(choices(occupancy, ask)):
         new = _hold_all(occupancy, site, node, gpus, len(spots))
         if len(new) == len(spots):
             tried += 1
-            trial = _with(site, replica, spots, new)
-            worth = score_of(terms_of([*sites[:at], trial, *sites[at + 1 :]], occupancy, weights))
-            if worth > score + BETTER and (best is None or worth > best[0]):
+            trial = [*sites[:at], _with(site, replica, spots, new), *sites[at + 1 :]]
+            worth = score_of(terms_of(trial, occupancy, weights))
+            better = worth > score + BETTER and splits_of(trial, occupancy.fleet) <= splits
+            if better and (best is None or worth > best[0]):
                 best = (worth, new)
         for group in new:
             occupancy.give_back(group.node, site.ask, group.gpus, group.cores)

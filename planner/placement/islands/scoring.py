@@ -18,12 +18,14 @@ fragmentation   - sum_n (F_n after - F_n before) / (2 G)     (one GPU of an empt
 packing         - sum over touched nodes of e_n / G
 power           - sum_n (W_n after - W_n before) / (120 G), at least -1
 preemption      - GPUs of evicted pods / G
+Where nodes form NVLink domains the entropies over switches (H, K) are means of those over switches and of those over
+domains (switches, for nodes in none).
 Sources: T: FlexTopo, equation 1; H: Alibaba ASI, algorithm 2; F: fragmentation gradient descent (ATC '23), with request
 sizes for its classes; W: the PWR study's package model (facts on fragmentation and power, section 9).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 
@@ -35,10 +37,10 @@ from planner.domain import (
     TraceNode,
     TypicalPod,
 )
-from planner.domain.shapes import GroupKind, Shape, alignment_of, least_width, width_of
+from planner.domain.shapes import GroupKind, Shape, Width, alignment_of, least_width
 from planner.placement.fragmentation import TargetWorkload, node_fragments
 from planner.placement.islands.fleet import Fleet, Occupancy
-from planner.placement.islands.sites import Site, under_switches
+from planner.placement.islands.sites import Held, Site, under_switches
 from planner.placement.islands.switches import entropy
 from planner.placement.node_states import NodeState
 from planner.placement.power_model import DEFAULT_CPU, cpu_watts
@@ -119,11 +121,29 @@ def _woken_w(fleet: Fleet, occupancy: Occupancy, node: int) -> float:
     return cpu_watts(cpus, occupancy.free[node].cpus) - cpu_watts(cpus, fleet.free[node].cpus)
 
 
-def aligned_share(shape: Shape, kind: GroupKind, gpus: tuple[int, ...]) -> float:
-    """T of a group over the best T that an empty node gives."""
+def aligned_share(shape: Shape, kind: GroupKind, width: Width) -> float:
+    """T of a group that lies on so many (sockets, NUMA nodes) over the best T that an empty node gives."""
     least = least_width(shape, kind)
     best = Alignment.NUMA if least is None or least[1] == 1 else Alignment.SOCKET if least[0] == 1 else Alignment.CROSS
-    return min(1.0, T_OF[alignment_of(width_of(shape, gpus))] / T_OF[best])
+    return min(1.0, T_OF[alignment_of(width)] / T_OF[best])
+
+
+def splits_of(sites: Iterable[Site], fleet: Fleet) -> tuple[int, int]:
+    """(replicas, islands) on several nodes that no NVLink domain joins, of GPU types that have domains.
+
+    Whoever has the fewest is better, whatever the score.
+    """
+    listed = [site for site in sites if site.demand.gpu in fleet.types_with_domains]
+    return (
+        sum(_lies_apart(replica, fleet) for site in listed for replica in site.replicas),
+        sum(_lies_apart(site.groups, fleet) for site in listed),
+    )
+
+
+def _lies_apart(groups: Iterable[Held], fleet: Fleet) -> bool:
+    nodes = {group.node for group in groups}
+    there = {fleet.places.of[node] for node in nodes}
+    return len(nodes) > 1 and (len(there) > 1 or not all(fleet.places.domain[place] for place in there))
 
 
 def _topology(sites: Sequence[Site], fleet: Fleet, gpus: int) -> float:
@@ -133,11 +153,14 @@ def _topology(sites: Sequence[Site], fleet: Fleet, gpus: int) -> float:
 def island_topology(site: Site, fleet: Fleet) -> float:
     """The topology term of one island."""
     gpus, nodes = site.demand.size, site.nodes
-    shares = [aligned_share(fleet.shapes[group.node], site.ask.kind, group.gpus) for group in site.groups]
+    shares = [
+        aligned_share(fleet.shapes[group.node], site.ask.kind, fleet.width(group.node, group.gpus))
+        for group in site.groups
+    ]
     aligned = sum(shares) / len(shares)
     if gpus == 1:
         return ALIGNED_PART * aligned + ISLAND_PART + REPLICA_PART + NODES_PART
-    over_switches = entropy(list(under_switches(nodes.items(), fleet.switch_of).values())) / math.log(gpus)
+    over_switches = _spread(nodes.items(), fleet) / math.log(gpus)
     over_nodes = entropy(list(nodes.values())) / math.log(gpus)
     return (
         ALIGNED_PART * aligned
@@ -152,11 +175,16 @@ def _wholeness(site: Site, fleet: Fleet) -> float:
     gpus = site.demand.groups * site.demand.tp
     if gpus == 1:
         return 1.0
-    by_switch = (
-        under_switches(((group.node, site.demand.tp) for group in replica), fleet.switch_of)
-        for replica in site.replicas
-    )
-    return 1 - sum(entropy(list(counts.values())) for counts in by_switch) / math.log(gpus) / site.demand.replicas
+    spread = (_spread([(group.node, site.demand.tp) for group in replica], fleet) for replica in site.replicas)
+    return 1 - sum(spread) / math.log(gpus) / site.demand.replicas
+
+
+def _spread(nodes: Collection[tuple[int, int]], fleet: Fleet) -> float:
+    """H of (node, GPUs) pairs."""
+    over_switches = entropy(list(under_switches(nodes, fleet.switch_of).values()))
+    if not fleet.places.has_domains:
+        return over_switches
+    return (over_switches + entropy(list(under_switches(nodes, fleet.places.of).values()))) / 2
 
 
 def _proximity(sites: Sequence[Site], fleet: Fleet) -> float:

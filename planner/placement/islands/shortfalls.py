@@ -27,15 +27,18 @@ def shortfalls_of(
     settings: PlacementSettings,
     kept_out: Mapping[str, Sequence[Excess]] | None = None,
     rivals: Mapping[str, Site | None] | None = None,
+    alternatives: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Shortfall, ...]:
     """The shortfall of every island that has no room in `occupancy`; `kept_out`: limits that its evictions break;
-    `rivals`: of islands that others keep out, the one whose place would be enough (None: it takes several).
+    `rivals`: of islands that others keep out, the one whose place would be enough (None: it takes several);
+    `alternatives`: other forms that fit, in words.
     """
     diagnosis = _Diagnosis(occupancy, settings)
-    broken, contested = kept_out or {}, rivals or {}
+    broken, contested, forms = kept_out or {}, rivals or {}, alternatives or {}
     return tuple(
         _with_remedy(
             diagnosis.shortfall(demand, broken.get(demand.island, ())),
+            *forms.get(demand.island, ()),
             *((_rivalry(contested[demand.island]),) if demand.island in contested else ()),
         )
         for demand in demands
@@ -184,6 +187,22 @@ class _Diagnosis:
         if not self.settings.preempt:
             yield from self._preemption(ask, wanted - groups)
             yield from self._migration(demand, ask)
+        yield from self._unlocated(demand)
+
+    def _unlocated(self, demand: PlacementDemand) -> Iterator[str]:
+        """Pods that stay although they might be evicted, as nobody says which GPUs they hold."""
+        closed = (node for node in self.fleet.of_type([demand.gpu]) if not self.fleet.open[node])
+        pods = [
+            pod
+            for node in closed
+            for pod in self.fleet.pods_of.get(node, ())
+            if pod.gpu_count and pod.preemptible and not pod.locked and pod.priority < self.settings.priority
+        ]
+        if pods:
+            yield (
+                f"an import with --devices: {counted(len(pods), 'pod')} below priority {self.settings.priority} that "
+                f"may be evicted ({_names_of(pods)}) stay, as nobody says which GPUs of their nodes are held by whom"
+            )
 
     def _preemption(self, ask: Ask, missing: int) -> Iterator[str]:
         """The pods of the fewest GPUs a group gained, until the island fits."""
@@ -221,7 +240,8 @@ class _Diagnosis:
             )
 
     def _gains(self, ask: Ask, goes: Callable[[Pod], bool]) -> Iterator[_Gain]:
-        for node in self.suited[ask][:LOOKED_AT]:
+        located = [node for node in self.suited[ask] if self.fleet.open[node]]
+        for node in located[:LOOKED_AT]:
             pods = tuple(pod for pod in self.fleet.pods_of.get(node, ()) if goes(pod))
             if pods:
                 trial = self.occupancy.alone(node)
@@ -247,11 +267,12 @@ def _loosened(ask: Ask, qos: Qos, *, cores: bool = True, memory: bool = True) ->
 
 def _barred(fleet: Fleet, nodes: list[int], ask: Ask) -> str:
     """Why nodes may not be used, by the number of them."""
-    closed = sum(not fleet.open[node] for node in nodes)
-    unlabelled = sum(fleet.open[n] and not set(ask.selector) <= set(fleet.nodes[n].labels) for n in nodes)
+    shut = {node for node in nodes if ask.kind.qos.binds and not fleet.open[node]}
+    closed = len(shut)
+    unlabelled = sum(n not in shut and not set(ask.selector) <= set(fleet.nodes[n].labels) for n in nodes)
     tainted = len(nodes) - closed - unlabelled
     reasons = (
-        (closed, "hold pods whose GPUs are not known"),
+        (closed, "hold pods whose GPUs are not known (qos best_effort may use them, or import with --devices)"),
         (unlabelled, f"lack the labels {', '.join(f'{key}={value}' for key, value in ask.selector)}"),
         (tainted, "have taints that are not tolerated"),
     )

@@ -13,10 +13,12 @@ Watts = Mapping[str, tuple[float, float]]
 
 
 def state_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts, cpus_per_gpu: int) -> ClusterState:
-    """The state of the nodes with GPUs of these types; held GPUs count at their highest draw."""
+    """The state of the nodes with GPUs of these types; held GPUs count at their highest draw. Requests fit by number;
+    guaranteed work is given no GPU where nobody says which are free.
+    """
     fleet = occupancy.fleet
     nodes = fleet.of_type(gpus)
-    idle = {n: _idle(occupancy, n) for n in nodes}
+    idle = {n: occupancy.free[n].idle for n in nodes}
     total = sum(len(fleet.nodes[n].gpus) for n in nodes)
     alone = GroupKind(1, cpus_per_gpu, Qos.GUARANTEED)
     return ClusterState(
@@ -29,8 +31,8 @@ def state_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts, cpus_per_g
         fragments=tuple(
             FragmentShare(
                 gpus=request,
-                stranded=sum(stranded(idle[n], request) if fleet.open[n] else idle[n] for n in nodes),
-                fit=sum(idle[n] // request for n in nodes if fleet.open[n]),
+                stranded=sum(stranded(idle[n], request) for n in nodes),
+                fit=sum(idle[n] // request for n in nodes),
             )
             for request in REQUESTS
         ),
@@ -39,15 +41,7 @@ def state_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts, cpus_per_g
 
 def watts_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts) -> float:
     """W of the nodes with GPUs of these types."""
-    return sum(_watts(occupancy, n, _idle(occupancy, n), watts) for n in occupancy.fleet.of_type(gpus))
-
-
-def _idle(occupancy: Occupancy, node: int) -> int:
-    """Idle GPUs; of a node whose pods do not say which they hold, those that none holds."""
-    fleet = occupancy.fleet
-    if fleet.open[node]:
-        return occupancy.free[node].idle
-    return len(fleet.nodes[node].gpus) - sum(pod.gpu_count for pod in fleet.pods_of.get(node, ()))
+    return sum(_watts(occupancy, n, occupancy.free[n].idle, watts) for n in occupancy.fleet.of_type(gpus))
 
 
 def _headroom(occupancy: Occupancy, node: int, alone: GroupKind) -> int:

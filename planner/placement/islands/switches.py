@@ -57,6 +57,35 @@ def allocate(
     return tuple(amounts) if remainder <= 0 else None
 
 
+def allocate_nested(
+    job: int,
+    capacities: Sequence[int],
+    switch_of: Sequence[int],
+    preference: Sequence[float] = (),
+    *,
+    preference_first: bool = False,
+) -> tuple[int, ...] | None:
+    """As `allocate`, of places that lie under switches (`switch_of` each of them).
+
+    What no place holds alone is shared out over as few switches as can be, and under each over as few places.
+    """
+    if len(set(switch_of)) == len(switch_of) or max(capacities, default=0) >= job:
+        return allocate(job, capacities, preference, preference_first=preference_first)
+    under: list[list[int]] = [[] for _ in range(max(switch_of) + 1)]
+    for place, switch in enumerate(switch_of):
+        under[switch].append(place)
+    sums = [sum(max(0, capacities[place]) for place in places) for places in under]
+    liking = [max((preference[place] for place in places), default=0.0) for places in under] if preference else ()
+    amounts = [0] * len(capacities)
+    for places, share in zip(under, allocate(job, sums, liking, preference_first=preference_first) or (), strict=False):
+        near = [preference[place] for place in places] if preference else ()
+        for place, amount in zip(
+            places, allocate(share, [capacities[place] for place in places], near) or (), strict=False
+        ):
+            amounts[place] = amount
+    return tuple(amounts) if sum(amounts) >= job else None
+
+
 class SwitchPool:
     """Idle capacity under each switch, kept in order: many jobs one after the other in O(log n) a take."""
 

@@ -117,9 +117,12 @@ class _Replay:
         for taint in node.taints:
             if taint.effect in REPELLING and not any(_tolerates(toleration, taint) for toleration in self.tolerations):
                 yield f"taint {taint.key}={taint.value}:{taint.effect} is not tolerated"
-        for pod in self.pods.get(node.name, ()):
-            if not pod.gpus_known:
-                yield f"pod {pod.key} holds {pod.gpu_count} GPUs there, and which is not known"
+        if part.gpus_assumed and all(pod.gpus_known for pod in self.cluster.pods if pod.node == node.name):
+            yield "gpus_assumed is true, and it is known which GPUs are free"
+        if demand.qos.binds or not part.gpus_assumed:
+            for pod in self.pods.get(node.name, ()):
+                if not pod.gpus_known:
+                    yield f"pod {pod.key} holds {pod.gpu_count} GPUs there, and which is not known"
 
     def _misaligned(self, part: PlacedPart, demand: PlacementDemand, node: ClusterNode) -> Iterator[str]:
         for group in _groups(part):
@@ -134,8 +137,11 @@ class _Replay:
                 )
 
     def _aligned(self, node: ClusterNode, group: Sequence[int], demand: PlacementDemand) -> bool:
-        least = self._fewest(node, len(group), demand.cpus_per_gpu)
-        return least is not None and _width(node, group) <= least
+        return self._narrow(node, len(group), _width(node, group), demand)
+
+    def _narrow(self, node: ClusterNode, size: int, width: tuple[int, int], demand: PlacementDemand) -> bool:
+        least = self._fewest(node, size, demand.cpus_per_gpu)
+        return least is not None and width <= least
 
     def _fewest(self, node: ClusterNode, size: int, cpus_per_gpu: int) -> tuple[int, int] | None:
         hardware = (
@@ -156,6 +162,7 @@ class _Replay:
         for name, parts in by_node.items():
             pods = self.pods.get(name, [])
             yield from _held_twice(name, parts, pods)
+            yield from _counted_twice(self.nodes[name], parts, pods)
             yield from self._over_committed(self.nodes[name], parts, pods)
 
     def _over_committed(self, node: ClusterNode, parts: Sequence[PlacedPart], pods: Sequence[Pod]) -> Iterator[str]:
@@ -219,19 +226,35 @@ class _Replay:
 
     def _mistold(self, site: IslandSite, parts: Sequence[PlacedPart], demand: PlacementDemand) -> Iterator[str]:
         switches: Counter[str] = Counter()
+        domains: Counter[str] = Counter()
         under: dict[int, set[str]] = defaultdict(set)
+        inside: dict[int, set[tuple[str, str]]] = defaultdict(set)
         for part in parts:
             switches[part.asw] += len(part.gpu_indices)
             under[part.replica].add(part.asw)
-        groups = [(self.nodes[part.node], group) for part in parts for group in _groups(part)]
+            domain = self.nodes[part.node].nvlink_domain
+            domains[domain] += len(part.gpu_indices)
+            inside[part.replica].add((domain, "" if domain else part.asw))
+        leaving = sum(len(there) > 1 and any(domain for domain, _ in there) for there in inside.values())
+        groups = [(self.nodes[part.node], group, part) for part in parts for group in _groups(part)]
+        widths = [_told_width(node, group, part) for node, group, part in groups]
         total = sum(switches.values())
         h = -fsum(count / total * log(count / total) for count in switches.values() if count)
         for key, listed, actual in (
             ("gpus", site.gpus, total),
             ("nodes", site.nodes, len({part.node for part in parts})),
             ("switches", sorted(site.switches), sorted(switches.items())),
-            ("aligned", site.aligned, all(self._aligned(node, group, demand) for node, group in groups)),
-            ("worst", site.worst.value, _worst(groups).value),
+            (
+                "aligned",
+                site.aligned,
+                all(
+                    self._narrow(node, len(group), width, demand)
+                    for (node, group, _), width in zip(groups, widths, strict=True)
+                ),
+            ),
+            ("worst", site.worst.value, _worst(widths).value),
+            ("domains", sorted(site.domains), sorted((name, gpus) for name, gpus in domains.items() if name)),
+            ("crossing_domains", site.crossing_domains, leaving),
             ("crossing_replicas", site.crossing_replicas, sum(len(names) > 1 for names in under.values())),
         ):
             if listed != actual:
@@ -319,6 +342,13 @@ def _held_twice(node: str, parts: Sequence[PlacedPart], pods: Sequence[Pod]) -> 
             owners[key, item] = name
 
 
+def _counted_twice(node: ClusterNode, parts: Sequence[PlacedPart], pods: Sequence[Pod]) -> Iterator[str]:
+    """GPUs by number, which is all that is known of those whose pods do not say which they are."""
+    held, taken = sum(pod.gpu_count for pod in pods), sum(len(part.gpu_indices) for part in parts)
+    if held + taken > len(node.gpus):
+        yield f"node {node.name}: gpu_indices: pods hold {held} and parts {taken} of its {len(node.gpus)} GPUs."
+
+
 def _width(node: ClusterNode, group: Sequence[int]) -> tuple[int, int]:
     """(sockets, NUMA nodes) under a group of GPUs."""
     socket = {numa.id: numa.socket for numa in node.numa_nodes}
@@ -330,8 +360,15 @@ def _groups(part: PlacedPart) -> tuple[tuple[int, ...], ...]:
     return part.groups if part.tp > 0 else ()
 
 
-def _worst(groups: Sequence[tuple[ClusterNode, Sequence[int]]]) -> Alignment:
-    widths = [_width(node, group) for node, group in groups]
+def _told_width(node: ClusterNode, group: Sequence[int], part: PlacedPart) -> tuple[int, int]:
+    """That of the indices; where they stand for a number alone, of the GPUs that lie farthest apart."""
+    if not part.gpus_assumed:
+        return _width(node, group)
+    sockets, numas = _width(node, [gpu.index for gpu in node.gpus])
+    return min(sockets, len(group)), min(numas, len(group))
+
+
+def _worst(widths: Sequence[tuple[int, int]]) -> Alignment:
     if any(sockets > 1 for sockets, _ in widths):
         return Alignment.CROSS
     return Alignment.SOCKET if any(numas > 1 for _, numas in widths) else Alignment.NUMA

@@ -1,7 +1,7 @@
 """A cluster in numbers: who holds its GPUs, and what fits into those that are idle."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain import Cluster, ClusterNode, FragmentShare, Pod, PodClass
@@ -40,12 +40,23 @@ class ClassState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfferState:
+    """Parts of GPUs of one type that nodes offer under one name, and what pods hold of such nodes, in GPUs."""
+
+    gpu: str
+    resource: str
+    nodes: int
+    pieces: int
+    held_gpus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSummary:
     """What there is to say about a cluster in a page.
 
     `crossing`: pods of several GPUs that lie in both sockets although one has GPUs enough (FlexTopo paper, figure 8),
-    out of `alignable` pods. `unknown_nodes`: nodes with pods whose GPUs are not known; their idle GPUs fit no request.
-    `plain_nodes` have no GPUs.
+    out of `alignable` pods. `unknown_nodes`: nodes with pods whose GPUs are not known; their idle GPUs count by number.
+    `offers`: GPUs in parts, which are in no other count. `plain_nodes` have no GPUs, neither whole nor in parts.
     """
 
     name: str
@@ -60,6 +71,7 @@ class ClusterSummary:
     crossing: int
     alignable: int
     unknown_nodes: tuple[str, ...]
+    offers: tuple[OfferState, ...]
     notes: tuple[str, ...]
 
     @property
@@ -85,22 +97,41 @@ def summarize_cluster(cluster: Cluster) -> ClusterSummary:
     return ClusterSummary(
         name=cluster.name,
         nodes=len(cluster.nodes),
-        plain_nodes=len(cluster.nodes) - len(hosts),
+        plain_nodes=sum(not node.gpus and not node.offers for node in cluster.nodes),
         types=tuple(_of_type(gpu, hosts, busy) for gpu in cluster.gpus),
         classes=tuple(_of_class(kind, cluster.pods) for kind in PodClass),
         switches=len({node.asw for node in hosts} - {""}),
         aggregations=len({node.aggregation for node in hosts} - {""}),
         nodes_without_switch=sum(not node.asw for node in hosts),
-        fragments=fragments((len(node.gpus) - busy[node.name], node.name not in unknown) for node in hosts),
+        fragments=fragments(len(node.gpus) - busy[node.name] for node in hosts),
         crossing=sum(span is True for span in spans),
         alignable=sum(span is not None for span in spans),
         unknown_nodes=tuple(node.name for node in hosts if node.name in unknown),
+        offers=tuple(_offers(cluster)),
         notes=cluster.notes,
     )
 
 
-def fragments(idle: Iterable[tuple[int, bool]]) -> tuple[FragmentShare, ...]:
-    """What fits into nodes of so many idle GPUs; False beside the number: they may not be used.
+def _offers(cluster: Cluster) -> Iterator[OfferState]:
+    held: dict[str, float] = defaultdict(float)
+    for pod in cluster.pods:
+        held[pod.node] += pod.gpu_share
+    rows: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for node in cluster.nodes:
+        for resource, pieces in node.offers:
+            rows.setdefault((node.gpu, resource), []).append((pieces, held[node.name]))
+    for (gpu, resource), listed in sorted(rows.items()):
+        yield OfferState(
+            gpu=gpu,
+            resource=resource,
+            nodes=len(listed),
+            pieces=sum(pieces for pieces, _ in listed),
+            held_gpus=round(sum(share for _, share in listed), 3),
+        )
+
+
+def fragments(idle: Iterable[int]) -> tuple[FragmentShare, ...]:
+    """What fits into nodes of so many idle GPUs.
 
     A node with i idle GPUs takes i // g requests of g; where i < g they are stranded.
     """
@@ -108,8 +139,8 @@ def fragments(idle: Iterable[tuple[int, bool]]) -> tuple[FragmentShare, ...]:
     return tuple(
         FragmentShare(
             gpus=gpus,
-            stranded=sum(free * count for (free, usable), count in counts.items() if free < gpus or not usable),
-            fit=sum(free // gpus * count for (free, usable), count in counts.items() if usable),
+            stranded=sum(free * count for free, count in counts.items() if free < gpus),
+            fit=sum(free // gpus * count for free, count in counts.items()),
         )
         for gpus in REQUESTS
     )

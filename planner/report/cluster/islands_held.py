@@ -41,7 +41,7 @@ class NodeCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchCells:
-    """The nodes under an access switch that host islands."""
+    """The nodes under an access switch, or of an NVLink domain of several nodes, that host islands."""
 
     name: str
     nodes: tuple[NodeCells, ...]
@@ -61,9 +61,12 @@ def cells_of(plan: Plan, placed: Placement) -> list[SwitchCells]:
     phases = {island.id: island.phase for island in plan.islands}
     shades = {island: at % 2 for at, island in enumerate(dict.fromkeys(part.island for part in placed.parts))}
     cells_by_node: dict[tuple[str, str], dict[int, Cell]] = defaultdict(dict)
+    domains = _domains(plan.scenario.cluster)
     for part in placed.parts:
         cell = Cell(island=part.island, phase=phases.get(part.island), shade=shades[part.island])
-        cells_by_node[part.asw or NO_SWITCH, part.node].update(dict.fromkeys(part.gpu_indices, cell))
+        cells_by_node[_place(part.asw, domains.get(part.node, "")), part.node].update(
+            dict.fromkeys(part.gpu_indices, cell)
+        )
     widest = 1 + max((gpu for cells in cells_by_node.values() for gpu in cells), default=0)
     indices, foreign = _foreign(plan, placed)
     switches: dict[str, list[NodeCells]] = defaultdict(list)
@@ -72,6 +75,18 @@ def cells_of(plan: Plan, placed: Placement) -> list[SwitchCells]:
         row = [cells.get(gpu) or Cell(foreign=gpu in others) for gpu in indices.get(node, tuple(range(widest)))]
         switches[switch].append(NodeCells(name=node, gpus=tuple(row)))
     return [SwitchCells(name=name, nodes=tuple(nodes)) for name, nodes in switches.items()]
+
+
+def _domains(cluster: Cluster | None) -> dict[str, str]:
+    """The NVLink domain of each node that is in one."""
+    return {node.name: node.nvlink_domain for node in cluster.nodes if node.nvlink_domain} if cluster else {}
+
+
+def _place(asw: str, domain: str) -> str:
+    """What a panel is called: a switch, or an NVLink domain with its switch."""
+    if not domain:
+        return asw or NO_SWITCH
+    return f"{domain} ({asw})" if asw else domain
 
 
 def _foreign(plan: Plan, placed: Placement) -> tuple[dict[str, tuple[int, ...]], dict[str, set[int]]]:
@@ -98,15 +113,13 @@ def foreign_of(plan: Plan, switches: Iterable[str]) -> dict[str, tuple[int, int]
     if cluster is None or placed is None:
         return dict.fromkeys(names, (0, 0))
     gone = _gone(placed)
-    switch_of = {node.name: node.asw or NO_SWITCH for node in cluster.nodes}
-    busy = Counter[str]()
+    place_of = {node.name: _place(node.asw, node.nvlink_domain) for node in cluster.nodes}
+    busy, total, planned = Counter[str](), Counter[str](), Counter[str]()
+    for node in cluster.nodes:
+        total[place_of[node.name]] += len(node.gpus)
+    for part in placed.parts:
+        planned[place_of[part.node]] += len(part.gpu_indices)
     for pod in cluster.pods:
         if (pod.node, pod.key) not in gone:
-            busy[switch_of[pod.node]] += pod.gpu_count
-    return {name: (busy[name], _idle(cluster, placed, name, busy[name])) for name in names}
-
-
-def _idle(cluster: Cluster, placed: Placement, switch: str, busy: int) -> int:
-    total = sum(len(node.gpus) for node in cluster.nodes if (node.asw or NO_SWITCH) == switch)
-    planned = sum(len(part.gpu_indices) for part in placed.parts if (part.asw or NO_SWITCH) == switch)
-    return max(0, total - busy - planned)
+            busy[place_of[pod.node]] += pod.gpu_count
+    return {name: (busy[name], max(0, total[name] - busy[name] - planned[name])) for name in names}

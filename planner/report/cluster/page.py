@@ -27,6 +27,7 @@ def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -
         f"# Cluster: {escaped(summary.name)}",
         _headline(summary),
         f"## GPUs\n\n{types_table(summary)}",
+        *([f"GPUs in parts, which islands cannot use:\n\n{offers_table(summary)}"] if summary.offers else []),
         f"## Pods\n\n{classes_table(summary)}",
         *_crossing(summary),
         f"## Fragmentation\n\n{_fragment_lead()}\n\n{fragments_table(summary)}",
@@ -38,6 +39,8 @@ def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -
 
 
 def _headline(summary: ClusterSummary) -> str:
+    if not summary.gpus and summary.offers:
+        return f"**No whole GPU on {counted(summary.nodes, 'node')}: GPUs are offered in parts alone.**"
     if not summary.gpus:
         return f"**{counted(summary.nodes, 'node')} without a GPU.**"
     plain = f" and {counted(summary.plain_nodes, 'node')} without" if summary.plain_nodes else ""
@@ -68,6 +71,16 @@ def _type_row(state: TypeState) -> list[str]:
         whole(len(state.switches)),
         span(state.switches),
     ]
+
+
+def offers_table(summary: ClusterSummary) -> str:
+    """A row a GPU type and a name under which parts of it are offered."""
+    header = ["GPU type", "Resource", "Nodes", "Pieces", "GPUs held"]
+    rows = [
+        [escaped(row.gpu), escaped(row.resource), whole(row.nodes), whole(row.pieces), f"{row.held_gpus:g}"]
+        for row in summary.offers
+    ]
+    return table(header, rows, "llrrr")
 
 
 def classes_table(summary: ClusterSummary) -> str:
@@ -115,8 +128,8 @@ def _unknown(summary: ClusterSummary) -> list[str]:
     if len(summary.unknown_nodes) > NAMED_NODES:
         names.append(f"{len(summary.unknown_nodes) - NAMED_NODES:,} more")
     return [
-        f"On {counted(len(summary.unknown_nodes), 'node')} some pod holds GPUs and nobody said which; they take no "
-        f"further GPU work, and their idle GPUs count as stranded: {', '.join(names)}."
+        f"On {counted(len(summary.unknown_nodes), 'node')} some pod holds GPUs and nobody said which; their idle GPUs "
+        f"count by number, for islands of placement.qos best_effort or none: {', '.join(names)}."
     ]
 
 

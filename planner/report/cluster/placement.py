@@ -66,9 +66,21 @@ def _lead(placed: Placement, noun: str) -> str:
             f"nodes in every attention group; {whole(cross)} {'has' if cross == 1 else 'have'} replicas that straddle "
             "access switches."
         )
+    parts += _domains(sites)
     if any(not asw for site in sites for asw, _ in site.switches):
         parts.append("The cluster does not say which access switches some nodes hang on; those count as one switch.")
     return " ".join([*parts, *_rates(placed), *_evicted(placed), *_judged(placed)])
+
+
+def _domains(sites: Iterable[IslandSite]) -> list[str]:
+    """Said where islands lie in NVLink domains of several nodes."""
+    inside = [site for site in sites if site.domains]
+    if not inside:
+        return []
+    apart = sum(len(site.domains) > 1 or site.crossing_domains > 0 for site in inside)
+    lead = f"{whole(len(inside) - apart)} of {whole(len(inside))} in NVLink domains of several nodes lie in one each"
+    leaving = [site.island for site in inside if site.crossing_domains]
+    return [f"{lead}; copies of {_names(leaving)} leave theirs for the slower network." if leaving else f"{lead}."]
 
 
 def _evicted(placed: Placement) -> list[str]:
@@ -143,7 +155,8 @@ def site_groups(plan: Plan, sites: Iterable[IslandSite]) -> list[SiteGroup]:
         island = islands.get(site.island)
         kind = (island.gpu, island.phase) if island else ("", None)
         lies = (site.gpus, site.nodes, site.asws, f"{site.entropy:.4f}", site.aligned, site.worst)
-        by_kind.setdefault((*kind, *lies, site.crossing_replicas), []).append(site)
+        inside = (len(site.domains), site.crossing_domains)
+        by_kind.setdefault((*kind, *lies, site.crossing_replicas, *inside), []).append(site)
     grouped = [SiteGroup(island=islands.get(alike[0].island), sites=tuple(alike)) for alike in by_kind.values()]
     return sorted(grouped, key=lambda group: (group.first.aligned, not group.first.crossing_replicas))
 
@@ -162,7 +175,11 @@ def sites_table(plan: Plan, placed: Placement) -> str:
         "Entropy",
     ]
     header += ["Aligned", "Worst group", "Replicas across switches"]
-    shown = table(header, [_site_row(group) for group in groups[:MOST_ROWS]], "rlllrrrrllr")
+    rows = [_site_row(group) for group in groups[:MOST_ROWS]]
+    if any(site.domains for site in placed.sites):
+        header.append("NVLink domains")
+        rows = [[*row, _domain_names(group)] for row, group in zip(rows, groups, strict=False)]
+    shown = table(header, rows, "rlllrrrrllr" + "l" * (len(header) - 11))
     unlisted = groups[MOST_ROWS:]
     more = f"\n\n{_more(sum(len(group.sites) for group in unlisted), 'island')} in `placement.csv`." if unlisted else ""
     return shown + more
@@ -181,6 +198,11 @@ def _site_row(group: SiteGroup) -> list[str]:
         _WORDS[site.worst.value],
         whole(site.crossing_replicas),
     ]
+
+
+def _domain_names(group: SiteGroup) -> str:
+    names = list(dict.fromkeys(name for site in group.sites for name, _ in site.domains))
+    return _names(names) if names else NONE
 
 
 _WORDS = {"numa": "in a NUMA node", "socket": "in a socket", "cross": "across sockets"}

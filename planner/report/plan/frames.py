@@ -1,6 +1,6 @@
 """Plan tables as data frames: one row an island, a pool, a routing cell or a trial, columns named as the fields."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from planner.domain import Band, BucketLatency, BucketPool, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
@@ -90,7 +90,8 @@ def flows_frame(plan: Plan) -> Frame:
 def placement_frame(plan: Plan) -> Frame:
     """One row a replica's part of a node; none where the plan has no placement.
 
-    `gpu_indices` (attention group after group) and `numa_nodes` are ids with spaces between them.
+    `gpu_indices` (attention group after group) and `numa_nodes` are ids with spaces between them; `any N` where nobody
+    says which GPUs of the node are free.
     """
     parts = plan.placement.parts if plan.placement else ()
     rows: list[dict[str, object]] = [
@@ -98,13 +99,17 @@ def placement_frame(plan: Plan) -> Frame:
             "island": part.island,
             "replica": part.replica,
             "node": part.node,
-            "gpu_indices": " ".join(map(str, part.gpu_indices)),
-            "numa_nodes": " ".join(map(str, part.numa_nodes)),
+            "gpu_indices": f"any {len(part.gpu_indices)}" if part.gpus_assumed else _ids(part.gpu_indices),
+            "numa_nodes": "" if part.gpus_assumed else _ids(part.numa_nodes),
             "asw": part.asw,
         }
         for part in parts
     ]
     return _frame(rows, _PART_COLUMNS)
+
+
+def _ids(numbers: Iterable[int]) -> str:
+    return " ".join(map(str, numbers))
 
 
 def trials_frame(plan: Plan) -> Frame:

@@ -1,6 +1,6 @@
 """The layout drawn: each GPU type a bar, cut into islands, filled as far as they are busy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,6 +23,8 @@ LEAST_BAR = 8
 """A bar is at least one in so many parts of the axes long; a much smaller type has its own scale."""
 LABEL_ROOM = 0.85 * AXES_WIDTH
 
+MOST_COLUMNS = 150
+"""Of a group, drawn apart from each other: more of them on a bar would be little but the lines between them."""
 FLOOR = -1.3
 """Lower end of a panel (the bar reaches from 0 to 1): room for leaders and three lines of text."""
 
@@ -81,14 +83,30 @@ def _draw_group(axes: Axes, group: IslandGroup, x: int, parts: Callable[[Planned
     colour = style.PHASE_COLOURS[group.phase]
     pale = style.mixed(colour, "#FFFFFF", 0.72) if group.phase else colour
     start = x
-    for island in sorted(group.islands, key=lambda i: -i.size):
-        axes.add_patch(Rectangle((x, 0), island.size, 1, facecolor=pale, linewidth=0))
-        axes.add_patch(Rectangle((x, 0), island.size, min(1.0, island.utilisation), facecolor=colour, linewidth=0))
-        for size in parts(island):
-            axes.add_patch(Rectangle((x, 0), size, 1, fill=False, edgecolor="white", linewidth=0.8))
+    for gpus, busy, cuts in _columns(group, parts):  # artists, as a patch would look for limits, which are set
+        axes.add_artist(Rectangle((x, 0), gpus, 1, facecolor=pale, linewidth=0))
+        axes.add_artist(Rectangle((x, 0), gpus, min(1.0, busy), facecolor=colour, linewidth=0))
+        for size in cuts:
+            axes.add_artist(Rectangle((x, 0), size, 1, fill=False, edgecolor="white", linewidth=0.8))
             x += size
     inset = min(0.015 * axes.get_xlim()[1] / AXES_WIDTH, group.gpus / 10)
     axes.plot([start + inset, x - inset], [-0.05, -0.05], color=style.INK, linewidth=0.9, solid_capstyle="butt")
+
+
+def _columns(group: IslandGroup, parts: Callable[[PlannedIsland], list[int]]) -> Iterator[tuple[int, float, list[int]]]:
+    """GPUs, utilisation and parts of each column, the largest islands first: an island, or several in a row where so
+    many would be narrower than the lines between them."""
+    islands = sorted(group.islands, key=lambda i: -i.size)
+    together = -(-len(islands) // MOST_COLUMNS)
+    if together == 1:
+        for island in islands:
+            cuts = parts(island)
+            yield island.size, island.utilisation, cuts if len(cuts) <= MOST_COLUMNS else [island.size]
+        return
+    for at in range(0, len(islands), together):
+        column = islands[at : at + together]
+        gpus = sum(island.size for island in column)
+        yield gpus, sum(island.size * island.utilisation for island in column) / gpus, [gpus]
 
 
 def _cut(island: PlannedIsland) -> list[int]:

@@ -71,7 +71,19 @@ def _left_out(plan: Plan) -> list[str]:
         return []
     types = [item.gpu.name for item in scenario.inventory.items]
     left_out = left_out_of(scenario.cluster, scenario.placement, types)
-    return [f"Left out of the cluster: {escaped(reason)}." for reason in left_out]
+    return [f"Left out of the cluster: {escaped(reason)}." for reason in left_out] + _by_number(plan)
+
+
+def _by_number(plan: Plan) -> list[str]:
+    """Said where parts lie on nodes whose pods do not say which GPUs they hold."""
+    parts = [part for part in plan.placement.parts if part.gpus_assumed] if plan.placement else []
+    if not parts:
+        return []
+    gpus, nodes = sum(len(part.gpu_indices) for part in parts), len({part.node for part in parts})
+    return [
+        f"{gpus:,} GPUs on {nodes:,} node{'' if nodes == 1 else 's'} are placed by number: pods there do not say which "
+        "GPUs they hold, the kubelet picks free ones."
+    ]
 
 
 def _unserved(plan: Plan) -> list[str]:

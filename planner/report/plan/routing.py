@@ -49,10 +49,11 @@ class Stretch:
 
 def intervals(plan: Plan) -> tuple[Interval, ...]:
     """Every range of the routing table once, ascending."""
-    by_start = {
-        r.range_start: Interval(start=r.range_start, end=r.range_end, probability=r.probability) for r in plan.routing
-    }
-    return tuple(by_start[start] for start in sorted(by_start))
+    by_start = {route.range_start: route for route in plan.routing}
+    return tuple(
+        Interval(start=start, end=route.range_end, probability=route.probability)
+        for start, route in sorted(by_start.items(), key=lambda item: item[0])
+    )
 
 
 def shares(plan: Plan, phase: Phase, listed: Sequence[IslandGroup]) -> list[list[float]]:

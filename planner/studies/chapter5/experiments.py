@@ -15,8 +15,9 @@ from planner.studies.chapter5.records import Case, Experiment, IslandCase, Publi
 
 NAME = "chapter5"
 TABLE = "table5.1"
-INNER_FIGURES = ("5.2", "5.3", "5.4")
-FIGURES = (TABLE, *INNER_FIGURES, *(f"5.{k}" for k in range(5, 13)))
+DIVISIONS, TOKENS = "4.8", "5.13"
+INNER_FIGURES = ("5.1", "5.2", "5.3", "5.4")
+FIGURES = (DIVISIONS, TABLE, *INNER_FIGURES, *(f"5.{k}" for k in range(5, 13)), TOKENS)
 PRICES = {"H200": 4.0, "H800": 2.0, "H20": 1.0}
 """USD per GPU and hour (section 5.1). The other types have none there; price plays no part in these experiments."""
 

@@ -83,7 +83,21 @@ def _ratio(a: float, b: float) -> float:
     return a / b if b else math.nan
 
 
-# --- figures 5.2 to 5.4
+# --- figures 5.1 to 5.4
+
+
+def _all_prefill_not_all_decode(results: _Found) -> Answer:
+    cannot = {
+        phase: [
+            f"{outcome.case.label} {row.island.gpu}/{row.island.size}"
+            for outcome in results.islands
+            for row in outcome.benchmarks
+            if row.phase is phase and not any(row.rates_rps)
+        ]
+        for phase in PHASES
+    }
+    numbers = "; ".join(f"no {phase.value}: {', '.join(classes) or 'none'}" for phase, classes in cannot.items())
+    return not cannot[Phase.PREFILL] and bool(cannot[Phase.DECODE]), f"islands with {numbers}"
 
 
 def _prefill_is_the_bottleneck(results: _Found) -> Answer:
@@ -261,6 +275,7 @@ def _mean_and_spread(outcome: CaseOutcome) -> str:
 
 _STATEMENTS: tuple[tuple[str, str, Callable[[_Found], Answer]], ...] = (
     ("table5.1", "A mixed fleet is faster than a uniform one of the same price.", _mixed_beats_uniform),
+    ("5.1", "Every class of islands can prefill, not every one can decode.", _all_prefill_not_all_decode),
     ("5.2", "Many islands prefill and few decode: prefill is the bottleneck.", _prefill_is_the_bottleneck),
     ("5.3", "The islands' work follows the mix of lengths precisely.", _follows_the_mix),
     ("5.4", "The phases' rates differ in all cases but (d).", _only_d_is_aligned),

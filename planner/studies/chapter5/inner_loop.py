@@ -27,7 +27,7 @@ from planner.domain import (
 )
 from planner.evaluation.evaluator import Evaluator
 from planner.plans.exact_lengths import Deployed, rates_at
-from planner.studies.chapter5.records import IslandCase, IslandOutcome, IslandShares, LengthCurve
+from planner.studies.chapter5.records import IslandBenchmark, IslandCase, IslandOutcome, IslandShares, LengthCurve
 from planner.workload import question_of
 
 
@@ -53,6 +53,11 @@ def run_islands(case: IslandCase, scenario: Scenario) -> IslandOutcome:
         lengths=lengths,
         probabilities=probabilities,
         curves=tuple(_curve(scenario, table, assignment, phase, lengths, probabilities, at) for phase in PHASES),
+        benchmarks=tuple(
+            IslandBenchmark(island=island, phase=phase, count=count, rates_rps=table.row(island).phase(phase).rates_rps)
+            for phase in PHASES
+            for island, count in case.layout.counts
+        ),
     )
 
 

@@ -194,6 +194,16 @@ class IslandShares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IslandBenchmark:
+    """What one island of a class could do, per range, if it did nothing else (requests/s; 0: cannot)."""
+
+    island: IslandClass
+    phase: Phase
+    count: int
+    rates_rps: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LengthCurve:
     """One phase per exact length: rate by the lengths' own times, and by the ranges' midpoints (requests/s each)."""
 
@@ -207,7 +217,7 @@ class IslandOutcome:
     """The inner problem of given islands, by the paper's formulation.
 
     `ranges`: (start, end, probability). `lengths` and `probabilities` of the exact lengths. `mix_rps`: what the
-    max-rate formulation serves of the whole mix on the same islands.
+    max-rate formulation serves of the whole mix on the same islands. `benchmarks`: what the shares were found from.
     """
 
     case: IslandCase
@@ -219,6 +229,7 @@ class IslandOutcome:
     lengths: tuple[int, ...]
     probabilities: tuple[float, ...]
     curves: tuple[LengthCurve, ...]
+    benchmarks: tuple[IslandBenchmark, ...] = ()
 
     def of_phase(self, phase: Phase) -> tuple[IslandShares, ...]:
         """The islands in a phase."""
@@ -237,6 +248,31 @@ class IslandOutcome:
     def rate_rps(self) -> float:
         """The paper's R_total: the slower phase's (requests/s)."""
         return min(self.phase_rps(phase) for phase in PHASES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """Island sizes (GPUs) by island index, as a skew divides `gpus` into islands of at least `least`."""
+
+    gpus: int
+    least: int
+    skew: float
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCounts:
+    """How many tokens the requests of a trace have: share of them from each of `starts` on, `width` tokens wide.
+
+    `side`: context (the prompt) or generated (the answer). `mean` over the requests (tokens).
+    """
+
+    trace: str
+    side: str
+    width: int
+    starts: tuple[int, ...]
+    shares: tuple[float, ...]
+    mean: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +297,8 @@ class Study:
     experiments: tuple[ExperimentOutcome, ...]
     islands: tuple[IslandOutcome, ...]
     findings: tuple[Finding, ...]
+    divisions: tuple[Division, ...] = ()
+    tokens: tuple[TokenCounts, ...] = ()
 
     def experiment(self, figure: str) -> ExperimentOutcome:
         """The first experiment that `figure` shows."""

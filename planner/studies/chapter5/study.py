@@ -3,9 +3,20 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from planner.domain import Scenario
+from planner.domain import RequestTrace, Scenario
 from planner.studies.chapter5.expected_time import Search, exact_key, searches
-from planner.studies.chapter5.experiments import NAME, Request, experiments, island_cases
+from planner.studies.chapter5.experiments import (
+    CODE,
+    CONVERSATION,
+    DIVISIONS,
+    FLEETS,
+    NAME,
+    TOKENS,
+    Request,
+    experiments,
+    island_cases,
+    setup_of,
+)
 from planner.studies.chapter5.findings import findings
 from planner.studies.chapter5.inner_loop import run_islands
 from planner.studies.chapter5.records import (
@@ -17,8 +28,10 @@ from planner.studies.chapter5.records import (
     Setup,
     Study,
     StudyJournal,
+    TokenCounts,
     TrialOutcome,
 )
+from planner.studies.chapter5.shown_inputs import divisions, profile_tokens, trace_tokens
 from planner.studies.chapter5.trials import optimum_of, run_trial
 from planner.studies.runner import RunsDone, run_tasks
 
@@ -45,10 +58,12 @@ def run(
     processes: int = 1,
     listen: Listen = lambda _: None,
     journal: StudyJournal | None = None,
+    traces: Sequence[RequestTrace] = (),
 ) -> Study:
     """Chapter 5 as asked for. `scenario_of` gives the scenario of a setup (see `document`); its search is set here.
 
-    Equal request, equal study, CPU-seconds apart. Searches that `journal` keeps are not made again. Raises InputError
+    Equal request, equal study, CPU-seconds apart. Searches that `journal` keeps are not made again. Figure 5.13 shows
+    `traces`, or the contexts of the paper's workloads where there are none. Raises InputError
     for what cannot be asked for, SolverError where a search fails, KeyboardInterrupt where the user ends it.
     """
     chosen = experiments(request)
@@ -63,7 +78,16 @@ def run(
         experiments=outcomes,
         islands=islands,
         findings=findings(request.chosen(), outcomes, islands),
+        divisions=divisions() if DIVISIONS in request.chosen() else (),
+        tokens=_tokens(scenario_of, traces) if TOKENS in request.chosen() else (),
     )
+
+
+def _tokens(scenario_of: ScenarioOf, traces: Sequence[RequestTrace]) -> tuple[TokenCounts, ...]:
+    if traces:
+        return tuple(trace_tokens(traces))
+    setups = [setup_of(FLEETS["(c) uniform"], workload) for workload in (CODE, CONVERSATION)]
+    return tuple(profile_tokens(scenario_of(setup).workload for setup in setups))
 
 
 class _Bench:

@@ -73,10 +73,10 @@ def _answers(
         answers = list(_one_by_one(machines.copy(), key, settings, method, draws))
         return answers, dict(settings.counts)
     if method is VictimMethod.STANDARD:
-        answers = [(name, _find(machines, workload(name), settings, method, draws)) for name in _listed(settings)]
+        answers = [(name, find(machines, workload(name), settings, method, draws)) for name in _listed(settings)]
         return answers, dict(settings.counts)
     # nothing is drawn and nothing changes: each search would give the same answer
-    once = {name: _find(machines, workload(name), settings, method, draws) for name, count in settings.counts if count}
+    once = {name: find(machines, workload(name), settings, method, draws) for name, count in settings.counts if count}
     return [(name, once[name]) for name in _listed(settings)], {name: int(name in once) for name, _ in settings.counts}
 
 
@@ -88,13 +88,28 @@ def _one_by_one(
     machines: Machines, key: CycleKey, settings: ScaleUpSettings, method: VictimMethod, draws: np.random.Generator
 ) -> Iterator[Answer]:
     """Scale-ups in random order, the same for all methods; victims leave for good, who came stays."""
-    names = _listed(settings)
-    for number, at in enumerate(key.draws(ORDER).permutation(len(names))):
-        row = workload(names[at])
-        victims = _find(machines, row, settings, method, draws)
+    for number, name in enumerate(scale_ups_in_order(key, settings)):
+        row = workload(name)
+        victims = find(machines, row, settings, method, draws)
         if victims is not None:
             enter(machines, row, victims, number)
-        yield row.name, victims
+        yield name, victims
+
+
+def scale_ups_in_order(key: CycleKey, settings: ScaleUpSettings) -> list[str]:
+    """The workloads of a cycle's scale-ups, in the cycle's random order."""
+    names = _listed(settings)
+    return [names[at] for at in key.draws(ORDER).permutation(len(names))]
+
+
+def states_one_by_one(key: CycleKey, settings: ScaleUpSettings) -> Iterator[tuple[str, Machines]]:
+    """Each scale-up's workload, and what it finds where those before it chose their victims by topology."""
+    machines, draws = key.machines(), key.draws(CHOICE)
+    for number, name in enumerate(scale_ups_in_order(key, settings)):
+        yield name, machines.copy()
+        victims = find(machines, workload(name), settings, VictimMethod.MASKS, draws)
+        if victims is not None:
+            enter(machines, workload(name), victims, number)
 
 
 def enter(machines: Machines, row: ScaleUpWorkload, victims: VictimSet, number: int) -> None:
@@ -112,13 +127,14 @@ def enter(machines: Machines, row: ScaleUpWorkload, victims: VictimSet, number: 
     )
 
 
-def _find(
+def find(
     machines: Machines,
     row: ScaleUpWorkload,
     settings: ScaleUpSettings,
     method: VictimMethod,
     draws: np.random.Generator,
 ) -> VictimSet | None:
+    """The victims that a method chooses for a pod of a workload; None: no room even so."""
     newcomer = preemptor(row, row.name, settings.qos)
     if method is VictimMethod.STANDARD:
         return standard(machines, newcomer, settings.node_policy, settings.tie, draws)

@@ -107,7 +107,8 @@ class HitCount:
 class SourcingLatency:
     """CPU time of one search for victims over all nodes of a cluster, microseconds; medians and 90th percentiles.
 
-    `initial`: how the cluster was filled.
+    `initial`: how the cluster was filled. `mode`: whether each search found that cluster, or what those before it left.
+    `p50_sets`, `p90_sets`: sets of victims that a search tried over all nodes; None where a method goes through none.
     """
 
     nodes: int
@@ -117,3 +118,51 @@ class SourcingLatency:
     p90_us: float
     repetitions: int
     initial: InitialPlacement
+    mode: ScaleUpMode = ScaleUpMode.INDEPENDENT
+    p50_sets: float | None = None
+    p90_sets: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcingTime:
+    """CPU time of one search for victims of a workload's pod (microseconds); `preemption` counts from 1."""
+
+    workload: str
+    method: VictimMethod
+    preemption: int
+    time_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuHolder:
+    """A GPU and the pod of `gpus` GPUs that holds it, after scale-ups by a method. `newcomer`: a scale-up's own pod.
+
+    `crosses_sockets`: the pod's GPUs are of two sockets although one would hold them.
+    """
+
+    method: VictimMethod
+    node: int
+    gpu: int
+    pod: str
+    gpus: int
+    crosses_sockets: bool
+    newcomer: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceCount:
+    """Instances of a workload after so many preemptions; `event`: the scale-up that is under way."""
+
+    step: int
+    event: str
+    workload: str
+    instances: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenes:
+    """Single runs as the paper's figures 8 to 10 show them."""
+
+    holders: tuple[GpuHolder, ...]
+    instances: tuple[InstanceCount, ...]
+    searches: tuple[SourcingTime, ...]

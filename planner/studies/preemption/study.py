@@ -9,8 +9,17 @@ from dataclasses import dataclass, replace
 from planner.domain import VictimMethod
 from planner.errors import InputError
 from planner.studies.preemption.cycles import CycleKey, run_cycle
-from planner.studies.preemption.latency import sourcing_latencies
-from planner.studies.preemption.records import HitCount, InitialPlacement, ScaleUpSettings, SourcingLatency
+from planner.studies.preemption.latency import single_searches, sourcing_latencies
+from planner.studies.preemption.records import (
+    HitCount,
+    InitialPlacement,
+    ScaleUpMode,
+    ScaleUpSettings,
+    Scenes,
+    SourcingLatency,
+)
+from planner.studies.preemption.scenes import SERVERS, instances_by_step, snapshots
+from planner.studies.preemption.workloads import ALL, SCALED_UP
 from planner.studies.runner import require_each_once
 
 MOST_NODES = 100_000
@@ -29,7 +38,8 @@ TIMED_CLUSTERS = 5
 class PreemptionStudy:
     """What is compared. `cycles` of each seed, a cluster each.
 
-    `timed`: methods whose searches are timed, each so many `repetitions` (0: none).
+    `timed`: methods whose searches are timed, each so many `repetitions` (0: none), for pods of `timed_workloads`;
+    `timed_mode`: what each of these searches finds.
     """
 
     sizes: tuple[int, ...]
@@ -39,10 +49,13 @@ class PreemptionStudy:
     settings: ScaleUpSettings
     timed: tuple[VictimMethod, ...] = tuple(VictimMethod)
     repetitions: int = 0
+    timed_workloads: tuple[str, ...] = SCALED_UP
+    timed_mode: ScaleUpMode = ScaleUpMode.INDEPENDENT
 
     def __post_init__(self) -> None:
         for key, listed in (("nodes", self.sizes), ("initial", self.initials), ("seeds", self.seeds)):
             require_each_once(f"--{key}", listed)
+        self._require_timed()
         for key, values, low, high in (
             ("nodes", self.sizes, 1, MOST_NODES),
             ("cycles", (self.cycles,), 1, MOST_CYCLES),
@@ -54,6 +67,19 @@ class PreemptionStudy:
                     raise InputError(
                         f"--{key}: must be within {low} and {high:,}, got {value}.", hint="Correct the value."
                     )
+
+    def _require_timed(self) -> None:
+        require_each_once("--timed", self.timed_workloads)
+        known = [name for name, count in self.settings.counts if count]
+        for name in self.timed_workloads:
+            if name not in ALL:
+                raise InputError(f"--timed: must be one of {', '.join(ALL)}, got {name!r}.", hint="Choose one of them.")
+        if self.timed_mode is ScaleUpMode.SEQUENTIAL and not set(known) & set(self.timed_workloads):
+            raise InputError(
+                f"--timed-mode: sequential times workloads that are scaled up ({', '.join(known)}), got "
+                f"{', '.join(self.timed_workloads)}.",
+                hint="Time one of them, or choose independent.",
+            )
 
     @property
     def steps(self) -> int:
@@ -111,8 +137,22 @@ def latencies(study: PreemptionStudy, *, listen: Listen = lambda _: None) -> Ite
             for cycle in range(min(study.cycles, TIMED_CLUSTERS))
         ]
         settings = replace(study.settings, methods=timed_methods(study, nodes))
-        yield from sourcing_latencies(keys, settings, [name for name, _ in settings.counts], study.repetitions)
+        yield from sourcing_latencies(keys, settings, study.timed_workloads, study.repetitions, study.timed_mode)
         listen(number)
+
+
+def scenes(study: PreemptionStudy) -> Scenes:
+    """Figures 8 to 10 on clusters of the first placement and seed: 41 servers for figure 8, the first size for others.
+
+    The times of figure 10 are measured: never the same twice.
+    """
+    first = CycleKey(nodes=study.sizes[0], initial=study.initials[0], seed=study.seeds[0], cycle=0)
+    methods = [method for method in timed_methods(study, first.nodes) if method is not VictimMethod.MASKS]
+    return Scenes(
+        holders=tuple(snapshots(replace(first, nodes=SERVERS), study.settings)),
+        instances=tuple(instances_by_step(first, study.settings)),
+        searches=tuple(single_searches(first, study.settings, ALL, methods)),
+    )
 
 
 def counted_methods(study: PreemptionStudy, nodes: int) -> tuple[VictimMethod, ...]:

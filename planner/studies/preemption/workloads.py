@@ -29,6 +29,9 @@ SCALED_UP = ("B", "C")
 """The paper's tables 4 and 5 leave A out (a whole node is aligned or nothing) and D (nothing is below it)."""
 
 
+ALL = tuple(row.name for row in TABLE_3)
+
+
 def workload(name: str) -> ScaleUpWorkload:
     """A row of table 3."""
     return next(row for row in TABLE_3 if row.name == name)

@@ -144,6 +144,8 @@ class SpotSample:
     """Means over a stretch of time that ends at `time_s`, in GPUs; jobs and GPUs that wait as they are at its end.
 
     `hp`: of guaranteed jobs at work; `standby`: lent out by them; `spot`: of spot jobs, evicted ones until gone.
+    `harvested`: lent ones that spot jobs use. `published_harvest`: as the ASI paper's figure 16 counts, the mean over
+    `lending_nodes` of spot GPUs over lent ones, at most 1 (None: nothing is lent).
     """
 
     time_s: float
@@ -154,6 +156,9 @@ class SpotSample:
     waiting_jobs: int
     waiting_gpus: int
     evictions: int
+    harvested_gpus: float = 0.0
+    lending_nodes: float = 0.0
+    published_harvest: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +185,8 @@ class SpotFigures:
     `hp_percent` and `all_percent`: allocation by the standby accounting, mean over nodes: guaranteed jobs at work plus
     what they lend out and nobody takes; the second with spot jobs. `hp_claimed_percent` and `claimed_percent`: GPUs
     that jobs hold a claim on, of all GPUs, lent ones counted for both who lends and who uses them. `harvested_percent`
-    of the lent GPU-hours. Spot GPU-hours held = goodput + lost + ending. Completion of spot jobs that are done.
+    of the lent GPU-hours; `published_harvest_percent`: as the ASI paper counts it, the mean over hours of
+    `SpotSample.published_harvest`. Spot GPU-hours held = goodput + lost + ending. Completion: of done spot jobs.
     `spot_due`: spot jobs that would be done by the end if nothing held them up; `due_done_percent` of them are.
     `spot_slowdown`: completion over work, mean over due jobs, those not done counted up to the end.
     `evictions_per_job`: over spot jobs first started since then. None: there was none of it.
@@ -192,6 +198,7 @@ class SpotFigures:
     claimed_percent: float
     standby_percent: float
     harvested_percent: float | None
+    published_harvest_percent: float | None
     spot_jobs: int
     spot_done: int
     spot_due: int

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from planner.errors import PlannerError
 from planner.export.checking.expectation import Expectation
 from planner.export.found import Fault, Manifest
-from planner.export.objects.evictions import FILE, KIND, Eviction, evictions_of
+from planner.export.objects.evictions.victims import FILE, KIND, Eviction, evictions_of
 
 
 def eviction_faults(manifests: Sequence[Manifest], expected: Expectation) -> Iterator[Fault]:

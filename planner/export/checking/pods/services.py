@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.export.checking.pods.ports import Answering, answering, leader_ports
-from planner.export.found import Fault, FoundWorkload, Manifest
+from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.objects.programs.fields import of_router
 
 
@@ -18,11 +18,17 @@ def service_faults(
         for name in workload.endpoints
     }
     faults: list[Fault] = []
+    pods = [(workload, pod) for workload in workloads for pod in workload.pods]
+    by_label: dict[tuple[str, str], list[tuple[FoundWorkload, FoundPod]]] = {}
+    for workload, pod in pods:
+        for label in pod.labels.items():
+            by_label.setdefault(label, []).append((workload, pod))
     for service in manifests:
         if service.kind != "Service" or of_router(service):
             continue
         selector = service.body["spec"]["selector"]
-        selected = [(w, pod) for w in workloads for pod in w.pods if selector.items() <= pod.labels.items()]
+        candidates = min((by_label.get(label, []) for label in selector.items()), key=len, default=pods)
+        selected = [(w, pod) for w, pod in candidates if selector.items() <= pod.labels.items()]
         owners = {id(workload): workload for workload, _ in selected}
         if len(owners) != 1:
             faults.append(_selection_fault(service, selector, workloads, len(owners)))

@@ -22,15 +22,17 @@ def listed_faults(
     for interval in listed:
         where = f"Router {router}, {interval.phase} of {interval.start} to {interval.end - 1} tokens"
         named = Counter(server.host for server in interval.servers if server.host and not server.standing_for)
-        islands = {addresses.hosts.get(host, "") for host in named}
+        hosts_of: dict[str, set[str]] = {}
+        for host in named:
+            hosts_of.setdefault(addresses.hosts.get(host, ""), set()).add(host)
+        standing = Counter(name for server in interval.servers if server.host for name in set(server.standing_for))
         for host in named:
             if host not in addresses.hosts:
                 yield Fault(where=where, expected="must name servers of these islands", got=host)
-        for island in sorted(islands - {""}):
+        for island in sorted(hosts_of.keys() - {""}):
             # each program that pairs names all of an island's servers
-            programs = max(1, sum(island in server.standing_for for server in interval.servers if server.host))
-            wanted = Counter(servers.get(island, ()) * programs)
-            for host in sorted(wanted | named):
+            wanted = Counter(servers.get(island, ()) * max(1, standing[island]))
+            for host in sorted(wanted.keys() | hosts_of[island]):
                 if addresses.hosts.get(host) == island and wanted[host] != named[host]:
                     rule = f"must name {host} of {island} {_times(wanted[host])}"
                     yield Fault(where=where, expected=rule, got=_times(named[host]))

@@ -147,14 +147,7 @@ def _cells(plan: Plan, serving: Mapping[str, PlannedIsland]) -> Iterator[Cell]:
 
 def budgets_of(crews: Crews, *, joinable: bool) -> tuple[Budget, ...]:
     """A budget for every island; one for several together where `joinable` and they could not each have their own."""
-    copies = dict.fromkeys(crews.crews, 0)
-    grew = True
-    while grew:  # in turns, so that no island takes what others could have
-        grew = False
-        for island in copies:
-            more = copies | {island: copies[island] + 1}
-            if copies[island] < crews.most(island) and crews.keep(_alone(more)):
-                copies, grew = more, True
+    copies = _priced_copies(crews) if crews.share else _spare_copies(crews)
     if not joinable:
         return _alone(copies)
     budgets: list[Budget] = []
@@ -163,6 +156,39 @@ def budgets_of(crews: Crews, *, joinable: bool) -> tuple[Budget, ...]:
         joint = _joint(crews, group) if len(group) > 1 and not all(budget.copies for budget in alone) else None
         budgets += [joint] if joint else alone
     return tuple(budgets)
+
+
+def _priced_copies(crews: Crews) -> dict[str, int]:
+    """Copies that each island can spare, where what is left must serve a share of the rate."""
+    copies = dict.fromkeys(crews.crews, 0)
+    grew = True
+    while grew:  # in turns, so that no island takes what others could have
+        grew = False
+        for island in copies:
+            more = copies | {island: copies[island] + 1}
+            if copies[island] < crews.most(island) and crews.keep(_alone(more)):
+                copies, grew = more, True
+    return copies
+
+
+def _spare_copies(crews: Crews) -> dict[str, int]:
+    """The same where every cell must keep one copy, whatever it serves."""
+    left = [sum(crews.crews[island].copies for island in cell.islands) - 1 for cell in crews.cells]
+    cells_of: dict[str, list[int]] = {island: [] for island in crews.crews}
+    for number, cell in enumerate(crews.cells):
+        for island in cell.islands:
+            cells_of[island].append(number)
+    copies = dict.fromkeys(crews.crews, 0)
+    grew = True
+    while grew:  # in turns, as above
+        grew = False
+        for island, cells in cells_of.items():
+            if copies[island] < crews.most(island) and all(left[number] > 0 for number in cells):
+                copies[island] += 1
+                for number in cells:
+                    left[number] -= 1
+                grew = True
+    return copies
 
 
 def _alone(copies: Mapping[str, int]) -> tuple[Budget, ...]:

@@ -58,7 +58,8 @@ def domain_files(deployment: Deployment) -> dict[str, str]:
 def domain_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
     """What the reader must know of NVLink between hosts."""
     if has_domain(island, deployment):
-        return (f"Pods claim NVLink between hosts from ComputeDomain {island.name} ({FILE}).",)
+        claim = f"Pods claim NVLink between hosts from ComputeDomain {island.name} ({FILE})."
+        return (claim, *_apart(island, deployment))
     if not needs_domain(island):
         return ()
     why = (
@@ -69,6 +70,18 @@ def domain_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ..
     return (
         "WARNING: the plan's rates count on NVLink between hosts, which these pods reach only with IMEX: on Kubernetes "
         f"a ComputeDomain ({API_VERSION}) and its resource claim, {why}.",
+    )
+
+
+def _apart(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    """Said of copies that the placement has in several NVLink domains: the placer keeps those in one that fit one."""
+    placement = deployment.plan.placement
+    sites = [site for site in placement.sites if site.island == island.id] if placement else []
+    if not any(site.crossing_domains for site in sites):
+        return ()
+    return (
+        f"WARNING: the plan has {sites[0].crossing_domains} of {sites[0].gpus // island.parallel.devices} copies in "
+        "several NVLink domains, which no ComputeDomain joins; its rates count on the network there.",
     )
 
 

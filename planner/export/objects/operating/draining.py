@@ -41,9 +41,9 @@ def drain_seconds(island: ServingIsland, deployment: Deployment) -> int:
     """D: the longest that a request may be under way on the island (s)."""
     plan = deployment.plan
     transfer = plan.buckets.transfer if plan.buckets else None
-    ms = _first_token_ms(plan) + (transfer.longest_ms if transfer else 0.0)
+    ms = _first_token_ms(deployment) + (transfer.longest_ms if transfer else 0.0)
     if island.phase is not Phase.PREFILL:
-        ms += plan.scenario.workload.max_output_tokens * _token_ms(plan)
+        ms += plan.scenario.workload.max_output_tokens * _token_ms(deployment)
     return max(_FEWEST_S, math.ceil(ms / 1000))
 
 
@@ -83,14 +83,22 @@ def drain_note(island: ServingIsland, deployment: Deployment) -> str:
     return note
 
 
-def _first_token_ms(plan: Plan) -> float:
-    steps = [route.step_ms for route in plan.routing if route.phase is Phase.PREFILL]
-    return max(_promised_ms(plan, Phase.PREFILL), default=2 * max(steps, default=0.0))
+def _first_token_ms(deployment: Deployment) -> float:
+    step_ms = deployment.slowest_step_ms.get(Phase.PREFILL, 0.0)
+    return max(_promised_ms(deployment.plan, Phase.PREFILL), default=2 * step_ms)
 
 
-def _token_ms(plan: Plan) -> float:
-    steps = [route.step_ms for route in plan.routing if route.phase is Phase.DECODE]
-    return max(_promised_ms(plan, Phase.DECODE), default=max(steps, default=0.0))
+def _token_ms(deployment: Deployment) -> float:
+    step_ms = deployment.slowest_step_ms.get(Phase.DECODE, 0.0)
+    return max(_promised_ms(deployment.plan, Phase.DECODE), default=step_ms)
+
+
+def slowest_step_ms(plan: Plan) -> dict[Phase, float]:
+    """The slowest step of each phase that the plan routes (ms)."""
+    slowest: dict[Phase, float] = {}
+    for route in plan.routing:
+        slowest[route.phase] = max(route.step_ms, slowest.get(route.phase, 0.0))
+    return slowest
 
 
 def _promised_ms(plan: Plan, phase: Phase) -> Iterator[float]:

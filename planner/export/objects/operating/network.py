@@ -36,8 +36,13 @@ def talks(island: ServingIsland, plan: Plan) -> bool:
 
 
 def _on_one_node(plan: Plan) -> bool:
-    split = {island.id for island in plan.islands if island.phase is not None}
-    nodes = {part.node for part in plan.placement.parts if part.island in split} if plan.placement else set()
+    nodes: set[str] = set()
+    for part in plan.placement.parts if plan.placement else ():
+        # a second node ends it, and so few islands are looked up
+        if part.node not in nodes and any(island.id == part.island and island.phase for island in plan.islands):
+            nodes.add(part.node)
+            if len(nodes) > 1:
+                return False
     return len(nodes) == 1
 
 

@@ -7,11 +7,13 @@ Pods run as nobody, without privileges and with a root file system that nobody w
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from planner.errors import ExportError
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import pods_service
 from planner.export.objects.operating.draining import LEAVING_S
 from planner.export.objects.pods import PART_OF_LABEL, labels
 from planner.export.objects.programs.fields import COMPONENT, COMPONENT_LABEL, PROGRAM_LABEL, ROUTER_LABEL
+from planner.export.objects.quantities import MOST_OF_A_CONFIG_MAP, config_map_bytes
 from planner.export.seams import CONFIG_FOLDER, NAMESPACE, Deployment, Endpoint, RouterProcess
 
 _CONFIG_PATH, _PACKAGE_PATH, _SCRATCH = "/etc/router", "/opt/router", "/tmp"  # noqa: S108  # mount points, no files
@@ -68,6 +70,7 @@ def _labels(process: RouterProcess, deployment: Deployment) -> dict[str, str]:
 def _objects(process: RouterProcess, deployment: Deployment) -> Iterator[dict[str, Any]]:
     metadata = {"name": process.name, "labels": _labels(process, deployment)}
     if process.config:
+        _require_room(process, deployment)
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(process.config)}
     if process.watches_pods:
         yield from _rights(process, metadata)
@@ -80,6 +83,16 @@ def _objects(process: RouterProcess, deployment: Deployment) -> Iterator[dict[st
         budget = {"minAvailable": 1, "selector": {"matchLabels": selector}}
         yield {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": budget}
     yield from (_pods_service(endpoint, deployment) for endpoint in process.resolves)
+
+
+def _require_room(process: RouterProcess, deployment: Deployment) -> None:
+    size = config_map_bytes(dict(process.config))
+    if size > MOST_OF_A_CONFIG_MAP:
+        raise ExportError(
+            f"Plan {deployment.plan.scenario.name}, router {process.name}: its configuration must fit a ConfigMap's "
+            f"{MOST_OF_A_CONFIG_MAP:,} bytes, got {size:,}.",
+            hint="Plan with routing: {form: buckets}, whose pools are few, or take --router none.",
+        )
 
 
 def _pods_service(endpoint: Endpoint, deployment: Deployment) -> dict[str, Any]:

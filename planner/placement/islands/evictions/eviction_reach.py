@@ -45,5 +45,5 @@ class Reach:
 
     def _gpus_suffice(self, gpu: str, demands: Iterable[PlacementDemand], tp: int) -> bool:
         wanted = sum(demand.size for demand in demands if demand.tp % tp == 0)
-        nodes = (node for node in self.emptied.fleet.of_type([gpu]) if self.emptied.fleet.open[node])
+        nodes = self.emptied.fleet.of_type([gpu])
         return wanted <= sum(self.emptied.free[node].idle // tp * tp for node in nodes)

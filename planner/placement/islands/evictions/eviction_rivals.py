@@ -3,12 +3,31 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from planner.domain import PlacementDemand
-from planner.placement.islands.evictions.preemption import Preemption, kind_of
+from planner.domain import PlacementDemand, PlacementSettings
+from planner.placement.islands.evictions.preemption import Preemption, Tariff, kind_of
+from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.sites import Site
 
 MOST_LOOKED_AT = 1_000
 """Nodes asked about in the search for rivals of all islands; who is searched for later is told of no name."""
+
+
+def rivals_without_evictions(
+    demands: Sequence[PlacementDemand], there: Mapping[str, Site], occupancy: Occupancy, settings: PlacementSettings
+) -> dict[str, Site | None]:
+    """`rivals_of` the islands that would have room on idle GPUs, were the others of their type not there."""
+    left_out = [demand for demand in demands if demand.island not in there]
+    if not left_out:
+        return {}
+    tariff = Tariff.of({}, settings, occupancy.fleet)
+    bare, types = occupancy.copy(), {demand.gpu for demand in left_out}
+    for site in there.values():
+        if site.demand.gpu in types:
+            site.leave(bare)
+    alone = Preemption.of(bare, settings, {}, tariff)
+    able = {kind: alone.has_room(kind) for kind in dict.fromkeys(map(kind_of, left_out))}
+    state = Preemption.of(occupancy.copy(), settings, {}, tariff)
+    return rivals_of([demand for demand in left_out if able[kind_of(demand)]], there, state)
 
 
 def rivals_of(

@@ -5,8 +5,9 @@ then those that free most GPUs, as several islands may fit where one pod was. Wh
 placed anew, in one order after the other: an island on an idle GPU may stand where a larger one would need one eviction
 less. Larger islands come first, then those that were left out; of a handful every set of islands that would serve more
 is tried, those that serve most first; then those come first that gain most for their GPUs, and of a handful every order
-is tried, as long as the work allows. The phase that has least never gets less than it has without evictions, and what
-is placed never serves less than the island that serves most alone.
+is tried, as long as the work allows; of a small cluster the best set is solved for in the end. The phase that has least
+never gets less than it has without evictions, and what is placed never serves less than the island that serves most
+alone.
 
 | symbol | meaning | unit | source |
 |---|---|---|---|
@@ -40,6 +41,7 @@ from planner.placement.islands.evictions.preemption import (
 )
 from planner.placement.islands.filling import largest_first
 from planner.placement.islands.fleet import Occupancy
+from planner.placement.islands.second_tries.evicted_sets import Worth, lost_share, most_worth, placed_as
 from planner.placement.islands.sites import Site
 
 MOST_LOOKED_AT = 1_000
@@ -198,6 +200,7 @@ class Trials:
             best = self._best_of(self._left_out_first(), best, most)
             best = self._best_set(best)
             best = self._best_of(self._in_every_order(), best, most)
+            best = max((best, *self._solved(best)), key=_worth_of) if self._lacks(best) else best
         return best
 
     def _best_of(self, trials: Iterator[Trial], best: Trial, most: int) -> Trial:
@@ -236,6 +239,18 @@ class Trials:
                 if worth > best.worth and self.looked_at < most:
                     best = max((best, *self._together(way, some)), key=_worth_of)
         return best
+
+    def _solved(self, best: Trial) -> Iterator[Trial]:
+        """The try that a programme proposes; nothing where it is too large, or finds none that is worth more."""
+        state, got = self._begin(Way(OWN, True), self.moving), self._shares(())
+        prices = self.tariff.prices[OWN]
+        worth = Worth(gain=self.gain, got=got, lost=lost_share(self.settings, self.rate_rps), least=best.worth)
+        answer = most_worth(self.able, state.occupancy, self.pods, prices, state.allowance, worth)
+        if answer is not None:
+            done = [*placed_as(answer, self.able, state)]
+            for eviction in done:
+                got[eviction.site.demand.phase] += self.gain.get(eviction.island, 0.0)
+            yield Trial(state, done, got, self._worth(done, got), True)
 
     def _together(self, way: Way, some: Sequence[PlacementDemand]) -> Iterator[Trial]:
         """The try that places all of these, and of the others who still fits; nothing where it cannot.

@@ -8,7 +8,7 @@ phase that has got least so far comes first. `eviction_trials` makes several tri
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import EvictionRule, PlacementDemand, PlacementSettings, Pod
@@ -52,8 +52,8 @@ class Proposal:
 
 
 def kind_of(demand: PlacementDemand) -> PlacementDemand:
-    """What the island asks for and gains, its name and partners aside."""
-    return replace(demand, island="", feeds=())
+    """What the island asks for and gains, its name, partners and other forms aside."""
+    return replace(demand, island="", feeds=(), forms=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,16 +283,16 @@ class Preemption:
     def _cheapest(
         self, demand: PlacementDemand, ask: Ask, order: str, pods: Mapping[int, Sequence[Pod]]
     ) -> Iterator[Step]:
-        """Inside nodes, under switches, anywhere: all of it under one switch, then spread."""
+        """Inside nodes, under switches, anywhere: all of it in one place (`Places`), then spread."""
         replicas, unit = demand.replicas, demand.groups
-        by_switch: dict[int, list[Curve]] = defaultdict(list)
+        by_place: dict[int, list[Curve]] = defaultdict(list)
         for node in self._nodes(ask, order, pods):
             curve = self._curve(node, ask, order, pods, replicas * unit)
-            by_switch[self.occupancy.fleet.switch_of[node]].append(curve)
-        inside = {s: joined((whole_units(c, unit) for c in curves), replicas) for s, curves in by_switch.items()}
+            by_place[self.occupancy.fleet.places.of[node]].append(curve)
+        inside = {s: joined((whole_units(c, unit) for c in curves), replicas) for s, curves in by_place.items()}
         steps = [least(inside, replicas), least({0: joined(inside.values(), replicas)}, replicas)]
         if unit > 1:
-            groups = {s: joined(curves, replicas * unit) for s, curves in by_switch.items()}
+            groups = {s: joined(curves, replicas * unit) for s, curves in by_place.items()}
             under = joined((whole_units(curve, unit) for curve in groups.values()), replicas)
             anywhere = joined(groups.values(), replicas * unit)
             steps += [
@@ -352,31 +352,36 @@ class Preemption:
     def _carry_out(self, proposal: Proposal) -> Eviction:
         """Place an island for good."""
         site = self._laid(proposal)
-        self.allowance.take(proposal.pods)
-        gone = {pod.key for pod in proposal.pods}
-        for node, _, pods in proposal.taken:
-            if pods:
-                self.pods[node] = [pod for pod in self.pods[node] if pod.key not in gone]
-        touched = {node for node, _, _ in proposal.taken}
-        if proposal.pods:
+        self.forget(proposal.pods, {node for node, _, _ in proposal.taken})
+        return Eviction(site, tuple(self.ordered(site, proposal.pods)))
+
+    def forget(self, pods: Sequence[Pod], touched: Collection[int]) -> None:
+        """Pods are gone, within the limits, and something lies on the nodes that were `touched`."""
+        self.allowance.take(pods)
+        gone = {pod.key for pod in pods}
+        for node in {self.occupancy.fleet.number[pod.node] for pod in pods}:
+            self.pods[node] = [pod for pod in self.pods[node] if pod.key not in gone]
+        if pods:
             self.able = None
             if self.allowance.binds:
                 self.curves.clear()
         self.curves = {key: curve for key, curve in self.curves.items() if key[2] not in touched}
-        numbers = self.occupancy.fleet.number
-        return Eviction(site, tuple(pods_in_order(site, proposal.pods, self.tariff.prices[OWN], numbers)))
+
+    def ordered(self, site: Site, pods: Sequence[Pod]) -> list[Pod]:
+        """Pods that go for a site, in the order in which they go."""
+        return pods_in_order(site, pods, self.tariff.prices[OWN], self.occupancy.fleet.number)
 
     def _laid(self, way: Proposal) -> Site:
-        """Evict and hold. Whole replicas of a switch first, nodes with the most groups first; then what is left."""
+        """Evict and hold. Whole replicas of a place first, nodes with the most groups first; then what is left."""
         occupancy, size = self.occupancy, way.demand.groups
-        by_switch: dict[int, list[int]] = defaultdict(list)
+        by_place: dict[int, list[int]] = defaultdict(list)
         for node, groups, pods in sorted(way.taken, key=lambda share: (-share[1], share[0])):
             if pods:
                 occupancy.evict(node, pods)
-            by_switch[occupancy.fleet.switch_of[node]] += [node] * groups
-        switches = sorted(by_switch.items(), key=lambda item: (-len(item[1]), item[0]))
-        whole_nodes = [node for _, nodes in switches for node in nodes[: len(nodes) // size * size]]
-        other_nodes = [node for _, nodes in switches for node in nodes[len(nodes) // size * size :]]
+            by_place[occupancy.fleet.places.of[node]] += [node] * groups
+        places = sorted(by_place.items(), key=lambda item: (-len(item[1]), item[0]))
+        whole_nodes = [node for _, nodes in places for node in nodes[: len(nodes) // size * size]]
+        other_nodes = [node for _, nodes in places for node in nodes[len(nodes) // size * size :]]
         placed = [hold_group(occupancy, way.ask, node) for node in (*whole_nodes, *other_nodes)]
         return Site(way.demand, way.ask, tuple(tuple(placed[k : k + size]) for k in range(0, len(placed), size)))
 

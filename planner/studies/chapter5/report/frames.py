@@ -8,6 +8,7 @@ from planner.studies.chapter5.records import CaseOutcome, Study
 TABLE = "table5.1"
 INNER_SHARES = ("5.2", "5.3")
 INNER_LENGTHS = "5.4"
+DIVISIONS, BENCHMARKS, TOKENS = "4.8", "5.1", "5.13"
 
 
 def study_frame(study: Study, figure: str) -> Frame:
@@ -18,8 +19,9 @@ def study_frame(study: Study, figure: str) -> Frame:
     """
     import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
 
-    if figure == TABLE:
-        rows = _levels(study)
+    plain = {TABLE: _levels, DIVISIONS: _divisions, BENCHMARKS: _benchmarks, TOKENS: _tokens}
+    if figure in plain:
+        rows = plain[figure](study)
     elif figure in INNER_SHARES:
         rows = _shares(study)
     elif figure == INNER_LENGTHS:
@@ -73,6 +75,46 @@ def _levels(study: Study) -> Iterator[dict[str, object]]:
 def _types(study: Study) -> list[str]:
     cases: tuple[CaseOutcome, ...] = study.experiment(TABLE).cases
     return list(dict.fromkeys(gpu for outcome in cases for gpu, _ in outcome.case.setup.gpus))
+
+
+def _divisions(study: Study) -> Iterator[dict[str, object]]:
+    for division in study.divisions:
+        for index, size in enumerate(division.sizes, start=1):
+            yield {
+                "gpus": division.gpus,
+                "least_island_size": division.least,
+                "skew": division.skew,
+                "island": index,
+                "island_gpus": size,
+            }
+
+
+def _benchmarks(study: Study) -> Iterator[dict[str, object]]:
+    for outcome in study.islands:
+        for row in outcome.benchmarks:
+            for (start, end, _), rate in zip(outcome.ranges, row.rates_rps, strict=True):
+                yield {
+                    "case": outcome.case.label,
+                    "phase": row.phase.value,
+                    "gpu": row.island.gpu,
+                    "size": row.island.size,
+                    "islands": row.count,
+                    "range_start": start,
+                    "range_end": end,
+                    "rate_rps_of_each": rate,
+                }
+
+
+def _tokens(study: Study) -> Iterator[dict[str, object]]:
+    for counts in study.tokens:
+        for start, share in zip(counts.starts, counts.shares, strict=True):
+            yield {
+                "trace": counts.trace,
+                "tokens": counts.side,
+                "bin_start": start,
+                "bin_end": start + counts.width,
+                "share_of_requests": share,
+            }
 
 
 def _shares(study: Study) -> Iterator[dict[str, object]]:

@@ -1,4 +1,5 @@
-"""Given islands (figures 5.2-5.4): who spends time on which range, what that serves, and the same length by length."""
+"""Given islands (figures 5.1-5.4): what each can do, who spends time on which range, what that serves, and the same
+length by length."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,13 +9,40 @@ from matplotlib.figure import Figure
 
 from planner.domain import PHASES, Phase
 from planner.report.kit import style
-from planner.studies.chapter5.records import IslandOutcome, IslandShares, Study
+from planner.studies.chapter5.records import IslandBenchmark, IslandOutcome, IslandShares, Study
 from planner.studies.chapter5.report.titles import head
 
 ROW_IN = 2.2
 EDGE_IN = 0.8
 MIX = "target mix"
 Column = Callable[[IslandShares], Sequence[float]]
+
+
+def draw_benchmarks(study: Study, _figure_name: str, title: str) -> Figure:
+    """Requests/s of one island of each class on each range, if it did nothing else; left out where it can do none."""
+    figure = style.blank(EDGE_IN + ROW_IN * len(study.islands))
+    panels = figure.subplots(len(study.islands), 2, sharex=True, squeeze=False)
+    head(figure, study, title, searched=False)
+    for row, outcome in zip(panels, study.islands, strict=True):
+        colours = _colours(outcome)
+        for axes, phase in zip(row, PHASES, strict=True):
+            for line in outcome.benchmarks:
+                if line.phase is phase:
+                    _benchmark(axes, outcome, line, colours[line.island.gpu, line.island.size])
+            axes.set_yscale("log")
+            axes.set_title(f"{outcome.case.label} {phase.value}: {outcome.case.title}")
+        row[0].set_ylabel("rate of one island\n(requests/s)")
+        _legend(row[1], row)
+    for axes in panels[-1]:
+        axes.set_xlabel("input length (tokens)")
+    return figure
+
+
+def _benchmark(axes: Axes, outcome: IslandOutcome, row: IslandBenchmark, colour: str) -> None:
+    if any(row.rates_rps):
+        middles = [(start + end) / 2 for start, end, _ in outcome.ranges]
+        label = f"{style.shown(row.island.gpu)}/{row.island.size}"
+        axes.plot(middles, [rate or float("nan") for rate in row.rates_rps], color=colour, linewidth=1.4, label=label)
 
 
 def draw_shares(study: Study, _figure_name: str, title: str) -> Figure:

@@ -22,6 +22,7 @@ def study_page(study: Study) -> str:
         _findings(study),
         *(_table_5_1(study) if TABLE in study.figures else []),
         *(_islands(study) if study.islands else []),
+        *_tokens(study),
         *(part for outcome in study.experiments for part in _experiment(study, outcome)),
         *_figures(study),
     ]
@@ -130,6 +131,18 @@ def _islands(study: Study) -> list[str]:
         "column is what the planner's own formulation serves of the whole mix on the same islands."
     )
     return ["## Given islands (requests/s)", note, table(header, rows, "llrrrr")]
+
+
+def _tokens(study: Study) -> list[str]:
+    if not study.tokens:
+        return []
+    rows = [
+        [escaped(row.trace), row.side, f"{row.mean:,.1f}", f"{row.starts[-1] + row.width:,}"] for row in study.tokens
+    ]
+    sides = {row.side for row in study.tokens}
+    note = "" if len(sides) > 1 else "Workloads keep means alone of their answers: `--trace` shows a trace's own."
+    header = ["Trace", "Tokens", "Mean", "All below"]
+    return ["## Tokens of the requests", *filter(None, [note]), table(header, rows, "llrr")]
 
 
 def _experiment(study: Study, outcome: ExperimentOutcome) -> Iterator[str]:

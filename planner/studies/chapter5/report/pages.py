@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLES = {
+    "4.8": "Figure 4.8: island sizes by skew",
+    "5.1": "Figure 5.1: what an island of each class can do",
     "5.2": "Figure 5.2: islands' time on each range",
     "5.3": "Figure 5.3: throughput per range",
     "5.4": "Figure 5.4: throughput per sequence length",
@@ -24,6 +26,7 @@ TITLES = {
     "5.10": "Figure 5.10: batch size, direct, BO",
     "5.11": "Figure 5.11: execution time by batch size, direct",
     "5.12": "Figure 5.12: slots per GPU type, direct, SAASBO",
+    "5.13": "Figure 5.13: tokens of the requests",
 }
 
 
@@ -75,13 +78,16 @@ def study_figure(study: Study, name: str) -> "Figure":
 
 
 def _drawing(name: str) -> "Callable[[Study, str, str], Figure]":
-    from planner.studies.chapter5.report import curves, islands, times  # noqa: PLC0415  # matplotlib, as above
+    from planner.studies.chapter5.report import curves, inputs, islands, times  # noqa: PLC0415  # matplotlib, as above
 
     drawings = {
+        "4.8": inputs.draw_divisions,
+        "5.1": islands.draw_benchmarks,
         "5.2": islands.draw_shares,
         "5.3": islands.draw_rates,
         "5.4": islands.draw_lengths,
         "5.6": times.draw,
         "5.11": times.draw,
+        "5.13": inputs.draw_tokens,
     }
     return drawings.get(name, curves.draw)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
-from planner.studies.preemption.records import HitCount, SourcingLatency
+from planner.studies.preemption.records import HitCount, Scenes, SourcingLatency
 from planner.studies.preemption.report.page import hit_summaries
 
 if TYPE_CHECKING:
@@ -41,6 +41,20 @@ def preemption_figures(counts: Sequence[HitCount], latencies: Sequence[SourcingL
     drawn = {"hit_rates": hit_rates_figure(counts)} if counts else {}
     if latencies:
         drawn["latency"] = latency_figure(latencies)
+    return {name: style.encoded(figure) for name, figure in drawn.items()}
+
+
+def scene_figures(scenes: Scenes) -> dict[str, bytes]:
+    """PNGs of the paper's figures 8 to 10, as `figure-08` and so on."""
+    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.studies.preemption.report import scene_panels  # noqa: PLC0415  # matplotlib takes a second to load
+
+    with style.look():
+        drawn = {
+            "figure-08": scene_panels.draw_snapshots(scenes.holders),
+            "figure-09": scene_panels.draw_instances(scenes.instances),
+            "figure-10": scene_panels.draw_searches(scenes.searches),
+        }
     return {name: style.encoded(figure) for name, figure in drawn.items()}
 
 

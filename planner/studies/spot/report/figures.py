@@ -13,8 +13,9 @@ from planner.studies.spot.means import SpotSeedRun
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SPOT_FIGURES = ("allocation", "comparison", "curve")
-"""`allocation`: a panel a policy, of its first seed; `comparison`: needs two policies; `curve`: needs points."""
+SPOT_FIGURES = ("allocation", "standby", "comparison", "curve")
+"""`allocation` and, where jobs lend GPUs, `standby`: a panel a policy, of its first seed; `comparison`: needs two
+policies; `curve`: needs points."""
 
 
 def spot_figure(
@@ -38,6 +39,8 @@ def spot_figure(
     with style.look():
         if kind == "allocation":
             return spot_panels.draw_allocation(runs)
+        if kind == "standby":
+            return spot_panels.draw_standby(runs)
         if kind == "comparison":
             return spot_panels.draw_comparison(runs, baseline)
         return spot_panels.draw_curve(points, limits)
@@ -46,7 +49,8 @@ def spot_figure(
 def kinds_of_spot(runs: Sequence[SpotSeedRun], points: Sequence[CurvePoint]) -> tuple[str, ...]:
     """Those of SPOT_FIGURES that can be drawn."""
     several = len({seed_run.policy for seed_run in runs}) > 1
-    there = {"allocation": bool(runs), "comparison": several, "curve": bool(points)}
+    lent = any(sample.standby_gpus for seed_run in runs for sample in seed_run.run.series)
+    there = {"allocation": bool(runs), "standby": lent, "comparison": several, "curve": bool(points)}
     return tuple(kind for kind in SPOT_FIGURES if there[kind])
 
 

@@ -15,6 +15,7 @@ ROWS = (
     ("hp_claimed_percent", "Claimed, guaranteed, % of GPUs"),
     ("standby_percent", "On standby, % of GPUs"),
     ("harvested_percent", "of which used by spot jobs, %"),
+    ("published_harvest_percent", "as the ASI paper counts, mean over nodes, %"),
     ("spot_completion_mean_h", "Completion of spot jobs, mean, h"),
     ("spot_completion_p50_h", "median, h"),
     ("spot_completion_p95_h", "P95, h"),

@@ -63,6 +63,43 @@ def _allocation(axes: Axes, seed_run: SpotSeedRun) -> None:
     axes.set_title(f"{style.shown(seed_run.policy)}, seed {seed_run.seed}")
 
 
+def draw_standby(runs: Sequence[SpotSeedRun]) -> Figure:
+    """Lent GPUs over the days and the share of them that spot jobs use, ours and the paper's (ASI paper, figure 16)."""
+    firsts = [seed_runs[0] for seed_runs in by_policies(runs).values()]
+    figure = style.blank(1.0 + PANEL_IN * len(firsts))
+    style.heading(figure, "Standby: GPUs lent out, and what of them is used")
+    panels = figure.subplots(len(firsts), 1, squeeze=False, sharex=True)
+    for seed_run, axes in zip(firsts, panels[:, 0], strict=True):
+        _standby(axes, seed_run)
+    panels[-1, 0].set_xlabel("days")
+    return figure
+
+
+def _standby(axes: Axes, seed_run: SpotSeedRun) -> None:
+    samples = seed_run.run.series
+    days = [sample.time_s / S_PER_DAY for sample in samples]
+    axes.fill_between(
+        days, 0, [sample.standby_gpus for sample in samples], color=STANDBY, linewidth=0, label="lent out"
+    )
+    axes.fill_between(days, 0, [sample.harvested_gpus for sample in samples], color=SPOT, linewidth=0, label="used")
+    axes.set_ylabel("GPUs")
+    axes.set_ylim(bottom=0)
+    share = axes.twinx()
+    lent = [sample for sample in samples if sample.standby_gpus > 0]
+    at = [sample.time_s / S_PER_DAY for sample in lent]
+    ours = [100 * sample.harvested_gpus / sample.standby_gpus for sample in lent]
+    published = [100 * (sample.published_harvest or 0.0) for sample in lent]
+    share.plot(at, ours, ".", color=style.INK, markersize=3, label="used, % of lent GPUs")
+    share.plot(at, published, "+", color=style.ALARM, markersize=4, label="as the paper counts, %")
+    share.set_ylim(0, 105)
+    share.grid(visible=False)
+    share.set_ylabel("%")
+    axes.set_title(f"{style.shown(seed_run.policy)}, seed {seed_run.seed}")
+    handles, labels = axes.get_legend_handles_labels()
+    more, words = share.get_legend_handles_labels()
+    axes.legend([*handles, *more], [*labels, *words], loc="upper left", bbox_to_anchor=(1.06, 1.0), borderaxespad=0)
+
+
 def draw_comparison(runs: Sequence[SpotSeedRun], baseline: str) -> Figure:
     """Percent by which figures differ from the baseline's, with 95 % intervals."""
     by_policy = by_policies(runs)

@@ -58,6 +58,7 @@ def figures_of(fates: Sequence[JobFate], meters: Meters, accounts: Accounts, lon
         claimed_percent=100 * (sums[HELD] + sums[STANDBY] + held_s) / gpus / lasted,
         standby_percent=100 * sums[STANDBY] / gpus / lasted,
         harvested_percent=_percent(sums[HARVESTED], sums[STANDBY]),
+        published_harvest_percent=_published_harvest(meters, accounts.from_s),
         spot_jobs=len(spot),
         spot_done=len(times),
         spot_due=len(due),
@@ -87,6 +88,12 @@ def figures_of(fates: Sequence[JobFate], meters: Meters, accounts: Accounts, lon
         eviction_p95_s=_quantile(evictions, 95),
         killed_percent=100 * float(np.mean(evictions >= longest_s)) if len(evictions) else None,
     )
+
+
+def _published_harvest(meters: Meters, from_s: float) -> float | None:
+    """Mean over stretches of the series since the warm-up in which anything is lent, percent."""
+    shares = [sample.published_harvest for sample in meters.series if sample.time_s > from_s]
+    return _mean(100 * np.array([share for share in shares if share is not None]))
 
 
 def _first_started(fates: Sequence[JobFate], accounts: Accounts) -> int:

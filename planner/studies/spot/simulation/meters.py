@@ -8,7 +8,10 @@
 | L | GPUs of spot jobs, evicted pods until they are gone | GPUs | - |
 | HP | (min(H, S) + max(B - L, 0)) / S, mean over nodes | - | facts on spot scheduling, 1 |
 | HP+LP | (min(H + L, S) + max(B - L, 0)) / S, at most 1, mean over nodes | - | facts on spot scheduling, 1 |
-| harvest | sum of min(B, L) / sum of B | - | ASI paper, 4.2 (90 %) |
+| harvest | sum of min(B, L) / sum of B | - | ours: of lent GPU-hours |
+| published harvest | mean over nodes with B > 0 of L / B, at most 1 in each hour | - | scripts of figure 16 (90 %) |
+
+Spot jobs on idle GPUs of a lending node count in the published harvest: its L / B may exceed 1.
 """
 
 from collections.abc import Sequence
@@ -17,8 +20,10 @@ from dataclasses import dataclass
 from planner.studies.spot.records import SpotNode, SpotSample
 
 Quantities = list[float]
-HP, ALL, HELD, STANDBY, SPOT, ENDING, BUSY, HARVESTED = range(8)
-"""Places in the sums: the two allocation ratios (summed over nodes), then GPUs."""
+HP, ALL, HELD, STANDBY, SPOT, ENDING, BUSY, HARVESTED, LENDERS, USED_OF_LENT = range(10)
+"""Places in the sums: the two allocation ratios (summed over nodes), GPUs, then nodes with B > 0 and their L / B."""
+
+WIDTH = 10
 
 
 @dataclass(slots=True)
@@ -38,11 +43,11 @@ class Meters:
         self.gpus = [node.gpus for node in nodes]
         self.total = sum(self.gpus)
         self.now_s, self._warm_s = 0.0, warm_up_s
-        self.sums: Quantities = [0.0] * 8
-        self._parts: list[tuple[float, ...]] = [(0.0,) * 8 for _ in nodes]
-        self._all: Quantities = [0.0] * 8
+        self.sums: Quantities = [0.0] * WIDTH
+        self._parts: list[tuple[float, ...]] = [(0.0,) * WIDTH for _ in nodes]
+        self._all: Quantities = [0.0] * WIDTH
         self._at_warm: Quantities | None = None
-        self._edge = _Edge(every_s=sample_s, next_s=sample_s, before=[0.0] * 8)
+        self._edge = _Edge(every_s=sample_s, next_s=sample_s, before=[0.0] * WIDTH)
         self.series: list[SpotSample] = []
         self.waiting_jobs, self.waiting_gpus, self.evictions = 0, 0, 0
 
@@ -60,11 +65,13 @@ class Meters:
             float(ending),
             float(busy),
             float(min(standby, used)),
+            float(standby > 0),
+            used / standby if standby else 0.0,
         )
         before = self._parts[place]
         if now != before:
             sums = self.sums
-            for at in range(8):
+            for at in range(WIDTH):
                 sums[at] += now[at] - before[at]
             self._parts[place] = now
 
@@ -106,13 +113,16 @@ class Meters:
                 waiting_jobs=self.waiting_jobs,
                 waiting_gpus=self.waiting_gpus,
                 evictions=self.evictions - edge.evictions,
+                harvested_gpus=mean[HARVESTED],
+                lending_nodes=mean[LENDERS],
+                published_harvest=min(1.0, mean[USED_OF_LENT] / mean[LENDERS]) if mean[LENDERS] > 0 else None,
             )
         )
         edge.before, edge.evictions, edge.next_s = list(self._all), self.evictions, edge.next_s + edge.every_s
 
     def integrals(self) -> Quantities:
         """The sums over time (s) since the warm-up ended."""
-        then = self._at_warm or [0.0] * 8
+        then = self._at_warm or [0.0] * WIDTH
         return [now - before for now, before in zip(self._all, then, strict=True)]
 
     @property

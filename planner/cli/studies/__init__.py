@@ -1,0 +1,1 @@
+"""Commands of studies that read a trace or a cluster of the user's."""

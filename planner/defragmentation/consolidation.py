@@ -1,0 +1,87 @@
+"""Nodes vacated round by round, each round with partitions of its own (IPC: ASI paper, section 4.1)."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from planner.defragmentation.boards import Board, board_of, parts_of
+from planner.defragmentation.ordering import RawStep, ordered
+from planner.defragmentation.partitions import Chainwork, Partition, vacated_nodes
+from planner.domain import Cluster
+from planner.domain.defragmentation import Defragmentation, DefragmentationRound, DefragmentationSettings
+
+Answer = TypeVar("Answer")
+
+
+class Runner(Protocol):
+    """Calls `function` with the arguments of each task and gives the answers in that order."""
+
+    def __call__(self, function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> Iterable[Answer]:
+        """The answers."""
+        ...
+
+
+def in_turn(function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Answer]:
+    """One task after the other, in this process."""
+    return (function(*task) for task in tasks)
+
+
+def consolidate(
+    cluster: Cluster, settings: DefragmentationSettings | None = None, *, run: Runner = in_turn
+) -> Defragmentation:
+    """The moves that vacate nodes, in an order in which each is safe, within the budget.
+
+    `run` may work on partitions in several processes; the moves are the same in any number. No empty node is opened.
+
+    Raises:
+        InputError: the cluster contradicts itself: a pod without a node, a node that gives away more than it has.
+    """
+    settings = settings or DefragmentationSettings()
+    board = board_of(cluster)
+    work = _Rounds(board.copy(), settings, run)
+    work.all()
+    return ordered(cluster, board, work.steps, settings, tuple(work.rounds))
+
+
+@dataclass(slots=True)
+class _Rounds:
+    """Rounds until one gains nothing."""
+
+    board: Board
+    settings: DefragmentationSettings
+    run: Runner
+    steps: list[RawStep] = field(default_factory=list)
+    rounds: list[DefragmentationRound] = field(default_factory=list)
+
+    def all(self) -> None:
+        """Every round; the last one may have gained nothing."""
+        for number in range(1, self.settings.rounds + 1):
+            steps = self._round(number)
+            self.steps += steps
+            moves = sum(len(step.moves) for step in steps)
+            self.rounds.append(DefragmentationRound(number=number, steps=len(steps), moves=moves))
+            if not steps:
+                return
+
+    def _round(self, number: int) -> list[RawStep]:
+        generator = np.random.default_rng((self.settings.seed, number))
+        shuffled = generator.permutation(len(self.board.nodes)).tolist()
+        parts = list(parts_of(self.board, self.settings.partition_nodes, shuffled))
+        steps: list[RawStep] = []
+        for nodes, numbers, works in self._solved(parts):
+            for work in works:
+                moves = tuple((numbers[task], nodes[source], nodes[target]) for task, source, target in work.moves)
+                steps.append(RawStep(self.board.nodes[nodes[work.node]].name, nodes[work.node], moves))
+        for step in steps:
+            for task, _, target in step.moves:
+                self.board.move(task, target)
+        return steps
+
+    def _solved(self, parts: list[list[int]]) -> Iterator[tuple[list[int], list[int], tuple[Chainwork, ...]]]:
+        """Nodes and tasks of each partition, and what vacates nodes of it."""
+        cut: list[tuple[Partition, list[int]]] = [self.board.partition(nodes) for nodes in parts]
+        tasks = [(partition, self.settings.depth, self.settings.width) for partition, _ in cut]
+        for nodes, (_, numbers), works in zip(parts, cut, self.run(vacated_nodes, tasks), strict=True):
+            yield nodes, numbers, works

@@ -1,0 +1,206 @@
+"""Pods moved so that nodes come free: what is asked, the moves in their order, and what they gain."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from planner.errors import InputError
+
+SLOT_GPUS = 8
+"""GPUs of the request that is hardest to place: a host's worth of them (ASI paper, section 4.1)."""
+
+
+class MoveAim(StrEnum):
+    """What moves are for: to vacate nodes, or to bring a job under one switch or into one NVLink domain."""
+
+    NODES = "nodes"
+    SWITCH = "switch"
+    NVLINK_DOMAIN = "nvlink_domain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveBudget:
+    """What moves may cost; None: no limit.
+
+    `most_moves` in all; `most_gpu_hours` that GPUs are held twice, old and new copy; `most_at_once`: moves that run at
+    the same time.
+    """
+
+    most_moves: int | None = None
+    most_gpu_hours: float | None = None
+    most_at_once: int | None = None
+
+    def __post_init__(self) -> None:
+        for key, value, least in (
+            ("most_moves", self.most_moves, 0),
+            ("most_gpu_hours", self.most_gpu_hours, 0.0),
+            ("most_at_once", self.most_at_once, 1),
+        ):
+            if value is not None and not least <= value < float("inf"):
+                raise InputError(
+                    f"Defragmentation: {key} must be finite and at least {least:g}, got {value:g}.",
+                    hint="Leave it out for no limit.",
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefragmentationSettings:
+    """How pods are moved.
+
+    Nodes of a GPU type are cut at random (`seed`) into partitions of `partition_nodes` at most; chains are `depth`
+    moves long at most and look at `width` nodes a move; there are `rounds` rounds at most (ASI paper, 4.1: 500, 3 and
+    5; the width is ours). `overlap_hours`: how long the old and the new copy of a pod run side by side.
+    """
+
+    aim: MoveAim = MoveAim.NODES
+    depth: int = 3
+    rounds: int = 5
+    partition_nodes: int = 500
+    width: int = 12
+    seed: int = 0
+    overlap_hours: float = 0.25
+    budget: MoveBudget = field(default_factory=MoveBudget)
+
+    def __post_init__(self) -> None:
+        for key, value, least, most in (
+            ("depth", self.depth, 1, 8),
+            ("rounds", self.rounds, 1, 1_000),
+            ("partition_nodes", self.partition_nodes, 2, 1_000_000),
+            ("width", self.width, 1, 1_000_000),
+            ("seed", self.seed, 0, 2**63),
+            ("overlap_hours", self.overlap_hours, 0.0, 8_760.0),
+        ):
+            if not least <= value <= most:
+                raise InputError(
+                    f"Defragmentation: {key} must be within {least:g} and {most:g}, got {value:g}.",
+                    hint="Correct the value.",
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One pod from a node to another: its copy comes up on `target` before the pod on `source` goes.
+
+    Moves of one `wave` may run at the same time, and no wave begins before the last one is over. `gpu_indices`: those
+    of the copy, the lowest that are free then (empty: not known). `gpu_hours` that its GPUs are held twice. `step`: the
+    number of the `MoveStep` that it belongs to. `order` counts from 1.
+    """
+
+    order: int
+    wave: int
+    step: int
+    pod: str
+    source: str
+    target: str
+    gpus: int
+    gpu_indices: tuple[int, ...] = ()
+    gpu_hours: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveStep:
+    """Moves that gain nothing but together: `goal` is the node that they vacate, or the job that they gather.
+
+    An operator may stop after any step. `gpus` of the node or of the job; `last_move`: the order of its last one.
+    """
+
+    number: int
+    goal: str
+    gpu: str
+    gpus: int
+    moves: int
+    last_move: int
+
+    @property
+    def slots_per_move(self) -> float:
+        """Requests of 8 GPUs that a move makes room for."""
+        return self.gpus // SLOT_GPUS / self.moves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefragmentationRound:
+    """What a round gained, before any budget."""
+
+    number: int
+    steps: int
+    moves: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupation:
+    """Nodes with GPUs, by how full they are: `full` ones have no idle GPU, `empty` ones no pod with GPUs."""
+
+    nodes: int
+    full: int
+    empty: int
+    gpus: int
+    allocated: int
+
+    @property
+    def partial(self) -> int:
+        """Nodes with both pods and idle GPUs."""
+        return self.nodes - self.full - self.empty
+
+    @property
+    def not_full(self) -> int:
+        """Nodes with an idle GPU, empty ones included: what the ASI paper counts."""
+        return self.nodes - self.full
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatheredJob:
+    """A job that was scattered: the switch or NVLink domain that its pods lie under now, and its entropy (nats) over
+    them before."""
+
+    job: str
+    place: str
+    gpus: int
+    moves: int
+    entropy_before: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defragmentation:
+    """Moves in the order in which they are safe, and what they gain.
+
+    `problems`: what is contradictory in the cluster, in words; the pods that it is about are not moved. `left_out`:
+    what no move was looked for, and why. `rounds` come before the budget, `moves`, `steps` and `after` are within it.
+    """
+
+    cluster: str
+    settings: DefragmentationSettings
+    moves: tuple[Move, ...]
+    steps: tuple[MoveStep, ...]
+    rounds: tuple[DefragmentationRound, ...]
+    before: Occupation
+    after: Occupation
+    gathered: tuple[GatheredJob, ...] = ()
+    problems: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def vacated(self) -> tuple[str, ...]:
+        """Nodes that come free, in order."""
+        return tuple(step.goal for step in self.steps) if self.settings.aim is MoveAim.NODES else ()
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours that GPUs are held twice."""
+        return sum(move.gpu_hours for move in self.moves)
+
+    @property
+    def waves(self) -> int:
+        """How many times moves run side by side."""
+        return self.moves[-1].wave if self.moves else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FewestNodes:
+    """The exact optimum: nodes `in_use` at least, those `vacated` against today, the fewest moves of such a state
+    (None: not asked); `variables` and `rows` of the programme."""
+
+    in_use: int
+    vacated: int
+    moves: int | None
+    proven: bool
+    variables: int
+    rows: int

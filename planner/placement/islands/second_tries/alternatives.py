@@ -1,0 +1,83 @@
+"""Other forms of an island that found no room, each placed beside everything else before it is proposed.
+
+A form has the island's GPUs in smaller attention groups: those that the demand lists (configurations that its model
+runs in, best first), else even splits, 6 + 6 for 12. The first form of each island that fits keeps its place
+while later islands are looked at, so that the forms named first fit together.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+from planner.domain import IslandForm, PlacementDemand, PlacementWeights
+from planner.placement.islands.filling import place_island
+from planner.placement.islands.fleet import Occupancy
+from planner.placement.islands.shortfalls import counted
+from planner.placement.islands.sites import Site
+
+MOST_LOOKED_AT = 200_000
+"""Nodes asked about for all islands: less than a second of work."""
+
+LEAST_TRIED = 8
+"""Forms that are tried in any case."""
+
+MOST_NAMED = 2
+"""Forms that a shortfall names."""
+
+MOST_PARTS = 8
+"""Parts of a copy in even splits."""
+
+MOST_TRIED = 8
+"""Forms that are tried of an island."""
+
+SPELLED_OUT = 4
+"""Copies that are written as 6 + 6."""
+
+
+def alternatives_of(
+    demands: Iterable[PlacementDemand], occupancy: Occupancy, weights: PlacementWeights
+) -> dict[str, tuple[str, ...]]:
+    """Remedies of each island without a place, by name: forms that fit into what `occupancy` has left, in words."""
+    trial = occupancy.copy()
+    remedies: dict[str, tuple[str, ...]] = {}
+    left = max(LEAST_TRIED, MOST_LOOKED_AT // max(1, len(occupancy.fleet.nodes)))
+    for demand in demands:
+        tried = list(islice(demand.forms or even_splits(demand), min(MOST_TRIED, left)))
+        left -= len(tried)
+        sites = [(form, site) for form in tried if (site := _tried(demand, form, trial, weights)) is not None]
+        if sites:
+            sites[0][1].enter(trial)
+            remedies[demand.island] = tuple(_words(demand, form) for form, _ in sites[:MOST_NAMED])
+    return remedies
+
+
+def _tried(demand: PlacementDemand, form: IslandForm, trial: Occupancy, weights: PlacementWeights) -> Site | None:
+    """Where the island would lie in another form; nothing is held."""
+    site = place_island(trial, replace(demand, replicas=form.replicas, groups=form.groups, tp=form.tp), weights)
+    if site is not None:
+        site.leave(trial)
+    return site
+
+
+def even_splits(demand: PlacementDemand) -> Iterator[IslandForm]:
+    """Twice as many copies of half the GPUs, and so on, in groups smaller than the island's, the largest first."""
+    gpus = demand.groups * demand.tp
+    for parts in range(2, min(gpus, MOST_PARTS) + 1):
+        if gpus % parts == 0:
+            share = gpus // parts
+            for tp in range(min(demand.tp - 1, share), 0, -1):
+                if share % tp == 0:
+                    yield IslandForm(replicas=demand.replicas * parts, groups=share // tp, tp=tp)
+
+
+def _words(demand: PlacementDemand, form: IslandForm) -> str:
+    copies = "one copy" if form.replicas == 1 else f"{form.replicas:,} copies"
+    gpus = form.groups * form.tp
+    split = f", {' + '.join([str(gpus)] * form.replicas)} GPUs" if 1 < form.replicas <= SPELLED_OUT else ""
+    groups = f"{counted(form.groups, 'attention group')} of {counted(form.tp, 'GPU')}"
+    if not demand.forms:
+        return f"an even split{split}: {copies} of {groups} would fit, if the model runs like that"
+    rate = f"{form.rate_rps:.4g} requests/s laid out compactly"
+    if demand.rate_rps > 0:
+        rate += f", {100 * form.rate_rps / demand.rate_rps:.0f} % of the {demand.rate_rps:.4g} of its own form"
+    return f"another form{split}: {copies} of {groups} would fit; {rate}"

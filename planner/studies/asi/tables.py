@@ -1,0 +1,11 @@
+"""Each figure's points as CSV."""
+
+from planner.report.kit.csv_tables import csv_table
+from planner.studies.asi.records import TraceFigure
+
+HEADER = ("panel", "series", "x", "y")
+
+
+def figure_csv(figure: TraceFigure) -> bytes:
+    """A row a point."""
+    return csv_table(HEADER, figure.points)

@@ -1,0 +1,126 @@
+"""The PWR paper's experiments on several traces: its policies, and what it says of figures 3 to 10, as numbers.
+
+Source: Lettich et al., Power- and Fragmentation-aware Online Scheduling for GPU Datacenters, sections VI-C and VI-D.
+Savings begin with a rapid gain, so ranges that the paper begins at 0 begin here where that ends (15 %, section VI-B).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from planner.studies.policies.means import mean_metrics, savings
+from planner.studies.policies.records import OnlineRun
+
+FGD = "fgd"
+WEIGHTS = ("0.05", "0.1", "0.2")
+COMBINATIONS = tuple(f"pwr:{alpha}+fgd:{1 - float(alpha):g}" for alpha in WEIGHTS)
+POLICIES = (FGD, *COMBINATIONS, "bestfit", "dotprod", "gpupacking", "gpuclustering")
+TRACES = ("default", "gpushare40", "gpushare100", "multigpu20", "multigpu50", "gpuspec10", "gpuspec33")
+GAINED, FULL = 15, 100
+
+Traces = Mapping[str, Mapping[str, Sequence[OnlineRun]]]
+"""Runs by trace and policy, one a seed."""
+
+
+class Measure(StrEnum):
+    """Over a range: the least power saved against FGD, the largest (both percent), FGD's largest lead in GRAR, the
+    policy's largest lead in GRAR over FGD."""
+
+    LEAST_SAVED = "least saved, %"
+    MOST_SAVED = "most saved, %"
+    GRAR_BEHIND = "GRAR behind FGD, most"
+    GRAR_AHEAD = "GRAR ahead of FGD, most"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What the paper says of a policy on a trace, between two percentages of arrived GPU capacity."""
+
+    figure: int
+    trace: str
+    policy: str
+    measure: Measure
+    start: int
+    end: int
+    published: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduced:
+    """A statement with our figure; None where there are no runs for it."""
+
+    statement: Statement
+    ours: float | None
+
+
+def _of(
+    figure: int,
+    trace: str,
+    measure: Measure,
+    span: tuple[int, int],
+    published: float,
+    policies: Sequence[str] = COMBINATIONS,
+) -> Iterator[Statement]:
+    for policy in policies:
+        yield Statement(
+            figure=figure,
+            trace=trace,
+            policy=policy,
+            measure=measure,
+            start=span[0],
+            end=span[1],
+            published=published,
+        )
+
+
+STATEMENTS: tuple[Statement, ...] = (
+    *_of(3, "default", Measure.LEAST_SAVED, (GAINED, 80), 13),
+    *_of(3, "default", Measure.LEAST_SAVED, (80, 90), 5),
+    *_of(4, "gpushare100", Measure.LEAST_SAVED, (GAINED, 70), 13),
+    *_of(4, "gpushare100", Measure.LEAST_SAVED, (70, 80), 5),
+    *_of(4, "gpushare100", Measure.MOST_SAVED, (GAINED, FULL), 5, ("bestfit",)),
+    *_of(5, "multigpu20", Measure.LEAST_SAVED, (GAINED, 82), 7, COMBINATIONS[:1]),
+    *_of(5, "multigpu20", Measure.LEAST_SAVED, (GAINED, 82), 12, COMBINATIONS[1:]),
+    *_of(5, "multigpu50", Measure.LEAST_SAVED, (GAINED, 90), 4, COMBINATIONS[:2]),
+    *_of(5, "multigpu50", Measure.LEAST_SAVED, (GAINED, 90), 7, COMBINATIONS[2:]),
+    *_of(6, "gpuspec10", Measure.LEAST_SAVED, (GAINED, 90), 10),
+    *_of(7, "default", Measure.GRAR_BEHIND, (FULL, FULL), 0.02),
+    *_of(8, "gpushare40", Measure.GRAR_BEHIND, (FULL, FULL), 0.02, (*COMBINATIONS, "bestfit")),
+    *_of(8, "gpushare100", Measure.GRAR_BEHIND, (FULL, FULL), 0.02, ("bestfit",)),
+    *_of(8, "gpushare100", Measure.GRAR_BEHIND, (FULL, FULL), 0.03),
+    *_of(9, "multigpu20", Measure.GRAR_BEHIND, (FULL, FULL), 0.01),
+    *_of(10, "gpuspec10", Measure.GRAR_BEHIND, (21, 73), 0.025),
+    *_of(10, "gpuspec33", Measure.GRAR_AHEAD, (GAINED, FULL), 0.04, COMBINATIONS[:1]),
+    *_of(10, "gpuspec33", Measure.GRAR_BEHIND, (GAINED, FULL), 0.05, COMBINATIONS[1:2]),
+    *_of(10, "gpuspec33", Measure.GRAR_BEHIND, (GAINED, FULL), 0.08, COMBINATIONS[2:]),
+)
+"""`published` of LEAST_SAVED is what savings are said to exceed, else about what they reach."""
+
+
+def reproduced(traces: Traces, figures: Sequence[int]) -> tuple[Reproduced, ...]:
+    """Every statement on these figures with our figure."""
+    return tuple(
+        Reproduced(statement=statement, ours=_measured(statement, traces))
+        for statement in STATEMENTS
+        if statement.figure in figures
+    )
+
+
+def _measured(statement: Statement, traces: Traces) -> float | None:
+    runs = traces.get(statement.trace, {})
+    if FGD not in runs or statement.policy not in runs:
+        return None
+    base, means = mean_metrics(runs[FGD]), mean_metrics(runs[statement.policy])
+    within = range(statement.start, statement.end + 1)
+    if statement.measure in (Measure.LEAST_SAVED, Measure.MOST_SAVED):
+        saved = [value for percent, value in savings(base, means).items() if percent in within]
+        chosen = min if statement.measure is Measure.LEAST_SAVED else max
+        return chosen(saved, default=None)
+    grar = {row.arrived_percent: row.grar for row in base}
+    sign = 1 if statement.measure is Measure.GRAR_BEHIND else -1
+    leads = [
+        sign * (grar[row.arrived_percent] - row.grar)
+        for row in means
+        if row.arrived_percent in within and row.arrived_percent in grar
+    ]
+    return max(leads, default=None)
