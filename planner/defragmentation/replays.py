@@ -29,10 +29,13 @@ def replay(cluster: Cluster, moves: Sequence[Move]) -> Cluster:
 
 
 class _Stage:
-    """Pods by key as they are now, and what runs on each node."""
+    """Pods by key as they are now, and what runs on each node. A pod lives with the taints of its first node, wherever
+    it has come to since.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.pods = {pod.key: pod for pod in cluster.pods}
+        self._homes = {pod.key: pod.node for pod in cluster.pods}
         self._nodes = {node.name: node for node in cluster.nodes}
         self._allowed = {budget.name: budget.allowed for budget in cluster.disruption_budgets}
         self._running: dict[str, list[Pod]] = defaultdict(list)
@@ -88,12 +91,13 @@ class _Stage:
 
     def _fault_of_target(self, pod: Pod, copy: Pod) -> str:
         source, target = self._nodes[pod.node], self._nodes[copy.node]
+        home = self._nodes[self._homes[pod.key]]
         there = self._running[target.name]
         labels = dict(target.labels)
         for holds, fault in (
             (target.gpu != source.gpu, f"its GPUs must be {source.gpu}, {target.name} has {target.gpu}"),
             (not is_sound(target), f"{target.name} has a fault"),
-            (not tolerated(target) <= tolerated(source), f"{target.name} has taints that {source.name} lacks"),
+            (not tolerated(target) <= tolerated(home), f"{target.name} has taints that {home.name} lacks"),
             (any(labels.get(k) != v for k, v in pod.node_selector), f"{target.name} lacks a label that it selects"),
             (
                 bool(pod.anti_affinity) and any(other.anti_affinity == pod.anti_affinity for other in there),

@@ -58,6 +58,17 @@ def test_a_pod_moves_once_a_wave() -> None:
         replay(small, [there, replace(there, order=2, source="b", target="c")])
 
 
+def test_a_pod_lives_with_the_taints_of_its_first_node() -> None:
+    """What has come from a tainted node to one without may go on to another that bears the taint; no other pod may."""
+    nodes = [node("a", taints=(TAINT,)), node("b"), node("c", taints=(TAINT,))]
+    small = cluster(nodes, [pod("p", "a", [0, 1]), pod("q", "b", [2]), pod("r", "c", [4])])
+    onwards = replace(BASE, order=2, wave=2, source="b", target="c")
+    after = replay(small, [replace(BASE, gpu_indices=(0, 1)), replace(onwards, gpu_indices=(0, 1))])
+    assert after.pods[0].node == "c"
+    with pytest.raises(InconsistentPlanError, match="c has taints that b lacks"):
+        replay(small, [replace(onwards, pod="default/q", gpus=1, gpu_indices=(0,))])
+
+
 def test_pinned_cores_are_pinned_anew() -> None:
     from planner.domain import NumaNode
 
