@@ -146,15 +146,9 @@ def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Pla
     """The pools of a saved plan on nodes."""
     assert evaluator.fleet is not None, "a plan is placed on a cluster"
     assert saved.certificate is not None, "plans of buckets have a certificate"
-    question, scenario = evaluator.question, evaluator.question.scenario
+    question = evaluator.question
     before = BucketService(question).priced(replace(pool, share=1.0) for pool in buckets.pools)
-    was = saved.throughput_rps if saved.placement is None else saved.placement.unplaced_rps
-    if abs(before.rate_rps - was) > SAME * was:
-        raise InputError(
-            f"plan {scenario.name}: throughput_rps must be what its pools serve, {before.rate_rps:.6g} requests/s, got "
-            f"{was:.6g}.",
-            hint="It was made by another version or edited: plan again, with the cluster in the scenario.",
-        )
+    _require_rate(saved, before.rate_rps, "pools serve")
     placed = place_pools(before.pools, question, evaluator.fleet, advises=True)
     assignment = pooled_assignment(placed.priced, saved.provenance.solver, optimal=saved.optimal)
     choice = BucketChoice(
@@ -175,13 +169,25 @@ def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Pla
 
 def _require_same(saved: Plan, evaluation: Evaluation) -> None:
     """The assignment that is placed is the one that the plan shows."""
+    _require_rate(saved, evaluation.throughput_rps if evaluation.assignment else 0.0, "layout serves")
+
+
+def _require_rate(saved: Plan, rate_rps: float, who: str) -> None:
+    """What is placed serves what the plan showed before it lay anywhere.
+
+    A placed plan holds only what found room: what was left out cannot be placed from it on another cluster.
+    """
     was = saved.throughput_rps if saved.placement is None else saved.placement.unplaced_rps
-    if evaluation.assignment is None or abs(evaluation.throughput_rps - was) > SAME * was:
-        raise InputError(
-            f"plan {saved.scenario.name}: throughput_rps must be what its layout serves, "
-            f"{evaluation.throughput_rps:.6g} requests/s, got {was:.6g}.",
-            hint="It was made by another version or edited: plan again, with the cluster in the scenario.",
-        )
+    if abs(rate_rps - was) <= SAME * was:
+        return
+    lost = saved.placement is not None and rate_rps < was
+    raise InputError(
+        f"plan {saved.scenario.name}: throughput_rps must be what its {who}, {rate_rps:.6g} requests/s, got {was:.6g}.",
+        hint="Servers or islands of it found no room when it was placed, and are not in it any more: place the plan as "
+        "it was before that, or plan again, with the cluster in the scenario."
+        if lost
+        else "It was made by another version or edited: plan again, with the cluster in the scenario.",
+    )
 
 
 def _finished(

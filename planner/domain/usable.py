@@ -144,7 +144,7 @@ def _why(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) ->
             return FAULTS[taint.key]
     if taints:
         shown = ", ".join(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in taints)
-        rows = ", ".join(_toleration(taint) for taint in taints)
+        rows = ", ".join(toleration(taint) for taint in taints)
         return f"taint {shown} is not tolerated", f"placement.tolerations: [{rows}] would open them"
     if not gpus_known(pods) and any(settings.qos(phase).binds for phase in PHASES):
         return "it is not known which GPUs their pods hold, and placement.qos has to know", (
@@ -159,6 +159,7 @@ def _why(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) ->
     )
 
 
-def _toleration(taint: Taint) -> str:
+def toleration(taint: Taint) -> str:
+    """A taint as a row of placement.tolerations."""
     value = f"value: {taint.value}, " if taint.value else ""
     return f"{{key: {taint.key}, {value}effect: {taint.effect}}}"

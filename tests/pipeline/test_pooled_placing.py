@@ -60,6 +60,14 @@ def test_a_pool_without_room_loses_servers(scenario: Scenario, unplaced: Plan) -
     assert {shortfall.island for shortfall in placed.placement.shortfalls} <= vanished
 
 
+def test_a_plan_that_lost_servers_is_not_placed_again(scenario: Scenario, unplaced: Plan) -> None:
+    """What it lost is not in it: the plan before it was placed is."""
+    busy = tuple(Pod(name=f"p{k}", node=f"b-{k}", gpus=tuple(range(8)), cpus=8.0) for k in range(4))
+    placed = place(unplaced, replace(scenario, cluster=replace(ROOMY, pods=busy)))
+    with pytest.raises(InputError, match=r"found no room when it was placed.*as it was before"):
+        place(placed, replace(scenario, cluster=ROOMY))
+
+
 def test_pools_that_find_no_room_at_all_are_infeasible(scenario: Scenario, unplaced: Plan) -> None:
     tight = cluster_of({"a": ("H200", 1), "b": ("H20", 1)})
     with pytest.raises(InfeasibleError, match="do not serve every bucket"):

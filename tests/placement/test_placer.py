@@ -280,6 +280,20 @@ def test_tolerations_open_tainted_nodes() -> None:
     assert place([demand("i")], tainted, tolerant).sites
 
 
+def test_a_taint_is_named_with_the_toleration_that_opens_its_nodes() -> None:
+    """No other remedy is: --devices opens no tainted node. A fault's taint is not to be tolerated."""
+    present = Taint(key="nvidia.com/gpu", value="present")
+    unknown = Pod(name="p", node="n1", gpu_request=1, preemptible=True)
+    tainted = cluster_of(node("n1", taints=(present,)), node("n2", taints=(present,)), pods=[unknown])
+    remedy = (
+        "placement.tolerations: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}] in the scenario: "
+        "15 idle H20 GPUs on nodes with that taint"
+    )
+    assert place([demand("i")], tainted, PlacementSettings(priority=1000)).shortfalls[0].remedies == (remedy,)
+    cordoned = cluster_of(node("n1", taints=(Taint(key="node.kubernetes.io/unschedulable"),)))
+    assert place([demand("i")], cordoned, SETTINGS).shortfalls[0].remedies == ()
+
+
 def test_nodes_with_pods_of_unknown_gpus_take_nothing_more() -> None:
     cluster = cluster_of(node("n1"), pods=[Pod(name="p", node="n1", gpu_request=1)])
     (short,) = place([demand("i")], cluster, SETTINGS).shortfalls

@@ -4,12 +4,14 @@ What nodes can take is counted once for all islands that ask alike. What an evic
 for on so many nodes at most; the reason looks at all of them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.domain import PlacementDemand, PlacementSettings, Pod, Qos, Shortfall
+from planner.domain import PlacementDemand, PlacementSettings, Pod, Qos, Shortfall, Taint
 from planner.domain.node_room import Ask
 from planner.domain.shapes import GroupKind, capacity, offered
+from planner.domain.usable import FAULTS, toleration, untolerated
 from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Site, ask_of
@@ -80,6 +82,7 @@ class _Diagnosis:
     rooms: dict[Ask, dict[int, int]] = field(default_factory=dict)
     evictions: dict[Ask, list[_Gain]] = field(default_factory=dict)
     migrations: dict[Ask, _Gain | None] = field(default_factory=dict)
+    taints: dict[str, str] = field(default_factory=dict)
 
     @property
     def fleet(self) -> Fleet:
@@ -187,11 +190,30 @@ class _Diagnosis:
         if not self.settings.preempt:
             yield from self._preemption(ask, wanted - groups)
             yield from self._migration(demand, ask)
-        yield from self._unlocated(demand)
+        if demand.gpu not in self.taints:
+            self.taints[demand.gpu] = self._toleration(demand.gpu)
+        yield from filter(None, [self.taints[demand.gpu]])
+        yield from self._unlocated(demand, ask)
 
-    def _unlocated(self, demand: PlacementDemand) -> Iterator[str]:
+    def _toleration(self, gpu: str) -> str:
+        """The taint that alone keeps islands off most idle GPUs of a type, and is no fault; "" where none does."""
+        counts: Counter[Taint] = Counter()
+        for node in self.fleet.of_type([gpu]):
+            taints = untolerated(self.fleet.nodes[node], self.occupancy.tolerations)
+            if len(taints) == 1 and taints[0].key not in FAULTS:
+                counts[taints[0]] += self.occupancy.free[node].idle
+        taint, idle = max(counts.items(), key=lambda item: item[1], default=(Taint(key=""), 0))
+        on_nodes = f"{counted(idle, f'idle {gpu} GPU')} on nodes with that taint"
+        return f"placement.tolerations: [{toleration(taint)}] in the scenario: {on_nodes}" if idle else ""
+
+    def _unlocated(self, demand: PlacementDemand, ask: Ask) -> Iterator[str]:
         """Pods that stay although they might be evicted, as nobody says which GPUs they hold."""
-        closed = (node for node in self.fleet.of_type([demand.gpu]) if not self.fleet.open[node])
+        loosened = _loosened(ask, Qos.NONE)
+        closed = (
+            node
+            for node in self.fleet.of_type([demand.gpu])
+            if not self.fleet.open[node] and self.occupancy.suits(node, loosened)
+        )
         pods = [
             pod
             for node in closed
