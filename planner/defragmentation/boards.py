@@ -17,6 +17,7 @@ from operator import and_, or_
 from planner.defragmentation.partitions import NO_GROUP, ROUNDING, Partition, Task
 from planner.domain import Cluster, ClusterNode, Pod, Taint
 from planner.domain.defragmentation import Occupation
+from planner.domain.node_room import parts_held
 from planner.domain.soundness import require_sound
 from planner.domain.usable import FAULTS, REPELLING
 
@@ -243,14 +244,14 @@ class _Builder:
             on_node=[set() for _ in nodes],
         )
         self._pods: list[Pod] = []
-        self._shares = [0.0] * len(nodes)
+        self._sharing: dict[int, list[Pod]] = defaultdict(list)
 
     def add(self, pod: Pod, node: int, *, movable: bool) -> None:
         """A pod on a node; with GPUs it is a task."""
         board = self._board
         group = self._groups.setdefault(pod.anti_affinity, len(self._groups)) if pod.anti_affinity else NO_GROUP
         board.idle_gpus[node] -= pod.gpu_count
-        self._shares[node] += pod.gpu_share
+        self._sharing[node].append(pod)
         board.idle_cpus[node] -= pod.cpu_count
         board.idle_memory_gb[node] -= pod.memory_gb
         if not pod.gpu_count and not pod.gpu_share:
@@ -265,8 +266,9 @@ class _Builder:
 
     def board(self) -> Board:
         """The board."""
-        for node, shares in enumerate(self._shares):  # which GPUs are shared is not known: as few as can be
-            self._board.idle_gpus[node] = max(0, self._board.idle_gpus[node] - ceil(shares - ROUNDING))
+        for node, pods in self._sharing.items():  # which GPUs are shared is not known: as few as can be
+            shares = ceil(parts_held(self._board.nodes[node], pods) - ROUNDING)
+            self._board.idle_gpus[node] = max(0, self._board.idle_gpus[node] - shares)
         return replace(self._board, pods=tuple(self._pods), needs=list(self._needs))
 
 

@@ -12,6 +12,7 @@ from planner.defragmentation.boards import is_sound, tolerated
 from planner.defragmentation.partitions import ROUNDING
 from planner.domain import Cluster, ClusterNode, Pod
 from planner.domain.defragmentation import Move
+from planner.domain.node_room import parts_held
 from planner.errors import InconsistentPlanError
 
 
@@ -133,7 +134,7 @@ def _unsafe(move: Move, fault: str) -> InconsistentPlanError:
 def _shortages(node: ClusterNode, pods: Sequence[Pod]) -> Iterator[str]:
     """What the node lacks for these pods, in words."""
     for resource, used, had in (
-        ("GPUs", sum(pod.gpu_count + pod.gpu_share for pod in pods), len(node.gpus)),
+        ("GPUs", sum(pod.gpu_count for pod in pods) + parts_held(node, pods), len(node.gpus)),
         ("CPUs", sum(pod.cpu_count for pod in pods), node.cpus),
         ("GB of memory", sum(pod.memory_gb for pod in pods), node.memory_gb),
     ):

@@ -9,6 +9,9 @@ from planner.domain.shapes import Counts, GroupKind, Shape, capacity, minus, off
 
 ROUNDING = 1e-6
 
+RESERVATIONS = ("kai-resource-reservation", "runai-reservation")
+"""Namespaces of pods that hold a whole GPU for those that share it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -111,3 +114,12 @@ def left_on(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> Left:
         memory_gb=node.memory_gb - sum(pod.memory_gb for pod in pods),
         unlocated=sum(pod.gpu_count - len(pod.gpus) for pod in pods),
     )
+
+
+def parts_held(node: ClusterNode, pods: Sequence[Pod]) -> float:
+    """Parts of the node's own GPUs that pods hold: none of GPUs that are cut up (`offers`), nor of those that a
+    reservation holds for the pods that share them."""
+    if node.offers:
+        return 0.0
+    reserved = sum(pod.gpu_count for pod in pods if pod.namespace in RESERVATIONS)
+    return max(sum(pod.gpu_share for pod in pods) - reserved, 0.0)

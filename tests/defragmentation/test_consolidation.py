@@ -248,3 +248,20 @@ def test_any_prefix_of_steps_is_a_plan_of_its_own(small: Cluster, seed: int, mos
     assert len(limited.moves) <= most
     replay(small, limited.moves)
     assert limited.after.empty - limited.before.empty == len(limited.vacated)
+
+
+def test_parts_of_cut_up_or_reserved_gpus_take_none_of_the_whole_ones() -> None:
+    """As `planner cluster diagnose` counts: of b's 3 whole GPUs 2 are idle, or 1 where its own are shared."""
+    sharing = pod("s", "b", [], gpu_share=0.5, cpus=1.0, memory_gb=1.0)
+    pods = [pod("p", "a", [0, 1]), pod("q", "b", [0]), sharing]
+    keeper = pod("k", "b", [3], namespace="kai-resource-reservation", locked=True)
+    cut_up = node("b", 3, offers=(("gpu-fraction", 1),))
+    for nodes, there, moves in (
+        ([node("a", 4), cut_up], pods, 1),
+        ([node("a", 4), node("b", 4)], [*pods, keeper], 1),
+        ([node("a", 4), node("b", 3)], pods, 0),
+    ):
+        small = cluster(nodes, there)
+        result = consolidate(small)
+        assert len(result.moves) == moves
+        assert replay(small, result.moves).pods[0].node == ("b" if moves else "a")

@@ -23,13 +23,11 @@ from math import ceil, floor
 
 from planner.domain import Cluster, ClusterNode, Pod, Qos
 from planner.domain.diagnosis import GpuRequest, OverCommitment, StrandingCause
-from planner.domain.node_room import left_on
+from planner.domain.node_room import left_on, parts_held
 from planner.domain.shapes import Counts, GroupKind, Shape, capacity, offered
 from planner.domain.usable import FAULTS
 
 ROUNDING = 1e-6
-RESERVATIONS = ("kai-resource-reservation", "runai-reservation")
-"""Namespaces of pods that hold a whole GPU for those that share it (KAI-Scheduler, Run:ai)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +81,6 @@ def room_of(node: ClusterNode, pods: Sequence[Pod], shape: Shape) -> Room:
         placed=not shares and all(pod.gpus_known for pod in pods),
         barred=any(taint.key in FAULTS for taint in node.taints),
     )
-
-
-def parts_held(node: ClusterNode, pods: Sequence[Pod]) -> float:
-    """Parts of the node's own GPUs that pods hold: none of GPUs that are cut up (`offers`), nor of those that a
-    reservation holds for the pods that share them."""
-    if node.offers:
-        return 0.0
-    reserved = sum(pod.gpu_count for pod in pods if pod.namespace in RESERVATIONS)
-    return max(sum(pod.gpu_share for pod in pods) - reserved, 0.0)
 
 
 def pods_by_node(pods: Iterable[Pod]) -> Mapping[str, list[Pod]]:
