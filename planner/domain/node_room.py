@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from operator import add
 
 from planner.domain.cluster import ClusterNode, Pod
@@ -37,7 +38,7 @@ class Ask:
 class Left:
     """What is free on a node: GPUs and cores by NUMA node, CPUs, memory.
 
-    `unlocated`: GPUs among `gpus` that pods hold without anybody saying which ones they are.
+    `unlocated`: GPUs among `gpus` that pods hold, or share, without anybody saying which ones they are.
     """
 
     gpus: Counts
@@ -112,7 +113,7 @@ def left_on(node: ClusterNode, shape: Shape, pods: Sequence[Pod]) -> Left:
         cores=tuple(cores),
         cpus=node.cpus - sum(pod.cpu_count for pod in pods),
         memory_gb=node.memory_gb - sum(pod.memory_gb for pod in pods),
-        unlocated=sum(pod.gpu_count - len(pod.gpus) for pod in pods),
+        unlocated=sum(pod.gpu_count - len(pod.gpus) for pod in pods) + ceil(parts_held(node, pods) - ROUNDING),
     )
 
 

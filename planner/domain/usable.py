@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from planner.domain.cluster import Cluster, ClusterNode, Pod, Taint
 from planner.domain.layout import PHASES, Phase
-from planner.domain.node_room import Ask, Left, left_on
+from planner.domain.node_room import Ask, Left, left_on, parts_held
 from planner.domain.placement import PlacementSettings, Qos
 from planner.domain.shapes import GroupKind, Shape
 
@@ -123,7 +123,7 @@ def preemptible_by_type(cluster: Cluster, settings: PlacementSettings) -> dict[s
     """GPUs of each type that pods hold which may be evicted for the islands, limits aside."""
     counts: Counter[str] = Counter()
     for node, pods in _nodes(cluster):
-        if not untolerated(node, settings.tolerations) and gpus_known(pods):
+        if not untolerated(node, settings.tolerations) and gpus_known(pods) and not parts_held(node, pods):
             going = [pod for pod in pods if pod.preemptible and not pod.locked and pod.priority < settings.priority]
             counts[node.gpu] += sum(pod.gpu_count for pod in going)
     return {gpu: count for gpu, count in sorted(counts.items()) if count}
@@ -146,7 +146,7 @@ def _why(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) ->
         shown = ", ".join(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in taints)
         rows = ", ".join(toleration(taint) for taint in taints)
         return f"taint {shown} is not tolerated", f"placement.tolerations: [{rows}] would open them"
-    if not gpus_known(pods) and any(settings.qos(phase).binds for phase in PHASES):
+    if (not gpus_known(pods) or parts_held(node, pods)) and any(settings.qos(phase).binds for phase in PHASES):
         return "it is not known which GPUs their pods hold, and placement.qos has to know", (
             "placement.qos best_effort would open them, or an import with --devices"
         )

@@ -300,6 +300,21 @@ def test_nodes_with_pods_of_unknown_gpus_take_nothing_more() -> None:
     assert "hold pods whose GPUs are not known" in short.reason
 
 
+def test_shared_gpus_are_not_given_away() -> None:
+    """8 GPUs, of which pods share parts of 1.5: two are gone, and nobody says which."""
+    sharing = Pod(name="s", node="n1", gpu_share=1.5)
+    cluster = cluster_of(node("n1"), pods=[sharing])
+    assert place([demand("i", qos=Qos.GUARANTEED)], cluster, SETTINGS).shortfalls
+    for groups, fits in ((6, True), (7, False)):
+        asked = [demand("i", 1, groups=groups, qos=Qos.NONE)]
+        placed = place(asked, cluster, SETTINGS)
+        assert bool(placed.sites) == fits
+        assert violations(cluster, asked, placed) == ()
+        assert all(part.gpus_assumed for part in placed.parts)
+    cut_up = cluster_of(node("n1", offers=(("gpu-fraction", 2),)), pods=[sharing])
+    assert place([demand("i", 8, qos=Qos.GUARANTEED)], cut_up, SETTINGS).sites
+
+
 def test_two_islands_of_one_name_are_refused() -> None:
     with pytest.raises(InputError, match="island i: must be listed once"):
         place([demand("i"), demand("i")], cluster_of(node("n1")), SETTINGS)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from planner.domain import Cluster, ClusterNode, Pod, Taint
-from planner.domain.node_room import Ask, Left, left_on
+from planner.domain.node_room import Ask, Left, left_on, parts_held
 from planner.domain.shapes import Counts, Shape, Width, take, widest, width_of
 from planner.domain.usable import gpus_known, may_lie_on
 
@@ -94,7 +94,10 @@ class Fleet:
             aggregation_of=tuple(aggregations.index(name) if name else -1 for name in above),
             members=tuple(map(tuple, members)),
             places=Places.among(cluster.nodes, switch_of),
-            open=tuple(gpus_known(pods.get(k, ())) for k in range(len(cluster.nodes))),
+            open=tuple(
+                gpus_known(pods.get(k, ())) and not parts_held(node, pods.get(k, ()))
+                for k, node in enumerate(cluster.nodes)
+            ),
             free=tuple(left_on(node, shapes[k], pods.get(k, ())) for k, node in enumerate(cluster.nodes)),
             pods_of={k: tuple(there) for k, there in pods.items()},
         )

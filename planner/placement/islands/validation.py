@@ -117,7 +117,9 @@ class _Replay:
         for taint in node.taints:
             if taint.effect in REPELLING and not any(_tolerates(toleration, taint) for toleration in self.tolerations):
                 yield f"taint {taint.key}={taint.value}:{taint.effect} is not tolerated"
-        if part.gpus_assumed and all(pod.gpus_known for pod in self.cluster.pods if pod.node == node.name):
+        if part.gpus_assumed and all(
+            pod.gpus_known and not pod.gpu_share for pod in self.cluster.pods if pod.node == node.name
+        ):
             yield "gpus_assumed is true, and it is known which GPUs are free"
         if demand.qos.binds or not part.gpus_assumed:
             for pod in self.pods.get(node.name, ()):
