@@ -12,6 +12,9 @@ from planner.domain.placement import PlacementSettings, Qos
 from planner.domain.shapes import GroupKind, Shape
 
 REPELLING = ("NoSchedule", "NoExecute")
+DEVICE_TAINTS = tuple(Taint(key=key) for key in ("nvidia.com/gpu", "amd.com/gpu"))
+"""What providers put on nodes with GPUs: every manifest of ours tolerates it, whatever its value."""
+
 CORDONED = "node.kubernetes.io/unschedulable"
 FAULTS = {
     CORDONED: ("are cordoned", "uncordon them (kubectl uncordon)"),
@@ -46,7 +49,9 @@ def gpus_known(pods: Iterable[Pod]) -> bool:
 
 
 def untolerated(node: ClusterNode, tolerations: Sequence[Taint]) -> tuple[Taint, ...]:
-    """Taints that keep a pod with these tolerations off; a toleration without a key or value takes them all."""
+    """Taints that keep a pod with these tolerations off; a toleration without a key or value takes them all. Those that
+    only say that there are GPUs keep none of our pods off.
+    """
     return tuple(
         taint
         for taint in node.taints
@@ -55,7 +60,7 @@ def untolerated(node: ClusterNode, tolerations: Sequence[Taint]) -> tuple[Taint,
             allowed.key in ("", taint.key)
             and allowed.value in ("", taint.value)
             and allowed.effect in ("", taint.effect)
-            for allowed in tolerations
+            for allowed in (*DEVICE_TAINTS, *tolerations)
         )
     )
 

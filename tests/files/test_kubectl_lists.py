@@ -113,6 +113,24 @@ def test_a_plain_pod_is_online_and_stays(read: Callable[..., KubectlLists]) -> N
     assert (found.preemptible, found.locked, found.checkpoint_age_s, found.anti_affinity) == (False, False, None, "")
 
 
+@pytest.mark.parametrize(
+    ("labels", "job"),
+    [
+        (
+            {"leaderworkerset.sigs.k8s.io/name": "decode", "leaderworkerset.sigs.k8s.io/group-index": "3"},
+            "ns/decode-3",
+        ),
+        ({"leaderworkerset.sigs.k8s.io/name": "decode"}, ""),
+        ({"jobset.sigs.k8s.io/jobset-name": "train", "batch.kubernetes.io/job-name": "train-0"}, "ns/train"),
+        ({"job-name": "old"}, "ns/old"),
+        ({"app": "web"}, ""),
+    ],
+)
+def test_the_job_of_a_pod(read: Callable[..., KubectlLists], labels: dict[str, str], job: str) -> None:
+    """Pods that talk to each other: all of a JobSet, one group of a LeaderWorkerSet."""
+    assert read(pod(metadata={"labels": labels})).pods[0].job == job
+
+
 def test_what_labels_and_annotations_say(read: Callable[..., KubectlLists]) -> None:
     said = pod(
         metadata={

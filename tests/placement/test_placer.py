@@ -274,19 +274,27 @@ def test_preemption_evicts_no_more_than_it_must() -> None:
 
 
 def test_tolerations_open_tainted_nodes() -> None:
-    tainted = cluster_of(node("n1", taints=(Taint(key="nvidia.com/gpu", value="present"),)))
+    tainted = cluster_of(node("n1", taints=(Taint(key="team", value="search"),)))
     assert place([demand("i")], tainted, SETTINGS).shortfalls
-    tolerant = PlacementSettings(tolerations=(Taint(key="nvidia.com/gpu", value="", effect=""),))
+    tolerant = PlacementSettings(tolerations=(Taint(key="team", value="", effect=""),))
     assert place([demand("i")], tainted, tolerant).sites
+
+
+@pytest.mark.parametrize("key", ["nvidia.com/gpu", "amd.com/gpu"])
+def test_the_taint_of_nodes_with_gpus_keeps_islands_off_only_where_it_drives_pods_away(key: str) -> None:
+    """Manifests tolerate it with NoSchedule, whatever its value."""
+    assert place([demand("i")], cluster_of(node("n1", taints=(Taint(key=key, value="present"),))), SETTINGS).sites
+    driving = cluster_of(node("n1", taints=(Taint(key=key, effect="NoExecute"),)))
+    assert place([demand("i")], driving, SETTINGS).shortfalls
 
 
 def test_a_taint_is_named_with_the_toleration_that_opens_its_nodes() -> None:
     """No other remedy is: --devices opens no tainted node. A fault's taint is not to be tolerated."""
-    present = Taint(key="nvidia.com/gpu", value="present")
+    present = Taint(key="team", value="present")
     unknown = Pod(name="p", node="n1", gpu_request=1, preemptible=True)
     tainted = cluster_of(node("n1", taints=(present,)), node("n2", taints=(present,)), pods=[unknown])
     remedy = (
-        "placement.tolerations: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}] in the scenario: "
+        "placement.tolerations: [{key: team, value: present, effect: NoSchedule}] in the scenario: "
         "15 idle H20 GPUs on nodes with that taint"
     )
     assert place([demand("i")], tainted, PlacementSettings(priority=1000)).shortfalls[0].remedies == (remedy,)

@@ -214,9 +214,10 @@ def test_hami_registers_devices(tmp_path: Path) -> None:
     half = asking(
         "half", {"resources": {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "30", "nvidia.com/gpumem": "23034"}}
     )
-    cluster = imported(tmp_path, host, half)
+    unlimited = asking("unlimited", {"resources": {"nvidia.com/gpu": "1"}})
+    cluster = imported(tmp_path, host, half, unlimited)
     assert (cluster.nodes[0].gpu, cluster.gpus, cluster.nodes[0].offers) == ("L40S", {}, (("nvidia.com/gpu", 20),))
-    assert cluster.pods[0].gpu_share == pytest.approx(0.5)
+    assert {pod.name: pod.gpu_share for pod in cluster.pods} == {"half": pytest.approx(0.5), "unlimited": 1.0}
     assert said(cluster, "HAMi, 10 a GPU")
 
 

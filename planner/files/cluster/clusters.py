@@ -77,7 +77,7 @@ def _require_suffix(path: Path) -> None:
     if path.suffix.lower() not in _SUFFIXES:
         raise InputError(
             f"{path}: a cluster file must end in {', '.join(_SUFFIXES)}, got {path.suffix or 'no ending'!r}.",
-            hint="Rename it.",
+            hint="Unpack it first (gunzip)." if path.suffix.lower() == ".gz" else "Rename it.",
         )
 
 

@@ -46,7 +46,8 @@ _MEASURES = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGpus:
     """GPUs of a node: `whole` ones, `lost` ones that are not allocatable, what it `offers` of the others by resource,
-    and what one piece of a resource is, in GPUs (0: not told). `memory_mib`: of one GPU (0: not told).
+    and what one piece of a resource is, in GPUs (0: not told). `memory_mib`: of one GPU (0: not told); `split_by_hami`:
+    whether a piece is all of a GPU that the pod does not limit.
     """
 
     whole: int = 0
@@ -54,6 +55,7 @@ class NodeGpus:
     offers: tuple[tuple[str, int], ...] = ()
     share_of: tuple[tuple[str, float], ...] = ()
     memory_mib: float = 0.0
+    split_by_hami: bool = False
     notes: tuple[str, ...] = ()
 
     def share(self, resource: str) -> float | None:
@@ -95,6 +97,7 @@ def gpus_of_node(
         offers=tuple(sorted((name, pieces) for name, pieces in parts.items() if pieces)),
         share_of=tuple(sorted(shares.items())),
         memory_mib=_memory_mib(labels, annotations),
+        split_by_hami=_hami_split(annotations) > 1,
         notes=tuple(notes),
     )
 

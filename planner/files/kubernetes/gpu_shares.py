@@ -63,7 +63,7 @@ def holding(
         one = pieces.share(resource)
         if one is not None and amount:
             of_offer = True
-            part = amount * (_hami_part(amounts, pieces) if resource in WHOLE_POD and _asks_hami(amounts) else one)
+            part = amount * (_piece_of_gpu(amounts, pieces, one) if resource in WHOLE_POD else one)
             share += part
             notes += [] if part or resource not in (*WHOLE_POD, "nvidia.com/gpu.shared") else [NO_SIZE]
         elif resource in WHOLE_POD:
@@ -76,6 +76,13 @@ def holding(
             whole=told.whole or round(whole), share=share + told.share, devices=told.devices, notes=told.notes
         )
     return GpuHolding(whole=round(whole), share=share, of_offer=of_offer, notes=tuple(notes))
+
+
+def _piece_of_gpu(amounts: Mapping[str, float], node: NodeGpus, one: float) -> float:
+    """What one of a node's GPUs, cut in pieces, a pod takes; HAMi gives all of it to a pod that sets no limit."""
+    if _asks_hami(amounts):
+        return _hami_part(amounts, node)
+    return 1.0 if node.split_by_hami else one
 
 
 def _asks_hami(amounts: Mapping[str, float]) -> bool:

@@ -23,6 +23,16 @@ EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 HOST_LABEL = "kubernetes.io/hostname"
 SYSTEM_PRIORITY = 2_000_000_000  # from here on Kubernetes keeps priorities for its own pods
 UNCLASSED = "names no priority class: may be evicted, at priority 0, as --preempt-unclassed says"
+_JOB_LABELS = (
+    ("leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"),
+    ("jobset.sigs.k8s.io/jobset-name",),
+    ("training.kubeflow.org/job-name",),
+    ("ray.io/cluster",),
+    ("batch.kubernetes.io/job-name",),
+    ("job-name",),
+)
+"""Labels that controllers put on pods that talk to each other, the innermost group first."""
+
 STAYS = "is a job that names no priority class: never evicted (--preempt-unclassed lets such pods go, at priority 0)"
 _ENDED = ("Succeeded", "Failed")
 _BOUND_OWNERS = ("DaemonSet", "Node")
@@ -82,6 +92,7 @@ def read_pod(item: KubernetesObject, nodes: Mapping[str, NodeGpus], *, preempt_u
             node_selector=string_map(below(spec, "nodeSelector")),
             anti_affinity=group,
             locked=_locked(item, annotations),
+            job=_job(item, dict(string_map(labels))),
         ),
     )
 
@@ -165,6 +176,14 @@ def _locked(item: KubernetesObject, annotations: Section) -> bool:
 
 def _is_owned(item: KubernetesObject, kinds: tuple[str, ...]) -> bool:
     return any(owner.text("kind") in kinds for owner in items_below(below(item.body, "metadata"), "ownerReferences"))
+
+
+def _job(item: KubernetesObject, labels: Mapping[str, str]) -> str:
+    """The job or the copy of a model that the pod is part of, as its labels say; "" where they do not."""
+    for keys in _JOB_LABELS:
+        if all(labels.get(key) for key in keys):
+            return f"{item.namespace or 'default'}/{'-'.join(labels[key] for key in keys)}"
+    return ""
 
 
 def _anti_affinity(spec: Section, labels: dict[str, str], item: KubernetesObject) -> tuple[str, tuple[str, ...]]:

@@ -27,6 +27,8 @@ from planner.placement.islands.evictions.victim_validation import victim_faults
 PRIORITY = PlacementSettings().priority
 ROUNDING = 1e-6
 REPELLING = ("NoSchedule", "NoExecute")
+BY_MANIFESTS = (Taint(key="nvidia.com/gpu"), Taint(key="amd.com/gpu"))
+"""Taints that every manifest tolerates."""
 
 Hardware = tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]
 """NUMA node of each GPU; (id, socket, cores) of each NUMA node."""
@@ -115,7 +117,9 @@ class _Replay:
         for label in sorted(set(demand.selector) - set(node.labels)):
             yield f"labels lack {label[0]}={label[1]}"
         for taint in node.taints:
-            if taint.effect in REPELLING and not any(_tolerates(toleration, taint) for toleration in self.tolerations):
+            if taint.effect in REPELLING and not any(
+                _tolerates(toleration, taint) for toleration in (*BY_MANIFESTS, *self.tolerations)
+            ):
                 yield f"taint {taint.key}={taint.value}:{taint.effect} is not tolerated"
         if part.gpus_assumed and all(
             pod.gpus_known and not pod.gpu_share for pod in self.cluster.pods if pod.node == node.name
