@@ -102,7 +102,7 @@ class ClusterNode:
 class Pod:
     """A pod that runs on a node, and what it holds there.
 
-    Where `gpu_request` is more than `gpus`, nobody said which ones it holds, and the node takes no further GPU work.
+    Where `gpu_request` is more than `gpus`, nobody said which ones it holds, and the node's free GPUs count by number.
     Without pinned `cores` it floats, and only its request `cpus` counts. `gpu_share`: parts of GPUs that it shares with
     other pods, in GPUs; they come on top of the whole ones in `gpus` and `gpu_request`.
     """

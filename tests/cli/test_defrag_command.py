@@ -284,7 +284,10 @@ def test_a_placement_that_asks_for_moves(planner: Command, here: Path) -> None:
         "1 of its 15 servers find no room on the cluster; for h20-2g-decode-1, 1 move would host it (0.25 GPU-hours "
         "with both copies up) against 1 eviction (3 GPU-hours lost)"
     )
-    assert planner("place", "run", "--cluster", "c.yaml", "--moves", 4, "--out", "advised").status == EXIT_DONE
+    answer = planner("place", "run", "--cluster", "c.yaml", "--moves", 4, "--out", "advised")
+    assert answer.status == EXIT_DONE
+    assert "**Not all servers have nodes:**" in answer.out
+    assert words in answer.out
     assert words in Path("advised/summary.md").read_text()
     assert planner("place", "run", "--cluster", "c.yaml", "--out", "plain").status == EXIT_DONE
     assert "would host" not in Path("plain/summary.md").read_text()

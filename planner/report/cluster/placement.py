@@ -36,6 +36,7 @@ def placement_text(plan: Plan) -> list[str]:
     parts = [
         "## Placement",
         _lead(placed, part(plan)),
+        *_servers_without_room(plan),
         states_table(placed),
         *([f"### {part(plan).capitalize()}s on nodes\n\n{sites_table(plan, placed)}"] if placed.sites else []),
         *([f"### Not placed\n\n{_shortfalls(placed.shortfalls)}"] if placed.shortfalls else []),
@@ -48,6 +49,12 @@ def placement_text(plan: Plan) -> list[str]:
 def placement_page(plan: Plan) -> str:
     """The section by itself."""
     return "\n\n".join(placement_text(plan))
+
+
+def _servers_without_room(plan: Plan) -> list[str]:
+    """Pools that lie on nodes, though not with all of their servers."""
+    rows = [f"- {escaped(i.id)}: {escaped(i.note)}." for i in plan.islands if i.phase is not None and i.note]
+    return ["**Not all servers have nodes:**\n\n" + "\n".join(rows)] if rows else []
 
 
 def _lead(placed: Placement, noun: str) -> str:
