@@ -56,8 +56,8 @@ class _LeftOut:
         if self.strict:
             raise fault
         if node not in self.nodes:
-            said = fault.message.removeprefix(f"{origin}: ").removeprefix(f"node {node}: ").rstrip(".")
-            self.notes.append((f"node {node}", f"{LEFT_OUT}: {said} ({fault.hint.rstrip('.')})"))
+            reason = fault.message.removeprefix(f"{origin}: ").removeprefix(f"node {node}: ").rstrip(".")
+            self.notes.append((f"node {node}", f"{LEFT_OUT}: {reason} ({fault.hint.rstrip('.')})"))
         self.nodes.add(node)
 
 
@@ -125,14 +125,14 @@ def _levels(
     for level, label in sources.levels:
         if level not in SWITCH_LEVELS:
             notes.append((f"--level {level}={label}", f"passed over: levels are {' and '.join(SWITCH_LEVELS)}"))
-    told = tuple((level, label) for level, label in sources.levels if level in SWITCH_LEVELS)
-    if told:
-        return told
+    named = tuple((level, label) for level, label in sources.levels if level in SWITCH_LEVELS)
+    if named:
+        return named
     hosts = [
         dict(report.labels)
         for reports in by_node.values()
         for report in reports
-        if report.labels and any(one.gpu_count or one.whole_gpus for one in reports)
+        if report.labels and any(other.gpu_count or other.whole_gpus for other in reports)
     ]
     levels, note = levels_of(hosts) if sources.kubectl else ((), "access switches are not known")
     notes.extend([("switches", note)] if note else [])
@@ -155,8 +155,8 @@ def _within(
         elif name not in left_out.nodes:
             place = f"pod {mine[0].key}: node must be in the list of nodes"
             left_out.add(name, InputError(f"{place}, got {name!r}.", hint="Take both lists at the same time."))
-    kept = {name: node for name, node in nodes.items() if name not in left_out.nodes}
-    return kept, [pod for pod in pods if pod.node in kept]
+    readable = {name: node for name, node in nodes.items() if name not in left_out.nodes}
+    return readable, [pod for pod in pods if pod.node in readable]
 
 
 def _topologies(sources: ClusterSources) -> list[list[NodeReport]]:

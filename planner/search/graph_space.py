@@ -76,17 +76,17 @@ class GraphSpace:
     def canonical(self, point: Point) -> dict[str, float]:
         """Cut and count rounded to what there is, a skew that makes no difference and the cut of no islands set to
         nothing."""
-        done: dict[str, float] = {}
+        coordinates: dict[str, float] = {}
         for gpu, (cut, islands, skew) in self._axes:
             chosen = self._cut(gpu, point, cut)
             count = min(max(round(point[islands]), 0), 1 + len(self.cuts[gpu][chosen].turns))
             shares = self._shares(gpu, chosen, count)
             divided = any(part.division(number).distinct(self.skews) for part, number in shares)
             if len(self.cuts[gpu]) > 1:
-                done[cut] = float(chosen if count else 0)
-            done[islands] = float(count)
-            done[skew] = float(point[skew]) if divided else self._no_skew
-        return done
+                coordinates[cut] = float(chosen if count else 0)
+            coordinates[islands] = float(count)
+            coordinates[skew] = float(point[skew]) if divided else self._no_skew
+        return coordinates
 
     def _shares(self, gpu: str, cut: int, islands: int) -> list[tuple[GraphPart, int]]:
         """The parts of a cut with their numbers of islands; none where `islands` is 0."""

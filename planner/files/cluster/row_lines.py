@@ -7,14 +7,14 @@ numbers in other forms, words that mean something to YAML) was not ours.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from planner.errors import InputError, PlannerError
 from planner.files.disk.large_yaml import parse_large_yaml
 from planner.files.sections import Section, top_level
 
-_Scan = Callable[[str, int], tuple[Any, int]]
+_QUICK = json.JSONDecoder()
 ROW_KEYS = ("nodes", "pods")
 _BEGIN = re.compile(rf"^({'|'.join(ROW_KEYS)}):\n(?=- \{{)", re.MULTILINE)
 _END = re.compile(r"\n(?!- \{)|\Z")
@@ -93,10 +93,10 @@ def _rows(lines: str, quoted: _Quoted) -> list[object]:
     rows: list[object] = []
     for line in _WORD.sub(lambda match: quoted[match[0]], lines).removesuffix("\n").split("\n"):
         try:
-            row, end = _SCAN(line, 2)
+            row, end = _QUICK.raw_decode(line, 2)
             if line.count('":') != len(row):  # mappings inside it, or a key given twice
-                row, end = _SCAN_STRICTLY(line, 2)
-        except StopIteration:
+                row, end = _STRICT.raw_decode(line, 2)
+        except json.JSONDecodeError:
             raise _UnusualError("no JSON") from None
         if end != len(line):
             raise _UnusualError("more than a mapping")
@@ -111,5 +111,4 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-_SCAN: _Scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # what raw_decode calls
-_SCAN_STRICTLY: _Scan = json.JSONDecoder(object_pairs_hook=_distinct).scan_once  # type: ignore[attr-defined]
+_STRICT = json.JSONDecoder(object_pairs_hook=_distinct)

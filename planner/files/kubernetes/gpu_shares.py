@@ -60,29 +60,32 @@ def holding(
     whole, share, notes = 0.0, 0.0, []
     of_offer = False
     for resource, amount in amounts.items():
-        one = pieces.share(resource)
-        if one is not None and amount:
+        piece = pieces.share(resource)
+        if piece is not None and amount:
             of_offer = True
-            part = amount * (_piece_of_gpu(amounts, pieces, one) if resource in WHOLE_POD else one)
+            part = amount * (_piece_of_gpu(amounts, pieces, piece) if resource in WHOLE_POD else piece)
             share += part
             notes += [] if part or resource not in (*WHOLE_POD, "nvidia.com/gpu.shared") else [NO_SIZE]
         elif resource in WHOLE_POD:
             whole += amount
     if not of_offer and _asks_hami(amounts) and whole and (part := _hami_part(amounts, pieces)) < 1:
         return GpuHolding(share=whole * part, devices=round(whole))
-    told = _fraction(amounts, annotations, pieces, origin)
-    if told is not None:
+    fraction = _fraction(amounts, annotations, pieces, origin)
+    if fraction is not None:
         return GpuHolding(
-            whole=told.whole or round(whole), share=share + told.share, devices=told.devices, notes=told.notes
+            whole=fraction.whole or round(whole),
+            share=share + fraction.share,
+            devices=fraction.devices,
+            notes=fraction.notes,
         )
     return GpuHolding(whole=round(whole), share=share, of_offer=of_offer, notes=tuple(notes))
 
 
-def _piece_of_gpu(amounts: Mapping[str, float], node: NodeGpus, one: float) -> float:
+def _piece_of_gpu(amounts: Mapping[str, float], node: NodeGpus, piece: float) -> float:
     """What one of a node's GPUs, cut in pieces, a pod takes; HAMi gives all of it to a pod that sets no limit."""
     if _asks_hami(amounts):
         return _hami_part(amounts, node)
-    return 1.0 if node.split_by_hami else one
+    return 1.0 if node.split_by_hami else piece
 
 
 def _asks_hami(amounts: Mapping[str, float]) -> bool:

@@ -135,22 +135,22 @@ def _with_claims(reads: Sequence[ReadPod], dra: DraClaims, notes: Notes) -> tupl
             notes.append((f"pod {read.pod.key}", "has device claims beside its GPUs: taken for other devices"))
         elif names is None:
             unresolved.append(read.pod.key)
-        mine = [dra.by_name[name] for name in names or () if name not in taken]
+        claims = [dra.by_name[name] for name in names or () if name not in taken]
         taken |= set(names or ())
-        gpus = tuple(sorted(index for claim in mine for index in claim.gpus))
-        if any(claim.parts for claim in mine):
+        gpus = tuple(sorted(index for claim in claims for index in claim.gpus))
+        if any(claim.parts for claim in claims):
             notes.append((f"pod {read.pod.key}", "claims parts of GPUs, whose size is not told: counted as nothing"))
         request = read.pod.gpu_request + len(gpus)
         claimed.append(replace(read, pod=replace(read.pod, gpus=gpus, gpu_request=request)) if gpus else read)
     return claimed, unresolved
 
 
-def _with_fractions(node: ReadNode, mine: Sequence[ReadPod], notes: Notes) -> NodeReport:
+def _with_fractions(node: ReadNode, there: Sequence[ReadPod], notes: Notes) -> NodeReport:
     """The report without the GPUs that its pods share: at most one a fraction, where no reservation holds them."""
-    shared = sum(read.gpus.devices for read in mine if read.gpus.share and not read.gpus.of_offer)
-    if not shared or any(read.pod.namespace in RESERVATIONS and read.pod.gpu_request for read in mine):
+    shared = sum(read.gpus.devices for read in there if read.gpus.share and not read.gpus.of_offer)
+    if not shared or any(read.pod.namespace in RESERVATIONS and read.pod.gpu_request for read in there):
         return node.report
-    free = max(0, node.gpus.whole - sum(read.pod.gpu_request for read in mine))
+    free = max(0, node.gpus.whole - sum(read.pod.gpu_request for read in there))
     cut_up = min(shared, free)
     name = node.report.node
     notes.append((f"node {name}", f"{cut_up} GPUs at most are handed out in fractions: they are not counted as whole"))

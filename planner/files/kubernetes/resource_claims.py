@@ -65,8 +65,8 @@ def _allocated_gpus(item: KubernetesObject) -> ClaimedGpus:
         for row in items_below(below(item.body, "status", "allocation", "devices"), "results")
         if row.text("driver") in DRIVERS
     ]
-    whole = [int(match[1]) for name in rows if (match := _WHOLE.fullmatch(name))]
-    return ClaimedGpus(gpus=tuple(sorted(whole)), parts=len(rows) - len(whole))
+    indices = [int(match[1]) for name in rows if (match := _WHOLE.fullmatch(name))]
+    return ClaimedGpus(gpus=tuple(sorted(indices)), parts=len(rows) - len(indices))
 
 
 def listed_gpus(objects: Iterable[KubernetesObject]) -> dict[str, tuple[ReportedGpu, ...]]:

@@ -90,10 +90,10 @@ def _idle(document: Section, cluster: Cluster | None, settings: PlacementSetting
 
 def _freeing(cluster: Cluster, settings: PlacementSettings) -> str:
     """What helps where nothing is idle: evictions, where pods may go."""
-    held = preemptible_by_type(cluster, settings)
-    if not held:
+    evictable = preemptible_by_type(cluster, settings)
+    if not evictable:
         return "Free some, let islands use them, or give the inventory in numbers."
-    counts = ", ".join(f"{gpu}: {count}" for gpu, count in held.items())
+    counts = ", ".join(f"{gpu}: {count}" for gpu, count in evictable.items())
     return (
         f"Pods below priority {settings.priority} that may be evicted hold GPUs: give the inventory in numbers, "
         f"at most {{{counts}}}, with placement.preempt: true."

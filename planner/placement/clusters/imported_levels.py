@@ -57,8 +57,8 @@ def levels_of(nodes: Sequence[Labels]) -> tuple[tuple[tuple[str, str], ...], str
     near = next((label for label in present if _groups(nodes, label)), present[0])
     above = [*present[present.index(near) + 1 :], *zones]
     levels = (("asw", near), *((("aggregation", above[0]),) if above else ()))
-    told = f", {above[0]} aggregation switches" if above else ""
-    return levels, f"{near} names access switches{told} (no --level says otherwise)"
+    and_above = f", {above[0]} aggregation switches" if above else ""
+    return levels, f"{near} names access switches{and_above} (no --level says otherwise)"
 
 
 def _groups(nodes: Sequence[Labels], label: str) -> bool:

@@ -137,10 +137,10 @@ def _places(
             notes.append(_usual(gpu, board, board.numa))
             numa_nodes = tuple(NumaNode(id=numa, socket=board.sockets[numa]) for numa in sorted(set(board.numa)))
             return numa_nodes, dict(zip(indices, board.numa, strict=True))
-        numa_nodes, said = _made_up(reports[0], numa_map)
+        numa_nodes, assumptions = _made_up(reports[0], numa_map)
     else:
-        numa_nodes, said = _numa_nodes(reports, numa_map)
-    notes += said
+        numa_nodes, assumptions = _numa_nodes(reports, numa_map)
+    notes += assumptions
     near = _near(reports, indices, numa_map, notes)
     if missing := [index for index in indices if index not in near]:
         spread = _spread([numa.id for numa in numa_nodes], board, len(indices))
@@ -308,11 +308,11 @@ def _type_of_labels(report: NodeReport, types: GpuTypeNames, notes: list[str]) -
     the surest label says, else the surest value itself; "" where no label names any.
     """
     labels, by_user = dict(report.labels), dict(types.products)
-    mine = [by_user[name.value] for name in report.gpu_names if name.value in by_user]
+    named = [by_user[name.value] for name in report.gpu_names if name.value in by_user]
     fitting = [(len(s), gpu) for gpu, s in types.selectors if s and all(labels.get(k) == v for k, v in s)]
     by_label = [(name, _known_type(name.value, types) or name.gpu) for name in report.gpu_names]
-    chosen = next(iter(mine), "") or max(fitting, default=(0, ""))[1] or _by_trust(by_label)
-    strange = [name.label for name, gpu in by_label if gpu and gpu != chosen and not mine]
+    chosen = next(iter(named), "") or max(fitting, default=(0, ""))[1] or _by_trust(by_label)
+    strange = [name.label for name, gpu in by_label if gpu and gpu != chosen and not named]
     if strange:
         notes.append(f"GPUs are {chosen} by its label {by_label[0][0].label}, whatever its label {strange[0]} says")
     return chosen

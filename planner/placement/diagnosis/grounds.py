@@ -75,11 +75,11 @@ def _ground(gpu: str, nodes: Sequence[ClusterNode], by_node: Mapping[str, Sequen
 
     def rooms_with(keeps: Callable[[Pod], bool]) -> tuple[Room, ...]:
         return tuple(
-            room_of(node, [pod for pod in mine if keeps(pod)], shape)
-            for node, mine, shape in zip(nodes, pods, shapes, strict=True)
+            room_of(node, [pod for pod in node_pods if keeps(pod)], shape)
+            for node, node_pods, shape in zip(nodes, pods, shapes, strict=True)
         )
 
-    flat = [pod for mine in pods for pod in mine]
+    flat = [pod for node_pods in pods for pod in node_pods]
     preemptible, parts = sum(pod.preemptible for pod in flat), sum(_holds_parts(pod) for pod in flat)
     rooms, unmoved, empty = (rooms_with(keeps) for keeps in (lambda _: True, lambda pod: pod.locked, lambda _: False))
     unpreempted = rooms_with(lambda pod: not pod.preemptible) if preemptible else None

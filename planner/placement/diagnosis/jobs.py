@@ -56,11 +56,11 @@ def diagnose_job(gpu: str, grounds: Sequence[Ground], gpus: int, cpus_per_gpu: i
     across = slots // gpus
     idle = round(sum(room.idle for room in rooms), 6)
     usable = [room for room in rooms if not room.barred]
-    whole = sum(room.whole_gpus for room in usable)
+    whole_gpus = sum(room.whole_gpus for room in usable)
     causes = {
         StrandingCause.BARRED: sum(room.idle for room in rooms if room.barred),
-        StrandingCause.FRACTIONAL: max(sum(room.idle for room in usable) - whole, 0.0),
-        StrandingCause.CPU: whole - slots,
+        StrandingCause.FRACTIONAL: max(sum(room.idle for room in usable) - whole_gpus, 0.0),
+        StrandingCause.CPU: whole_gpus - slots,
         StrandingCause.REMAINDER: slots - gpus * across,
         _LOST.get(scope, StrandingCause.TOPOLOGY): gpus * (across - fit),
     }

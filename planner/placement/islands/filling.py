@@ -72,14 +72,14 @@ def place_island(
     places = occupancy.fleet.places
     liking = [near[switch] for switch in places.switch] if near else ()
     options = [(level, ask) for level in levels(demand) for ask in asks_of(demand)]
-    for kept in _KEPT_INSIDE if places.has_domains else _KEPT_INSIDE[-1:]:
+    for scope in _KEPT_INSIDE if places.has_domains else _KEPT_INSIDE[-1:]:
         for level, ask in options:
             units, wanted = capacities(occupancy, ask, level), demand.replicas * demand.groups // level.unit
-            if kept:  # all of it in one NVLink domain, then every copy in one
-                least = wanted if kept == "island" else 1
+            if scope:  # all of it in one NVLink domain, then every copy in one
+                least = wanted if scope == "island" else 1
                 in_domains = zip(units, places.domain, strict=True)
                 units = [count if domain and count >= least else 0 for count, domain in in_domains]
-            if kept and level.unit != demand.groups:
+            if scope and level.unit != demand.groups:
                 continue
             units_of = allocate_nested(wanted, units, places.switch, liking, preference_first=near_first)
             if units_of is not None:

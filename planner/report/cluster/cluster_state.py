@@ -113,13 +113,13 @@ def summarize_cluster(cluster: Cluster) -> ClusterSummary:
 
 
 def _offers(cluster: Cluster) -> Iterator[OfferState]:
-    held: dict[str, float] = defaultdict(float)
+    shared: dict[str, float] = defaultdict(float)
     for pod in cluster.pods:
-        held[pod.node] += pod.gpu_share
+        shared[pod.node] += pod.gpu_share
     rows: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for node in cluster.nodes:
         for resource, pieces in node.offers:
-            rows.setdefault((node.gpu, resource), []).append((pieces, held[node.name]))
+            rows.setdefault((node.gpu, resource), []).append((pieces, shared[node.name]))
     for (gpu, resource), listed in sorted(rows.items()):
         yield OfferState(
             gpu=gpu,

@@ -70,13 +70,13 @@ class PreemptionStudy:
 
     def _require_timed(self) -> None:
         require_each_once("--timed", self.timed_workloads)
-        known = [name for name, count in self.settings.counts if count]
+        scaled_up = [name for name, count in self.settings.counts if count]
         for name in self.timed_workloads:
             if name not in ALL:
                 raise InputError(f"--timed: must be one of {', '.join(ALL)}, got {name!r}.", hint="Choose one of them.")
-        if self.timed_mode is ScaleUpMode.SEQUENTIAL and not set(known) & set(self.timed_workloads):
+        if self.timed_mode is ScaleUpMode.SEQUENTIAL and not set(scaled_up) & set(self.timed_workloads):
             raise InputError(
-                f"--timed-mode: sequential times workloads that are scaled up ({', '.join(known)}), got "
+                f"--timed-mode: sequential times workloads that are scaled up ({', '.join(scaled_up)}), got "
                 f"{', '.join(self.timed_workloads)}.",
                 hint="Time one of them, or choose independent.",
             )

@@ -171,13 +171,13 @@ class _Programme:
         )
 
     def _keep_to_gpus(self) -> None:
-        held: dict[tuple[int, int], list[pulp.LpAffineExpression]] = defaultdict(list)
+        gpu_terms: dict[tuple[int, int], list[pulp.LpAffineExpression]] = defaultdict(list)
         for job, listed, chosen in zip(self.instance.jobs, self.columns, self.follows, strict=True):
             for schedule, follow in zip(listed, chosen, strict=True):
                 for run in schedule.runs:
                     for slot in range(run.start, run.end):
-                        held[run.place, slot].append(job.gpus * follow)
-        for (place, slot), terms in held.items():
+                        gpu_terms[run.place, slot].append(job.gpus * follow)
+        for (place, slot), terms in gpu_terms.items():
             self.model += pulp.lpSum(terms) <= self.instance.nodes[place].gpus, f"gpus_{place}_{slot}"
 
     def most_work(self, below: tuple[int, int] | None) -> list[Schedule] | None:

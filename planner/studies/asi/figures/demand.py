@@ -5,6 +5,7 @@ Figure 5 counts guaranteed pods that are ready and not on standby; utilisation i
 """
 
 from collections import defaultdict
+from math import isnan
 from typing import ClassVar
 
 from planner.studies.asi.figures.shares import HP, LP, used_hours
@@ -36,15 +37,15 @@ class Demand:
 
     def add(self, table: Table, row: TraceRow, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """A guaranteed pod at work."""
-        job_type, asked = row.text("job_type_public"), row.number("gpu_request")
+        job_type, requested = row.text("job_type_public"), row.number("gpu_request")
         works = is_true(row.text("ready_status")) and row.text("state_public") != STANDBY
-        if job_type not in JOB_TYPES or not asked > 0 or not works or row.text("priority_class") != HP:
+        if job_type not in JOB_TYPES or not requested > 0 or not works or row.text("priority_class") != HP:
             return
         key = job_type, float(HOURS_A_DAY * at.day + at.hour)
-        self.gpus[key] += asked
+        self.gpus[key] += requested
         busy = row.number("avg_gpu_sm_util")
-        if busy == busy:  # noqa: PLR0124 - not NaN
-            self.busy[key][0] += busy / asked
+        if not isnan(busy):
+            self.busy[key][0] += busy / requested
             self.busy[key][1] += 1
 
     def end_hour(self, at: Hour) -> None:
@@ -124,11 +125,11 @@ class JobSizes:
 
     def add(self, table: Table, row: TraceRow, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """A pod of a workload."""
-        workload, asked = row.text("workload_id"), row.number("gpu_request")
-        if workload and asked > 0:
+        workload, requested = row.text("workload_id"), row.number("gpu_request")
+        if workload and requested > 0:
             sums = self.hour.setdefault(workload, [0.0, 0.0, 0.0])
             cpus = row.number("cpu_request_cores")
-            sums[0] += asked
+            sums[0] += requested
             sums[1] += cpus if cpus > 0 else 0.0
             sums[2] = max(sums[2], float(is_true(row.text("is_genai_request"))))
 

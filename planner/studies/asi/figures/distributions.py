@@ -29,15 +29,43 @@ def cdfs(grouped: Grouped) -> tuple[Point, ...]:
     )
 
 
-class RunTimes:
+class Curves:
+    """A figure of curves: what `add` groups by panel and series, each with the share that is no larger."""
+
+    number: ClassVar[str]
+    title: ClassVar[str]
+    name: ClassVar[str]
+    x: ClassVar[str]
+    y: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.grouped: Grouped = defaultdict(Samples)
+
+    def end_hour(self, at: Hour) -> None:
+        """Nothing is left to do."""
+
+    def figure(self) -> TraceFigure:
+        """A curve a group."""
+        return TraceFigure(
+            number=self.number,
+            name=self.name,
+            title=self.title,
+            drawn=Drawn.CDF,
+            x=self.x,
+            y=self.y,
+            points=cdfs(self.grouped),
+        )
+
+
+class RunTimes(Curves):
     """Figure 7: hours that runs take, by job type and by model type."""
 
     number: ClassVar[str] = "7"
     title: ClassVar[str] = "Run times"
+    name: ClassVar[str] = "run_times"
+    x: ClassVar[str] = "hours"
+    y: ClassVar[str] = "share of runs"
     needs: ClassVar[Needs] = {Table.RUNS: ("gpu_request", "duration_hours")}
-
-    def __init__(self) -> None:
-        self.grouped: Grouped = defaultdict(Samples)
 
     def add(self, table: Table, row: TraceRow, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """A run."""
@@ -49,21 +77,6 @@ class RunTimes:
             self.grouped["by job type", row.text("job_type_public")].add(hours)
         if row.text("model_type_public") in MODEL_TYPES:
             self.grouped["by model type", row.text("model_type_public")].add(hours)
-
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
-    def figure(self) -> TraceFigure:
-        """Shares of runs that take no longer."""
-        return TraceFigure(
-            number=self.number,
-            name="run_times",
-            title=self.title,
-            drawn=Drawn.CDF,
-            x="hours",
-            y="share of runs",
-            points=cdfs(self.grouped),
-        )
 
 
 class Fractions:
@@ -79,10 +92,10 @@ class Fractions:
 
     def add(self, table: Table, row: TraceRow, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """A guaranteed pod in an even hour."""
-        asked = row.number("gpu_request")
-        if at.even and asked > 0 and row.text("priority_class") == HP:
-            part = asked < 1
-            self.hour = [a + b for a, b in zip(self.hour, (1, part, asked, asked * part), strict=True)]
+        gpus = row.number("gpu_request")
+        if at.even and gpus > 0 and row.text("priority_class") == HP:
+            part = gpus < 1
+            self.hour = [a + b for a, b in zip(self.hour, (1, part, gpus, gpus * part), strict=True)]
 
     def end_hour(self, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """The hour's two shares."""
@@ -110,72 +123,42 @@ class Fractions:
         )
 
 
-class CpuRatio:
+class CpuRatio(Curves):
     """Figure 10, right: CPUs a GPU that pods ask for."""
 
     number: ClassVar[str] = "10"
     title: ClassVar[str] = "CPUs a GPU"
+    name: ClassVar[str] = "cpu_ratio"
+    x: ClassVar[str] = "CPUs a GPU"
+    y: ClassVar[str] = "share of pods"
     needs: ClassVar[Needs] = {Table.PODS: ("gpu_request", "cpu_request_cores", "job_type_public")}
-
-    def __init__(self) -> None:
-        self.grouped: Grouped = defaultdict(Samples)
 
     def add(self, table: Table, row: TraceRow, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """A pod in an even hour."""
-        asked, cpus = row.number("gpu_request"), row.number("cpu_request_cores")
-        if at.even and asked > 0 and cpus >= 0 and row.text("job_type_public") in JOB_TYPES:
-            self.grouped["CPUs a GPU", row.text("job_type_public")].add(float(ceil(cpus / ceil(asked))))
-
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
-    def figure(self) -> TraceFigure:
-        """Shares of pods."""
-        return TraceFigure(
-            number=self.number,
-            name="cpu_ratio",
-            title=self.title,
-            drawn=Drawn.CDF,
-            x="CPUs a GPU",
-            y="share of pods",
-            points=cdfs(self.grouped),
-        )
+        gpus, cpus = row.number("gpu_request"), row.number("cpu_request_cores")
+        if at.even and gpus > 0 and cpus >= 0 and row.text("job_type_public") in JOB_TYPES:
+            self.grouped["CPUs a GPU", row.text("job_type_public")].add(float(ceil(cpus / ceil(gpus))))
 
 
-class Utilisation:
+class Utilisation(Curves):
     """Figure 11: what ready pods use of what they asked for."""
 
     number: ClassVar[str] = "11"
     title: ClassVar[str] = "Utilisation by job type"
+    name: ClassVar[str] = "utilisation"
+    x: ClassVar[str] = "used"
+    y: ClassVar[str] = "share of pod-hours"
     needs: ClassVar[Needs] = {Table.PODS: ("gpu_request", "job_type_public", "ready_status", "avg_gpu_sm_util")}
-
-    def __init__(self) -> None:
-        self.grouped: Grouped = defaultdict(Samples)
 
     def add(self, table: Table, row: TraceRow, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """A ready pod."""
-        asked, job_type = row.number("gpu_request"), row.text("job_type_public")
-        if not asked > 0 or job_type not in JOB_TYPES or not is_true(row.text("ready_status")):
+        gpus, job_type = row.number("gpu_request"), row.text("job_type_public")
+        if not gpus > 0 or job_type not in JOB_TYPES or not is_true(row.text("ready_status")):
             return
         self.grouped["CPUs (of the request)", job_type].add(row.number("avg_cpu_request_util"))
         self.grouped["memory", job_type].add(row.number("avg_memory_util"))
-        self.grouped["GPU SMs", job_type].add(row.number("avg_gpu_sm_util") / (100 * asked))
+        self.grouped["GPU SMs", job_type].add(row.number("avg_gpu_sm_util") / (100 * gpus))
         self.grouped["GPU memory (GiB)", job_type].add(row.number("avg_gpu_mem_gib"))
-
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
-    def figure(self) -> TraceFigure:
-        """Shares of pod-hours."""
-        return TraceFigure(
-            number=self.number,
-            name="utilisation",
-            title=self.title,
-            drawn=Drawn.CDF,
-            x="used",
-            y="share of pod-hours",
-            points=cdfs(self.grouped),
-        )
 
 
 class Traffic:

@@ -56,10 +56,10 @@ class _Server:
 
 def unallocatable(idle: float, cpus: float, request: GpuRequest) -> tuple[float, float, float]:
     """Fractional, stranded and CPU-bound GPUs of a server with so many idle GPUs and CPUs."""
-    whole = floor(idle)
+    whole_gpus = floor(idle)
     if cpus < request.cpus:
         return 0.0, 0.0, min(float(request.gpus), idle)
-    return (idle - whole, 0.0, 0.0) if whole >= request.gpus else (0.0, float(whole), 0.0)
+    return (idle - whole_gpus, 0.0, 0.0) if whole_gpus >= request.gpus else (0.0, float(whole_gpus), 0.0)
 
 
 class IdleGpus:

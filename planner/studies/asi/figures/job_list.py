@@ -9,7 +9,7 @@ from math import floor
 from typing import ClassVar
 
 from planner.studies.asi.figures.demand import HOURS_A_DAY, box
-from planner.studies.asi.figures.distributions import Grouped, cdfs
+from planner.studies.asi.figures.distributions import Curves, Grouped
 from planner.studies.asi.figures.shares import amount, shares
 from planner.studies.asi.records import Drawn, Hour, Needs, Point, Table, TraceFigure, TraceRow
 from planner.studies.asi.samples import Samples
@@ -139,36 +139,21 @@ class ListedNodes:
         )
 
 
-class ListedRunTimes:
+class ListedRunTimes(Curves):
     """Figure 7: hours that jobs take, by priority (the list knows no job types)."""
 
     number: ClassVar[str] = "7"
     title: ClassVar[str] = "Run times by priority"
+    name: ClassVar[str] = "run_times"
+    x: ClassVar[str] = "hours"
+    y: ClassVar[str] = "share of jobs"
     needs: ClassVar[Needs] = {Table.JOBS: COLUMNS}
-
-    def __init__(self) -> None:
-        self.grouped: Grouped = defaultdict(Samples)
 
     def add(self, table: Table, row: TraceRow, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """A job."""
         if row.number("duration") >= 0:
             self.grouped["run times", "all"].add(row.number("duration") / S_PER_H)
             self.grouped["run times", priority_of(row)].add(row.number("duration") / S_PER_H)
-
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
-    def figure(self) -> TraceFigure:
-        """Shares of jobs."""
-        return TraceFigure(
-            number=self.number,
-            name="run_times",
-            title=self.title,
-            drawn=Drawn.CDF,
-            x="hours",
-            y="share of jobs",
-            points=cdfs(self.grouped),
-        )
 
 
 class ListedSizes:
@@ -238,33 +223,18 @@ class ListedFractions:
         )
 
 
-class ListedCpuRatio:
+class ListedCpuRatio(Curves):
     """Figure 10, right: CPUs a GPU, by priority."""
 
     number: ClassVar[str] = "10"
     title: ClassVar[str] = "CPUs a GPU"
+    name: ClassVar[str] = "cpu_ratio"
+    x: ClassVar[str] = "CPUs a GPU"
+    y: ClassVar[str] = "share of jobs"
     needs: ClassVar[Needs] = {Table.JOBS: COLUMNS}
-
-    def __init__(self) -> None:
-        self.grouped: Grouped = defaultdict(Samples)
 
     def add(self, table: Table, row: TraceRow, at: Hour) -> None:  # noqa: ARG002 - the seam's
         """A job."""
         if row.number("gpu_request") > 0:
             ratio = row.number("cpu_request") / row.number("gpu_request")
             self.grouped["CPUs a GPU", priority_of(row)].add(ratio)
-
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
-    def figure(self) -> TraceFigure:
-        """Shares of jobs."""
-        return TraceFigure(
-            number=self.number,
-            name="cpu_ratio",
-            title=self.title,
-            drawn=Drawn.CDF,
-            x="CPUs a GPU",
-            y="share of jobs",
-            points=cdfs(self.grouped),
-        )

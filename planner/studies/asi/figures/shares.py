@@ -24,8 +24,8 @@ def amount(row: TraceRow, column: str) -> float:
 def used_hours(row: TraceRow) -> float:
     """GPU-hours that a pod used in an hour; 0 where it says nothing or asked for no GPU."""
     hours = row.number("used_gpu_hours")
-    asked = row.number("gpu_request")
-    return hours if isfinite(hours) and not asked <= 0 else 0.0
+    gpus = row.number("gpu_request")
+    return hours if isfinite(hours) and not gpus <= 0 else 0.0
 
 
 def shares(by: Mapping[tuple[str, str], float], panel: str) -> list[Point]:
