@@ -10,14 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from planner.api import PlannedDeployment, load_plan, plan, plan_scenario
+    from planner.api.deployments import PlannedDeployment
+    from planner.api.planning import load_plan, plan, plan_scenario
     from planner.errors import InfeasibleError, InputError, PlannerError
 
 _HOMES = {
-    "PlannedDeployment": "planner.api",
-    "load_plan": "planner.api",
-    "plan": "planner.api",
-    "plan_scenario": "planner.api",
+    "PlannedDeployment": "planner.api.deployments",
+    "load_plan": "planner.api.planning",
+    "plan": "planner.api.planning",
+    "plan_scenario": "planner.api.planning",
     "InfeasibleError": "planner.errors",
     "InputError": "planner.errors",
     "PlannerError": "planner.errors",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from command_line import Command
 
-from planner.api import load_plan
+from planner.api.planning import load_plan
 from planner.errors import InputError
 
 Edit = Callable[[dict[str, Any]], None]

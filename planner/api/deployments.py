@@ -1,36 +1,32 @@
-"""The planner in a notebook: plans with data frames, figures and manifests."""
+"""A plan at hand: data frames, figures, manifests, replays."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner import export, files, pipeline, report
+from planner.api.observations import ObservedPlan
+from planner.api.replays import ReplayedPlan, SweptRates
 from planner.domain import (
     Cluster,
     InputHash,
     LengthProfile,
     PlacementSettings,
     Plan,
-    ReportProgress,
     RequestTrace,
-    Scenario,
-    no_progress,
     require_sound,
 )
-from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.replay.settings import ReplaySettings
 from planner.plans.rate_bands import probability_better
 from planner.plans.router_grid import CELLS
 from planner.report.kit.bands import banded_rate
 from planner.runs import publication
 from planner.runs.deployments import render_plan
-from planner.runs.observing import ObservedRun, observe_run
-from planner.runs.observing import file_names as observed_file_names
+from planner.runs.observing import observe_run
 from planner.runs.placed_runs import scenario_on
 from planner.runs.replay_settings import replay_settings
 from planner.runs.replays import rate_of, trace_of, with_failures
-from planner.workload import summarize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -200,161 +196,3 @@ class PlannedDeployment:
 
     def _repr_markdown_(self) -> str:
         return self.summary()
-
-
-class ReplayedPlan:
-    """A replay at hand: `record` is the frozen result."""
-
-    def __init__(self, record: ReplayResult) -> None:
-        self.record = record
-
-    @property
-    def holds(self) -> bool:
-        """Whether every level is held, and the fleet keeps up."""
-        return self.record.holds
-
-    @cached_property
-    def frame(self) -> "pd.DataFrame":
-        """One row for all requests, then one a bucket."""
-        return report.replay_frame(self.record)
-
-    @cached_property
-    def islands(self) -> "pd.DataFrame":
-        """One row an island."""
-        return report.replay_islands_frame(self.record)
-
-    @cached_property
-    def moments(self) -> "pd.DataFrame":
-        """One row a stretch of time of the first seed."""
-        return report.replay_moments_frame(self.record)
-
-    def summary(self) -> str:
-        """The replay in Markdown, the verdict first."""
-        return report.replay_page(self.record)
-
-    def figure(self, name: str) -> "Figure":
-        """A figure: moments or islands."""
-        return report.replay_figure(self.record, name)
-
-    def __repr__(self) -> str:
-        within = self.record.total.within_levels.mean
-        verdict = f"{'holds' if self.holds else 'breaks'} at {self.record.rate_rps:.1f} requests/s"
-        return f"<replay {self.record.plan}: {verdict}, {within:.1%} within levels>"
-
-    def _repr_markdown_(self) -> str:
-        return self.summary()
-
-
-class ObservedPlan:
-    """A running deployment beside its plan: `record` is the frozen observation, `calibration` the factors that its
-    steps ask for (None: no step time could be taken)."""
-
-    def __init__(self, run: ObservedRun) -> None:
-        self.record = run.observation
-        self.calibration = None if run.fit is None else run.fit.calibration
-        self._run = run
-
-    @cached_property
-    def frame(self) -> "pd.DataFrame":
-        """One row a figure: promised and measured."""
-        return report.observation_frame(self.record)
-
-    def summary(self) -> str:
-        """The observation in Markdown, the verdict first."""
-        return report.observation_page(self.record, self._run.fit)
-
-    def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write observe.md, .csv, .json and calibration.yaml, where there is one, into a folder."""
-        files.write_folder(Path(path), self._run.files, force=force, kinds=observed_file_names())
-        return Path(path)
-
-    def __repr__(self) -> str:
-        return f"<observation of {self.record.plan}: {report.observed_verdict(self.record)}>"
-
-    def _repr_markdown_(self) -> str:
-        return self.summary()
-
-
-class SweptRates:
-    """Rates of one plan at hand: `record` is the frozen sweep."""
-
-    def __init__(self, record: ReplaySweep) -> None:
-        self.record = record
-
-    @property
-    def held_rps(self) -> float | None:
-        """The highest rate that holds the levels; None where none that was tried does."""
-        return self.record.held_rps
-
-    @cached_property
-    def frame(self) -> "pd.DataFrame":
-        """One row a rate."""
-        return report.replay_sweep_frame(self.record)
-
-    def summary(self) -> str:
-        """The highest rate that holds, and a table of all, in Markdown."""
-        return report.sweep_page(self.record)
-
-    def figure(self, name: str = "sweep") -> "Figure":
-        """The figure sweep; moments and islands are those of the highest rate."""
-        return report.replay_figure(self.record.results[-1], name, self.record)
-
-    def __repr__(self) -> str:
-        verdict = "no rate holds" if self.held_rps is None else f"holds up to {self.held_rps:.1f} requests/s"
-        return f"<sweep {self.record.results[0].plan}: {verdict}>"
-
-    def _repr_markdown_(self) -> str:
-        return self.summary()
-
-
-def plan(
-    *,
-    inventory: Mapping[str, int] | str,
-    workload: str | Path | Mapping[str, object],
-    model: str | Path | Mapping[str, object] = "deepseek-v3",
-    seed: int | None = None,
-    name: str = "plan",
-    progress: ReportProgress = no_progress,
-    **sections: Any,
-) -> PlannedDeployment:
-    """Plan from keyword arguments.
-
-    `inventory`: GPUs per type, or the word cluster; `workload`: a shipped name, a workload file or a trace CSV;
-    `model`: a shipped name or a config.json; both may also be the document itself, as a mapping. `sections` are a
-    scenario's other keys (`prices_usd_per_gpu_hour`, `ranges`, `cost`, `cluster`, `search` ...), as in a scenario file;
-    `seed` overrides `search.seed`. Raises InputError and InfeasibleError.
-    """
-    document = {
-        "name": name,
-        "model": _plain(model),
-        "workload": _plain(workload),
-        "inventory": _plain(inventory),
-        **sections,
-    }
-    search = document.setdefault("search", {})
-    if seed is not None and isinstance(search, Mapping):
-        document["search"] = {**search, "seed": seed}
-    scenario = files.scenario_from_document(document, origin="planner.plan(...)", base=Path.cwd(), summarize=summarize)
-    return PlannedDeployment(pipeline.plan(scenario, progress))
-
-
-def _plain(value: object) -> object:
-    """The value as a scenario file would hold it; what cannot stand there is left for the reader to refuse."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    return str(value) if isinstance(value, Path) else value
-
-
-def plan_scenario(
-    path: str | Path,
-    *,
-    progress: ReportProgress = no_progress,
-    change: Callable[[Scenario], Scenario] = lambda scenario: scenario,
-) -> PlannedDeployment:
-    """Plan a scenario file; `change` may alter the scenario after reading."""
-    return PlannedDeployment(pipeline.plan(change(files.load_scenario(Path(path), summarize)), progress))
-
-
-def load_plan(path: str | Path) -> PlannedDeployment:
-    """A saved plan: a run folder or its plan.json. Raises InputError where it is none, or contradicts itself."""
-    return PlannedDeployment(pipeline.recheck(files.load_run(Path(path)), str(path)))

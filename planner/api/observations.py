@@ -1,0 +1,42 @@
+"""A running deployment beside its plan, at hand."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner import files, report
+from planner.runs.observing import ObservedRun
+from planner.runs.observing import file_names as observed_file_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ObservedPlan:
+    """A running deployment beside its plan: `record` is the frozen observation, `calibration` the factors that its
+    steps ask for (None: no step time could be taken)."""
+
+    def __init__(self, run: ObservedRun) -> None:
+        self.record = run.observation
+        self.calibration = None if run.fit is None else run.fit.calibration
+        self._run = run
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a figure: promised and measured."""
+        return report.observation_frame(self.record)
+
+    def summary(self) -> str:
+        """The observation in Markdown, the verdict first."""
+        return report.observation_page(self.record, self._run.fit)
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write observe.md, .csv, .json and calibration.yaml, where there is one, into a folder."""
+        files.write_folder(Path(path), self._run.files, force=force, kinds=observed_file_names())
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"<observation of {self.record.plan}: {report.observed_verdict(self.record)}>"
+
+    def _repr_markdown_(self) -> str:
+        return self.summary()

@@ -1,0 +1,1 @@
+"""Pages that stand alone: what one holds (`blocks`), and how it becomes one HTML file."""

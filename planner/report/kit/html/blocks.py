@@ -1,0 +1,86 @@
+"""What a page holds: sections of prose, tables, charts and drawings. Records only; `page.py` makes HTML of them.
+
+Every chart brings its numbers as a table, for readers who cannot hover, print, or want to check.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Cell = str | int | float | None
+"""A number sorts as one; None is shown as a dash and sorts last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataTable:
+    """Rows under named columns; a column is numeric where all its cells are numbers or None."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prose:
+    """Markdown: paragraphs, lists, emphasis, links. HTML in it is shown, not run."""
+
+    markdown: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A plotly figure as its JSON: `traces` and `layout`, without colours and fonts, which the page's style gives.
+
+    `name`: unique in a page, small letters and hyphens. `says`: what to see in it, in one sentence.
+    """
+
+    name: str
+    title: str
+    says: str
+    traces: tuple[Mapping[str, Any], ...]
+    layout: Mapping[str, Any]
+    table: DataTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A picture that is drawn, not plotted: `svg` made by the report itself, its colours as CSS variables."""
+
+    name: str
+    title: str
+    says: str
+    svg: str
+    table: DataTable
+
+
+Block = Prose | DataTable | Chart | Drawing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a page; `name` is its anchor. Blocks in `folded` stand behind a line that opens them."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+    folded: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A number at the head of a page: `value` as it is shown, `label` below it, `band` beside it where it has one."""
+
+    label: str
+    value: str
+    band: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One file to send. `verdict`: two sentences; `figures`: the few numbers that come first."""
+
+    title: str
+    verdict: str
+    figures: tuple[Figure, ...]
+    sections: tuple[Section, ...]
+    made_by: str
