@@ -56,7 +56,7 @@ def command(
         screen.show_json([_row(item) for item in judged.figures])
         return
     if markdown:
-        screen.show_text(report.accuracy_table(judged))
+        screen.show_markdown(report.accuracy_table(judged))
         return
     _show(judged)
 
