@@ -9,7 +9,9 @@ import json
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from planner.domain import (
     AssignmentSettings,
@@ -25,6 +27,7 @@ from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingF
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml
+from planner.files.disk.mistakes import read_all
 from planner.files.engine_profiles.profiles import read_engine
 from planner.files.models.models import model_file, model_from_config, read_model
 from planner.files.records import read_record
@@ -45,7 +48,26 @@ from planner.files.scenario.slo_sections import read_slo
 from planner.files.sections import Section, referred_from, top_level
 from planner.files.tables.workloads import read_workload, workload_file, workload_from_document
 
+_STAND_INS = MappingProxyType(
+    {"model": "deepseek-v3", "workload": "normal-500-2000", "inventory": {"H20": 1024, "H200": 1024}}
+)
+"""Where a scenario's own cannot be read, so that the rest can."""
+_RESTS_ON = MappingProxyType(
+    {
+        "inventory": ("cluster", "placement"),
+        "node_selectors": ("inventory", "cluster"),
+        "ranges": ("workload",),
+        "cost": ("model", "workload"),
+        "network": ("inventory", "assignment"),
+        "objective": ("inventory", "workload", "slo"),
+        "placement": ("cluster",),
+        "search": ("inventory", "cluster", "routing", "objective", "serving"),
+    }
+)
+"""Key -> those that its rules look at."""
+
 Summarize = Callable[[RequestTrace], LengthProfile]
+ReadRequests = Callable[[Path], tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]]
 _MOST_CELLS = 4096
 
 _KEYS = (
@@ -78,7 +100,7 @@ def load_scenario(path: Path, summarize: Summarize) -> Scenario:
 
     `inputs` holds the SHA-256 of the scenario and of every file it drew on.
     """
-    return scenario_from_section(read_yaml(path), path.parent, summarize, (input_hash(path),))
+    return _read_all(read_yaml(path), path.parent, summarize, (input_hash(path),))
 
 
 def scenario_from_document(
@@ -87,7 +109,18 @@ def scenario_from_document(
     """The scenario of a mapping, read as strictly as a file; `origin` names it, `base` anchors its paths."""
     section = top_level(document, origin)
     inputs = (InputHash(name="scenario", sha256=_document_sha256(document, origin)),)
-    return scenario_from_section(section, base, summarize, inputs)
+    return _read_all(section, base, summarize, inputs)
+
+
+def _read_all(document: Section, base: Path, summarize: Summarize, inputs: tuple[InputHash, ...]) -> Scenario:
+    """The scenario, or all its mistakes at once; a trace that it names is read once."""
+    read_requests = cache(read_workload)
+    return read_all(
+        document,
+        lambda section: scenario_from_section(section, base, summarize, inputs, read_requests),
+        stand_ins=_STAND_INS,
+        rests_on=_RESTS_ON,
+    )
 
 
 def _document_sha256(document: Mapping[str, object], origin: str) -> str:
@@ -110,11 +143,16 @@ def _plain_number(value: object) -> object:
 
 
 def scenario_from_section(
-    document: Section, base: Path, summarize: Summarize, inputs: tuple[InputHash, ...] = ()
+    document: Section,
+    base: Path,
+    summarize: Summarize,
+    inputs: tuple[InputHash, ...] = (),
+    read_requests: ReadRequests = read_workload,
 ) -> Scenario:
-    """The scenario of a mapping with its place; `inputs` are the files that it stands in."""
+    """The scenario of a mapping with its place; `inputs` are the files that it stands in, `read_requests` reads the
+    file of a workload."""
     document.allow_only(*_KEYS)
-    question, read_inputs, trace = _question(document, base, summarize)
+    question, read_inputs, trace = _question(document, base, summarize, read_requests)
     scenario = with_form(document.file, question)
     scenario = with_requests(document.file, scenario, objective_section(document), trace)
     section = document.section("search", optional=True)
@@ -127,12 +165,12 @@ def scenario_from_section(
 
 
 def _question(
-    document: Section, base: Path, summarize: Summarize
+    document: Section, base: Path, summarize: Summarize, read_requests: ReadRequests
 ) -> tuple[Scenario, tuple[InputHash, ...], RequestTrace | None]:
     """The scenario but for its search, whose defaults depend on the rest, the files that it refers to, and the trace
     that its workload is of."""
     model, model_inputs = _model(document, base)
-    requests, workload_inputs = _workload(document, base)
+    requests, workload_inputs = _workload(document, base, read_requests)
     trace = requests if isinstance(requests, RequestTrace) else None
     workload = summarize(requests) if isinstance(requests, RequestTrace) else requests
     cluster, cluster_inputs = read_cluster(document, base)
@@ -178,12 +216,14 @@ def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, .
         return read_model(path), (input_hash(path),)
 
 
-def _workload(document: Section, base: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
+def _workload(
+    document: Section, base: Path, read_requests: ReadRequests
+) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
     if document.holds_section("workload"):
         return workload_from_document(document.section("workload"), base)
     name = document.text("workload")
     with referred_from(document, "workload"):
-        return read_workload(workload_file(name, base))
+        return read_requests(workload_file(name, base))
 
 
 def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:
@@ -191,8 +231,8 @@ def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:
     section.allow_only("width", "cells")
     if "cells" in section:
         if "width" in section:
-            raise InputError(
-                f"{section.file}: {section.path}: must have width or cells, got both.", hint="Leave one of them out."
+            raise section.refusal(
+                "cells", "must stand alone: ranges must have width or cells, got both", hint="Leave one of them out."
             )
         cells = section.integer("cells", low=1, high=_MOST_CELLS)
         return RangeSettings(width=-(-(max(workload.input_tokens) + 1) // cells))
