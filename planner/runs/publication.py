@@ -58,8 +58,9 @@ def publish(plan: Plan, *, engine: str = "") -> Publication:
 
 def _strange_prices(plan: Plan) -> tuple[str, ...]:
     """Prices of types that nobody knows: other types', or slips of the pen."""
-    shipped = files.load_gpu_specs()
-    strangers = [gpu for gpu in plan.scenario.inventory.unused_prices if gpu not in shipped]
+    unused = plan.scenario.inventory.unused_prices
+    shipped = files.load_gpu_specs() if unused else {}
+    strangers = [gpu for gpu in unused if gpu not in shipped]
     return tuple(f"price not used: {gpu} is no GPU type that the planner knows" for gpu in strangers)
 
 
