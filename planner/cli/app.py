@@ -11,6 +11,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.patience import interruptible
+from planner.cli.program.completions import with_completions
 from planner.cli.program.lazy_group import LazyCommands, LazyGroup
 from planner.cli.program.listing import help_text
 from planner.cli.program.wide_tables import with_wide_tables
@@ -32,6 +33,7 @@ COMMANDS = {
     "report": "plan.report",
     "defrag": "cluster.defrag",
     "docs": "docs.command",
+    "doctor": "facts.doctor",
     "gpus": "facts.gpus",
     "models": "facts.models",
     "engines": "facts.engines",
@@ -79,6 +81,7 @@ def _load(name: str) -> Any:
     if name in GROUPS:
         command = command.commands[name]
     with_wide_tables(command)
+    with_completions(command)
     return command
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.cli.terminal.consoles import err, out
 from planner.cli.terminal.markdown import rendered
-from planner.cli.terminal.tables import TableText, fitted, unfitted
+from planner.cli.terminal.tables import TableText, fitted, unfitted, wrapped
 from planner.errors import PlannerError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = [
     "show_json",
     "show_markdown",
     "show_note",
+    "show_prose",
     "show_table",
     "show_text",
     "show_warning",
@@ -52,6 +53,16 @@ def show_json(value: object) -> None:
 def show_text(text: str) -> None:
     """Plain text on standard output; halves of characters, which no encoding has, as their codes."""
     print(text.encode("utf-8", "backslashreplace").decode())
+
+
+def show_prose(text: str) -> None:
+    """Sentences on standard output: to a terminal wrapped between words, to a pipe as they are."""
+    console = out()
+    if not console.is_terminal or _WIDE.get():
+        show_text(text)
+        return
+    for line in visible(text).split("\n"):
+        show_text("\n".join(wrapped(line, console.width)))
 
 
 def show_error(error: PlannerError) -> None:

@@ -44,6 +44,7 @@ import lws --out made.json | lws/routing.yaml lws/*prefill-1.yaml lws/noderesour
 import script | script/routing.json script/*decode*.sh
 diff run placed-run --json | run/plan.json placed-run/plan.json
 diff script lws | script/routing.json lws/*prefill-1.yaml lws/routing.yaml
+doctor --json | costly
 gpus H20 |
 gpus --json |
 engines --json |

@@ -7,6 +7,8 @@ import typer
 from planner.cli import screen
 from planner.domain import GpuSpec
 
+_IMPORTANT = ("FP8", "GB", "GB/s", "USD/h", "NVLink GB/s", "domain", "FP16", "NIC GB/s")
+
 
 def command(
     name: Annotated[str | None, typer.Argument(help="One type, with the source of every figure.")] = None,
@@ -37,7 +39,9 @@ def command(
             "W",
             "USD/h",
         )
-        screen.show_table("GPU types (TFLOP/s dense, per GPU)", columns, [_row(gpu) for gpu in chosen])
+        screen.show_table(
+            "GPU types (TFLOP/s dense, per GPU)", columns, [_row(gpu) for gpu in chosen], important=_IMPORTANT
+        )
 
 
 def _row(gpu: GpuSpec) -> tuple[object, ...]:

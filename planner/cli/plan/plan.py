@@ -191,6 +191,7 @@ def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> 
                 )
                 for o in ordered
             ],
+            important=("status", "requests/s", "folder or error", "USD/hour"),
         )
     failures = {outcome.status for outcome in ordered if outcome.status}
     if failures:

@@ -38,6 +38,9 @@ PANELS = {
         "observe": "Compare a running deployment's metrics with its plan, and fit a calibration to what they tell.",
     },
     "Look": {
+        "doctor": (
+            "Check the installation: Python, packages, shipped data, the solver, figures; a tiny plan in seconds."
+        ),
         "gpus": "List GPU types, or show one.",
         "models": "List the shipped models; a scenario may also name any supported config.json.",
         "engines": (

@@ -49,7 +49,9 @@ def fitted(table: TableText, width: int) -> "Iterator[RenderableType]":
     fitting, gap, widths = shown
     yield _drawn(table, fitting, widths, gap)
     if len(fitting) < len(table.columns):
-        missing = ", ".join(column for place, column in enumerate(table.columns) if place not in fitting)
+        missing = ", ".join(
+            column or "the one without a title" for place, column in enumerate(table.columns) if place not in fitting
+        )
         note = f"Left out, for want of room: {missing}. See them with --wide or --json."
         yield from _dim(wrapped(note, width))
 
