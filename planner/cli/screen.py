@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from planner.domain import ReportProgress
 
 __all__ = [
+    "encoding",
     "err",
     "out",
     "search_progress",
@@ -38,6 +39,11 @@ _WIDE: ContextVar[bool] = ContextVar("wide", default=False)
 def show_every_column(wide: bool) -> None:
     """Tables as wide as they are, whatever the terminal (`--wide`), until told otherwise."""
     _WIDE.set(wide)
+
+
+def encoding() -> str:
+    """Of standard output; empty where it has none."""
+    return getattr(sys.stdout, "encoding", None) or ""
 
 
 def visible(text: str) -> str:

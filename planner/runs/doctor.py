@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from pathlib import Path
 
@@ -52,14 +53,15 @@ class Finding:
     remedy: str = ""
 
 
-def examine() -> Iterator[Finding]:
-    """Every finding, one after the other; nothing is left on the disk."""
-    for check in (_python, _packages, _data, _solver, _threads, _folders, _figures, _terminal, _extras):
+def examine(encoding: str) -> Iterator[Finding]:
+    """Every finding, one after the other; nothing is left on the disk. `encoding`: of the terminal."""
+    terminal = partial(_terminal, encoding)
+    for check in (_python, _packages, _data, _solver, _threads, _folders, _figures, terminal, _extras):
         try:
             yield from check()
         except Exception as error:  # noqa: BLE001  (whatever is broken is a finding, and the next check is made)
             yield Finding(
-                subject=check.__name__.strip("_"),
+                subject=getattr(check, "__name__", "terminal").strip("_"),
                 health=Health.FAULT,
                 seen=f"{type(error).__name__}: {error}",
                 remedy="Install the package again; if that does not help, report it as a defect.",
@@ -206,9 +208,8 @@ _CLUSTER = {
 }
 
 
-def _terminal() -> Iterator[Finding]:
-    encoding = (sys.stdout.encoding or "").lower()
-    unicode = encoding.replace("-", "").startswith("utf")
+def _terminal(encoding: str) -> Iterator[Finding]:
+    unicode = encoding.lower().replace("-", "").startswith("utf")
     colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else f"TERM={os.environ.get('TERM', '')}"
     yield Finding(
         subject="terminal",

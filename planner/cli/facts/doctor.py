@@ -17,7 +17,7 @@ def command(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
     from planner.runs.doctor import examine, is_sound
 
-    findings = list(examine())
+    findings = list(examine(screen.encoding()))
     if json:
         screen.show_json({"sound": is_sound(findings), "findings": [asdict(finding) for finding in findings]})
     else:
