@@ -63,12 +63,12 @@ def show_text(text: str) -> None:
 
 def show_prose(text: str) -> None:
     """Sentences on standard output: to a terminal wrapped between words, to a pipe as they are."""
-    console = out()
-    if not console.is_terminal or _WIDE.get():
+    if not sys.stdout.isatty() or _WIDE.get():
         show_text(text)
         return
+    width = out().width
     for line in visible(text).split("\n"):
-        show_text("\n".join(wrapped(line, console.width)))
+        show_text("\n".join(wrapped(line, width)))
 
 
 def show_error(error: PlannerError) -> None:
@@ -107,10 +107,10 @@ def show_table(
         ),
         important=tuple(important),
     )
-    console = out()
-    if _WIDE.get() or not console.is_terminal:
-        console.print(unfitted(table), soft_wrap=True)
+    if _WIDE.get() or not sys.stdout.isatty():
+        out(wide=True).print(unfitted(table))
         return
+    console = out()
     for part in fitted(table, console.width):
         console.print(part)
 
@@ -120,10 +120,10 @@ def show_markdown(text: str) -> None:
     if not sys.stdout.isatty():
         show_text(text)
         return
-    console = out()
+    width, console = out().width, out(wide=_WIDE.get())
     text = text.encode("utf-8", "backslashreplace").decode()
-    for part in rendered(visible(text), console.width, wide=_WIDE.get()):
-        console.print(part, soft_wrap=_WIDE.get())
+    for part in rendered(visible(text), width, wide=_WIDE.get()):
+        console.print(part)
 
 
 def _cell(value: object) -> str:

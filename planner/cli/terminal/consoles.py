@@ -17,11 +17,11 @@ _PLAIN = {
 """What stands for a letter where the encoding has none such."""
 
 
-def out() -> "Console":
-    """Standard output; a pipe gets lines that are not folded."""
+def out(*, wide: bool = False) -> "Console":
+    """Standard output; a pipe gets lines that are not folded, and so does a terminal where it is to be `wide`."""
     from rich.console import Console
 
-    terminal = sys.stdout.isatty()
+    terminal = sys.stdout.isatty() and not wide
     return Console(width=None if terminal else PIPE_WIDTH, highlight=False, emoji=False, soft_wrap=not terminal)
 
 

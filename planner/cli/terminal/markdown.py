@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _INLINE = re.compile(
     r"\\(?P<escape>[!-/:-@\[-`{-~])|(?P<ticks>`+)(?P<code>.+?)(?P=ticks)|(?P<strong>\*\*)|"
+    r"(?<![\w*])\*(?P<slanted>[^\s*](?:[^*]*[^\s*])?)\*(?![\w*])|"
     r"!\[(?P<title>(?:\\.|[^\]\\])*)\]\((?P<picture>[^)\s]+)\)|\[(?P<words>(?:\\.|[^\]\\])*)\]\((?P<link>[^)\s]+)\)"
 )
 _ITEM = re.compile(r"(?P<indent> *)(?P<mark>[-*]|\d+\.) +(?P<text>.*)")
@@ -141,6 +142,8 @@ def inline(text: str) -> "Text":
             strong = not strong
         elif match["code"] is not None:
             styled.append(match["code"], "cyan")
+        elif match["slanted"] is not None:
+            styled.append(inline(match["slanted"]).plain, "italic")
         elif match["escape"]:
             styled.append(match["escape"], "bold" if strong else "")
         else:

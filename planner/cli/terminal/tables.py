@@ -118,7 +118,7 @@ def _span(table: TableText, place: int) -> _Span:
     prose = any(is_prose(cell) for cell in cells)
     words = table.columns[place].split(" ")
     natural = max(map(cell_len, (table.columns[place], *cells)), default=0)
-    parts = [word for cell in cells for word in cell.split(" ")] if prose else cells
+    parts = [part for cell in cells for part in (cell.split(" ") if is_prose(cell) else (cell,))]
     least = max(map(cell_len, (*words, *parts)), default=0)
     return _Span(max(least, min(natural, PROSE_LEAST)) if prose else least, natural)
 
