@@ -1,17 +1,24 @@
 """What `planner --help` says of each command, by panel; a test holds that it is the first line of its help.
 
-A command that stands in no panel is listed last, its help read from the command itself.
+A command that stands in no panel is listed last, its help read from the command itself; a name that is no command is
+passed over.
 """
 
 HELP = "Plan the serving of large language models on mixed GPU fleets."
 FIRST_STEPS = (
     ("planner doctor", "does everything work here?"),
-    ("planner plan SCENARIO.yaml", "a scenario file in, a plan out"),
-    ("planner report runs/SCENARIO", "the plan again"),
+    ("planner plan quickstart", "plan a scenario, here one that is shipped"),
+    ("planner report runs/quickstart", "look at the plan again"),
 )
 """What a newcomer types first, and what it does."""
 
 PANELS = {
+    "Ask in one line": {
+        "cheapest": "What does this rate cost? The cheapest fleet that promises it within the levels, proven.",
+        "buy": "What does this money buy? The fleet that serves most requests/s for at most so much rent, proven.",
+        "max": "What can these GPUs do? The most requests/s that they promise within the levels, proven.",
+        "init": "Write a commented scenario to begin with; on a terminal what no flag says is asked for.",
+    },
     "Plan": {
         "plan": "Plan one or several scenarios, a run folder each; or resume an interrupted search.",
         "check": "Read a scenario, resolve every name, and check that the model fits, without searching.",
@@ -19,7 +26,12 @@ PANELS = {
         "replay": "Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds.",
         "report": "Print the summary of a run; with --out, write it and the figures anew.",
     },
-    "Ask": {
+    "Compare": {
+        "explain": (
+            "Say why a plan, or one of its pools, is what it is: rivals, limits, what binds, and what would change it."
+        ),
+        "compare": "Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each.",
+        "sweep": "Plan a scenario at every combination of values of its keys; one table and one page of all.",
         "frontier": (
             "The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."
         ),
@@ -41,6 +53,7 @@ PANELS = {
         "doctor": (
             "Check the installation: Python, packages, shipped data, the solver, figures; a tiny plan in seconds."
         ),
+        "scenarios": "List the shipped scenarios: wherever a scenario is named, such a name will do.",
         "gpus": "List GPU types, or show one.",
         "models": "List the shipped models; a scenario may also name any supported config.json.",
         "engines": (
