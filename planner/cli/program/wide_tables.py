@@ -1,5 +1,6 @@
 """The option `--wide`, which every command has that prints tables: those with `--json`."""
 
+from functools import cache
 from typing import Any
 
 import typer
@@ -15,6 +16,7 @@ def with_wide_tables(command: Any) -> None:
         command.params.append(_wide_option())
 
 
+@cache
 def _wide_option() -> Any:
     """As typer makes it of a function's parameter; the callback is all that sees its value."""
     shell = typer.Typer(add_completion=False)
