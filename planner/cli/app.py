@@ -24,6 +24,7 @@ COMMANDS = {
     "export": "plan.export",
     "import": "plan.import_plan",
     "observe": "plan.observe",
+    "compare": "comparison.compare",
     "diff": "plan.diff",
     "report": "plan.report",
     "defrag": "cluster.defrag",
