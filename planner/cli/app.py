@@ -25,6 +25,7 @@ COMMANDS = {
     "import": "plan.import_plan",
     "observe": "plan.observe",
     "compare": "comparison.compare",
+    "sweep": "comparison.sweep",
     "diff": "plan.diff",
     "report": "plan.report",
     "defrag": "cluster.defrag",

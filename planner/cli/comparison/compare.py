@@ -44,6 +44,7 @@ def command(
     from planner import files
     from planner.report.comparison.side_by_side import comparison_csv, comparison_document
     from planner.runs.comparing import compared, read_plans
+    from planner.runs.comparison_pages import comparison_bytes
 
     for path in (csv, html):
         if path is not None:
@@ -52,20 +53,11 @@ def command(
     if csv is not None:
         files.write_file(csv, comparison_csv(comparison), force=force)
     if html is not None:
-        files.write_file(html, html_of(comparison), force=force)
+        files.write_file(html, comparison_bytes(comparison), force=force)
     if json:
         screen.show_json(comparison_document(comparison))
     else:
         show(comparison)
-
-
-def html_of(comparison: "PlanComparison") -> bytes:
-    """The page as one file."""
-    from planner.plans.provenance import planner_version
-    from planner.report.comparison.side_by_side_page import comparison_html
-    from planner.report.kit.html.page import html_page
-
-    return html_page(comparison_html(comparison, f"planner {planner_version()}")).encode()
 
 
 def show(comparison: "PlanComparison") -> None:

@@ -41,3 +41,15 @@ def _parts(names: Sequence[str], rows: Sequence[Cells], width: int) -> Iterator[
         part.append(row)
     if part:
         yield part
+
+
+def show_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, first: int) -> None:
+    """Print rows, named by their `first` cells, so that no cell is split, in several tables where they are wide."""
+    names = [list(row[:first]) for row in rows]
+    figures = [(column, tuple(row[k] for row in rows)) for k, column in enumerate(columns) if k >= first]
+    heads = [[column, *(name[k] for name in names)] for k, column in enumerate(columns[:first])]
+    width = screen.out().width - (_width(heads) - 1)
+    for number, part in enumerate(_parts([], figures, width)):
+        lines = [(*name, *(cells[k] for _, cells in part)) for k, name in enumerate(names)]
+        heading = title if number == 0 else f"{title}, continued"
+        screen.show_table(heading, (*columns[:first], *(label for label, _ in part)), lines)

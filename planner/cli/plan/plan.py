@@ -56,7 +56,7 @@ def command(
     from planner.runs import Job
 
     paths, changes = scenarios or [], tuple(map(read_setting, settings or []))
-    _check_engine(engine)
+    check_engine(engine)
     if resume is not None:
         _check_resume(paths, out=out, force=force)
         path = paths[0] if paths else None
@@ -103,7 +103,7 @@ def _folder(scenario: Path, out: Path | None, *, several: bool) -> Path:
     return out
 
 
-def _check_engine(engine: str | None) -> None:
+def check_engine(engine: str | None) -> None:
     """A wrong engine fails before the search, not after it."""
     if engine is None:
         return

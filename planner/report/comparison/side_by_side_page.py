@@ -7,9 +7,12 @@ from planner.domain.comparisons.plans import PlanComparison
 from planner.report.buckets.view import span_label
 from planner.report.comparison.side_by_side import (
     CSV_COLUMNS,
+    HOW_TO_READ,
     TIMES,
+    figure_cells,
     figures_row,
     latency_rows,
+    odds_cells,
     pool_rows,
     started_with,
     verdict,
@@ -34,7 +37,12 @@ def comparison_html(comparison: PlanComparison, made_by: str) -> Page:
             ),
         ),
         sections=(
-            Section(name="figures", title="Figures", blocks=(*_beware(comparison), *_figures(comparison))),
+            Section(
+                name="figures",
+                title="Figures",
+                blocks=(*_beware(comparison), _head(comparison), _rates(comparison), _prices(comparison)),
+                folded=(_every_figure(comparison),),
+            ),
             Section(name="differences", title="What differs in the scenarios", blocks=(_differences(comparison),)),
             Section(name="pools", title="Pools", blocks=(_pools(comparison),)),
             *_latency(comparison),
@@ -49,10 +57,20 @@ def _beware(comparison: PlanComparison) -> tuple[Block, ...]:
     return (Prose(markdown=bullets([f"**Beware:** {escaped(sentence)}" for sentence in comparison.warnings])),)
 
 
-def _figures(comparison: PlanComparison) -> tuple[Block, ...]:
+def _head(comparison: PlanComparison) -> DataTable:
+    """As the terminal shows it: a row a figure, a column a plan."""
+    figures = [plan.figures for plan in comparison.plans]
+    cells = [*figure_cells(figures), *odds_cells(comparison)]
+    return DataTable(
+        columns=("figure", *(plan.name for plan in figures)),
+        rows=tuple((label, *row) for label, row in cells),
+        caption=HOW_TO_READ,
+    )
+
+
+def _every_figure(comparison: PlanComparison) -> DataTable:
     rows = [figures_row(plan) for plan in comparison.plans]
-    every = DataTable(columns=CSV_COLUMNS, rows=tuple(tuple(map(_cell, row)) for row in rows), caption="All figures")
-    return (_rates(comparison), _prices(comparison), every)
+    return DataTable(columns=CSV_COLUMNS, rows=tuple(tuple(map(_cell, row)) for row in rows), caption="All figures")
 
 
 def _cell(value: object) -> Cell:
