@@ -26,6 +26,7 @@ COMMANDS = {
     "observe": "plan.observe",
     "compare": "comparison.compare",
     "sweep": "comparison.sweep",
+    "explain": "comparison.explain",
     "diff": "plan.diff",
     "report": "plan.report",
     "defrag": "cluster.defrag",

@@ -1,6 +1,7 @@
 """What a sweep's folder says of itself: `sweep.json`, and why a point has no plan."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from planner.domain.comparisons.sweeps import SweepEntry, SweepIndex
@@ -92,6 +93,6 @@ def read_refusal(folder: Path, name: str) -> str | None:
     return read_json(path).text("infeasible") if is_there(path) else None
 
 
-def _write(path: Path, document: dict[str, object]) -> None:
+def _write(path: Path, document: Mapping[str, object]) -> None:
     text = json.dumps(document, indent=1, ensure_ascii=False)
     write_file(path, f"{text}\n".encode("utf-8", "backslashreplace"), force=True)
