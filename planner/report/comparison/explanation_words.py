@@ -135,9 +135,9 @@ def _server_words(server: ServerConfig) -> str:
 def _pool_parts(pool: PoolExplanation) -> Iterator[str]:
     yield f"# Why {escaped(pool.island)} is what it is"
     yield (
-        f"{pool.servers} servers of {_server_words(pool.server)}, on {escaped(pool.gpu)}, {pool.phase.value} of prompts "
-        f"of {span_label(pool.start, pool.end)} tokens: {rate(pool.load_rps)} of them a second at the capacity of "
-        f"{rate(pool.plan_rps)} requests/s."
+        f"{counted(pool.servers, 'server')} of {_server_words(pool.server)}, on {escaped(pool.gpu)}, for the "
+        f"{pool.phase.value} of prompts of {span_label(pool.start, pool.end)} tokens: {rate(pool.load_rps)} of them a "
+        f"second at the capacity of {rate(pool.plan_rps)} requests/s."
     )
     yield "## Why this GPU type"
     yield bullets(list(_type_sentences(pool)))
@@ -265,9 +265,10 @@ def _island_parts(island: IslandExplanation) -> Iterator[str]:
     yield f"# Why {escaped(island.island)} is what it is"
     lengths = ", ".join(f"{length:,} ({percent(share)})" for length, share in island.lengths[:4])
     more = f" and {counted(len(island.lengths) - 4, 'further range')}" if len(island.lengths) > 4 else ""
+    busy = percent(min(1.0, island.utilisation))
     yield (
-        f"An island of {island.size} {escaped(island.gpu)}, {island.phase.value}, busy {percent(min(1.0, island.utilisation))} "
-        f"of its time. Middles of the ranges that it serves, with their share: {lengths} tokens{more}."
+        f"An island of {island.size} {escaped(island.gpu)}, {island.phase.value}, busy {busy} of its time. "
+        f"Middles of the ranges that it serves, with their share: {lengths} tokens{more}."
     )
     yield "## Why this configuration"
     sentences = list(_island_sentences(island))

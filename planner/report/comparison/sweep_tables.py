@@ -114,9 +114,14 @@ def reasons(sweep: Sweep) -> list[str]:
 
 
 def sweep_csv(sweep: Sweep) -> bytes:
-    """One row a point: all keys, the figures, the state, the run's folder, the reason."""
+    """The rows of `sweep_rows`."""
+    return csv_table(*sweep_rows(sweep))
+
+
+def sweep_rows(sweep: Sweep) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Columns, and a row a point: all keys, state, figures, the run's folder, the reason."""
     header = (*sweep.index.keys, "state", *_CSV_FIGURES, *_BANDS, "run", "content", "message")
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             *point.entry.labels,
             point.state.value,
@@ -128,7 +133,7 @@ def sweep_csv(sweep: Sweep) -> bytes:
         )
         for point in sweep.points
     ]
-    return csv_table(header, rows)
+    return header, rows
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:

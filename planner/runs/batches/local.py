@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine.
+"""Jobs on this machine: in processes of their own, or one after the other in this one.
 
 A process takes one job at a time, and another when that has ended: a job that kills its process takes no other with it.
 """
@@ -53,6 +53,20 @@ class LocalExecutor:
                     yield outcome
         finally:
             _stop(worker.process for worker in [*idle, *(worker for _, worker in busy.values())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SerialExecutor:
+    """One job after the other in this very process: for programs that start no others. An interrupt is raised."""
+
+    def run(self, jobs: Sequence[Job], /) -> Generator[Outcome, None, None]:
+        """Outcomes as jobs end; see `Executor`."""
+        for job in jobs:
+            try:
+                outcome = run_or_resume(job)
+            except PlannerError as error:
+                outcome = _failed(job, error.exit_status, str(error))
+            yield outcome
 
 
 def run_scenarios(jobs: Sequence[Job], workers: int) -> Generator[Outcome, None, None]:
