@@ -59,6 +59,11 @@ def command(
     check_engine(engine)
     if resume is not None:
         _check_resume(paths, out=out, force=force)
+        if changes and not paths:
+            raise InputError(
+                f"--set {changes[0].key}: sets a key of a scenario file, got none.",
+                hint="Name the scenario that the search was begun with, or leave out --set.",
+            )
         path = paths[0] if paths else None
         job = Job(scenario=path, folder=resume, seed=seed, processes=processes, engine=engine, settings=changes)
         _plan_one(job, resume=True, as_json=json, quiet=quiet or json)

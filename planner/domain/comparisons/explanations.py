@@ -68,11 +68,13 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountReason:
-    """What sets the number of servers. `type_gpus`, `type_idle`: GPUs of the type in the fleet, and in no pool.
+    """What sets the number of servers. `offered_gpus`: GPUs of the type in the inventory; `type_gpus`, `type_idle`: of
+    them those that are paid for, and those in no pool.
     `one_less_rps`: what the plan would serve with one server less, the others' queues taken as they are;
     `one_less_left_rps`: of that, what remained after the loss to be survived, of which `survive_rps` are asked for (0:
     none)."""
 
+    offered_gpus: int
     type_gpus: int
     type_idle: int
     one_less_rps: float

@@ -6,10 +6,10 @@ that comes of it as strictly as any other.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 
 from planner.errors import InputError
 from planner.files.disk.strict_yaml import parse_yaml
@@ -17,8 +17,7 @@ from planner.files.disk.strict_yaml import parse_yaml
 _KEY = re.compile(r"[A-Za-z0-9_][^=\s]*")
 _RANGE = re.compile(r"(?P<first>[-+.0-9eE]+?)\.\.(?P<last>[-+.0-9eE]+):(?P<step>[-+.0-9eE]+)")
 MOST_VALUES = 1000
-_ROUNDING = 1e-9
-_DIGITS = 12
+_LARGEST = Decimal(10) ** 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +96,24 @@ def _stretched(key: str, item: object) -> list[object]:
             raise InputError(f"--set {key}: a range must have a step, got {item}.", hint=f"Write {item}:STEP.")
         return [item]
     first, last, step = (_number(key, match[name]) for name in ("first", "last", "step"))
-    if step == 0 or (last - first) / step < 0 or (last - first) / step >= MOST_VALUES:
+    steps = (last - first) / step if step else Decimal(-1)
+    if not 0 <= steps < MOST_VALUES:
         raise InputError(
             f"--set {key}: a range must lead from its first value to its last in 1 to {MOST_VALUES} steps, got {item}.",
             hint="Write first..last:step, such as 64..256:64 or 80..40:-20.",
         )
-    count = math.floor((last - first) / step * (1 + _ROUNDING) + _ROUNDING) + 1
-    if all(isinstance(part, int) for part in (first, last, step)):
-        return [first + n * step for n in range(count)]
-    return [float(f"{first + n * step:.{_DIGITS}g}") for n in range(count)]
+    exact = [first + n * step for n in range(int(steps) + 1)]
+    whole = all(re.fullmatch(r"[-+]?\d+", match[name]) for name in ("first", "last", "step"))
+    return [int(value) if whole else float(value) for value in exact]
 
 
-def _number(key: str, text: str) -> int | float:
+def _number(key: str, text: str) -> Decimal:
+    """Exact, so that no step is missed by a rounding error."""
     try:
-        number = int(text) if re.fullmatch(r"[-+]?\d+", text) else float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite() or abs(number) > _LARGEST:
         raise InputError(f"--set {key}: a range must be of numbers, got {text!r}.", hint="Write 64..256:64.")
     return number
 
@@ -164,7 +164,7 @@ def _flow(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_flow, value)) + "]"
     return _flow_text(value) if isinstance(value, str) else str(value)

@@ -43,6 +43,7 @@ class Relaxer:
         self.offer = prices.offer(self.stocks, [self.partition], family)
 
     def relaxed(self, counts: dict[str, int], faster: Phase | None = None) -> RelaxedBuckets | None:
+        """The relaxation of so many GPUs of each stock, with one phase faster by a tenth; None where nothing serves."""
         offer: BucketOffer = replace(self.offer, counts=tuple(counts[stock.gpu] for stock in self.stocks))
         if faster is not None:
             options = {

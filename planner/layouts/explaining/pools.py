@@ -160,6 +160,7 @@ def _count(plan: Plan, buckets: BucketPlan, pool: BucketPool, probability: float
     after_loss = max(0.0, fewer - min(lost, max(0, pool.count - 1)) * pool.capacity_rps)
     used = sum(island.size for island in plan.islands if island.gpu == pool.gpu and island.phase is not None)
     return CountReason(
+        offered_gpus=item.count,
         type_gpus=plan.fleet[pool.gpu],
         type_idle=plan.fleet[pool.gpu] - used,
         one_less_rps=min(plan.throughput_rps, fewer / probability),

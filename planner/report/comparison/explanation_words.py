@@ -235,12 +235,17 @@ def _rivals(pool: PoolExplanation) -> str:
 
 def _count_sentences(pool: PoolExplanation) -> Iterator[str]:
     count = pool.count
-    if count.type_idle:
+    gpu = escaped(pool.gpu)
+    if count.type_gpus < count.offered_gpus:
+        yield f"The objective rents {whole(count.type_gpus)} of the {whole(count.offered_gpus)} {gpu} on offer."
+    elif count.type_idle:
         yield f"{whole(count.type_idle)} of the {whole(count.type_gpus)} {escaped(pool.gpu)} are in no pool."
     else:
         yield f"All {whole(count.type_gpus)} {escaped(pool.gpu)} are in pools: the inventory sets the number."
     lost = count.one_less_rps / pool.plan_rps - 1
-    if lost < -SAME:
+    if count.one_less_rps <= 0:
+        yield "Nothing else serves its bucket: without it there is no plan."
+    elif lost < -SAME:
         yield f"With one server less the plan would serve {rate(count.one_less_rps)} requests/s, {_share(-lost)} less."
     else:
         yield "One server less would serve as much: another phase or bucket is slower."
