@@ -1,6 +1,6 @@
 """Plans beside each other, sweeps over keys of a scenario, and why a plan is what it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from planner.domain import Plan
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
 from planner.errors import InputError
-from planner.files.scenario.settings import SweptKey
+from planner.files.scenario.settings import swept_key
 from planner.layouts.explaining.islands import explain_island
 from planner.layouts.explaining.plans import explain_plan
 from planner.layouts.explaining.pools import explain_pool
@@ -131,7 +131,7 @@ def _free(name: str, taken_names: Mapping[str, Plan]) -> str:
 
 def sweep(
     scenario: str | Path,
-    settings: Mapping[str, Sequence[Any]],
+    settings: Mapping[str, Iterable[Any]],
     out: str | Path,
     *,
     resume: bool = False,
@@ -146,7 +146,7 @@ def sweep(
     leaves a key out. With more `processes` than one a script needs `if __name__ == "__main__":` around its own code, as
     they load it, too. Raises InputError where a scenario of the grid is none, or `out` is not new.
     """
-    keys = tuple(SweptKey(key, tuple(values)) for key, values in settings.items())
+    keys = tuple(swept_key(key, values) for key, values in settings.items())
     folder = Path(out)
     request = SweepRequest(scenario=Path(scenario), keys=keys, folder=folder, seed=seed, engine=engine)
     executor = LocalExecutor(workers=processes) if processes != 1 else SerialExecutor()

@@ -31,18 +31,20 @@ MOST_RULES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlace:
-    """A pool's GPU type, phase, number of its bucket, GPUs and configuration."""
+    """A pool's GPU type, phase, number of its bucket, GPUs and configuration. `kept_rps`: what the loss of nodes must
+    leave of the requests that it serves (0: nothing is asked)."""
 
     gpu: str
     phase: Phase
     bucket: int
     gpus: int
     server: ServerConfig
+    kept_rps: float = 0.0
 
     @classmethod
-    def of(cls, pool: BucketPool, bucket: int) -> "PoolPlace":
+    def of(cls, pool: BucketPool, bucket: int, kept_rps: float) -> "PoolPlace":
         """The place of a plan's pool."""
-        return cls(gpu=pool.gpu, phase=pool.phase, bucket=bucket, gpus=pool.gpus, server=pool.server)
+        return cls(gpu=pool.gpu, phase=pool.phase, bucket=bucket, gpus=pool.gpus, server=pool.server, kept_rps=kept_rps)
 
 
 def rival_servers(prices: BucketPrices, place: PoolPlace, levels: Levels | None = None) -> list[RivalServer]:

@@ -151,7 +151,7 @@ def _pool_parts(pool: PoolExplanation) -> Iterator[str]:
         yield "## Why these buckets"
         yield _cuts(pool.cuts, pool.plan_rps)
     yield "## What would change it"
-    yield bullets([_what_if(row, pool) for row in pool.what_ifs] or ["Nothing was tried."])
+    yield bullets([_what_if(row, pool) for row in pool.what_ifs] or ["Nothing was worked out: see the note."])
 
 
 def _type_sentences(pool: PoolExplanation) -> Iterator[str]:
