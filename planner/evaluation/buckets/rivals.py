@@ -110,7 +110,11 @@ def _limit(prices: BucketPrices, place: PoolPlace, column: Column, row: int) -> 
     capped, full = float(column.capped[row, place.bucket]), float(column.full[row, place.bucket])
     if isinstance(column.servers, DecodeServers) and column.batches is not None:
         return _batch_limit(prices, place, column.servers, row, int(column.batches[row, place.bucket]))
-    return Limit.TTFT if capped < full * (1 - SLOWED) else Limit.STEPS
+    if capped < full * (1 - SLOWED):
+        return Limit.TTFT
+    if isinstance(column.servers, MixedServers):
+        return Limit.TPOT if _full_without_levels(prices, place, column)[row] > full * (1 + SLOWED) else Limit.NO_BOUND
+    return Limit.STEPS
 
 
 def _batch_limit(prices: BucketPrices, place: PoolPlace, servers: DecodeServers, row: int, batch: int) -> Limit:
