@@ -10,11 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from planner.api.comparisons import compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
     from planner.api.planning import load_plan, plan, plan_scenario
     from planner.errors import InfeasibleError, InputError, PlannerError
 
 _HOMES = {
+    "compare": "planner.api.comparisons",
+    "explain": "planner.api.comparisons",
+    "sweep": "planner.api.comparisons",
     "PlannedDeployment": "planner.api.deployments",
     "load_plan": "planner.api.planning",
     "plan": "planner.api.planning",
@@ -30,9 +34,12 @@ __all__ = [
     "InputError",
     "PlannedDeployment",
     "PlannerError",
+    "compare",
+    "explain",
     "load_plan",
     "plan",
     "plan_scenario",
+    "sweep",
 ]
 
 

@@ -12,6 +12,7 @@ from planner.files.disk.folders import claim_folder, claim_run_folder, write_fol
 from planner.files.disk.manifest_folders import load_manifests, load_schemas
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.disk.shipped import (
+    chart_script,
     shipped_models,
     shipped_rate_curves,
     shipped_scenarios,
@@ -27,7 +28,7 @@ from planner.files.plan.journals import Journal, Undertaking, holds_search, reco
 from planner.files.plan.plan_document import encode_plan, plan_document, plan_files
 from planner.files.plan.plan_schemas import plan_schema
 from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
-from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
+from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenarios import load_scenario, scenario_from_document
 from planner.files.tables.calibrations import (
@@ -54,6 +55,7 @@ __all__ = [
     "Undertaking",
     "all_differences",
     "calibration_text",
+    "chart_script",
     "claim_folder",
     "claim_run_folder",
     "cluster_document",
@@ -100,6 +102,7 @@ __all__ = [
     "scenario_document",
     "scenario_from_document",
     "scenario_hash",
+    "scenario_keys",
     "search_files",
     "shipped_models",
     "shipped_rate_curves",

@@ -11,7 +11,17 @@ from planner.cli.docs.key_reference import keys_text
 from planner.cli.docs.manual.pages import manual_markdown
 
 GUIDES = (
-    *("planning", "replay", "traces-and-costs", "placement", "defragmentation", "manifests", "observing", "studies"),
+    *(
+        "planning",
+        "comparing",
+        "replay",
+        "traces-and-costs",
+        "placement",
+        "defragmentation",
+        "manifests",
+        "observing",
+        "studies",
+    ),
     "results",
 )
 """In the order of the contents page."""

@@ -10,14 +10,17 @@ from planner.cli.plan import saved_runs
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run folder, or its plan.json.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, its plan.json, a folder of runs, or of a sweep.")],
     out: Annotated[Path | None, typer.Option(help="Folder for summary.md and figures/.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a report that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the plan itself as JSON.")] = False,
 ) -> None:
-    """Print the summary of a run; with --out, write it and the figures anew."""
+    """Print the summary of a run, or of several beside each other; with --out, write it and the figures anew."""
     from planner import files, report
+    from planner.cli.comparison.folders import report_folder
 
+    if report_folder(run, out, force=force, as_json=json):
+        return
     plan = saved_runs.read_run(run)
     if out is not None:
         files.write_folder(out, report.render(plan), force=force)
