@@ -118,7 +118,8 @@ def scenario_from_section(
     scenario = with_form(document.file, question)
     scenario = with_requests(document.file, scenario, objective_section(document), trace)
     section = document.section("search", optional=True)
-    search, search_inputs = read_search(section, base, scenario.inventory, bucketed=scenario.bucketed)
+    solved = scenario.objective.rents and not scenario.objective.kind.row.several
+    search, search_inputs = read_search(section, base, scenario.inventory, bucketed=scenario.bucketed, solved=solved)
     scenario = replace(scenario, search=search, inputs=inputs + read_inputs + search_inputs)
     require_method(document.file, scenario.objective, search)
     require_measurable(document.file, scenario)
