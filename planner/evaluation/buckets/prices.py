@@ -42,6 +42,7 @@ from planner.domain import (
     PHASES,
     BucketPool,
     GpuSpec,
+    ObjectiveKind,
     ObjectiveSettings,
     ParallelConfig,
     Phase,
@@ -58,6 +59,7 @@ MORE_ROOM = 1.25  # where servers are held in reserve for a loss
 PASSES = 3
 ROUGHLY = 9  # halvings: to 0.2 % of the full rate
 RESTS = 0.005
+_UNLIMITED = 10_000_000  # GPUs of a type
 FAR = 4.0  # times the target, without queues: the inventory serves the target with them, too, so its most matters not
 SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
 
@@ -135,7 +137,24 @@ class BucketPrices:
     def _relaxed_rps(self, column_of: Callable[[str, Phase], Column]) -> float:
         """The most of any partition where servers are divisible, for the budget where there is one; a rate too low for
         any plan where none serves."""
-        inventory, objective = self._scenario.inventory, self._scenario.objective
+        objective = self._scenario.objective
+        offer = self._divisible(column_of)
+        most_of = objective if objective.kind.row.budgeted else ObjectiveSettings()
+        values = relaxed_values(offer, self.partitions, most_of, self._scenario.assignment)
+        return max(values.values(), default=1.0)
+
+    def least_rent(self, target_rps: float) -> float | None:
+        """Rent (USD/hour) below which no fleet of these types, however many there are, serves so many requests/s; None
+        where none serves at all. Nothing waits, servers are divisible."""
+        offer = self._divisible(self._full_column)
+        objective = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=target_rps)
+        unlimited = replace(offer, counts=(_UNLIMITED,) * len(offer.counts))
+        values = relaxed_values(unlimited, self.partitions, objective, self._scenario.assignment)
+        return min(values.values(), default=None)
+
+    def _divisible(self, column_of: Callable[[str, Phase], Column]) -> BucketOffer:
+        """The best rate of each GPU on each bucket, as if servers could be divided."""
+        inventory = self._scenario.inventory
         stocks = inventory_stocks(inventory, [item.price_usd_per_gpu_hour for item in inventory.items])
         options: dict[Place, tuple[BucketOption, ...]] = {}
         for phase in self.space.serving:
@@ -146,16 +165,13 @@ class BucketPrices:
                     for t, rate in enumerate(rates)
                     if rate > 0
                 )
-        offer = BucketOffer(
+        return BucketOffer(
             counts=tuple(stock.count for stock in stocks),
             charges=tuple(stock.charge for stock in stocks),
             options=options,
             probabilities={place: self._probability(place) for place in self._places},
             halves=self._halves,
         )
-        most_of = objective if objective.kind.row.budgeted else ObjectiveSettings()
-        values = relaxed_values(offer, self.partitions, most_of, self._scenario.assignment)
-        return max(values.values(), default=1.0)
 
     @cached_property
     def shortlist(self) -> tuple[Partition, ...]:
