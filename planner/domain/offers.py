@@ -26,7 +26,7 @@ class OfferedGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class GpuOffer:
     """GPU types for rent. `whole_nodes`: GPUs are rented by the node; `source`: whose prices these are."""
 
     gpus: tuple[OfferedGpu, ...]
