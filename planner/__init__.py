@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from planner.api.deployments import PlannedDeployment
     from planner.api.planning import load_plan, plan, plan_scenario
+    from planner.api.questions import AnsweredPlan, buy, cheapest, max_rate
     from planner.errors import InfeasibleError, InputError, PlannerError
 
 _HOMES = {
     "PlannedDeployment": "planner.api.deployments",
+    "AnsweredPlan": "planner.api.questions",
+    "buy": "planner.api.questions",
+    "cheapest": "planner.api.questions",
+    "max_rate": "planner.api.questions",
     "load_plan": "planner.api.planning",
     "plan": "planner.api.planning",
     "plan_scenario": "planner.api.planning",
@@ -26,11 +31,15 @@ _HOMES = {
 _PACKAGES = ("cost", "domain", "export", "files", "report", "search", "workload", "assignment")
 
 __all__ = [
+    "AnsweredPlan",
     "InfeasibleError",
     "InputError",
     "PlannedDeployment",
     "PlannerError",
+    "buy",
+    "cheapest",
     "load_plan",
+    "max_rate",
     "plan",
     "plan_scenario",
 ]

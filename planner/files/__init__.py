@@ -28,7 +28,7 @@ from planner.files.plan.plan_document import encode_plan, plan_document, plan_fi
 from planner.files.plan.plan_schemas import plan_schema
 from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
 from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
-from planner.files.scenario.offers import listed_offer, load_offer, load_price_list
+from planner.files.scenario.offers import listed_offer, load_offer, load_price_list, offer_from_document
 from planner.files.scenario.scenario_documents import scenario_document
 from planner.files.scenario.scenario_texts import scenario_text
 from planner.files.scenario.scenarios import load_scenario, scenario_from_document, scenario_path
@@ -94,6 +94,7 @@ __all__ = [
     "load_workload",
     "measured_records",
     "model_document",
+    "offer_from_document",
     "plan_document",
     "plan_files",
     "plan_schema",

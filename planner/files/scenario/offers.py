@@ -15,7 +15,7 @@ from planner.domain.offers import GpuOffer, OfferedGpu
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
 from planner.files.models.gpu_specs import load_gpu_specs
-from planner.files.sections import Section, nearest_hint
+from planner.files.sections import Section, nearest_hint, top_level
 
 LISTED = "list prices of gpu_specs/prices.yaml"
 
@@ -23,6 +23,11 @@ LISTED = "list prices of gpu_specs/prices.yaml"
 def load_offer(path: Path) -> GpuOffer:
     """The offer of a file. InputError where it is none, or a type has no price."""
     return offer_from_section(read_yaml(path))
+
+
+def offer_from_document(document: Mapping[str, object], origin: str = "offer") -> GpuOffer:
+    """The offer of a mapping of the same keys; `origin` names it."""
+    return offer_from_section(top_level(document, origin))
 
 
 def offer_from_section(document: Section) -> GpuOffer:

@@ -12,6 +12,9 @@ from planner.workload import summarize
 
 Document = dict[str, object]
 _PATHS = (".yaml", ".yml", ".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".json", ".parquet")
+ONE_BUCKET: Mapping[str, object] = {"routing": {"most": 1}}
+"""Where a loss must be survived: of every type at once, more buckets take minutes to be proven and change little."""
+
 HEADS = {
     MoneyQuestion.CHEAPEST: "The cheapest fleet that promises {amount:g} requests/s, out of this offer.",
     MoneyQuestion.BUY: "The most requests/s for {amount:g} USD/hour, out of this offer.",
@@ -35,6 +38,7 @@ def document_of(demand: Demand, name: str, inventory: Mapping[str, int], rent: M
         "workload": demand.workload,
         "inventory": dict(inventory),
         **prices,
+        **(ONE_BUCKET if demand.sections.get("survive") else {}),
         **demand.sections,
     }
 

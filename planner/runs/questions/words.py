@@ -122,6 +122,8 @@ def _proof(answer: MoneyAnswer) -> str:
     if answer.bound is None or answer.gap is None:
         return ""
     what = "deployable pools" if answer.plan.buckets is not None else "layouts"
+    if answer.plan.buckets is not None and answer.scenario.routing.most == 1:
+        what = "deployable pools behind one bucket a phase"
     if answer.question is MoneyQuestion.CHEAPEST:
         nodes = " where GPUs are rented singly" if answer.whole_nodes else ""
         beyond = f"no {what} of this offer do with less than {money(answer.bound)} USD/hour{nodes}"
