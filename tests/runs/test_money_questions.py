@@ -1,5 +1,6 @@
 """Questions about money: against every fleet of a small offer, against the README's table, and against each other."""
 
+import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from planner import pipeline
-from planner.domain.offers import GpuOffer
+from planner.domain.serving.offers import GpuOffer
 from planner.errors import InfeasibleError, InputError
 from planner.files import listed_offer, load_gpu_specs, offer_from_document, scenario_from_document
 from planner.runs.questions import (
@@ -103,9 +104,9 @@ def test_a_budget_too_small_names_the_cheapest_fleet(fleets: dict[tuple[int, int
 def test_more_money_never_serves_less_and_more_requests_never_cost_less() -> None:
     free = offer({"H200": None, "H20": None})
     rates = [best_fleet_for(DEMAND, usd, free).promise_rps for usd in (40, 70, 100)]
-    assert all(more >= less * (1 - PROVEN) for less, more in zip(rates, rates[1:], strict=False))
+    assert all(more >= less * (1 - PROVEN) for less, more in itertools.pairwise(rates))
     rents = [cheapest_fleet(DEMAND, rps, free).rent_usd_per_hour for rps in (10, 30)]
-    assert all(more >= less * (1 - PROVEN) for less, more in zip(rents, rents[1:], strict=False))
+    assert all(more >= less * (1 - PROVEN) for less, more in itertools.pairwise(rents))
 
 
 def test_a_larger_offer_is_never_dearer() -> None:
@@ -164,7 +165,9 @@ def test_whole_nodes_are_rented_whole_and_the_bound_says_of_what_it_is() -> None
 
 
 def test_a_budget_holds_by_whole_nodes() -> None:
-    answer = best_fleet_for(replace(DEMAND, model="qwen3-30b-a3b"), 70, offer({"H200": None, "H20": None}, whole_nodes=True))
+    answer = best_fleet_for(
+        replace(DEMAND, model="qwen3-30b-a3b"), 70, offer({"H200": None, "H20": None}, whole_nodes=True)
+    )
     assert answer.rent_usd_per_hour <= 70
     assert all(n % 8 == 0 for _, n in answer.gpus)
 
@@ -185,7 +188,9 @@ OF_512 = {"gpus": {"H200": {"usd_per_hour": 4, "count": 128}, "H800": {"usd_per_
 
 @pytest.mark.parametrize("workload", README_FREE)
 def test_512_usd_buy_nearly_what_a_free_choice_serves_and_never_more(workload: str) -> None:
-    answer = best_fleet_for(Demand(model="deepseek-v3", workload=workload, sections={}), 512, offer_from_document(OF_512))
+    answer = best_fleet_for(
+        Demand(model="deepseek-v3", workload=workload, sections={}), 512, offer_from_document(OF_512)
+    )
     most = README_FREE[workload]
     assert 0.97 * most <= answer.plan.throughput_rps <= most * 1.003
     assert answer.rent_usd_per_hour <= 512
@@ -216,7 +221,9 @@ def test_the_scenario_stands_for_the_question(answered: MoneyAnswer, tmp_path: P
     assert again.certificate == answered.plan.certificate
 
 
-def test_paths_are_told_from_where_the_scenario_lies(answered: MoneyAnswer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_told_from_where_the_scenario_lies(
+    answered: MoneyAnswer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     answer = replace(answered, document={**answered.document, "workload": "traces/mine.csv"})
     assert "workload: ../traces/mine.csv\n" in text_of(answer, tmp_path / "scenarios")

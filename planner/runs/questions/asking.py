@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from planner import pipeline
 from planner.domain import Plan, ReportProgress, Scenario, no_progress
-from planner.domain.offers import GpuOffer, RivalFleet
+from planner.domain.serving.offers import GpuOffer, RivalFleet
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.runs.questions.documents import Document, document_of, margin_of, rented_document, scenario_of
 from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion

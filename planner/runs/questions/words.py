@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.domain import PHASES, GpuWorth, LoadPoint, Phase, Plan
-from planner.domain.offers import RivalFleet
+from planner.domain.serving.offers import RivalFleet
 from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
 from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.quantities import money, significant
