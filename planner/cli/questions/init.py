@@ -9,7 +9,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.questions import options
-from planner.cli.questions.quantities import inventory_of, prices_of
+from planner.cli.questions.quantities import inventory_of, positive, prices_of
 from planner.errors import InputError, PlannerError
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ def command(
     """Write a commented scenario to begin with; on a terminal what no flag says is asked for."""
     from planner import files
 
+    for flag, value in (("--rps", rps), ("--usd", usd)):
+        if value is not None:
+            positive(flag, value)
     files.refuse_existing(file, force=force)
     typed = _Answers(
         model=model, workload=workload, inventory=inventory, prices=prices, ttft=ttft, tpot=tpot, rps=rps,
@@ -210,9 +213,8 @@ def _time(flag: str) -> Callable[[str], object]:
 
 def _rate(answer: str) -> object:
     try:
-        rate = float(answer)
+        return positive("requests/s", float(answer))
     except ValueError:
-        rate = 0.0
-    if not 0 < rate < 1e9:
-        raise InputError(f"requests/s: must be a number above 0, got {answer!r}.", hint="Write a number such as 50.")
-    return rate
+        raise InputError(
+            f"requests/s: must be a number above 0, got {answer!r}.", hint="Write a number such as 50."
+        ) from None

@@ -80,3 +80,10 @@ def _price(flag: str, gpu: str, value: str) -> float:
             f"{flag}: {gpu} must be a price in USD per GPU and hour, got {value!r}.", hint=f"Write {gpu}=2.2."
         )
     return price
+
+
+def positive(flag: str, value: float) -> float:
+    """The number. InputError unless it is above 0 and of ordinary size."""
+    if not 0 < value < 1e9:
+        raise InputError(f"{flag}: must be a number above 0 and below 1e9, got {value:g}.", hint="Write such as 50.")
+    return value

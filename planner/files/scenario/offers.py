@@ -40,7 +40,7 @@ def offer_from_section(document: Section) -> GpuOffer:
     return GpuOffer(
         gpus=tuple(_offered(rows, gpu, specs) for gpu in sorted(rows)),
         whole_nodes=document.flag("whole_nodes", default=False),
-        source=document.text("source", default=document.file),
+        source=document.text("source") if "source" in document else document.file,
     )
 
 
@@ -53,7 +53,7 @@ def _offered(rows: Section, gpu: str, specs: Mapping[str, GpuSpec]) -> OfferedGp
         raise row.fault("usd_per_hour", f"given: there is no list price of {gpu}")
     return OfferedGpu(
         gpu=gpu,
-        usd_per_hour=row.number("usd_per_hour", default=listed, above=0, high=1e6),
+        usd_per_hour=row.number("usd_per_hour", above=0, high=1e6) if "usd_per_hour" in row else listed or 0.0,
         gpus_per_node=spec.gpus_per_host,
         count=row.integer("count", low=1, high=1_000_000) if "count" in row else None,
     )
