@@ -54,19 +54,15 @@ def test_what_flags_say_is_written_with_every_common_key_explained(planner: Comm
 def test_every_alternative_that_is_commented_out_may_stand_there(planner: Command) -> None:
     planner("init", *FLAGS, "--ttft", "4s")
     lines = Path("scenario.yaml").read_text().splitlines()
-    for number, line in enumerate(lines):
-        key, _, value = line.removeprefix("# ").partition(": ")
-        if (
-            not line.startswith("# ")
-            or not key.isidentifier()
-            or "path/" in value
-            or "trace.csv" in value
-            or "cluster" in value
-        ):
-            continue
-        others = [row for row in lines if not row.startswith(f"{key}:")]
-        Path("other.yaml").write_text("\n".join([*others, line.removeprefix("# ")]))
-        load_scenario(Path("other.yaml"), summarize)
+    tried = 0
+    for line in (line.removeprefix("# ") for line in lines if line.startswith("# ")):
+        key, _, value = line.partition(": ")
+        if key.isidentifier() and not any(word in value for word in ("path/", "trace.csv", "cluster")):
+            others = [row for row in lines if not row.startswith(f"{key}:")]
+            Path("other.yaml").write_text("\n".join([*others, line]))
+            load_scenario(Path("other.yaml"), summarize)
+            tried += 1
+    assert tried > 10
 
 
 @pytest.mark.parametrize(
@@ -156,7 +152,7 @@ def test_shipped_scenarios_are_found_by_name(planner: Command) -> None:
 def test_an_unknown_name_lists_the_nearest(planner: Command, line: str) -> None:
     answer = planner(*line.format("quickstrat").split())
     assert answer.status == EXIT_BAD_INPUT
-    assert "There is no scenario 'quickstrat'" in answer.err
+    assert "quickstrat: no such file, nor is there a shipped scenario" in answer.err
     assert "Did you mean quickstart?" in answer.err
 
 
