@@ -196,9 +196,7 @@ def _workload(answer: str) -> object:
 
 
 def _inventory(answer: str) -> object:
-    from planner import files
-
-    return [files.load_gpu_spec(gpu) for gpu in inventory_of("GPUs", answer)]
+    return inventory_of("GPUs", answer)
 
 
 def _prices(answer: str) -> object:
