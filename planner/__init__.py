@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from planner.api.comparisons import compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
     from planner.api.planning import load_plan, plan, plan_scenario
+    from planner.api.questions import AnsweredPlan, buy, cheapest, max_rate
     from planner.errors import InfeasibleError, InputError, PlannerError
 
 _HOMES = {
@@ -20,6 +21,10 @@ _HOMES = {
     "explain": "planner.api.comparisons",
     "sweep": "planner.api.comparisons",
     "PlannedDeployment": "planner.api.deployments",
+    "AnsweredPlan": "planner.api.questions",
+    "buy": "planner.api.questions",
+    "cheapest": "planner.api.questions",
+    "max_rate": "planner.api.questions",
     "load_plan": "planner.api.planning",
     "plan": "planner.api.planning",
     "plan_scenario": "planner.api.planning",
@@ -30,13 +35,17 @@ _HOMES = {
 _PACKAGES = ("cost", "domain", "export", "files", "report", "search", "workload", "assignment")
 
 __all__ = [
+    "AnsweredPlan",
     "InfeasibleError",
     "InputError",
     "PlannedDeployment",
     "PlannerError",
+    "buy",
+    "cheapest",
     "compare",
     "explain",
     "load_plan",
+    "max_rate",
     "plan",
     "plan_scenario",
     "sweep",

@@ -19,6 +19,11 @@ from planner.cli.terminal.consoles import never_fail_to_write
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 
 COMMANDS = {
+    "cheapest": "questions.cheapest",
+    "buy": "questions.buy",
+    "max": "questions.max",
+    "init": "questions.init",
+    "scenarios": "facts.scenarios",
     "plan": "plan.plan",
     "place": "plan.place",
     "frontier": "plan.frontier",

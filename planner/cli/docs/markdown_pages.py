@@ -14,6 +14,7 @@ GUIDES = (
     *(
         "planning",
         "comparing",
+        "money",
         "replay",
         "traces-and-costs",
         "placement",

@@ -24,7 +24,7 @@ PANELS = {
         "check": "Read a scenario, resolve every name, and check that the model fits, without searching.",
         "place": "Put the islands of a plan on nodes; its rates are then those of where they lie.",
         "replay": "Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds.",
-        "report": "Print the summary of a run; with --out, write it and the figures anew.",
+        "report": "Print the summary of a run, or of several beside each other; with --out, write it and the figures anew.",
     },
     "Compare": {
         "explain": (
@@ -39,8 +39,9 @@ PANELS = {
             "From which bound on TPOT splitting prefill from decode pays: the best rate of each form of serving."
         ),
         "diff": (
-            "Show which islands start, stop, restart or stay, how many GPUs that takes, which requests move, and of "
-            "two runs which is faster and how likely, and what changes of pools, buckets, promise and P99."
+            "Show what two runs serve, cost and promise, old against new, which is likely faster; then which islands "
+            "start, stop, restart or stay, how many GPUs that takes, which requests move, and what changes of buckets "
+            "and P99."
         ),
     },
     "Deploy": {
