@@ -118,7 +118,7 @@ def test_doctor_says_that_all_is_well(planner: Command) -> None:
 
 
 def test_doctor_says_what_is_broken_and_what_to_do(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from planner.runs import doctor
+    from planner.cli.facts import installation as doctor
 
     def version(name: str) -> str | None:
         return None if name in ("highspy", "plotly") else "1"

@@ -206,3 +206,10 @@ def test_a_defect_met_with_stand_ins_hides_no_mistake() -> None:
 
     with pytest.raises(InputError, match="size must be a whole number"):
         read_all(Section({"size": "x"}, file="f"), reader)
+
+
+def test_aliases_of_aliases_are_walked_once(tmp_path: Path) -> None:
+    """Each level stands for ten of the one before."""
+    levels = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12)]
+    error = read("\n".join(["l0: &l0 [x]", *levels, "name: 5\n"]), tmp_path)
+    assert "line 13: name must be" in str(error)

@@ -15,7 +15,7 @@ def command(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")]
     """
     from dataclasses import asdict
 
-    from planner.runs.doctor import examine, is_sound
+    from planner.cli.facts.installation import examine, is_sound
 
     findings = list(examine(screen.encoding()))
     if json:

@@ -24,7 +24,9 @@ PANELS = {
         "check": "Read a scenario, resolve every name, and check that the model fits, without searching.",
         "place": "Put the islands of a plan on nodes; its rates are then those of where they lie.",
         "replay": "Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds.",
-        "report": "Print the summary of a run, or of several beside each other; with --out, write it and the figures anew.",
+        "report": (
+            "Print the summary of a run, or of several beside each other; with --out, write it and the figures anew."
+        ),
     },
     "Compare": {
         "explain": (
