@@ -7,6 +7,7 @@ cards.
 | least | the longest part of it that must not be cut: a whole cell, or a word of prose | characters |
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ PROSE_LEAST = 16
 """So narrow may a column of prose be."""
 FEWEST_COLUMNS = 3
 """Where fewer have room, rows become cards."""
+
+
+_LABEL = re.compile(r" +(?:\S+ ){0,3}\S* {2,}(?=\S)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +209,13 @@ def _card_lines(name: str, cell: str, label: int, width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most so many characters, cut between words; a longer word has a line of its own, uncut."""
+    """Lines of at most so many characters, cut between words; a longer word has a line of its own, uncut. Behind a
+    label (`  price   ...`) lines go on below the first."""
     import textwrap
 
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    lead = _LABEL.match(text)
+    hang = " " * len(lead.group()) if lead is not None and len(lead.group()) < width // 2 else ""
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False, subsequent_indent=hang)
 
 
 def _dim(lines: Sequence[str]) -> "Iterator[RenderableType]":
