@@ -6,7 +6,7 @@ Drawings take their colours from the variables at the top: `--ink`, `--muted`, `
 
 STYLE = """\
 :root { --ink: #1F2933; --muted: #52606D; --line: #D9E0E6; --tint: #F4F7F9; --paper: #FFFFFF; --accent: #0B5A8A;
-  --prefill: #882255; --decode: #0072B2; --mixed: #00705A; --idle: #B8C2CC; --alarm: #B00020; color-scheme: light; }
+  --prefill: #882255; --decode: #56B4E9; --mixed: #009E73; --idle: #D9E0E6; --alarm: #B00020; color-scheme: light; }
 * { box-sizing: border-box; }
 html { scroll-padding-top: 1rem; -webkit-text-size-adjust: 100%; }
 body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.55 system-ui, -apple-system, "Segoe UI",
