@@ -124,7 +124,8 @@ def _styled_layout(chart: Chart) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 48, "r": 16, "t": 40, "b": 44},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "bargap": 0.3,
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         "hoverlabel": {"font": {"family": _FONT}},
         **{axis: dict(_AXIS) for axis in sorted(axes)},
     }

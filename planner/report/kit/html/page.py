@@ -75,6 +75,7 @@ def _document(page: Page, chart_script: bytes, rows: int) -> str:
 <meta http-equiv="Content-Security-Policy" content="{_policy(library)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
+<meta name="planner-source" content="{text_html(page.source)}">
 <title>{text_html(page.title)}</title>
 <link rel="icon" href="data:,">
 <style>
