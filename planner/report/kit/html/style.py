@@ -40,7 +40,11 @@ figure { margin: 1rem 0 1.6rem; min-width: 0; } .says, .caption, .note { color: 
 .drawing svg.wide { min-width: 54rem; }
 details { margin: .5rem 0; } details.fold { border: 1px solid var(--line); border-radius: 6px; padding: .5rem .9rem; }
 details.fold > summary { font-weight: 600; }
-.box { overflow-x: auto; max-width: 100%; } .box.tall { max-height: 34rem; overflow: auto; }
+.box { overflow-x: auto; max-width: 100%; background:
+  linear-gradient(to right, var(--paper) 50%, transparent) left, linear-gradient(to left, var(--paper) 50%, transparent)
+  right, linear-gradient(to right, #0002, transparent) left, linear-gradient(to left, #0002, transparent) right;
+  background-size: 2.5rem 100%, 2.5rem 100%, .8rem 100%, .8rem 100%; background-repeat: no-repeat;
+  background-attachment: local, local, scroll, scroll; } .box.tall { max-height: 34rem; overflow: auto; }
 .box:focus-visible, button:focus-visible, summary:focus-visible, a:focus-visible { outline: 2px solid var(--accent);
   outline-offset: 1px; }
 table { border-collapse: collapse; font-size: .9rem; line-height: 1.4; font-variant-numeric: tabular-nums; }
