@@ -269,6 +269,19 @@ def test_simpler_plans_have_fewer_kinds() -> None:
     assert simple.throughput_rps >= 0.87 * planned("best").throughput_rps
 
 
+@pytest.mark.parametrize(
+    "objective", [{"kind": "budget", "budget_usd_per_hour": 110}, {"kind": "target", "target_rps": 56}]
+)
+def test_simpler_plans_of_a_rented_fleet_cost_no_more_than_it(objective: dict[str, object]) -> None:
+    """No pools of the budget, or of the plan's rent, serve more than the bound of a budget of as much."""
+    rented = changed("best", objective=objective)
+    rent = objective.get("budget_usd_per_hour", rented.price_usd_per_hour)
+    bound = changed("best", objective={"kind": "budget", "budget_usd_per_hour": rent}).certificate
+    assert bound is not None
+    assert bound.objective_bound is not None
+    assert all(point.rate_rps <= bound.objective_bound * 1.001 for point in pools_of(rented).simpler)
+
+
 LOOSER: dict[str, Callable[[], Plan]] = {
     "no bound": lambda: planned("free"),
     "twice the time": lambda: changed("best", slo={**LEVELS, "ttft_ms": 8000}),
