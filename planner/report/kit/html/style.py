@@ -79,6 +79,6 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   details::details-content { content-visibility: visible; block-size: auto; } details.fold { border: 0; padding: 0; }
   .drawing svg.wide { min-width: 0; } .figures div { break-inside: avoid; } .modebar { display: none !important; }
   table { font-size: 7pt; } td, th, th button { padding: 1pt 2pt !important; } td.l { min-width: 0; }
-  td, th { white-space: normal !important; } a { color: inherit; text-decoration: none; }
+  td, th { white-space: normal !important; overflow-wrap: anywhere; } a { color: inherit; text-decoration: none; }
 }
 """
