@@ -13,6 +13,9 @@ from planner.report.comparison.sweep_tables import sweep_csv, sweep_page
 from planner.report.kit.html.blocks import Page
 from planner.report.kit.html.page import html_page
 
+FOLDER_SOURCE = "runs beside each other"
+"""By which the page of a comparison is known, so that the next one may take its place."""
+
 
 def page_bytes(page: Page) -> bytes:
     """A page as one HTML file."""
@@ -26,7 +29,7 @@ def made_by() -> str:
 
 def comparison_bytes(comparison: PlanComparison) -> bytes:
     """The page of a comparison."""
-    return page_bytes(comparison_html(comparison, made_by()))
+    return page_bytes(comparison_html(comparison, made_by(), FOLDER_SOURCE))
 
 
 def comparison_files(comparison: PlanComparison) -> dict[str, bytes]:

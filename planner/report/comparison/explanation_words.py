@@ -131,7 +131,8 @@ def _server_words(server: ServerConfig) -> str:
     parallel = server.parallel
     stages = f" PP{parallel.pp}" if parallel.pp > 1 else ""
     size = f"{server.tokens_per_step:,} tokens a step" if server.tokens_per_step else f"batch {server.batch_size}"
-    return f"{counted(parallel.devices, 'GPU')} TP{parallel.tp} DP{parallel.dp}{stages}, {size}{', overlapped' * server.overlapped}"
+    shape = f"{counted(parallel.devices, 'GPU')} TP{parallel.tp} DP{parallel.dp}{stages}"
+    return f"{shape}, {size}, overlapped" if server.overlapped else f"{shape}, {size}"
 
 
 def _pool_parts(pool: PoolExplanation) -> Iterator[str]:
