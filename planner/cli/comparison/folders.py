@@ -29,7 +29,7 @@ def _report_sweep(folder: Path, out: Path | None, *, force: bool, as_json: bool)
     from planner import files
     from planner.cli.comparison.sweep import show
     from planner.runs.batches.sweeps import read_sweep
-    from planner.runs.comparison_pages import sweep_files
+    from planner.runs.comparisons.pages import sweep_files
 
     sweep = read_sweep(folder)
     if out is not None:
@@ -40,9 +40,9 @@ def _report_sweep(folder: Path, out: Path | None, *, force: bool, as_json: bool)
 def _report_runs(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> None:
     from planner import files
     from planner.cli.comparison.compare import show
-    from planner.report.comparison.side_by_side import comparison_document
-    from planner.runs.comparing import compared, read_plans
-    from planner.runs.comparison_pages import FOLDER_SOURCE, comparison_bytes, comparison_files
+    from planner.report.comparison.plans.side_by_side import comparison_document
+    from planner.runs.comparisons.pages import FOLDER_SOURCE, comparison_bytes, comparison_files
+    from planner.runs.comparisons.reading import compared, read_plans
 
     comparison = compared(read_plans([folder]))
     if out is not None:

@@ -6,10 +6,10 @@ from planner import files
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
 from planner.plans.provenance import planner_version
-from planner.report.comparison.side_by_side import comparison_csv, comparison_page
-from planner.report.comparison.side_by_side_page import comparison_html
-from planner.report.comparison.sweep_html import sweep_html
-from planner.report.comparison.sweep_tables import sweep_csv, sweep_page
+from planner.report.comparison.plans.side_by_side import comparison_csv, comparison_page
+from planner.report.comparison.plans.side_by_side_page import comparison_html
+from planner.report.comparison.plans.sweep_html import sweep_html
+from planner.report.comparison.plans.sweep_tables import sweep_csv, sweep_page
 from planner.report.kit.html.blocks import Page
 from planner.report.kit.html.page import html_page
 

@@ -5,7 +5,7 @@ from typing import Any
 from planner.domain import PHASES
 from planner.domain.comparisons.plans import PlanComparison
 from planner.report.buckets.view import span_label
-from planner.report.comparison.side_by_side import (
+from planner.report.comparison.plans.side_by_side import (
     CSV_COLUMNS,
     HOW_TO_READ,
     TIMES,
