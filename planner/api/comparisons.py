@@ -15,14 +15,14 @@ from planner.files.scenario.settings import swept_key
 from planner.layouts.explaining.islands import explain_island
 from planner.layouts.explaining.plans import explain_plan
 from planner.layouts.explaining.pools import explain_pool
-from planner.report.comparison.comparison_frames import comparison_frame, sweep_frame
-from planner.report.comparison.explanation_words import Explanation, explanation_page
-from planner.report.comparison.side_by_side import comparison_page
-from planner.report.comparison.sweep_tables import sweep_page
+from planner.report.comparison.plans.comparison_frames import comparison_frame, sweep_frame
+from planner.report.comparison.plans.explanation_words import Explanation, explanation_page
+from planner.report.comparison.plans.side_by_side import comparison_page
+from planner.report.comparison.plans.sweep_tables import sweep_page
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
 from planner.runs.batches.sweeps import ReportPoint, SweepRequest, run_sweep
-from planner.runs.comparing import compared, read_plans
-from planner.runs.comparison_pages import comparison_bytes, sweep_files, write_sweep_files
+from planner.runs.comparisons.pages import comparison_bytes, sweep_files, write_sweep_files
+from planner.runs.comparisons.reading import compared, read_plans
 
 if TYPE_CHECKING:
     import pandas as pd

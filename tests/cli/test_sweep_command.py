@@ -52,6 +52,7 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
 
 
 def test_points_are_the_plans_made_one_by_one(planner: Command, executed: list[Path]) -> None:
+    """And the page and the table hold their numbers."""
     answer = planner("sweep", "small.yaml", *GRID, "--out", "grid", "--quiet")
     assert (answer.status, answer.err) == (0, "")
     rows = rows_of(Path("grid"))
@@ -65,6 +66,12 @@ def test_points_are_the_plans_made_one_by_one(planner: Command, executed: list[P
         assert untimed(Path("grid/points") / row["run"]) == untimed(Path(row["run"]))
         plan = json.loads((Path(row["run"]) / "plan.json").read_text())
         assert float(row["rate_rps"]) == pytest.approx(plan["throughput_rps"])
+    page, table = Path("grid/report.html").read_text(), Path("grid/sweep.md").read_text()
+    assert all(f"{float(row['rate_rps']):.4g}" in text for row in rows for text in (page, table))
+    assert '"heatmap"' in page
+    assert planner("report", "grid", "--out", "copy").status == 0
+    for name in ("sweep.md", "sweep.csv", "report.html"):
+        assert Path("copy", name).read_bytes() == Path("grid", name).read_bytes()
 
 
 def test_a_scenario_with_the_key_written_into_it_gives_the_same_plan(planner: Command) -> None:
@@ -114,16 +121,13 @@ def test_where_nothing_serves_is_a_row_and_no_failure(planner: Command, executed
     assert planner("sweep", "small.yaml", "--set", "slo.tpot_ms=1", "--out", "none").status == 3
 
 
-def test_the_page_and_the_table_hold_the_numbers(planner: Command, executed: list[Path]) -> None:
-    assert planner("sweep", "small.yaml", *GRID, "--out", "grid").status == 0
-    page, table = Path("grid/report.html").read_text(), Path("grid/sweep.md").read_text()
+def test_points_of_other_work_are_not_called_better(planner: Command, executed: list[Path]) -> None:
+    line = ("sweep", "small.yaml", "--set", "workload=normal-500-2000,azure-conv-2023", "--out", "grid")
+    answer = planner(*line)
+    assert answer.status == 0
+    assert answer.out.count("Most requests/s") == 2
     for row in rows_of(Path("grid")):
-        assert f"{float(row['rate_rps']):.4g}" in page
-        assert f"{float(row['rate_rps']):.4g}" in table
-    assert '"heatmap"' in page
-    assert planner("report", "grid", "--out", "copy").status == 0
-    for name in ("sweep.md", "sweep.csv", "report.html"):
-        assert Path("copy", name).read_bytes() == Path("grid", name).read_bytes()
+        assert f"**Most requests/s: {float(row['rate_rps']):.4g}** at workload {row['workload']};" in answer.out
 
 
 @pytest.mark.parametrize(

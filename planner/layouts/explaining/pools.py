@@ -177,6 +177,6 @@ def _notes(plan: Plan, replanner: Replanner) -> Iterator[str]:
     if not replanner.comparable:
         yield "the plan was searched for or replayed, not solved for: nothing is planned again"
     elif not replanner.affords:
-        yield f"planning again takes about {max(replanner.price_s, 0.1):.1g} s of CPU each: more --seconds tell more"
+        yield f"planning again takes about {max(replanner.price_s, 0.1):.2g} s of CPU each: more --seconds tell more"
     if not plan.scenario.objective.kind.row.priced:
         yield "prices change nothing: the objective counts the rate of the GPUs at hand, whatever they cost"

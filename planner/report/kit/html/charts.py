@@ -6,7 +6,8 @@ Colours and fonts are given here. A trace takes the next colour, pattern (bars),
 | key    | value                                                                                              |
 |--------|----------------------------------------------------------------------------------------------------|
 | series | a number from 0: the look of that series in every chart of the page, for a GPU type or a bucket      |
-| tone   | `bound` (a limit, dashed), `chosen` (the plan), `faint` (what is beside the point), `alarm` (broken) |
+| tone   | `bound` (a limit, dashed), `chosen` (the plan), `faint` (what is beside the point), `alarm` (broken), |
+|        | or a phase: `prefill`, `decode`, `mixed`, `idle`                                                     |
 """
 
 import json
@@ -20,15 +21,23 @@ from planner.report.kit.html.blocks import Chart
 from planner.report.kit.html.prose import text_html
 from planner.report.kit.html.tables import numbers_html
 
-# Okabe and Ito's colours in an order in which neighbours differ in lightness, too; the yellow is left out, on white
-PALETTE = ("#0072B2", "#E69F00", "#004D40", "#56B4E9", "#882255", "#009E73", "#CC79A7", "#D55E00")
+# after Okabe and Ito, the yellow left out and two made darker, so that neighbours differ in lightness as well
+PALETTE = ("#0072B2", "#E69F00", "#004D40", "#56B4E9", "#882255", "#CC79A7", "#A63D00", "#009E73")
 PATTERNS = ("", "/", "", "x", "", "\\", ".", "-")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid", "dash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 INK, MUTED, LINE, ALARM, FAINT = "#1F2933", "#52606D", "#D9E0E6", "#B00020", "#B8C2CC"
-_TONES = MappingProxyType(
-    {"bound": (INK, "dash"), "chosen": (INK, "solid"), "faint": (FAINT, "solid"), "alarm": (ALARM, "dot")}
-)
+# tone -> colour, dash of lines, pattern of bars; phases differ in lightness, for print in grey
+_TONES = MappingProxyType({
+    "bound": (INK, "dash", ""),
+    "chosen": (INK, "solid", ""),
+    "faint": (FAINT, "solid", ""),
+    "alarm": (ALARM, "dot", "x"),
+    "prefill": ("#882255", "solid", ""),
+    "decode": ("#56B4E9", "dash", "/"),
+    "mixed": ("#009E73", "dashdot", "x"),
+    "idle": ("#D9E0E6", "dot", "."),
+})  # fmt: skip
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _HEIGHT_PX = 360
 # tags that plotly reads in texts, and the only ones of ours
@@ -79,20 +88,15 @@ def _styled(trace: dict[str, Any], place: int) -> dict[str, Any]:
 
 def _bar_look(series: int, tone: str | None) -> dict[str, Any]:
     turn = series % len(PALETTE)
-    colour = _TONES[tone][0] if tone else PALETTE[turn]
-    pattern = {
-        "shape": "" if tone else PATTERNS[turn],
-        "fillmode": "overlay",
-        "fgcolor": "#FFFFFF",
-        "size": 6,
-        "solidity": 0.25,
-    }
+    colour, _, shape = _TONES[tone] if tone else (PALETTE[turn], "", PATTERNS[turn])
+    over = MUTED if tone == "idle" else "#FFFFFF"
+    pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": over, "size": 6, "solidity": 0.25}
     return {"marker": {"color": colour, "pattern": pattern, "line": {"color": "#FFFFFF", "width": 1}}}
 
 
 def _line_look(series: int, tone: str | None) -> dict[str, Any]:
     turn = series % len(PALETTE)
-    colour, dash = _TONES[tone] if tone else (PALETTE[turn], DASHES[turn])
+    colour, dash, _ = _TONES[tone] if tone else (PALETTE[turn], DASHES[turn], "")
     return {
         "line": {"color": colour, "dash": dash, "width": 2},
         "marker": {"color": colour, "symbol": SYMBOLS[turn], "size": 8},
@@ -120,7 +124,8 @@ def _styled_layout(chart: Chart) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 48, "r": 16, "t": 40, "b": 44},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "bargap": 0.3,
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         "hoverlabel": {"font": {"family": _FONT}},
         **{axis: dict(_AXIS) for axis in sorted(axes)},
     }

@@ -70,39 +70,46 @@ async function libraryOf(element) {
   document.head.append(script);
 }
 
-function widthsOf(place) { return Math.max(240, Math.floor(place.getBoundingClientRect().width)); }
+const PRINTED_PX = 680;
+let printing = false;
+function widthOf(place) { return printing ? PRINTED_PX : Math.max(240, Math.floor(place.clientWidth)); }
 
 async function draw(place) {
   const figure = figures[place.dataset.chart];
   if (touch) figure.layout.dragmode = false;
-  figure.layout.width = widthsOf(place);
+  figure.layout.width = widthOf(place);
   await Plotly.newPlot(place, figure.data, figure.layout, CONFIG);
 }
 
 const visible = place => place.offsetParent !== null;
 const drawn = place => place.classList.contains("js-plotly-plot");
 
-async function drawVisible() {
+const near = place => place.getBoundingClientRect().top < 2 * innerHeight;
+const idle = () => new Promise(next => window.requestIdleCallback ? requestIdleCallback(next, {timeout: 200}) : next());
+
+async function drawVisible(wanted = () => true) {
   for (const place of all(".plot")) {
-    if (visible(place) && !drawn(place)) { await draw(place); await new Promise(next => setTimeout(next)); }
+    if (visible(place) && !drawn(place) && wanted(place)) { await draw(place); await idle(); }
   }
 }
 
-function fit(width) {
+function fit() {
   for (const place of all(".plot.js-plotly-plot")) {
-    const wanted = width || widthsOf(place);
-    if (visible(place) && place.layout.width !== wanted) Plotly.relayout(place, {width: wanted});
+    const width = widthOf(place);
+    if (visible(place) && place.layout.width !== width) Plotly.relayout(place, {width});
   }
 }
 
 const unfolded = [];
 const UNDRAWN = "This chart cannot be drawn here; its numbers are below.";
-const PRINTED_PX = 680;
 function beforePrint() {
+  if (printing) return;
+  printing = true;
   for (const fold of all("details:not([open])")) { unfolded.push(fold); fold.open = true; }
-  if (window.Plotly) { for (const place of all(".plot")) if (!drawn(place)) draw(place); fit(PRINTED_PX); }
+  if (window.Plotly) { for (const place of all(".plot")) if (!drawn(place)) draw(place); fit(); }
 }
 function afterPrint() {
+  printing = false;
   for (const fold of unfolded.splice(0)) fold.open = false;
   if (window.Plotly) fit();
 }
@@ -110,12 +117,17 @@ addEventListener("beforeprint", beforePrint);
 addEventListener("afterprint", afterPrint);
 matchMedia("print").addEventListener("change", event => event.matches ? beforePrint() : afterPrint());
 
+// what is on the screen can be used; the charts below follow when nothing else is to be done
+function markInteractive() { window.interactiveMs = window.interactiveMs || performance.now(); }
+
 document.documentElement.dataset.ready = "tables";
 (async () => {
   const library = document.getElementById("library");
   if (library) {
     try {
       await libraryOf(library);
+      await drawVisible(near);
+      markInteractive();
       await drawVisible();
       for (const fold of all("details")) fold.addEventListener("toggle", () => { drawVisible().then(() => fit()); });
       let waiting = 0;
@@ -126,7 +138,7 @@ document.documentElement.dataset.ready = "tables";
     }
   }
   if (location.hash) reveal();
+  markInteractive();
   document.documentElement.dataset.ready = "charts";
-  window.interactiveMs = performance.now();
 })();
 """

@@ -1,11 +1,12 @@
 """A sweep as text: cells for the terminal, Markdown, CSV, a document for JSON."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from planner.domain.comparisons.plans import PlanFigures
 from planner.domain.comparisons.sweeps import PointState, Sweep, SweepPoint
-from planner.report.comparison.side_by_side import gap_words, levels_word
+from planner.report.comparison.plans.side_by_side import gap_words, levels_word
 from planner.report.kit.bands import rate_with
 from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import escaped, table
@@ -16,6 +17,8 @@ _CSV_FIGURES = (
     *("rate_rps", "promise_rps", "price_usd_per_hour", "price_usd_per_million_tokens", "watts", "unit", "value"),
     *("bound", "gap", "unrestricted_rps", "levels_hold", "gpus", "idle_gpus", "pools", "remaining_rps"),
 )
+WORK = frozenset({"workload", "model"})
+"""Keys that change what a request is."""
 _BANDS = ("low_rps", "high_rps")
 
 
@@ -46,9 +49,9 @@ def columns_of(sweep: Sweep) -> tuple[str, ...]:
     return (*(sweep.index.keys[k] for k in sweep.varying), *FIGURES)
 
 
-def best_points(sweep: Sweep) -> tuple[SweepPoint, SweepPoint] | None:
+def best_points(points: Sequence[SweepPoint]) -> tuple[SweepPoint, SweepPoint] | None:
     """The point of the highest rate, and the cheapest per token; the first of equals. None where nothing is planned."""
-    planned = [point for point in sweep.points if point.figures is not None]
+    planned = [point for point in points if point.figures is not None]
     if not planned:
         return None
     return (
@@ -57,19 +60,32 @@ def best_points(sweep: Sweep) -> tuple[SweepPoint, SweepPoint] | None:
     )
 
 
+def same_work(sweep: Sweep) -> list[tuple[SweepPoint, ...]]:
+    """The points in groups that serve the same mix with the same model: only within one are rates comparable."""
+    keys = [k for k in sweep.varying if sweep.index.keys[k].partition(".")[0] in WORK]
+    groups: dict[tuple[str, ...], list[SweepPoint]] = {}
+    for point in sweep.points:
+        groups.setdefault(tuple(point.entry.labels[k] for k in keys), []).append(point)
+    return [tuple(points) for points in groups.values()]
+
+
 def verdict(sweep: Sweep) -> str:
-    """What is best, and how many points have no plan."""
-    best = best_points(sweep)
+    """What is best of points that serve the same work, and how many have no plan."""
     states = [f"{sweep.count(state)} {state.value}" for state in PointState if sweep.count(state)]
-    counts = f"{counted(len(sweep.points), 'point')}: {', '.join(states)}."
-    if best is None or best[0].figures is None or best[1].figures is None:
-        return f"{counts} No point has a plan."
-    fastest, cheapest = best
+    sentences = [f"{counted(len(sweep.points), 'point')}: {', '.join(states)}."]
+    for points in same_work(sweep):
+        best = best_points(points)
+        if best is not None:
+            sentences.append(_best_words(sweep, *best))
+    return " ".join(sentences if len(sentences) > 1 else [*sentences, "No point has a plan."])
+
+
+def _best_words(sweep: Sweep, fastest: SweepPoint, cheapest: SweepPoint) -> str:
     assert fastest.figures is not None, "a planned point has figures"
     assert cheapest.figures is not None, "a planned point has figures"
     price = significant(cheapest.figures.price_usd_per_million_tokens)
     return (
-        f"{counts} **Most requests/s: {rate(fastest.figures.rate_rps)}** at {_at(sweep, fastest)}; "
+        f"**Most requests/s: {rate(fastest.figures.rate_rps)}** at {_at(sweep, fastest)}; "
         f"**least per token: {price} USD per million** at {_at(sweep, cheapest)}."
     )
 

@@ -7,7 +7,14 @@ from typing import Any
 
 from planner.domain.comparisons.plans import PlanFigures
 from planner.domain.comparisons.sweeps import Sweep, SweepPoint
-from planner.report.comparison.sweep_tables import best_points, columns_of, fixed_words, reasons, verdict
+from planner.report.comparison.plans.sweep_tables import (
+    best_points,
+    columns_of,
+    fixed_words,
+    reasons,
+    same_work,
+    verdict,
+)
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Figure, Page, Prose, Section
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import rate, significant
@@ -24,14 +31,14 @@ _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 def sweep_html(sweep: Sweep, made_by: str) -> Page:
     """The page: charts by the keys that vary, and every point as a row."""
-    best = best_points(sweep)
+    best = best_points(sweep.points)
     fixed = fixed_words(sweep)
     blocks: list[Block] = [Prose(markdown=f"Everywhere: {escaped(fixed)}.")] if fixed else []
     blocks += [chart for name in _FIGURES for chart in _charts(sweep, name)] if best else []
     return Page(
         title=f"Sweep of {sweep.index.scenario}",
         verdict=verdict(sweep),
-        figures=_heads(best) if best else (),
+        figures=_heads(best) if best and len(same_work(sweep)) == 1 else (),
         sections=(
             Section(name="points", title="Points", blocks=(*blocks, _table(sweep))),
             *_reasons(sweep),
