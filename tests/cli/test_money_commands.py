@@ -26,12 +26,11 @@ def offer(here: Path) -> Path:
 
 
 def test_an_answer_stands_for_a_scenario_and_says_what_to_ask_next(planner: Command) -> None:
-    answer = planner("cheapest", "--rps", 20, *ASKED, "--offer", "offer.yaml", "--scenario", "s.yaml", "--out", "run")
+    answer = planner("cheapest", "--rps", 20, *ASKED, "--offer", "offer.yaml", "--scenario", "s.yaml")
     assert answer.status == EXIT_DONE, answer.err
     rent = re.match(r"20 requests/s cost ([0-9.]+) USD/hour: rent ", answer.out)
     assert rent
     assert "s.yaml" in answer.out
-    assert json.loads(Path("run/plan.json").read_text())["scenario"]["name"] == "cheapest-20rps"
     commands = [line.strip() for line in answer.out.splitlines() if line.startswith("    planner ")]
     assert [command.split()[1] for command in commands] == ["plan", "replay", "buy"]
     for command in (commands[0], commands[2]):
@@ -39,8 +38,6 @@ def test_an_answer_stands_for_a_scenario_and_says_what_to_ask_next(planner: Comm
         assert again.status == EXIT_DONE, again.err
         price = again.json["price_usd_per_hour"]
         assert price == pytest.approx(float(rent[1]), abs=0.01) if "plan" in command.split() else price > float(rent[1])
-    replay = planner(*shlex.split(commands[1])[1:], "--requests", 200, "--seeds", 1, "--quiet")
-    assert replay.status == EXIT_DONE, replay.err
 
 
 def test_json_is_one_document(planner: Command) -> None:
@@ -58,8 +55,10 @@ def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
     Path("prices.yaml").write_text("H20: 0.5\nA100: 1.2\n")
     asked = ("--inventory", "H20=4", "--model", "qwen3-30b-a3b", "--workload", "mine.csv", "--tpot", "80ms")
     Path("deep").mkdir()
-    answer = planner("max", *asked, "--prices", "prices.yaml", "--scenario", "deep/s.yaml", "--json")
+    answer = planner("max", *asked, "--prices", "prices.yaml", "--scenario", "deep/s.yaml", "--out", "run", "--json")
     assert answer.status == EXIT_DONE, answer.err
+    assert json.loads(Path("run/plan.json").read_text())["scenario"]["name"] == answer.json["scenario"]["name"]
+    assert Path("run/summary.md").is_file()
     assert answer.json["price_usd_per_hour"] == 2.0
     assert "workload: ../mine.csv" in Path("deep/s.yaml").read_text()
     assert planner("check", "deep/s.yaml").status == EXIT_DONE

