@@ -8,7 +8,6 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import ClassVar
 
-import matplotlib as mpl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,13 +84,6 @@ class TestEveryFigure:
 
     def test_same_plan_same_svg(self, make_plan, name):
         assert encoded(figure(make_plan(), name), "svg") == encoded(figure(make_plan(), name), "svg")
-
-    def test_same_plan_same_bytes_whatever_the_users_own_settings(self, make_plan, name):
-        usual = encoded(figure(make_plan(), name))
-        assert encoded(figure(make_plan(), name)) == usual
-        with mpl.rc_context({"font.size": 21, "axes.facecolor": "red", "savefig.dpi": 30}):
-            assert encoded(figure(make_plan(), name)) == usual
-            assert mpl.rcParams["font.size"] == 21
 
     def test_legends_stand_clear_of_the_data(self, crowded_plan, name):
         drawn = figure(crowded_plan, name)

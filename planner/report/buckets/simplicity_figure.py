@@ -22,7 +22,7 @@ def draw(plan: Plan) -> Figure:
     style.titled(figure, plan, "what a simpler plan would serve")
     rows = useful_simpler(plan)
     for place, (label, series) in enumerate(_series(rows).items()):
-        colour = style.TYPE_PALETTE[place % len(style.TYPE_PALETTE)]
+        colour = style.palette()[place % len(style.palette())]
         marker = MARKERS[place % len(MARKERS)]
         kinds, rates = [row.kinds for row in series], [row.rate_rps for row in series]
         axes.plot(kinds, rates, color=colour, marker=marker, markersize=6, linewidth=1.2, label=label)
@@ -54,8 +54,8 @@ def _star(axes: Axes, rows: tuple[SimplerPlan, ...]) -> None:
                 [row.rate_rps],
                 marker="*",
                 s=170,
-                color=style.TYPE_PALETTE[1],
-                edgecolors=style.INK,
+                color=style.palette()[1],
+                edgecolors=style.ink(),
                 linewidths=0.7,
                 zorder=5,
                 label=f"the plan ({significant(row.rate_rps)})",
@@ -67,9 +67,9 @@ def _bounds(axes: Axes, plan: Plan) -> None:
     if certificate is not None and certificate.objective_bound is not None and plan.scenario.objective.kind.row.plain:
         best = certificate.objective_bound
         label = f"no deployable pools serve more ({significant(best)})"
-        axes.axhline(best, color=style.INK, linewidth=1.0, linestyle="--", label=label)
+        axes.axhline(best, color=style.ink(), linewidth=1.0, linestyle="--", label=label)
     most = bucket_plan(plan).unrestricted_rps
     if most is not None:
         axes.axhline(
-            most, color=style.FAINT, linewidth=1.0, linestyle=":", label=f"no layout does ({significant(most)})"
+            most, color=style.faint(), linewidth=1.0, linestyle=":", label=f"no layout does ({significant(most)})"
         )

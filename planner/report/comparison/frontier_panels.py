@@ -36,7 +36,7 @@ def _rates(axes: Axes, frontier: Frontier) -> None:
     axes.plot(
         budgets,
         bounds,
-        color=style.FAINT,
+        color=style.faint(),
         linestyle="--",
         linewidth=1.3,
         marker="_",
@@ -46,7 +46,7 @@ def _rates(axes: Axes, frontier: Frontier) -> None:
     axes.plot(
         prices,
         [point.rate_rps for point in frontier.points],
-        color=style.TYPE_PALETTE[0],
+        color=style.palette()[0],
         linewidth=1.8,
         marker="o",
         markersize=4.5,
@@ -59,8 +59,8 @@ def _rates(axes: Axes, frontier: Frontier) -> None:
         [best.rate_rps],
         marker="*",
         s=170,
-        color=style.TYPE_PALETTE[1],
-        edgecolors=style.INK,
+        color=style.palette()[1],
+        edgecolors=style.ink(),
         linewidths=0.7,
         zorder=5,
         label=f"most per USD\n({whole(best.requests_per_usd)} requests)",
@@ -80,7 +80,7 @@ def _bands(axes: Axes, frontier: Frontier) -> float:
         [price for price, _ in banded],
         [band.low_rps for _, band in banded],
         [band.high_rps for _, band in banded],
-        color=style.TYPE_PALETTE[0],
+        color=style.palette()[0],
         alpha=0.5,
         linewidth=1.4,
         label="P10–P90 of the rate",
@@ -113,5 +113,5 @@ def _totals(axes: Axes, frontier: Frontier, room: float) -> None:
         at = point.price_usd_per_hour
         if at - last >= room:
             total = sum(count for _, count in point.gpus)
-            axes.text(at, 101.5, whole(total), ha="center", va="bottom", fontsize=7.5, color=style.INK)
+            axes.text(at, 101.5, whole(total), ha="center", va="bottom", fontsize=style.points(7.5), color=style.ink())
             last = at

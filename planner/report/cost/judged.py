@@ -24,7 +24,7 @@ def draw(judged: Accuracy) -> Figure:
     style.heading(figure, "Predicted over measured rates")
     _frame(axes, kinds)
     names = sorted({item.run.gpu for item in judged.figures})
-    colours = {name: style.TYPE_PALETTE[k % len(style.TYPE_PALETTE)] for k, name in enumerate(names)}
+    colours = {name: style.palette()[k % len(style.palette())] for k, name in enumerate(names)}
     for name in names:
         of_type = [item for item in judged.figures if item.run.gpu == name]
         ratios = [min(FARTHEST, max(1 / FARTHEST, 1 + item.rate_error)) for item in of_type]

@@ -26,7 +26,7 @@ def draw(plan: Plan) -> Figure:
         target,
         [at - BAR for at in range(len(target))],
         [at + BAR for at in range(len(target))],
-        color=style.INK,
+        color=style.ink(),
         linewidth=1.6,
         label="target",
     )
@@ -47,7 +47,7 @@ def _bars(axes: Axes, values: dict[Phase, list[float]]) -> None:
             width=BAR,
             color=style.PHASE_COLOURS[phase],
             hatch=style.PHASE_HATCHES[phase],
-            edgecolor="white",
+            edgecolor=style.paper(),
             linewidth=0.3,
             label=phase.value,
         )
@@ -56,7 +56,7 @@ def _bars(axes: Axes, values: dict[Phase, list[float]]) -> None:
 def _deviations(axes: Axes, target: list[float], achieved: dict[Phase, list[float]]) -> None:
     gaps = {phase: [a - t for a, t in zip(row, target, strict=True)] for phase, row in achieved.items()}
     _bars(axes, gaps)
-    axes.axhline(0, color=style.FAINT, linewidth=0.8)
+    axes.axhline(0, color=style.faint(), linewidth=0.8)
     span = max([LEAST_SPAN, *(1.15 * abs(gap) for row in gaps.values() for gap in row)])
     axes.set_ylim(-span, span)
     axes.set_ylabel("served less target\n(percentage points)")

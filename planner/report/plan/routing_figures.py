@@ -39,7 +39,7 @@ def draw_rates(plan: Plan) -> Figure:
     target = [plan.throughput_rps * interval.probability for interval in intervals(plan)]
     tops = [_stack(axes, plan, phase, rates) for axes, phase in zip(panels, PHASES, strict=True)]
     for axes, phase in zip(panels, PHASES, strict=True):
-        axes.plot(range(len(target)), target, color=style.INK, linewidth=1.2, marker=".", label="target mix")
+        axes.plot(range(len(target)), target, color=style.ink(), linewidth=1.2, marker=".", label="target mix")
         highest = _band(axes, plan, target)
         axes.set_ylabel(f"{phase}: served\n(requests/s)")
         axes.set_ylim(0, 1.06 * max([*tops, *target, highest]) or 1.0)
@@ -53,7 +53,7 @@ def _band(axes: Axes, plan: Plan, target: Sequence[float]) -> float:
     if banded is None:
         return 0.0
     low, high = ([value * end / banded.value for value in target] for end in (banded.low, banded.high))
-    axes.vlines(range(len(target)), low, high, color=style.INK, linewidth=0.9, label="P10–P90 of the rate", zorder=3)
+    axes.vlines(range(len(target)), low, high, color=style.ink(), linewidth=0.9, label="P10–P90 of the rate", zorder=3)
     return max(high, default=0.0)
 
 
@@ -76,7 +76,7 @@ def name_ranges(axes: Axes, ranges: Sequence[Interval]) -> None:
     """Ranges along the horizontal axis, upright so that thirty fit."""
     step = -(-len(ranges) // TICKS) or 1
     ticks = range(0, len(ranges), step)
-    axes.set_xticks(list(ticks), [ranges[i].label for i in ticks], rotation=90, fontsize=7.0)
+    axes.set_xticks(list(ticks), [ranges[i].label for i in ticks], rotation=90, fontsize=style.points(7.0))
     axes.set_xlim(-0.6, max(len(ranges), 1) - 0.4)
     axes.set_xlabel("input length (tokens)")
 
@@ -92,7 +92,7 @@ def _stack(axes: Axes, plan: Plan, phase: Phase, matrix: Matrix) -> float:
             bottom=base,
             width=0.86,
             color=colour,
-            edgecolor="white",
+            edgecolor=style.paper(),
             linewidth=0.4,
             hatch=style.PHASE_HATCHES[phase],
             label=_legend_label(group),

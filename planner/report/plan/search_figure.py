@@ -35,7 +35,7 @@ def _rounds(axes: Axes, record: SearchRecord) -> None:
     served = [t for t in record.judged if record.judged_rps(t) > 0]
     iterations = sorted({t.iteration for t in served})
     rates = {i: [record.judged_rps(t) for t in served if t.iteration == i] for i in iterations}
-    colour = style.TYPE_PALETTE[0]
+    colour = style.palette()[0]
     low, high = [min(r) for r in rates.values()], [max(r) for r in rates.values()]
     axes.fill_between(list(rates), low, high, color=colour, alpha=0.13, linewidth=0, label="round: lowest to highest")
     axes.vlines(list(rates), low, high, color=colour, alpha=0.35, linewidth=1.0)
@@ -47,7 +47,7 @@ def _rounds(axes: Axes, record: SearchRecord) -> None:
 
 def _best(axes: Axes, plan: Plan) -> None:
     best = plan.search.best_by_iteration()
-    axes.plot(range(len(best)), best, color=style.INK, linewidth=1.8, drawstyle="steps-post", label="best so far")
+    axes.plot(range(len(best)), best, color=style.ink(), linewidth=1.8, drawstyle="steps-post", label="best so far")
     winner = next((t for t in plan.search.trials if t.index == plan.search.best_trial), None)
     if winner:
         axes.scatter(
@@ -55,8 +55,8 @@ def _best(axes: Axes, plan: Plan) -> None:
             [plan.search.judged_rps(winner)],
             marker="*",
             s=150,
-            color=style.TYPE_PALETTE[1],
-            edgecolors=style.INK,
+            color=style.palette()[1],
+            edgecolors=style.ink(),
             linewidths=0.7,
             zorder=5,
             label=f"the plan (trial {winner.index})",

@@ -28,8 +28,8 @@ def draw(result: ReplayResult) -> Figure:
             style.nothing_to_show(axes, "no moments were recorded")
         return figure
     _rates(panels[0], result)
-    _area(panels[1], result, lambda moment: moment.waiting, "waiting for prefill", style.TYPE_PALETTE[1])
-    _area(panels[2], result, lambda moment: moment.answering, "answering", style.TYPE_PALETTE[0])
+    _area(panels[1], result, lambda moment: moment.waiting, "waiting for prefill", style.palette()[1])
+    _area(panels[2], result, lambda moment: moment.answering, "answering", style.palette()[0])
     _late(panels[3], result)
     for axes in panels:
         _mark_events(axes, result)
@@ -52,9 +52,9 @@ def _rates(axes: Axes, result: ReplayResult) -> None:
     edges = edges_of(result.moments)
     arrived = [moment.arrived / moment.seconds for moment in result.moments]
     finished = [moment.finished / moment.seconds for moment in result.moments]
-    axes.stairs(arrived, edges, baseline=None, color=style.INK, linewidth=1.3, label="arrived")
+    axes.stairs(arrived, edges, baseline=None, color=style.ink(), linewidth=1.3, label="arrived")
     axes.stairs(
-        finished, edges, baseline=None, color=style.TYPE_PALETTE[3], linestyle="--", linewidth=1.3, label="finished"
+        finished, edges, baseline=None, color=style.palette()[3], linestyle="--", linewidth=1.3, label="finished"
     )
     axes.set_ylabel("requests/s")
     axes.set_ylim(0, ROOM_ABOVE * max(1e-9, *arrived, *finished))
@@ -63,7 +63,7 @@ def _rates(axes: Axes, result: ReplayResult) -> None:
 
 def _area(axes: Axes, result: ReplayResult, figure_of: Callable[[Moment], float], name: str, colour: str) -> None:
     values = [figure_of(moment) for moment in result.moments]
-    axes.stairs(values, edges_of(result.moments), fill=True, color=style.mixed(colour, "#FFFFFF", 0.55))
+    axes.stairs(values, edges_of(result.moments), fill=True, color=style.mixed(colour, style.paper(), 0.55))
     axes.stairs(values, edges_of(result.moments), baseline=None, color=colour, linewidth=1.2)
     axes.set_ylim(0, ROOM_ABOVE * max(1e-9, *values))
     axes.set_ylabel(f"requests\n{name}")
@@ -76,7 +76,7 @@ def _late(axes: Axes, result: ReplayResult) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_ylabel("late, of those\nthat arrived")
     if not any(shares):
-        axes.text(0.5, 0.5, "none late", transform=axes.transAxes, ha="center", va="center", color=style.FAINT)
+        axes.text(0.5, 0.5, "none late", transform=axes.transAxes, ha="center", va="center", color=style.faint())
 
 
 def _mark_events(axes: Axes, result: ReplayResult) -> None:
@@ -95,4 +95,6 @@ def _event_names(axes: Axes, result: ReplayResult) -> None:
         side = "right" if at_s > (first + last) / 2 else "left"
         height = 0.97 - 0.14 * (place % 3)
         words = f" {style.shown(text, 60)} "
-        axes.text(at_s, height, words, transform=axes.get_xaxis_transform(), ha=side, va="top", fontsize=8.0)
+        axes.text(
+            at_s, height, words, transform=axes.get_xaxis_transform(), ha=side, va="top", fontsize=style.points(8.0)
+        )

@@ -71,7 +71,7 @@ def _times(axes: Axes, sweep: ReplaySweep, key: str) -> None:
     lines = {quantile: points_of(sweep.results, key, quantile) for quantile in quantiles_of(sweep, key)}
     if not any(lines.values()):
         axes.set_yticks([])
-        axes.text(0.5, 0.5, "no end at any rate", transform=axes.transAxes, ha="center", color=style.FAINT)
+        axes.text(0.5, 0.5, "no end at any rate", transform=axes.transAxes, ha="center", color=style.faint())
         return
     for (quantile, points), look in zip(lines.items(), LOOKS, strict=False):
         _line(axes, points, look, "mean" if quantile == "mean" else quantile.upper())
@@ -126,9 +126,9 @@ def _shares(axes: Axes, sweep: ReplaySweep) -> None:
 def marks_of(sweep: ReplaySweep) -> list[tuple[float, str, str, str]]:
     """Rate, name, colour and dashes of what is marked: promise, capacity, the highest rate that holds."""
     last = sweep.results[-1]
-    marks = [(last.promise_rps, "promise", style.FAINT, "--"), (last.capacity_rps, "capacity", style.FAINT, "-")]
+    marks = [(last.promise_rps, "promise", style.faint(), "--"), (last.capacity_rps, "capacity", style.faint(), "-")]
     if sweep.held_rps is not None:
-        marks.append((sweep.held_rps, "holds up to", style.TYPE_PALETTE[2], "-."))
+        marks.append((sweep.held_rps, "holds up to", style.palette()[2], "-."))
     return sorted(mark for mark in marks if mark[0] > 0)
 
 
@@ -152,5 +152,5 @@ def _mark_names(axes: Axes, sweep: ReplaySweep) -> None:
             transform=axes.get_xaxis_transform(),
             ha="center",
             va="bottom",
-            fontsize=8.0,
+            fontsize=style.points(8.0),
         )

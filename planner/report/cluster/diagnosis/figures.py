@@ -51,7 +51,7 @@ def _released(axes: Axes, rows: Sequence[RequestDiagnosis]) -> None:
         heights = [float(getattr(row.released, name)) for row in rows]
         places = [at + width * (turn - 1) for at in range(len(rows))]
         bars = axes.bar(places, heights, width, color=_COLOURS[cause], label=CAUSES[cause])
-        axes.bar_label(bars, [f"{height:,.4g}" for height in heights], fontsize=7, padding=1)
+        axes.bar_label(bars, [f"{height:,.4g}" for height in heights], fontsize=style.points(7), padding=1)
     _request_axis(axes, rows, "figure 13, as the released scripts count")
 
 
@@ -68,7 +68,13 @@ def _partition(axes: Axes, rows: Sequence[RequestDiagnosis]) -> None:
     for place, row in zip(at, rows, strict=True):
         words = f"{row.fit:,} fit"
         axes.annotate(
-            words, (place, ends[place]), ha="center", va="bottom", fontsize=7, xytext=(0, 1), textcoords="offset points"
+            words,
+            (place, ends[place]),
+            ha="center",
+            va="bottom",
+            fontsize=style.points(7),
+            xytext=(0, 1),
+            textcoords="offset points",
         )
     _request_axis(axes, rows, "all idle GPUs, each once")
 
@@ -90,14 +96,12 @@ def _jobs(axes: Axes, rows: Sequence[JobDiagnosis]) -> None:
     for turn, (scope, words) in enumerate(scopes):
         fits = {row_type(row): row.fit for row in rows if row.scope is scope}
         places = [at + width * (turn - (len(scopes) - 1) / 2) for at in range(len(types))]
-        bars = axes.bar(
-            places, [fits[name] for name in types], 0.92 * width, color=style.TYPE_PALETTE[turn], label=words
-        )
-        axes.bar_label(bars, fontsize=7, padding=1)
+        bars = axes.bar(places, [fits[name] for name in types], 0.92 * width, color=style.palette()[turn], label=words)
+        axes.bar_label(bars, fontsize=style.points(7), padding=1)
     axes.set_xticks(
         range(len(types)), [style.shown(name, LONGEST_NAME) for name in types], rotation=20 if len(types) > 3 else 0
     )
     axes.set_ylabel("jobs that fit")
     axes.margins(y=0.3)
     axes.set_title(f"figure 14: jobs of {rows[0].gpus:,} GPUs, {rows[0].cpus_per_gpu} CPUs each")
-    axes.legend(loc="upper left", ncols=1, fontsize=7)
+    axes.legend(loc="upper left", ncols=1, fontsize=style.points(7))

@@ -54,7 +54,7 @@ def _series(points: Sequence[Point]) -> list[str]:
 
 
 def _colour(turn: int) -> str:
-    return style.mixed(style.TYPE_PALETTE[turn % 8], style.INK, 0.0 if turn < 8 else 0.45)
+    return style.mixed(style.palette()[turn % 8], style.ink(), 0.0 if turn < 8 else 0.45)
 
 
 def _bars(axes: Axes, points: Sequence[Point], *, stacked: bool) -> None:
@@ -72,10 +72,10 @@ def _bars(axes: Axes, points: Sequence[Point], *, stacked: bool) -> None:
         if stacked:
             ends = [end + height for end, height in zip(ends, heights, strict=True)]
         else:
-            axes.bar_label(bars, [f"{height:,.4g}" for height in heights], fontsize=7)
+            axes.bar_label(bars, [f"{height:,.4g}" for height in heights], fontsize=style.points(7))
     axes.set_xticks(range(len(xs)), [style.shown(x, LONGEST_NAME) for x in xs], rotation=25, ha="right")
     if len(names) > 1 or stacked:
-        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3)
+        axes.legend(fontsize=style.points(7), loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3)
 
 
 def _curves(axes: Axes, points: Sequence[Point], *, steps: bool) -> None:
@@ -97,7 +97,7 @@ def _curves(axes: Axes, points: Sequence[Point], *, steps: bool) -> None:
     else:
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=style.points(7))
 
 
 def _boxes(axes: Axes, points: Sequence[Point]) -> None:

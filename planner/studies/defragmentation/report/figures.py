@@ -33,7 +33,7 @@ def draw_placeable(runs: Sequence[ChurnRun]) -> Figure:
     upper, lower = figure.subplots(2, 1, sharex=True)
     for turn, run in enumerate(firsts):
         days = [sample.hour / HOURS_A_DAY for sample in run.series]
-        colour = style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)]
+        colour = style.palette()[turn % len(style.palette())]
         upper.plot(days, [sample.placeable for sample in run.series], color=colour, label=rhythm(run.every_hours))
         if run.every_hours is not None:
             moving = [(sample.hour / HOURS_A_DAY, sample.moves) for sample in run.series if sample.moves]
@@ -65,7 +65,7 @@ def draw_rhythms(runs: Sequence[ChurnRun]) -> Figure:
 
 
 def _bars(axes: Axes, names: Sequence[str], heights: Sequence[float]) -> None:
-    colours = [style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)] for turn in range(len(names))]
+    colours = [style.palette()[turn % len(style.palette())] for turn in range(len(names))]
     bars = axes.bar(range(len(names)), heights, 0.7, color=colours)
-    axes.bar_label(bars, [f"{height:,.3g}" for height in heights], fontsize=7)
+    axes.bar_label(bars, [f"{height:,.3g}" for height in heights], fontsize=style.points(7))
     axes.set_xticks(range(len(names)), names, rotation=20, ha="right")

@@ -43,11 +43,15 @@ def _hit_panel(axes: Axes, summaries: Sequence[HitSummary]) -> None:
             at, [summary.rate for summary in mine], 0.95 * width, color=COLOURS[method], label=METHOD_TITLES[method]
         )
         axes.bar_label(
-            bars, [f"{summary.rate:.1f}" for summary in mine], label_type="center", color="white", fontsize=7.5
+            bars,
+            [f"{summary.rate:.1f}" for summary in mine],
+            label_type="center",
+            color=style.paper(),
+            fontsize=style.points(7.5),
         )
     preemptions, hits = next(iter(PAPER_HITS.values()))
     axes.axhline(
-        100 * hits / preemptions, color=style.INK, linestyle="--", linewidth=1.0, label="standard in the paper"
+        100 * hits / preemptions, color=style.ink(), linestyle="--", linewidth=1.0, label="standard in the paper"
     )
     axes.set_xticks(range(len(groups)), [f"{initial.value}\n{mode.value}" for initial, mode in groups])
     axes.set_ylim(0, 110)

@@ -37,10 +37,10 @@ def _snapshot(axes: Axes, holders: Sequence[GpuHolder]) -> None:
     crossing = [rows for rows in pods.values() if rows[0].crosses_sockets]
     for rows in pods.values():
         if len(rows) > 1:
-            colour, line = (style.ALARM, "--") if rows[0].crosses_sockets else (style.FAINT, "-")
+            colour, line = (style.ALARM, "--") if rows[0].crosses_sockets else (style.faint(), "-")
             at = [row.node for row in rows], [row.gpu for row in rows]
             axes.plot(*at, linewidth=1.1, zorder=1, color=colour, linestyle=line)
-    for size, colour in zip(SIZES, style.TYPE_PALETTE, strict=False):
+    for size, colour in zip(SIZES, style.palette(), strict=False):
         rows = [row for row in holders if row.gpus == size]
         axes.scatter(
             [row.node for row in rows], [row.gpu for row in rows], s=14, color=colour, zorder=2, label=f"{size} GPUs"
@@ -55,13 +55,13 @@ def draw_instances(counts: Sequence[InstanceCount]) -> Figure:
     figure = style.blank(4.2)
     style.heading(figure, "Instances while services scale up by preemption")
     axes = figure.subplots()
-    for name, colour in zip(dict.fromkeys(row.workload for row in counts), style.TYPE_PALETTE, strict=False):
+    for name, colour in zip(dict.fromkeys(row.workload for row in counts), style.palette(), strict=False):
         rows = [row for row in counts if row.workload == name]
         axes.step([row.step for row in rows], [row.instances for row in rows], where="post", color=colour, label=name)
     starts = {row.event: row.step for row in reversed(counts) if row.event}
     for event, step in starts.items():
-        axes.axvline(step - 1, color=style.FAINT, linestyle="--", linewidth=0.9)
-        axes.text(step - 1, 1.0, f" {event}", transform=axes.get_xaxis_transform(), va="bottom", color=style.INK)
+        axes.axvline(step - 1, color=style.faint(), linestyle="--", linewidth=0.9)
+        axes.text(step - 1, 1.0, f" {event}", transform=axes.get_xaxis_transform(), va="bottom", color=style.ink())
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(bottom=0)
     axes.set_xlabel("preemptions")
@@ -77,7 +77,7 @@ def draw_searches(searches: Sequence[SourcingTime]) -> Figure:
     style.heading(figure, "Search for victims over all nodes, CPU time of single searches")
     panels = figure.subplots(1, len(methods), squeeze=False, sharey=True)[0]
     for axes, method in zip(panels, methods, strict=True):
-        for name, colour in zip(dict.fromkeys(row.workload for row in searches), style.TYPE_PALETTE, strict=False):
+        for name, colour in zip(dict.fromkeys(row.workload for row in searches), style.palette(), strict=False):
             rows = [row for row in searches if row.workload == name and row.method is method]
             times = [row.time_us for row in rows]
             axes.plot([row.preemption for row in rows], times, marker="o", markersize=4, color=colour, label=name)

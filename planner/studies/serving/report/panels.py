@@ -44,7 +44,7 @@ def draw_arrivals(scene: Scene) -> Figure:
     """Requests by minute."""
     figure, axes = _blank(scene, "Arrivals of requests")
     rows = by_minute(scene.runs[0].run.requests)
-    axes.bar([row.minute for row in rows], [row.requests for row in rows], width=0.9, color=style.TYPE_PALETTE[0])
+    axes.bar([row.minute for row in rows], [row.requests for row in rows], width=0.9, color=style.palette()[0])
     axes.set_xlabel("minute")
     axes.set_ylabel("requests")
     return figure
@@ -55,8 +55,8 @@ def draw_models(scene: Scene) -> Figure:
     counts = np.bincount(scene.runs[0].run.requests.model, minlength=len(scene.pool.models)).tolist()
     rows = sorted(zip(counts, [model.name for model in scene.pool.models], strict=True))
     figure, axes = _blank(scene, "Requests by model", 1.4 + 0.25 * len(rows))
-    bars = axes.barh([style.shown(name) for _, name in rows], [count for count, _ in rows], color=style.TYPE_PALETTE[0])
-    axes.bar_label(bars, [f"{count:,}" for count, _ in rows], padding=3, fontsize=7.5)
+    bars = axes.barh([style.shown(name) for _, name in rows], [count for count, _ in rows], color=style.palette()[0])
+    axes.bar_label(bars, [f"{count:,}" for count, _ in rows], padding=3, fontsize=style.points(7.5))
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.12)
     axes.set_xlabel("requests")
@@ -115,7 +115,7 @@ def draw_loading(scene: Scene) -> Figure:
         [run.figures.load_s for run in scene.runs],
         color=[COLOURS[run.policy] for run in scene.runs],
     )
-    axes.bar_label(bars, [f"{run.figures.load_s:,.0f}" for run in scene.runs], padding=3, fontsize=7.5)
+    axes.bar_label(bars, [f"{run.figures.load_s:,.0f}" for run in scene.runs], padding=3, fontsize=style.points(7.5))
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.12)
@@ -129,15 +129,15 @@ def draw_machine(scene: Scene) -> Figure:
     height_in = 1.2 + 0.28 * len(scene.pool.models)
     figure, axes = _blank(scene, f"Machine {scene.machine} under {POLICIES[run.policy].title}", height_in)
     for stay in stays_of(run.run.actions, scene.machine, run.figures.span_s):
-        colour = style.TYPE_PALETTE[stay.model % len(style.TYPE_PALETTE)]
-        faint = style.mixed(colour, "#FFFFFF", 0.65)
+        colour = style.palette()[stay.model % len(style.palette())]
+        faint = style.mixed(colour, style.paper(), 0.65)
         for begin_s, end_s, shade in (
             (stay.start_s, stay.ready_s, faint),
-            (stay.ready_s, stay.end_s, style.mixed(colour, "#FFFFFF", 0.1)),
+            (stay.ready_s, stay.end_s, style.mixed(colour, style.paper(), 0.1)),
         ):
             _bar(axes, stay.model, [(begin_s, end_s)], shade, 0.8)
     for model, spans in _inferences(run, scene.machine).items():
-        _bar(axes, model, spans, style.INK, 0.4)
+        _bar(axes, model, spans, style.ink(), 0.4)
     axes.set_yticks(range(len(scene.pool.models)), [style.shown(model.name) for model in scene.pool.models])
     axes.set_ylim(len(scene.pool.models) - 0.5, -0.5)
     axes.set_xlim(0, run.figures.span_s / S_PER_MINUTE)

@@ -56,7 +56,7 @@ def _allocation(axes: Axes, seed_run: SpotSeedRun) -> None:
     lent = [at + 100 * sample.standby_gpus / gpus for at, sample in zip(hp, samples, strict=True)]
     axes.fill_between(days, 0, hp, color=HP, linewidth=0, label="guaranteed")
     axes.fill_between(days, hp, both, color=SPOT, linewidth=0, label="spot")
-    axes.plot(days, lent, color=style.INK, linewidth=1.0, label="guaranteed\nand lent out")
+    axes.plot(days, lent, color=style.ink(), linewidth=1.0, label="guaranteed\nand lent out")
     axes.set_ylim(0, 102)
     axes.set_xlim(days[0], days[-1] if len(days) > 1 else days[0] + 1)
     axes.set_ylabel("% of the GPUs")
@@ -89,7 +89,7 @@ def _standby(axes: Axes, seed_run: SpotSeedRun) -> None:
     at = [sample.time_s / S_PER_DAY for sample in lent]
     ours = [100 * sample.harvested_gpus / sample.standby_gpus for sample in lent]
     published = [100 * (sample.published_harvest or 0.0) for sample in lent]
-    share.plot(at, ours, ".", color=style.INK, markersize=3, label="used, % of lent GPUs")
+    share.plot(at, ours, ".", color=style.ink(), markersize=3, label="used, % of lent GPUs")
     share.plot(at, published, "+", color=style.ALARM, markersize=4, label="as the paper counts, %")
     share.set_ylim(0, 105)
     share.grid(visible=False)
@@ -110,10 +110,10 @@ def draw_comparison(runs: Sequence[SpotSeedRun], baseline: str) -> Figure:
         changes = [change_of(by_policy[policy], by_policy[baseline], name) for name, _ in COMPARED]
         high = 0.8 / len(others)
         places = [row + high * (turn - (len(others) - 1) / 2) for row in range(len(COMPARED))]
-        colour = style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)]
+        colour = style.palette()[turn % len(style.palette())]
         means = [0.0 if change is None else change.mean for change in changes]
         axes.barh(places, means, height=0.9 * high, color=colour, label=style.shown(policy), xerr=_halves(changes))
-    axes.axvline(0, color=style.INK, linewidth=0.8)
+    axes.axvline(0, color=style.ink(), linewidth=0.8)
     axes.set_yticks(range(len(COMPARED)), [words for _, words in COMPARED])
     axes.invert_yaxis()
     axes.grid(visible=True, axis="x")
@@ -153,7 +153,7 @@ def _curve(axes: Axes, points: Sequence[CurvePoint], name: str, turn: int) -> No
         [gpus for gpus, _ in pairs],
         [interval.mean for _, interval in pairs],
         yerr=[0.0 if interval.half is None else interval.half for _, interval in pairs],
-        color=style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)],
+        color=style.palette()[turn % len(style.palette())],
         marker="o",
         markersize=3.5,
         capsize=2.0,
