@@ -117,6 +117,7 @@ def _stack(axes: Axes, plan: Plan, phase: Phase, height: Callable[[BucketView, B
     listed = (*of_phase(groups(plan), phase), *of_phase(groups(plan), Phase.MIXED))
     colours = dict(zip((g.islands[0].id for g in listed), style.group_colours(plan, listed), strict=True))
     bars, tallest = bars_of(plan, phase), 0.0
+    hatches = style.type_hatches(plan.scenario.inventory)
     for bar in bars:
         base = 0.0
         for pool in bar.bucket.pools[::-1]:
@@ -130,7 +131,7 @@ def _stack(axes: Axes, plan: Plan, phase: Phase, height: Callable[[BucketView, B
                 color=colours[pool.island],
                 edgecolor=style.paper(),
                 linewidth=0.8,
-                hatch=style.PHASE_HATCHES[pool.phase],
+                hatch=hatches[pool.gpu],
                 label=_pool_label(plan, bar.bucket, pool, alone=len(bars) == 1),
             )
             base += value

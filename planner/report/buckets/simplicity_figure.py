@@ -29,7 +29,7 @@ def draw(plan: Plan) -> Figure:
     _star(axes, rows)
     _bounds(axes, plan)
     axes.set_xlabel("kinds of servers (GPU type and configuration)")
-    axes.set_ylabel("requests/s")
+    axes.set_ylabel("rate of the whole mix (requests/s)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.margins(x=0.08)
     axes.set_ylim(bottom=0)
@@ -53,10 +53,10 @@ def _star(axes: Axes, rows: tuple[SimplerPlan, ...]) -> None:
                 [row.kinds],
                 [row.rate_rps],
                 marker="*",
-                s=170,
-                color=style.palette()[1],
+                s=300,
+                facecolors="none",  # what it stands on shows through
                 edgecolors=style.ink(),
-                linewidths=0.7,
+                linewidths=1.3,
                 zorder=5,
                 label=f"the plan ({significant(row.rate_rps)})",
             )

@@ -3,7 +3,7 @@
 With too many nodes to draw, a bar a switch shows how many of its GPUs the plan takes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -34,9 +34,10 @@ LETTER = 0.047
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """Nodes drawn side by side; only the first line of a switch names it."""
+    """Nodes drawn side by side; only the first line of a switch names it, and the GPU types of islands under it."""
 
     label: str
+    gpus: str
     nodes: tuple[NodeCells, ...]
 
 
@@ -46,7 +47,8 @@ def draw(plan: Plan) -> Figure:
     assert placed is not None
     switches = cells_of(plan, placed)
     widest = max((len(node.gpus) for switch in switches for node in switch.nodes), default=8)
-    lines = _lines(switches, max(1, CELLS_A_LINE // (widest + 1)))
+    types = {island.id: island.gpu for island in plan.islands}
+    lines = _lines(switches, max(1, CELLS_A_LINE // (widest + 1)), types)
     fine = len(lines) <= MOST_LINES
     shown = switches if fine else sorted(switches, key=lambda switch: -switch.planned)[:MOST_SWITCHES]
     upper = max(0.5, len(lines) * LINE if fine else len(shown) * BAR)
@@ -67,9 +69,19 @@ def draw(plan: Plan) -> Figure:
     return figure
 
 
-def _lines(switches: Sequence[SwitchCells], each: int) -> list[_Line]:
+def types_of(switch: SwitchCells, types: Mapping[str, str]) -> str:
+    """The GPU types of the islands under a switch; `types`: that of each island."""
+    gpus = (types.get(cell.island, "") for node in switch.nodes for cell in node.gpus)
+    return ", ".join(filter(None, dict.fromkeys(gpus)))
+
+
+def _lines(switches: Sequence[SwitchCells], each: int, types: Mapping[str, str]) -> list[_Line]:
     return [
-        _Line(label=switch.name if at == 0 else "", nodes=switch.nodes[at : at + each])
+        _Line(
+            label=switch.name if at == 0 else "",
+            gpus=types_of(switch, types) if at == 0 else "",
+            nodes=switch.nodes[at : at + each],
+        )
         for switch in switches
         for at in range(0, len(switch.nodes), each)
     ]
@@ -86,7 +98,16 @@ def _strips(axes: Axes, lines: Sequence[_Line], widest: int) -> None:
         if line.label and place:
             axes.axhline(top + 0.01, color=style.GRID, linewidth=0.6)
         axes.text(
-            -0.6, top + NAME + 0.08, style.shown(line.label, 16), ha="right", va="center", fontsize=style.points(7.5)
+            -0.6, top + NAME + 0.1, style.shown(line.label, 16), ha="right", va="center", fontsize=style.points(7.5)
+        )
+        axes.text(
+            -0.6,
+            top + 0.09,
+            style.shown(line.gpus, 16),
+            ha="right",
+            va="center",
+            fontsize=style.points(6.5),
+            fontweight="bold",
         )
         for at, node in enumerate(line.nodes):
             x = at * (widest + 1)
@@ -119,9 +140,9 @@ def _colour(phase: Phase | None, shade: int) -> str:
 def _bars(axes: Axes, plan: Plan, switches: Sequence[SwitchCells]) -> None:
     """GPUs under each switch by who has them; only nodes with islands where the cluster is not at hand."""
     axes.set_ylim(len(switches) - 0.5, -0.5)
-    axes.set_yticks(
-        range(len(switches)), [style.shown(switch.name, 16) for switch in switches], fontsize=style.points(6.8)
-    )
+    types = {island.id: island.gpu for island in plan.islands}
+    names = [f"{style.shown(switch.name, 12)} {style.shown(types_of(switch, types), 8)}" for switch in switches]
+    axes.set_yticks(range(len(switches)), names, fontsize=style.points(6.8))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     foreign = foreign_of(plan, [switch.name for switch in switches])
@@ -140,7 +161,8 @@ def _bars(axes: Axes, plan: Plan, switches: Sequence[SwitchCells]) -> None:
 
 
 def _legend(figure: Figure, plan: Plan, excerpt: str) -> None:
-    handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=f"{phase}: islands") for phase in plan.phases]
+    phases = [phase for phase in plan.phases if any(island.phase is phase for island in plan.islands)]
+    handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=f"{phase}: islands") for phase in phases]
     if plan.scenario.cluster is None:
         handles.append(Patch(facecolor=FREE, edgecolor=style.faint(), label="not the plan's"))
     else:

@@ -20,6 +20,9 @@ TICK_ROOM = 0.035
 ROOM_RIGHT = 1.35
 """How far the axis goes beyond the last bound, for the names."""
 
+HEAD_ROOM = 1.3
+"""The upper part of the panel is for the names of upright lines, clear of the curves."""
+
 LINES = {
     ServingForm.AUTO: ("free choice", style.IDLE, 6.0, ""),
     ServingForm.SPLIT: ("split", style.TYPE_PALETTE[0], 1.8, "o"),
@@ -34,7 +37,7 @@ def draw(comparison: FormComparison, scenario: Scenario) -> Figure:
     axes = figure.subplots()
     style.heading(figure, f"{style.shown(scenario.name, 40)}: best rate of each form against the bound on TPOT")
     axes.set_xscale("log")
-    most = 1.12 * max(point.bound_rps for point in comparison.points)
+    most = HEAD_ROOM * max(point.bound_rps for point in comparison.points)
     for form, (_, colour, width, marker) in LINES.items():
         points = comparison.of(form)
         axes.plot(

@@ -18,10 +18,12 @@ import matplotlib as mpl
 from cycler import cycler
 from matplotlib import style as matplotlib_style
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from planner.domain import CostMode, Inventory, Phase, Plan
 from planner.errors import InputError
@@ -31,6 +33,11 @@ from planner.report.plan.groups import IslandGroup
 WIDTH_IN = 11.0
 DPI = 150
 TITLE_MARGIN_IN = 0.12
+PALE, PALE_LINE = 0.75, 0.3
+"""Lines of a colour lighter than this are drawn with so much ink in it."""
+
+SPAN_OF_FINE_TICKS = 20.0
+"""A logarithmic axis from its least to its greatest, as a factor; shorter ones get more ticks."""
 
 INK = "#222222"
 GRID = "#DDDDDD"
@@ -42,6 +49,9 @@ TYPE_PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 
 TYPE_HATCHES = ("", "////", "....", "xx", "\\\\\\\\", "oo", "--", "++")
 """Tell GPU types apart in grey, in the order of TYPE_PALETTE."""
+
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (6, 1.5, 1, 1.5)), (0, (1.5, 1)))
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<")
 
 # two hues of very different lightness, neither of them among the first GPU types'
 PHASE_COLOURS = MappingProxyType(
@@ -157,6 +167,45 @@ def palette() -> tuple[str, ...]:
     colours = [str(to_hex(colour)) for colour in listed or TYPE_PALETTE]
     turns = -(-len(TYPE_PALETTE) // len(colours))
     return tuple(mixed(colour, ink(), 1 - 0.6**turn) if turn else colour for turn in range(turns) for colour in colours)
+
+
+def line_of(place: int) -> dict[str, Any]:
+    """Colour and dashes of a line by its place, told apart in grey too; pale colours darker, as lines are thin."""
+    colour = _series_colour(place)
+    strength = PALE_LINE if luminance(colour) > PALE and luminance(paper()) > PALE else 0.0
+    return {"color": mixed(colour, ink(), strength), "linestyle": DASHES[place % len(DASHES)]}
+
+
+def _series_colour(place: int) -> str:
+    colours = palette()
+    turn, at = divmod(place, len(colours))
+    return mixed(colours[at], ink(), 0.45 * min(turn, 2))
+
+
+def luminance(colour: str) -> float:
+    """From 0 (black) to 1, as Rec. 709 weighs red, green and blue."""
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), to_rgb(colour), strict=True))
+
+
+def bar_of(place: int) -> dict[str, Any]:
+    """Colour and hatch of a bar by its place, told apart in grey too."""
+    return {
+        "color": _series_colour(place),
+        "hatch": TYPE_HATCHES[place % len(TYPE_HATCHES)],
+        "edgecolor": paper(),
+        "linewidth": 0,
+    }
+
+
+def plain_logarithm(axes: Axes, side: Literal["x", "y"]) -> None:
+    """A logarithmic axis whose ticks read 20, 50, 100."""
+    axes.set(**{f"{side}scale": "log"})
+    axis: Axis = axes.xaxis if side == "x" else axes.yaxis
+    low, high = axes.get_xlim() if side == "x" else axes.get_ylim()
+    narrow = high / low < SPAN_OF_FINE_TICKS if low > 0 else False
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0) if narrow else (1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,g}"))
 
 
 def scale() -> float:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from planner.domain import InventoryItem, Phase, Plan, PlannedIsland
 from planner.report.kit import style
@@ -21,6 +20,7 @@ LABEL_GAP = 0.1
 LABEL_SIZE_PT = 7.0
 LEAST_BAR = 8
 """A bar is at least one in so many parts of the axes long; a much smaller type has its own scale."""
+MOST_TICKS = 16
 LABEL_ROOM = 0.85 * AXES_WIDTH
 
 MOST_COLUMNS = 150
@@ -57,10 +57,25 @@ def _frame(axes: Axes, item: InventoryItem, scale: int) -> None:
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
     axes.tick_params(axis="x", labelsize=style.points(7.0), length=2.5)
-    steps = MaxNLocator(integer=True, nbins=16).tick_values(0, scale)
-    axes.set_xticks([step for step in steps if step <= item.count])
-    text = f"{style.shown(item.gpu.name)}: {item.count:,} GPUs{rent}"
+    node = item.gpu.gpus_per_host
+    axes.set_xticks(_node_ends(item.count, node, scale))
+    axes.set_xticks(range(0, item.count + 1, node * -(-scale // (node * MOST_COLUMNS))), minor=True)
+    axes.tick_params(axis="x", which="minor", length=1.5)
+    text = f"{style.shown(item.gpu.name)}: {item.count:,} GPUs in {_nodes(item.count, node)}{rent}"
     axes.set_xlabel(text, loc="left", fontweight="bold", labelpad=6)
+
+
+def _node_ends(gpus: int, node: int, scale: int) -> list[int]:
+    """GPUs at which a node ends, so far apart that their figures fit, and the last GPU."""
+    apart = node * max(1, -(-scale // (node * MOST_TICKS)))
+    ends = list(range(0, gpus + 1, apart))
+    return ends if gpus - ends[-1] < apart / 2 else [*ends, gpus]
+
+
+def _nodes(gpus: int, node: int) -> str:
+    """`8 nodes of 8`; a last node may have fewer GPUs."""
+    nodes = -(-gpus // node)
+    return f"{nodes:,} {'node' if nodes == 1 else 'nodes'} of {node}" if gpus % node == 0 else f"nodes of {node}"
 
 
 def _draw_type(axes: Axes, item: InventoryItem, members: Sequence[IslandGroup], plan: Plan) -> None:
@@ -85,7 +100,17 @@ def _draw_group(axes: Axes, group: IslandGroup, x: int, parts: Callable[[Planned
     start = x
     for gpus, busy, cuts in _columns(group, parts):  # artists, as a patch would look for limits, which are set
         axes.add_artist(Rectangle((x, 0), gpus, 1, facecolor=pale, linewidth=0))
-        axes.add_artist(Rectangle((x, 0), gpus, min(1.0, busy), facecolor=colour, linewidth=0))
+        axes.add_artist(
+            Rectangle(
+                (x, 0),
+                gpus,
+                min(1.0, busy),
+                facecolor=colour,
+                edgecolor=style.mixed(colour, style.paper(), 0.6),
+                hatch=style.PHASE_HATCHES[group.phase],
+                linewidth=0,
+            )
+        )
         for size in cuts:
             axes.add_artist(Rectangle((x, 0), size, 1, fill=False, edgecolor=style.paper(), linewidth=0.8))
             x += size
@@ -195,10 +220,18 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _legend(figure: Figure, plan: Plan) -> None:
-    phases = [*plan.phases, None]
-    names = ["idle" if phase is None else phase.value for phase in phases]
-    colours = [style.PHASE_COLOURS[phase] for phase in phases]
-    handles = [Patch(facecolor=colour, label=name) for colour, name in zip(colours, names, strict=True)]
+    phases = [phase for phase in plan.phases if any(island.phase is phase for island in plan.islands)]
+    idle = [None] if any(island.phase is None for island in plan.islands) else []
+    handles = [
+        Patch(
+            facecolor=style.PHASE_COLOURS[phase],
+            edgecolor=style.mixed(style.PHASE_COLOURS[phase], style.paper(), 0.6),
+            hatch=style.PHASE_HATCHES[phase],
+            linewidth=0,
+            label="idle" if phase is None else phase.value,
+        )
+        for phase in (*phases, *idle)
+    ]
     pale = style.mixed(style.PHASE_COLOURS[Phase.PREFILL], style.paper(), 0.72)
     handles.append(Patch(facecolor=pale, label="pale: idle share of the time"))
     figure.legend(

@@ -14,6 +14,9 @@ HEIGHT_IN = 7.4
 ROOM_ABOVE = 1.25
 """Top of a panel over its largest figure, for names."""
 
+FINE = 0.06
+"""Below it, shares have a digit behind the point."""
+
 Figures = list[float]
 
 
@@ -72,9 +75,10 @@ def _area(axes: Axes, result: ReplayResult, figure_of: Callable[[Moment], float]
 def _late(axes: Axes, result: ReplayResult) -> None:
     shares = late_shares(result.moments)
     axes.stairs(shares, edges_of(result.moments), fill=True, color=style.ALARM, hatch="////", alpha=0.75)
-    axes.set_ylim(0, min(1.02, max(0.02, ROOM_ABOVE * max(shares))))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.set_ylabel("late, of those\nthat arrived")
+    top = min(1.02, max(0.02, ROOM_ABOVE * max(shares)))
+    axes.set_ylim(0, top)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1 if top < FINE else 0, symbol=""))
+    axes.set_ylabel("late, of those\nthat arrived (%)")
     if not any(shares):
         axes.text(0.5, 0.5, "none late", transform=axes.transAxes, ha="center", va="center", color=style.faint())
 

@@ -19,9 +19,10 @@ def draw_divisions(study: Study, _figure_name: str, title: str) -> Figure:
     first = study.divisions[0]
     style.heading(figure, f"{title} ({first.gpus} GPUs, {len(first.sizes)} islands of at least {first.least})")
     colours = (*style.palette()[:3], style.ink(), *style.palette()[3:])
-    for division, colour in zip(study.divisions, colours, strict=False):
+    for place, (division, colour) in enumerate(zip(study.divisions, colours, strict=False)):
+        marker = style.MARKERS[place % len(style.MARKERS)]
         indices = range(1, 1 + len(division.sizes))
-        axes.plot(indices, division.sizes, marker="o", markersize=4, color=colour, label=f"{division.skew:g}")
+        axes.plot(indices, division.sizes, marker=marker, markersize=4, color=colour, label=f"{division.skew:g}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("island")
     axes.set_ylabel("size (GPUs)")

@@ -29,7 +29,7 @@ def draw_benchmarks(study: Study, _figure_name: str, title: str) -> Figure:
             for line in outcome.benchmarks:
                 if line.phase is phase:
                     _benchmark(axes, outcome, line, colours[line.island.gpu, line.island.size])
-            axes.set_yscale("log")
+            style.plain_logarithm(axes, "y")
             axes.set_title(f"{outcome.case.label} {phase.value}: {outcome.case.title}")
         row[0].set_ylabel("rate of one island\n(requests/s)")
         _legend(row[1], row)
@@ -107,6 +107,7 @@ def _stack(
             bottom=base,
             color=colours[key],
             edgecolor=style.paper(),
+            hatch=style.TYPE_HATCHES[list(dict.fromkeys(gpu for gpu, _ in colours)).index(key[0])],
             linewidth=0.3,
             label=f"{style.shown(key[0])}/{key[1]}",
         )

@@ -16,6 +16,9 @@ from planner.studies.policies.report.curves import PolicyCurve, combines_power
 HEIGHT_IN = 4.2
 TALL_IN = 6.6
 FULL = 100
+MARKED = 0.14
+"""Between two markers of a line, as a share of the panel's diagonal."""
+
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
 DASHES = ("--", "-.", ":")
 SATURATED = 0.995
@@ -144,9 +147,13 @@ def _looks(panel: TracePanel) -> dict[str, dict[str, object]]:
         looks[label] = {
             "color": style.mixed(PALETTE[at], style.ink(), 0.35 * min(turn, 2)),
             "linestyle": "-" if mine else DASHES[place % len(DASHES)],
-            "linewidth": 1.7 if mine else 1.2,
+            "linewidth": 1.7 if mine else 1.5,
+            "marker": style.MARKERS[place % len(style.MARKERS)],
+            "markersize": 3.6,
+            # each at places of its own: of lines that lie on each other every one shows
+            "markevery": (0.02 + MARKED * place / max(1, len(ordered)), MARKED),
         }
-    looks[panel.baseline] = {"color": style.ink(), "linestyle": "-", "linewidth": 1.4}
+    looks[panel.baseline] = {"color": style.ink(), "linestyle": "-", "linewidth": 2.6}
     return looks
 
 
