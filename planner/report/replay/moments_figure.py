@@ -9,6 +9,7 @@ from matplotlib.ticker import PercentFormatter
 from planner.domain.replay.results import Moment, ReplayResult
 from planner.report.kit import style
 from planner.report.kit.quantities import significant
+from planner.report.replay.curves import edges_of, late_shares
 
 HEIGHT_IN = 7.4
 ROOM_ABOVE = 1.25
@@ -39,16 +40,6 @@ def draw(result: ReplayResult) -> Figure:
     _event_names(panels[0], result)
     panels[-1].set_xlabel("seconds from the first arrival; the warm-up is left out")
     return figure
-
-
-def edges_of(moments: tuple[Moment, ...]) -> Figures:
-    """Where moments begin, and where the last one ends (s)."""
-    return [*(moment.start_s for moment in moments), moments[-1].start_s + moments[-1].seconds]
-
-
-def late_shares(moments: tuple[Moment, ...]) -> Figures:
-    """Of those that arrived in a moment the share that broke a bound; 0 where none arrived."""
-    return [moment.late / moment.arrived if moment.arrived else 0.0 for moment in moments]
 
 
 def _rates(axes: Axes, result: ReplayResult) -> None:

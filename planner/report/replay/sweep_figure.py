@@ -1,6 +1,5 @@
 """Latency against the rate: TTFT, TPOT and the share within the levels, with bounds, promise and capacity."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -8,11 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-from planner.domain.replay.results import ReplayResult, ReplaySweep, Spread
+from planner.domain.replay.results import ReplaySweep, Spread
 from planner.report.buckets.view import bound_span
 from planner.report.kit import style
 from planner.report.kit.quantities import significant
-from planner.report.replay.words import TIMES, level_key, level_quantile, share_interval, spread_of, times_of
+from planner.report.replay.curves import points_of, quantiles_of
+from planner.report.replay.words import TIMES, level_key, share_interval
 
 HEIGHT_IN = 8.0
 MARGIN = 0.04
@@ -51,19 +51,6 @@ def draw(sweep: ReplaySweep) -> Figure:
     _mark_names(ttft, sweep)
     within.set_xlabel("rate of the whole mix (requests/s)")
     return figure
-
-
-def quantiles_of(sweep: ReplaySweep, key: str) -> tuple[str, ...]:
-    """The median, and what a level asks for (P99 where none does)."""
-    quantiles = [level_quantile(level) for level in sweep.results[0].levels if level_key(level) == key]
-    return tuple(dict.fromkeys(("p50", quantiles[0] if quantiles else "p99")))
-
-
-def points_of(results: Sequence[ReplayResult], key: str, quantile: str) -> list[tuple[float, Spread]]:
-    """Rate and time of each result that has one, above 0 and with an end."""
-    timed = [(result.rate_rps, times_of(result.total, key)) for result in results]
-    spreads = [(rate, spread_of(times, quantile)) for rate, times in timed if times is not None]
-    return [(rate, spread) for rate, spread in spreads if math.isfinite(spread.mean) and spread.mean > 0]
 
 
 def _times(axes: Axes, sweep: ReplaySweep, key: str) -> None:
