@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.report.kit.html.blocks import Cell, Chart, DataTable
 
-MOST_POINTS = 1000
+MOST_POINTS = 500
 """Of a series; of more an even choice, its last among them, so that pages stay small."""
 
 Across = str | float
