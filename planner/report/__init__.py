@@ -26,6 +26,7 @@ from planner.report.cost.cost_frames import (
     slices_frame,
 )
 from planner.report.kit.frames import Frame
+from planner.report.kit.html.page import html_page
 from planner.report.observed.page import (
     observation_document,
     observation_file_names,
@@ -34,7 +35,9 @@ from planner.report.observed.page import (
     observation_page,
 )
 from planner.report.observed.rows import verdict as observed_verdict
+from planner.report.page.changes import Earlier
 from planner.report.page.pages import render
+from planner.report.page.plan_page import plan_page
 from planner.report.plan.figures import FIGURES, figure, figures_of
 from planner.report.plan.frames import (
     flows_frame,
@@ -62,6 +65,7 @@ from planner.report.replay.verdict import sweep_verdict, verdict
 __all__ = [
     "FIGURES",
     "QUANTITIES",
+    "Earlier",
     "Frame",
     "accuracy_figure",
     "accuracy_frame",
@@ -85,6 +89,7 @@ __all__ = [
     "frontier_frame",
     "frontier_page",
     "frontier_plots",
+    "html_page",
     "islands_frame",
     "judged_figure",
     "latency_frame",
@@ -101,6 +106,7 @@ __all__ = [
     "parts_frame",
     "placement_frame",
     "placement_page",
+    "plan_page",
     "pools_frame",
     "render",
     "replay_document",
