@@ -45,8 +45,8 @@ class Series:
 class Plot:
     """A chart to be: `x` and `y` label the axes, units in brackets; `interval` says what `low` and `high` are.
 
-    `bounds`: level lines, each with its name; `marks`: upright ones. `logarithmic`: of `x`, `y`, `xy` or neither. `from_zero`: whether the axis
-    of `y` begins there.
+    `bounds`: level lines, each with its name; `marks`: upright ones. `logarithmic`: of `x`, `y`, `xy` or neither.
+    `from_zero`: whether the axis of `y` begins there. `rest`: the file that has all numbers.
     """
 
     name: str
