@@ -40,7 +40,7 @@ from planner.report.kit.html.blocks import Chart, DataTable, Prose
 from planner.report.kit.html.charts import charts_json
 from planner.report.kit.html.plots import MOST_POINTS, Kind, Plot, Series, chart_of, series_of, thinned
 from planner.report.kit.html.written import cell_of, cells_of, page_of
-from planner.runs.written_pages import written_page
+from planner.runs.pages import written_page
 from planner.studies.asi.report.page import asi_page
 from planner.studies.asi.report.plots import asi_plots
 from planner.studies.asi.study import study_trace

@@ -103,7 +103,7 @@ def _rendered(diagnosis: "ClusterDiagnosis", suffix: str) -> bytes:
     if suffix == ".md":
         return report.diagnosis_page(diagnosis).encode()
     if suffix == ".html":
-        from planner.runs.written_pages import written_page
+        from planner.runs.pages import written_page
 
         return written_page(report.diagnosis_page(diagnosis), report.diagnosis_plots(diagnosis))
     return report.encode_figure(report.diagnosis_figure(diagnosis), "svg" if suffix == ".svg" else "png")

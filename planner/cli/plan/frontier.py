@@ -23,7 +23,7 @@ def command(
     """The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."""
     from planner import files, report
     from planner.layouts.frontier import frontier
-    from planner.runs.written_pages import written_page
+    from planner.runs.pages import written_page
     from planner.workload import summarize
 
     read = files.load_scenario(scenario, summarize)

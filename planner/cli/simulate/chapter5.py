@@ -70,7 +70,7 @@ def chapter5(
     """The paper's evaluation (chapter 5): its table and figures, beside its own numbers and the exact optimum."""
     from planner import files
     from planner.plans.provenance import versions
-    from planner.runs.written_pages import written_page
+    from planner.runs.pages import written_page
     from planner.studies.chapter5.experiments import FIGURES, Request
     from planner.studies.chapter5.journals import SEARCHES_FILE, holds_searches, trial_journal
     from planner.studies.chapter5.report.page import study_page

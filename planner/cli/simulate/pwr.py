@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """The PWR paper's figures 1 to 10, those whose traces are given, with a table each, beside what the paper says."""
     from planner import files
-    from planner.runs.written_pages import written_page
+    from planner.runs.pages import written_page
     from planner.studies.policies.online.policies import parse_policy
     from planner.studies.policies.paper import FGD, POLICIES
     from planner.studies.policies.report.figures import PAPER_FIGURES, paper_figures

@@ -17,7 +17,7 @@ def study_files(
     plots: "Sequence[Plot]",
 ) -> dict[str, bytes]:
     """Every file by its path. `drawn`: PNGs by name; `page` is handed their paths by title; `plots`: of the HTML."""
-    from planner.runs.written_pages import written_page
+    from planner.runs.pages import written_page
 
     paths = {name: f"{FIGURES_FOLDER}/{name}.png" for name in drawn}
     titles = {name.upper() if name in ACRONYMS else name.replace("_", " ").capitalize(): paths[name] for name in drawn}

@@ -65,7 +65,7 @@ def _days(text: str | None) -> tuple[int, int] | None:
 
 def _files(study: "AsiStudy", *, figures: bool) -> dict[str, bytes]:
     from planner.report.kit import style
-    from planner.runs.written_pages import written_page
+    from planner.runs.pages import written_page
     from planner.studies.asi.report.page import asi_page
     from planner.studies.asi.report.panels import draw_figure
     from planner.studies.asi.report.plots import asi_plots
