@@ -10,6 +10,9 @@ from scipy.stats import spearmanr
 
 from planner.errors import InputError
 from planner.report import figure, figures_of
+from planner.report.comparison.trial_plots import parameter_plots, pareto_plots
+from planner.report.kit.html.blocks import Chart
+from planner.report.page.search import search_section
 from planner.report.plan.importance import explained, importance_of, rank_correlation
 
 
@@ -90,3 +93,12 @@ def test_a_plan_solved_for_has_none_and_says_so(plan):
     with pytest.raises(InputError) as caught:
         figure(solved, "importance")
     assert "solved for" in str(caught.value.hint)
+
+
+def test_the_page_shows_what_parameters_explain(searched, plan):
+    charts = {block.name: block for block in search_section(searched).blocks if isinstance(block, Chart)}
+    (bars,) = charts["search-parameters"].traces
+    assert bars["x"] == ["islands_H20", "skew_H20"]
+    assert bars["y"] == pytest.approx([100 * row.share for row in importance_of(searched)])
+    assert parameter_plots(replace(plan, search=replace(plan.search, trials=plan.search.trials[:1]))) == ()
+    assert pareto_plots(plan) == ()
