@@ -3,6 +3,15 @@
 from planner.workload.dispersion import count_dispersion
 from planner.workload.prefix_reuse import prefix_reuse
 from planner.workload.ranges import divide, question_of
-from planner.workload.summary import summarize
+from planner.workload.summary import describe, profile_and_summary, summarize, tally_requests
 
-__all__ = ["count_dispersion", "divide", "prefix_reuse", "question_of", "summarize"]
+__all__ = [
+    "count_dispersion",
+    "describe",
+    "divide",
+    "prefix_reuse",
+    "profile_and_summary",
+    "question_of",
+    "summarize",
+    "tally_requests",
+]
