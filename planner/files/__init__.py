@@ -12,6 +12,7 @@ from planner.files.disk.folders import claim_folder, claim_run_folder, write_fol
 from planner.files.disk.manifest_folders import load_manifests, load_schemas
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.disk.shipped import (
+    chart_script,
     shipped_models,
     shipped_rate_curves,
     shipped_scenarios,
@@ -54,6 +55,7 @@ __all__ = [
     "Undertaking",
     "all_differences",
     "calibration_text",
+    "chart_script",
     "claim_folder",
     "claim_run_folder",
     "cluster_document",
