@@ -36,14 +36,14 @@ class TraceReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthFacts:
-    """Tokens of prompts or answers. `bins`: from, up to (not with it) and how many requests, in powers of two."""
+    """Tokens of prompts or answers. `bins`: from, up to (not with it) and the share of requests, in powers of two."""
 
     mean: float
     p50: int
     p90: int
     p99: int
     most: int
-    bins: tuple[tuple[int, int, int], ...]
+    bins: tuple[tuple[int, int, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +64,24 @@ class ArrivalSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary:
-    """What a trace says. `mean_rps` is None where all requests came at once; windows ascend."""
+    """What a trace or a workload says. `mean_rps` is None without a clock or where all requests came at once; windows
+    ascend. All times are multiples of `resolution_s` (0: not known). A workload that was summarised before knows neither its peaks and series nor how long single answers are.
+    """
 
     name: str
-    requests: int
-    span_s: float
+    requests: int | None
+    span_s: float | None
     mean_rps: float | None
     burstiness: float | None
-    peaks: tuple[PeakRate, ...]
-    series: ArrivalSeries
     dispersion: tuple[tuple[float, float], ...]
     prompts: LengthFacts
-    answers: LengthFacts
+    mean_answer: float
+    longest_answer: int
+    answers: LengthFacts | None = None
+    peaks: tuple[PeakRate, ...] = ()
+    series: ArrivalSeries | None = None
+    resolution_s: float = 0.0
     prefix: PrefixReuse | None = None
     reading: TraceReading | None = None
+    licence: str = ""
+    citation: str = ""

@@ -12,7 +12,7 @@ What is held: a number for each distinct length of prompts and answers, four for
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from planner.domain import CountDispersion, LengthProfile, PrefixReuse
 from planner.domain.traces import ArrivalSeries, LengthFacts, PeakRate, TraceReading, TraceSummary
 from planner.errors import InputError
+from planner.units import MEGA
 from planner.workload.dispersion import FEWEST_WINDOWS, dispersion_of
 
 WINDOWS_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -110,8 +111,11 @@ class RequestTally:
             burstiness=self._gaps.variation(),
             peaks=tuple(PeakRate(window_s=t, rps=self._windows[t].most / t) for t in fitting),
             series=self._series.record(),
+            resolution_s=self._gaps.resolution_s,
             dispersion=() if counts is None else tuple(zip(counts.windows_s, counts.dispersion, strict=True)),
             prompts=length_facts(self._prompts),
+            mean_answer=self._answer_tokens.total() / self.requests,
+            longest_answer=max(self._answers),
             answers=length_facts(self._answers),
             prefix=prefix,
             reading=reading,
@@ -137,6 +141,7 @@ class _Gaps:
     def __init__(self) -> None:
         self._last: float | None = None
         self._shift, self._count, self._sum, self._squares = 0.0, 0, 0.0, 0.0
+        self._divisor_us = 0
 
     def take(self, arrival_s: Floats) -> None:
         before = arrival_s if self._last is None else np.concatenate(([self._last], arrival_s))
@@ -146,10 +151,17 @@ class _Gaps:
             return
         if not self._count:
             self._shift = float(gaps.mean())
+        microseconds = np.round(gaps * MEGA).astype(np.int64)
+        self._divisor_us = int(np.gcd.reduce(microseconds, initial=self._divisor_us))
         deviations = gaps - self._shift
         self._count += len(gaps)
         self._sum += float(deviations.sum())
         self._squares += float((deviations * deviations).sum())
+
+    @property
+    def resolution_s(self) -> float:
+        """All gaps are multiples of it."""
+        return self._divisor_us / MEGA
 
     def variation(self) -> float | None:
         """Standard deviation over mean; None where there is no time between the first and the last."""
@@ -228,25 +240,27 @@ def _widths() -> Iterator[float]:
         yield width
 
 
-def length_facts(counts: Mapping[int, int]) -> LengthFacts:
-    """Mean, percentiles (the least length that so many requests do not exceed) and powers of two of counted lengths."""
-    lengths = sorted(counts)
-    n = sum(counts.values())
+def length_facts(counts: Mapping[int, float]) -> LengthFacts:
+    """Mean, percentiles (the least length that so many requests do not exceed) and powers of two of lengths with their
+    counts, or with their shares."""
+    lengths = sorted(length for length in counts if counts[length])
+    n = math.fsum(counts.values())
     below = np.cumsum([counts[length] for length in lengths])
+    below[-1] = n  # shares do not quite sum to it
     p50, p90, p99 = (lengths[int(np.searchsorted(below, n * share, side="left"))] for share in (0.5, 0.9, 0.99))
     return LengthFacts(
-        mean=sum(length * requests for length, requests in counts.items()) / n,
+        mean=math.fsum(length * requests for length, requests in counts.items()) / n,
         p50=p50,
         p90=p90,
         p99=p99,
         most=lengths[-1],
-        bins=tuple(_bins(lengths, counts)),
+        bins=tuple((start, end, requests / n) for start, end, requests in _bins(lengths, counts)),
     )
 
 
-def _bins(lengths: Sequence[int], counts: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
+def _bins(lengths: Sequence[int], counts: Mapping[int, float]) -> Iterator[tuple[int, int, float]]:
     """Empty ones between others, too."""
-    requests: Counter[int] = Counter()
+    requests: defaultdict[int, float] = defaultdict(float)
     for length in lengths:
         requests[length.bit_length()] += counts[length]
     edges = [0, *(2**power for power in range(max(requests) + 1))]

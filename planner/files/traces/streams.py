@@ -52,7 +52,7 @@ class TraceStream:
         self._taken, self._unanswered, self._answered = 0, 0, False
         clock: Clock | None = None
         first, start, is_wanted = 0.0, None, None
-        for block in _in_order(source.blocks()):
+        for block in _in_order(_without_ids(source)):
             if clock is None:
                 clock, first = (
                     likely_clock(source.arrivals, self._options, numbers=source.reader.numbers),
@@ -85,8 +85,6 @@ class TraceStream:
         return seconds, block.inputs, block.outputs
 
     def _finish(self, source: OpenTrace, start: float) -> None:
-        if source.ids.any:
-            raise UnorderedError(_UNORDERED, hint="Read the trace whole.")
         clock = source.clock()
         if self._options.cuts_time:
             require_stretch(self.path, source.arrivals, clock, self._taken)
@@ -99,6 +97,13 @@ class TraceStream:
             unanswered=self._unanswered,
             in_order=True,
         )
+
+
+def _without_ids(source: OpenTrace) -> Iterator[RequestBlock]:
+    for block in source.blocks():
+        if source.ids.any:
+            raise UnorderedError(_UNORDERED, hint="Read the trace whole.")
+        yield block
 
 
 def _chosen(block: RequestBlock, chosen: NDArray[np.bool_]) -> RequestBlock:
