@@ -65,7 +65,8 @@ class ArrivalSeries:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary:
     """What a trace or a workload says. `mean_rps` is None without a clock or where all requests came at once; windows
-    ascend. All times are multiples of `resolution_s` (0: not known). A workload that was summarised before knows neither its peaks and series nor how long single answers are.
+    ascend; `simultaneous`: share of requests with the time of the one before. A workload that was summarised before
+    knows neither its peaks and series nor how long single answers are.
     """
 
     name: str
@@ -80,7 +81,7 @@ class TraceSummary:
     answers: LengthFacts | None = None
     peaks: tuple[PeakRate, ...] = ()
     series: ArrivalSeries | None = None
-    resolution_s: float = 0.0
+    simultaneous: float = 0.0
     prefix: PrefixReuse | None = None
     reading: TraceReading | None = None
     licence: str = ""

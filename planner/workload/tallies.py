@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from planner.domain import CountDispersion, LengthProfile, PrefixReuse
 from planner.domain.traces import ArrivalSeries, LengthFacts, PeakRate, TraceReading, TraceSummary
 from planner.errors import InputError
-from planner.units import MEGA
 from planner.workload.dispersion import FEWEST_WINDOWS, dispersion_of
 
 WINDOWS_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -111,7 +110,7 @@ class RequestTally:
             burstiness=self._gaps.variation(),
             peaks=tuple(PeakRate(window_s=t, rps=self._windows[t].most / t) for t in fitting),
             series=self._series.record(),
-            resolution_s=self._gaps.resolution_s,
+            simultaneous=self._gaps.zero_share,
             dispersion=() if counts is None else tuple(zip(counts.windows_s, counts.dispersion, strict=True)),
             prompts=length_facts(self._prompts),
             mean_answer=self._answer_tokens.total() / self.requests,
@@ -141,7 +140,7 @@ class _Gaps:
     def __init__(self) -> None:
         self._last: float | None = None
         self._shift, self._count, self._sum, self._squares = 0.0, 0, 0.0, 0.0
-        self._divisor_us = 0
+        self._zeros = 0
 
     def take(self, arrival_s: Floats) -> None:
         before = arrival_s if self._last is None else np.concatenate(([self._last], arrival_s))
@@ -151,17 +150,16 @@ class _Gaps:
             return
         if not self._count:
             self._shift = float(gaps.mean())
-        microseconds = np.round(gaps * MEGA).astype(np.int64)
-        self._divisor_us = int(np.gcd.reduce(microseconds, initial=self._divisor_us))
+        self._zeros += int(len(gaps) - np.count_nonzero(gaps))
         deviations = gaps - self._shift
         self._count += len(gaps)
         self._sum += float(deviations.sum())
         self._squares += float((deviations * deviations).sum())
 
     @property
-    def resolution_s(self) -> float:
-        """All gaps are multiples of it."""
-        return self._divisor_us / MEGA
+    def zero_share(self) -> float:
+        """Gaps of no time, of all."""
+        return self._zeros / self._count if self._count else 0.0
 
     def variation(self) -> float | None:
         """Standard deviation over mean; None where there is no time between the first and the last."""

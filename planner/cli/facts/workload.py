@@ -1,7 +1,7 @@
 """`planner workload`: a trace becomes a workload, is shown, or becomes a shorter one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -159,7 +159,7 @@ def _write(summary: "TraceSummary", picture: Path | None, html: Path | None) -> 
     from planner.report.workload.figure import encoded_workload_figure
 
     if picture is not None:
-        kind = "svg" if picture.suffix.lower() == ".svg" else "png"
+        kind: Literal["svg", "png"] = "svg" if picture.suffix.lower() == ".svg" else "png"
         files.write_file(picture, encoded_workload_figure(summary, kind), force=True)
     if html is not None:
         from planner.report.kit.html.page import html_page

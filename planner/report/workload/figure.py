@@ -63,7 +63,7 @@ def _draw_rate(axes: "Axes", summary: TraceSummary) -> None:
         axes.axhline(summary.mean_rps, color=ALARM, linewidth=1.0, label=f"mean {summary.mean_rps:,.3g}")
         axes.legend(loc="upper right")
     axes.set_xlim(0, edges[-1])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.25 * max(rates))  # room for the legend
     axes.set_xlabel(unit)
     axes.set_ylabel("requests/s")
     axes.set_title(f"Arrivals in windows of {duration(series.width_s).replace('second', '1 s')}")
@@ -80,6 +80,7 @@ def _draw_lengths(axes: "Axes", summary: TraceSummary) -> None:
         axes.stairs(*_steps(facts), color=colour, linestyle=line, linewidth=1.6, label=words)
         axes.axvline(facts.p50, color=colour, linestyle=":", linewidth=1.0)
     axes.set_xscale("symlog", base=2, linthresh=1)
+    axes.set_xlim(left=min(facts.bins[0][0] for _, facts, _, _ in drawn))
     axes.set_ylim(bottom=0)
     axes.set_xlabel("tokens (dotted: P50)")
     axes.set_ylabel("share of requests")
@@ -101,7 +102,7 @@ def _draw_dispersion(axes: "Axes", summary: TraceSummary) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("window (s)")
     axes.set_ylabel("variance over mean")
-    axes.legend(loc="upper left")
+    axes.legend(loc="best")
     axes.set_title("How arrivals bunch: counts in windows")
 
 

@@ -19,7 +19,7 @@ Row = tuple[str, str]
 WAIT_WINDOW_S = 10.0
 _MOST_OF_REUSE = 0.9
 _FEWEST_REQUESTS = 30
-_COARSE_S = 0.1
+_MOST_AT_ONCE = 0.1
 
 
 def summary_rows(summary: TraceSummary) -> list[Row]:
@@ -90,18 +90,22 @@ def _burst_rows(summary: TraceSummary) -> Iterator[Row]:
 
 def _clock_rows(summary: TraceSummary) -> Iterator[Row]:
     """Times that were rounded bunch, whatever requests did."""
-    if summary.resolution_s >= _COARSE_S:
+    if _is_coarse(summary):
         yield (
-            "resolution",
-            f"all times are multiples of {summary.resolution_s:g} s: burstiness, and counts in windows as short, are the "
-            "clock's",
+            "same moment",
+            f"{summary.simultaneous:.0%} of requests have the time of the one before: where the clock was rounded, "
+            "burstiness and counts in short windows are its own",
         )
+
+
+def _is_coarse(summary: TraceSummary) -> bool:
+    return summary.simultaneous > _MOST_AT_ONCE
 
 
 def _cost_rows(summary: TraceSummary) -> Iterator[Row]:
     """What bunching costs."""
     for window, value in summary.dispersion:
-        if window == WAIT_WINDOW_S and summary.resolution_s < window:
+        if window == WAIT_WINDOW_S:
             yield (
                 "which costs",
                 f"queues of about {window:g} s: waits about {(1 + value) / 2:,.2g} times those of Poisson arrivals",
