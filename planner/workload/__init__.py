@@ -1,10 +1,15 @@
 """Workloads: requests summarised into a length profile, and a profile cut into ranges."""
 
-from planner.workload.dispersion import count_dispersion
+from typing import TYPE_CHECKING
+
+from planner.doors import door
 from planner.workload.prefix_reuse import prefix_reuse
-from planner.workload.ranges import divide, question_of
-from planner.workload.sampling import draw_stretches, take_stretches
-from planner.workload.summary import describe, profile_and_summary, summarize, tally_requests
+
+if TYPE_CHECKING:
+    from planner.workload.dispersion import count_dispersion
+    from planner.workload.ranges import divide, question_of
+    from planner.workload.sampling import draw_stretches, take_stretches
+    from planner.workload.summary import describe, profile_and_summary, summarize, tally_requests
 
 __all__ = [
     "count_dispersion",
@@ -18,3 +23,5 @@ __all__ = [
     "take_stretches",
     "tally_requests",
 ]
+
+__getattr__, __dir__ = door(__name__)

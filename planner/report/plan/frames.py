@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from planner.domain import Band, BucketLatency, BucketPool, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
+from planner.domain import Band, BucketLatency, BucketPool, GpuWorth, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
 from planner.report.kit.frames import Frame
 
 _ISLAND_COLUMNS = (
@@ -47,6 +47,7 @@ _POOL_COLUMNS = (
 )
 _LATENCY_COLUMNS = tuple(f.name for f in fields(BucketLatency))
 _FLOW_COLUMNS = tuple(f.name for f in fields(KvFlow))
+_WORTH_COLUMNS = tuple(f.name for f in fields(GpuWorth))
 
 
 def islands_frame(plan: Plan) -> Frame:
@@ -80,6 +81,15 @@ def routing_frame(plan: Plan) -> Frame:
     """One row a cell (phase, range, island); `share` sums to 1 over the islands of a phase and range."""
     rows = [{name: getattr(r, name) for name in _ROUTE_COLUMNS} | {"phase": r.phase.value} for r in plan.routing]
     return _frame(rows, _ROUTE_COLUMNS)
+
+
+def sensitivity_frame(plan: Plan) -> Frame:
+    """One row a GPU type: requests/s that the best possible rate changes by; `dual_rps` is the shadow price of one GPU,
+    `more_gpu_rps` and `more_node_rps` are solved anew with one more, `less_node_rps` with `gpus_lost` fewer (missing
+    where there are none). None where the plan has no sensitivity."""
+    worths = plan.sensitivity.gpus if plan.sensitivity else ()
+    rows = [{name: getattr(worth, name) for name in _WORTH_COLUMNS} for worth in worths]
+    return _frame(rows, _WORTH_COLUMNS).astype({"less_node_rps": float})
 
 
 def flows_frame(plan: Plan) -> Frame:
