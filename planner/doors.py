@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 _IMPORT = re.compile(r"^ +from (planner[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
@@ -38,6 +39,23 @@ def door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
         return sorted({*vars(sys.modules[package]), *vars(sys.modules[package]).get("__all__", ())})
 
     return load, names
+
+
+class _CallablePackage(ModuleType):
+    """A package whose name is also that of a function for notebooks: `planner.workload(...)`."""
+
+    home: str
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Calls the function of the package's name in its `home`, which the package itself does not know."""
+        return getattr(import_module(self.home), self.__name__.rpartition(".")[2])(*arguments, **options)
+
+
+def make_callable(package: str, home: str) -> None:
+    """Let a package be called as the function of its name in the module `home`, loaded with the first call."""
+    module = sys.modules[package]
+    module.__class__ = _CallablePackage
+    module.home = home  # type: ignore[attr-defined]
 
 
 def _homes(package: str) -> dict[str, tuple[str, str]]:

@@ -7,7 +7,7 @@ from planner.domain import LengthProfile
 from planner.domain.traces import TraceSummary
 from planner.errors import InputError
 from planner.files.tables.workloads import load_workload, workload_file
-from planner.files.traces.forms import holds_requests
+from planner.files.traces.forms import is_trace
 from planner.files.traces.options import TraceOptions
 from planner.files.traces.streams import TraceStream, UnorderedError
 from planner.workload import describe, draw_stretches, profile_and_summary, take_stretches, tally_requests
@@ -29,7 +29,7 @@ def summary_of(name_or_path: str, options: TraceOptions) -> TraceSummary:
     """What a shipped workload, a workload file or a trace says. Raises InputError where options of a trace are asked of
     a workload that is none."""
     path = workload_file(name_or_path)
-    if path.suffix.lower() not in (".yaml", ".yml") and (path.suffix.lower() != ".json" or holds_requests(path)):
+    if is_trace(path):
         return profile_of_trace(path, options)[1]
     if options != TraceOptions():
         raise InputError(

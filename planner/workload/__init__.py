@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from planner.doors import door
+from planner.doors import door, make_callable
 from planner.workload.prefix_reuse import prefix_reuse
 
 if TYPE_CHECKING:
@@ -25,3 +25,5 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = door(__name__)
+
+make_callable(__name__, "planner.api.workloads")

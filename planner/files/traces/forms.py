@@ -48,6 +48,12 @@ def holds_requests(path: Path) -> bool:
     return begin.startswith("[") or not re.match(r'\{[^{}\[\]]*"kind"\s*:', begin)
 
 
+def is_trace(path: Path) -> bool:
+    """Whether a file that was named is to be read as a trace: all but workload files are, whatever they are called."""
+    suffix = path.suffix.lower()
+    return suffix not in (".yaml", ".yml") and (suffix != ".json" or holds_requests(path))
+
+
 def trace_rows(path: Path, ids: BlockIds) -> TraceRows:
     """The rows of a trace; `ids` takes those of blocks. Raises InputError where it is empty or no text."""
     begin = next((piece.lstrip() for piece in text_pieces(path) if piece.strip()), "")
