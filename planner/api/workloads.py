@@ -4,20 +4,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from planner.api.cards import card
 from planner.domain import BLOCK_TOKENS, LengthProfile, RequestTrace
-from planner.domain.traces import TraceSummary
+from planner.domain.workload import TraceSummary
 from planner.errors import InputError
 from planner.files.disk.shipped import shipped_workloads
 from planner.files.sections import top_level
+from planner.files.tables.traces.forms import is_trace
+from planner.files.tables.traces.frames import ORIGIN, read_frame
+from planner.files.tables.traces.options import TraceOptions, trace_options
+from planner.files.tables.traces.reader import read_with
 from planner.files.tables.workload_writer import write_workload
 from planner.files.tables.workloads import read_workload, workload_document, workload_file, workload_from_document
-from planner.files.traces.forms import is_trace
-from planner.files.traces.frames import ORIGIN, read_frame
-from planner.files.traces.options import TraceOptions, trace_options
-from planner.files.traces.reader import read_with
 from planner.report.kit.markdown import table
 from planner.report.workload.words import duration, summary_rows
 from planner.workload import describe, summarize
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Workload:
-    """A workload at hand. `record`: its requests, or its lengths where it was summarised before; `document`: what stands
-    under `workload` in a scenario."""
+    """A workload at hand. `record`: its requests, or its lengths where it was summarised before; `document`: what
+    stands under `workload` in a scenario."""
 
     def __init__(
         self, record: RequestTrace | LengthProfile, document: str | Mapping[str, object] | None = None
@@ -148,7 +148,7 @@ def workload(
         return source
     words: dict[str, Any] = {"columns": columns, "time_unit": time_unit, "where": where, "last": last}
     words |= {"drop": tuple(drop), "block_tokens": block_tokens, "first": start, "end": end}
-    if hasattr(source, "iloc"):
+    if _is_frame(source):
         return Workload(read_frame(source, trace_options(ORIGIN, **words), name or "trace"))
     if isinstance(source, Mapping):
         section = top_level(dict(source), "planner.workload(...)")
@@ -182,4 +182,9 @@ def _plain(value: Any) -> object:
 
 def document_of(value: Any) -> object:
     """What stands under `workload` in a scenario: of a workload at hand, or of a data frame of requests."""
-    return workload(value).document if isinstance(value, Workload) or hasattr(value, "iloc") else value
+    return workload(value).document if isinstance(value, Workload) or _is_frame(value) else value
+
+
+def _is_frame(value: Any) -> "TypeGuard[pd.DataFrame]":
+    """Whether a value is a data frame; pandas need not be loaded to say no."""
+    return hasattr(value, "iloc") and hasattr(value, "columns")

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from planner.domain import PrefixReuse
-from planner.domain.traces import LengthFacts, TraceReading, TraceSummary
+from planner.domain.workload import LengthFacts, TraceReading, TraceSummary
 from planner.report.workload.words import working_set
 
 
