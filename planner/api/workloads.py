@@ -19,6 +19,7 @@ from planner.files.tables.traces.reader import read_with
 from planner.files.tables.workload_writer import write_workload
 from planner.files.tables.workloads import read_workload, workload_document, workload_file, workload_from_document
 from planner.report.kit.markdown import table
+from planner.report.workload.frames import lengths_frame, requests_frame
 from planner.report.workload.words import duration, summary_rows
 from planner.workload import describe, summarize
 
@@ -60,13 +61,7 @@ class Workload:
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """One row a prompt length (tokens): its share of the requests, and the mean answer where that is known."""
-        import pandas as pd  # takes half a second to load
-
-        profile = self.profile
-        columns: dict[str, Any] = {"input_tokens": profile.input_tokens, "share": profile.probabilities}
-        if profile.output_tokens:
-            columns["output_tokens"] = profile.output_tokens
-        return pd.DataFrame(columns)
+        return lengths_frame(self.profile)
 
     @cached_property
     def requests(self) -> "pd.DataFrame":
@@ -77,11 +72,7 @@ class Workload:
                 f"Workload {self.name}: must be a trace to have requests, is a table of lengths.",
                 hint="`.frame` has its lengths.",
             )
-        import pandas as pd  # as above
-
-        trace = self.record
-        columns = (trace.arrival_s, trace.input_tokens, trace.output_tokens)
-        return pd.DataFrame(dict(zip(("arrival_s", "input_tokens", "output_tokens"), columns, strict=True)))
+        return requests_frame(self.record)
 
     def summary(self) -> str:
         """What it is like, in Markdown."""

@@ -74,7 +74,7 @@ class RowReader:
                 f"{self.first_fault}",
                 hint="Name the right columns, or mend the file.",
             )
-        if not self.requests and self.rows and self.wanted and not self.dropped:
+        if not self.requests and self.rows and self.dropped["where"] == self.rows:
             came = ", ".join(sorted(self._values)[:_MOST_VALUES]) or "nothing"
             raise InputError(
                 f"{self.origin}: where must choose at least one row of {self.rows}; these columns hold: {came}.",
