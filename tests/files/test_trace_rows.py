@@ -136,7 +136,7 @@ def test_faulty_rows_may_be_left_out_and_are_counted(write: Write, refused: Refu
 def test_a_trace_of_mostly_faulty_rows_is_refused(write: Write, refused: Refused) -> None:
     path = write("t.csv", FAULTY.replace("1", "x"))
     refused(
-        lambda: read_trace(path, drop=["faulty"]), "most rows must be requests; 6 of 7", "row 1", hint="right columns"
+        lambda: read_trace(path, drop=["faulty"]), "most rows must be requests; 7 of 7", "row 1", hint="right columns"
     )
 
 
