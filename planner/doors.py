@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 _IMPORT = re.compile(r"^ +from (planner[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
@@ -50,3 +51,18 @@ def _homes(package: str) -> dict[str, tuple[str, str]]:
         for statement in _IMPORT.finditer(source)
         for name in _NAME.finditer(_COMMENT.sub("", statement[2]))
     }
+
+
+class _CalledPackage(ModuleType):
+    """A package that is a function as well: `planner.replay(plan)` replays, `planner.replay` holds how."""
+
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(self.__dict__["_FUNCTION_HOME"]), name)(*arguments, **settings)
+
+
+def call_as_function(package: str, home: str) -> None:
+    """Let a package be called as the function of its name that the module `home` holds."""
+    module = sys.modules[package]
+    module.__dict__["_FUNCTION_HOME"] = home
+    module.__class__ = _CalledPackage

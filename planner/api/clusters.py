@@ -1,11 +1,11 @@
 """A cluster at hand: its nodes, who holds their GPUs, why idle ones cannot serve, and a cluster file of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.cards import card
+from planner.api.cards import Cell, card
 from planner.domain import Cluster, InputHash, require_sound
 from planner.errors import InputError
 
@@ -107,7 +107,7 @@ class ClusterAtHand:
         return f"<cluster {self.record.name}: {len(self.record.nodes)} nodes, idle: {idle or 'no GPU'}>"
 
     def _repr_html_(self) -> str:
-        rows = (
+        rows: Iterator[dict[str, Cell]] = (
             {
                 "GPU type": kind.gpu,
                 "nodes": kind.nodes,

@@ -326,7 +326,7 @@ class PlannedDeployment:
         return card(
             f"Plan {self.name}: {self._rate()} requests/s",
             facts=dict(self._facts()),
-            rows=shown.to_dict("records"),
+            rows=({str(name): value for name, value in row.items()} for row in shown.to_dict("records")),
             rest="plan.islands" if buckets is None else "plan.pools",
         )
 

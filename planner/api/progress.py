@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from planner.domain import Frontier, FrontierPoint, ReportProgress, no_progress
+from planner.domain import FrontierPoint, ReportProgress, no_progress
 from planner.errors import InputError
 
 Listener = ReportProgress | bool | None
@@ -60,12 +60,6 @@ def budget_bar(name: str, progress: bool | None) -> Iterator[Callable[[int, int,
         )
 
 
-def most_per_usd(curve: Frontier) -> str:
-    """The point of a frontier that serves most for its price, in a few words."""
-    best = curve.most_per_dollar
-    return f"most per USD: {best.rate_rps:.1f} requests/s at {best.price_usd_per_hour:,.2f} USD/hour"
-
-
 def _wanted(progress: object) -> bool:
     if progress is not None and not isinstance(progress, bool):
         raise InputError(
@@ -100,11 +94,11 @@ def _unwatched() -> bool | None:
     return False if in_notebook() else None
 
 
-def _bar_kind() -> type:
+def _bar_kind() -> Any:
     if in_notebook() and find_spec("ipywidgets") is not None:
         from tqdm.notebook import tqdm as widget_bar
 
-        return widget_bar  # type: ignore[no-any-return]
+        return widget_bar
     from tqdm import tqdm
 
     return tqdm

@@ -5,7 +5,7 @@ from collections import Counter
 from planner.domain import Cluster
 from planner.domain.diagnosis import ClusterDiagnosis, RequestDiagnosis
 from planner.report.cluster.diagnosis.words import CAUSES, REQUEST_CAUSES, change_words
-from planner.report.kit.frames import Frame
+from planner.report.kit.frames import Frame, frame_of
 
 _NODE_COLUMNS = ("node", "gpu", "gpus", "held", "idle", "asw", "aggregation", "nvlink_domain", "pods")
 
@@ -30,12 +30,12 @@ def cluster_frame(cluster: Cluster) -> Frame:
         }
         for node in cluster.nodes
     ]
-    return _frame(rows, _NODE_COLUMNS)
+    return frame_of(rows, _NODE_COLUMNS)
 
 
 def diagnosis_frame(diagnosis: ClusterDiagnosis) -> Frame:
     """One row a GPU type ("": all) and request: how often it fits, what would open most, idle GPUs by cause."""
-    return _frame([_request_row(row) for row in diagnosis.requests], ("gpu", "request", "idle_gpus", "fit"))
+    return frame_of([_request_row(row) for row in diagnosis.requests], ("gpu", "request", "idle_gpus", "fit"))
 
 
 def _request_row(row: RequestDiagnosis) -> dict[str, object]:
@@ -49,9 +49,3 @@ def _request_row(row: RequestDiagnosis) -> dict[str, object]:
         "next_change": changes[1] if len(changes) > 1 else "",
         **{CAUSES[cause]: row.of(cause) for cause in REQUEST_CAUSES},
     }
-
-
-def _frame(rows: list[dict[str, object]], columns: tuple[str, ...]) -> Frame:
-    import pandas as pd  # noqa: PLC0415  (half a second to load)
-
-    return pd.DataFrame(rows, columns=None if rows else columns)
