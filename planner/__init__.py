@@ -45,7 +45,7 @@ _HOMES = {
     "InputError": "planner.errors",
     "PlannerError": "planner.errors",
 }
-_PACKAGES = ("cost", "domain", "export", "files", "replay", "report", "search", "workload", "assignment")
+_PACKAGES = ("cost", "domain", "export", "files", "placement", "replay", "report", "search", "workload", "assignment")
 
 __all__ = [
     "ClusterAtHand",

@@ -23,14 +23,14 @@ def defragmentation_study(
     from planner.studies.defragmentation.study import run_churn, run_exact
     from planner.studies.defragmentation.tables import FIGURE_NAMES, by_rhythm, mean_of, rhythm
 
-    asked = DefragmentationStudy(
+    question = DefragmentationStudy(
         workload=ChurnWorkload(nodes=nodes, days=days, load=load),
         every_hours=tuple(every_hours),
         seeds=tuple(seeds),
         exact_seeds=tuple(range(exact)),
     )
-    runs = list(run_churn(asked))
-    optima = list(run_exact(asked)) if exact else []
+    runs = list(run_churn(question))
+    optima = list(run_exact(question)) if exact else []
     groups = {rhythm(hours): group for hours, group in by_rhythm(runs).items()}
     rows = [{"figure": name, **{word: mean_of(group, name) for word, group in groups.items()}} for name in FIGURE_NAMES]
     beside = [
@@ -48,6 +48,6 @@ def defragmentation_study(
         rows,
         records={"runs": runs, "exact": optima},
         draw={"placeable": partial(draw_placeable, runs), "rhythms": partial(draw_rhythms, runs)},
-        summary=partial(churn_page, asked, runs, optima),
+        summary=partial(churn_page, question, runs, optima),
         tables={"exact": beside} if optima else {},
     )

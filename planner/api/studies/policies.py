@@ -5,13 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from planner.api.studies.at_hand import StudyAtHand
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain import TraceNode, TracePod
     from planner.studies.policies.records import OnlineRun
 
 POLICIES = (
@@ -36,6 +33,7 @@ def policy_study(
     from planner.domain import Semantics
     from planner.placement.typical_pods import target_workload
     from planner.studies.policies.inputs import read_trace_nodes, read_trace_pods
+    from planner.studies.policies.made_up import made_up_trace
     from planner.studies.policies.online.policies import parse_policy
     from planner.studies.policies.report.figures import kinds_of, policy_figure
     from planner.studies.policies.report.page import metrics_frame, policies_page
@@ -50,9 +48,9 @@ def policy_study(
         wanted = read_trace_pods(Path(pods), [node.gpu_model for node in hosts])
     mixes = tuple(map(parse_policy, policies))
     semantics = Semantics.EXACT if exact else Semantics.REFERENCE
-    asked = PolicyStudy(nodes=hosts, pods=wanted, policies=mixes, seeds=tuple(seeds), semantics=semantics)
+    question = PolicyStudy(nodes=hosts, pods=wanted, policies=mixes, seeds=tuple(seeds), semantics=semantics)
     runs: dict[str, list[OnlineRun]] = {}
-    for seed_run in run_study(asked):
+    for seed_run in run_study(question):
         runs.setdefault(seed_run.policy, []).append(seed_run.run)
     baseline = next(iter(runs))
     target = [
@@ -75,42 +73,3 @@ def policy_study(
     )
     study.frame = metrics_frame(runs, tuple(seeds))
     return study
-
-
-def made_up_trace(
-    nodes: int = 48, pods: int = 420, seed: int = 0
-) -> "tuple[tuple[TraceNode, ...], tuple[TracePod, ...]]":
-    """Kinds of nodes of openb, and pods of whole GPUs, parts of one, or none."""
-    from planner.domain import TraceNode, TracePod
-
-    draw = np.random.default_rng(seed)
-    hosts = [
-        TraceNode(name=f"node-{k:02}", cpu_milli=1000 * cpus, memory_mib=4096 * cpus, gpus=gpus, gpu_model=model)
-        for k, (model, gpus, cpus) in enumerate(_KINDS[k % len(_KINDS)] for k in range(nodes))
-    ]
-    asked = [_ASKS[k] for k in draw.choice(len(_ASKS), size=pods, p=_CHANCES)]
-    wanted = [
-        TracePod(
-            name=f"pod-{k:03}",
-            cpu_milli=int(draw.choice([4000, 8000, 11000])) * max(1, gpus),
-            memory_mib=8192,
-            gpus=gpus,
-            gpu_milli=milli,
-        )
-        for k, (gpus, milli) in enumerate(asked)
-    ]
-    return tuple(hosts), tuple(wanted)
-
-
-_KINDS = (
-    *[("G2", 8, 96)] * 3,
-    ("T4", 2, 104),
-    ("P100", 2, 64),
-    ("V100M32", 8, 96),
-    ("G3", 8, 128),
-)
-"""GPU model, GPUs and CPUs of nodes, as frequent as in openb."""
-
-_ASKS = ((0, 0), (1, 1000), (1, 500), (1, 250), (1, 470), (1, 810), (2, 1000), (4, 1000), (8, 1000))
-_CHANCES = (0.13, 0.20, 0.15, 0.12, 0.16, 0.20, 0.02, 0.01, 0.01)
-"""GPUs and thousandths of each that pods ask for, and how many do, as in openb's default trace."""

@@ -43,7 +43,7 @@ def preemption_study(
         tie=VictimTie.START if youngest_first else VictimTie.KEY,
         node_policy=NodePolicy.BEST if best_of_all_nodes else NodePolicy.RANDOM,
     )
-    asked = PreemptionStudy(
+    question = PreemptionStudy(
         sizes=tuple(nodes),
         initials=tuple(map(InitialPlacement, initials)),
         seeds=tuple(seeds),
@@ -51,8 +51,8 @@ def preemption_study(
         settings=settings,
         repetitions=repetitions,
     )
-    counts = list(hit_counts(asked))
-    times = list(latencies(asked)) if repetitions else []
+    counts = list(hit_counts(question))
+    times = list(latencies(question)) if repetitions else []
     per_hundred = instances(100)
     paper = [
         {"what": what, "scale_ups": scale_ups, "hits": hits, "hit_percent": 100 * hits / scale_ups}

@@ -32,14 +32,14 @@ def serving_study(
     from planner.studies.serving.warsaw import machines as machines_alike
 
     settings: dict[str, Any] = dict(constants or {})
-    asked = ServingStudy(
+    question = ServingStudy(
         pool=ServingPool(types=machines_alike(machines), models=dnn_models()),
         policies=tuple(policies) or tuple(POLICIES),
         seeds=tuple(seeds),
         law=ArrivalLaw(totals=TOTALS, minutes=minutes, scale=scale, spike_minutes=(minutes // 2, minutes // 2 + 1)),
         settings=ServingSettings(**settings),
     )
-    runs = list(run_serving_study(asked))
+    runs = list(run_serving_study(question))
     means = means_of(runs)
     rows = [{"figure": words, **{policy: figures[name] for policy, figures in means.items()}} for name, words in ROWS]
     findings = [
@@ -58,8 +58,8 @@ def serving_study(
     return StudyAtHand(
         "serving",
         rows,
-        records={"runs": runs, "pool": asked.pool},
-        draw={row.number: partial(serving_figure, row.number, runs, asked.pool) for row in numbers_of(runs)},
-        summary=partial(serving_page, ServingPage(runs=runs, pool=asked.pool, settings=asked.settings)),
+        records={"runs": runs, "pool": question.pool},
+        draw={row.number: partial(serving_figure, row.number, runs, question.pool) for row in numbers_of(runs)},
+        summary=partial(serving_page, ServingPage(runs=runs, pool=question.pool, settings=question.settings)),
         tables={"findings": findings, "models": models},
     )

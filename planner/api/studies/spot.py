@@ -32,9 +32,9 @@ def spot_study(
 
     hosts = tuple(SpotNode(name=str(k), gpus=gpus_per_node, cpus=24 * gpus_per_node) for k in range(nodes))
     chosen = tuple(map(parse_spot_policy, policies))
-    asked = SpotStudy(nodes=hosts, policies=chosen, seeds=tuple(seeds), loads=tuple(loads), days=days)
-    runs = list(run_spot_study(asked))
-    points, limits = curve_of(runs, asked.measured_h), SpotLimits(most_evictions_per_job=most_evictions_per_job)
+    question = SpotStudy(nodes=hosts, policies=chosen, seeds=tuple(seeds), loads=tuple(loads), days=days)
+    runs = list(run_spot_study(question))
+    points, limits = curve_of(runs, question.measured_h), SpotLimits(most_evictions_per_job=most_evictions_per_job)
     compared, baseline = [run for run in runs if run.spot_load == max(loads)], chosen[-1].name
     by_policy = {policy.name: [run for run in compared if run.policy == policy.name] for policy in chosen}
     answers = [capacity_of(points, policy.name, limits) for policy in chosen]
@@ -47,7 +47,7 @@ def spot_study(
         for figure, words in _FIGURES.items()
     ]
     page = SpotPage(
-        runs=compared, baseline=baseline, nodes=nodes, days=days, warm_up_days=asked.warm_up_days, points=points,
+        runs=compared, baseline=baseline, nodes=nodes, days=days, warm_up_days=question.warm_up_days, points=points,
         answers=answers, limits=limits,
     )  # fmt: skip
     draw = {
