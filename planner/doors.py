@@ -41,6 +41,23 @@ def door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     return load, names
 
 
+class _CallablePackage(ModuleType):
+    """A package whose name is also that of a function for notebooks: `planner.workload(...)`."""
+
+    home: str
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Calls the function of the package's name in its `home`, which the package itself does not know."""
+        return getattr(import_module(self.home), self.__name__.rpartition(".")[2])(*arguments, **options)
+
+
+def make_callable(package: str, home: str) -> None:
+    """Let a package be called as the function of its name in the module `home`, loaded with the first call."""
+    module = sys.modules[package]
+    module.__class__ = _CallablePackage
+    module.home = home  # type: ignore[attr-defined]
+
+
 def _homes(package: str) -> dict[str, tuple[str, str]]:
     """Name -> its module, and its name there: the indented imports of the package's `__init__`."""
     spec = find_spec(package)

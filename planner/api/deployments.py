@@ -272,6 +272,7 @@ class PlannedDeployment:
         from planner.runs.replays import trace_of
 
         chosen = replay_settings(self.record, **settings)
+        trace = getattr(trace, "record", trace)  # of a workload at hand
         if isinstance(trace, RequestTrace | LengthProfile):
             return trace, chosen
         return trace_of(self.record, None if trace is None else str(trace)), chosen

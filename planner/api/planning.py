@@ -8,6 +8,7 @@ from planner import files, pipeline
 from planner.api.deployments import PlannedDeployment, plan_of
 from planner.api.progress import Listener, search_bar
 from planner.api.tables import counts_of
+from planner.api.workloads import document_of
 from planner.domain import Scenario
 from planner.workload import summarize
 
@@ -63,7 +64,7 @@ def scenario_of(
     document = {
         "name": name,
         "model": _plain(model),
-        "workload": _plain(getattr(workload, "document", workload)),
+        "workload": _plain(document_of(workload)),
         "inventory": _plain(counts_of(inventory, f"{origin}: inventory")),
         **{key: _plain(_section(key, value, origin)) for key, value in sections.items()},
     }

@@ -1,9 +1,10 @@
 """Workloads: what requests look like, first per exact length, then cut into ranges."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.domain.prefix import PrefixReuse, PromptBlocks
+from planner.domain.traces import TraceReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,7 +12,8 @@ class RequestTrace:
     """Requests as they arrived. Three columns of one length: seconds from the first arrival, tokens in, tokens out.
 
     `clock`: how the unit of the times was found, in words; empty where they tell it themselves (ISO 8601). `blocks`:
-    of the prompts, where the trace has their hashes.
+    of the prompts, where the trace has their hashes. `reading`: how its file was understood; requests alike are alike
+    whatever form they came in.
     """
 
     name: str
@@ -20,6 +22,7 @@ class RequestTrace:
     output_tokens: Sequence[int]
     clock: str = ""
     blocks: PromptBlocks | None = None
+    reading: TraceReading | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

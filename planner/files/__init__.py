@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planner.files.disk.manifest_folders import load_manifests, load_schemas
     from planner.files.disk.opening import is_folder, is_there
     from planner.files.disk.shipped import (
+        chart_script,
         shipped_models,
         shipped_rate_curves,
         shipped_scenarios,
@@ -49,9 +50,9 @@ if TYPE_CHECKING:
         measured_records,
     )
     from planner.files.tables.rate_curves import load_rate_curve
-    from planner.files.tables.traces import read_trace
     from planner.files.tables.workload_writer import workload_path, write_workload
     from planner.files.tables.workloads import load_workload
+    from planner.files.traces.reader import read_trace
 
 __all__ = [
     "Conditions",
@@ -59,6 +60,7 @@ __all__ = [
     "Undertaking",
     "all_differences",
     "calibration_text",
+    "chart_script",
     "claim_folder",
     "claim_run_folder",
     "cluster_document",

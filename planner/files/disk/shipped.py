@@ -40,3 +40,8 @@ def shipped_scenarios() -> dict[str, Path]:
 def shipped_models() -> dict[str, Path]:
     """Shipped model configurations by name."""
     return files_by_stem(MODEL_CONFIGS, ".json")
+
+
+def chart_script() -> bytes:
+    """plotly.js, compressed by gzip, as `report.html_page` takes it."""
+    return (_PACKAGE / "files" / "chart_library" / "plotly-cartesian-4.1.1.min.js.gz").read_bytes()

@@ -21,7 +21,7 @@ TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
 
 def promise_text(plan: Plan) -> str:
     """The verdict: promise and capacity, times at the demand, the worst loss."""
-    return " ".join([_promise(plan), _times(plan), loss_sentence(plan)])
+    return " ".join([_promise(plan), times_sentence(plan), loss_sentence(plan)])
 
 
 def _promise(plan: Plan) -> str:
@@ -37,8 +37,8 @@ def _promise(plan: Plan) -> str:
     )
 
 
-def _times(plan: Plan) -> str:
-    """P99 of both times at the load that is told, with their bounds."""
+def times_sentence(plan: Plan) -> str:
+    """P99 of both times at the load that is told first, with their bounds."""
     load = headline_load(plan)
     first, further = (_late(plan, load, phase) for phase in PHASES)
     where = _where(plan, load)

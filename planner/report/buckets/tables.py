@@ -96,7 +96,7 @@ def latency_text(plan: Plan) -> str:
         for bucket in buckets_of(plan, phase)
     ]
     body = table(["", "Prompts (tokens)", *bounded, *heads], rows, "ll" + "r" * (len(bounded) + len(heads)))
-    return f"{body}\n\n{_latency_words(plan)}"
+    return f"{body}\n\n{latency_words(plan)}"
 
 
 def _load_label(plan: Plan, load: LoadPoint) -> str:
@@ -115,7 +115,8 @@ def _times_of(plan: Plan, bucket: BucketView, loads: Sequence[LoadPoint]) -> lis
     return cells
 
 
-def _latency_words(plan: Plan) -> str:
+def latency_words(plan: Plan) -> str:
+    """What the times are, and of which requests the bounds have to hold."""
     slo = plan.scenario.slo
     words = [
         "TTFT: queueing, prefill, KV transfer and the first decode step; TPOT: P99 is that of the moments that are "
@@ -140,8 +141,15 @@ def simplicity_text(plan: Plan) -> str:
         return ""
     lines = [_simple_row(row, chosen) for row in rows]
     header = ["Kinds of servers", "Buckets of prefill", "Buckets of decode", "Pools", "Requests/s", "Of the plan"]
-    lead = [_least(rows, chosen), _slack(plan), "Rates here are the programme's."]
-    return f"{' '.join(part for part in lead if part)}\n\n{table(header, lines, 'rrrrrr')}"
+    return f"{simplicity_words(plan)}\n\n{table(header, lines, 'rrrrrr')}"
+
+
+def simplicity_words(plan: Plan) -> str:
+    """The simplest other plan, and what may be given up for being simpler."""
+    rows = useful_simpler(plan)
+    chosen = next((row for row in rows if row.chosen), None)
+    lead = [_least(rows, chosen) if chosen else "", _slack(plan), "Rates here are the programme's."]
+    return " ".join(part for part in lead if part)
 
 
 def _least(rows: Sequence[SimplerPlan], chosen: SimplerPlan) -> str:

@@ -106,14 +106,38 @@ def _servers(stretch: Stretch) -> str:
 
 def search_text(plan: Plan) -> str:
     """How the layout was found: effort, progress, the best trial."""
+    return "\n\n".join([_effort(plan), *_progress(plan), *_outcome(plan)])
+
+
+def _progress(plan: Plan) -> list[str]:
+    if not plan.search.trials or _solved(plan):
+        return []
+    by_round = plan.search.best_by_iteration()
+    return [f"Best so far, round by round: `{_sparkline(by_round)}`", _progress_table(plan.search, by_round)]
+
+
+def search_words(plan: Plan) -> str:
+    """The same without the progress, which a chart shows."""
+    return "\n\n".join([_effort(plan), *_outcome(plan)])
+
+
+def _outcome(plan: Plan) -> list[str]:
+    return [*_best_trial(plan), *_as_predicted(plan)] if plan.search.trials else []
+
+
+def _solved(plan: Plan) -> bool:
+    """Whether nothing was searched: the layout was solved for."""
+    pools = plan.buckets is not None and all(trial.generator == EXACT for trial in plan.search.trials)
+    return plan.scenario.search.method.row.solves or pools
+
+
+def _effort(plan: Plan) -> str:
     trials, settings = plan.search.trials, plan.scenario.search
     if not trials:
         return "No search was made: the layout was given."
-    solved = plan.buckets is not None and all(trial.generator == EXACT for trial in trials)
-    if settings.method.row.solves or solved:
-        what = "the layout itself was" if plan.buckets is None else "buckets, pools and servers were"
-        lead = f"Method {settings.method}: {what} solved for, as a MILP."
-        return "\n\n".join([lead, *_best_trial(plan), *_as_predicted(plan)])
+    if _solved(plan):
+        subject = "the layout itself was" if plan.buckets is None else "buckets, pools and servers were"
+        return f"Method {settings.method}: {subject} solved for, as a MILP."
     rounds = len({t.iteration for t in trials})
     surrogate = f" with surrogate {settings.surrogate}" if settings.method.row.surrogate else ""
     effort = (
@@ -123,10 +147,7 @@ def search_text(plan: Plan) -> str:
     if plan.search.replayed:
         replays = sum(trial.replayed_rps is not None for trial in trials)
         effort += f" The model of queues judged all of them; {replays} were replayed, and of those are the rates here."
-    by_round = plan.search.best_by_iteration()
-    progress = f"Best so far, round by round: `{_sparkline(by_round)}`"
-    table_of_rounds = _progress_table(plan.search, by_round)
-    return "\n\n".join([effort, progress, table_of_rounds, *_best_trial(plan), *_as_predicted(plan)])
+    return effort
 
 
 def _as_predicted(plan: Plan) -> list[str]:

@@ -11,9 +11,24 @@ SPARE = 0.005
 
 def sensitivity_text(plan: Plan) -> list[str]:
     """The section's paragraphs; nothing where the plan carries no such figures."""
+    if plan.sensitivity is None:
+        return []
+    return [sensitivity_lead(plan), _table(plan.sensitivity), sensitivity_words(plan)]
+
+
+def sensitivity_lead(plan: Plan) -> str:
+    """What the changes are of."""
+    free = "islands may be formed anew, and cut as finely as the relaxation allows"
+    if plan.buckets is not None:
+        free = "servers may be chosen anew and counted in parts, the buckets stay"
+    return f"Requests/s by which the most that these GPUs can serve would change; {free}."
+
+
+def sensitivity_words(plan: Plan) -> str:
+    """What binds, what a faster phase would do, which type to drop first, where there is headroom."""
     sensitivity = plan.sensitivity
     if sensitivity is None:
-        return []
+        return ""
     words = [
         _network(plan),
         _binding(plan, sensitivity),
@@ -21,14 +36,7 @@ def sensitivity_text(plan: Plan) -> list[str]:
         _drop(sensitivity),
         *(_headroom(plan, sensitivity, phase) for phase in PHASES),
     ]
-    free = "islands may be formed anew, and cut as finely as the relaxation allows"
-    if plan.buckets is not None:
-        free = "servers may be chosen anew and counted in parts, the buckets stay"
-    return [
-        f"Requests/s by which the most that these GPUs can serve would change; {free}.",
-        _table(sensitivity),
-        " ".join(word for word in words if word),
-    ]
+    return " ".join(word for word in words if word)
 
 
 def _table(sensitivity: Sensitivity) -> str:

@@ -13,11 +13,15 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataTable:
-    """Rows under named columns; a column is numeric where all its cells are numbers or None."""
+    """Rows under named columns; a column is numeric where all its cells are numbers or None.
+
+    `rest`: where the rows stand that a page has no room for, as `islands.csv of the run folder`.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
+    rest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +33,9 @@ class Prose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A plotly figure as its JSON: `traces` and `layout`, without colours and fonts, which the page's style gives.
+    """A plotly figure as its JSON: `traces` and `layout`, without colours and fonts, which `charts.py` gives.
+
+    Traces are those of plotly's cartesian build: bar, box, contour, heatmap, histogram, pie, scatter, violin.
 
     `name`: unique in a page, small letters and hyphens. `says`: what to see in it, in one sentence.
     """
@@ -44,7 +50,10 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A picture that is drawn, not plotted: `svg` made by the report itself, its colours as CSS variables."""
+    """A picture that is drawn, not plotted: `svg` made by the report itself, its colours as CSS variables.
+
+    The SVG goes into the page as it is: whoever draws it escapes the names in it (`drawing.py` has the shapes).
+    """
 
     name: str
     title: str
@@ -58,12 +67,13 @@ Block = Prose | DataTable | Chart | Drawing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a page; `name` is its anchor. Blocks in `folded` stand behind a line that opens them."""
+    """A part of a page; `name` is its anchor. Blocks in `folded` stand behind the line `fold`, which opens them."""
 
     name: str
     title: str
     blocks: tuple[Block, ...]
     folded: tuple[Block, ...] = ()
+    fold: str = "More"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +87,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One file to send. `verdict`: two sentences; `figures`: the few numbers that come first."""
+    """One file to send. `verdict`: two sentences, a line of Markdown; `figures`: the few numbers that come first.
+
+    Titles, labels, captions and `says` are plain text; `html_page` escapes them.
+    """
 
     title: str
     verdict: str

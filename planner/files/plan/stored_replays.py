@@ -1,0 +1,39 @@
+"""A replay read back from its folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from planner.domain import Phase
+from planner.domain.replay.stored import StoredReplay, StoredTimes
+from planner.files.disk.documents import read_json
+from planner.files.disk.opening import is_folder
+from planner.files.sections import Section
+
+REPLAY_FILE = "replay.json"
+_TIMES = ((Phase.PREFILL, "ttft_ms"), (Phase.DECODE, "tpot_ms"))
+
+
+def load_stored_replay(source: Path) -> StoredReplay:
+    """The replay of a folder that `planner replay --out` wrote, or of its replay.json. InputError where it is none."""
+    document = read_json(source / REPLAY_FILE if is_folder(source) else source)
+    return StoredReplay(
+        plan=document.text("plan"),
+        capacity_rps=document.number("capacity_rps", low=0),
+        rate_rps=document.number("rate_rps", low=0),
+        holds=document.flag("holds"),
+        policy=document.text("policy"),
+        summary=document.text("summary"),
+        buckets=tuple(times for row in document.sections("buckets") for times in _times(row)),
+    )
+
+
+def _times(bucket: Section) -> Iterator[StoredTimes]:
+    start, end = bucket.integer("start", low=0), bucket.integer("end", low=1)
+    for phase, key in _TIMES:
+        if not bucket.is_empty(key):
+            row = bucket.section(key)
+            yield StoredTimes(phase=phase, start=start, end=end, p50_ms=_time(row, "p50"), p99_ms=_time(row, "p99"))
+
+
+def _time(row: Section, key: str) -> float | None:
+    return None if row.is_empty(key) else row.number(key, low=0)

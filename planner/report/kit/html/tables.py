@@ -1,0 +1,95 @@
+"""Tables as HTML: sorted by their heads, filtered where they are long."""
+
+import math
+from html import escape
+
+from planner.report.kit.html.blocks import Cell, DataTable
+from planner.report.kit.html.glossary import tip
+from planner.report.kit.html.prose import text_html
+from planner.report.kit.quantities import NONE, significant
+
+MOST_ROWS = 500
+"""Rows of a table that a page shows; how many are left out stands below."""
+FILTERED_ROWS = 12
+"""From so many rows on a table has a field that filters it."""
+_MOST_DIGITS = 4
+
+
+def table_html(table: DataTable, *, most_rows: int = MOST_ROWS) -> str:
+    """The table in a box of its own that scrolls; a caption says how many rows are left out, and where they are."""
+    numeric = [_is_numeric(table, column) for column in range(len(table.columns))]
+    heads = "".join(_head(name, number) for name, number in zip(table.columns, numeric, strict=True))
+    rows = "\n".join(_row(row, numeric) for row in table.rows[:most_rows])
+    body = (
+        f'<table class="data"{_caption_name(table)}><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>'
+    )
+    field = _FILTER if len(table.rows) >= FILTERED_ROWS else ""
+    box = f'<div class="box" tabindex="0">{body}</div>'
+    return f'<div class="table">{_caption(table)}{field}{box}{_left_out(table, most_rows)}</div>'
+
+
+def numbers_html(table: DataTable, *, most_rows: int) -> str:
+    """The numbers of a picture, folded."""
+    body = table_html(table, most_rows=most_rows)
+    return f'<details class="numbers"><summary>Numbers</summary>{body}</details>'
+
+
+_FILTER = (
+    '<label class="filter">Filter <input type="search" placeholder="part of a row" autocomplete="off">'
+    '<span class="count" aria-live="polite"></span></label>'
+)
+
+
+def _caption(table: DataTable) -> str:
+    return f'<p class="caption">{text_html(table.caption)}</p>' if table.caption else ""
+
+
+def _caption_name(table: DataTable) -> str:
+    return f' aria-label="{escape(table.caption)}"' if table.caption else ""
+
+
+def _left_out(table: DataTable, most_rows: int) -> str:
+    left_out = len(table.rows) - most_rows
+    if left_out <= 0:
+        return ""
+    where = f" They are in {text_html(table.rest)}." if table.rest else ""
+    return f'<p class="note">The first {most_rows:,} of {len(table.rows):,} rows; {left_out:,} are left out.{where}</p>'
+
+
+def _is_numeric(table: DataTable, column: int) -> bool:
+    cells = [row[column] for row in table.rows]
+    return all(not isinstance(cell, str) for cell in cells) and any(cell is not None for cell in cells)
+
+
+def _head(name: str, number: bool) -> str:
+    meaning = tip(name)
+    label = f'<abbr title="{escape(meaning)}">{text_html(name)}</abbr>' if meaning else text_html(name)
+    kind = ' class="n"' if number else ""
+    return f'<th scope="col"{kind} aria-sort="none"><button type="button">{label}</button></th>'
+
+
+def _row(row: tuple[Cell, ...], numeric: list[bool]) -> str:
+    return f"<tr>{''.join(_cell(cell, number) for cell, number in zip(row, numeric, strict=True))}</tr>"
+
+
+def _cell(cell: Cell, number: bool) -> str:
+    kind = ' class="n"' if number else ""
+    if isinstance(cell, str):
+        return f"<td>{text_html(cell)}</td>"
+    if cell is None or math.isnan(cell):
+        return f"<td{kind}>{NONE}</td>"
+    exact = f' data-v="{float(cell)!r}"' if number else ""
+    return f"<td{kind}{exact}>{shown_number(cell)}</td>"
+
+
+def shown_number(number: float) -> str:
+    """Whole numbers whole, others to four digits; the exact one is the cell's `data-v`."""
+    if isinstance(number, bool):
+        return "yes" if number else "no"
+    if isinstance(number, int):
+        return f"{number:,}"
+    if math.isnan(number):
+        return NONE
+    if math.isinf(number):
+        return "∞" if number > 0 else "-∞"
+    return f"{number:,.0f}" if abs(number) >= 10**_MOST_DIGITS else significant(number, _MOST_DIGITS)

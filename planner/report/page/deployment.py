@@ -1,0 +1,174 @@
+"""What to deploy: drawn from prompts to answers, and as a table of what each engine is started with."""
+
+from planner.domain import Phase, Plan
+from planner.report.kit.html.blocks import DataTable, Drawing, Prose, Section
+from planner.report.kit.html.drawing import box, ribbon, svg, words
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import counted, percent
+from planner.report.kit.terms import part
+from planner.report.page.cards import Card, Lane, cards, lanes
+
+_WIDTH, _CARD, _ROW, _HEAD = 980.0, 262.0, 74.0, 46.0
+_LEFT, _RIGHT = 0.0, 520.0
+"""Where the lanes of prefill and of decode begin."""
+_BUCKET = 132.0
+_GAP = 10.0
+_TITLES = {
+    Phase.PREFILL: "Prefill: reads prompts",
+    Phase.DECODE: "Decode: writes answers",
+    Phase.MIXED: "Prefill and decode on the same GPUs",
+}
+
+
+def deployment_section(plan: Plan) -> Section:
+    """The drawing, the table, and how the manifests call things."""
+    return Section(
+        name="deployment",
+        title="What to deploy",
+        blocks=(_drawing(plan), settings_table(plan), Prose(markdown=_words(plan))),
+    )
+
+
+def _words(plan: Plan) -> str:
+    engine = str(plan.scenario.engine)
+    text = f"Engine: {escaped(engine)}. " if engine else ""
+    return (
+        f"{text}A server is one copy of the model. Nodes are {_nodes_words(plan)}. Names are those of the manifests "
+        "(`manifests/` of the run folder); `planner export` writes them for other targets."
+    )
+
+
+def _nodes_words(plan: Plan) -> str:
+    if plan.placement is not None:
+        return "those that the placement chose"
+    return "the fewest that hold the servers, as the plan is not placed on a cluster"
+
+
+def settings_table(plan: Plan) -> DataTable:
+    """One row for servers that are started alike."""
+    rows = cards(plan)
+    settings = [name for name, _ in rows[0].settings] if rows else []
+    bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates}
+    columns = ("Name", "Phase", "GPU type", "Servers", "GPUs each", "GPUs", "Nodes", *settings, "Takes (%)")
+    columns += ("Busy (%)", "Requests/s", "P10 (%)", "P90 (%)", "USD/hour")
+    return DataTable(
+        columns=columns,
+        rows=tuple(
+            (
+                card.name,
+                card.phase.value,
+                card.gpu,
+                card.servers,
+                card.sizes[0] if len(set(card.sizes)) == 1 else f"{min(card.sizes)}–{max(card.sizes)}",
+                card.gpus,
+                card.nodes,
+                *(value for _, value in card.settings),
+                100 * card.share,
+                100 * card.utilisation,
+                card.rate_rps,
+                *((100 * band.low, 100 * band.high) if (band := bands.get((card.gpu, card.phase))) else (None, None)),
+                card.usd_per_hour,
+            )
+            for card in rows
+        ),
+        caption=f"One row for each kind of server. P10 and P90: of its rate, by measurements; {_takes(plan)}.",
+        rest="islands.csv of the run folder",
+    )
+
+
+def _takes(plan: Plan) -> str:
+    return "it takes that share of " + ("its bucket's requests" if plan.buckets is not None else "all requests")
+
+
+def _drawing(plan: Plan) -> Drawing:
+    columns = lanes(plan)
+    split = [lane for lane in columns if lane.phase is not Phase.MIXED]
+    both = [lane for lane in columns if lane.phase is Phase.MIXED]
+    shapes, bottom = _halves(plan, split) if split else ([], 0.0)
+    if both:
+        more, bottom = _column(both, _LEFT, bottom + (20.0 if split else 0.0))
+        shapes += more
+    says = f"{counted(sum(card.servers for lane in columns for card in lane.cards), 'server')} in "
+    says += counted(len(plan.islands) - sum(island.phase is None for island in plan.islands), part(plan))
+    says += "; the thicker a band, the more of the requests go there"
+    return Drawing(
+        name="what-to-deploy",
+        title="From prompts to answers",
+        says=f"{says}.",
+        svg=svg(_WIDTH, bottom, shapes, label=says),
+        table=DataTable(
+            columns=("Phase", "Prompts (tokens)", "Of all requests (%)", "Servers", "Of the bucket (%)"),
+            rows=tuple(
+                (lane.phase.value, lane.label or "all", 100 * lane.probability, card.title, 100 * card.share)
+                for lane in columns
+                for card in lane.cards
+            ),
+        ),
+    )
+
+
+def _halves(plan: Plan, split: list[Lane]) -> tuple[list[str], float]:
+    """Prefill at the left, decode at the right, between them what is handed over."""
+    first, low = _column([lane for lane in split if lane.phase is Phase.PREFILL], _LEFT, 0.0)
+    second, high = _column([lane for lane in split if lane.phase is Phase.DECODE], _RIGHT, 0.0)
+    x, y = _LEFT + _BUCKET + _CARD + 24.0, 21.0
+    arrow = [
+        ribbon(x + 6, y + 8, _RIGHT - 12, y + 8, width=2, colour="--muted"),
+        f'<path d="M{_RIGHT - 12:g} {y + 3:g} l9 5 l-9 5 z" fill="var(--muted)"/>',
+        words((x + _RIGHT) / 2, y, _handover(plan), size=11.5, colour="--muted", anchor="middle"),
+    ]
+    return [*first, *arrow, *second], max(low, high)
+
+
+def _handover(plan: Plan) -> str:
+    transfer = plan.buckets.transfer if plan.buckets is not None else None
+    return "KV caches" if transfer is None else f"KV caches, {transfer.gb_s:.3g} GB/s"
+
+
+def _column(members: list[Lane], x: float, y: float) -> tuple[list[str], float]:
+    """The lanes of one phase, one below the other; their shapes, and where they end."""
+    if not members:
+        return [], y
+    shapes = [words(x, y + 16, _TITLES[members[0].phase], size=14.5, bold=True)]
+    y += _HEAD
+    for lane in members:
+        more, y = _lane(lane, x, y)
+        shapes += more
+    return shapes, y
+
+
+def _lane(lane: Lane, x: float, y: float) -> tuple[list[str], float]:
+    height = len(lane.cards) * _ROW - _GAP
+    shapes = [*_bucket(lane, x, y, height)]
+    for place, card in enumerate(lane.cards):
+        top = y + place * _ROW
+        start, end = (y + height * (place + 0.5) / len(lane.cards)), top + (_ROW - _GAP) / 2
+        shapes.append(ribbon(x + _BUCKET - 34, start, x + _BUCKET, end, width=1.5 + 10 * card.share, colour="--line"))
+        shapes += _card(card, x + _BUCKET, top)
+    return shapes, y + height + 2 * _GAP
+
+
+def _bucket(lane: Lane, x: float, y: float, height: float) -> list[str]:
+    """The box of a bucket's prompts, as high as what serves them."""
+    middle, width = y + height / 2, _BUCKET - 34
+    return [
+        box(x, y, width, height, fill="--paper"),
+        words(x + width / 2, middle - 6, lane.label or "all prompts", size=12.5, anchor="middle", room=width - 6),
+        words(x + width / 2, middle + 10, "tokens" if lane.label else "", size=11, colour="--muted", anchor="middle"),
+        words(x + width / 2, middle + 26, percent(lane.probability), size=11, colour="--muted", anchor="middle"),
+    ]
+
+
+def _card(card: Card, x: float, y: float) -> list[str]:
+    nodes, height = counted(card.nodes, "node"), _ROW - _GAP
+    facts = f"{counted(card.gpus, 'GPU')}, {nodes}, {card.degrees}"
+    busy = min(1.0, card.utilisation)
+    return [
+        box(x, y, _CARD, height),
+        box(x, y, 7, height, fill=f"--{card.phase.value}", line=f"--{card.phase.value}", radius=2),
+        words(x + 16, y + 19, card.title, size=13.5, bold=True, room=_CARD - 20),
+        words(x + 16, y + 36, facts, size=12, room=_CARD - 20),
+        words(x + 16, y + 54, f"takes {percent(card.share)}, busy {percent(busy)}", size=12, colour="--muted"),
+        box(x + _CARD - 84, y + 46, 72, 8, fill="--paper", line="--muted", radius=2),
+        box(x + _CARD - 84, y + 46, 72 * busy, 8, fill="--muted", line="--muted", radius=2),
+    ]

@@ -1,0 +1,169 @@
+"""Times by bucket against the levels: predicted at demand, promise and capacity, replayed where a replay is known."""
+
+from collections.abc import Iterator
+
+from planner.domain import PHASES, LoadPoint, Phase, Plan, RangeService
+from planner.domain.replay.stored import StoredReplay
+from planner.report.buckets.headline import TIMES
+from planner.report.buckets.tables import latency_words
+from planner.report.buckets.view import bounds_in, buckets_of, latencies_at, span_label
+from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import significant
+from planner.report.page.loads import LoadTimes
+
+_SECOND_MS = 1000.0
+
+
+def latency_section(plan: Plan, replay: StoredReplay | None = None) -> Section:
+    """A chart and a table for TTFT and for TPOT; for plans without buckets the ranges' means and percentiles."""
+    if plan.buckets is None:
+        blocks: tuple[Block, ...] = tuple(_of_ranges(plan))
+    else:
+        rows = {phase: tuple(_rows(plan, phase, replay)) for phase in PHASES}
+        charts = [_chart(phase, rows[phase]) for phase in PHASES if rows[phase]]
+        blocks = (*charts, Prose(markdown=latency_words(plan)))
+    return Section(name="latency", title="Latency", blocks=(*blocks, *_replayed(replay)))
+
+
+def _replayed(replay: StoredReplay | None) -> list[Prose]:
+    if replay is None:
+        return []
+    return [Prose(markdown=f"**Replayed, request by request.** {escaped(replay.summary)}")]
+
+
+def _rows(plan: Plan, phase: Phase, replay: StoredReplay | None) -> Iterator[LoadTimes]:
+    for bucket in buckets_of(plan, phase):
+        bounds = bounds_in(plan.scenario.slo, phase, bucket.start, bucket.end)
+        for load in LoadPoint:
+            for row in latencies_at(plan, load, phase):
+                if (row.start, row.end) == (bucket.start, bucket.end):
+                    yield LoadTimes(
+                        bucket=bucket.label,
+                        load=load.value,
+                        rate_rps=row.rate_rps,
+                        p50_ms=row.p50_ms,
+                        p99_ms=row.p99_ms,
+                        bounds_ms=bounds,
+                    )
+        if replay is not None and (times := replay.times(phase, bucket.start, bucket.end)):
+            yield LoadTimes(
+                bucket=bucket.label,
+                load="replayed",
+                rate_rps=replay.rate_rps,
+                p50_ms=times[0],
+                p99_ms=times[1],
+                bounds_ms=bounds,
+            )
+
+
+def _chart(phase: Phase, rows: tuple[LoadTimes, ...]) -> Chart:
+    name = TIMES[phase]
+    seconds = phase is Phase.PREFILL
+    unit, scale = ("s", _SECOND_MS) if seconds else ("ms", 1.0)
+    across = [[row.bucket for row in rows], [f"{row.load}<br>{significant(row.rate_rps)}/s" for row in rows]]
+    traces: list[dict[str, object]] = [
+        {"type": "bar", "name": "P50", "x": across, "y": [_scaled(row.p50_ms, scale) for row in rows]},
+        {"type": "bar", "name": "P99", "x": across, "y": [_scaled(row.p99_ms, scale) for row in rows]},
+    ]
+    if any(row.bounds_ms for row in rows):
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "bound",
+                "x": across,
+                "y": [_scaled(min(row.bounds_ms, default=None), scale) for row in rows],
+                "marker": {"symbol": "line-ew", "size": 44, "line": {"width": 3}},
+                "meta": {"tone": "bound"},
+            }
+        )
+    return Chart(
+        name=f"latency-{name.lower()}",
+        title=f"{name} by bucket and load",
+        says=_says(name, rows),
+        traces=tuple(traces),
+        layout={
+            "barmode": "group",
+            "height": 340,
+            "xaxis": {"type": "multicategory"},
+            "yaxis": {"title": {"text": f"{name} ({unit})"}, "rangemode": "tozero"},
+        },
+        table=_table(rows),
+    )
+
+
+def _scaled(time_ms: float | None, scale: float) -> float | None:
+    return None if time_ms is None else time_ms / scale
+
+
+def _says(name: str, rows: tuple[LoadTimes, ...]) -> str:
+    endless = sorted({row.load for row in rows if row.p99_ms is None})
+    bounded = [row for row in rows if row.bounds_ms and row.p99_ms is not None]
+    text = f"P50 and P99 of {name} for each bucket and load."
+    if bounded:
+        least = max(bounded, key=lambda row: (row.p99_ms or 0.0) / min(row.bounds_ms))
+        share = (least.p99_ms or 0.0) / min(least.bounds_ms)
+        text += f" Nearest to its bound: {100 * share:.0f} % of it, prompts of {least.bucket} tokens, {least.load}."
+    if endless:
+        text += f" Without bars: the queue has no end ({', '.join(endless)})."
+    return text
+
+
+def _table(rows: tuple[LoadTimes, ...]) -> DataTable:
+    return DataTable(
+        columns=("Prompts (tokens)", "Load", "Requests/s", "P50 (ms)", "P99 (ms)", "Bound (ms)", "Spare (%)"),
+        rows=tuple(
+            (row.bucket, row.load, row.rate_rps, row.p50_ms, row.p99_ms, min(row.bounds_ms, default=None), row.spare)
+            for row in rows
+        ),
+        caption="A dash: the queue has no end, or no bound is set. Spare: of the bound, beyond P99.",
+    )
+
+
+def _of_ranges(plan: Plan) -> Iterator[Block]:
+    service = plan.service
+    if service is None:
+        yield Prose(markdown="No service levels are set (`slo`), so no times are predicted.")
+        return
+    which = "the mean" if service.percentile is None else f"P{service.percentile:g}"
+    yield Prose(
+        markdown=f"At the plan's rate, on the islands that are slowest in a range. Bounds hold for {which}. TTFT is "
+        "queueing (M/G/c), prefill, KV transfer and the first decode step; arrivals are taken as Poisson."
+    )
+    for phase in PHASES:
+        members = [row for row in service.ranges if row.phase is phase]
+        if members:
+            yield _range_chart(phase, members)
+
+
+def _range_chart(phase: Phase, members: list[RangeService]) -> Chart:
+    name = TIMES[phase]
+    series = (
+        ("mean", [row.mean_ms for row in members], {"series": 0}),
+        ("percentile", [row.percentile_ms for row in members], {"series": 1}),
+        ("bound", [row.bound_ms for row in members], {"tone": "bound"}),
+    )
+    middles = [(row.start + row.end) / 2 for row in members]
+    rows: list[tuple[Cell, ...]] = [
+        (span_label(row.start, row.end), row.mean_ms, row.percentile_ms, row.bound_ms, row.island.gpu)
+        for row in members
+    ]
+    return Chart(
+        name=f"latency-{name.lower()}",
+        title=f"{name} by length of the prompt",
+        says=f"{name} of {len(members)} ranges, on the slowest islands of each.",
+        traces=tuple(
+            {"type": "scatter", "mode": "lines", "name": label, "x": middles, "y": values, "meta": meta}
+            for label, values, meta in series
+            if any(value is not None for value in values)
+        ),
+        layout={
+            "height": 320,
+            "xaxis": {"title": {"text": "tokens of the prompt"}},
+            "yaxis": {"title": {"text": "ms"}, "rangemode": "tozero"},
+        },
+        table=DataTable(
+            columns=("Prompts (tokens)", "Mean (ms)", "Percentile (ms)", "Bound (ms)", "Slowest on"), rows=tuple(rows)
+        ),
+    )

@@ -1,0 +1,51 @@
+"""What would change the plan's rate: more or less of each GPU type, and what limits next."""
+
+from planner.domain import GpuWorth, Plan
+from planner.report.kit.html.blocks import Cell, Chart, DataTable, Prose, Section
+from planner.report.plan.sensitivity import sensitivity_lead, sensitivity_words
+
+
+def sensitivity_section(plan: Plan) -> Section | None:
+    """What binds in words, then a node more and a node less by GPU type; None where the plan has no such figures."""
+    sensitivity = plan.sensitivity
+    if sensitivity is None:
+        return None
+    return Section(
+        name="sensitivity",
+        title="What would change it",
+        blocks=(Prose(markdown=sensitivity_words(plan)), _chart(plan, sensitivity.gpus)),
+    )
+
+
+def _chart(plan: Plan, worths: tuple[GpuWorth, ...]) -> Chart:
+    gpus = [f"{worth.gpu} (node of {worth.gpus_per_node})" for worth in worths]
+    return Chart(
+        name="one-node-more-or-less",
+        title="One node more, one node less",
+        says=sensitivity_lead(plan),
+        traces=(
+            {"type": "bar", "name": "one node more", "x": gpus, "y": [worth.more_node_rps for worth in worths]},
+            {"type": "bar", "name": "one node less", "x": gpus, "y": [worth.less_node_rps for worth in worths]},
+        ),
+        layout={
+            "barmode": "group",
+            "height": 320,
+            "xaxis": {"type": "category"},
+            "yaxis": {"title": {"text": "change of the best rate (requests/s)"}},
+        },
+        table=DataTable(
+            columns=(
+                *("GPU type", "One more GPU", "GPUs of a node", "One node more", "One node less", "GPUs lost"),
+                *("One node more, per USD/hour", "Shadow price of a GPU"),
+            ),
+            rows=tuple(_row(worth) for worth in worths),
+            caption="Changes of the best rate, requests/s.",
+        ),
+    )
+
+
+def _row(worth: GpuWorth) -> tuple[Cell, ...]:
+    return (
+        *(worth.gpu, worth.more_gpu_rps, worth.gpus_per_node, worth.more_node_rps, worth.less_node_rps),
+        *(worth.gpus_lost, worth.rps_per_usd_hour, worth.dual_rps),
+    )
