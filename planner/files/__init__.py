@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planner.files.disk.folders import claim_folder, claim_run_folder, write_folder, write_run
     from planner.files.disk.manifest_folders import load_manifests, load_schemas
     from planner.files.disk.opening import is_folder, is_there
+    from planner.files.disk.pages import page_of, write_page
     from planner.files.disk.shipped import (
         chart_script,
         shipped_models,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from planner.files.plan.plan_schemas import plan_schema
     from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
     from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
+    from planner.files.plan.stored_replays import REPLAY_FILE, load_stored_replay
     from planner.files.scenario.scenario_documents import scenario_document
     from planner.files.scenario.scenarios import load_scenario, scenario_from_document
     from planner.files.tables.calibrations import (
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from planner.files.traces.reader import read_trace
 
 __all__ = [
+    "REPLAY_FILE",
     "Conditions",
     "Journal",
     "Undertaking",
@@ -93,9 +96,11 @@ __all__ = [
     "load_run",
     "load_scenario",
     "load_schemas",
+    "load_stored_replay",
     "load_workload",
     "measured_records",
     "model_document",
+    "page_of",
     "plan_document",
     "plan_files",
     "plan_schema",
@@ -117,6 +122,7 @@ __all__ = [
     "write_cluster",
     "write_file",
     "write_folder",
+    "write_page",
     "write_run",
     "write_runs_calibration",
     "write_workload",

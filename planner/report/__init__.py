@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         slices_frame,
     )
     from planner.report.kit.frames import Frame
+    from planner.report.kit.html.page import html_page
     from planner.report.observed.page import (
         observation_document,
         observation_file_names,
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
         observation_page,
     )
     from planner.report.observed.rows import verdict as observed_verdict
+    from planner.report.page.changes import Earlier
     from planner.report.page.pages import render
+    from planner.report.page.plan_page import plan_page
     from planner.report.plan.figures import FIGURES, figure, figures_of
     from planner.report.plan.frames import (
         flows_frame,
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "QUANTITIES",
+    "Earlier",
     "Frame",
     "accuracy_figure",
     "accuracy_frame",
@@ -89,6 +93,7 @@ __all__ = [
     "frontier_figure",
     "frontier_frame",
     "frontier_page",
+    "html_page",
     "islands_frame",
     "judged_figure",
     "latency_frame",
@@ -105,6 +110,7 @@ __all__ = [
     "parts_frame",
     "placement_frame",
     "placement_page",
+    "plan_page",
     "pools_frame",
     "render",
     "replay_document",

@@ -24,7 +24,7 @@ def changes_section(plan: Plan, earlier: Earlier) -> Section:
     body = diff_page(earlier.difference).partition("\n\n")[2]
     return Section(
         name="changes",
-        title=f"Since {earlier.name}",
+        title=f"Changed since {earlier.name}",
         blocks=(_figures(plan, earlier.plan),),
         folded=(Prose(markdown=re.sub(r"^## ", "### ", body, flags=re.MULTILINE)),),
         fold="What starts, stops, restarts and is routed anew",
