@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planner.api.clusters import ClusterAtHand, cluster
+    from planner.api.comparisons import compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
     from planner.api.frontiers import frontier
     from planner.api.planning import load_plan, plan, plan_scenario
@@ -30,8 +31,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ClusterAtHand": "planner.api.clusters",
+    "InfeasibleError": "planner.errors",
+    "InputError": "planner.errors",
     "PlannedDeployment": "planner.api.deployments",
+    "PlannerError": "planner.errors",
     "cluster": "planner.api.clusters",
+    "compare": "planner.api.comparisons",
+    "explain": "planner.api.comparisons",
     "frontier": "planner.api.frontiers",
     "gpus": "planner.api.shipped",
     "load_plan": "planner.api.planning",
@@ -40,10 +46,8 @@ _HOMES = {
     "plan_scenario": "planner.api.planning",
     "scenarios": "planner.api.shipped",
     "study": "planner.api.studies.named",
+    "sweep": "planner.api.comparisons",
     "workloads": "planner.api.shipped",
-    "InfeasibleError": "planner.errors",
-    "InputError": "planner.errors",
-    "PlannerError": "planner.errors",
 }
 _PACKAGES = ("cost", "domain", "export", "files", "placement", "replay", "report", "search", "workload", "assignment")
 
@@ -54,6 +58,8 @@ __all__ = [
     "PlannedDeployment",
     "PlannerError",
     "cluster",
+    "compare",
+    "explain",
     "frontier",
     "gpus",
     "load_plan",
@@ -62,6 +68,7 @@ __all__ = [
     "plan_scenario",
     "scenarios",
     "study",
+    "sweep",
     "workloads",
 ]
 

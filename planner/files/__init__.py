@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from planner.files.plan.plan_document import encode_plan, plan_document, plan_files
     from planner.files.plan.plan_schemas import plan_schema
     from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
-    from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
+    from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
     from planner.files.plan.stored_replays import REPLAY_FILE, load_stored_replay
     from planner.files.scenario.scenario_documents import scenario_document
     from planner.files.scenario.scenarios import load_scenario, scenario_from_document
@@ -112,6 +112,7 @@ __all__ = [
     "scenario_document",
     "scenario_from_document",
     "scenario_hash",
+    "scenario_keys",
     "search_files",
     "shipped_models",
     "shipped_rate_curves",

@@ -10,7 +10,7 @@ from planner.cli.plan import saved_runs
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run folder, or its plan.json.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, its plan.json, a folder of runs, or of a sweep.")],
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.html, summary.md and figures/, instead of the run's own.")
     ] = None,
@@ -23,10 +23,14 @@ def command(
     ] = None,
     since: Annotated[Path | None, typer.Option(help="An earlier run: the page tells what changed since.")] = None,
 ) -> None:
-    """Print the summary of a run, and write its page, report.html; with --out, write both and the figures anew."""
+    """Print the summary of a run, and write its page, report.html; of several runs beside each other. With --out, write
+    both and the figures anew."""
     from planner import files, report
+    from planner.cli.comparison.folders import report_folder
     from planner.runs import pages
 
+    if report_folder(run, out, force=force, as_json=json):
+        return
     plan = saved_runs.read_run(run)
     html = b""
     if page and (out is not None or not json):

@@ -7,7 +7,7 @@ path relative to the scenario's folder, or the config or workload document itsel
 import hashlib
 import json
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from planner.files.scenario.objective_sections import (
 from planner.files.scenario.placement_sections import read_placement, require_placeable
 from planner.files.scenario.routing_sections import read_routing, read_survival, with_form
 from planner.files.scenario.search_sections import read_search
+from planner.files.scenario.settings import Setting, with_settings
 from planner.files.scenario.slo_sections import read_slo
 from planner.files.sections import Section, referred_from, top_level
 from planner.files.tables.workloads import read_workload, workload_file, workload_from_document
@@ -73,12 +74,19 @@ _KEYS = (
 )
 
 
-def load_scenario(path: Path, summarize: Summarize) -> Scenario:
-    """The scenario of a file, names and paths resolved; `summarize` turns a trace into a profile.
+def load_scenario(path: Path, summarize: Summarize, settings: Sequence[Setting] = ()) -> Scenario:
+    """The scenario of a file, names and paths resolved; `summarize` turns a trace into a profile, `settings` set some
+    of its keys anew.
 
-    `inputs` holds the SHA-256 of the scenario and of every file it drew on.
+    `inputs` holds the SHA-256 of the scenario, of the settings, and of every file it drew on.
     """
-    return scenario_from_section(read_yaml(path), path.parent, summarize, (input_hash(path),))
+    section, inputs = read_yaml(path), [input_hash(path)]
+    if settings:
+        origin = f"{path} with {', '.join(setting.text for setting in settings)}"
+        section = top_level(with_settings(section.plain(), settings, str(path)), origin)
+        text = "\n".join(setting.text for setting in settings)
+        inputs.append(InputHash(name="settings", sha256=hashlib.sha256(text.encode()).hexdigest()))
+    return scenario_from_section(section, path.parent, summarize, tuple(inputs))
 
 
 def scenario_from_document(
