@@ -30,17 +30,21 @@ if TYPE_CHECKING:
     from planner.errors import InfeasibleError, InputError, PlannerError
 
 _HOMES = {
+    "AnsweredPlan": "planner.api.questions",
     "ClusterAtHand": "planner.api.clusters",
     "InfeasibleError": "planner.errors",
     "InputError": "planner.errors",
     "PlannedDeployment": "planner.api.deployments",
     "PlannerError": "planner.errors",
+    "buy": "planner.api.questions",
+    "cheapest": "planner.api.questions",
     "cluster": "planner.api.clusters",
     "compare": "planner.api.comparisons",
     "explain": "planner.api.comparisons",
     "frontier": "planner.api.frontiers",
     "gpus": "planner.api.shipped",
     "load_plan": "planner.api.planning",
+    "max_rate": "planner.api.questions",
     "models": "planner.api.shipped",
     "plan": "planner.api.planning",
     "plan_scenario": "planner.api.planning",
@@ -52,17 +56,21 @@ _HOMES = {
 _PACKAGES = ("cost", "domain", "export", "files", "placement", "replay", "report", "search", "workload", "assignment")
 
 __all__ = [
+    "AnsweredPlan",
     "ClusterAtHand",
     "InfeasibleError",
     "InputError",
     "PlannedDeployment",
     "PlannerError",
+    "buy",
+    "cheapest",
     "cluster",
     "compare",
     "explain",
     "frontier",
     "gpus",
     "load_plan",
+    "max_rate",
     "models",
     "plan",
     "plan_scenario",

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
     from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
     from planner.files.plan.stored_replays import REPLAY_FILE, load_stored_replay
+    from planner.files.scenario.offers import listed_offer, load_offer, load_price_list, offer_from_document
     from planner.files.scenario.scenario_documents import scenario_document
-    from planner.files.scenario.scenarios import load_scenario, scenario_from_document
+    from planner.files.scenario.scenario_texts import scenario_text
+    from planner.files.scenario.scenarios import load_scenario, scenario_from_document, scenario_path
     from planner.files.tables.calibrations import (
         calibration_text,
         load_calibration,
@@ -79,6 +81,7 @@ __all__ = [
     "is_folder",
     "is_step_table",
     "is_there",
+    "listed_offer",
     "load_answers",
     "load_benchmarks",
     "load_calibration",
@@ -91,6 +94,8 @@ __all__ = [
     "load_manifests",
     "load_measurements",
     "load_model",
+    "load_offer",
+    "load_price_list",
     "load_published_measurements",
     "load_rate_curve",
     "load_run",
@@ -100,6 +105,7 @@ __all__ = [
     "load_workload",
     "measured_records",
     "model_document",
+    "offer_from_document",
     "page_of",
     "plan_document",
     "plan_files",
@@ -113,6 +119,8 @@ __all__ = [
     "scenario_from_document",
     "scenario_hash",
     "scenario_keys",
+    "scenario_path",
+    "scenario_text",
     "search_files",
     "shipped_models",
     "shipped_rate_curves",

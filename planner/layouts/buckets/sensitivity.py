@@ -24,7 +24,7 @@ from planner.domain import (
     RangeHeadroom,
     Sensitivity,
 )
-from planner.evaluation.buckets.prices import BucketPrices
+from planner.evaluation.buckets.prices import BucketPrices, of_types
 from planner.evaluation.buckets.stocks import inventory_stocks
 from planner.layouts.sensitivity import BALANCED, DIGITS, FASTER, drop_first
 
@@ -40,7 +40,8 @@ class Relaxer:
         self.stocks = inventory_stocks(plan.scenario.inventory)
         gpus = {island.gpu for island in plan.islands}
         family = next((family for family in prices.families if gpus & family), None)
-        self.offer = prices.offer(self.stocks, [self.partition], family)
+        of_all = prices.offer(self.stocks, [self.partition])
+        self.offer = of_all if family is None else of_types(of_all, self.stocks, family)
 
     def relaxed(self, counts: dict[str, int], faster: Phase | None = None) -> RelaxedBuckets | None:
         """The relaxation of so many GPUs of each stock, with one phase faster by a tenth; None where nothing serves."""
