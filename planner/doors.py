@@ -68,18 +68,3 @@ def _homes(package: str) -> dict[str, tuple[str, str]]:
         for statement in _IMPORT.finditer(source)
         for name in _NAME.finditer(_COMMENT.sub("", statement[2]))
     }
-
-
-class _CalledPackage(ModuleType):
-    """A package that is a function as well: `planner.replay(plan)` replays, `planner.replay` holds how."""
-
-    def __call__(self, *arguments: Any, **settings: Any) -> Any:
-        name = self.__name__.rpartition(".")[2]
-        return getattr(import_module(self.__dict__["_FUNCTION_HOME"]), name)(*arguments, **settings)
-
-
-def call_as_function(package: str, home: str) -> None:
-    """Let a package be called as the function of its name that the module `home` holds."""
-    module = sys.modules[package]
-    module.__dict__["_FUNCTION_HOME"] = home
-    module.__class__ = _CalledPackage

@@ -5,12 +5,14 @@ No colours of its own but half-transparent greys, so that it reads on light and 
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import Any
 
 MOST_ROWS = 12
 MOST_COLUMNS = 10
 MOST_LETTERS = 120
 """Of one cell; a heading has five times as many."""
 
+_MOST_READ = 2 * MOST_ROWS
 _TABLE = "border-collapse:collapse;margin:.4em 0;font-size:90%"
 _CELL = "padding:.15em .7em;border-bottom:1px solid rgba(128,128,128,.35);vertical-align:top"
 
@@ -42,6 +44,12 @@ def card(
         where = f"; all of it: <code>{_short(rest, MOST_LETTERS)}</code>" if rest else ""
         parts.append(f"<div>{min(len(listed), MOST_ROWS)} of {len(listed)} rows{where}</div>")
     return "".join((*parts, "</div>"))
+
+
+def rows_of(frame: Any) -> list[dict[str, Cell]]:
+    """Rows of a data frame for a card; a hundred at most, more are never shown."""
+    rows = [{str(name): value for name, value in row.items()} for row in frame.head(_MOST_READ).to_dict("records")]
+    return [*rows, *({} for _ in range(len(frame) - len(rows)))]
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:

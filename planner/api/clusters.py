@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.cards import Cell, card
+from planner.api.cards import Cell, card, rows_of
 from planner.domain import Cluster, InputHash, require_sound
 from planner.errors import InputError
 
@@ -152,12 +152,8 @@ class DiagnosisAtHand:
         return f"<diagnosis of {self.record.cluster}: {len(self.record.requests)} requests and types>"
 
     def _repr_html_(self) -> str:
-        rows = self.frame[self.frame["gpu"] == ""].drop(columns="gpu").to_dict("records")
-        return card(f"Idle GPUs of {self.record.cluster}, all types", rows=map(_texts, rows), rest="diagnosis.frame")
-
-
-def _texts(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in row.items()}
+        rows = rows_of(self.frame[self.frame["gpu"] == ""].drop(columns="gpu"))
+        return card(f"Idle GPUs of {self.record.cluster}, all types", rows=rows, rest="diagnosis.frame")
 
 
 def cluster(

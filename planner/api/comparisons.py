@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner import files, pipeline
+from planner.api.cards import card, rows_of
 from planner.api.deployments import PlannedDeployment
 from planner.domain import Plan
 from planner.domain.comparisons.plans import PlanComparison
@@ -53,8 +54,8 @@ class ComparedPlans:
         names = ", ".join(plan.figures.name for plan in self.record.plans)
         return f"<comparison of {names}>"
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _repr_html_(self) -> str:
+        return card(f"{len(self.record.plans)} plans beside each other", rows=rows_of(self.frame), rest=".frame")
 
 
 class SweptScenario:
@@ -80,8 +81,8 @@ class SweptScenario:
     def __repr__(self) -> str:
         return f"<sweep of {self.record.index.scenario}: {len(self.record.points)} points>"
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _repr_html_(self) -> str:
+        return card(repr(self).strip("<>"), rows=rows_of(self.frame), rest=".frame")
 
 
 class ExplainedPlan:
@@ -97,8 +98,9 @@ class ExplainedPlan:
     def __repr__(self) -> str:
         return f"<explanation of {self.record.plan}>"
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _repr_html_(self) -> str:
+        lines = [line.replace("**", "") for line in self.summary().splitlines() if line and not line.startswith("|")]
+        return card(f"Explanation of {self.record.plan}", facts={"": " ".join(lines)[:600]}, rest="print(.summary())")
 
 
 def compare(*plans: PlannedDeployment | Plan | str | Path) -> ComparedPlans:

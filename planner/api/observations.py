@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner import files, report
-from planner.api.cards import card
+from planner.api.cards import card, rows_of
 from planner.runs.observing import ObservedRun
 from planner.runs.observing import file_names as observed_file_names
 
@@ -40,6 +40,5 @@ class ObservedPlan:
         return f"<observation of {self.record.plan}: {report.observed_verdict(self.record)}>"
 
     def _repr_html_(self) -> str:
-        rows = [{str(name): value for name, value in row.items()} for row in self.frame.head(100).to_dict("records")]
         verdict = report.observed_verdict(self.record)
-        return card(f"Observation of {self.record.plan}", verdict, rows=rows, rest="observation.frame")
+        return card(f"Observation of {self.record.plan}", verdict, rows=rows_of(self.frame), rest="observation.frame")

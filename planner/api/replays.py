@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from planner import report
-from planner.api.cards import card
+from planner.api.cards import card, rows_of
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ class ReplayedPlan:
         return f"{verdict}, {within:.1%} within levels"
 
     def _repr_html_(self) -> str:
-        rows = [{str(name): value for name, value in row.items()} for row in self.frame.head(100).to_dict("records")]
-        return card(f"Replay of {self.record.plan}", self._verdict(), rows=rows, rest="replay.frame")
+        return card(f"Replay of {self.record.plan}", self._verdict(), rows=rows_of(self.frame), rest="replay.frame")
 
 
 class SweptRates:
@@ -90,5 +89,6 @@ class SweptRates:
         return "no rate holds" if self.held_rps is None else f"holds up to {self.held_rps:.1f} requests/s"
 
     def _repr_html_(self) -> str:
-        rows = [{str(name): value for name, value in row.items()} for row in self.frame.head(100).to_dict("records")]
-        return card(f"Rates of {self.record.results[0].plan}", self._verdict(), rows=rows, rest="sweep.frame")
+        return card(
+            f"Rates of {self.record.results[0].plan}", self._verdict(), rows=rows_of(self.frame), rest="sweep.frame"
+        )

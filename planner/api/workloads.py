@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from planner.api.cards import card
 from planner.domain import BLOCK_TOKENS, LengthProfile, RequestTrace
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Workload:
-    """A workload at hand. `record`: its requests, or its lengths where it was summarised before; `document`: what stands
-    under `workload` in a scenario."""
+    """A workload at hand. `record`: its requests, or its lengths where it was summarised before; `document`: what
+    stands under `workload` in a scenario."""
 
     def __init__(
         self, record: RequestTrace | LengthProfile, document: str | Mapping[str, object] | None = None
@@ -149,7 +149,7 @@ def workload(
     words: dict[str, Any] = {"columns": columns, "time_unit": time_unit, "where": where, "last": last}
     words |= {"drop": tuple(drop), "block_tokens": block_tokens, "first": start, "end": end}
     if hasattr(source, "iloc"):
-        return Workload(read_frame(source, trace_options(ORIGIN, **words), name or "trace"))
+        return Workload(read_frame(cast("pd.DataFrame", source), trace_options(ORIGIN, **words), name or "trace"))
     if isinstance(source, Mapping):
         section = top_level(dict(source), "planner.workload(...)")
         return Workload(workload_from_document(section, Path.cwd())[0], dict(source))

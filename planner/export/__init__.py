@@ -6,7 +6,7 @@ plan or the path of a run folder: as `plan.export` does.
 
 from typing import TYPE_CHECKING
 
-from planner.doors import call_as_function, door
+from planner.doors import door, make_callable
 
 if TYPE_CHECKING:
     from planner.export.checking import (
@@ -79,4 +79,4 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = door(__name__)
-call_as_function(__name__, "planner.api.on_plans")
+make_callable(__name__, "planner.api.on_plans")

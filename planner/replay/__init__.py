@@ -4,9 +4,9 @@ From Python `planner.replay(plan, "lengths", "0.9x", requests=2000)` does so, `p
 folder: as `plan.replay` does.
 """
 
-from planner.doors import call_as_function
+from planner.doors import make_callable
 from planner.replay.simulate import LADDER, Arrivals, Promise, simulate, sweep
 
 __all__ = ["LADDER", "Arrivals", "Promise", "simulate", "sweep"]
 
-call_as_function(__name__, "planner.api.on_plans")
+make_callable(__name__, "planner.api.on_plans")

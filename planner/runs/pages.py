@@ -6,7 +6,7 @@ from pathlib import Path
 
 from planner import export, files, report
 from planner.domain import Plan
-from planner.domain.plan_diff import PlanDiff
+from planner.domain.comparisons.plan_diff import PlanDiff
 from planner.domain.replay.stored import StoredReplay
 from planner.errors import InputError
 from planner.plans.bucket_diff import compare_buckets

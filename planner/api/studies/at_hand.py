@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from planner.api.cards import Cell, card
+from planner.api.cards import card, rows_of
 from planner.errors import InputError
 from planner.report.kit.frames import Frame, frame_of
 
@@ -61,13 +61,10 @@ class StudyAtHand:
         return f"<study {self.name}: {len(self.frame)} rows, figures {', '.join(self.figures) or 'none'}>"
 
     def _repr_html_(self) -> str:
-        rows: list[dict[str, Cell]] = [
-            {str(name): value for name, value in row.items()} for row in self.frame.head(100).to_dict("records")
-        ]
         more = {"figures": ", ".join(self.figures), "tables": ", ".join(self.tables)}
         return card(
             f"Study: {self.name}",
             facts={name: value for name, value in more.items() if value},
-            rows=rows,
+            rows=rows_of(self.frame),
             rest="study.frame",
         )
