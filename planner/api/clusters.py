@@ -95,6 +95,14 @@ class ClusterAtHand:
         )
         return DiagnosisAtHand(with_moves(diagnosis, self.record) if moves else diagnosis)
 
+    @cached_property
+    def fragments(self) -> "pd.DataFrame":
+        """One row a kind of pod that runs here: how many idle GPUs another one could use, and why not the others."""
+        from planner import report
+        from planner.placement.cluster_fragments import fragments_now
+
+        return report.fragments_frame(fragments_now(self.record))
+
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write a cluster file, .yaml or .json; refuses to replace one unless `force`."""
         from planner import files

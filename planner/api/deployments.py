@@ -234,6 +234,13 @@ class PlannedDeployment:
 
         return report.placement_frame(self.record)
 
+    @cached_property
+    def sites(self) -> "pd.DataFrame":
+        """One row an island on nodes: GPUs, nodes, switches, how far it is spread, whether its groups align."""
+        from planner import report
+
+        return report.sites_frame(self.record)
+
     def replay(
         self,
         trace: "str | Path | RequestTrace | LengthProfile | None" = None,

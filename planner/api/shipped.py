@@ -38,7 +38,8 @@ def models() -> "pd.DataFrame":
     >>> planner.models()["model"].tolist()
     """
     specs = [files.load_model(name) for name in files.shipped_models()]
-    names = [f.name for f in fields(specs[0]) if isinstance(getattr(specs[0], f.name), int | float | str)]
+    values = {f.name: getattr(specs[0], f.name) for f in fields(specs[0]) if f.name != "name"}
+    names = [name for name, value in values.items() if isinstance(value, int | float | str)]
     return frame_of({"model": spec.name, **{name: getattr(spec, name) for name in names}} for spec in specs)
 
 

@@ -6,7 +6,7 @@ from planner.doors import door
 
 if TYPE_CHECKING:
     from planner.report.cluster.diagnosis.page import diagnosis_document, diagnosis_figure, diagnosis_page
-    from planner.report.cluster.frames import cluster_frame, diagnosis_frame
+    from planner.report.cluster.frames import cluster_frame, diagnosis_frame, fragments_frame
     from planner.report.cluster.migration import migration_document, migration_page, migration_summary, moves_csv
     from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
     from planner.report.cluster.placement import placement_page
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         pools_frame,
         routing_frame,
         sensitivity_frame,
+        sites_frame,
         trials_frame,
     )
     from planner.report.plan.summary import summary
@@ -90,6 +91,7 @@ __all__ = [
     "figure",
     "figures_of",
     "flows_frame",
+    "fragments_frame",
     "frontier_figure",
     "frontier_frame",
     "frontier_page",
@@ -129,6 +131,7 @@ __all__ = [
     "serving_figure",
     "serving_frame",
     "serving_page",
+    "sites_frame",
     "slices_frame",
     "summary",
     "sweep_page",

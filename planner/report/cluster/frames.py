@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from planner.domain import Cluster
+from planner.domain import Cluster, Fragmentation
 from planner.domain.diagnosis import ClusterDiagnosis, RequestDiagnosis
 from planner.report.cluster.diagnosis.words import CAUSES, REQUEST_CAUSES, change_words
 from planner.report.kit.frames import Frame, frame_of
@@ -36,6 +36,23 @@ def cluster_frame(cluster: Cluster) -> Frame:
 def diagnosis_frame(diagnosis: ClusterDiagnosis) -> Frame:
     """One row a GPU type ("": all) and request: how often it fits, what would open most, idle GPUs by cause."""
     return frame_of([_request_row(row) for row in diagnosis.requests], ("gpu", "request", "idle_gpus", "fit"))
+
+
+def fragments_frame(fragmentation: Fragmentation) -> Frame:
+    """One row a kind of pod that the cluster runs: how frequent it is, idle GPUs that it could use, and those that it
+    could not for want of GPUs, CPUs or both on their node."""
+    return frame_of(
+        {
+            "gpus": pod.gpus,
+            "cpus": pod.cpu_milli / 1000,
+            "share": pod.popularity,
+            "usable": cause.usable / 1000,
+            "too few GPUs": cause.short_of_gpu / 1000,
+            "too few CPUs": cause.short_of_cpu / 1000,
+            "too few of both": cause.short_of_both / 1000,
+        }
+        for pod, cause in fragmentation.classes
+    )
 
 
 def _request_row(row: RequestDiagnosis) -> dict[str, object]:
