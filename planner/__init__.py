@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from planner.api.planning import load_plan, plan, plan_scenario
     from planner.api.shipped import gpus, models, scenarios, workloads
     from planner.api.studies.named import study
+    from planner.domain.replay.settings import Failure
     from planner.errors import InfeasibleError, InputError, PlannerError
 
 _HOMES = {
     "AnsweredPlan": "planner.api.questions",
     "ClusterAtHand": "planner.api.clusters",
+    "Failure": "planner.domain.replay.settings",
     "InfeasibleError": "planner.errors",
     "InputError": "planner.errors",
     "PlannedDeployment": "planner.api.deployments",
@@ -58,6 +60,7 @@ _PACKAGES = ("cost", "domain", "export", "files", "placement", "replay", "report
 __all__ = [
     "AnsweredPlan",
     "ClusterAtHand",
+    "Failure",
     "InfeasibleError",
     "InputError",
     "PlannedDeployment",

@@ -10,6 +10,7 @@ from planner.api.progress import Listener, search_bar
 from planner.api.tables import counts_of
 from planner.api.workloads import document_of
 from planner.domain import Scenario
+from planner.files.scenario.settings import Setting
 from planner.workload import summarize
 
 if TYPE_CHECKING:
@@ -98,14 +99,17 @@ def plan_scenario(
     *,
     progress: Listener = None,
     change: Callable[[Scenario], Scenario] = lambda scenario: scenario,
+    settings: Mapping[str, Any] | None = None,
 ) -> PlannedDeployment:
-    """Plan a scenario file; `change` may alter the scenario after reading.
+    """Plan a scenario file, or a shipped scenario by name.
 
-    >>> plan = planner.plan_scenario("workloads/scenarios/mixed-fleet.yaml")
+    >>> plan = planner.plan_scenario("mixed-fleet", settings={"inventory.H20": 96})
 
-    `progress` as of `planner.plan`. Raises InputError where the file cannot be used, naming its keys; InfeasibleError.
+    `settings`: keys of it set anew; `change` may alter the scenario after reading. `progress` as of `planner.plan`.
+    Raises InputError where the file cannot be used, naming its keys; InfeasibleError.
     """
-    return _planned(change(files.load_scenario(Path(path), summarize)), progress)
+    chosen = tuple(Setting(key=key, value=value) for key, value in (settings or {}).items())
+    return _planned(change(files.load_scenario(Path(path), summarize, chosen)), progress)
 
 
 def load_plan(path: str | Path) -> PlannedDeployment:

@@ -60,6 +60,19 @@ def budget_bar(name: str, progress: bool | None) -> Iterator[Callable[[int, int,
         )
 
 
+@contextmanager
+def point_bar(name: str, progress: Callable[[Any], None] | bool | None) -> Iterator[Callable[[Any], None]]:
+    """The same of a sweep's points, each of which says how many have ended of how many."""
+    if callable(progress):
+        yield progress
+        return
+    if not _wanted(progress):
+        yield lambda _: None
+        return
+    with _bar(name, "points") as update:
+        yield lambda point: update(point.ended, point.total, "")
+
+
 def _wanted(progress: object) -> bool:
     if progress is not None and not isinstance(progress, bool):
         raise InputError(

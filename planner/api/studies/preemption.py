@@ -28,6 +28,7 @@ def preemption_study(
     searches of each kind that are timed (0: none).
     """
     from planner.domain import Qos, VictimMethod, VictimSettings
+    from planner.domain.preemption import one_of
     from planner.studies.preemption.records import InitialPlacement, NodePolicy, ScaleUpMode, ScaleUpSettings, VictimTie
     from planner.studies.preemption.report.figures import hit_rates_figure, latency_figure
     from planner.studies.preemption.report.page import PAPER_HITS, latency_frame, preemption_frame, preemption_page
@@ -36,7 +37,7 @@ def preemption_study(
 
     settings = ScaleUpSettings(
         counts=(("B", 25), ("C", 25)),
-        methods=tuple(map(VictimMethod, methods)),
+        methods=tuple(one_of(VictimMethod, word, "study preemption: methods") for word in methods),
         modes=tuple(ScaleUpMode) if sequential else (ScaleUpMode.INDEPENDENT,),
         qos=Qos.GUARANTEED if aligned else Qos.BEST_EFFORT,
         victims=VictimSettings(alpha=alpha),
@@ -45,7 +46,7 @@ def preemption_study(
     )
     question = PreemptionStudy(
         sizes=tuple(nodes),
-        initials=tuple(map(InitialPlacement, initials)),
+        initials=tuple(one_of(InitialPlacement, word, "study preemption: initials") for word in initials),
         seeds=tuple(seeds),
         cycles=cycles,
         settings=settings,
