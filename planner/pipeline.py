@@ -27,6 +27,7 @@ from planner.domain import (
     Workload,
     no_progress,
 )
+from planner.domain.offers import RivalFleet
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.replay.settings import ReplaySettings
 from planner.domain.serving.observed import Observation, ObservedSeries
@@ -41,6 +42,7 @@ from planner.layouts.buckets.certificate import certify_buckets
 from planner.layouts.buckets.infeasible import require_pools
 from planner.layouts.buckets.outlook import outlook
 from planner.layouts.buckets.pools import BucketChoice
+from planner.layouts.buckets.rivals import rivals_of
 from planner.layouts.buckets.sensitivity import bucketed_sensitivity
 from planner.layouts.certificate import certified_again, certify, is_exact
 from planner.layouts.choice import find_layout, find_pools
@@ -69,25 +71,43 @@ def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: Se
     InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the model
     does not take the prompts.
     """
-    question = posed(scenario)
-    with open_evaluator(question) as evaluator:
-        if scenario.objective.kind.row.replayed:
-            from planner.layouts.replayed.choice import find_replayed
+    with open_evaluator(posed(scenario)) as evaluator:
+        return _planned(evaluator, progress, journal)
 
-            chosen = find_replayed(evaluator, progress, journal)
-            assert chosen.result.best is not None, "an answer that was solved for serves"
-            best, record = chosen.result.best, chosen.result.record
-            return _pooled(evaluator, best, record, chosen.choice, chosen.replayed)
-        if scenario.bucketed:
-            choice, result = find_pools(scenario, evaluator, progress, journal)
-            if result.best is None or result.best.assignment is None:
-                raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
-            return _pooled(evaluator, result.best, result.record, choice)
-        require_room(evaluator)
-        answer, result = find_layout(scenario, evaluator, progress, journal)
+
+def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:
+    """A plan as `plan` makes it, and other fleets for its objective, the best first."""
+    with open_evaluator(posed(scenario)) as evaluator:
+        finished = _planned(evaluator, progress, None)
+        return finished, rivals_of(finished, evaluator)
+
+
+def least_rent(scenario: Scenario, target_rps: float) -> float | None:
+    """Rent (USD/hour) below which no fleet of the scenario's GPU types, however many, serves so many requests/s; None
+    where none serves at all. Of plans of buckets; nothing is searched."""
+    with open_evaluator(posed(scenario)) as evaluator:
+        return evaluator.prices.least_rent(target_rps)
+
+
+def _planned(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None) -> Plan:
+    question, scenario = evaluator.question, evaluator.question.scenario
+    if scenario.objective.kind.row.replayed:
+        from planner.layouts.replayed.choice import find_replayed
+
+        chosen = find_replayed(evaluator, progress, journal)
+        assert chosen.result.best is not None, "an answer that was solved for serves"
+        best, record = chosen.result.best, chosen.result.record
+        return _pooled(evaluator, best, record, chosen.choice, chosen.replayed)
+    if scenario.bucketed:
+        choice, result = find_pools(scenario, evaluator, progress, journal)
         if result.best is None or result.best.assignment is None:
             raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
-        return _finished(evaluator, result.best, result.record, answer)
+        return _pooled(evaluator, result.best, result.record, choice)
+    require_room(evaluator)
+    answer, result = find_layout(scenario, evaluator, progress, journal)
+    if result.best is None or result.best.assignment is None:
+        raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
+    return _finished(evaluator, result.best, result.record, answer)
 
 
 def place(saved: Plan, scenario: Scenario) -> Plan:

@@ -1,11 +1,11 @@
 """A cluster at hand: its nodes, who holds their GPUs, why idle ones cannot serve, and a cluster file of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.cards import card
+from planner.api.cards import Cell, card, rows_of
 from planner.domain import Cluster, InputHash, require_sound
 from planner.errors import InputError
 
@@ -95,6 +95,14 @@ class ClusterAtHand:
         )
         return DiagnosisAtHand(with_moves(diagnosis, self.record) if moves else diagnosis)
 
+    @cached_property
+    def fragments(self) -> "pd.DataFrame":
+        """One row a kind of pod that runs here: how many idle GPUs another one could use, and why not the others."""
+        from planner import report
+        from planner.placement.cluster_fragments import fragments_now
+
+        return report.fragments_frame(fragments_now(self.record))
+
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write a cluster file, .yaml or .json; refuses to replace one unless `force`."""
         from planner import files
@@ -107,7 +115,7 @@ class ClusterAtHand:
         return f"<cluster {self.record.name}: {len(self.record.nodes)} nodes, idle: {idle or 'no GPU'}>"
 
     def _repr_html_(self) -> str:
-        rows = (
+        rows: Iterator[dict[str, Cell]] = (
             {
                 "GPU type": kind.gpu,
                 "nodes": kind.nodes,
@@ -152,12 +160,8 @@ class DiagnosisAtHand:
         return f"<diagnosis of {self.record.cluster}: {len(self.record.requests)} requests and types>"
 
     def _repr_html_(self) -> str:
-        rows = self.frame[self.frame["gpu"] == ""].drop(columns="gpu").to_dict("records")
-        return card(f"Idle GPUs of {self.record.cluster}, all types", rows=map(_texts, rows), rest="diagnosis.frame")
-
-
-def _texts(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in row.items()}
+        rows = rows_of(self.frame[self.frame["gpu"] == ""].drop(columns="gpu"))
+        return card(f"Idle GPUs of {self.record.cluster}, all types", rows=rows, rest="diagnosis.frame")
 
 
 def cluster(

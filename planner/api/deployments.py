@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.cards import Cell, card
+from planner.api.cards import Cell, card, rows_of
 from planner.api.progress import share_bar
 from planner.domain import Plan
 from planner.errors import InputError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from planner.api.comparisons import ComparedPlans
     from planner.api.observations import ObservedPlan
     from planner.api.replays import ReplayedPlan, SweptRates
     from planner.domain import Cluster, LengthProfile, PlacementSettings, RequestTrace, Scenario
@@ -108,6 +109,15 @@ class PlannedDeployment:
 
         return probability_better(self.record, other.record)
 
+    def compare(self, *others: "PlannedDeployment | str | Path") -> "ComparedPlans":
+        """This plan and others beside each other: rate, price, gap, levels, GPUs, which is likely better.
+
+        `others`: plans, or paths of run folders. Raises InputError where a run is not sound.
+        """
+        from planner.api.comparisons import compare
+
+        return compare(self, *others)
+
     @cached_property
     def islands(self) -> "pd.DataFrame":
         """One row an island."""
@@ -177,6 +187,19 @@ class PlannedDeployment:
 
         return report.summary(self.record)
 
+    def page(self) -> str:
+        """The plan as one HTML file that reaches nothing outside itself: to open in a browser, or to send."""
+        from planner.runs.pages import plan_html
+
+        return plan_html(self.record).decode()
+
+    def save_page(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write that page; refuses to replace a file unless `force`."""
+        from planner import files
+
+        files.write_file(Path(path), self.page().encode(), force=force)
+        return Path(path)
+
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the run folder, manifests included where they can be; refuses to replace one unless `force`.
 
@@ -210,6 +233,13 @@ class PlannedDeployment:
         from planner import report
 
         return report.placement_frame(self.record)
+
+    @cached_property
+    def sites(self) -> "pd.DataFrame":
+        """One row an island on nodes: GPUs, nodes, switches, how far it is spread, whether its groups align."""
+        from planner import report
+
+        return report.sites_frame(self.record)
 
     def replay(
         self,
@@ -327,7 +357,7 @@ class PlannedDeployment:
         return card(
             f"Plan {self.name}: {self._rate()} requests/s",
             facts=dict(self._facts()),
-            rows=shown.to_dict("records"),
+            rows=rows_of(shown),
             rest="plan.islands" if buckets is None else "plan.pools",
         )
 

@@ -10,6 +10,7 @@ from planner.api.progress import Listener, search_bar
 from planner.api.tables import counts_of
 from planner.api.workloads import document_of
 from planner.domain import Scenario
+from planner.files.scenario.settings import Setting
 from planner.workload import summarize
 
 if TYPE_CHECKING:
@@ -45,18 +46,33 @@ def plan(
 
     Raises InputError for what cannot be used, InfeasibleError where nothing serves the workload.
     """
+    question: dict[str, Any] = {"inventory": inventory, "workload": workload, "model": model}
+    scenario = scenario_of(origin="planner.plan(...)", seed=seed, name=name, **question, **sections)
+    return _planned(scenario, progress)
+
+
+def scenario_of(
+    *,
+    origin: str,
+    inventory: Any,
+    workload: Any,
+    model: Any = "deepseek-v3",
+    seed: int | None = None,
+    name: str = "plan",
+    **sections: Any,
+) -> Scenario:
+    """The scenario of keyword arguments, as `plan` takes them; `origin`: what errors call them."""
     document = {
         "name": name,
         "model": _plain(model),
         "workload": _plain(document_of(workload)),
-        "inventory": _plain(counts_of(inventory, "inventory")),
-        **{key: _plain(_section(key, value)) for key, value in sections.items()},
+        "inventory": _plain(counts_of(inventory, f"{origin}: inventory")),
+        **{key: _plain(_section(key, value, origin)) for key, value in sections.items()},
     }
     search = document.setdefault("search", {})
     if seed is not None and isinstance(search, Mapping):
         document["search"] = {**search, "seed": seed}
-    scenario = files.scenario_from_document(document, origin="planner.plan(...)", base=Path.cwd(), summarize=summarize)
-    return _planned(scenario, progress)
+    return files.scenario_from_document(document, origin=origin, base=Path.cwd(), summarize=summarize)
 
 
 def _planned(scenario: Scenario, progress: Listener) -> PlannedDeployment:
@@ -64,10 +80,10 @@ def _planned(scenario: Scenario, progress: Listener) -> PlannedDeployment:
         return PlannedDeployment(pipeline.plan(scenario, heard))
 
 
-def _section(key: str, value: object) -> object:
+def _section(key: str, value: object, origin: str) -> object:
     """Prices may be a Series or a frame as the inventory may; a cluster may be at hand."""
     if key == "prices_usd_per_gpu_hour":
-        return counts_of(value, key)
+        return counts_of(value, f"{origin}: {key}")
     return getattr(value, "document", value) if key == "cluster" else value
 
 
@@ -83,14 +99,17 @@ def plan_scenario(
     *,
     progress: Listener = None,
     change: Callable[[Scenario], Scenario] = lambda scenario: scenario,
+    settings: Mapping[str, Any] | None = None,
 ) -> PlannedDeployment:
-    """Plan a scenario file; `change` may alter the scenario after reading.
+    """Plan a scenario file, or a shipped scenario by name.
 
-    >>> plan = planner.plan_scenario("workloads/scenarios/mixed-fleet.yaml")
+    >>> plan = planner.plan_scenario("mixed-fleet", settings={"inventory.H20": 96})
 
-    `progress` as of `planner.plan`. Raises InputError where the file cannot be used, naming its keys; InfeasibleError.
+    `settings`: keys of it set anew; `change` may alter the scenario after reading. `progress` as of `planner.plan`.
+    Raises InputError where the file cannot be used, naming its keys; InfeasibleError.
     """
-    return _planned(change(files.load_scenario(Path(path), summarize)), progress)
+    chosen = tuple(Setting(key=key, value=value) for key, value in (settings or {}).items())
+    return _planned(change(files.load_scenario(Path(path), summarize, chosen)), progress)
 
 
 def load_plan(path: str | Path) -> PlannedDeployment:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from planner.domain import Frontier, FrontierPoint, ReportProgress, no_progress
+from planner.domain import FrontierPoint, ReportProgress, no_progress
 from planner.errors import InputError
 
 Listener = ReportProgress | bool | None
@@ -60,10 +60,17 @@ def budget_bar(name: str, progress: bool | None) -> Iterator[Callable[[int, int,
         )
 
 
-def most_per_usd(curve: Frontier) -> str:
-    """The point of a frontier that serves most for its price, in a few words."""
-    best = curve.most_per_dollar
-    return f"most per USD: {best.rate_rps:.1f} requests/s at {best.price_usd_per_hour:,.2f} USD/hour"
+@contextmanager
+def point_bar(name: str, progress: Callable[[Any], None] | bool | None) -> Iterator[Callable[[Any], None]]:
+    """The same of a sweep's points, each of which says how many have ended of how many."""
+    if callable(progress):
+        yield progress
+        return
+    if not _wanted(progress):
+        yield lambda _: None
+        return
+    with _bar(name, "points") as update:
+        yield lambda point: update(point.ended, point.total, "")
 
 
 def _wanted(progress: object) -> bool:
@@ -100,11 +107,11 @@ def _unwatched() -> bool | None:
     return False if in_notebook() else None
 
 
-def _bar_kind() -> type:
+def _bar_kind() -> Any:
     if in_notebook() and find_spec("ipywidgets") is not None:
         from tqdm.notebook import tqdm as widget_bar
 
-        return widget_bar  # type: ignore[no-any-return]
+        return widget_bar
     from tqdm import tqdm
 
     return tqdm

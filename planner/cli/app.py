@@ -14,6 +14,11 @@ from planner.cli.patience import interruptible
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 
 COMMANDS = {
+    "cheapest": "questions.cheapest",
+    "buy": "questions.buy",
+    "max": "questions.max",
+    "init": "questions.init",
+    "scenarios": "facts.scenarios",
     "plan": "plan.plan",
     "place": "plan.place",
     "frontier": "plan.frontier",
@@ -24,6 +29,9 @@ COMMANDS = {
     "export": "plan.export",
     "import": "plan.import_plan",
     "observe": "plan.observe",
+    "compare": "comparison.compare",
+    "sweep": "comparison.sweep",
+    "explain": "comparison.explain",
     "diff": "plan.diff",
     "report": "plan.report",
     "defrag": "cluster.defrag",

@@ -85,6 +85,7 @@ OBJECTIVES: Mapping[ObjectiveKind, ObjectiveRow] = MappingProxyType(
             value=lambda _rate, price_usd_per_hour, _watts: price_usd_per_hour,
             best="The cheapest fleet for {target} requests/s",
             needs=("target_rps",),
+            may=("demand_rps",),
             minimises=True,
             priced=True,
         ),

@@ -1,8 +1,12 @@
-"""Export: a plan in, deployment manifests out. The door is `render`; it knows no disk."""
+"""Export: a plan in, deployment manifests out. The door is `render`; it knows no disk.
+
+From Python `planner.export(plan, "manifests", target="lws", engine="vllm")` writes them into a folder, `plan` being a
+plan or the path of a run folder: as `plan.export` does.
+"""
 
 from typing import TYPE_CHECKING
 
-from planner.doors import door
+from planner.doors import door, make_callable
 
 if TYPE_CHECKING:
     from planner.export.checking import (
@@ -75,3 +79,4 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = door(__name__)
+make_callable(__name__, "planner.api.on_plans")

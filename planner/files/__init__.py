@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from planner.files.disk.folders import claim_folder, claim_run_folder, write_folder, write_run
     from planner.files.disk.manifest_folders import load_manifests, load_schemas
     from planner.files.disk.opening import is_folder, is_there
+    from planner.files.disk.pages import page_of, write_page
     from planner.files.disk.shipped import (
         chart_script,
         shipped_models,
@@ -33,9 +34,12 @@ if TYPE_CHECKING:
     from planner.files.plan.plan_document import encode_plan, plan_document, plan_files
     from planner.files.plan.plan_schemas import plan_schema
     from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
-    from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash
+    from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
+    from planner.files.plan.stored_replays import REPLAY_FILE, load_stored_replay
+    from planner.files.scenario.offers import listed_offer, load_offer, load_price_list, offer_from_document
     from planner.files.scenario.scenario_documents import scenario_document
-    from planner.files.scenario.scenarios import load_scenario, scenario_from_document
+    from planner.files.scenario.scenario_texts import scenario_text
+    from planner.files.scenario.scenarios import load_scenario, scenario_from_document, scenario_path
     from planner.files.tables.calibrations import (
         calibration_text,
         load_calibration,
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from planner.files.tables.workloads import load_workload
 
 __all__ = [
+    "REPLAY_FILE",
     "Conditions",
     "Journal",
     "Undertaking",
@@ -76,6 +81,7 @@ __all__ = [
     "is_folder",
     "is_step_table",
     "is_there",
+    "listed_offer",
     "load_answers",
     "load_benchmarks",
     "load_calibration",
@@ -88,14 +94,19 @@ __all__ = [
     "load_manifests",
     "load_measurements",
     "load_model",
+    "load_offer",
+    "load_price_list",
     "load_published_measurements",
     "load_rate_curve",
     "load_run",
     "load_scenario",
     "load_schemas",
+    "load_stored_replay",
     "load_workload",
     "measured_records",
     "model_document",
+    "offer_from_document",
+    "page_of",
     "plan_document",
     "plan_files",
     "plan_schema",
@@ -107,6 +118,9 @@ __all__ = [
     "scenario_document",
     "scenario_from_document",
     "scenario_hash",
+    "scenario_keys",
+    "scenario_path",
+    "scenario_text",
     "search_files",
     "shipped_models",
     "shipped_rate_curves",
@@ -117,6 +131,7 @@ __all__ = [
     "write_cluster",
     "write_file",
     "write_folder",
+    "write_page",
     "write_run",
     "write_runs_calibration",
     "write_workload",

@@ -55,7 +55,8 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     KeyboardInterrupt where there are none.
     """
     _require(scenario, points)
-    judged = replace(scenario, assignment=replace(scenario.assignment, formulation=Formulation.MAX_RATE))
+    inner = replace(scenario.assignment, formulation=Formulation.MAX_RATE)
+    judged = replace(scenario, assignment=inner, objective=ObjectiveSettings())  # a target's queues are of its rate
     with open_evaluator(posed(judged)) as evaluator:
         settings = layout_settings(judged)
         settings = replace(settings, gap=max(GAP, settings.gap), time_limit_s=settings.time_limit_s * SHARE_OF_TIME)

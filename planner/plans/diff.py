@@ -20,7 +20,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 from planner.domain import PHASES, DeployedIsland, DeployedPlan, DeployedRoute, Phase
-from planner.domain.plan_diff import ChangedValue, GpuChange, IslandChange, IslandFate, PlanDiff, RouteChange
+from planner.domain.comparisons.plan_diff import (
+    ChangedValue,
+    GpuChange,
+    IslandChange,
+    IslandFate,
+    PlanDiff,
+    RouteChange,
+)
 
 _SHARE_TOLERANCE = 1e-9  # rounding of shares that are added up
 _RESTARTING_HEAD = ("model", "engine", "target")

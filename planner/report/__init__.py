@@ -6,7 +6,7 @@ from planner.doors import door
 
 if TYPE_CHECKING:
     from planner.report.cluster.diagnosis.page import diagnosis_document, diagnosis_figure, diagnosis_page
-    from planner.report.cluster.frames import cluster_frame, diagnosis_frame
+    from planner.report.cluster.frames import cluster_frame, diagnosis_frame, fragments_frame
     from planner.report.cluster.migration import migration_document, migration_page, migration_summary, moves_csv
     from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
     from planner.report.cluster.placement import placement_page
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         slices_frame,
     )
     from planner.report.kit.frames import Frame
+    from planner.report.kit.html.page import html_page
     from planner.report.observed.page import (
         observation_document,
         observation_file_names,
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
         observation_page,
     )
     from planner.report.observed.rows import verdict as observed_verdict
+    from planner.report.page.changes import Earlier
     from planner.report.page.pages import render
+    from planner.report.page.plan_page import plan_page
     from planner.report.plan.figures import FIGURES, figure, figures_of
     from planner.report.plan.frames import (
         flows_frame,
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
         pools_frame,
         routing_frame,
         sensitivity_frame,
+        sites_frame,
         trials_frame,
     )
     from planner.report.plan.summary import summary
@@ -66,6 +70,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "QUANTITIES",
+    "Earlier",
     "Frame",
     "accuracy_figure",
     "accuracy_frame",
@@ -86,9 +91,11 @@ __all__ = [
     "figure",
     "figures_of",
     "flows_frame",
+    "fragments_frame",
     "frontier_figure",
     "frontier_frame",
     "frontier_page",
+    "html_page",
     "islands_frame",
     "judged_figure",
     "latency_frame",
@@ -105,6 +112,7 @@ __all__ = [
     "parts_frame",
     "placement_frame",
     "placement_page",
+    "plan_page",
     "pools_frame",
     "render",
     "replay_document",
@@ -123,6 +131,7 @@ __all__ = [
     "serving_figure",
     "serving_frame",
     "serving_page",
+    "sites_frame",
     "slices_frame",
     "summary",
     "sweep_page",

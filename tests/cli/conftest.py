@@ -60,7 +60,7 @@ def tiny(here: Path) -> Path:
 
 
 def _planned(folder: Path, text: str) -> Path:
-    from planner.runs.batch import Job, run_job
+    from planner.runs import Job, run_job
 
     (folder / "tiny.yaml").write_text(text)
     run_job(Job(scenario=folder / "tiny.yaml", folder=folder / "run"))

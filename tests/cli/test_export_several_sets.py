@@ -23,7 +23,7 @@ routing: {form: table}
 @pytest.fixture(scope="module")
 def planned_many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of more than ten serving islands, written once."""
-    from planner.runs.batch import Job, run_job
+    from planner.runs import Job, run_job
 
     folder = tmp_path_factory.mktemp("many")
     (folder / "many.yaml").write_text(MANY)

@@ -13,7 +13,7 @@ from planner.domain import Evaluation, Layout, PerformanceTable, Question
 from planner.errors import EXIT_INTERRUPTED, InconsistentPlanError, InfeasibleError, InputError, SolverError
 from planner.evaluation import evaluator as evaluation
 from planner.evaluation import judging
-from planner.runs.batch import Job, resume_job, run_job
+from planner.runs import Job, resume_job, run_job
 
 SCENARIO = """\
 name: {name}

@@ -9,7 +9,7 @@ from planner.domain import Assignment, Evaluation, Layout
 from planner.errors import EXIT_INTERRUPTED
 from planner.evaluation import evaluator as evaluation
 from planner.evaluation.buckets import judging
-from planner.runs.batch import Job, resume_job, run_job
+from planner.runs import Job, resume_job, run_job
 
 SCENARIO = """\
 name: s

@@ -13,7 +13,8 @@ from plain_pictures import unpainted
 
 from planner.errors import InfeasibleError, InputError
 from planner.files import load_run
-from planner.runs.batch import PATIENCE_S, Job, Outcome, run_job, run_scenarios
+from planner.runs import Job, Outcome, run_job, run_scenarios
+from planner.runs.batches.local import PATIENCE_S
 
 TINY = """\
 name: {name}
@@ -124,8 +125,8 @@ def test_a_killed_worker_is_a_failure_of_its_own(job: MakeJob, tmp_path: Path) -
     jobs = [job("endless", iterations=100_000), job("one"), job("two")]
     running = run_scenarios(jobs, 2)
     first = next(running)
-    # one worker is still at the endless search, the other begins with the next scenario when it is asked for
-    (endless,) = [child for child in multiprocessing.active_children() if child.is_alive()]
+    # the first worker is still at the endless search, the other waits for the next scenario
+    endless, _ = sorted(multiprocessing.active_children(), key=lambda child: child.pid or 0)
     assert endless.pid is not None
     os.kill(endless.pid, signal.SIGKILL)
     rest = {outcome.scenario: outcome for outcome in running}

@@ -16,11 +16,12 @@ def command(
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with status 1 if they differ.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Show which islands start, stop, restart or stay, how many GPUs that takes, which requests move, and of two runs
-    which is faster and how likely, and what changes of pools, buckets, promise and P99."""
+    """Show what two runs serve, cost and promise, old against new, which is likely faster; then which islands start,
+    stop, restart or stay, how many GPUs that takes, which requests move, and what changes of buckets and P99."""
     from dataclasses import replace
 
     from planner.plans.bucket_diff import compare_buckets
+    from planner.plans.comparisons.figures import plan_figures
     from planner.plans.diff import compare
     from planner.plans.rate_bands import compare_rates
     from planner.report.comparison.plan_diff import diff_document, diff_page
@@ -29,7 +30,10 @@ def command(
     difference = compare(before, after)
     if old_plan is not None and new_plan is not None:
         difference = replace(
-            difference, rates=compare_rates(old_plan, new_plan), buckets=compare_buckets(old_plan, new_plan)
+            difference,
+            rates=compare_rates(old_plan, new_plan),
+            buckets=compare_buckets(old_plan, new_plan),
+            figures=(plan_figures(old_plan, str(old)), plan_figures(new_plan, str(new))),
         )
     if json:
         screen.show_json(diff_document(difference))

@@ -14,7 +14,7 @@ from planner.cli import screen
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 
 if TYPE_CHECKING:
-    from planner.runs.batch import Job, Outcome
+    from planner.runs import Job, Outcome
 
 RUNS = Path("runs")
 
@@ -44,18 +44,28 @@ def command(
     resume: Annotated[
         Path | None, typer.Option(help="Resume the unfinished search in this run folder.", show_default=False)
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, such as slo.tpot_ms=40."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Plan one or several scenarios, a run folder each; or resume an interrupted search."""
-    from planner.runs.batch import Job
+    from planner.files.scenario.settings import read_setting
+    from planner.runs import Job
 
-    paths = scenarios or []
-    _check_engine(engine)
+    paths, changes = scenarios or [], tuple(map(read_setting, settings or []))
+    check_engine(engine)
     if resume is not None:
         _check_resume(paths, out=out, force=force)
+        if changes and not paths:
+            raise InputError(
+                f"--set {changes[0].key}: sets a key of a scenario file, got none.",
+                hint="Name the scenario that the search was begun with, or leave out --set.",
+            )
         path = paths[0] if paths else None
-        job = Job(scenario=path, folder=resume, seed=seed, processes=processes, engine=engine)
+        job = Job(scenario=path, folder=resume, seed=seed, processes=processes, engine=engine, settings=changes)
         _plan_one(job, resume=True, as_json=json, quiet=quiet or json)
         return
     if not paths:
@@ -68,6 +78,7 @@ def command(
             seed=seed,
             processes=processes if len(paths) == 1 else None,
             engine=engine,
+            settings=changes,
         )
         for path in paths
     ]
@@ -97,7 +108,7 @@ def _folder(scenario: Path, out: Path | None, *, several: bool) -> Path:
     return out
 
 
-def _check_engine(engine: str | None) -> None:
+def check_engine(engine: str | None) -> None:
     """A wrong engine fails before the search, not after it."""
     if engine is None:
         return
@@ -108,7 +119,7 @@ def _check_engine(engine: str | None) -> None:
 
 
 def _plan_one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
-    from planner.runs.batch import resume_job, run_job
+    from planner.runs import resume_job, run_job
 
     try:
         with screen.search_progress(job.name, quiet=quiet) as progress:
@@ -156,7 +167,7 @@ def _rate(outcome: "Outcome") -> object:
 
 
 def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> None:
-    from planner.runs.batch import run_scenarios
+    from planner.runs import run_scenarios
 
     twice = sorted({str(job.folder) for job in jobs if sum(job.folder == other.folder for other in jobs) > 1})
     if twice:

@@ -10,18 +10,48 @@ from planner.cli.plan import saved_runs
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run folder, or its plan.json.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for summary.md and figures/.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a report that exists.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the plan itself as JSON.")] = False,
+    run: Annotated[Path, typer.Argument(help="A run folder, its plan.json, a folder of runs, or of a sweep.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.html, summary.md and figures/, instead of the run's own.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a report or a file that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan itself as JSON, and write no page.")] = False,
+    page: Annotated[bool, typer.Option("--page/--no-page", help="Write report.html, one page to open or send.")] = True,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Folder of `planner replay --out`, to show beside the plan. [default: RUN/replay]"),
+    ] = None,
+    since: Annotated[Path | None, typer.Option(help="An earlier run: the page tells what changed since.")] = None,
 ) -> None:
-    """Print the summary of a run; with --out, write it and the figures anew."""
+    """Print the summary of a run, and write its page, report.html; of several runs beside each other. With --out, write
+    both and the figures anew."""
     from planner import files, report
+    from planner.cli.comparison.folders import report_folder
+    from planner.runs import pages
 
+    if report_folder(run, out, force=force, as_json=json):
+        return
     plan = saved_runs.read_run(run)
+    html = b""
+    if page and (out is not None or not json):
+        earlier = None if since is None else saved_runs.read_run(since)
+        beside = pages.replay_of(plan, run, replay)
+        html = pages.plan_html(plan, replay=beside, since=earlier, since_name=_called(since))
+    place = files.page_of(run) if out is None else out / "report.html"
     if out is not None:
-        files.write_folder(out, report.render(plan), force=force)
+        files.write_folder(out, report.render(plan) | ({"report.html": html} if html else {}), force=force)
+    elif html:
+        files.write_page(place, html, source=pages.source_of(plan), force=force)
     if json:
         screen.show_json(files.plan_document(plan))
     else:
         screen.show_text(report.summary(plan))
+    if html:
+        screen.show_note(f"Page: {place}")
+
+
+def _called(run: Path | None) -> str:
+    """How a page calls another run: by its folder."""
+    if run is None:
+        return ""
+    return run.resolve().parent.name if run.name == "plan.json" else run.resolve().name

@@ -9,7 +9,7 @@ X must be known before the servers are. lambda is what no pools exceed where not
 from it no pools exceed less, which is lambda for the next pass: caps are too high by little, so the bound remains one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
@@ -42,6 +42,7 @@ from planner.domain import (
     PHASES,
     BucketPool,
     GpuSpec,
+    ObjectiveKind,
     ObjectiveSettings,
     ParallelConfig,
     Phase,
@@ -58,6 +59,8 @@ MORE_ROOM = 1.25  # where servers are held in reserve for a loss
 PASSES = 3
 ROUGHLY = 9  # halvings: to 0.2 % of the full rate
 RESTS = 0.005
+_UNLIMITED = 10_000_000  # GPUs of a type
+FAR = 4.0  # times the target, without queues: the inventory serves the target with them, too, so its most matters not
 SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
 
 
@@ -114,9 +117,14 @@ class BucketPrices:
 
     @cached_property
     def served_rps(self) -> float:
-        """Rate of the whole that no pools of the inventory exceed: what X is taken from."""
+        """Rate of the whole that no pools of the inventory exceed, nor of a budget: what X is taken from.
+
+        Where a target is far below what the inventory serves, nothing tighter than the target is needed.
+        """
         objective, room = self._scenario.objective, MORE_ROOM if self._scenario.survive.share else ROOM
         most = room * self._relaxed_rps(self._full_column)
+        if objective.minimises and most >= FAR * objective.target_rps:
+            return room * objective.target_rps
         if not self.phases[Phase.PREFILL].levels.bounds_ttft:
             return most
         for _ in range(PASSES):
@@ -127,8 +135,27 @@ class BucketPrices:
         return min(most, room * objective.target_rps) if objective.minimises else most
 
     def _relaxed_rps(self, column_of: Callable[[str, Phase], Column]) -> float:
-        """The most of any partition where servers are divisible; a rate too low for any plan where none serves."""
-        stocks = inventory_stocks(self._scenario.inventory)
+        """The most of any partition where servers are divisible, for the budget where there is one; a rate too low for
+        any plan where none serves."""
+        objective = self._scenario.objective
+        offer = self._divisible(column_of)
+        most_of = objective if objective.kind.row.budgeted else ObjectiveSettings()
+        values = relaxed_values(offer, self.partitions, most_of, self._scenario.assignment)
+        return max(values.values(), default=1.0)
+
+    def least_rent(self, target_rps: float) -> float | None:
+        """Rent (USD/hour) below which no fleet of these types, however many there are, serves so many requests/s; None
+        where none serves at all. Nothing waits, servers are divisible."""
+        offer = self._divisible(self._full_column)
+        objective = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=target_rps)
+        unlimited = replace(offer, counts=(_UNLIMITED,) * len(offer.counts))
+        values = relaxed_values(unlimited, self.partitions, objective, self._scenario.assignment)
+        return min(values.values(), default=None)
+
+    def _divisible(self, column_of: Callable[[str, Phase], Column]) -> BucketOffer:
+        """The best rate of each GPU on each bucket, as if servers could be divided."""
+        inventory = self._scenario.inventory
+        stocks = inventory_stocks(inventory, [item.price_usd_per_gpu_hour for item in inventory.items])
         options: dict[Place, tuple[BucketOption, ...]] = {}
         for phase in self.space.serving:
             best = np.array([column_of(stock.gpu, phase).best_per_gpu() for stock in stocks])
@@ -138,15 +165,13 @@ class BucketPrices:
                     for t, rate in enumerate(rates)
                     if rate > 0
                 )
-        offer = BucketOffer(
+        return BucketOffer(
             counts=tuple(stock.count for stock in stocks),
-            charges=(0.0,) * len(stocks),
+            charges=tuple(stock.charge for stock in stocks),
             options=options,
             probabilities={place: self._probability(place) for place in self._places},
             halves=self._halves,
         )
-        values = relaxed_values(offer, self.partitions, ObjectiveSettings(), self._scenario.assignment)
-        return max(values.values(), default=1.0)
 
     @cached_property
     def shortlist(self) -> tuple[Partition, ...]:
@@ -171,21 +196,11 @@ class BucketPrices:
 
     def offers(self, stocks: Sequence[Stock], partitions: Sequence[Partition]) -> tuple[BucketOffer, ...]:
         """What the programme may choose from, one offer for each family that the stocks have anything of."""
-        gpus = {stock.gpu for stock in stocks}
-        return tuple(self.offer(stocks, partitions, family) for family in self.families if gpus & family)
+        gpus, of_all = {stock.gpu for stock in stocks}, self.offer(stocks, partitions)
+        return tuple(of_types(of_all, stocks, family) for family in self.families if gpus & family)
 
-    def offer(
-        self, stocks: Sequence[Stock], partitions: Iterable[Partition], family: frozenset[str] | None = None
-    ) -> BucketOffer:
-        """What the programme may choose from: servers of `stocks`, or of a family, on the buckets of `partitions`."""
-        of_all = self._offer(stocks, partitions)
-        if family is None:
-            return of_all
-        kept = {t for t, stock in enumerate(stocks) if stock.gpu in family}
-        options = {place: tuple(o for o in mine if o.stock in kept) for place, mine in of_all.options.items()}
-        return replace(of_all, options=options)
-
-    def _offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
+    def offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
+        """What the programme may choose from: servers of `stocks` on the buckets of `partitions`."""
         chosen = {(phase, bucket) for partition in partitions for phase in Phase for bucket in partition.of(phase)}
         places = sorted(chosen)
         kinds = product(dict.fromkeys(stock.gpu for stock in stocks), self.space.serving)
@@ -384,6 +399,13 @@ class BucketPrices:
     def _late_share(self, phase: Phase, bucket: int) -> float | None:
         levels = self.phases[phase].levels
         return None if levels.misses is None else float(levels.misses[bucket])
+
+
+def of_types(offer: BucketOffer, stocks: Sequence[Stock], gpus: Collection[str]) -> BucketOffer:
+    """What an offer of `stocks` has of some GPU types."""
+    chosen = {t for t, stock in enumerate(stocks) if stock.gpu in gpus}
+    options = {place: tuple(o for o in row if o.stock in chosen) for place, row in offer.options.items()}
+    return replace(offer, options=options)
 
 
 def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:

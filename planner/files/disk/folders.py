@@ -29,7 +29,11 @@ CLUSTER_FILE = "cluster.json.gz"
 """The cluster of a plan that lies on one; plan.json has its digest."""
 
 SEARCH_FOLDER, JOURNAL_FILE, EXPERIMENT_FILE = "search", "journal.jsonl", "experiment.json"
-SOME_RUN_ENTRIES = frozenset({CLUSTER_FILE, "flows.csv", "latency.csv", "placement.csv", "pools.csv", SEARCH_FOLDER})
+PAGE_FILE = "report.html"
+"""The page that `planner report` adds."""
+SOME_RUN_ENTRIES = frozenset(
+    {CLUSTER_FILE, "flows.csv", "latency.csv", "placement.csv", "pools.csv", SEARCH_FOLDER, PAGE_FILE}
+)
 """What some runs hold besides; a folder with anything else in it is never replaced."""
 
 SEARCH_ENTRIES = frozenset({JOURNAL_FILE, EXPERIMENT_FILE})

@@ -55,6 +55,11 @@ def all_differences(begun: Scenario, came: Scenario) -> tuple[str, ...]:
     return _differences(_keys(begun, free), _keys(came, free))
 
 
+def scenario_keys(scenario: Scenario) -> Flat:
+    """Every key of a scenario with those above it, parted by dots, and its value; lists whole."""
+    return _keys(scenario, frozenset())
+
+
 def _differences(begun: Flat, came: Flat) -> tuple[str, ...]:
     keys = [key for key in {**begun, **came} if begun.get(key) != came.get(key)]
     phrases = [_phrase(key, begun.get(key, ABSENT), came.get(key, ABSENT)) for key in keys[:MOST_SHOWN]]

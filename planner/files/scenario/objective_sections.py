@@ -153,7 +153,7 @@ def require_method(file: str, objective: ObjectiveSettings, search: SearchSettin
         raise InputError(
             f"{file}: search.method must be exact where objective.kind is {objective.kind.value}, as the other methods "
             f"use every GPU of the inventory, got {search.method.value}.",
-            hint="Set search.method to exact or auto.",
+            hint="Leave out search.method, or set it to exact or auto.",
         )
 
 

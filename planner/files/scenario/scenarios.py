@@ -7,7 +7,7 @@ path relative to the scenario's folder, or the config or workload document itsel
 import hashlib
 import json
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,9 @@ from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingF
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml
+from planner.files.disk.opening import is_folder, is_there
+from planner.files.disk.references import is_path
+from planner.files.disk.shipped import shipped_scenarios
 from planner.files.engine_profiles.profiles import read_engine
 from planner.files.models.models import model_file, model_from_config, read_model
 from planner.files.records import read_record
@@ -41,8 +44,9 @@ from planner.files.scenario.objective_sections import (
 from planner.files.scenario.placement_sections import read_placement, require_placeable
 from planner.files.scenario.routing_sections import read_routing, read_survival, with_form
 from planner.files.scenario.search_sections import read_search
+from planner.files.scenario.settings import Setting, with_settings
 from planner.files.scenario.slo_sections import read_slo
-from planner.files.sections import Section, referred_from, top_level
+from planner.files.sections import Section, nearest_hint, referred_from, top_level
 from planner.files.tables.workloads import read_workload, workload_file, workload_from_document
 
 Summarize = Callable[[RequestTrace], LengthProfile]
@@ -73,12 +77,36 @@ _KEYS = (
 )
 
 
-def load_scenario(path: Path, summarize: Summarize) -> Scenario:
-    """The scenario of a file, names and paths resolved; `summarize` turns a trace into a profile.
+def load_scenario(path: Path, summarize: Summarize, settings: Sequence[Setting] = ()) -> Scenario:
+    """The scenario of a file, names and paths resolved; `summarize` turns a trace into a profile, `settings` set some
+    of its keys anew.
 
-    `inputs` holds the SHA-256 of the scenario and of every file it drew on.
+    `inputs` holds the SHA-256 of the scenario, of the settings, and of every file it drew on. The name of a shipped
+    scenario stands for its file, unless there is a file of that name.
     """
-    return scenario_from_section(read_yaml(path), path.parent, summarize, (input_hash(path),))
+    file = scenario_path(path)
+    section, inputs = read_yaml(file), [input_hash(file)]
+    if settings:
+        origin = f"{path} with {', '.join(setting.text for setting in settings)}"
+        section = top_level(with_settings(section.plain(), settings, str(path)), origin)
+        text = "\n".join(setting.text for setting in settings)
+        inputs.append(InputHash(name="settings", sha256=hashlib.sha256(text.encode()).hexdigest()))
+    return scenario_from_section(section, file.parent, summarize, tuple(inputs))
+
+
+def scenario_path(path: Path) -> Path:
+    """The file behind a path, or behind the name of a shipped scenario. InputError for a name that nothing has."""
+    if is_path(str(path), ".yaml", ".yml", ".json") or (is_there(path) and not is_folder(path)):
+        return path
+    shipped = shipped_scenarios()
+    if str(path) not in shipped and is_there(path):
+        return path  # a folder, which its reader refuses
+    if str(path) not in shipped:
+        raise InputError(
+            f"There is no scenario {str(path)!r}: no file, and none of the shipped ones.",
+            hint=nearest_hint(str(path), shipped, what="shipped scenarios") + " For your own give its path (.yaml).",
+        )
+    return shipped[str(path)]
 
 
 def scenario_from_document(
@@ -118,7 +146,8 @@ def scenario_from_section(
     scenario = with_form(document.file, question)
     scenario = with_requests(document.file, scenario, objective_section(document), trace)
     section = document.section("search", optional=True)
-    search, search_inputs = read_search(section, base, scenario.inventory, bucketed=scenario.bucketed)
+    solved = scenario.objective.rents and not scenario.objective.kind.row.several
+    search, search_inputs = read_search(section, base, scenario.inventory, bucketed=scenario.bucketed, solved=solved)
     scenario = replace(scenario, search=search, inputs=inputs + read_inputs + search_inputs)
     require_method(document.file, scenario.objective, search)
     require_measurable(document.file, scenario)

@@ -31,18 +31,20 @@ BUCKETED = SearchSettings(method=SearchMethod.AUTO, sizes=SizeSet.WHOLE_NODES)
 
 
 def read_search(
-    section: Section, base: Path, inventory: Inventory, *, bucketed: bool = False
+    section: Section, base: Path, inventory: Inventory, *, bucketed: bool = False, solved: bool = False
 ) -> tuple[SearchSettings, tuple[InputHash, ...]]:
     """The outer search, and the files of earlier runs that it begins with; their paths are relative to `base`.
 
-    A plan of buckets (`bucketed`) has method auto and islands of whole nodes unless the section names others.
+    A plan of buckets (`bucketed`) has method auto and islands of whole nodes unless the section names others; what
+    only the exact method answers (`solved`) has that one.
 
     `skew`: 5.0 (from -5 to 5) or a list [least, largest]. `warm_start`: a list of exact, relaxation and earlier runs,
     each a run folder or its plan.json, of which the best `batch_size` layouts that this inventory can form are taken;
     a list of [GPU, size, count] is a layout itself.
     """
     plain = BUCKETED if bucketed else SearchSettings()
-    method = section.choice("method", SearchMethod, default=plain.method)
+    usual = SearchMethod.EXACT if solved and not plain.method.row.may_solve else plain.method
+    method = section.choice("method", SearchMethod, default=usual)
     settings = read_record(
         SearchSettings,
         section,

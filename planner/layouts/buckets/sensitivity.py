@@ -24,25 +24,27 @@ from planner.domain import (
     RangeHeadroom,
     Sensitivity,
 )
-from planner.evaluation.buckets.prices import BucketPrices
+from planner.evaluation.buckets.prices import BucketPrices, of_types
 from planner.evaluation.buckets.stocks import inventory_stocks
 from planner.layouts.sensitivity import BALANCED, DIGITS, FASTER, drop_first
 
 _RATE = ObjectiveSettings()
 
 
-class _Relaxer:
+class Relaxer:
     """The relaxation of the plan's buckets for other counts of GPUs, or a faster phase."""
 
     def __init__(self, plan: Plan, prices: BucketPrices, settings: AssignmentSettings) -> None:
         self._settings = settings
-        self.partition = _partition_of(plan, prices)
+        self.partition = partition_of(plan, prices)
         self.stocks = inventory_stocks(plan.scenario.inventory)
         gpus = {island.gpu for island in plan.islands}
         family = next((family for family in prices.families if gpus & family), None)
-        self.offer = prices.offer(self.stocks, [self.partition], family)
+        of_all = prices.offer(self.stocks, [self.partition])
+        self.offer = of_all if family is None else of_types(of_all, self.stocks, family)
 
     def relaxed(self, counts: dict[str, int], faster: Phase | None = None) -> RelaxedBuckets | None:
+        """The relaxation of so many GPUs of each stock, with one phase faster by a tenth; None where nothing serves."""
         offer: BucketOffer = replace(self.offer, counts=tuple(counts[stock.gpu] for stock in self.stocks))
         if faster is not None:
             options = {
@@ -55,7 +57,7 @@ class _Relaxer:
 
 def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None:
     """What would change the plan's rate; GPUs are those that the plan has, rented or given."""
-    relaxer = _Relaxer(plan, prices, plan.scenario.assignment)
+    relaxer = Relaxer(plan, prices, plan.scenario.assignment)
     counts = {stock.gpu: plan.fleet[stock.gpu] for stock in relaxer.stocks}
     relaxed = relaxer.relaxed(counts)
     if relaxed is None:
@@ -83,7 +85,7 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
     )
 
 
-def _partition_of(plan: Plan, prices: BucketPrices) -> Partition:
+def partition_of(plan: Plan, prices: BucketPrices) -> Partition:
     """The plan's buckets by their numbers."""
     ranges, phases = prices.question.workload.ranges, prices.phases
     spans = {
@@ -98,7 +100,7 @@ def _partition_of(plan: Plan, prices: BucketPrices) -> Partition:
     return next(p for p in prices.partitions if all(cut_so(p, phase) for phase in PHASES))
 
 
-def _gpu_worth(plan: Plan, gpu: str, relaxer: _Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> GpuWorth:
+def _gpu_worth(plan: Plan, gpu: str, relaxer: Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> GpuWorth:
     item, count = plan.scenario.inventory.item(gpu), plan.fleet[gpu]
     node = item.gpu.gpus_per_host
     lost = min(node, count)
@@ -123,7 +125,7 @@ def _gpu_worth(plan: Plan, gpu: str, relaxer: _Relaxer, counts: dict[str, int], 
     )
 
 
-def _phase_worth(phase: Phase, relaxer: _Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> PhaseWorth:
+def _phase_worth(phase: Phase, relaxer: Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> PhaseWorth:
     share = sum(
         relaxer.offer.probabilities[place] * worth for place, worth in relaxed.worth.items() if place[0] is phase
     )

@@ -83,8 +83,8 @@ def _loads(axes: Axes, plan: Plan) -> float:
         if rows:
             rate = rows[0].rate_rps
             label = f"{load} ({significant(rate)})"
-            line = axes.axhline(rate, color=style.INK, linewidth=1.4, linestyle=_DASHES[load], label=label)
-            line.set_path_effects([withStroke(linewidth=3.2, foreground="white")])
+            line = axes.axhline(rate, color=style.ink(), linewidth=1.4, linestyle=_DASHES[load], label=label)
+            line.set_path_effects([withStroke(linewidth=3.2, foreground=style.paper())])
     banded = banded_rate(plan)
     if banded is None:
         return plan.throughput_rps
@@ -109,7 +109,7 @@ def _name_buckets(axes: Axes, bars: Sequence[BucketBar]) -> None:
     if all(bar.right - bar.left >= WIDE for bar in bars):
         axes.set_xticks(centres, labels)
         return
-    axes.set_xticks(spread(centres, [UPRIGHT] * len(bars), 1.0), labels, rotation=90, fontsize=7.0)
+    axes.set_xticks(spread(centres, [UPRIGHT] * len(bars), 1.0), labels, rotation=90, fontsize=style.points(7.0))
 
 
 def _stack(axes: Axes, plan: Plan, phase: Phase, height: Callable[[BucketView, BucketPool], float]) -> float:
@@ -117,6 +117,7 @@ def _stack(axes: Axes, plan: Plan, phase: Phase, height: Callable[[BucketView, B
     listed = (*of_phase(groups(plan), phase), *of_phase(groups(plan), Phase.MIXED))
     colours = dict(zip((g.islands[0].id for g in listed), style.group_colours(plan, listed), strict=True))
     bars, tallest = bars_of(plan, phase), 0.0
+    hatches = style.type_hatches(plan.scenario.inventory)
     for bar in bars:
         base = 0.0
         for pool in bar.bucket.pools[::-1]:
@@ -128,9 +129,9 @@ def _stack(axes: Axes, plan: Plan, phase: Phase, height: Callable[[BucketView, B
                 bottom=base,
                 align="edge",
                 color=colours[pool.island],
-                edgecolor="white",
+                edgecolor=style.paper(),
                 linewidth=0.8,
-                hatch=style.PHASE_HATCHES[pool.phase],
+                hatch=hatches[pool.gpu],
                 label=_pool_label(plan, bar.bucket, pool, alone=len(bars) == 1),
             )
             base += value

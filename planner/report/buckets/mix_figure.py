@@ -38,8 +38,8 @@ def _curves(axes: Axes, plan: Plan, end: int) -> None:
     workload = plan.scenario.workload
     tokens = [length * p for length, p in zip(workload.input_tokens, workload.probabilities, strict=True)]
     for label, colour, weights in (
-        ("of all requests", style.TYPE_PALETTE[0], workload.probabilities),
-        ("of all prompt tokens", style.TYPE_PALETTE[1], tokens),
+        ("of all requests", style.palette()[0], workload.probabilities),
+        ("of all prompt tokens", style.palette()[1], tokens),
     ):
         total = sum(weights)
         shares = [0.0, *(sum_so_far / total for sum_so_far in accumulate(weights)), 1.0]
@@ -51,7 +51,7 @@ def _cuts(axes: Axes, plan: Plan, end: int) -> None:
     for phase, dash in zip(PHASES, ("--", ":"), strict=True):
         for number, cut in enumerate(b.end for b in buckets_of(plan, phase) if b.end < end):
             label = f"cut of {phase}" if number == 0 else None
-            axes.axvline(cut, color=style.INK, linewidth=1.0, linestyle=dash, label=label)
+            axes.axvline(cut, color=style.ink(), linewidth=1.0, linestyle=dash, label=label)
 
 
 def _strips(axes: Axes, plan: Plan, end: int) -> None:
@@ -62,13 +62,17 @@ def _strips(axes: Axes, plan: Plan, end: int) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,.0f}"))
     for phase, bottom in zip(PHASES, (1.1, 0.1), strict=True):
         for place, bucket in enumerate(buckets_of(plan, phase)):
-            colour = style.mixed(style.PHASE_COLOURS[phase], "#FFFFFF", 0.55 + 0.25 * (place % 2))
+            colour = style.mixed(style.PHASE_COLOURS[phase], style.paper(), 0.55 + 0.25 * (place % 2))
             width = bucket.end - bucket.start
-            patch = Rectangle((bucket.start, bottom), width, 0.8, facecolor=colour, edgecolor="white", linewidth=1.2)
+            patch = Rectangle(
+                (bucket.start, bottom), width, 0.8, facecolor=colour, edgecolor=style.paper(), linewidth=1.2
+            )
             axes.add_patch(patch)
             if width >= ROOM * end:
                 text = _shares(plan, bucket)
-                axes.text(bucket.start + width / 2, bottom + 0.4, text, ha="center", va="center", fontsize=7.0)
+                axes.text(
+                    bucket.start + width / 2, bottom + 0.4, text, ha="center", va="center", fontsize=style.points(7.0)
+                )
 
 
 def _shares(plan: Plan, bucket: BucketView) -> str:

@@ -22,14 +22,14 @@ def draw(plan: Plan) -> Figure:
     style.titled(figure, plan, "what a simpler plan would serve")
     rows = useful_simpler(plan)
     for place, (label, series) in enumerate(_series(rows).items()):
-        colour = style.TYPE_PALETTE[place % len(style.TYPE_PALETTE)]
+        colour = style.palette()[place % len(style.palette())]
         marker = MARKERS[place % len(MARKERS)]
         kinds, rates = [row.kinds for row in series], [row.rate_rps for row in series]
         axes.plot(kinds, rates, color=colour, marker=marker, markersize=6, linewidth=1.2, label=label)
     _star(axes, rows)
     _bounds(axes, plan)
     axes.set_xlabel("kinds of servers (GPU type and configuration)")
-    axes.set_ylabel("requests/s")
+    axes.set_ylabel("rate of the whole mix (requests/s)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.margins(x=0.08)
     axes.set_ylim(bottom=0)
@@ -53,10 +53,10 @@ def _star(axes: Axes, rows: tuple[SimplerPlan, ...]) -> None:
                 [row.kinds],
                 [row.rate_rps],
                 marker="*",
-                s=170,
-                color=style.TYPE_PALETTE[1],
-                edgecolors=style.INK,
-                linewidths=0.7,
+                s=300,
+                facecolors="none",  # what it stands on shows through
+                edgecolors=style.ink(),
+                linewidths=1.3,
                 zorder=5,
                 label=f"the plan ({significant(row.rate_rps)})",
             )
@@ -67,9 +67,9 @@ def _bounds(axes: Axes, plan: Plan) -> None:
     if certificate is not None and certificate.objective_bound is not None and plan.scenario.objective.kind.row.plain:
         best = certificate.objective_bound
         label = f"no deployable pools serve more ({significant(best)})"
-        axes.axhline(best, color=style.INK, linewidth=1.0, linestyle="--", label=label)
+        axes.axhline(best, color=style.ink(), linewidth=1.0, linestyle="--", label=label)
     most = bucket_plan(plan).unrestricted_rps
     if most is not None:
         axes.axhline(
-            most, color=style.FAINT, linewidth=1.0, linestyle=":", label=f"no layout does ({significant(most)})"
+            most, color=style.faint(), linewidth=1.0, linestyle=":", label=f"no layout does ({significant(most)})"
         )

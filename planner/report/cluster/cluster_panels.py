@@ -29,7 +29,7 @@ COLOURS = MappingProxyType(
         Owner.ONLINE: "#0072B2",
         Owner.OFFLINE: "#E69F00",
         Owner.SPOT: "#009E73",
-        Owner.UNKNOWN: style.FAINT,
+        Owner.UNKNOWN: "#8A8A8A",
         Owner.IDLE: "#F2F2F2",
     }
 )
@@ -70,7 +70,7 @@ def _draw_nodes(cluster: Cluster, nodes: Sequence[NodeOwners]) -> Figure:
     widest = max(len(row.owners) for row in nodes)
     for axes, shown in panels:
         axes.set_xlim(0, widest)
-        axes.set_xticks([at + 0.5 for at in range(widest)], [str(at) for at in range(widest)], fontsize=7)
+        axes.set_xticks([at + 0.5 for at in range(widest)], [str(at) for at in range(widest)], fontsize=style.points(7))
         _cells(axes, shown)
         _links(axes, shown)
     _finish(figure, cluster, "who holds which GPU (columns: GPUs in the order of their indices)", nodes, linked=True)
@@ -90,7 +90,7 @@ def _draw_shares(cluster: Cluster, nodes: Sequence[NodeOwners]) -> Figure:
     figure, panels = _panels(lines, columns, THIN_ROW if len(lines) > 200 else ROW)
     for axes, shown in panels:
         axes.set_xlim(0, 1)
-        axes.set_xticks([0, 0.5, 1], ["0", "50", "100"], fontsize=7)
+        axes.set_xticks([0, 0.5, 1], ["0", "50", "100"], fontsize=style.points(7))
         _bars(axes, shown)
     _finish(figure, cluster, f"who holds the GPUs under each {level} (%)", nodes, linked=False)
     return figure
@@ -130,7 +130,7 @@ def _label(axes: Axes, place: int, line: _Line, size: float) -> None:
         transform=axes.get_yaxis_transform(),
         ha="right" if line.nodes else "left",
         va="center",
-        fontsize=size,
+        fontsize=style.points(size),
         fontweight="normal" if line.nodes else "bold",
     )
 
@@ -163,7 +163,7 @@ def _cells(axes: Axes, lines: Sequence[_Line]) -> None:
         for row in line.nodes
         for at in _socket_borders(row)
     ]
-    axes.add_collection(LineCollection(borders, colors=style.INK, linewidths=0.8))
+    axes.add_collection(LineCollection(borders, colors=style.ink(), linewidths=0.8))
 
 
 def _socket_borders(node: NodeOwners) -> list[int]:
@@ -182,11 +182,17 @@ def _links(axes: Axes, lines: Sequence[_Line]) -> None:
             if group.crossing is crossing
         ]
         strokes = [[(places[0] + 0.5, y), (places[-1] + 0.5, y)] for y, places in links]
-        colour, dash = (style.ALARM, "dotted") if crossing else (style.INK, "solid")
+        colour, dash = (style.ALARM, "dotted") if crossing else (style.ink(), "solid")
         axes.add_collection(LineCollection(strokes, colors=colour, linewidths=1.1, linestyles=dash))
         dots = [(at + 0.5, y) for y, places in links for at in places]
         axes.scatter(
-            [x for x, _ in dots], [y for _, y in dots], s=7, color=colour, edgecolors="white", linewidths=0.4, zorder=3
+            [x for x, _ in dots],
+            [y for _, y in dots],
+            s=7,
+            color=colour,
+            edgecolors=style.paper(),
+            linewidths=0.4,
+            zorder=3,
         )
 
 
@@ -210,14 +216,16 @@ def _finish(figure: Figure, cluster: Cluster, text: str, nodes: Sequence[NodeOwn
     ]
     groups = [group for node in nodes for group in node.groups]
     if linked and groups:
-        handles.append(Line2D([], [], color=style.INK, marker="o", markersize=3, linewidth=1.1, label="held together"))
+        handles.append(
+            Line2D([], [], color=style.ink(), marker="o", markersize=3, linewidth=1.1, label="held together")
+        )
     if linked and any(group.crossing for group in groups):
         handles.append(
             Line2D(
                 [], [], color=style.ALARM, marker="o", markersize=3, linestyle=":", label="across sockets needlessly"
             )
         )
-    height = figure.get_figheight()
+    height = style.drawn_height_in(figure)
     style.heading(figure, f"{style.shown(cluster.name, 40)}: {text}")
     figure.legend(
         handles=handles,

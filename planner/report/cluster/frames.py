@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from planner.domain import Cluster
+from planner.domain import Cluster, Fragmentation
 from planner.domain.diagnosis import ClusterDiagnosis, RequestDiagnosis
 from planner.report.cluster.diagnosis.words import CAUSES, REQUEST_CAUSES, change_words
-from planner.report.kit.frames import Frame
+from planner.report.kit.frames import Frame, frame_of
 
 _NODE_COLUMNS = ("node", "gpu", "gpus", "held", "idle", "asw", "aggregation", "nvlink_domain", "pods")
 
@@ -30,12 +30,29 @@ def cluster_frame(cluster: Cluster) -> Frame:
         }
         for node in cluster.nodes
     ]
-    return _frame(rows, _NODE_COLUMNS)
+    return frame_of(rows, _NODE_COLUMNS)
 
 
 def diagnosis_frame(diagnosis: ClusterDiagnosis) -> Frame:
     """One row a GPU type ("": all) and request: how often it fits, what would open most, idle GPUs by cause."""
-    return _frame([_request_row(row) for row in diagnosis.requests], ("gpu", "request", "idle_gpus", "fit"))
+    return frame_of([_request_row(row) for row in diagnosis.requests], ("gpu", "request", "idle_gpus", "fit"))
+
+
+def fragments_frame(fragmentation: Fragmentation) -> Frame:
+    """One row a kind of pod that the cluster runs: how frequent it is, idle GPUs that it could use, and those that it
+    could not for want of GPUs, CPUs or both on their node."""
+    return frame_of(
+        {
+            "gpus": pod.gpus,
+            "cpus": pod.cpu_milli / 1000,
+            "share": pod.popularity,
+            "usable": cause.usable / 1000,
+            "too few GPUs": cause.short_of_gpu / 1000,
+            "too few CPUs": cause.short_of_cpu / 1000,
+            "too few of both": cause.short_of_both / 1000,
+        }
+        for pod, cause in fragmentation.classes
+    )
 
 
 def _request_row(row: RequestDiagnosis) -> dict[str, object]:
@@ -49,9 +66,3 @@ def _request_row(row: RequestDiagnosis) -> dict[str, object]:
         "next_change": changes[1] if len(changes) > 1 else "",
         **{CAUSES[cause]: row.of(cause) for cause in REQUEST_CAUSES},
     }
-
-
-def _frame(rows: list[dict[str, object]], columns: tuple[str, ...]) -> Frame:
-    import pandas as pd  # noqa: PLC0415  (half a second to load)
-
-    return pd.DataFrame(rows, columns=None if rows else columns)

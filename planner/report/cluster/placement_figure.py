@@ -3,7 +3,7 @@
 With too many nodes to draw, a bar a switch shows how many of its GPUs the plan takes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -34,9 +34,10 @@ LETTER = 0.047
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """Nodes drawn side by side; only the first line of a switch names it."""
+    """Nodes drawn side by side; only the first line of a switch names it, and the GPU types of islands under it."""
 
     label: str
+    gpus: str
     nodes: tuple[NodeCells, ...]
 
 
@@ -46,7 +47,8 @@ def draw(plan: Plan) -> Figure:
     assert placed is not None
     switches = cells_of(plan, placed)
     widest = max((len(node.gpus) for switch in switches for node in switch.nodes), default=8)
-    lines = _lines(switches, max(1, CELLS_A_LINE // (widest + 1)))
+    types = {island.id: island.gpu for island in plan.islands}
+    lines = _lines(switches, max(1, CELLS_A_LINE // (widest + 1)), types)
     fine = len(lines) <= MOST_LINES
     shown = switches if fine else sorted(switches, key=lambda switch: -switch.planned)[:MOST_SWITCHES]
     upper = max(0.5, len(lines) * LINE if fine else len(shown) * BAR)
@@ -67,9 +69,19 @@ def draw(plan: Plan) -> Figure:
     return figure
 
 
-def _lines(switches: Sequence[SwitchCells], each: int) -> list[_Line]:
+def types_of(switch: SwitchCells, types: Mapping[str, str]) -> str:
+    """The GPU types of the islands under a switch; `types`: that of each island."""
+    gpus = (types.get(cell.island, "") for node in switch.nodes for cell in node.gpus)
+    return ", ".join(filter(None, dict.fromkeys(gpus)))
+
+
+def _lines(switches: Sequence[SwitchCells], each: int, types: Mapping[str, str]) -> list[_Line]:
     return [
-        _Line(label=switch.name if at == 0 else "", nodes=switch.nodes[at : at + each])
+        _Line(
+            label=switch.name if at == 0 else "",
+            gpus=types_of(switch, types) if at == 0 else "",
+            nodes=switch.nodes[at : at + each],
+        )
         for switch in switches
         for at in range(0, len(switch.nodes), each)
     ]
@@ -85,11 +97,24 @@ def _strips(axes: Axes, lines: Sequence[_Line], widest: int) -> None:
         top = place * LINE
         if line.label and place:
             axes.axhline(top + 0.01, color=style.GRID, linewidth=0.6)
-        axes.text(-0.6, top + NAME + 0.08, style.shown(line.label, 16), ha="right", va="center", fontsize=7.5)
+        axes.text(
+            -0.6, top + NAME + 0.1, style.shown(line.label, 16), ha="right", va="center", fontsize=style.points(7.5)
+        )
+        axes.text(
+            -0.6,
+            top + 0.09,
+            style.shown(line.gpus, 16),
+            ha="right",
+            va="center",
+            fontsize=style.points(6.5),
+            fontweight="bold",
+        )
         for at, node in enumerate(line.nodes):
             x = at * (widest + 1)
             letters = int((widest + 0.8) * width / LETTER)
-            axes.text(x, top + NAME - 0.02, style.shown(node.name, letters), fontsize=5.8, color=style.INK)
+            axes.text(
+                x, top + NAME - 0.02, style.shown(node.name, letters), fontsize=style.points(5.8), color=style.ink()
+            )
             for gpu, cell in enumerate(node.gpus):
                 patches.append(Rectangle((x + gpu, top + NAME), 1, LINE - NAME - 0.05))
                 colours.append(_colour(cell.phase, cell.shade) if cell.island else FOREIGN if cell.foreign else FREE)
@@ -101,21 +126,23 @@ def _strips(axes: Axes, lines: Sequence[_Line], widest: int) -> None:
                         style.shown(name),
                         ha="center",
                         va="center",
-                        fontsize=5.8,
-                        color="white" if phase is Phase.PREFILL else style.INK,
+                        fontsize=style.points(5.8),
+                        color=style.paper() if phase is Phase.PREFILL else style.ink(),
                     )
-    edges = [style.FAINT if colour == FREE else style.mixed(colour, "#FFFFFF", 0.25) for colour in colours]
+    edges = [style.faint() if colour == FREE else style.mixed(colour, style.paper(), 0.25) for colour in colours]
     axes.add_collection(PatchCollection(patches, facecolors=colours, edgecolors=edges, linewidths=0.5))
 
 
 def _colour(phase: Phase | None, shade: int) -> str:
-    return style.mixed(style.PHASE_COLOURS[phase], "#FFFFFF", 0.28 * shade)
+    return style.mixed(style.PHASE_COLOURS[phase], style.paper(), 0.28 * shade)
 
 
 def _bars(axes: Axes, plan: Plan, switches: Sequence[SwitchCells]) -> None:
     """GPUs under each switch by who has them; only nodes with islands where the cluster is not at hand."""
     axes.set_ylim(len(switches) - 0.5, -0.5)
-    axes.set_yticks(range(len(switches)), [style.shown(switch.name, 16) for switch in switches], fontsize=6.8)
+    types = {island.id: island.gpu for island in plan.islands}
+    names = [f"{style.shown(switch.name, 12)} {style.shown(types_of(switch, types), 8)}" for switch in switches]
+    axes.set_yticks(range(len(switches)), names, fontsize=style.points(6.8))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     foreign = foreign_of(plan, [switch.name for switch in switches])
@@ -127,25 +154,26 @@ def _bars(axes: Axes, plan: Plan, switches: Sequence[SwitchCells]) -> None:
     ends = [0] * len(switches)
     for colour, counts in parts:
         axes.barh(
-            range(len(switches)), counts, left=ends, height=0.75, color=colour, edgecolor=style.FAINT, linewidth=0.3
+            range(len(switches)), counts, left=ends, height=0.75, color=colour, edgecolor=style.faint(), linewidth=0.3
         )
         ends = [a + b for a, b in zip(ends, counts, strict=True)]
     axes.set_xlabel("GPUs under the switch", labelpad=1)
 
 
 def _legend(figure: Figure, plan: Plan, excerpt: str) -> None:
-    handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=f"{phase}: islands") for phase in plan.phases]
+    phases = [phase for phase in plan.phases if any(island.phase is phase for island in plan.islands)]
+    handles = [Patch(facecolor=style.PHASE_COLOURS[phase], label=f"{phase}: islands") for phase in phases]
     if plan.scenario.cluster is None:
-        handles.append(Patch(facecolor=FREE, edgecolor=style.FAINT, label="not the plan's"))
+        handles.append(Patch(facecolor=FREE, edgecolor=style.faint(), label="not the plan's"))
     else:
         handles.append(Patch(facecolor=FOREIGN, label="other pods"))
-        handles.append(Patch(facecolor=FREE, edgecolor=style.FAINT, label="idle"))
+        handles.append(Patch(facecolor=FREE, edgecolor=style.faint(), label="idle"))
     if excerpt:
         handles.append(Patch(facecolor="none", label=f"({excerpt}, those with most GPUs of the plan)"))
     figure.legend(
         handles=handles,
         loc="upper left",
-        bbox_to_anchor=(0.01, 1 - 0.4 / figure.get_figheight()),
+        bbox_to_anchor=(0.01, 1 - 0.4 / style.drawn_height_in(figure)),
         ncols=len(handles),
         borderaxespad=0,
         borderpad=0,
@@ -161,7 +189,7 @@ def _compare(figure: Figure, placed: Placement, height: float) -> None:
         axes = figure.add_axes(box)
         for offset, name, state, colour in (
             (-0.2, "before", placed.before, style.IDLE),
-            (0.2, "after", placed.after, style.TYPE_PALETTE[0]),
+            (0.2, "after", placed.after, style.palette()[0]),
         ):
             _state_bars(axes, offset, name, state, field, colour)
         sizes = [row.gpus for row in placed.before.fragments]
@@ -179,4 +207,4 @@ def _compare(figure: Figure, placed: Placement, height: float) -> None:
 def _state_bars(axes: Axes, offset: float, name: str, state: ClusterState, field: str, colour: str) -> None:
     counts = [getattr(row, field) for row in state.fragments]
     bars = axes.bar([at + offset for at in range(len(counts))], counts, width=0.38, color=colour, label=name)
-    axes.bar_label(bars, labels=[f"{count:,}" for count in counts], fontsize=6.8, padding=1)
+    axes.bar_label(bars, labels=[f"{count:,}" for count in counts], fontsize=style.points(6.8), padding=1)

@@ -54,12 +54,12 @@ def _panel(figure: Figure, axes: Axes, plan: Plan, pair: list[Goal]) -> None:
     axes.scatter(
         _values(beaten, along), _values(beaten, Goal.RATE), s=12, color=style.IDLE, linewidths=0, label="beaten"
     )
-    colours = {"color": style.TYPE_PALETTE[0]} if shade is None else {"c": _values(front, shade), "cmap": SHADES}
+    colours = {"color": style.palette()[0]} if shade is None else {"c": _values(front, shade), "cmap": SHADES}
     dots = axes.scatter(
         _values(front, along),
         _values(front, Goal.RATE),
         s=34,
-        edgecolors=style.INK,
+        edgecolors=style.ink(),
         linewidths=0.4,
         zorder=4,
         label="not beaten",
@@ -73,8 +73,8 @@ def _panel(figure: Figure, axes: Axes, plan: Plan, pair: list[Goal]) -> None:
         _values(chosen, Goal.RATE),
         marker="*",
         s=210,
-        color=style.TYPE_PALETTE[1],
-        edgecolors=style.INK,
+        color=style.palette()[1],
+        edgecolors=style.ink(),
         linewidths=0.7,
         zorder=5,
         label=f"the plan (trial {plan.search.best_trial})",
@@ -95,7 +95,7 @@ def _stairs(axes: Axes, plan: Plan, along: Goal) -> None:
     axes.plot(
         _values(front, along),
         _values(front, Goal.RATE),
-        color=style.TYPE_PALETTE[0],
+        color=style.palette()[0],
         linewidth=1.2,
         drawstyle=kind,
         alpha=0.6,
@@ -114,7 +114,7 @@ def _hypervolume(axes: Axes, plan: Plan) -> None:
     axes.plot(
         [iteration for iteration, _ in rounds],
         [volume for _, volume in rounds],
-        color=style.INK,
+        color=style.ink(),
         linewidth=1.8,
         marker="o",
         markersize=3.5,

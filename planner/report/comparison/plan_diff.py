@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planner.domain import PHASES, DeployedIsland, DeployedPlan, RateBand, RateComparison
-from planner.domain.plan_diff import (
+from planner.domain.comparisons.plan_diff import (
     BucketComparison,
     ChangedValue,
     GpuChange,
@@ -13,6 +13,7 @@ from planner.domain.plan_diff import (
     PlanDiff,
     RouteChange,
 )
+from planner.report.comparison.diff_head import diff_head, diff_head_document, figures_change
 from planner.report.comparison.rate_words import rate_sentence
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, percent, rate, whole
@@ -121,8 +122,12 @@ def diff_page(diff: PlanDiff) -> str:
     if not diff.differs:
         same = f"Nothing changes: {counted(len(diff.islands), _noun(diff))} as before, every request where it was."
         text = same if diff.pods_compared else f"{same}\n\n{_PODS_NOT_COMPARED}"
-        return f"{title}\n\n{text}\n"
-    parts = [title, bullets([*_head_lines(diff), *_counts(diff), *_rates(diff), *_notes(diff), *_not_compared(diff)])]
+        return "\n\n".join([title, *_figures(diff), text]) + "\n"
+    parts = [
+        title,
+        *_figures(diff),
+        bullets([*_head_lines(diff), *_counts(diff), *_rates(diff), *_notes(diff), *_not_compared(diff)]),
+    ]
     if diff.islands:
         parts += [f"## {_noun(diff).capitalize()}s", _island_table(diff.islands)]
     if diff.buckets is not None:
@@ -131,6 +136,11 @@ def diff_page(diff: PlanDiff) -> str:
         parts += ["## GPUs", _gpu_table(diff.gpus), bullets([_surge(change) for change in diff.gpus])]
     parts += ["## Routes", *_route_parts(diff)]
     return "\n\n".join(parts) + "\n"
+
+
+def _figures(diff: PlanDiff) -> list[str]:
+    """What both serve and cost, where that differs."""
+    return [diff_head(diff.figures)] if diff.figures is not None and figures_change(diff.figures) else []
 
 
 def _head_lines(diff: PlanDiff) -> Iterator[str]:
@@ -288,6 +298,7 @@ def diff_document(diff: PlanDiff) -> dict[str, Any]:
         "head": [{"field": c.field, "old": c.old, "new": c.new} for c in diff.head],
         "everything_restarts_for": list(diff.restart_reasons),
         "pods_compared": diff.pods_compared,
+        "figures": None if diff.figures is None else diff_head_document(diff.figures),
         "rates": None if diff.rates is None else _rates_document(diff.rates),
         "buckets": None if diff.buckets is None else _buckets_document(diff.buckets),
         "islands": [_change_document(change) for change in diff.islands],

@@ -20,6 +20,9 @@ TICK_ROOM = 0.035
 ROOM_RIGHT = 1.35
 """How far the axis goes beyond the last bound, for the names."""
 
+HEAD_ROOM = 1.3
+"""The upper part of the panel is for the names of upright lines, clear of the curves."""
+
 LINES = {
     ServingForm.AUTO: ("free choice", style.IDLE, 6.0, ""),
     ServingForm.SPLIT: ("split", style.TYPE_PALETTE[0], 1.8, "o"),
@@ -34,7 +37,7 @@ def draw(comparison: FormComparison, scenario: Scenario) -> Figure:
     axes = figure.subplots()
     style.heading(figure, f"{style.shown(scenario.name, 40)}: best rate of each form against the bound on TPOT")
     axes.set_xscale("log")
-    most = 1.12 * max(point.bound_rps for point in comparison.points)
+    most = HEAD_ROOM * max(point.bound_rps for point in comparison.points)
     for form, (_, colour, width, marker) in LINES.items():
         points = comparison.of(form)
         axes.plot(
@@ -77,17 +80,24 @@ def _names(axes: Axes, comparison: FormComparison, room: float) -> None:
     for rate, _, form in ends:
         name, colour, width, _ = LINES[form]
         floor = max(rate, floor + room)
-        shade = style.FAINT if width > 2 else colour  # the wide line's own colour is too pale to read
-        axes.text(last * 1.03, floor, name, color=shade, va="center", fontsize=9.0, fontweight="bold")
+        shade = style.faint() if width > 2 else colour  # the wide line's own colour is too pale to read
+        axes.text(last * 1.03, floor, name, color=shade, va="center", fontsize=style.points(9.0), fontweight="bold")
 
 
 def _marks(axes: Axes, comparison: FormComparison, most: float) -> None:
     """Upright lines at changes and at the scenario's own bound, with their figures."""
     for change in comparison.changes:
-        axes.axvline(change.at_ms, color=style.FAINT, linewidth=0.9, linestyle=":")
+        axes.axvline(change.at_ms, color=style.faint(), linewidth=0.9, linestyle=":")
         axes.text(
-            change.at_ms * 1.01, 0.99 * most, f"{significant(change.at_ms, 2)} ms", va="top", fontsize=8.0, rotation=90
+            change.at_ms * 1.01,
+            0.99 * most,
+            f"{significant(change.at_ms, 2)} ms",
+            va="top",
+            fontsize=style.points(8.0),
+            rotation=90,
         )
     if comparison.own_ms is not None and comparison.own_ms in comparison.bounds_ms:
-        axes.axvline(comparison.own_ms, color=style.FAINT, linewidth=0.9)
-        axes.text(comparison.own_ms * 1.01, 0.99 * most, "the scenario's", va="top", fontsize=8.0, rotation=90)
+        axes.axvline(comparison.own_ms, color=style.faint(), linewidth=0.9)
+        axes.text(
+            comparison.own_ms * 1.01, 0.99 * most, "the scenario's", va="top", fontsize=style.points(8.0), rotation=90
+        )

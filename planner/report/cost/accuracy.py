@@ -60,7 +60,7 @@ def _limits(points: Sequence[JudgedMeasurement]) -> tuple[float, float]:
 def _colours(points: Sequence[JudgedMeasurement]) -> dict[str, str]:
     """A colour a GPU type, by its first place among the points."""
     gpus = dict.fromkeys(p.measurement.gpu for p in points)
-    return {gpu: style.TYPE_PALETTE[k % len(style.TYPE_PALETTE)] for k, gpu in enumerate(gpus)}
+    return {gpu: style.palette()[k % len(style.palette())] for k, gpu in enumerate(gpus)}
 
 
 def _frame(axes: Axes, low: float, high: float) -> None:
@@ -85,7 +85,7 @@ def _frame(axes: Axes, low: float, high: float) -> None:
         zorder=1,
         label="within 10 %",
     )
-    axes.plot(ends, ends, color=style.INK, linewidth=0.9, zorder=2, label="equal")
+    axes.plot(ends, ends, color=style.ink(), linewidth=0.9, zorder=2, label="equal")
 
 
 def _point(axes: Axes, point: JudgedMeasurement, colour: str) -> None:
@@ -97,7 +97,7 @@ def _point(axes: Axes, point: JudgedMeasurement, colour: str) -> None:
             COMPARED_MARKERS[phase],
             color=colour,
             markersize=MARKER_PT,
-            markeredgecolor=style.INK,
+            markeredgecolor=style.ink(),
             zorder=4,
             label="only compared with",
         )
@@ -108,7 +108,7 @@ def _point(axes: Axes, point: JudgedMeasurement, colour: str) -> None:
         [_left_out(point)],
         FITTED_MARKERS[phase],
         color=colour,
-        markerfacecolor="white",
+        markerfacecolor=style.paper(),
         zorder=4,
         markersize=MARKER_PT,
         label="left out",
@@ -120,7 +120,7 @@ def _point(axes: Axes, point: JudgedMeasurement, colour: str) -> None:
         color=colour,
         markersize=MARKER_PT,
         zorder=4.5,
-        markeredgecolor="white",
+        markeredgecolor=style.paper(),
         markeredgewidth=0.5,
         label="fitted",
     )
@@ -157,7 +157,7 @@ def _kinds(fit: CalibrationFit) -> list[Line2D | Patch]:
         kinds.append(_key("D^", f"{len(others)} only compared with:\nmean error {off}", full=True))
     kinds.append(Line2D([], [], linestyle="", label="circle, diamond: prefill\nsquare, triangle: decode"))
     kinds.append(Line2D([], [], linestyle="", label="figures: tokens × batch"))
-    kinds.append(Line2D([], [], color=style.INK, linewidth=0.9, label="predicted = measured"))
+    kinds.append(Line2D([], [], color=style.ink(), linewidth=0.9, label="predicted = measured"))
     kinds.append(Patch(facecolor=style.GRID, alpha=0.6, label=f"within {percent(BAND)}"))
     return kinds
 
@@ -169,7 +169,7 @@ def _key(markers: str, label: str, *, full: bool) -> Line2D:
         linestyle="",
         marker=markers[0],
         markersize=MARKER_PT,
-        color=style.FAINT,
-        markerfacecolor=style.FAINT if full else "white",
+        color=style.faint(),
+        markerfacecolor=style.faint() if full else style.paper(),
         label=label,
     )

@@ -36,7 +36,7 @@ def draw(explanations: Sequence[StepExplanation]) -> Figure:
     axes.grid(visible=False)
     axes.grid(visible=True, axis="x")
     axes.spines["left"].set_visible(False)
-    axes.set_yticks(range(len(explanations)), [_name(step) for step in explanations], fontsize=8.0)
+    axes.set_yticks(range(len(explanations)), [_name(step) for step in explanations], fontsize=style.points(8.0))
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("time of one step (ms)")
     for row, step in enumerate(explanations):
@@ -55,14 +55,21 @@ def _bar(axes: Axes, row: int, step: StepExplanation) -> None:
         _piece(axes, row, part, start, ms)
         start += ms
     if step.hidden_ms > 0:
-        axes.barh(row + (BAR + HIDDEN) / 2, step.hidden_ms, HIDDEN, color="white", edgecolor=style.FAINT, linestyle=":")
+        axes.barh(
+            row + (BAR + HIDDEN) / 2,
+            step.hidden_ms,
+            HIDDEN,
+            color=style.paper(),
+            edgecolor=style.faint(),
+            linestyle=":",
+        )
         axes.annotate(
             f"{significant(step.hidden_ms)} ms of communication hidden",
             (step.hidden_ms, row + (BAR + HIDDEN) / 2),
             (4, 0),
             textcoords="offset points",
             va="center",
-            fontsize=7.0,
+            fontsize=style.points(7.0),
         )
     reached = step.tokens_per_s_per_gpu / step.roofline_tokens_per_s_per_gpu
     axes.text(
@@ -70,7 +77,7 @@ def _bar(axes: Axes, row: int, step: StepExplanation) -> None:
         row - BAR / 2 - 0.05,
         f"{_took(step)}, bound by {step.bound}; {whole(step.tokens_per_s_per_gpu)} tokens/s per GPU, "
         f"{percent(reached)} of the roofline",
-        fontsize=8.0,
+        fontsize=style.points(8.0),
         fontweight="bold",
         va="bottom",
     )
@@ -102,7 +109,7 @@ def _piece(axes: Axes, row: int, part: PartOfStep, start: float, ms: float) -> N
         BAR,
         left=start,
         color=cost_panels.part_colour(part.name),
-        edgecolor="white",
+        edgecolor=style.paper(),
         linewidth=0.5,
         hatch=cost_panels.BOUND_HATCHES[part.bound],
         label=part.name,
@@ -115,9 +122,9 @@ def _piece(axes: Axes, row: int, part: PartOfStep, start: float, ms: float) -> N
             significant(ms),
             ha="center",
             va="center",
-            fontsize=7.0,
-            color=style.INK,
-            bbox={"boxstyle": "round,pad=0.15", "facecolor": style.mixed(colour, "#FFFFFF", 0.75), "linewidth": 0},
+            fontsize=style.points(7.0),
+            color=style.ink(),
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": style.mixed(colour, style.paper(), 0.75), "linewidth": 0},
         )
 
 
@@ -127,10 +134,12 @@ def _keys(explanations: Sequence[StepExplanation]) -> list[Patch]:
     bounds = {part.bound for step in explanations for part in step.parts}
     keys = [Patch(facecolor=cost_panels.part_colour(name), label=name) for name in names]
     keys += [
-        Patch(facecolor=style.FAINT, edgecolor="white", hatch=cost_panels.BOUND_HATCHES[b], label=f"bound by {b}")
+        Patch(
+            facecolor=style.faint(), edgecolor=style.paper(), hatch=cost_panels.BOUND_HATCHES[b], label=f"bound by {b}"
+        )
         for b in cost_panels.BOUNDS
         if b in bounds
     ]
     if any(step.hidden_ms > 0 for step in explanations):
-        keys.append(Patch(facecolor="white", edgecolor=style.FAINT, linestyle=":", label="hidden"))
+        keys.append(Patch(facecolor=style.paper(), edgecolor=style.faint(), linestyle=":", label="hidden"))
     return keys

@@ -122,12 +122,12 @@ def _frame(axes: Axes, panel: Panel, *, first: bool) -> None:
     axes.set_xlim(lengths[0] / max(spread, 2.0) ** 0.04, lengths[-1] * max(spread, 2.0) ** 0.04)
     powers = [2**k for k in range(64) if lengths[0] <= 2**k <= lengths[-1]] or list(lengths)
     ticks = powers[:: -(-len(powers) // TICKS)]
-    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=7.0)
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=style.points(7.0))
     axes.minorticks_off()
     axes.set_xlabel("prompt length (tokens)")
     if not first:
         axes.tick_params(axis="y", labelleft=False)
-    axes.set_title("\n".join(_title_lines(panel)), fontsize=8.0, linespacing=1.3)
+    axes.set_title("\n".join(_title_lines(panel)), fontsize=style.points(8.0), linespacing=1.3)
 
 
 def _title_lines(panel: Panel) -> list[str]:
@@ -220,7 +220,7 @@ def _legend(
         handles.append(Line2D([], [], color=OTHERS, linewidth=0.9, label=f"{len(others)} others"))
     if any(0 < sum(rate > 0 for rate in r.rates_rps) < len(r.rates_rps) for r in rates if r.parallel in strong):
         handles.append(
-            Line2D([], [], linestyle="", marker="x", color=style.INK, label="does not fit\nat the next length")
+            Line2D([], [], linestyle="", marker="x", color=style.ink(), label="does not fit\nat the next length")
         )
     if handles:
         right = last.get_position()

@@ -50,7 +50,7 @@ class Margins:
 
 def part_colour(name: str) -> str:
     """The part's colour, the same in every figure; one ink for a part that has none."""
-    return PART_COLOURS.get(name, style.INK)
+    return PART_COLOURS.get(name, style.ink())
 
 
 def parallel_label(config: ParallelConfig) -> str:

@@ -24,12 +24,17 @@ def draw(judged: Accuracy) -> Figure:
     style.heading(figure, "Predicted over measured rates")
     _frame(axes, kinds)
     names = sorted({item.run.gpu for item in judged.figures})
-    colours = {name: style.TYPE_PALETTE[k % len(style.TYPE_PALETTE)] for k, name in enumerate(names)}
+    colours = {name: style.palette()[k % len(style.palette())] for k, name in enumerate(names)}
     for name in names:
         of_type = [item for item in judged.figures if item.run.gpu == name]
         ratios = [min(FARTHEST, max(1 / FARTHEST, 1 + item.rate_error)) for item in of_type]
         rows = [kinds.index(item.kind) + _shift(item) for item in of_type]
-        axes.plot(ratios, rows, "o", markersize=3, alpha=0.6, color=colours[name], label=style.shown(name, 20))
+        marker = style.MARKERS[names.index(name) % len(style.MARKERS)]
+        shade = (
+            colours[name] if names.index(name) < len(style.palette()) else style.mixed(colours[name], style.ink(), 0.5)
+        )
+        label = style.shown(name, 20)
+        axes.plot(ratios, rows, marker, markersize=3.2, alpha=0.7, color=shade, label=label)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     return figure
 

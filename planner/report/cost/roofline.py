@@ -77,7 +77,7 @@ def _frame(axes: Axes, step: StepExplanation, across: Limits, upward: Limits, *,
     without = 1 - sum(part.ms for part in _on_roofline(step)) / whole_ms if whole_ms else 0.0
     axes.set_title(
         f"{cost_panels.step_label(step, chr(10))}\nbound by {step.bound}; {percent(without)} of the time without FLOPs",
-        fontsize=8.0,
+        fontsize=style.points(8.0),
         linespacing=1.3,
     )
 
@@ -89,10 +89,10 @@ def _roofs(axes: Axes, step: StepExplanation) -> tuple[list[list[callouts.Point]
     roofs, names = [], []
     for name, peak in step.peak_tflops:
         corners = [(low, low * slope), (peak / slope, peak), (high, peak)]
-        axes.plot(*zip(*corners, strict=True), color=style.INK, linewidth=1.1, zorder=2)
+        axes.plot(*zip(*corners, strict=True), color=style.ink(), linewidth=1.1, zorder=2)
         text = f"{name}: {whole(peak)} TFLOP/s"
         label = axes.annotate(
-            text, (high, peak), (-2, 2), textcoords="offset points", ha="right", va="bottom", fontsize=7.0
+            text, (high, peak), (-2, 2), textcoords="offset points", ha="right", va="bottom", fontsize=style.points(7.0)
         )
         roofs.append(corners)
         names.append(label.get_window_extent().extents)
@@ -103,7 +103,7 @@ def _roofs(axes: Axes, step: StepExplanation) -> tuple[list[list[callouts.Point]
         f"{significant(step.memory_gb_s)} GB/s",
         rotation=math.degrees(math.atan2(*_upright(axes))),
         rotation_mode="anchor",
-        fontsize=7.0,
+        fontsize=style.points(7.0),
         va="bottom",
     )
     return roofs, names
@@ -130,7 +130,7 @@ def _parts(
             s=area,
             color=cost_panels.part_colour(part.name),
             marker=cost_panels.BOUND_MARKERS[part.bound],
-            edgecolors="white",
+            edgecolors=style.paper(),
             linewidths=0.7,
             zorder=3,
             label=part.name,
@@ -142,14 +142,14 @@ def _parts(
 def _legend(figure: Figure, explanations: Sequence[StepExplanation]) -> None:
     bounds = {part.bound for step in explanations for part in _on_roofline(step)}
     handles = [
-        Line2D([], [], linestyle="", marker=cost_panels.BOUND_MARKERS[b], color=style.FAINT, label=f"bound by {b}")
+        Line2D([], [], linestyle="", marker=cost_panels.BOUND_MARKERS[b], color=style.faint(), label=f"bound by {b}")
         for b in cost_panels.BOUNDS
         if b in bounds
     ]
     handles.append(
         Line2D([], [], linestyle="", label="area and %: share of the time of all parts, hidden ones included")
     )
-    height = figure.get_figheight()
+    height = style.drawn_height_in(figure)
     figure.legend(
         handles=handles,
         loc="upper left",

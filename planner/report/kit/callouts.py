@@ -56,12 +56,12 @@ def place(
             (callout.x, callout.y),
             ((middle[0] - point[0]) / per_pt, (middle[1] - point[1]) / per_pt),
             textcoords="offset points",
-            fontsize=SIZE_PT,
+            fontsize=style.points(SIZE_PT),
             ha="center",
             va="center",
             arrowprops={
                 "arrowstyle": "-",
-                "color": style.FAINT,
+                "color": style.faint(),
                 "linewidth": 0.6,
                 "shrinkA": 0,
                 "shrinkB": callout.radius_pt,
@@ -102,7 +102,7 @@ def _on_canvas(axes: Axes, points: Sequence[Point]) -> list[Point]:
 def _best(axes: Axes, callout: Callout, point: Point, boxes: Sequence[Box], dots: Sequence[Point]) -> Box:
     """The cheapest place for the label."""
     per_pt = axes.figure.dpi / 72
-    probe = axes.text(0, 0, callout.text, fontsize=SIZE_PT)
+    probe = axes.text(0, 0, callout.text, fontsize=style.points(SIZE_PT))
     size = probe.get_window_extent()
     probe.remove()
     width, height = size.width / 2 + 1.5 * per_pt, size.height / 2 + per_pt

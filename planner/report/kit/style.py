@@ -1,32 +1,45 @@
 """One look for every figure: palette, sizes, grid, and bytes that depend on nothing but the plan.
 
 Figures are built on matplotlib's object interface. The look is applied in a context around building and
-around encoding, so a user's matplotlibrc changes neither, and nothing of it outlives the call.
+around encoding, so nothing of it outlives the call. It lies below whatever the user changed of matplotlib's
+settings (`plt.style.use`, `rcParams`, a matplotlibrc): their fonts, colours, grids and line styles stand, ours fill
+what they leave as matplotlib has it. Three things stay ours: a figure's proportions, no LaTeX (names may hold any
+sign), and colours that mean something (phases, alarms). Larger text makes a figure larger, so that nothing overlaps.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
+from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
+import matplotlib as mpl
+from cycler import cycler
 from matplotlib import style as matplotlib_style
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from planner.domain import CostMode, Inventory, Phase, Plan
+from planner.errors import InputError
 from planner.report.kit.bands import Banded
 from planner.report.plan.groups import IslandGroup
 
 WIDTH_IN = 11.0
 DPI = 150
 TITLE_MARGIN_IN = 0.12
+PALE, PALE_LINE = 0.75, 0.3
+"""Lines of a colour lighter than this are drawn with so much ink in it."""
+
+SPAN_OF_FINE_TICKS = 20.0
+"""A logarithmic axis from its least to its greatest, as a factor; shorter ones get more ticks."""
 
 INK = "#222222"
-FAINT = "#8A8A8A"
 GRID = "#DDDDDD"
 IDLE = "#C9C9C9"
 ALARM = "#B00020"
@@ -34,57 +47,225 @@ ALARM = "#B00020"
 # Okabe and Ito's eight colours, told apart with every common colour blindness; strongest contrast first
 TYPE_PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#555555")
 
+TYPE_HATCHES = ("", "////", "....", "xx", "\\\\\\\\", "oo", "--", "++")
+"""Tell GPU types apart in grey, in the order of TYPE_PALETTE."""
+
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (6, 1.5, 1, 1.5)), (0, (1.5, 1)))
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<")
+
 # two hues of very different lightness, neither of them among the first GPU types'
 PHASE_COLOURS = MappingProxyType(
     {Phase.PREFILL: "#882255", Phase.DECODE: "#88CCEE", Phase.MIXED: "#44AA99", None: IDLE}
 )
 PHASE_HATCHES = MappingProxyType({Phase.PREFILL: "", Phase.DECODE: "////", Phase.MIXED: "xx", None: "...."})
 
-LOOK = MappingProxyType(
+TEXT_PT = 9.0
+_SIZES_PT = MappingProxyType(
     {
-        "font.family": "DejaVu Sans",
-        "font.size": 9.0,
-        "text.usetex": False,
-        "text.color": INK,
-        "axes.edgecolor": FAINT,
-        "axes.labelcolor": INK,
+        "font.size": TEXT_PT,
         "axes.labelsize": 9.0,
         "axes.titlesize": 9.5,
+        "xtick.labelsize": 8.0,
+        "ytick.labelsize": 8.0,
+        "legend.fontsize": 8.0,
+        "legend.title_fontsize": 8.0,
+    }
+)
+
+_LOOK: Mapping[str, Any] = MappingProxyType(
+    {
+        "font.family": "DejaVu Sans",
+        "text.color": INK,
+        "axes.edgecolor": "#8A8A8A",
+        "axes.labelcolor": INK,
         "axes.titlelocation": "left",
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.axisbelow": True,
         "axes.grid": True,
         "axes.grid.axis": "y",
+        "axes.prop_cycle": cycler(color=TYPE_PALETTE),
         "grid.color": GRID,
         "grid.linewidth": 0.6,
-        "xtick.labelsize": 8.0,
-        "ytick.labelsize": 8.0,
         "xtick.color": INK,
         "ytick.color": INK,
-        "legend.fontsize": 8.0,
-        "legend.title_fontsize": 8.0,
         "legend.frameon": False,
+        "figure.dpi": DPI,
         "figure.facecolor": "white",
         "hatch.linewidth": 0.5,
         "svg.hashsalt": "planner",
     }
 )
 
+# settings of a machine or of a session, not of a style; and those that would break a figure
+_NOT_STYLE = frozenset(
+    {"backend", "backend_fallback", "date.epoch", "interactive", "text.usetex", "timezone", "toolbar"}
+)
+_NOT_STYLE_PREFIXES = ("figure.autolayout", "figure.constrained_layout", "figure.figsize", "keymap", "tk.", "webagg.")
+
 
 def look() -> AbstractContextManager[None]:
-    """Within it, artists are made and drawn in the project's look."""
-    context: AbstractContextManager[None] = matplotlib_style.context(["default", dict(LOOK)])
+    """Within it, artists are made and drawn in the project's look, the user's settings above it."""
+    personal = _changed_by_the_user()
+    larger = personal.get("font.size", TEXT_PT) / TEXT_PT
+    sizes = {key: size * larger for key, size in _SIZES_PT.items()}
+    layers = [dict(_LOOK), sizes, personal, {"text.usetex": False}]
+    context: AbstractContextManager[None] = matplotlib_style.context(["default", *layers])
     return context
 
 
+@contextmanager
+def reproducible(name: str | None = None) -> Iterator[None]:
+    """Within it the user's settings do not count: files look alike on every machine. `name`: a style of matplotlib's,
+    or the path of one, that counts in their place.
+
+    InputError: no style of that name.
+    """
+    layers = ["default"] if name is None else ["default", name]
+    try:
+        context = matplotlib_style.context(layers)
+        context.__enter__()
+    except OSError as error:
+        raise InputError(
+            f"style: must be a style of matplotlib or the path of a style sheet, got {name!r:.80}.",
+            hint=f"Choose one of {', '.join(sorted(matplotlib_style.available)[:6])}, …",
+        ) from error
+    try:
+        yield
+    finally:
+        context.__exit__(None, None, None)
+
+
+def _changed_by_the_user() -> dict[str, Any]:
+    """Settings of style that are not as matplotlib ships them."""
+    return {
+        key: mpl.rcParams[key]
+        for key, shipped in mpl.rcParamsDefault.items()
+        if key not in _NOT_STYLE and not key.startswith(_NOT_STYLE_PREFIXES) and mpl.rcParams[key] != shipped
+    }
+
+
+def ink() -> str:
+    """The colour of text and strong lines."""
+    return str(to_hex(mpl.rcParams["text.color"]))
+
+
+def paper() -> str:
+    """The colour behind the data."""
+    return str(to_hex(mpl.rcParams["axes.facecolor"]))
+
+
+def faint() -> str:
+    """Between ink and paper: leaders, bounds, words in empty panels."""
+    return mixed(ink(), paper(), 0.47)
+
+
+def palette() -> tuple[str, ...]:
+    """Eight colours at least: the user's cycle, ours where it is matplotlib's; a short cycle comes again, darker."""
+    cycle = mpl.rcParams["axes.prop_cycle"]
+    listed = TYPE_PALETTE if cycle == mpl.rcParamsDefault["axes.prop_cycle"] else cycle.by_key().get("color", ())
+    colours = [str(to_hex(colour)) for colour in listed or TYPE_PALETTE]
+    turns = -(-len(TYPE_PALETTE) // len(colours))
+    return tuple(mixed(colour, ink(), 1 - 0.6**turn) if turn else colour for turn in range(turns) for colour in colours)
+
+
+def line_of(place: int) -> dict[str, Any]:
+    """Colour and dashes of a line by its place, told apart in grey too; pale colours darker, as lines are thin."""
+    colour = _series_colour(place)
+    strength = PALE_LINE if luminance(colour) > PALE and luminance(paper()) > PALE else 0.0
+    return {"color": mixed(colour, ink(), strength), "linestyle": DASHES[place % len(DASHES)]}
+
+
+def _series_colour(place: int) -> str:
+    colours = palette()
+    turn, at = divmod(place, len(colours))
+    return mixed(colours[at], ink(), 0.45 * min(turn, 2))
+
+
+def luminance(colour: str) -> float:
+    """From 0 (black) to 1, as Rec. 709 weighs red, green and blue."""
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), to_rgb(colour), strict=True))
+
+
+def bar_of(place: int) -> dict[str, Any]:
+    """Colour and hatch of a bar by its place, told apart in grey too."""
+    return {
+        "color": _series_colour(place),
+        "hatch": TYPE_HATCHES[place % len(TYPE_HATCHES)],
+        "edgecolor": paper(),
+        "linewidth": 0,
+    }
+
+
+def plain_logarithm(axes: Axes, side: Literal["x", "y"]) -> None:
+    """A logarithmic axis whose ticks read 20, 50, 100."""
+    axes.set(**{f"{side}scale": "log"})
+    axis: Axis = axes.xaxis if side == "x" else axes.yaxis
+    low, high = axes.get_xlim() if side == "x" else axes.get_ylim()
+    narrow = high / low < SPAN_OF_FINE_TICKS if low > 0 else False
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0) if narrow else (1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,g}"))
+
+
+def scale() -> float:
+    """How much larger than ours the user's text is."""
+    return float(mpl.rcParams["font.size"]) / TEXT_PT
+
+
+def points(size: float) -> float:
+    """A size of text (pt), larger where the user's text is."""
+    return size * scale()
+
+
+class DrawnFigure(Figure):
+    """A figure that shows itself in notebooks and is saved in the look it was made in, the same bytes each time."""
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """As matplotlib's, without date and version in the file."""
+        with look():
+            kind = (
+                options.get("format") or Path(str(fname)).suffix.lstrip(".").lower() or mpl.rcParams["savefig.format"]
+            )
+            metadata = {**_UNDATED.get(kind, {}), **(options.pop("metadata", None) or {})}
+            super().savefig(fname, metadata=metadata or None, **options)
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]] | None:
+        """For shells that do not draw figures themselves; half as wide as its pixels, sharp on dense screens."""
+        if _shell_draws():
+            return None
+        width, height = (int(inches * self.dpi / 2) for inches in self.get_size_inches())
+        return encoded(self), {"width": width, "height": height}
+
+
+_UNDATED: Mapping[str, Mapping[str, None]] = MappingProxyType(
+    {
+        "png": {"Software": None},
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }
+)
+
+
+def _shell_draws() -> bool:
+    """Whether the notebook draws every matplotlib figure already (`%matplotlib inline`): none is drawn twice."""
+    try:
+        from IPython import get_ipython  # noqa: PLC0415  # only a notebook has it
+    except ImportError:
+        return False
+    shell = get_ipython()
+    formatters = {} if shell is None else shell.display_formatter.formatters
+    return any(Figure in formatter.type_printers for formatter in formatters.values())
+
+
 def blank(height_in: float, *, layout: Literal["constrained"] | None = "constrained") -> Figure:
-    """An empty figure of the common width on an Agg canvas."""
-    figure = Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout=layout)
+    """An empty figure of the common width on an Agg canvas; wider and higher where the user's text is larger."""
+    size_in = (WIDTH_IN * scale(), height_in * scale())
+    figure = DrawnFigure(figsize=size_in, dpi=mpl.rcParams["figure.dpi"], layout=layout)
     FigureCanvasAgg(figure)
     engine = figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine):
-        engine.set(w_pad=0.1, h_pad=0.1)
+        engine.set(w_pad=0.1 * scale(), h_pad=0.1 * scale())
     return figure
 
 
@@ -97,8 +278,13 @@ def titled(figure: Figure, plan: Plan, text: str) -> None:
 def heading(figure: Figure, text: str) -> None:
     """A figure's title, at its upper left."""
     fixed = figure.get_layout_engine() is None
-    y = 1 - TITLE_MARGIN_IN / figure.get_figheight() if fixed else None
-    figure.suptitle(text, x=0.01, y=y, ha="left", fontsize=11.0, fontweight="bold")
+    y = 1 - TITLE_MARGIN_IN / drawn_height_in(figure) if fixed else None
+    figure.suptitle(text, x=0.01, y=y, ha="left", fontsize=points(11.0), fontweight="bold")
+
+
+def drawn_height_in(figure: Figure) -> float:
+    """The height (in) that a figure was made with, before larger text made it larger."""
+    return float(figure.get_figheight()) / scale()
 
 
 def shown(name: str, longest: int = 24) -> str:
@@ -116,8 +302,14 @@ def type_colours(inventory: Inventory) -> dict[str, str]:
 
 
 def _type_colour(place: int) -> str:
-    turn, at = divmod(place, len(TYPE_PALETTE))
-    return mixed(TYPE_PALETTE[at], INK, 1 - 0.6**turn)
+    colours = palette()
+    turn, at = divmod(place, len(colours))
+    return mixed(colours[at], ink(), 1 - 0.6**turn)
+
+
+def type_hatches(inventory: Inventory) -> dict[str, str]:
+    """A hatch per GPU type, for readers in grey."""
+    return {item.gpu.name: TYPE_HATCHES[place % len(TYPE_HATCHES)] for place, item in enumerate(inventory.items)}
 
 
 def mixed(colour: str, other: str, share: float) -> str:
@@ -131,7 +323,7 @@ def group_colours(plan: Plan, groups: Sequence[IslandGroup]) -> list[str]:
     base = type_colours(plan.scenario.inventory)
     siblings = [[g for g in groups if g.gpu == group.gpu] for group in groups]
     return [
-        mixed(base[group.gpu], "#FFFFFF", 0.7 * kin.index(group) / max(1, len(kin)))
+        mixed(base[group.gpu], paper(), 0.7 * kin.index(group) / max(1, len(kin)))
         for group, kin in zip(groups, siblings, strict=True)
     ]
 
@@ -158,7 +350,7 @@ def rate_bar(axes: Axes, x: float, banded: Banded) -> None:
         [banded.value],
         yerr=[[max(0.0, banded.value - banded.low)], [max(0.0, banded.high - banded.value)]],
         fmt="none",
-        ecolor=INK,
+        ecolor=ink(),
         elinewidth=1.1,
         capsize=4,
         zorder=4,
@@ -171,7 +363,7 @@ def nothing_to_show(axes: Axes, text: str) -> None:
     axes.grid(visible=False)
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=FAINT)
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=faint())
 
 
 def encoded(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
@@ -184,5 +376,5 @@ def encoded(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
         if kind == "png":
             FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
         else:
-            figure.savefig(buffer, format=kind, dpi=DPI, metadata={"Date": None, "Creator": None})
+            figure.savefig(buffer, format=kind, dpi=figure.dpi, metadata={"Date": None, "Creator": None})
     return buffer.getvalue()

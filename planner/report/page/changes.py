@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from planner.domain import Plan
-from planner.domain.plan_diff import PlanDiff
+from planner.domain.comparisons.plan_diff import PlanDiff
 from planner.report.comparison.plan_diff import diff_page
 from planner.report.kit.html.blocks import Cell, DataTable, Prose, Section
 from planner.report.page.amounts import most_watts, used_gpus
@@ -24,7 +24,7 @@ def changes_section(plan: Plan, earlier: Earlier) -> Section:
     body = diff_page(earlier.difference).partition("\n\n")[2]
     return Section(
         name="changes",
-        title=f"Since {earlier.name}",
+        title=f"Changed since {earlier.name}",
         blocks=(_figures(plan, earlier.plan),),
         folded=(Prose(markdown=re.sub(r"^## ", "### ", body, flags=re.MULTILINE)),),
         fold="What starts, stops, restarts and is routed anew",

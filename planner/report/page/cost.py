@@ -21,13 +21,13 @@ def _table(plan: Plan) -> DataTable:
     if banded := banded_rate(plan):
         rates += [("capacity, P10", banded.low), ("capacity, P90", banded.high)]
     missing = [gpu for gpu in plan.scenario.inventory.without_price if plan.fleet[gpu]]
-    caption = "The whole fleet is paid for, whatever the load. Tokens: of prompts and answers."
+    caption = "The whole fleet is paid for, whatever the load. Tokens are of prompts and answers, M is a million."
     if missing:
         caption += f" No price is given for {', '.join(missing)}, so there are no sums of money."
     return DataTable(
         columns=(
-            *("At the", "Requests/s", "Tokens/s", "USD/hour", "USD per million tokens"),
-            *("USD per million output tokens", "Requests per USD", "Most joules per token"),
+            *("At the", "Requests/s", "Tokens/s", "USD/hour", "USD per M tokens"),
+            *("USD per M output tokens", "Requests per USD", "Most J per token"),
         ),
         rows=tuple(_row(plan, name, rate_rps, priced=not missing) for name, rate_rps in rates if rate_rps > 0),
         caption=caption,

@@ -47,7 +47,8 @@ def _nodes_words(plan: Plan) -> str:
 def settings_table(plan: Plan) -> DataTable:
     """One row for servers that are started alike."""
     rows = cards(plan)
-    settings = [name for name, _ in rows[0].settings] if rows else []
+    unstaged = all(value in (1, None) for card in rows for name, value in card.settings if name == "PP")
+    settings = [name for name, _ in rows[0].settings if not (name == "PP" and unstaged)] if rows else []
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates}
     columns = ("Name", "Phase", "GPU type", "Servers", "GPUs each", "GPUs", "Nodes", *settings, "Takes (%)")
     columns += ("Busy (%)", "Requests/s", "P10 (%)", "P90 (%)", "USD/hour")
@@ -62,7 +63,7 @@ def settings_table(plan: Plan) -> DataTable:
                 card.sizes[0] if len(set(card.sizes)) == 1 else f"{min(card.sizes)}–{max(card.sizes)}",
                 card.gpus,
                 card.nodes,
-                *(value for _, value in card.settings),
+                *(value for name, value in card.settings if name in settings),
                 100 * card.share,
                 100 * card.utilisation,
                 card.rate_rps,
@@ -111,18 +112,20 @@ def _halves(plan: Plan, split: list[Lane]) -> tuple[list[str], float]:
     """Prefill at the left, decode at the right, between them what is handed over."""
     first, low = _column([lane for lane in split if lane.phase is Phase.PREFILL], _LEFT, 0.0)
     second, high = _column([lane for lane in split if lane.phase is Phase.DECODE], _RIGHT, 0.0)
-    x, y = _LEFT + _BUCKET + _CARD + 24.0, 21.0
+    x, end, y = _LEFT + _BUCKET + _CARD + 14.0, _RIGHT - 14.0, _HEAD + (_ROW - _GAP) / 2
+    above, below = _handover(plan)
     arrow = [
-        ribbon(x + 6, y + 8, _RIGHT - 12, y + 8, width=2, colour="--muted"),
-        f'<path d="M{_RIGHT - 12:g} {y + 3:g} l9 5 l-9 5 z" fill="var(--muted)"/>',
-        words((x + _RIGHT) / 2, y, _handover(plan), size=11.5, colour="--muted", anchor="middle"),
+        ribbon(x, y, end, y, width=2, colour="--muted"),
+        f'<path d="M{end:g} {y - 5:g} l9 5 l-9 5 z" fill="var(--muted)"/>',
+        words((x + end) / 2, y - 8, above, size=12, colour="--muted", anchor="middle"),
+        words((x + end) / 2, y + 18, below, size=12, colour="--muted", anchor="middle"),
     ]
     return [*first, *arrow, *second], max(low, high)
 
 
-def _handover(plan: Plan) -> str:
+def _handover(plan: Plan) -> tuple[str, str]:
     transfer = plan.buckets.transfer if plan.buckets is not None else None
-    return "KV caches" if transfer is None else f"KV caches, {transfer.gb_s:.3g} GB/s"
+    return "KV caches", "" if transfer is None else f"{transfer.gb_s:.3g} GB/s"
 
 
 def _column(members: list[Lane], x: float, y: float) -> tuple[list[str], float]:

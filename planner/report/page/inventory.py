@@ -1,6 +1,6 @@
 """Which GPUs are used for what, and which stand idle."""
 
-from planner.domain import Phase, Plan
+from planner.domain import Plan
 from planner.report.kit.html.blocks import Cell, Chart, DataTable, Section
 from planner.report.page.amounts import gpus_by_phase, most_watts, used_gpus
 
@@ -27,7 +27,7 @@ def inventory_section(plan: Plan) -> Section:
                 "meta": {"tone": name},
             }
             for name, row in counts.items()
-            if any(row.values()) or name in (Phase.PREFILL, Phase.DECODE)
+            if any(row.values())
         ),
         layout={
             "barmode": "stack",
@@ -37,7 +37,7 @@ def inventory_section(plan: Plan) -> Section:
         },
         table=_table(plan, counts),
     )
-    return Section(name="inventory", title="Inventory", blocks=(chart, _table(plan, counts)))
+    return Section(name="inventory", title="Inventory", blocks=(chart,))
 
 
 def _says(idle: int, total: int) -> str:

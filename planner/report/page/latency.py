@@ -61,7 +61,10 @@ def _chart(phase: Phase, rows: tuple[LoadTimes, ...]) -> Chart:
     name = TIMES[phase]
     seconds = phase is Phase.PREFILL
     unit, scale = ("s", _SECOND_MS) if seconds else ("ms", 1.0)
-    across = [[row.bucket for row in rows], [f"{row.load}<br>{significant(row.rate_rps)}/s" for row in rows]]
+    across = [
+        [f"{row.bucket} tokens" for row in rows],
+        [f"{row.load}<br>{significant(row.rate_rps)}/s" for row in rows],
+    ]
     traces: list[dict[str, object]] = [
         {"type": "bar", "name": "P50", "x": across, "y": [_scaled(row.p50_ms, scale) for row in rows]},
         {"type": "bar", "name": "P99", "x": across, "y": [_scaled(row.p99_ms, scale) for row in rows]},
@@ -99,12 +102,13 @@ def _scaled(time_ms: float | None, scale: float) -> float | None:
 
 def _says(name: str, rows: tuple[LoadTimes, ...]) -> str:
     endless = sorted({row.load for row in rows if row.p99_ms is None})
-    bounded = [row for row in rows if row.bounds_ms and row.p99_ms is not None]
+    bounded = [row for row in rows if row.bounds_ms and row.p99_ms is not None and row.load != LoadPoint.CAPACITY]
     text = f"P50 and P99 of {name} for each bucket and load."
     if bounded:
         least = max(bounded, key=lambda row: (row.p99_ms or 0.0) / min(row.bounds_ms))
         share = (least.p99_ms or 0.0) / min(least.bounds_ms)
-        text += f" Nearest to its bound: {100 * share:.0f} % of it, prompts of {least.bucket} tokens, {least.load}."
+        where = f"{least.load}, {least.bucket} tokens"
+        text += f" Below the capacity, nearest to its bound: {100 * share:.0f} % of it ({where})."
     if endless:
         text += f" Without bars: the queue has no end ({', '.join(endless)})."
     return text

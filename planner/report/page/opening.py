@@ -9,7 +9,7 @@ from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.html.blocks import Figure
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, money, rate, significant, whole
-from planner.report.page.amounts import most_watts, used_gpus
+from planner.report.page.amounts import used_gpus
 from planner.report.plan.summary import UNVERIFIED, headline
 
 
@@ -61,7 +61,7 @@ def _nearness(plan: Plan) -> str:
 def key_figures(plan: Plan) -> tuple[Figure, ...]:
     """The numbers at the head, each with its band or bound."""
     served = [*_rates(plan), *_times(plan), *_money(plan)] if plan.throughput_rps > 0 else []
-    return (*served, *_gap(plan), _gpus(plan), _watts(plan))
+    return (*served, *_gap(plan), _gpus(plan))
 
 
 def _rates(plan: Plan) -> Iterator[Figure]:
@@ -122,8 +122,3 @@ def _gpus(plan: Plan) -> Figure:
     idle = total - sum(used_gpus(plan).values())
     band = f"{whole(idle)} of {whole(total)} idle" if idle else f"all {whole(total)} are used"
     return Figure(label="GPUs at work", value=whole(total - idle), band=band)
-
-
-def _watts(plan: Plan) -> Figure:
-    kilowatts = significant(sum(most_watts(plan).values()) / 1000)
-    return Figure(label="Most power, kW", value=kilowatts, band="GPUs alone, by data sheet")

@@ -1,13 +1,20 @@
 """The report as files: names and bytes, to be written elsewhere."""
 
+from typing import Literal
+
 from planner.domain import Plan
 from planner.report.plan.figures import figure, figures_of
 from planner.report.plan.summary import summary
 
 
-def render(plan: Plan) -> dict[str, bytes]:
-    """`summary.md` and `figures/<name>.png` for every figure that the plan has. Equal plans give equal bytes."""
-    from planner.report.kit.style import encoded  # noqa: PLC0415  # matplotlib takes a second to load
+def render(plan: Plan, kind: Literal["png", "svg"] = "png", style: str | None = None) -> dict[str, bytes]:
+    """`summary.md` and `figures/<name>.<kind>` for every figure that the plan has. Equal plans give equal bytes,
+    whatever the settings of whoever writes them; `style`: a style of matplotlib's, or a style sheet's path, to draw in.
+
+    InputError: no such style.
+    """
+    from planner.report.kit.style import encoded, reproducible  # noqa: PLC0415  # matplotlib takes a second to load
 
     pages = {"summary.md": summary(plan).encode()}
-    return pages | {f"figures/{name}.png": encoded(figure(plan, name)) for name in figures_of(plan)}
+    with reproducible(style):
+        return pages | {f"figures/{name}.{kind}": encoded(figure(plan, name), kind) for name in figures_of(plan)}

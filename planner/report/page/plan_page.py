@@ -17,9 +17,11 @@ from planner.report.page.search import search_section
 from planner.report.page.sensitivity import sensitivity_section
 
 
-def plan_page(plan: Plan, *, replay: StoredReplay | None = None, earlier: Earlier | None = None) -> Page:
+def plan_page(
+    plan: Plan, *, replay: StoredReplay | None = None, earlier: Earlier | None = None, source: str = ""
+) -> Page:
     """The page of a plan of any kind. `replay`: of this plan, its times stand beside the predicted ones; `earlier`:
-    another run, told first. Sections that the plan has nothing for are left out."""
+    another run, told first; `source`: as of `Page`. Sections that the plan has nothing for are left out."""
     served = plan.throughput_rps > 0
     sections = (
         changes_section(plan, earlier) if earlier else None,
@@ -42,4 +44,5 @@ def plan_page(plan: Plan, *, replay: StoredReplay | None = None, earlier: Earlie
         sections=tuple(section for section in sections if section is not None),
         made_by=f"Made by planner {plan.provenance.planner_version} from plan.json; seed {plan.provenance.seed}. "
         "The same plan gives the same page.",
+        source=source,
     )

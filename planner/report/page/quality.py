@@ -28,18 +28,18 @@ def _bars(plan: Plan) -> Iterator[tuple[str, float, str]]:
     """Name, requests/s and tone of each rate; of one bound that is told twice, the sharper name."""
     if plan.buckets is not None:
         yield "promise", plan.buckets.promise_rps, "faint"
-    yield "the plan's capacity", plan.throughput_rps, "chosen"
+    yield "capacity", plan.throughput_rps, "chosen"
     certificate = plan.certificate
     if certificate is None:
         return
     rates_alone = plan.scenario.objective.kind.row.unit == _RATE and not plan.scenario.objective.kind.row.several
     if certificate.objective_bound is not None and rates_alone:
-        name = "no deployable pools serve more" if plan.buckets is not None else "no layout serves more"
+        name = "bound, deployable" if plan.buckets is not None else "bound"
         yield name, certificate.objective_bound, "bound"
         if plan.buckets is None:
             return
     if certificate.bound_rps is not None:
-        yield "no layout of its GPUs serves more", certificate.bound_rps, "bound"
+        yield "bound, any layout", certificate.bound_rps, "bound"
 
 
 def _chart(plan: Plan) -> Chart:
@@ -66,7 +66,7 @@ def _chart(plan: Plan) -> Chart:
     return Chart(
         name="rates-and-bounds",
         title="The plan and its bounds",
-        says="Bounds are proved under the cost model and share its errors; the whisker is the band of the plan's rate.",
+        says=_SAYS,
         traces=tuple(traces),
         layout={
             "height": 120 + 44 * len(names),
@@ -75,6 +75,12 @@ def _chart(plan: Plan) -> Chart:
         },
         table=DataTable(columns=("Rate", "Requests/s", "P10", "P90"), rows=tuple(rows)),
     )
+
+
+_SAYS = (
+    "No plan passes its bounds: they are proved under the cost model, and share its errors. The whisker is the band of "
+    "the plan's rate."
+)
 
 
 def _error(plan: Plan, low: float, high: float) -> dict[str, object]:

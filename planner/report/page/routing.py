@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from planner.domain import PHASES, Phase, Plan
 from planner.report.buckets.view import buckets_of
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
-from planner.report.kit.quantities import percent
+from planner.report.kit.quantities import counted, percent
 from planner.report.plan.groups import READABLE_GROUPS, groups, merged, of_phase
 from planner.report.plan.routing import intervals, rates
 
@@ -125,7 +125,7 @@ def _shares(plan: Plan, phase: Phase) -> Chart:
     return Chart(
         name=f"routing-{phase.value}",
         title=f"Who serves which prompts in {phase.value}",
-        says=f"{len(listed)} groups of islands share {len(bars)} stretches of prompt length.",
+        says=f"{counted(len(listed), 'group')} of islands; a bar is a stretch of prompt length.",
         traces=tuple(traces),
         layout={
             "barmode": "stack",

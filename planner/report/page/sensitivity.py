@@ -31,7 +31,7 @@ def _chart(plan: Plan, worths: tuple[GpuWorth, ...]) -> Chart:
             "barmode": "group",
             "height": 320,
             "xaxis": {"type": "category"},
-            "yaxis": {"title": {"text": "change of the best rate (requests/s)"}},
+            "yaxis": {"title": {"text": "change, requests/s"}},
         },
         table=DataTable(
             columns=(

@@ -27,6 +27,7 @@ _ISLAND_COLUMNS = (
 _DEGREES = ("tp", "dp", "pp", "replicas")
 _ROUTE_COLUMNS = tuple(f.name for f in fields(Route))
 _PART_COLUMNS = ("island", "replica", "node", "gpu_indices", "numa_nodes", "asw")
+_SITE_COLUMNS = ("island", "gpus", "nodes", "switches", "entropy", "aligned")
 _POOL_COLUMNS = (
     "island",
     "phase",
@@ -95,6 +96,24 @@ def sensitivity_frame(plan: Plan) -> Frame:
 def flows_frame(plan: Plan) -> Frame:
     """One row a KV flow (prefill island, decode island, range); none where the scenario has no network."""
     return _frame([{name: getattr(flow, name) for name in _FLOW_COLUMNS} for flow in plan.flows], _FLOW_COLUMNS)
+
+
+def sites_frame(plan: Plan) -> Frame:
+    """One row an island on nodes: GPUs, nodes, access switches, the entropy of its shares of them (nats; 0: one
+    switch), whether its groups align on NUMA nodes. None where the plan has no placement."""
+    sites = plan.placement.sites if plan.placement else ()
+    rows: list[dict[str, object]] = [
+        {
+            "island": site.island,
+            "gpus": site.gpus,
+            "nodes": site.nodes,
+            "switches": site.asws,
+            "entropy": site.entropy,
+            "aligned": site.aligned,
+        }
+        for site in sites
+    ]
+    return _frame(rows, _SITE_COLUMNS)
 
 
 def placement_frame(plan: Plan) -> Frame:

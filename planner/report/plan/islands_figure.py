@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from planner.domain import InventoryItem, Phase, Plan, PlannedIsland
 from planner.report.kit import style
@@ -21,6 +20,7 @@ LABEL_GAP = 0.1
 LABEL_SIZE_PT = 7.0
 LEAST_BAR = 8
 """A bar is at least one in so many parts of the axes long; a much smaller type has its own scale."""
+MOST_TICKS = 16
 LABEL_ROOM = 0.85 * AXES_WIDTH
 
 MOST_COLUMNS = 150
@@ -50,17 +50,32 @@ def _frame(axes: Axes, item: InventoryItem, scale: int) -> None:
     rent = f", {money(price)} USD/hour" if price else ""
     axes.set_xlim(0, scale)
     axes.set_ylim(FLOOR, 1.0)
-    axes.set_yticks([0, 0.5, 1], ["0", "50", "100"], fontsize=7.0)
+    axes.set_yticks([0, 0.5, 1], ["0", "50", "100"], fontsize=style.points(7.0))
     axes.set_ylabel("busy (%)", y=(0.5 - FLOOR) / (1 - FLOOR))
     axes.grid(visible=False)
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
-    axes.tick_params(axis="x", labelsize=7.0, length=2.5)
-    steps = MaxNLocator(integer=True, nbins=16).tick_values(0, scale)
-    axes.set_xticks([step for step in steps if step <= item.count])
-    text = f"{style.shown(item.gpu.name)}: {item.count:,} GPUs{rent}"
+    axes.tick_params(axis="x", labelsize=style.points(7.0), length=2.5)
+    node = item.gpu.gpus_per_host
+    axes.set_xticks(_node_ends(item.count, node, scale))
+    axes.set_xticks(range(0, item.count + 1, node * -(-scale // (node * MOST_COLUMNS))), minor=True)
+    axes.tick_params(axis="x", which="minor", length=1.5)
+    text = f"{style.shown(item.gpu.name)}: {item.count:,} GPUs in {_nodes(item.count, node)}{rent}"
     axes.set_xlabel(text, loc="left", fontweight="bold", labelpad=6)
+
+
+def _node_ends(gpus: int, node: int, scale: int) -> list[int]:
+    """GPUs at which a node ends, so far apart that their figures fit, and the last GPU."""
+    apart = node * max(1, -(-scale // (node * MOST_TICKS)))
+    ends = list(range(0, gpus + 1, apart))
+    return ends if gpus - ends[-1] < apart / 2 else [*ends, gpus]
+
+
+def _nodes(gpus: int, node: int) -> str:
+    """`8 nodes of 8`; a last node may have fewer GPUs."""
+    nodes = -(-gpus // node)
+    return f"{nodes:,} {'node' if nodes == 1 else 'nodes'} of {node}" if gpus % node == 0 else f"nodes of {node}"
 
 
 def _draw_type(axes: Axes, item: InventoryItem, members: Sequence[IslandGroup], plan: Plan) -> None:
@@ -74,23 +89,33 @@ def _draw_type(axes: Axes, item: InventoryItem, members: Sequence[IslandGroup], 
         centres.append(start + group.gpus / 2)
         start += group.gpus
     if spare:
-        axes.add_patch(Rectangle((start, 0), spare, 1, fill=False, edgecolor=style.FAINT, linestyle=":"))
+        axes.add_patch(Rectangle((start, 0), spare, 1, fill=False, edgecolor=style.faint(), linestyle=":"))
         centres.append(start + spare / 2)
     _annotate(axes, centres, [*map(label, fitting), *spare_label])
 
 
 def _draw_group(axes: Axes, group: IslandGroup, x: int, parts: Callable[[PlannedIsland], list[int]]) -> None:
     colour = style.PHASE_COLOURS[group.phase]
-    pale = style.mixed(colour, "#FFFFFF", 0.72) if group.phase else colour
+    pale = style.mixed(colour, style.paper(), 0.72) if group.phase else colour
     start = x
     for gpus, busy, cuts in _columns(group, parts):  # artists, as a patch would look for limits, which are set
         axes.add_artist(Rectangle((x, 0), gpus, 1, facecolor=pale, linewidth=0))
-        axes.add_artist(Rectangle((x, 0), gpus, min(1.0, busy), facecolor=colour, linewidth=0))
+        axes.add_artist(
+            Rectangle(
+                (x, 0),
+                gpus,
+                min(1.0, busy),
+                facecolor=colour,
+                edgecolor=style.mixed(colour, style.paper(), 0.6),
+                hatch=style.PHASE_HATCHES[group.phase],
+                linewidth=0,
+            )
+        )
         for size in cuts:
-            axes.add_artist(Rectangle((x, 0), size, 1, fill=False, edgecolor="white", linewidth=0.8))
+            axes.add_artist(Rectangle((x, 0), size, 1, fill=False, edgecolor=style.paper(), linewidth=0.8))
             x += size
     inset = min(0.015 * axes.get_xlim()[1] / AXES_WIDTH, group.gpus / 10)
-    axes.plot([start + inset, x - inset], [-0.05, -0.05], color=style.INK, linewidth=0.9, solid_capstyle="butt")
+    axes.plot([start + inset, x - inset], [-0.05, -0.05], color=style.ink(), linewidth=0.9, solid_capstyle="butt")
 
 
 def _columns(group: IslandGroup, parts: Callable[[PlannedIsland], list[int]]) -> Iterator[tuple[int, float, list[int]]]:
@@ -157,8 +182,8 @@ def _fitting(
 
 def _widths(axes: Axes, texts: Sequence[str]) -> list[float]:
     """Width of each label with the gap after it (inches)."""
-    probes = [axes.text(0, 0, text, fontsize=LABEL_SIZE_PT) for text in texts]
-    widths = [probe.get_window_extent().width / axes.figure.dpi + LABEL_GAP for probe in probes]
+    probes = [axes.text(0, 0, text, fontsize=style.points(LABEL_SIZE_PT)) for text in texts]
+    widths = [probe.get_window_extent().width / (axes.figure.dpi * style.scale()) + LABEL_GAP for probe in probes]
     for probe in probes:
         probe.remove()
     return widths
@@ -170,8 +195,8 @@ def _annotate(axes: Axes, centres: Sequence[float], texts: Sequence[str]) -> Non
     widths = [width * per_inch for width in _widths(axes, texts)]
     places = spread(centres, widths, axes.get_xlim()[1])
     for centre, place, text in zip(centres, places, texts, strict=True):
-        axes.plot([centre, place], [-0.05, -0.36], color=style.FAINT, linewidth=0.7)
-        axes.text(place, -0.4, text, ha="center", va="top", fontsize=LABEL_SIZE_PT, linespacing=1.25)
+        axes.plot([centre, place], [-0.05, -0.36], color=style.faint(), linewidth=0.7)
+        axes.text(place, -0.4, text, ha="center", va="top", fontsize=style.points(LABEL_SIZE_PT), linespacing=1.25)
 
 
 def spread(centres: Sequence[float], widths: Sequence[float], end: float) -> list[float]:
@@ -195,16 +220,24 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _legend(figure: Figure, plan: Plan) -> None:
-    phases = [*plan.phases, None]
-    names = ["idle" if phase is None else phase.value for phase in phases]
-    colours = [style.PHASE_COLOURS[phase] for phase in phases]
-    handles = [Patch(facecolor=colour, label=name) for colour, name in zip(colours, names, strict=True)]
-    pale = style.mixed(style.PHASE_COLOURS[Phase.PREFILL], "#FFFFFF", 0.72)
+    phases = [phase for phase in plan.phases if any(island.phase is phase for island in plan.islands)]
+    idle = [None] if any(island.phase is None for island in plan.islands) else []
+    handles = [
+        Patch(
+            facecolor=style.PHASE_COLOURS[phase],
+            edgecolor=style.mixed(style.PHASE_COLOURS[phase], style.paper(), 0.6),
+            hatch=style.PHASE_HATCHES[phase],
+            linewidth=0,
+            label="idle" if phase is None else phase.value,
+        )
+        for phase in (*phases, *idle)
+    ]
+    pale = style.mixed(style.PHASE_COLOURS[Phase.PREFILL], style.paper(), 0.72)
     handles.append(Patch(facecolor=pale, label="pale: idle share of the time"))
     figure.legend(
         handles=handles,
         loc="upper left",
-        bbox_to_anchor=(LEFT / style.WIDTH_IN, 1 - 0.38 / figure.get_figheight()),
+        bbox_to_anchor=(LEFT / style.WIDTH_IN, 1 - 0.38 / style.drawn_height_in(figure)),
         ncols=len(handles),
         borderaxespad=0,
         borderpad=0,

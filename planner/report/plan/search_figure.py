@@ -1,5 +1,7 @@
 """How the search went: every layout tried, round by round."""
 
+from collections.abc import Mapping, Sequence
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -7,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from planner.domain import Plan, SearchRecord, Trial
 from planner.report.kit import style
 from planner.report.kit.bands import banded_rate
+from planner.report.kit.quantities import significant
 
 HEIGHT_IN = 5.0
 
@@ -21,6 +24,7 @@ def draw(plan: Plan) -> Figure:
     if plan.search.trials:
         _rounds(axes, plan.search)
         _best(axes, plan)
+        _bound(axes, plan)
         _failures(axes, plan.search)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.margins(x=0.03)
@@ -35,19 +39,25 @@ def _rounds(axes: Axes, record: SearchRecord) -> None:
     served = [t for t in record.judged if record.judged_rps(t) > 0]
     iterations = sorted({t.iteration for t in served})
     rates = {i: [record.judged_rps(t) for t in served if t.iteration == i] for i in iterations}
-    colour = style.TYPE_PALETTE[0]
+    if any(len(layouts) > 1 for layouts in rates.values()):
+        _spans(axes, rates)
+    x, y = [t.iteration for t in served], [record.judged_rps(t) for t in served]
+    axes.scatter(x, y, s=13, color=style.palette()[0], linewidths=0, alpha=0.75, label="one layout")
+
+
+def _spans(axes: Axes, rates: Mapping[int, Sequence[float]]) -> None:
+    """Each round from its lowest to its highest rate, and the means."""
+    colour = style.palette()[0]
     low, high = [min(r) for r in rates.values()], [max(r) for r in rates.values()]
     axes.fill_between(list(rates), low, high, color=colour, alpha=0.13, linewidth=0, label="round: lowest to highest")
     axes.vlines(list(rates), low, high, color=colour, alpha=0.35, linewidth=1.0)
     means = [sum(r) / len(r) for r in rates.values()]
     axes.plot(list(rates), means, color=colour, linestyle="--", linewidth=1.2, label="round: mean")
-    x, y = [t.iteration for t in served], [record.judged_rps(t) for t in served]
-    axes.scatter(x, y, s=13, color=colour, linewidths=0, alpha=0.75, label="one layout")
 
 
 def _best(axes: Axes, plan: Plan) -> None:
     best = plan.search.best_by_iteration()
-    axes.plot(range(len(best)), best, color=style.INK, linewidth=1.8, drawstyle="steps-post", label="best so far")
+    axes.plot(range(len(best)), best, color=style.ink(), linewidth=1.8, drawstyle="steps-post", label="best so far")
     winner = next((t for t in plan.search.trials if t.index == plan.search.best_trial), None)
     if winner:
         axes.scatter(
@@ -55,8 +65,8 @@ def _best(axes: Axes, plan: Plan) -> None:
             [plan.search.judged_rps(winner)],
             marker="*",
             s=150,
-            color=style.TYPE_PALETTE[1],
-            edgecolors=style.INK,
+            color=style.palette()[1],
+            edgecolors=style.ink(),
             linewidths=0.7,
             zorder=5,
             label=f"the plan (trial {winner.index})",
@@ -69,6 +79,23 @@ def _band(axes: Axes, plan: Plan, winner: Trial) -> None:
     banded = banded_rate(plan)
     if banded is not None and not plan.search.replayed:
         style.rate_bar(axes, winner.iteration, banded)
+
+
+def rate_bound(plan: Plan) -> float | None:
+    """Requests/s that no layout serves more than: of those that could be rented or, where another goal has the bound,
+    of the plan's own GPUs. None where none is known."""
+    certificate = plan.certificate
+    if certificate is None:
+        return None
+    offered = certificate.objective_bound if plan.scenario.objective.kind.row.plain else None
+    return certificate.bound_rps if offered is None else offered
+
+
+def _bound(axes: Axes, plan: Plan) -> None:
+    bound = rate_bound(plan)
+    if bound is not None and not plan.search.replayed:
+        label = f"no layout serves more ({significant(bound)})"
+        axes.axhline(bound, color=style.ink(), linewidth=1.1, linestyle=(0, (6, 2, 1, 2)), label=label)
 
 
 def _failures(axes: Axes, record: SearchRecord) -> None:

@@ -29,7 +29,7 @@ def draw(result: ReplayResult) -> Figure:
     _bars(full, result, [use.kv_share for use in result.islands])
     most = [use.most_kv_share.mean for use in result.islands]
     places = range(len(most))
-    full.plot(most, places, linestyle="none", marker="|", markersize=11, markeredgewidth=2.0, color=style.INK)
+    full.plot(most, places, linestyle="none", marker="|", markersize=11, markeredgewidth=2.0, color=style.ink())
     busy.set_yticks(places, [label_of(use) for use in result.islands])
     busy.invert_yaxis()
     busy.set_title("time with a step under way")
@@ -46,7 +46,7 @@ def label_of(use: IslandUse) -> str:
 def colours_of(result: ReplayResult) -> dict[str, str]:
     """A colour a GPU type, in the order in which they come."""
     types = dict.fromkeys(use.gpu for use in result.islands)
-    return {gpu: style.TYPE_PALETTE[place % len(style.TYPE_PALETTE)] for place, gpu in enumerate(types)}
+    return {gpu: style.palette()[place % len(style.palette())] for place, gpu in enumerate(types)}
 
 
 def _bars(axes: Axes, result: ReplayResult, spreads: list[Spread]) -> None:
@@ -55,15 +55,15 @@ def _bars(axes: Axes, result: ReplayResult, spreads: list[Spread]) -> None:
         axes.barh(
             place,
             spread.mean,
-            color=style.mixed(colours[use.gpu], "#FFFFFF", 0.25),
+            color=style.mixed(colours[use.gpu], style.paper(), 0.25),
             hatch=style.PHASE_HATCHES[use.phase],
-            edgecolor=style.INK,
+            edgecolor=style.ink(),
             linewidth=0.5,
             height=0.7,
         )
         ends = share_interval(spread)
         if ends is not None:
-            axes.plot(ends, (place, place), color=style.INK, linewidth=1.4)
+            axes.plot(ends, (place, place), color=style.ink(), linewidth=1.4)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(visible=True, axis="x")
@@ -74,7 +74,7 @@ def _legend(axes: Axes, result: ReplayResult) -> None:
     types = [Patch(facecolor=colour, label=style.shown(gpu)) for gpu, colour in colours_of(result).items()]
     phases = [phase for phase in Phase if any(use.phase is phase for use in result.islands)]
     hatches = [
-        Patch(facecolor="white", edgecolor=style.INK, hatch=style.PHASE_HATCHES[phase], label=phase.value)
+        Patch(facecolor=style.paper(), edgecolor=style.ink(), hatch=style.PHASE_HATCHES[phase], label=phase.value)
         for phase in phases
     ]
     axes.legend(handles=[*types, *hatches], loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)

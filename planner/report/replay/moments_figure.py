@@ -9,10 +9,14 @@ from matplotlib.ticker import PercentFormatter
 from planner.domain.replay.results import Moment, ReplayResult
 from planner.report.kit import style
 from planner.report.kit.quantities import significant
+from planner.report.replay.curves import edges_of, late_shares
 
 HEIGHT_IN = 7.4
 ROOM_ABOVE = 1.25
 """Top of a panel over its largest figure, for names."""
+
+FINE = 0.06
+"""Below it, shares have a digit behind the point."""
 
 Figures = list[float]
 
@@ -28,8 +32,8 @@ def draw(result: ReplayResult) -> Figure:
             style.nothing_to_show(axes, "no moments were recorded")
         return figure
     _rates(panels[0], result)
-    _area(panels[1], result, lambda moment: moment.waiting, "waiting for prefill", style.TYPE_PALETTE[1])
-    _area(panels[2], result, lambda moment: moment.answering, "answering", style.TYPE_PALETTE[0])
+    _area(panels[1], result, lambda moment: moment.waiting, "waiting for prefill", style.palette()[1])
+    _area(panels[2], result, lambda moment: moment.answering, "answering", style.palette()[0])
     _late(panels[3], result)
     for axes in panels:
         _mark_events(axes, result)
@@ -38,23 +42,13 @@ def draw(result: ReplayResult) -> Figure:
     return figure
 
 
-def edges_of(moments: tuple[Moment, ...]) -> Figures:
-    """Where moments begin, and where the last one ends (s)."""
-    return [*(moment.start_s for moment in moments), moments[-1].start_s + moments[-1].seconds]
-
-
-def late_shares(moments: tuple[Moment, ...]) -> Figures:
-    """Of those that arrived in a moment the share that broke a bound; 0 where none arrived."""
-    return [moment.late / moment.arrived if moment.arrived else 0.0 for moment in moments]
-
-
 def _rates(axes: Axes, result: ReplayResult) -> None:
     edges = edges_of(result.moments)
     arrived = [moment.arrived / moment.seconds for moment in result.moments]
     finished = [moment.finished / moment.seconds for moment in result.moments]
-    axes.stairs(arrived, edges, baseline=None, color=style.INK, linewidth=1.3, label="arrived")
+    axes.stairs(arrived, edges, baseline=None, color=style.ink(), linewidth=1.3, label="arrived")
     axes.stairs(
-        finished, edges, baseline=None, color=style.TYPE_PALETTE[3], linestyle="--", linewidth=1.3, label="finished"
+        finished, edges, baseline=None, color=style.palette()[3], linestyle="--", linewidth=1.3, label="finished"
     )
     axes.set_ylabel("requests/s")
     axes.set_ylim(0, ROOM_ABOVE * max(1e-9, *arrived, *finished))
@@ -63,7 +57,7 @@ def _rates(axes: Axes, result: ReplayResult) -> None:
 
 def _area(axes: Axes, result: ReplayResult, figure_of: Callable[[Moment], float], name: str, colour: str) -> None:
     values = [figure_of(moment) for moment in result.moments]
-    axes.stairs(values, edges_of(result.moments), fill=True, color=style.mixed(colour, "#FFFFFF", 0.55))
+    axes.stairs(values, edges_of(result.moments), fill=True, color=style.mixed(colour, style.paper(), 0.55))
     axes.stairs(values, edges_of(result.moments), baseline=None, color=colour, linewidth=1.2)
     axes.set_ylim(0, ROOM_ABOVE * max(1e-9, *values))
     axes.set_ylabel(f"requests\n{name}")
@@ -72,11 +66,12 @@ def _area(axes: Axes, result: ReplayResult, figure_of: Callable[[Moment], float]
 def _late(axes: Axes, result: ReplayResult) -> None:
     shares = late_shares(result.moments)
     axes.stairs(shares, edges_of(result.moments), fill=True, color=style.ALARM, hatch="////", alpha=0.75)
-    axes.set_ylim(0, min(1.02, max(0.02, ROOM_ABOVE * max(shares))))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.set_ylabel("late, of those\nthat arrived")
+    top = min(1.02, max(0.02, ROOM_ABOVE * max(shares)))
+    axes.set_ylim(0, top)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1 if top < FINE else 0, symbol=""))
+    axes.set_ylabel("late, of those\nthat arrived (%)")
     if not any(shares):
-        axes.text(0.5, 0.5, "none late", transform=axes.transAxes, ha="center", va="center", color=style.FAINT)
+        axes.text(0.5, 0.5, "none late", transform=axes.transAxes, ha="center", va="center", color=style.faint())
 
 
 def _mark_events(axes: Axes, result: ReplayResult) -> None:
@@ -95,4 +90,6 @@ def _event_names(axes: Axes, result: ReplayResult) -> None:
         side = "right" if at_s > (first + last) / 2 else "left"
         height = 0.97 - 0.14 * (place % 3)
         words = f" {style.shown(text, 60)} "
-        axes.text(at_s, height, words, transform=axes.get_xaxis_transform(), ha=side, va="top", fontsize=8.0)
+        axes.text(
+            at_s, height, words, transform=axes.get_xaxis_transform(), ha=side, va="top", fontsize=style.points(8.0)
+        )

@@ -1,6 +1,5 @@
 """Latency against the rate: TTFT, TPOT and the share within the levels, with bounds, promise and capacity."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -8,11 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-from planner.domain.replay.results import ReplayResult, ReplaySweep, Spread
+from planner.domain.replay.results import ReplaySweep, Spread
 from planner.report.buckets.view import bound_span
 from planner.report.kit import style
 from planner.report.kit.quantities import significant
-from planner.report.replay.words import TIMES, level_key, level_quantile, share_interval, spread_of, times_of
+from planner.report.replay.curves import points_of, quantiles_of
+from planner.report.replay.words import TIMES, level_key, share_interval
 
 HEIGHT_IN = 8.0
 MARGIN = 0.04
@@ -53,25 +53,12 @@ def draw(sweep: ReplaySweep) -> Figure:
     return figure
 
 
-def quantiles_of(sweep: ReplaySweep, key: str) -> tuple[str, ...]:
-    """The median, and what a level asks for (P99 where none does)."""
-    quantiles = [level_quantile(level) for level in sweep.results[0].levels if level_key(level) == key]
-    return tuple(dict.fromkeys(("p50", quantiles[0] if quantiles else "p99")))
-
-
-def points_of(results: Sequence[ReplayResult], key: str, quantile: str) -> list[tuple[float, Spread]]:
-    """Rate and time of each result that has one, above 0 and with an end."""
-    timed = [(result.rate_rps, times_of(result.total, key)) for result in results]
-    spreads = [(rate, spread_of(times, quantile)) for rate, times in timed if times is not None]
-    return [(rate, spread) for rate, spread in spreads if math.isfinite(spread.mean) and spread.mean > 0]
-
-
 def _times(axes: Axes, sweep: ReplaySweep, key: str) -> None:
     axes.set_ylabel(f"{TIMES[key]} (ms)")
     lines = {quantile: points_of(sweep.results, key, quantile) for quantile in quantiles_of(sweep, key)}
     if not any(lines.values()):
         axes.set_yticks([])
-        axes.text(0.5, 0.5, "no end at any rate", transform=axes.transAxes, ha="center", color=style.FAINT)
+        axes.text(0.5, 0.5, "no end at any rate", transform=axes.transAxes, ha="center", color=style.faint())
         return
     for (quantile, points), look in zip(lines.items(), LOOKS, strict=False):
         _line(axes, points, look, "mean" if quantile == "mean" else quantile.upper())
@@ -126,9 +113,9 @@ def _shares(axes: Axes, sweep: ReplaySweep) -> None:
 def marks_of(sweep: ReplaySweep) -> list[tuple[float, str, str, str]]:
     """Rate, name, colour and dashes of what is marked: promise, capacity, the highest rate that holds."""
     last = sweep.results[-1]
-    marks = [(last.promise_rps, "promise", style.FAINT, "--"), (last.capacity_rps, "capacity", style.FAINT, "-")]
+    marks = [(last.promise_rps, "promise", style.faint(), "--"), (last.capacity_rps, "capacity", style.faint(), "-")]
     if sweep.held_rps is not None:
-        marks.append((sweep.held_rps, "holds up to", style.TYPE_PALETTE[2], "-."))
+        marks.append((sweep.held_rps, "holds up to", style.palette()[2], "-."))
     return sorted(mark for mark in marks if mark[0] > 0)
 
 
@@ -152,5 +139,5 @@ def _mark_names(axes: Axes, sweep: ReplaySweep) -> None:
             transform=axes.get_xaxis_transform(),
             ha="center",
             va="bottom",
-            fontsize=8.0,
+            fontsize=style.points(8.0),
         )

@@ -93,11 +93,11 @@ def _steps(facts: LengthFacts) -> tuple[list[float], list[float]]:
 
 
 def _draw_dispersion(axes: "Axes", summary: TraceSummary) -> None:
-    from planner.report.kit.style import FAINT, TYPE_PALETTE  # noqa: PLC0415  # as above
+    from planner.report.kit.style import TYPE_PALETTE, faint  # noqa: PLC0415  # as above
 
     windows, values = zip(*summary.dispersion, strict=True)
     axes.plot(windows, values, marker="o", color=TYPE_PALETTE[2], label="this trace")
-    axes.axhline(1.0, color=FAINT, linestyle="--", label="Poisson")
+    axes.axhline(1.0, color=faint(), linestyle="--", label="Poisson")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("window (s)")
@@ -107,12 +107,12 @@ def _draw_dispersion(axes: "Axes", summary: TraceSummary) -> None:
 
 
 def _draw_reuse(axes: "Axes", reuse: PrefixReuse | None) -> None:
-    from planner.report.kit.style import FAINT, TYPE_PALETTE  # noqa: PLC0415  # as above
+    from planner.report.kit.style import TYPE_PALETTE, faint  # noqa: PLC0415  # as above
 
     assert reuse is not None
     *shares, unbounded = reuse.mean_shares
     axes.plot(reuse.cache_tokens, shares, marker="o", color=TYPE_PALETTE[3], label="found")
-    axes.axhline(unbounded, color=FAINT, linestyle="--", label=f"without bounds {unbounded:.1%}")
+    axes.axhline(unbounded, color=faint(), linestyle="--", label=f"without bounds {unbounded:.1%}")
     axes.set_xscale("log", base=2)
     axes.set_xticks(reuse.cache_tokens[::2], [tokens_text(size) for size in reuse.cache_tokens[::2]])
     axes.set_ylim(bottom=0)

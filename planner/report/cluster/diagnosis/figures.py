@@ -1,18 +1,20 @@
 """Figures 13 and 14 of the ASI paper for any cluster: idle GPUs by request and cause, jobs across and within."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from planner.domain.diagnosis import ClusterDiagnosis, JobDiagnosis, JobScope, RequestDiagnosis, StrandingCause
 from planner.report.cluster.diagnosis.words import CAUSES, REQUEST_CAUSES, row_type
 from planner.report.kit import style
 
 PANEL_IN = 3.6
+HEAD_ROOM = 1.14
 LONGEST_NAME = 14
 MOST_TYPES = 12
-_COLOURS = dict(zip(REQUEST_CAUSES, style.TYPE_PALETTE, strict=False))
 _RELEASED = (
     ("fractional", StrandingCause.FRACTIONAL),
     ("stranded", StrandingCause.STRANDED),
@@ -23,6 +25,10 @@ _SCOPES = (
     (JobScope.ASW, "within one switch"),
     (JobScope.NVLINK_DOMAIN, "within one NVLink domain"),
 )
+
+
+def _bar(cause: StrandingCause) -> dict[str, Any]:
+    return style.bar_of(REQUEST_CAUSES.index(cause))
 
 
 def draw_diagnosis(diagnosis: ClusterDiagnosis) -> Figure:
@@ -50,8 +56,8 @@ def _released(axes: Axes, rows: Sequence[RequestDiagnosis]) -> None:
     for turn, (name, cause) in enumerate(_RELEASED):
         heights = [float(getattr(row.released, name)) for row in rows]
         places = [at + width * (turn - 1) for at in range(len(rows))]
-        bars = axes.bar(places, heights, width, color=_COLOURS[cause], label=CAUSES[cause])
-        axes.bar_label(bars, [f"{height:,.4g}" for height in heights], fontsize=7, padding=1)
+        bars = axes.bar(places, heights, width, label=CAUSES[cause], **_bar(cause))
+        axes.bar_label(bars, [f"{height:,.4g}" for height in heights], fontsize=style.points(7), padding=1)
     _request_axis(axes, rows, "figure 13, as the released scripts count")
 
 
@@ -63,14 +69,21 @@ def _partition(axes: Axes, rows: Sequence[RequestDiagnosis]) -> None:
     for cause in REQUEST_CAUSES:
         heights = [row.of(cause) for row in rows]
         if any(heights):
-            axes.bar(at, heights, 0.7, bottom=ends, color=_COLOURS[cause], label=CAUSES[cause])
+            axes.bar(at, heights, 0.7, bottom=ends, label=CAUSES[cause], **_bar(cause))
             ends = [end + height for end, height in zip(ends, heights, strict=True)]
     for place, row in zip(at, rows, strict=True):
         words = f"{row.fit:,} fit"
         axes.annotate(
-            words, (place, ends[place]), ha="center", va="bottom", fontsize=7, xytext=(0, 1), textcoords="offset points"
+            words,
+            (place, ends[place]),
+            ha="center",
+            va="bottom",
+            fontsize=style.points(7),
+            xytext=(0, 1),
+            textcoords="offset points",
         )
     _request_axis(axes, rows, "all idle GPUs, each once")
+    axes.set_ylim(0, HEAD_ROOM * max([1.0, *ends]))
 
 
 def _request_axis(axes: Axes, rows: Sequence[RequestDiagnosis], title: str) -> None:
@@ -90,14 +103,13 @@ def _jobs(axes: Axes, rows: Sequence[JobDiagnosis]) -> None:
     for turn, (scope, words) in enumerate(scopes):
         fits = {row_type(row): row.fit for row in rows if row.scope is scope}
         places = [at + width * (turn - (len(scopes) - 1) / 2) for at in range(len(types))]
-        bars = axes.bar(
-            places, [fits[name] for name in types], 0.92 * width, color=style.TYPE_PALETTE[turn], label=words
-        )
-        axes.bar_label(bars, fontsize=7, padding=1)
+        bars = axes.bar(places, [fits[name] for name in types], 0.92 * width, label=words, **style.bar_of(turn))
+        axes.bar_label(bars, fontsize=style.points(7), padding=1)
     axes.set_xticks(
         range(len(types)), [style.shown(name, LONGEST_NAME) for name in types], rotation=20 if len(types) > 3 else 0
     )
     axes.set_ylabel("jobs that fit")
-    axes.margins(y=0.3)
+    axes.set_ylim(0, 1.35 * max([1, *(row.fit for row in rows)]))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"figure 14: jobs of {rows[0].gpus:,} GPUs, {rows[0].cpus_per_gpu} CPUs each")
-    axes.legend(loc="upper left", ncols=1, fontsize=7)
+    axes.legend(loc="upper left", ncols=1, fontsize=style.points(7))

@@ -89,7 +89,8 @@ class Figure:
 class Page:
     """One file to send. `verdict`: two sentences, a line of Markdown; `figures`: the few numbers that come first.
 
-    Titles, labels, captions and `says` are plain text; `html_page` escapes them.
+    `source`: what it is a page of, as `plan 1f3a...`, by which the next one of the same may replace it. Titles, labels,
+    captions and `says` are plain text; `html_page` escapes them.
     """
 
     title: str
@@ -97,3 +98,4 @@ class Page:
     figures: tuple[Figure, ...]
     sections: tuple[Section, ...]
     made_by: str
+    source: str = ""

@@ -21,8 +21,8 @@ from planner.report.kit.html.blocks import Chart
 from planner.report.kit.html.prose import text_html
 from planner.report.kit.html.tables import numbers_html
 
-# Okabe and Ito's colours in an order in which neighbours differ in lightness, too; the yellow is left out, on white
-PALETTE = ("#0072B2", "#E69F00", "#004D40", "#56B4E9", "#882255", "#009E73", "#CC79A7", "#D55E00")
+# after Okabe and Ito, the yellow left out and two made darker, so that neighbours differ in lightness as well
+PALETTE = ("#0072B2", "#E69F00", "#004D40", "#56B4E9", "#882255", "#CC79A7", "#A63D00", "#009E73")
 PATTERNS = ("", "/", "", "x", "", "\\", ".", "-")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid", "dash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
@@ -124,7 +124,8 @@ def _styled_layout(chart: Chart) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 48, "r": 16, "t": 40, "b": 44},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "bargap": 0.3,
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         "hoverlabel": {"font": {"family": _FONT}},
         **{axis: dict(_AXIS) for axis in sorted(axes)},
     }

@@ -65,7 +65,7 @@ def _blocks(page: Page) -> Iterator[Block]:
 def _document(page: Page, chart_script: bytes, rows: int) -> str:
     charts = [block for block in _blocks(page) if isinstance(block, Chart)]
     sections = "\n".join(_section(section, rows) for section in page.sections)
-    words = _words(page, sections)
+    words = _words(page)
     library = chart_script if charts else b""
     return f"""\
 <!doctype html>
@@ -75,6 +75,7 @@ def _document(page: Page, chart_script: bytes, rows: int) -> str:
 <meta http-equiv="Content-Security-Policy" content="{_policy(library)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
+<meta name="planner-source" content="{text_html(page.source)}">
 <title>{text_html(page.title)}</title>
 <link rel="icon" href="data:,">
 <style>
@@ -164,9 +165,9 @@ def _drawing(drawing: Drawing, rows: int) -> str:
     )
 
 
-def _words(page: Page, sections: str) -> str:
+def _words(page: Page) -> str:
     """The terms that the page uses, explained in a fold at its end."""
-    text = f"{page.verdict} {' '.join(figure.label for figure in page.figures)} {re.sub('<[^>]*>', ' ', sections)}"
+    text = " ".join([page.verdict, *(figure.label for figure in page.figures), *map(_text_of, _blocks(page))])
     meanings = explained(text)
     if not meanings:
         return ""
@@ -177,3 +178,14 @@ def _words(page: Page, sections: str) -> str:
         f'<dl class="words">{rows}</dl></details>\n'
         "</section>\n"
     )
+
+
+def _text_of(block: Block) -> str:
+    """What is said around the numbers."""
+    match block:
+        case Prose():
+            return block.markdown
+        case DataTable():
+            return " ".join([block.caption, *block.columns])
+        case Chart() | Drawing():
+            return " ".join([block.title, block.says, _text_of(block.table)])

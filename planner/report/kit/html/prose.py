@@ -2,12 +2,16 @@
 
 from functools import cache
 from html import escape
+from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 
 @cache
-def _reader() -> MarkdownIt:
+def _reader() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # noqa: PLC0415  # only who makes a page pays for it
+
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 

@@ -70,12 +70,14 @@ async function libraryOf(element) {
   document.head.append(script);
 }
 
-function widthsOf(place) { return Math.max(240, Math.floor(place.getBoundingClientRect().width)); }
+const PRINTED_PX = 680;
+let printing = false;
+function widthOf(place) { return printing ? PRINTED_PX : Math.max(240, Math.floor(place.clientWidth)); }
 
 async function draw(place) {
   const figure = figures[place.dataset.chart];
   if (touch) figure.layout.dragmode = false;
-  figure.layout.width = widthsOf(place);
+  figure.layout.width = widthOf(place);
   await Plotly.newPlot(place, figure.data, figure.layout, CONFIG);
 }
 
@@ -88,21 +90,23 @@ async function drawVisible() {
   }
 }
 
-function fit(width) {
+function fit() {
   for (const place of all(".plot.js-plotly-plot")) {
-    const wanted = width || widthsOf(place);
-    if (visible(place) && place.layout.width !== wanted) Plotly.relayout(place, {width: wanted});
+    const width = widthOf(place);
+    if (visible(place) && place.layout.width !== width) Plotly.relayout(place, {width});
   }
 }
 
 const unfolded = [];
 const UNDRAWN = "This chart cannot be drawn here; its numbers are below.";
-const PRINTED_PX = 680;
 function beforePrint() {
+  if (printing) return;
+  printing = true;
   for (const fold of all("details:not([open])")) { unfolded.push(fold); fold.open = true; }
-  if (window.Plotly) { for (const place of all(".plot")) if (!drawn(place)) draw(place); fit(PRINTED_PX); }
+  if (window.Plotly) { for (const place of all(".plot")) if (!drawn(place)) draw(place); fit(); }
 }
 function afterPrint() {
+  printing = false;
   for (const fold of unfolded.splice(0)) fold.open = false;
   if (window.Plotly) fit();
 }

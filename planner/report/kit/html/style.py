@@ -15,8 +15,8 @@ body { margin: 0; color: var(--ink); background: var(--paper); font: 16px/1.55 s
 header h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .6rem; }
 .verdict { font-size: 1.15rem; line-height: 1.5; max-width: 62rem; margin: 0 0 1.2rem; padding-left: 1rem;
   border-left: 4px solid var(--accent); }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem; margin: 0 0 1.5rem;
-  padding: 0; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(max(9.5rem, 22%), 1fr)); gap: .75rem;
+  margin: 0 0 1.5rem; padding: 0; }
 .figures div { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: .7rem .85rem; }
 .figures dt { color: var(--muted); font-size: .82rem; line-height: 1.3; }
 .figures dd { margin: 0; } .figures .value { font-size: 1.45rem; font-weight: 650; line-height: 1.25;
@@ -37,15 +37,20 @@ blockquote { margin: .8rem 0; padding: .1rem 1rem; border-left: 4px solid var(--
 figure { margin: 1rem 0 1.6rem; min-width: 0; } .says, .caption, .note { color: var(--muted); font-size: .92rem; }
 .plot { width: 100%; min-width: 0; overflow: hidden; }
 .drawing .box { padding: .3rem 0; } .drawing svg { display: block; max-width: 100%; height: auto; }
-.drawing svg.wide { min-width: 44rem; }
+.drawing svg.wide { min-width: 54rem; }
 details { margin: .5rem 0; } details.fold { border: 1px solid var(--line); border-radius: 6px; padding: .5rem .9rem; }
 details.fold > summary { font-weight: 600; }
-.box { overflow-x: auto; max-width: 100%; } .table .box { max-height: 34rem; overflow: auto; }
+.box { overflow-x: auto; max-width: 100%; background:
+  linear-gradient(to right, var(--paper) 50%, transparent) left, linear-gradient(to left, var(--paper) 50%, transparent)
+  right, linear-gradient(to right, #0002, transparent) left, linear-gradient(to left, #0002, transparent) right;
+  background-size: 2.5rem 100%, 2.5rem 100%, .8rem 100%, .8rem 100%; background-repeat: no-repeat;
+  background-attachment: local, local, scroll, scroll; } .box.tall { max-height: 34rem; overflow: auto; }
 .box:focus-visible, button:focus-visible, summary:focus-visible, a:focus-visible { outline: 2px solid var(--accent);
   outline-offset: 1px; }
 table { border-collapse: collapse; font-size: .9rem; line-height: 1.4; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--line); padding: .32rem .7rem; text-align: left; vertical-align: top; }
-td { max-width: 34rem; } td.n, th.n { text-align: right; white-space: nowrap; }
+td.n, th.n { text-align: right; } td.n, th.n, td.s, th.s { white-space: nowrap; }
+td.l { min-width: 15rem; max-width: 34rem; }
 thead th { position: sticky; top: 0; background: var(--tint); font-weight: 600; padding: 0;
   border-bottom: 2px solid var(--line); }
 table:not(.data) thead th { padding: .32rem .7rem; position: static; }
@@ -69,10 +74,11 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   .figures .value { font-size: 1.15rem; } th, td { padding: .28rem .5rem; } }
 @media print {
   body { font-size: 10pt; } .page { display: block; max-width: none; padding: 0; } nav, .filter { display: none; }
-  .table .box, .box { max-height: none; overflow: visible; } th button::after { content: ""; }
+  .box, .box.tall { max-height: none; overflow: visible; } th button::after { content: ""; }
   thead th { position: static; } figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
   details::details-content { content-visibility: visible; block-size: auto; } details.fold { border: 0; padding: 0; }
   .drawing svg.wide { min-width: 0; } .figures div { break-inside: avoid; } .modebar { display: none !important; }
-  table { font-size: 8pt; } td, th { padding: 1pt 3pt; } a { color: inherit; text-decoration: none; }
+  table { font-size: 7pt; } td, th, th button { padding: 1pt 2pt !important; } td.l { min-width: 0; }
+  td, th { white-space: normal !important; } a { color: inherit; text-decoration: none; }
 }
 """

@@ -11,20 +11,21 @@ from planner.report.kit.quantities import NONE, significant
 MOST_ROWS = 500
 """Rows of a table that a page shows; how many are left out stands below."""
 FILTERED_ROWS = 12
-"""From so many rows on a table has a field that filters it."""
+"""From so many rows on a table has a field that filters it, and scrolls in a box of its own."""
 _MOST_DIGITS = 4
 
 
 def table_html(table: DataTable, *, most_rows: int = MOST_ROWS) -> str:
     """The table in a box of its own that scrolls; a caption says how many rows are left out, and where they are."""
-    numeric = [_is_numeric(table, column) for column in range(len(table.columns))]
-    heads = "".join(_head(name, number) for name, number in zip(table.columns, numeric, strict=True))
-    rows = "\n".join(_row(row, numeric) for row in table.rows[:most_rows])
+    kinds = [_kind(table, column) for column in range(len(table.columns))]
+    heads = "".join(_head(name, kind) for name, kind in zip(table.columns, kinds, strict=True))
+    rows = "\n".join(_row(row, kinds) for row in table.rows[:most_rows])
     body = (
         f'<table class="data"{_caption_name(table)}><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>'
     )
-    field = _FILTER if len(table.rows) >= FILTERED_ROWS else ""
-    box = f'<div class="box" tabindex="0">{body}</div>'
+    tall = len(table.rows) >= FILTERED_ROWS
+    field = _FILTER if tall else ""
+    box = f'<div class="box{" tall" if tall else ""}" tabindex="0">{body}</div>'
     return f'<div class="table">{_caption(table)}{field}{box}{_left_out(table, most_rows)}</div>'
 
 
@@ -56,30 +57,35 @@ def _left_out(table: DataTable, most_rows: int) -> str:
     return f'<p class="note">The first {most_rows:,} of {len(table.rows):,} rows; {left_out:,} are left out.{where}</p>'
 
 
-def _is_numeric(table: DataTable, column: int) -> bool:
-    cells = [row[column] for row in table.rows]
-    return all(not isinstance(cell, str) for cell in cells) and any(cell is not None for cell in cells)
+_NUMBER, _SHORT, _LONG = "n", "s", "l"
+"""Classes of columns: numbers to the right; names on one line; sentences."""
+_SHORT_TEXT = 30
 
 
-def _head(name: str, number: bool) -> str:
+def _kind(table: DataTable, column: int) -> str:
+    cells = [row[column] for row in table.rows if row[column] is not None]
+    if cells and not any(isinstance(cell, str) for cell in cells):
+        return _NUMBER
+    return _SHORT if all(len(str(cell)) <= _SHORT_TEXT for cell in cells) else _LONG
+
+
+def _head(name: str, kind: str) -> str:
     meaning = tip(name)
     label = f'<abbr title="{escape(meaning)}">{text_html(name)}</abbr>' if meaning else text_html(name)
-    kind = ' class="n"' if number else ""
-    return f'<th scope="col"{kind} aria-sort="none"><button type="button">{label}</button></th>'
+    return f'<th scope="col" class="{kind}" aria-sort="none"><button type="button">{label}</button></th>'
 
 
-def _row(row: tuple[Cell, ...], numeric: list[bool]) -> str:
-    return f"<tr>{''.join(_cell(cell, number) for cell, number in zip(row, numeric, strict=True))}</tr>"
+def _row(row: tuple[Cell, ...], kinds: list[str]) -> str:
+    return f"<tr>{''.join(_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True))}</tr>"
 
 
-def _cell(cell: Cell, number: bool) -> str:
-    kind = ' class="n"' if number else ""
+def _cell(cell: Cell, kind: str) -> str:
     if isinstance(cell, str):
-        return f"<td>{text_html(cell)}</td>"
+        return f'<td class="{kind}">{text_html(cell)}</td>'
     if cell is None or math.isnan(cell):
-        return f"<td{kind}>{NONE}</td>"
-    exact = f' data-v="{float(cell)!r}"' if number else ""
-    return f"<td{kind}{exact}>{shown_number(cell)}</td>"
+        return f'<td class="{kind}">{NONE}</td>'
+    exact = f' data-v="{float(cell)!r}"' if kind == _NUMBER else ""
+    return f'<td class="{kind}"{exact}>{shown_number(cell)}</td>'
 
 
 def shown_number(number: float) -> str:
@@ -92,4 +98,6 @@ def shown_number(number: float) -> str:
         return NONE
     if math.isinf(number):
         return "∞" if number > 0 else "-∞"
+    if number.is_integer():
+        return f"{number:,.0f}"
     return f"{number:,.0f}" if abs(number) >= 10**_MOST_DIGITS else significant(number, _MOST_DIGITS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from planner.report.kit import style
 from planner.studies.asi.records import Drawn, Point, TraceFigure
@@ -46,15 +46,11 @@ def _panel(axes: Axes, figure: TraceFigure, panel: str) -> None:
     else:
         _curves(axes, points, steps=figure.drawn is Drawn.CDF)
         if figure.x in LOGARITHMIC and any(float(x) > 0 for _, _, x, _ in points):
-            axes.set_xscale("log")
+            style.plain_logarithm(axes, "x")
 
 
 def _series(points: Sequence[Point]) -> list[str]:
     return list(dict.fromkeys(series for _, series, _, _ in points))[:MOST_SERIES]
-
-
-def _colour(turn: int) -> str:
-    return style.mixed(style.TYPE_PALETTE[turn % 8], style.INK, 0.0 if turn < 8 else 0.45)
 
 
 def _bars(axes: Axes, points: Sequence[Point], *, stacked: bool) -> None:
@@ -67,15 +63,15 @@ def _bars(axes: Axes, points: Sequence[Point], *, stacked: bool) -> None:
         heights = [values.get(x, 0.0) for x in xs]
         places = [at + (0 if stacked else width * (turn - (len(names) - 1) / 2)) for at in range(len(xs))]
         bars = axes.bar(
-            places, heights, width, bottom=ends if stacked else None, color=_colour(turn), label=style.shown(name)
+            places, heights, width, bottom=ends if stacked else None, label=style.shown(name), **style.bar_of(turn)
         )
         if stacked:
             ends = [end + height for end, height in zip(ends, heights, strict=True)]
         else:
-            axes.bar_label(bars, [f"{height:,.4g}" for height in heights], fontsize=7)
+            axes.bar_label(bars, [f"{height:,.4g}" for height in heights], fontsize=style.points(7))
     axes.set_xticks(range(len(xs)), [style.shown(x, LONGEST_NAME) for x in xs], rotation=25, ha="right")
     if len(names) > 1 or stacked:
-        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3)
+        axes.legend(fontsize=style.points(7), loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3)
 
 
 def _curves(axes: Axes, points: Sequence[Point], *, steps: bool) -> None:
@@ -85,8 +81,8 @@ def _curves(axes: Axes, points: Sequence[Point], *, steps: bool) -> None:
         axes.plot(
             xs,
             ys,
-            color=_colour(turn),
             linewidth=1.3,
+            **style.line_of(turn),
             drawstyle="steps-post" if steps else "default",
             marker="o" if len(xs) == 1 else None,
             markersize=3,
@@ -97,7 +93,7 @@ def _curves(axes: Axes, points: Sequence[Point], *, steps: bool) -> None:
     else:
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=style.points(7))
 
 
 def _boxes(axes: Axes, points: Sequence[Point]) -> None:
@@ -111,3 +107,5 @@ def _boxes(axes: Axes, points: Sequence[Point]) -> None:
         )
     axes.bxp(boxes, showmeans=True, showfliers=False)
     axes.set_yscale("symlog", linthresh=1)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,g}"))
+    axes.set_xlabel("box: P25–P75, whiskers: P5–P95, triangle: mean")

@@ -37,7 +37,7 @@ def draw(study: Study, figure_name: str, title: str) -> Figure:
             axes.set_xlabel("iteration")
             axes.tick_params(labelbottom=True)
     handles, labels = panels.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower left", ncols=len(labels), fontsize=8.0)
+    figure.legend(handles, labels, loc="outside lower left", ncols=len(labels), fontsize=style.points(8.0))
     return figure
 
 
@@ -46,14 +46,14 @@ def _panel(axes: Axes, outcome: CaseOutcome, highest: float) -> None:
     mean = [spread.mean for spread in outcome.by_iteration]
     around = [spread.deviation or 0.0 for spread in outcome.by_iteration]
     low, high = [spread.low for spread in outcome.by_iteration], [spread.high for spread in outcome.by_iteration]
-    colour = style.TYPE_PALETTE[0]
+    colour = style.palette()[0]
     edge: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "linewidth": 0.9, "linestyle": ":"}
     axes.fill_between(rounds, low, high, label="lowest to highest", **edge)
     below, above = ([m + sign * a for m, a in zip(mean, around, strict=True)] for sign in (-1, 1))
     axes.fill_between(rounds, below, above, color=colour, alpha=0.25, linewidth=0, label="mean ± standard deviation")
     axes.plot(rounds, mean, color=colour, linewidth=1.8, marker="o", markersize=3, label="mean of the trials")
-    axes.axhline(highest, color=style.TYPE_PALETTE[1], linewidth=1.2, label="maximum of all trials and panels")
+    axes.axhline(highest, color=style.palette()[1], linewidth=1.2, label="maximum of all trials and panels")
     if outcome.optimum:
-        axes.axhline(outcome.optimum.rate_rps, color=style.INK, linestyle="--", linewidth=1.2, label="exact optimum")
+        axes.axhline(outcome.optimum.rate_rps, color=style.ink(), linestyle="--", linewidth=1.2, label="exact optimum")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.margins(y=0.08)

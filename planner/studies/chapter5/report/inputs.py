@@ -18,10 +18,11 @@ def draw_divisions(study: Study, _figure_name: str, title: str) -> Figure:
     axes = figure.subplots()
     first = study.divisions[0]
     style.heading(figure, f"{title} ({first.gpus} GPUs, {len(first.sizes)} islands of at least {first.least})")
-    colours = (*style.TYPE_PALETTE[:3], style.INK, *style.TYPE_PALETTE[3:])
-    for division, colour in zip(study.divisions, colours, strict=False):
+    colours = (*style.palette()[:3], style.ink(), *style.palette()[3:])
+    for place, (division, colour) in enumerate(zip(study.divisions, colours, strict=False)):
+        marker = style.MARKERS[place % len(style.MARKERS)]
         indices = range(1, 1 + len(division.sizes))
-        axes.plot(indices, division.sizes, marker="o", markersize=4, color=colour, label=f"{division.skew:g}")
+        axes.plot(indices, division.sizes, marker=marker, markersize=4, color=colour, label=f"{division.skew:g}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("island")
     axes.set_ylabel("size (GPUs)")
@@ -45,8 +46,8 @@ def draw_tokens(study: Study, _figure_name: str, title: str) -> Figure:
 
 def _histogram(axes: Axes, row: TokenCounts) -> None:
     shares = [100 * share for share in row.shares]
-    axes.bar(row.starts, shares, width=row.width, align="edge", color=style.TYPE_PALETTE[0])
-    axes.axvline(row.mean, color=style.INK, linestyle="--", linewidth=1.0, label=f"mean {row.mean:,.0f}")
+    axes.bar(row.starts, shares, width=row.width, align="edge", color=style.palette()[0])
+    axes.axvline(row.mean, color=style.ink(), linestyle="--", linewidth=1.0, label=f"mean {row.mean:,.0f}")
     axes.set_title(f"{style.shown(row.trace)}: {row.side} tokens, {row.width} a bar")
     axes.set_xlabel(f"{row.side} tokens")
     axes.legend(loc="upper right")

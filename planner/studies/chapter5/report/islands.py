@@ -29,7 +29,7 @@ def draw_benchmarks(study: Study, _figure_name: str, title: str) -> Figure:
             for line in outcome.benchmarks:
                 if line.phase is phase:
                     _benchmark(axes, outcome, line, colours[line.island.gpu, line.island.size])
-            axes.set_yscale("log")
+            style.plain_logarithm(axes, "y")
             axes.set_title(f"{outcome.case.label} {phase.value}: {outcome.case.title}")
         row[0].set_ylabel("rate of one island\n(requests/s)")
         _legend(row[1], row)
@@ -71,7 +71,7 @@ def _ranges(study: Study, title: str, column: Column, label: str, *, mix: bool =
             if mix:
                 middles = [(start + end) / 2 for start, end, _ in outcome.ranges]
                 target = [p * outcome.phase_rps(phase) for _, _, p in outcome.ranges]
-                axes.plot(middles, target, color=style.INK, linewidth=1.1, label=MIX)
+                axes.plot(middles, target, color=style.ink(), linewidth=1.1, label=MIX)
             axes.set_title(f"{outcome.case.label} {phase.value}: {outcome.case.title}")
         row[0].set_ylabel(label)
         _legend(row[1], row)
@@ -87,8 +87,8 @@ def _colours(outcome: IslandOutcome) -> dict[tuple[str, int], str]:
     colours = {}
     for gpu, size in classes:
         kin = [other for other in classes if other[0] == gpu]
-        base = style.TYPE_PALETTE[types.index(gpu)]
-        colours[gpu, -size] = style.mixed(base, "#FFFFFF", 0.7 * kin.index((gpu, size)) / max(1, len(kin)))
+        base = style.palette()[types.index(gpu)]
+        colours[gpu, -size] = style.mixed(base, style.paper(), 0.7 * kin.index((gpu, size)) / max(1, len(kin)))
     return colours
 
 
@@ -106,7 +106,8 @@ def _stack(
             align="edge",
             bottom=base,
             color=colours[key],
-            edgecolor="white",
+            edgecolor=style.paper(),
+            hatch=style.TYPE_HATCHES[list(dict.fromkeys(gpu for gpu, _ in colours)).index(key[0])],
             linewidth=0.3,
             label=f"{style.shown(key[0])}/{key[1]}",
         )
@@ -128,7 +129,7 @@ def _legend(beside: Axes, row: Sequence[Axes]) -> None:
         loc="upper left",
         bbox_to_anchor=(1.01, 1.0),
         borderaxespad=0,
-        fontsize=6.8,
+        fontsize=style.points(6.8),
         ncols=1 if len(entries) < 9 else 2,
         labelspacing=0.25,
         alignment="left",
@@ -158,7 +159,7 @@ def draw_lengths(study: Study, _figure_name: str, title: str) -> Figure:
 def _lengths(axes: Axes, outcome: IslandOutcome) -> None:
     trace = [q * outcome.rate_rps for q in outcome.probabilities]
     axes.fill_between(outcome.lengths, trace, color=style.IDLE, linewidth=0, alpha=0.6, label="trace, scaled")
-    for curve, colour in zip(outcome.curves, (style.TYPE_PALETTE[3], style.TYPE_PALETTE[0]), strict=True):
+    for curve, colour in zip(outcome.curves, (style.palette()[3], style.palette()[0]), strict=True):
         axes.plot(
             outcome.lengths, curve.model_rps, color=colour, linewidth=0.9, linestyle=":", label=f"{curve.phase} model"
         )

@@ -26,7 +26,7 @@ def draw(study: Study, figure_name: str, title: str) -> Figure:
         by_value = {case_outcome.case.value: case_outcome for case_outcome in outcome.cases}
         at = [k + (place - (len(outcomes) - 1) / 2) * width for k, value in enumerate(values) if value in by_value]
         name = outcome.experiment.name.rsplit(", ", 1)[-1] + ": " if len(outcomes) > 1 else ""
-        colour = style.TYPE_PALETTE[place]
+        colour = style.palette()[place]
         _bars(axes, at, [by_value[value] for value in values if value in by_value], 0.9 * width, colour, name)
     axes.set_xticks(range(len(values)), [f"{value:g}" for value in values])
     axes.set_xlabel("batch size (layouts per iteration)")
@@ -39,7 +39,7 @@ def draw(study: Study, figure_name: str, title: str) -> Figure:
 def _bars(axes: Axes, at: Sequence[float], cases: Sequence[CaseOutcome], width: float, colour: str, name: str) -> None:
     judging = [sum(sum(trial.evaluation_cpu_s) for trial in outcome.trials) / len(outcome.trials) for outcome in cases]
     choosing = [outcome.cpu_s.mean - mine for outcome, mine in zip(cases, judging, strict=True)]
-    pale = style.mixed(colour, "#FFFFFF", 0.55)
+    pale = style.mixed(colour, style.paper(), 0.55)
     axes.bar(at, judging, width=width, color=pale, label=f"{name}judging layouts")
     axes.bar(at, choosing, width=width, bottom=judging, color=colour, label=f"{name}choosing layouts")
     means = [outcome.cpu_s.mean for outcome in cases]
@@ -47,7 +47,7 @@ def _bars(axes: Axes, at: Sequence[float], cases: Sequence[CaseOutcome], width: 
         [outcome.cpu_s.mean - outcome.cpu_s.low for outcome in cases],
         [outcome.cpu_s.high - outcome.cpu_s.mean for outcome in cases],
     ]
-    axes.errorbar(at, means, yerr=reach, fmt="none", ecolor=style.INK, capsize=3, linewidth=1)
+    axes.errorbar(at, means, yerr=reach, fmt="none", ecolor=style.ink(), capsize=3, linewidth=1)
     for x, outcome in zip(at, cases, strict=True):
         axes.annotate(
             significant(outcome.cpu_s.mean),
@@ -55,5 +55,5 @@ def _bars(axes: Axes, at: Sequence[float], cases: Sequence[CaseOutcome], width: 
             xytext=(0, 4),
             textcoords="offset points",
             ha="center",
-            fontsize=7.5,
+            fontsize=style.points(7.5),
         )

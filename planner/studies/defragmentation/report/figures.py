@@ -11,6 +11,10 @@ from planner.studies.defragmentation.tables import by_rhythm, mean_of, rhythm
 
 HEIGHT_IN = 3.4
 HOURS_A_DAY = 24.0
+WIDEST_LINE = 3.0
+MOVES_WIDTH = 0.012
+"""Of the days shown; rhythms stand beside each other."""
+
 BARS = (
     ("placeable", "requests of 8 GPUs placeable"),
     ("not_full", "nodes with an idle GPU"),
@@ -33,15 +37,17 @@ def draw_placeable(runs: Sequence[ChurnRun]) -> Figure:
     upper, lower = figure.subplots(2, 1, sharex=True)
     for turn, run in enumerate(firsts):
         days = [sample.hour / HOURS_A_DAY for sample in run.series]
-        colour = style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)]
-        upper.plot(days, [sample.placeable for sample in run.series], color=colour, label=rhythm(run.every_hours))
+        look = style.line_of(turn)
+        wide = max(1.0, WIDEST_LINE - 0.7 * turn)  # lines that lie on each other show side by side
+        placeable = [sample.placeable for sample in run.series]
+        upper.plot(days, placeable, linewidth=wide, label=rhythm(run.every_hours), **look)
         if run.every_hours is not None:
             moving = [(sample.hour / HOURS_A_DAY, sample.moves) for sample in run.series if sample.moves]
             lower.bar(
-                [day for day, _ in moving],
+                [day + MOVES_WIDTH * max(days) * (turn - len(firsts) / 2) for day, _ in moving],
                 [moves for _, moves in moving],
-                width=0.05,
-                color=colour,
+                width=MOVES_WIDTH * max(days),
+                color=look["color"],
                 label=rhythm(run.every_hours),
             )
     upper.set_ylabel("requests of 8 GPUs placeable")
@@ -65,7 +71,8 @@ def draw_rhythms(runs: Sequence[ChurnRun]) -> Figure:
 
 
 def _bars(axes: Axes, names: Sequence[str], heights: Sequence[float]) -> None:
-    colours = [style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)] for turn in range(len(names))]
-    bars = axes.bar(range(len(names)), heights, 0.7, color=colours)
-    axes.bar_label(bars, [f"{height:,.3g}" for height in heights], fontsize=7)
+    looks = [style.bar_of(turn) for turn in range(len(names))]
+    hatches, colours = [look["hatch"] for look in looks], [look["color"] for look in looks]
+    bars = axes.bar(range(len(names)), heights, 0.7, color=colours, hatch=hatches, edgecolor=style.paper())
+    axes.bar_label(bars, [f"{height:,.3g}" for height in heights], fontsize=style.points(7))
     axes.set_xticks(range(len(names)), names, rotation=20, ha="right")

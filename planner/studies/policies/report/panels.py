@@ -16,6 +16,9 @@ from planner.studies.policies.report.curves import PolicyCurve, combines_power
 HEIGHT_IN = 4.2
 TALL_IN = 6.6
 FULL = 100
+MARKED = 0.14
+"""Between two markers of a line, as a share of the panel's diagonal."""
+
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
 DASHES = ("--", "-.", ":")
 SATURATED = 0.995
@@ -142,11 +145,15 @@ def _looks(panel: TracePanel) -> dict[str, dict[str, object]]:
         turn, at = divmod(place, len(PALETTE))
         mine = combines_power(label)
         looks[label] = {
-            "color": style.mixed(PALETTE[at], style.INK, 0.35 * min(turn, 2)),
+            "color": style.mixed(PALETTE[at], style.ink(), 0.35 * min(turn, 2)),
             "linestyle": "-" if mine else DASHES[place % len(DASHES)],
-            "linewidth": 1.7 if mine else 1.2,
+            "linewidth": 1.7 if mine else 1.5,
+            "marker": style.MARKERS[place % len(style.MARKERS)],
+            "markersize": 3.6,
+            # each at places of its own: of lines that lie on each other every one shows
+            "markevery": (0.02 + MARKED * place / max(1, len(ordered)), MARKED),
         }
-    looks[panel.baseline] = {"color": style.INK, "linestyle": "-", "linewidth": 1.4}
+    looks[panel.baseline] = {"color": style.ink(), "linestyle": "-", "linewidth": 2.6}
     return looks
 
 
@@ -155,8 +162,8 @@ def _power(axes: Axes, panel: TracePanel) -> None:
     watts = base.values("power_w")
     unit, scale = ("MW", 1e6) if watts.max() >= 1e6 else ("kW", 1e3)
     x, cpu, both = base.percents, base.values("cpu_power_w") / scale, watts / scale
-    axes.fill_between(x, 0, cpu, color=style.TYPE_PALETTE[0], linewidth=0, label="CPUs")
-    axes.fill_between(x, cpu, both, color=style.TYPE_PALETTE[1], linewidth=0, label="GPUs")
+    axes.fill_between(x, 0, cpu, color=style.palette()[0], linewidth=0, label="CPUs")
+    axes.fill_between(x, cpu, both, color=style.palette()[1], linewidth=0, label="GPUs")
     axes.set_ylabel(f"power of {style.shown(base.title)} ({unit})")
     axes.set_xlim(0, min(FULL, max(1, int(x[-1]))))
     axes.set_ylim(0, 1.08 * both.max())
@@ -164,7 +171,7 @@ def _power(axes: Axes, panel: TracePanel) -> None:
     share.plot(
         x,
         100 * base.values("gpu_power_w") / watts,
-        color=style.INK,
+        color=style.ink(),
         linestyle="--",
         linewidth=1.3,
         label="share of GPUs",
@@ -221,7 +228,7 @@ def _allocation(axes: Axes, panel: TracePanel) -> None:
     start = min(zoom_of(panel), end - 1)
     percents = range(start, end + 1)
     ceiling = [min(percent, FULL) for percent in percents]
-    axes.plot(percents, ceiling, color=style.FAINT, linestyle=":", linewidth=1.2, label="all that is asked for")
+    axes.plot(percents, ceiling, color=style.faint(), linestyle=":", linewidth=1.2, label="all that is asked for")
     _lines(axes, panel, "allocation_percent", start, end)
     axes.set_ylabel("GPUs held (% of the cluster)")
 

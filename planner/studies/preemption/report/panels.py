@@ -12,7 +12,6 @@ from planner.studies.preemption.records import SourcingLatency
 from planner.studies.preemption.report.page import METHOD_TITLES, PAPER_HITS, HitSummary
 
 HEIGHT_IN = 4.2
-COLOURS = MappingProxyType(dict(zip(VictimMethod, style.TYPE_PALETTE, strict=False)))
 BESIDE = MappingProxyType({"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0})
 GROUP = 0.8
 """Width of a group of bars, of 1 between groups."""
@@ -40,18 +39,26 @@ def _hit_panel(axes: Axes, summaries: Sequence[HitSummary]) -> None:
         mine = [summary for summary in summaries if summary.key[3] is method]
         at = [groups.index(summary.key[1:3]) + (place + 0.5) * width - GROUP / 2 for summary in mine]
         bars = axes.bar(
-            at, [summary.rate for summary in mine], 0.95 * width, color=COLOURS[method], label=METHOD_TITLES[method]
+            at,
+            [summary.rate for summary in mine],
+            0.95 * width,
+            label=METHOD_TITLES[method],
+            **style.bar_of(list(VictimMethod).index(method)),
         )
         axes.bar_label(
-            bars, [f"{summary.rate:.1f}" for summary in mine], label_type="center", color="white", fontsize=7.5
+            bars,
+            [f"{summary.rate:.1f}" for summary in mine],
+            fontsize=style.points(7.5),
+            bbox={"facecolor": style.paper(), "edgecolor": "none", "pad": 0.5},
+            zorder=5,
         )
     preemptions, hits = next(iter(PAPER_HITS.values()))
     axes.axhline(
-        100 * hits / preemptions, color=style.INK, linestyle="--", linewidth=1.0, label="standard in the paper"
+        100 * hits / preemptions, color=style.ink(), linestyle="--", linewidth=1.0, label="standard in the paper"
     )
     axes.set_xticks(range(len(groups)), [f"{initial.value}\n{mode.value}" for initial, mode in groups])
-    axes.set_ylim(0, 110)
-    axes.set_ylabel("scale-ups (%)")
+    axes.set_ylim(0, 112)
+    axes.set_ylabel("scale-ups inside one socket (%)")
 
 
 def draw_latency(latencies: Sequence[SourcingLatency]) -> Figure:
@@ -78,12 +85,12 @@ def _latency_panel(axes: Axes, rows: Sequence[SourcingLatency]) -> None:
             [sizes.index(row.nodes) + (place + 0.5) * width - GROUP / 2 for row in mine],
             [row.p50_us for row in mine],
             yerr=[[0.0] * len(mine), [row.p90_us - row.p50_us for row in mine]],
-            fmt="o",
+            fmt=style.MARKERS[list(VictimMethod).index(method)],
             markersize=6,
             capsize=3,
-            color=COLOURS[method],
+            color=style.bar_of(list(VictimMethod).index(method))["color"],
             label=METHOD_TITLES[method],
         )
-    axes.set_yscale("log")
+    style.plain_logarithm(axes, "y")
     axes.set_xticks(range(len(sizes)), [f"{nodes:,} nodes" for nodes in sizes])
     axes.set_xlim(-0.5, len(sizes) - 0.5)

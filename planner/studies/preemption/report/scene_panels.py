@@ -37,13 +37,19 @@ def _snapshot(axes: Axes, holders: Sequence[GpuHolder]) -> None:
     crossing = [rows for rows in pods.values() if rows[0].crosses_sockets]
     for rows in pods.values():
         if len(rows) > 1:
-            colour, line = (style.ALARM, "--") if rows[0].crosses_sockets else (style.FAINT, "-")
+            colour, line = (style.ALARM, "--") if rows[0].crosses_sockets else (style.faint(), "-")
             at = [row.node for row in rows], [row.gpu for row in rows]
             axes.plot(*at, linewidth=1.1, zorder=1, color=colour, linestyle=line)
-    for size, colour in zip(SIZES, style.TYPE_PALETTE, strict=False):
+    for size, colour, marker in zip(SIZES, style.palette(), style.MARKERS, strict=False):
         rows = [row for row in holders if row.gpus == size]
         axes.scatter(
-            [row.node for row in rows], [row.gpu for row in rows], s=14, color=colour, zorder=2, label=f"{size} GPUs"
+            [row.node for row in rows],
+            [row.gpu for row in rows],
+            s=14,
+            color=colour,
+            marker=marker,
+            zorder=2,
+            label=f"{size} {'GPU' if size == 1 else 'GPUs'}",
         )
     new = sum(rows[0].newcomer for rows in crossing)
     title = METHOD_TITLES[holders[0].method]
@@ -55,13 +61,19 @@ def draw_instances(counts: Sequence[InstanceCount]) -> Figure:
     figure = style.blank(4.2)
     style.heading(figure, "Instances while services scale up by preemption")
     axes = figure.subplots()
-    for name, colour in zip(dict.fromkeys(row.workload for row in counts), style.TYPE_PALETTE, strict=False):
+    for place, name in enumerate(dict.fromkeys(row.workload for row in counts)):
         rows = [row for row in counts if row.workload == name]
-        axes.step([row.step for row in rows], [row.instances for row in rows], where="post", color=colour, label=name)
+        axes.step(
+            [row.step for row in rows],
+            [row.instances for row in rows],
+            where="post",
+            label=name,
+            **style.line_of(place),
+        )
     starts = {row.event: row.step for row in reversed(counts) if row.event}
     for event, step in starts.items():
-        axes.axvline(step - 1, color=style.FAINT, linestyle="--", linewidth=0.9)
-        axes.text(step - 1, 1.0, f" {event}", transform=axes.get_xaxis_transform(), va="bottom", color=style.INK)
+        axes.axvline(step - 1, color=style.faint(), linestyle="--", linewidth=0.9)
+        axes.text(step - 1, 1.0, f" {event}", transform=axes.get_xaxis_transform(), va="bottom", color=style.ink())
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(bottom=0)
     axes.set_xlabel("preemptions")
@@ -77,11 +89,13 @@ def draw_searches(searches: Sequence[SourcingTime]) -> Figure:
     style.heading(figure, "Search for victims over all nodes, CPU time of single searches")
     panels = figure.subplots(1, len(methods), squeeze=False, sharey=True)[0]
     for axes, method in zip(panels, methods, strict=True):
-        for name, colour in zip(dict.fromkeys(row.workload for row in searches), style.TYPE_PALETTE, strict=False):
+        for place, name in enumerate(dict.fromkeys(row.workload for row in searches)):
             rows = [row for row in searches if row.workload == name and row.method is method]
             times = [row.time_us for row in rows]
-            axes.plot([row.preemption for row in rows], times, marker="o", markersize=4, color=colour, label=name)
-        axes.set_yscale("log")
+            marker = style.MARKERS[place % len(style.MARKERS)]
+            preemptions = [row.preemption for row in rows]
+            axes.plot(preemptions, times, marker=marker, markersize=4, label=name, **style.line_of(place))
+        style.plain_logarithm(axes, "y")
         axes.set_title(METHOD_TITLES[method])
         axes.set_xlabel("preemption")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

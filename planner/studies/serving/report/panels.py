@@ -3,10 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from planner.report.kit import style
 from planner.studies.serving.arrivals import S_PER_MINUTE
@@ -20,8 +23,6 @@ from planner.studies.serving.study import ServingSeedRun
 HEIGHT_IN, CURVE_POINTS = 3.6, 2000
 SHORTEST_S = 1e-3
 """Completions are drawn from here on, on a logarithmic axis."""
-
-COLOURS = MappingProxyType(dict(zip(POLICIES, style.TYPE_PALETTE, strict=False)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +41,18 @@ def _blank(scene: Scene, title: str, height_in: float = HEIGHT_IN) -> tuple[Figu
     return figure, figure.subplots()
 
 
+def _line(policy: str) -> dict[str, Any]:
+    """A policy looks the same in every figure."""
+    return style.line_of(list(POLICIES).index(policy))
+
+
 def draw_arrivals(scene: Scene) -> Figure:
     """Requests by minute."""
     figure, axes = _blank(scene, "Arrivals of requests")
     rows = by_minute(scene.runs[0].run.requests)
-    axes.bar([row.minute for row in rows], [row.requests for row in rows], width=0.9, color=style.TYPE_PALETTE[0])
+    axes.bar([row.minute for row in rows], [row.requests for row in rows], width=0.9, color=style.palette()[0])
     axes.set_xlabel("minute")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("requests")
     return figure
 
@@ -55,8 +62,8 @@ def draw_models(scene: Scene) -> Figure:
     counts = np.bincount(scene.runs[0].run.requests.model, minlength=len(scene.pool.models)).tolist()
     rows = sorted(zip(counts, [model.name for model in scene.pool.models], strict=True))
     figure, axes = _blank(scene, "Requests by model", 1.4 + 0.25 * len(rows))
-    bars = axes.barh([style.shown(name) for _, name in rows], [count for count, _ in rows], color=style.TYPE_PALETTE[0])
-    axes.bar_label(bars, [f"{count:,}" for count, _ in rows], padding=3, fontsize=7.5)
+    bars = axes.barh([style.shown(name) for _, name in rows], [count for count, _ in rows], color=style.palette()[0])
+    axes.bar_label(bars, [f"{count:,}" for count, _ in rows], padding=3, fontsize=style.points(7.5))
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.12)
     axes.set_xlabel("requests")
@@ -73,11 +80,11 @@ def draw_completion(scene: Scene) -> Figure:
         axes.plot(
             seconds[places],
             100 * (places + 1) / len(seconds),
-            color=COLOURS[run.policy],
             linewidth=1.4,
+            **_line(run.policy),
             label=POLICIES[run.policy].title,
         )
-    axes.set_xscale("log")
+    style.plain_logarithm(axes, "x")
     axes.set_ylim(0, 101)
     axes.set_xlabel("seconds from arrival to answer")
     axes.set_ylabel("requests (%)")
@@ -97,11 +104,12 @@ def draw_misses(scene: Scene) -> Figure:
         axes.plot(
             [row.minute for row in rows],
             [row.missed for row in rows],
-            color=COLOURS[run.policy],
             linewidth=1.4,
+            **_line(run.policy),
             label=POLICIES[run.policy].title,
         )
     axes.set_xlabel("minute of arrival")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("requests")
     style.legend_beside(axes)
     return figure
@@ -113,9 +121,9 @@ def draw_loading(scene: Scene) -> Figure:
     bars = axes.barh(
         [POLICIES[run.policy].title for run in scene.runs],
         [run.figures.load_s for run in scene.runs],
-        color=[COLOURS[run.policy] for run in scene.runs],
+        color=[_line(run.policy)["color"] for run in scene.runs],
     )
-    axes.bar_label(bars, [f"{run.figures.load_s:,.0f}" for run in scene.runs], padding=3, fontsize=7.5)
+    axes.bar_label(bars, [f"{run.figures.load_s:,.0f}" for run in scene.runs], padding=3, fontsize=style.points(7.5))
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.12)
@@ -129,19 +137,23 @@ def draw_machine(scene: Scene) -> Figure:
     height_in = 1.2 + 0.28 * len(scene.pool.models)
     figure, axes = _blank(scene, f"Machine {scene.machine} under {POLICIES[run.policy].title}", height_in)
     for stay in stays_of(run.run.actions, scene.machine, run.figures.span_s):
-        colour = style.TYPE_PALETTE[stay.model % len(style.TYPE_PALETTE)]
-        faint = style.mixed(colour, "#FFFFFF", 0.65)
+        colour = style.palette()[stay.model % len(style.palette())]
+        faint = style.mixed(colour, style.paper(), 0.65)
         for begin_s, end_s, shade in (
             (stay.start_s, stay.ready_s, faint),
-            (stay.ready_s, stay.end_s, style.mixed(colour, "#FFFFFF", 0.1)),
+            (stay.ready_s, stay.end_s, style.mixed(colour, style.paper(), 0.1)),
         ):
             _bar(axes, stay.model, [(begin_s, end_s)], shade, 0.8)
     for model, spans in _inferences(run, scene.machine).items():
-        _bar(axes, model, spans, style.INK, 0.4)
+        _bar(axes, model, spans, style.ink(), 0.4)
     axes.set_yticks(range(len(scene.pool.models)), [style.shown(model.name) for model in scene.pool.models])
     axes.set_ylim(len(scene.pool.models) - 0.5, -0.5)
     axes.set_xlim(0, run.figures.span_s / S_PER_MINUTE)
     axes.set_xlabel("minutes")
+    shades = ((0.65, "loading"), (0.1, "loaded"))
+    handles = [Patch(color=style.mixed(style.palette()[0], style.paper(), share), label=word) for share, word in shades]
+    handles.append(Patch(color=style.ink(), label="inferring"))
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     return figure
 
 

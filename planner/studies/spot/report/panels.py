@@ -27,6 +27,12 @@ CURVES = (
     ("spot_completion_mean_h", "completion, mean (h)"),
 )
 HP, STANDBY, SPOT = style.TYPE_PALETTE[0], style.TYPE_PALETTE[5], style.TYPE_PALETTE[1]
+SPOT_HATCH = "...."
+DODGE = 0.012
+"""Policies stand so far beside each other, as a share of the axis."""
+
+TALLEST = 2.2
+"""A panel of the curve ends at so many times its highest mean; intervals that go on are cut, and marked."""
 
 
 def draw_allocation(runs: Sequence[SpotSeedRun]) -> Figure:
@@ -55,11 +61,13 @@ def _allocation(axes: Axes, seed_run: SpotSeedRun) -> None:
     both = [at + 100 * sample.spot_gpus / gpus for at, sample in zip(hp, samples, strict=True)]
     lent = [at + 100 * sample.standby_gpus / gpus for at, sample in zip(hp, samples, strict=True)]
     axes.fill_between(days, 0, hp, color=HP, linewidth=0, label="guaranteed")
-    axes.fill_between(days, hp, both, color=SPOT, linewidth=0, label="spot")
-    axes.plot(days, lent, color=style.INK, linewidth=1.0, label="guaranteed\nand lent out")
+    axes.fill_between(
+        days, hp, both, facecolor=SPOT, hatch=SPOT_HATCH, edgecolor=style.paper(), linewidth=0, label="spot"
+    )
+    axes.plot(days, lent, color=style.ink(), linewidth=1.0, label="guaranteed\nand lent out")
     axes.set_ylim(0, 102)
     axes.set_xlim(days[0], days[-1] if len(days) > 1 else days[0] + 1)
-    axes.set_ylabel("% of the GPUs")
+    axes.set_ylabel("GPUs (%)")
     axes.set_title(f"{style.shown(seed_run.policy)}, seed {seed_run.seed}")
 
 
@@ -81,7 +89,10 @@ def _standby(axes: Axes, seed_run: SpotSeedRun) -> None:
     axes.fill_between(
         days, 0, [sample.standby_gpus for sample in samples], color=STANDBY, linewidth=0, label="lent out"
     )
-    axes.fill_between(days, 0, [sample.harvested_gpus for sample in samples], color=SPOT, linewidth=0, label="used")
+    used = [sample.harvested_gpus for sample in samples]
+    axes.fill_between(
+        days, 0, used, facecolor=SPOT, hatch=SPOT_HATCH, edgecolor=style.paper(), linewidth=0, label="used"
+    )
     axes.set_ylabel("GPUs")
     axes.set_ylim(bottom=0)
     share = axes.twinx()
@@ -89,11 +100,11 @@ def _standby(axes: Axes, seed_run: SpotSeedRun) -> None:
     at = [sample.time_s / S_PER_DAY for sample in lent]
     ours = [100 * sample.harvested_gpus / sample.standby_gpus for sample in lent]
     published = [100 * (sample.published_harvest or 0.0) for sample in lent]
-    share.plot(at, ours, ".", color=style.INK, markersize=3, label="used, % of lent GPUs")
+    share.plot(at, ours, ".", color=style.ink(), markersize=3, label="used, % of lent GPUs")
     share.plot(at, published, "+", color=style.ALARM, markersize=4, label="as the paper counts, %")
     share.set_ylim(0, 105)
     share.grid(visible=False)
-    share.set_ylabel("%")
+    share.set_ylabel("used (%)")
     axes.set_title(f"{style.shown(seed_run.policy)}, seed {seed_run.seed}")
     handles, labels = axes.get_legend_handles_labels()
     more, words = share.get_legend_handles_labels()
@@ -110,10 +121,10 @@ def draw_comparison(runs: Sequence[SpotSeedRun], baseline: str) -> Figure:
         changes = [change_of(by_policy[policy], by_policy[baseline], name) for name, _ in COMPARED]
         high = 0.8 / len(others)
         places = [row + high * (turn - (len(others) - 1) / 2) for row in range(len(COMPARED))]
-        colour = style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)]
         means = [0.0 if change is None else change.mean for change in changes]
-        axes.barh(places, means, height=0.9 * high, color=colour, label=style.shown(policy), xerr=_halves(changes))
-    axes.axvline(0, color=style.INK, linewidth=0.8)
+        axes.barh(places, means, height=0.9 * high, label=style.shown(policy), **style.bar_of(turn))
+        axes.errorbar(means, places, xerr=_halves(changes), fmt="none", ecolor=style.ink(), capsize=2.5)
+    axes.axvline(0, color=style.ink(), linewidth=0.8)
     axes.set_yticks(range(len(COMPARED)), [words for _, words in COMPARED])
     axes.invert_yaxis()
     axes.grid(visible=True, axis="x")
@@ -129,34 +140,49 @@ def _halves(changes: Sequence[Interval | None]) -> list[float]:
 
 
 def draw_curve(points: Sequence[CurvePoint], limits: SpotLimits) -> Figure:
-    """Evictions, lost work and completion over the GPUs that spot jobs ask for; limits as broken lines."""
+    """Evictions, lost work and completion over the GPUs that spot jobs ask for, with 95 % intervals; limits broken."""
     figure = style.blank(CURVE_IN)
     style.heading(figure, "Spot load that the cluster carries")
     panels = figure.subplots(1, len(CURVES))
     policies = list(dict.fromkeys(point.policy for point in points))
     for (name, words), axes in zip(CURVES, panels, strict=True):
+        limit = limits.upper_limits().get(name)
+        top = TALLEST * max([limit or 0.0, *_means(points, name)]) or 1.0
+        gpus = [point.asked_gpus for point in points]
+        apart = DODGE * ((max(gpus) - min(gpus)) or 1.0)
         for turn, policy in enumerate(policies):
-            _curve(axes, [point for point in points if point.policy == policy], name, turn)
-        if name in limits.upper_limits():
-            axes.axhline(limits.upper_limits()[name], color=style.ALARM, linestyle="--", linewidth=1.0, label="limit")
+            beside = apart * (2 * turn - len(policies) + 1)
+            _curve(axes, [point for point in points if point.policy == policy], name, turn, beside, top)
+        if limit is not None:
+            axes.axhline(limit, color=style.ALARM, linestyle="--", linewidth=1.0, label="limit")
         axes.set_title(words)
         axes.set_xlabel("GPUs that spot jobs ask for")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, min(top, axes.get_ylim()[1]))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    panels[0].legend(loc="upper left")
+    lines = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    labels = list(lines)
+    panels[-1].legend(
+        [lines[label] for label in labels], labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0
+    )
     return figure
 
 
-def _curve(axes: Axes, points: Sequence[CurvePoint], name: str, turn: int) -> None:
+def _means(points: Sequence[CurvePoint], name: str) -> list[float]:
+    return [interval.mean for point in points if (interval := point.figures[name]) is not None]
+
+
+def _curve(axes: Axes, points: Sequence[CurvePoint], name: str, turn: int, beside: float, top: float) -> None:
+    """A line through the means, which stand `beside` their loads; whiskers from 0 to `top` at most, an arrow beyond."""
     pairs = [(point.asked_gpus, interval) for point in points if (interval := point.figures[name]) is not None]
-    axes.errorbar(
-        [gpus for gpus, _ in pairs],
-        [interval.mean for _, interval in pairs],
-        yerr=[0.0 if interval.half is None else interval.half for _, interval in pairs],
-        color=style.TYPE_PALETTE[turn % len(style.TYPE_PALETTE)],
-        marker="o",
-        markersize=3.5,
-        capsize=2.0,
-        linewidth=1.4,
-        label=style.shown(points[0].policy),
-    )
+    at, means = [gpus + beside for gpus, _ in pairs], [interval.mean for _, interval in pairs]
+    halves = [interval.half or 0.0 for _, interval in pairs]
+    look, marker = style.line_of(turn), style.MARKERS[turn % len(style.MARKERS)]
+    axes.plot(at, means, marker=marker, markersize=4.0, linewidth=1.4, label=style.shown(points[0].policy), **look)
+    low = [max(0.0, mean - half) for mean, half in zip(means, halves, strict=True)]
+    high = [min(top, mean + half) for mean, half in zip(means, halves, strict=True)]
+    axes.vlines(at, low, high, color=look["color"], linewidth=1.1)
+    ends = [(x, end, "_") for x, end in zip(at, low, strict=True)]
+    ends += [(x, end, "^" if end == top else "_") for x, end in zip(at, high, strict=True)]
+    for cap in ("_", "^"):
+        shown = [(x, end) for x, end, kind in ends if kind == cap]
+        axes.scatter([x for x, _ in shown], [y for _, y in shown], marker=cap, s=26, color=look["color"], clip_on=False)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.domain.band import RateComparison
+from planner.domain.comparisons.plans import PlanFigures
 from planner.domain.deployed import DeployedIsland
 from planner.domain.layout import Phase
 
@@ -112,7 +113,7 @@ class PlanDiff:
     """Old against new. `head`: name, model, engine, target and inventory where they differ; `restart_reasons`: those of
     them that restart every island. `pods_compared`: both sides tell the pods of every island that they share; runs tell
     none, as nobody has chosen images, cores, queues or pins. `rates`: of both, where two runs of one model and workload
-    are compared. `buckets`: where a run that is compared has some."""
+    are compared. `buckets`: where a run that is compared has some. `figures`: of both, where both are runs."""
 
     old: str
     new: str
@@ -124,6 +125,7 @@ class PlanDiff:
     pods_compared: bool = True
     rates: RateComparison | None = None
     buckets: BucketComparison | None = None
+    figures: tuple[PlanFigures, PlanFigures] | None = None
 
     def moved_of_all(self, phase: Phase) -> float | None:
         """Share of all requests that change island in `phase`; None where the plans tell no probabilities."""

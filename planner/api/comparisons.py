@@ -1,0 +1,176 @@
+"""Plans beside each other, sweeps over keys of a scenario, and why a plan is what it is."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner import files, pipeline
+from planner.api.cards import card, rows_of
+from planner.api.deployments import PlannedDeployment
+from planner.api.progress import point_bar
+from planner.domain import Plan
+from planner.domain.comparisons.plans import PlanComparison
+from planner.domain.comparisons.sweeps import Sweep
+from planner.errors import InputError
+from planner.files.scenario.settings import SweptKey
+from planner.layouts.explaining.islands import explain_island
+from planner.layouts.explaining.plans import explain_plan
+from planner.layouts.explaining.pools import explain_pool
+from planner.report.comparison.comparison_frames import comparison_frame, sweep_frame
+from planner.report.comparison.explanation_words import Explanation, explanation_page
+from planner.report.comparison.side_by_side import comparison_page
+from planner.report.comparison.sweep_tables import sweep_page
+from planner.runs.batches.local import LocalExecutor, SerialExecutor
+from planner.runs.batches.sweeps import ReportPoint, SweepRequest, run_sweep
+from planner.runs.comparing import compared, read_plans
+from planner.runs.comparison_pages import comparison_bytes, sweep_files, write_sweep_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SECONDS = 4.0
+
+
+class ComparedPlans:
+    """Plans beside each other: `record` is the frozen comparison."""
+
+    def __init__(self, record: PlanComparison) -> None:
+        self.record = record
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a plan: rate with its band, promise, prices, gap, levels, GPUs, how likely it is better."""
+        return comparison_frame(self.record)
+
+    def summary(self) -> str:
+        """The comparison in Markdown."""
+        return comparison_page(self.record)
+
+    def page(self) -> str:
+        """The comparison as one HTML file that reaches nothing outside itself."""
+        return comparison_bytes(self.record).decode()
+
+    def __repr__(self) -> str:
+        names = ", ".join(plan.figures.name for plan in self.record.plans)
+        return f"<comparison of {names}>"
+
+    def _repr_html_(self) -> str:
+        return card(f"{len(self.record.plans)} plans beside each other", rows=rows_of(self.frame), rest=".frame")
+
+
+class SweptScenario:
+    """A sweep at hand: `record` is the frozen sweep, `folder` where its runs lie."""
+
+    def __init__(self, record: Sweep, folder: Path) -> None:
+        self.record = record
+        self.folder = folder
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a point: its keys, state and figures."""
+        return sweep_frame(self.record)
+
+    def summary(self) -> str:
+        """The sweep in Markdown."""
+        return sweep_page(self.record)
+
+    def page(self) -> str:
+        """The sweep as one HTML file that reaches nothing outside itself."""
+        return sweep_files(self.record)["report.html"].decode()
+
+    def __repr__(self) -> str:
+        return f"<sweep of {self.record.index.scenario}: {len(self.record.points)} points>"
+
+    def _repr_html_(self) -> str:
+        return card(repr(self).strip("<>"), rows=rows_of(self.frame), rest=".frame")
+
+
+class ExplainedPlan:
+    """Why a plan, a pool or an island is what it is: `record` is the frozen explanation."""
+
+    def __init__(self, record: Explanation) -> None:
+        self.record = record
+
+    def summary(self) -> str:
+        """The explanation in Markdown."""
+        return explanation_page(self.record)
+
+    def __repr__(self) -> str:
+        return f"<explanation of {self.record.plan}>"
+
+    def _repr_html_(self) -> str:
+        lines = [line.replace("**", "") for line in self.summary().splitlines() if line and not line.startswith("|")]
+        return card(f"Explanation of {self.record.plan}", facts={"": " ".join(lines)[:600]}, rest="print(.summary())")
+
+
+def compare(*plans: PlannedDeployment | Plan | str | Path) -> ComparedPlans:
+    """Plans at hand, or runs (their folders, plan.json files, folders of runs), beside each other.
+
+    Plans at hand are called by their scenario's name, numbered where several have it. Raises InputError where a run is
+    not sound, or nothing is given.
+    """
+    if not plans:
+        raise InputError("compare: needs at least one plan, got none.", hint="Give plans, or paths of runs.")
+    named: dict[str, Plan] = {}
+    for plan in plans:
+        if isinstance(plan, str | Path):
+            for name, record in read_plans([Path(plan)]).items():
+                named[_free(name, named)] = record
+        else:
+            record = plan if isinstance(plan, Plan) else plan.record
+            named[_free(record.scenario.name, named)] = record
+    return ComparedPlans(compared(named))
+
+
+def _free(name: str, taken_names: Mapping[str, Plan]) -> str:
+    """The name, numbered where it is another plan's."""
+    number, free = 1, name
+    while free in taken_names:
+        number += 1
+        free = f"{name} ({number})"
+    return free
+
+
+def sweep(
+    scenario: str | Path,
+    settings: Mapping[str, Sequence[Any]],
+    out: str | Path,
+    *,
+    resume: bool = False,
+    processes: int = 1,
+    seed: int | None = None,
+    engine: str | None = None,
+    progress: ReportPoint | bool | None = None,
+) -> SweptScenario:
+    """A scenario file at every combination of values of its keys: `settings={"inventory.H20": range(64, 257, 64)}`.
+
+    Runs, table and page are written to the folder `out`; `resume` plans only what is missing or changed in it. None
+    leaves a key out. `progress`: False for no bar, or what hears of each point. With more `processes` than one a script
+    needs `if __name__ == "__main__":` around its own code, as they load it, too. Raises InputError where a scenario of
+    the grid is none, or `out` is not new.
+    """
+    keys = tuple(SweptKey(key, tuple(values)) for key, values in settings.items())
+    folder = Path(out)
+    request = SweepRequest(scenario=Path(scenario), keys=keys, folder=folder, seed=seed, engine=engine)
+    executor = LocalExecutor(workers=processes) if processes != 1 else SerialExecutor()
+    with point_bar(f"sweep {request.scenario.stem}", progress) as heard:
+        record = run_sweep(request, executor, heard, resume=resume)
+    write_sweep_files(folder, record)
+    return SweptScenario(record, folder)
+
+
+def explain(
+    plan: PlannedDeployment | Plan | str | Path, island: str | None = None, *, seconds: float = SECONDS
+) -> ExplainedPlan:
+    """Why a plan, or one of its pools or islands, is what it is; `seconds` of CPU for planning again what would change
+    a pool. Raises InputError where there is none of that name."""
+    if isinstance(plan, str | Path):
+        record = pipeline.recheck(files.load_run(Path(plan)), str(plan))
+    else:
+        record = plan if isinstance(plan, Plan) else plan.record
+    if island is None:
+        return ExplainedPlan(explain_plan(record))
+    if record.buckets is None:
+        return ExplainedPlan(explain_island(record, island))
+    return ExplainedPlan(explain_pool(record, island, seconds))

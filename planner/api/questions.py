@@ -1,0 +1,140 @@
+"""Questions about money from Python: the cheapest fleet for a rate, the best for a rent, the most of a fleet."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from planner import files
+from planner.api.deployments import PlannedDeployment
+from planner.domain import ReportProgress, no_progress
+from planner.domain.offers import GpuOffer, RivalFleet
+from planner.runs.questions import (
+    Demand,
+    MoneyAnswer,
+    answer_document,
+    answer_text,
+    best_fleet_for,
+    cheapest_fleet,
+    most_of_fleet,
+)
+from planner.runs.questions.documents import text_of
+
+OfferLike = str | Path | Mapping[str, object] | GpuOffer | None
+
+
+class AnsweredPlan(PlannedDeployment):
+    """The plan that answers a question about money: all that a plan has, the fleet, and the scenario behind it."""
+
+    def __init__(self, answer: MoneyAnswer) -> None:
+        super().__init__(answer.plan)
+        self.answer = answer
+
+    @property
+    def plan(self) -> PlannedDeployment:
+        """The plan by itself."""
+        return PlannedDeployment(self.answer.plan)
+
+    @property
+    def fleet(self) -> dict[str, int]:
+        """GPUs to rent (or at hand) by type."""
+        return dict(self.answer.gpus)
+
+    @property
+    def price_usd_per_hour(self) -> float:
+        """Rent of the fleet, by whole nodes where those are rented."""
+        return self.answer.rent_usd_per_hour
+
+    @property
+    def bound(self) -> float | None:
+        """No fleet of the offer costs less (USD/hour), or serves more (requests/s); None: not known."""
+        return self.answer.bound
+
+    @property
+    def gap(self) -> float | None:
+        """How far the answer is from the bound, relative."""
+        return self.answer.gap
+
+    @cached_property
+    def scenario_yaml(self) -> str:
+        """The scenario that the question stands for, as the text of a file."""
+        return text_of(self.answer)
+
+    @property
+    def rivals(self) -> tuple[RivalFleet, ...]:
+        """Other fleets, the best first."""
+        return self.answer.rivals
+
+    def text(self) -> str:
+        """The answer in a few lines, as `planner cheapest` prints it."""
+        return answer_text(self.answer)
+
+    def document(self) -> dict[str, Any]:
+        """The answer as plain values."""
+        return answer_document(self.answer)
+
+
+def cheapest(
+    rps: float,
+    *,
+    model: str | Path = "deepseek-v3",
+    workload: str | Path,
+    offer: OfferLike = None,
+    prices: Mapping[str, float] | None = None,
+    name: str = "",
+    progress: ReportProgress = no_progress,
+    **sections: Any,
+) -> AnsweredPlan:
+    """The cheapest fleet that promises `rps` requests/s within the levels.
+
+    `offer`: an offer file, its document, or None for every GPU type with a list price; `prices` (USD per GPU and hour)
+    change those. `sections`: a scenario's other keys, such as `slo={"ttft_ms": 4000, "tpot_ms": 60}`, `engine`,
+    `serving` and `survive`. Raises InputError and InfeasibleError.
+    """
+    return AnsweredPlan(
+        cheapest_fleet(_demand(model, workload, name, sections), float(rps), _offer(offer, prices), progress)
+    )
+
+
+def buy(
+    usd: float,
+    *,
+    model: str | Path = "deepseek-v3",
+    workload: str | Path,
+    offer: OfferLike = None,
+    prices: Mapping[str, float] | None = None,
+    name: str = "",
+    progress: ReportProgress = no_progress,
+    **sections: Any,
+) -> AnsweredPlan:
+    """The fleet that serves most requests/s for at most `usd` per hour; all else as for `cheapest`."""
+    return AnsweredPlan(
+        best_fleet_for(_demand(model, workload, name, sections), float(usd), _offer(offer, prices), progress)
+    )
+
+
+def max_rate(
+    inventory: Mapping[str, int],
+    *,
+    model: str | Path = "deepseek-v3",
+    workload: str | Path,
+    prices: Mapping[str, float] | None = None,
+    name: str = "",
+    progress: ReportProgress = no_progress,
+    **sections: Any,
+) -> AnsweredPlan:
+    """The most requests/s of GPUs at hand; all else as for `cheapest`."""
+    demand = _demand(model, workload, name, sections)
+    return AnsweredPlan(most_of_fleet(demand, dict(inventory), dict(prices or {}), progress))
+
+
+def _demand(model: str | Path, workload: str | Path, name: str, sections: Mapping[str, Any]) -> Demand:
+    return Demand(model=str(model), workload=str(workload), sections=sections, name=name)
+
+
+def _offer(offer: OfferLike, prices: Mapping[str, float] | None) -> GpuOffer:
+    if isinstance(offer, GpuOffer):
+        return offer
+    if offer is None:
+        return files.listed_offer(prices, source="prices")
+    return files.load_offer(Path(offer)) if isinstance(offer, str | Path) else files.offer_from_document(offer)

@@ -1,0 +1,1 @@
+"""Commands that hold plans against each other, or against what they might have been."""

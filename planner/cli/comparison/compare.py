@@ -1,0 +1,89 @@
+"""`planner compare`: runs beside each other."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.comparison.wide_tables import show_figures
+
+if TYPE_CHECKING:
+    from planner.domain import Plan
+    from planner.domain.comparisons.plans import PlanComparison
+
+
+class Order(StrEnum):
+    """What plans are sorted by, the best first."""
+
+    RATE = "rate"
+    PROMISE = "promise"
+    PRICE = "price"
+    TOKENS = "usd-per-tokens"
+    WATTS = "watts"
+    GAP = "gap"
+    GPUS = "gpus"
+    NAME = "name"
+
+
+def command(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, plan.json files, or folders of runs.", show_default=False)
+    ],
+    sort: Annotated[
+        Order | None, typer.Option(help="Sort by this, the best first. [default: as named]", show_default=False)
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="File for the figures as CSV.", show_default=False)] = None,
+    html: Annotated[Path | None, typer.Option(help="File for the page, to send.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each."""
+    from planner import files
+    from planner.report.comparison.side_by_side import comparison_csv, comparison_document
+    from planner.runs.comparing import compared, read_plans
+    from planner.runs.comparison_pages import comparison_bytes
+
+    for path in (csv, html):
+        if path is not None:
+            files.refuse_existing(path, force=force)
+    comparison = compared(_sorted(read_plans(runs), sort))
+    if csv is not None:
+        files.write_file(csv, comparison_csv(comparison), force=force)
+    if html is not None:
+        files.write_file(html, comparison_bytes(comparison), force=force)
+    if json:
+        screen.show_json(comparison_document(comparison))
+    else:
+        show(comparison)
+
+
+def show(comparison: "PlanComparison") -> None:
+    """The figures as they fit the terminal, then the rest."""
+    from planner.report.comparison.side_by_side import figure_cells, odds_cells, rest_parts
+
+    figures = [plan.figures for plan in comparison.plans]
+    names = [plan.name for plan in figures]
+    show_figures("Plans beside each other", names, [*figure_cells(figures), *odds_cells(comparison)])
+    screen.show_text("\n\n".join(rest_parts(comparison)))
+
+
+def _sorted(plans: "Mapping[str, Plan]", order: Order | None) -> "dict[str, Plan]":
+    from planner.plans.comparisons.figures import plan_figures
+
+    if order is None:
+        return dict(plans)
+    figures = {name: plan_figures(plan, name) for name, plan in plans.items()}
+    keys: dict[Order, Callable[[str], float | str]] = {
+        Order.RATE: lambda name: -figures[name].rate_rps,
+        Order.PROMISE: lambda name: -(figures[name].promise_rps or 0.0),
+        Order.PRICE: lambda name: figures[name].price_usd_per_hour,
+        Order.TOKENS: lambda name: figures[name].price_usd_per_million_tokens,
+        Order.WATTS: lambda name: figures[name].watts,
+        Order.GAP: lambda name: 1.0 if (gap := figures[name].gap) is None else gap,
+        Order.GPUS: lambda name: figures[name].gpus,
+        Order.NAME: lambda name: name,
+    }
+    return {name: plans[name] for name in sorted(plans, key=keys[order])}

@@ -1,0 +1,52 @@
+"""Reports of folders that hold several runs: of a sweep, or of runs beside each other."""
+
+from pathlib import Path
+
+from planner.cli import screen
+
+
+def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> bool:
+    """Report a sweep or a folder of runs; False where the path is neither, but one run or none.
+
+    Raises InputError where a run in it is not sound, or `out` cannot be written.
+    """
+    from planner import files
+    from planner.files.plan.sweep_indexes import holds_sweep
+
+    if not files.is_folder(folder) or files.holds_run(folder):
+        return False
+    if holds_sweep(folder):
+        _report_sweep(folder, out, force=force, as_json=as_json)
+        return True
+    if any(folder.glob("*/plan.json")):
+        _report_runs(folder, out, force=force, as_json=as_json)
+        return True
+    return False
+
+
+def _report_sweep(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> None:
+    from planner import files
+    from planner.cli.comparison.sweep import show
+    from planner.runs.batches.sweeps import read_sweep
+    from planner.runs.comparison_pages import sweep_files
+
+    sweep = read_sweep(folder)
+    if out is not None:
+        files.write_folder(out, sweep_files(sweep), force=force)
+    show(sweep, folder, as_json=as_json)
+
+
+def _report_runs(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> None:
+    from planner import files
+    from planner.cli.comparison.compare import show
+    from planner.report.comparison.side_by_side import comparison_document
+    from planner.runs.comparing import compared, read_plans
+    from planner.runs.comparison_pages import comparison_files
+
+    comparison = compared(read_plans([folder]))
+    if out is not None:
+        files.write_folder(out, comparison_files(comparison), force=force)
+    if as_json:
+        screen.show_json(comparison_document(comparison))
+    else:
+        show(comparison)

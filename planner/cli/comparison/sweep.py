@@ -1,0 +1,117 @@
+"""`planner sweep`: a scenario planned at every point of a grid of its keys."""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.comparison.wide_tables import show_rows
+from planner.errors import EXIT_FAILURE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
+
+if TYPE_CHECKING:
+    from planner.domain.comparisons.sweeps import Sweep
+    from planner.runs.batches.sweeps import ReportPoint, SweepProgress
+
+
+def command(
+    scenario: Annotated[Path, typer.Argument(help="A scenario file.", show_default=False)],
+    settings: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUES",
+            help="A key and its values: slo.tpot_ms=40,60 or inventory.H20=64..256:64. Several make a grid.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the sweep.", show_default=False)],
+    resume: Annotated[bool, typer.Option("--resume", help="Plan only what is missing or changed there.")] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Points side by side. [default: cores]", show_default=False)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**32 - 1, help="Instead of the scenario's search.seed.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="Engine to plan for: vllm or sglang. [default: the scenario's]", show_default=False),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Plan a scenario at every combination of values of its keys; one table and one page of all."""
+    from planner.cli.plan.plan import check_engine
+    from planner.files.scenario.settings import read_swept_key
+    from planner.runs.batches.local import LocalExecutor
+    from planner.runs.batches.sweeps import SweepRequest, run_sweep
+    from planner.runs.comparison_pages import write_sweep_files
+
+    check_engine(engine)
+    keys = tuple(map(read_swept_key, settings))
+    request = SweepRequest(scenario=scenario, keys=keys, folder=out, seed=seed, engine=engine)
+    executor = LocalExecutor(workers=processes or os.cpu_count() or 1)
+    try:
+        with _progress(quiet=quiet or json) as report:
+            sweep = run_sweep(request, executor, report, resume=resume)
+    except KeyboardInterrupt:
+        _tell_how_to_resume(scenario, settings, out)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    write_sweep_files(out, sweep)
+    show(sweep, out, as_json=json)
+    raise typer.Exit(_status(sweep))
+
+
+def show(sweep: "Sweep", folder: Path, *, as_json: bool) -> None:
+    """The sweep on standard output."""
+    from planner.report.comparison.sweep_tables import columns_of, point_texts, reasons, sweep_document, verdict
+
+    if as_json:
+        screen.show_json({"folder": str(folder)} | sweep_document(sweep))
+        return
+    columns, rows = columns_of(sweep), [point_texts(sweep, point) for point in sweep.points]
+    show_rows(f"Sweep of {sweep.index.scenario}", columns, rows, first=len(sweep.varying))
+    screen.show_text("\n\n".join([verdict(sweep), *reasons(sweep)]))
+    screen.show_text(f"Table, page and runs: {folder}")
+
+
+def _status(sweep: "Sweep") -> int:
+    """0 where every point is planned or known to be infeasible; 3 where all are infeasible, 1 where one failed."""
+    from planner.domain.comparisons.sweeps import PointState
+
+    if any(point.state in (PointState.FAILED, PointState.MISSING) for point in sweep.points):
+        return EXIT_FAILURE
+    return 0 if sweep.count(PointState.PLANNED) else EXIT_INFEASIBLE
+
+
+def _tell_how_to_resume(scenario: Path, settings: list[str], out: Path) -> None:
+    words = ["planner", "sweep", str(scenario), *(word for text in settings for word in ("--set", text))]
+    screen.show_note(f"Interrupted; resume with: {shlex.join([*words, '--out', str(out), '--resume'])}")
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> "Iterator[ReportPoint]":
+    """A line a point, with the time left; on a terminal too, as points take seconds."""
+
+    def listen(progress: "SweepProgress") -> None:
+        if quiet:
+            return
+        outcome = progress.outcome
+        rate = f"{outcome.throughput_rps:.1f} requests/s" if outcome.throughput_rps else f"status {outcome.status}"
+        left = f", {_duration(progress.left_s)} left" if progress.ended < progress.total else ""
+        name = Path(outcome.folder).name.rpartition("-")[0]
+        print(f"{progress.ended}/{progress.total}: {name}: {rate}{left}", file=sys.stderr, flush=True)
+
+    yield listen
+
+
+def _duration(seconds: float) -> str:
+    """`40 s`, `3 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

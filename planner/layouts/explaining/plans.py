@@ -1,0 +1,126 @@
+"""Why a plan serves what it does: what binds, and what no plan of another form can exceed.
+
+A bound of an alternative below the plan's rate says what the alternative loses at least; one above it says what it may
+serve at most. Bounds are relaxations: servers divisible, over all buckets that the scenario admits.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from planner.assignment import Partition, relax, relaxed_values
+from planner.domain import ObjectiveSettings, Plan, Scenario, ServingForm, SizeSet, SloSettings
+from planner.domain.comparisons.explanations import Alternative, PlanExplanation
+from planner.errors import InfeasibleError, InputError, SolverError
+from planner.evaluation.buckets.prices import BucketPrices
+from planner.evaluation.buckets.stocks import Stock
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of
+from planner.layouts.feasibility import posed
+
+_RATE = ObjectiveSettings()
+
+
+def explain_plan(plan: Plan) -> PlanExplanation:
+    """The plan as a whole. Raises InputError where its scenario cannot be posed any more."""
+    certificate, buckets = plan.certificate, plan.buckets
+    rows = _of_buckets(plan) if buckets is not None else _of_table(plan)
+    return PlanExplanation(
+        plan=plan.scenario.name,
+        rate_rps=plan.throughput_rps,
+        prefill_rps=plan.prefill_rps,
+        decode_rps=plan.decode_rps,
+        bound=certificate.objective_bound if certificate else None,
+        unit=plan.scenario.objective.kind.row.unit,
+        sensitivity=plan.sensitivity,
+        survival_cost_rps=buckets.survival_cost_rps if buckets is not None else None,
+        alternatives=(*rows, *_any_layout(plan)),
+        cuts=buckets.simpler if buckets is not None else (),
+        notes=("where islands lie on nodes is not looked at",) if plan.placement is not None else (),
+    )
+
+
+def _any_layout(plan: Plan) -> Iterator[Alternative]:
+    if plan.certificate is not None and plan.certificate.bound_rps is not None:
+        yield Alternative(name="islands of any size and any routing", bound_rps=plan.certificate.bound_rps)
+
+
+def _of_buckets(plan: Plan) -> Iterator[Alternative]:
+    scenario, prices = plan.scenario, BucketPrices(posed(plan.scenario))
+    types = [gpu for gpu, count in plan.fleet.items() if count]
+    if len(types) > 1:
+        for gpu in types:
+            yield Alternative(name=f"without {gpu}", bound_rps=_bound(prices, plan.fleet | {gpu: 0}))
+    yield from _fewer_buckets(plan, prices)
+    for form in (ServingForm.AGGREGATED, ServingForm.SPLIT):
+        if form is not scenario.serving:
+            yield Alternative(
+                name=f"{form.value} serving", bound_rps=_of_scenario(plan, replace(scenario, serving=form))
+            )
+    if scenario.slo.bounds_anything:
+        unbounded = replace(scenario, slo=SloSettings())
+        yield Alternative(name="without service levels", bound_rps=_of_scenario(plan, unbounded))
+    if plan.buckets is not None and plan.buckets.survival_cost_rps:
+        free = plan.throughput_rps + plan.buckets.survival_cost_rps
+        yield Alternative(name="without a loss to survive", bound_rps=_bound(prices, plan.fleet), reached_rps=free)
+
+
+def _fewer_buckets(plan: Plan, prices: BucketPrices) -> Iterator[Alternative]:
+    assert plan.buckets is not None, "a plan of buckets"
+    chosen = next((point for point in plan.buckets.simpler if point.chosen), None)
+    if chosen is None or chosen.prefill_buckets + chosen.decode_buckets <= 2:
+        return
+    most = chosen.prefill_buckets + chosen.decode_buckets - 1
+    fewer = [partition for partition in prices.partitions if sum(partition.counts) <= most]
+    solved = [point.rate_rps for point in plan.buckets.simpler if point.prefill_buckets + point.decode_buckets <= most]
+    yield Alternative(
+        name="one bucket less",
+        bound_rps=_bound(prices, plan.fleet, fewer),
+        reached_rps=max(solved, default=None),
+    )
+
+
+def _of_scenario(plan: Plan, scenario: Scenario) -> float | None:
+    """The bound of another scenario on the plan's GPUs; None where nothing serves."""
+    try:
+        return _bound(BucketPrices(posed(scenario)), plan.fleet)
+    except (InputError, InfeasibleError):
+        return None
+
+
+def _bound(prices: BucketPrices, fleet: Mapping[str, int], among: Sequence[Partition] = ()) -> float | None:
+    """What no pools of so many GPUs serve more than, over all buckets; None where nothing serves."""
+    stocks = tuple(Stock(gpu=gpu, count=count) for gpu, count in fleet.items() if count)
+    partitions = list(among) or list(prices.partitions)
+    settings = prices.question.scenario.assignment
+    values = [
+        value
+        for offer in prices.offers(stocks, partitions)
+        for value in relaxed_values(offer, partitions, _RATE, settings).values()
+    ]
+    return max(values, default=None)
+
+
+def _of_table(plan: Plan) -> Iterator[Alternative]:
+    """Without each GPU type, by the relaxation over all layouts of the others."""
+    types = [gpu for gpu, count in plan.fleet.items() if count]
+    for gpu in types if len(types) > 1 else ():
+        with suppress(SolverError):
+            yield Alternative(name=f"without {gpu}", bound_rps=most_of_table(plan, plan.fleet | {gpu: 0}))
+
+
+def most_of_table(plan: Plan, fleet: Mapping[str, int]) -> float | None:
+    """What no layout of so many GPUs serves more than; None where nothing serves. Raises SolverError."""
+    scenario = plan.scenario
+    items = tuple(
+        replace(item, count=fleet[item.gpu.name]) for item in scenario.inventory.items if fleet[item.gpu.name]
+    )
+    if not items:
+        return None
+    fewer = replace(scenario, inventory=replace(scenario.inventory, items=items))
+    try:
+        evaluator = Evaluator(posed(fewer))
+        sizes = scenario.search.sizes if is_exact(scenario) else SizeSet.ALL
+        return relax(offer_of(fewer, evaluator, sizes), RATE, layout_settings(scenario)).rate
+    except InfeasibleError:
+        return None

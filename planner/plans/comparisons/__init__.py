@@ -1,0 +1,1 @@
+"""Finished plans beside each other."""

@@ -1,0 +1,169 @@
+"""The figures of one plan that others are held against."""
+
+from collections.abc import Iterable, Iterator
+
+from planner.domain import PHASES, BucketPlan, LoadPoint, Phase, Plan, SloSettings
+from planner.domain.comparisons.plans import LatencyFigures, LevelCheck, PlanFigures, PoolFigures
+
+LOADS = (LoadPoint.DEMAND, LoadPoint.PROMISE)
+"""Loads at which levels are checked, where the plan knows them."""
+GOODPUT = "goodput"
+"""The load of a plan without buckets: what it serves within its levels."""
+
+
+def plan_figures(plan: Plan, name: str) -> PlanFigures:
+    """What is compared of a plan; `name` is what it is called beside others."""
+    certificate, buckets = plan.certificate, plan.buckets
+    serving = [island for island in plan.islands if island.phase is not None]
+    losses = buckets.losses if buckets is not None else ()
+    items = plan.scenario.inventory.items
+    return PlanFigures(
+        name=name,
+        form=plan.scenario.routing_form.value,
+        rate_rps=plan.throughput_rps,
+        promise_rps=None if buckets is None else buckets.promise_rps,
+        band=plan.rate_band,
+        price_usd_per_hour=plan.price_usd_per_hour,
+        price_usd_per_million_tokens=plan.price_usd_per_million_tokens,
+        watts=sum(item.gpu.max_w * plan.fleet[item.gpu.name] for item in items),
+        unit=plan.scenario.objective.kind.row.unit,
+        value=certificate.objective_value if certificate else None,
+        bound=certificate.objective_bound if certificate else None,
+        gap=certificate.objective_gap if certificate else None,
+        unrestricted_rps=certificate.bound_rps if certificate else None,
+        levels=tuple(level_checks(plan)),
+        fleet=tuple(plan.fleet.items()),
+        idle_gpus=sum(plan.fleet.values()) - sum(island.size for island in serving),
+        pools=len(serving),
+        kinds=len({(island.gpu, island.parallel, island.batch_size, island.tokens_per_step) for island in serving}),
+        lost_nodes=min((loss.nodes for loss in losses), default=plan.scenario.survive.nodes),
+        remaining_rps=min((loss.rate_rps for loss in losses), default=None),
+        survive_share=plan.scenario.survive.share,
+    )
+
+
+def level_checks(plan: Plan) -> Iterator[LevelCheck]:
+    """Per phase the bucket or range that is nearest to its bound, or beyond it by most; of a plan of buckets at demand
+    and promise. Without bounds the slowest."""
+    if plan.buckets is None:
+        yield from _checks_of_ranges(plan)
+        return
+    for load in LOADS:
+        for phase in PHASES:
+            rows = [row for row in plan.buckets.latencies if row.load is load and row.phase is phase]
+            checks = (
+                LevelCheck(
+                    phase=phase,
+                    load=load.value,
+                    rate_rps=row.rate_rps,
+                    late_ms=row.p99_ms,
+                    bound_ms=tightest_bound_ms(plan.scenario.slo, phase, row.start, row.end),
+                )
+                for row in rows
+            )
+            yield from _worst(checks)
+
+
+def _checks_of_ranges(plan: Plan) -> Iterator[LevelCheck]:
+    if plan.service is None:
+        return
+    for phase in PHASES:
+        checks = (
+            LevelCheck(
+                phase=phase,
+                load=GOODPUT,
+                rate_rps=plan.service.goodput_rps,
+                late_ms=row.mean_ms if plan.service.percentile is None else row.percentile_ms,
+                bound_ms=row.bound_ms,
+            )
+            for row in plan.service.ranges
+            if row.phase is phase
+        )
+        yield from _worst(checks)
+
+
+def _worst(checks: Iterable[LevelCheck]) -> Iterator[LevelCheck]:
+    """The check with the greatest share of its bound; none of none."""
+
+    def pressed(check: LevelCheck) -> tuple[float, float]:
+        late = float("inf") if check.late_ms is None else check.late_ms
+        return (late / check.bound_ms if check.bound_ms else 0.0, late)
+
+    listed = list(checks)
+    if listed:
+        yield max(listed, key=pressed)
+
+
+def tightest_bound_ms(slo: SloSettings, phase: Phase, start: int, end: int) -> float | None:
+    """The least bound on TTFT or TPOT of prompts of `start` <= tokens < `end`; None without one."""
+    edges = {start, end - 1, *(edge for limits in slo.ranges for edge in (limits.start, limits.end))}
+    bounds = [slo.bounds(tokens)[phase is Phase.DECODE] for tokens in edges if start <= tokens < end]
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def pool_figures(plan: Plan) -> tuple[PoolFigures, ...]:
+    """Pools of a plan of buckets, islands of any other, those that serve."""
+    busy = {island.id: island.utilisation for island in plan.islands}
+    return tuple(_of_buckets(plan.buckets, busy) if plan.buckets is not None else _of_islands(plan))
+
+
+def _of_buckets(buckets: BucketPlan, busy: dict[str, float]) -> Iterator[PoolFigures]:
+    for pool in buckets.pools:
+        parallel = pool.server.parallel
+        yield PoolFigures(
+            island=pool.island,
+            phase=pool.phase,
+            gpu=pool.gpu,
+            servers=pool.count,
+            gpus=parallel.devices,
+            tp=parallel.tp,
+            dp=parallel.dp,
+            pp=parallel.pp,
+            tokens_per_step=pool.server.tokens_per_step,
+            batch_size=pool.server.batch_size,
+            start=pool.start,
+            end=pool.end,
+            share=pool.share,
+            utilisation=busy.get(pool.island, 0.0),
+        )
+
+
+def _of_islands(plan: Plan) -> Iterator[PoolFigures]:
+    for island in plan.islands:
+        if island.phase is None or island.parallel is None:
+            continue
+        routes = [route for route in plan.routing if route.island == island.id]
+        parallel = island.parallel
+        yield PoolFigures(
+            island=island.id,
+            phase=island.phase,
+            gpu=island.gpu,
+            servers=parallel.replicas,
+            gpus=parallel.devices,
+            tp=parallel.tp,
+            dp=parallel.dp,
+            pp=parallel.pp,
+            tokens_per_step=island.tokens_per_step,
+            batch_size=island.batch_size,
+            start=min((route.range_start for route in routes), default=0),
+            end=max((route.range_end for route in routes), default=island.longest_prompt + 1),
+            share=island.rate_rps / plan.throughput_rps if plan.throughput_rps else 0.0,
+            utilisation=island.utilisation,
+        )
+
+
+def latency_figures(plan: Plan) -> tuple[LatencyFigures, ...]:
+    """Times by bucket and load; none where the plan has no buckets."""
+    rows = plan.buckets.latencies if plan.buckets is not None else ()
+    return tuple(
+        LatencyFigures(
+            load=row.load.value,
+            rate_rps=row.rate_rps,
+            phase=row.phase,
+            start=row.start,
+            end=row.end,
+            p50_ms=row.p50_ms,
+            p99_ms=row.p99_ms,
+        )
+        for row in rows
+    )

@@ -1,0 +1,22 @@
+"""Comparisons and sweeps as data frames: the rows of their CSV files, with all digits."""
+
+from planner.domain.comparisons.plans import PlanComparison
+from planner.domain.comparisons.sweeps import Sweep
+from planner.report.comparison.side_by_side import CSV_COLUMNS, figures_row
+from planner.report.comparison.sweep_tables import sweep_rows
+from planner.report.kit.frames import Frame
+
+
+def comparison_frame(comparison: PlanComparison) -> Frame:
+    """One row a plan."""
+    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+
+    return pd.DataFrame([figures_row(plan) for plan in comparison.plans], columns=list(CSV_COLUMNS))
+
+
+def sweep_frame(sweep: Sweep) -> Frame:
+    """One row a point."""
+    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+
+    header, rows = sweep_rows(sweep)
+    return pd.DataFrame(rows, columns=list(header))

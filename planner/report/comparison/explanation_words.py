@@ -1,0 +1,323 @@
+"""Why a plan, a pool or an island is what it is, in sentences that each rest on a figure."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from planner.domain.comparisons.explanations import (
+    Alternative,
+    IslandExplanation,
+    PlanExplanation,
+    PoolExplanation,
+    RivalIsland,
+    RivalServer,
+    TypeUse,
+    WhatIf,
+)
+from planner.domain.serving.server import ServerConfig, SimplerPlan
+from planner.report.buckets.view import span_label
+from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
+
+SAME = 5e-4
+Explanation = PlanExplanation | PoolExplanation | IslandExplanation
+
+
+def explanation_page(explanation: Explanation) -> str:
+    """The explanation as Markdown, ending in a newline."""
+    if isinstance(explanation, PlanExplanation):
+        parts = list(_plan_parts(explanation))
+    elif isinstance(explanation, PoolExplanation):
+        parts = list(_pool_parts(explanation))
+    else:
+        parts = list(_island_parts(explanation))
+    if explanation.notes:
+        parts.append(f"Note: {'; '.join(map(escaped, explanation.notes))}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def explanation_document(explanation: Explanation) -> dict[str, Any]:
+    """The explanation as plain data."""
+    return asdict(explanation)
+
+
+def _plan_parts(plan: PlanExplanation) -> Iterator[str]:
+    yield f"# Why {escaped(plan.plan)} serves {rate(plan.rate_rps)} requests/s"
+    slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
+    phase = "prefill" if plan.prefill_rps <= plan.decode_rps else "decode"
+    lines = [f"**{phase.capitalize()} is the bottleneck**: alone it serves {rate(slow)}, the other phase {rate(fast)}."]
+    if plan.bound is not None:
+        lines.append(f"No plan of this form is better than {significant(plan.bound, 4)} {plan.unit}.")
+    if plan.survival_cost_rps is not None:
+        lines.append(f"Surviving the loss that is asked for costs {rate(plan.survival_cost_rps)} requests/s.")
+    yield bullets([*lines, *_worths(plan)])
+    if plan.alternatives:
+        yield "## What its alternatives lose"
+        yield _alternatives(plan)
+        yield (
+            "Bounds are relaxations, worked out now: servers divisible, over all buckets. Below the plan's rate, the "
+            "alternative loses at least the difference; above it, it gains at most that."
+        )
+    if plan.cuts:
+        yield "## Buckets and kinds of servers"
+        yield _cuts(plan.cuts, plan.rate_rps)
+
+
+def _worths(plan: PlanExplanation) -> Iterator[str]:
+    if plan.sensitivity is None:
+        return
+    for worth in plan.sensitivity.gpus:
+        less = (
+            "" if worth.less_node_rps is None else f"; {worth.gpus_lost} fewer change it by {rate(worth.less_node_rps)}"
+        )
+        yield (
+            f"{escaped(worth.gpu)}: {worth.gpus_per_node} more raise the best possible rate by "
+            f"{rate(worth.more_node_rps)} requests/s{less} (relaxation)."
+        )
+    for phase in plan.sensitivity.phases:
+        yield (
+            f"{phase.phase.value.capitalize()} takes {percent(min(1.0, phase.worth_share))} of the fleet's worth; 10 % "
+            f"faster, it raises the best possible rate by {rate(phase.faster_rps)} requests/s (relaxation)."
+        )
+
+
+def _alternatives(plan: PlanExplanation) -> str:
+    rows = [
+        (
+            escaped(row.name),
+            "nothing serves" if row.bound_rps is None else rate(row.bound_rps),
+            NONE if row.reached_rps is None else rate(row.reached_rps),
+            _verdict(row, plan.rate_rps),
+        )
+        for row in plan.alternatives
+    ]
+    return table(["Instead", "At most (requests/s)", "Solved for", "Against the plan"], rows, "lrrl")
+
+
+def _verdict(row: Alternative, rate_rps: float) -> str:
+    if row.bound_rps is None:
+        return "loses everything"
+    change = row.bound_rps / rate_rps - 1
+    if change < 0:
+        return f"loses at least {_share(-change)}"
+    return f"gains at most {_share(change)}"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _cuts(cuts: tuple[SimplerPlan, ...], rate_rps: float) -> str:
+    chosen = next((row for row in cuts if row.chosen), None)
+    base = chosen.rate_rps if chosen else rate_rps
+    rows = [
+        (
+            f"{row.prefill_buckets} + {row.decode_buckets}{' (the plan)' * row.chosen}",
+            whole(row.kinds),
+            whole(row.pools),
+            rate(row.rate_rps),
+            "" if row.chosen else f"{100 * (row.rate_rps / base - 1):+.1f} %",
+        )
+        for row in cuts
+    ]
+    return table(["Buckets, prefill + decode", "Kinds", "Pools", "requests/s", "Against the plan"], rows, "lrrrr")
+
+
+def _server_words(server: ServerConfig) -> str:
+    parallel = server.parallel
+    stages = f" PP{parallel.pp}" if parallel.pp > 1 else ""
+    size = f"{server.tokens_per_step:,} tokens a step" if server.tokens_per_step else f"batch {server.batch_size}"
+    return (
+        f"{parallel.devices} GPUs TP{parallel.tp} DP{parallel.dp}{stages}, {size}{', overlapped' * server.overlapped}"
+    )
+
+
+def _pool_parts(pool: PoolExplanation) -> Iterator[str]:
+    yield f"# Why {escaped(pool.island)} is what it is"
+    yield (
+        f"{counted(pool.servers, 'server')} of {_server_words(pool.server)}, on {escaped(pool.gpu)}, for the "
+        f"{pool.phase.value} of prompts of {span_label(pool.start, pool.end)} tokens: {rate(pool.load_rps)} of them a "
+        f"second at the capacity of {rate(pool.plan_rps)} requests/s."
+    )
+    yield "## Why this GPU type"
+    yield bullets(list(_type_sentences(pool)))
+    yield _types(pool.types)
+    yield "## Why this configuration"
+    yield bullets(list(_rival_sentences(pool)))
+    yield _rivals(pool)
+    yield "## Why so many"
+    yield bullets(list(_count_sentences(pool)))
+    if pool.cuts:
+        yield "## Why these buckets"
+        yield _cuts(pool.cuts, pool.plan_rps)
+    yield "## What would change it"
+    yield bullets([_what_if(row, pool) for row in pool.what_ifs] or ["Nothing was tried."])
+
+
+def _type_sentences(pool: PoolExplanation) -> Iterator[str]:
+    mine = next(row for row in pool.types if row.gpu == pool.gpu)
+    yield _use_sentence(mine)
+    for row in pool.types:
+        if row.gpu != pool.gpu:
+            yield _use_sentence(row)
+
+
+def _use_sentence(row: TypeUse) -> str:
+    if row.server is None:
+        return f"{escaped(row.gpu)} serves nothing of it."
+    here = f"A {escaped(row.gpu)} is worth {rate(row.worth_rps)} requests/s of the whole plan here"
+    if row.elsewhere is None:
+        return f"{here} (shadow prices)."
+    other = f"{rate(row.elsewhere_rps)} in {row.elsewhere.value}"
+    if abs(row.worth_rps - row.elsewhere_rps) <= SAME * max(row.worth_rps, row.elsewhere_rps):
+        return f"{here} and as much in {row.elsewhere.value}: it is split between them (shadow prices)."
+    better = "so it belongs here" if row.worth_rps > row.elsewhere_rps else f"so {row.elsewhere.value} is its place"
+    return f"{here} and {other}, {better} (shadow prices)."
+
+
+def _types(types: tuple[TypeUse, ...]) -> str:
+    rows = [
+        (
+            escaped(row.gpu),
+            whole(row.gpus),
+            rate(row.rate_per_gpu_rps),
+            NONE if row.rate_per_usd is None else rate(row.rate_per_usd),
+            NONE if row.server is None else _server_words(row.server),
+        )
+        for row in types
+    ]
+    return table(["GPU", "GPUs here", "requests/s a GPU", "per USD/hour", "best server"], rows, "lrrrl")
+
+
+def _rival_sentences(pool: PoolExplanation) -> Iterator[str]:
+    chosen = next((row for row in pool.rivals if row.chosen), None)
+    others = [row for row in pool.rivals if not row.chosen]
+    if chosen is None:
+        yield "Its configuration serves nothing by today's rates: the plan was made by another version."
+        return
+    yield f"What limits it is {chosen.limit.value}."
+    for row in others[:1]:
+        yield _against(row, chosen)
+    excluded = pool.excluded
+    if excluded.refused:
+        yield f"The engine refuses {counted(excluded.refused, 'shape')}: {escaped('; '.join(excluded.rules))}."
+    if excluded.without_memory:
+        yield f"{counted(excluded.without_memory, 'configuration')} do not fit into memory."
+    if excluded.beyond_levels:
+        yield f"{counted(excluded.beyond_levels, 'configuration')} fit, but miss the service levels."
+
+
+def _against(row: RivalServer, chosen: RivalServer) -> str:
+    change = row.serves_rps / chosen.serves_rps - 1
+    words = f"The runner-up, {row.servers} × {_server_words(row.server)}, would serve {_share(abs(change))}"
+    if change <= 0:
+        return f"{words} less on these GPUs ({row.limit.value})."
+    left = f"after the loss it leaves {rate(row.left_rps)} requests/s, the chosen one {rate(chosen.left_rps)}"
+    return f"{words} more on these GPUs; {left}."
+
+
+def _rivals(pool: PoolExplanation) -> str:
+    chosen = next((row.serves_rps for row in pool.rivals if row.chosen), 0.0)
+    rows = [
+        (
+            f"{row.servers} × {_server_words(row.server)}{' (the pool)' * row.chosen}",
+            rate(row.serves_rps),
+            f"{100 * (row.serves_rps / chosen - 1):+.1f} %" if chosen and not row.chosen else "",
+            rate(row.left_rps),
+            whole(row.idle_gpus),
+            row.limit.value,
+        )
+        for row in pool.rivals
+    ]
+    header = ["On the pool's GPUs", "requests/s", "Against it", "After a loss", "Idle GPUs", "Limit"]
+    return table(header, rows, "lrrrrl")
+
+
+def _count_sentences(pool: PoolExplanation) -> Iterator[str]:
+    count = pool.count
+    gpu = escaped(pool.gpu)
+    if count.type_gpus < count.offered_gpus:
+        yield f"The objective rents {whole(count.type_gpus)} of the {whole(count.offered_gpus)} {gpu} on offer."
+    elif count.type_idle:
+        yield f"{whole(count.type_idle)} of the {whole(count.type_gpus)} {escaped(pool.gpu)} are in no pool."
+    else:
+        yield f"All {whole(count.type_gpus)} {escaped(pool.gpu)} are in pools: the inventory sets the number."
+    lost = count.one_less_rps / pool.plan_rps - 1
+    if count.one_less_rps <= 0:
+        yield "Nothing else serves its bucket: without it there is no plan."
+    elif lost < -SAME:
+        yield f"With one server less the plan would serve {rate(count.one_less_rps)} requests/s, {_share(-lost)} less."
+    else:
+        yield "One server less would serve as much: another phase or bucket is slower."
+    if count.survive_rps and count.one_less_left_rps < count.survive_rps:
+        yield (
+            f"With one server less {rate(count.one_less_left_rps)} requests/s would be left after the loss to survive, "
+            f"of which {rate(count.survive_rps)} are asked for: that keeps the server."
+        )
+
+
+def _what_if(row: WhatIf, pool: PoolExplanation) -> str:
+    basis = "planned again" if row.planned else "an estimate, by the rates of single servers"
+    served = "" if row.rate_rps is None else f", {rate(row.rate_rps)} requests/s in all"
+    at = f"`{row.key}={row.value:g}`"
+    if not row.changes:
+        return f"{at}: the same kinds of servers, {escaped(row.becomes)}{served} ({basis})."
+    before = "" if row.same_at is None else f", while {row.same_at:g} leaves the kinds as they are"
+    return f"{at}: {pool.phase.value} becomes {escaped(row.becomes)}{served} ({basis}{before})."
+
+
+def _island_parts(island: IslandExplanation) -> Iterator[str]:
+    yield f"# Why {escaped(island.island)} is what it is"
+    lengths = ", ".join(f"{length:,} ({percent(share)})" for length, share in island.lengths[:4])
+    more = f" and {counted(len(island.lengths) - 4, 'further range')}" if len(island.lengths) > 4 else ""
+    busy = percent(min(1.0, island.utilisation))
+    yield (
+        f"An island of {island.size} {escaped(island.gpu)}, {island.phase.value}, busy {busy} of its time. "
+        f"Middles of the ranges that it serves, with their share: {lengths} tokens{more}."
+    )
+    yield "## Why this configuration"
+    sentences = list(_island_sentences(island))
+    yield bullets(sentences)
+    yield _islands(island.rivals)
+    yield "## Why this GPU type"
+    yield _islands(island.others)
+    yield "Rates are those of `planner cost configurations` at the middles of the ranges, averaged by time per request."
+    if island.one_less_rps is not None and island.bound_rps:
+        yield "## What would change it"
+        less = 1 - island.one_less_rps / island.bound_rps
+        yield (
+            f"Without its {island.size} GPUs no layout serves more than {rate(island.one_less_rps)} requests/s, "
+            f"{_share(max(0.0, less))} below the bound of {rate(island.bound_rps)} with them (relaxation)."
+        )
+
+
+def _island_sentences(island: IslandExplanation) -> Iterator[str]:
+    chosen = next((row for row in island.rivals if row.chosen), None)
+    others = [row for row in island.rivals if not row.chosen]
+    if chosen is not None and others:
+        change = others[0].rate_rps / chosen.rate_rps - 1
+        more = "more" if change > 0 else "less"
+        yield f"The runner-up, {_island_words(others[0])}, would serve {_share(abs(change))} {more}."
+    elif chosen is not None:
+        yield f"It is the only configuration of {island.size} {escaped(island.gpu)} that serves."
+    if island.unfit:
+        yield f"{counted(island.unfit, 'configuration')} of so many GPUs do not fit into memory."
+
+
+def _island_words(row: RivalIsland) -> str:
+    stages = f" PP{row.pp}" if row.pp > 1 else ""
+    return f"{row.replicas} × TP{row.tp} DP{row.dp}{stages}"
+
+
+def _islands(rows: tuple[RivalIsland, ...]) -> str:
+    cells = [
+        (
+            escaped(row.gpu),
+            f"{_island_words(row)}{' (the island)' * row.chosen}",
+            rate(row.rate_rps),
+            rate(row.per_gpu_rps),
+            NONE if row.per_usd is None else rate(row.per_usd),
+        )
+        for row in rows
+    ]
+    return table(["GPU", "Configuration", "requests/s", "a GPU", "per USD/hour"], cells, "llrrr")

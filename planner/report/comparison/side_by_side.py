@@ -1,0 +1,246 @@
+"""Plans beside each other as text: tables that fit a page, Markdown, rows for CSV, a document for JSON."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from planner.domain import PHASES, Phase
+from planner.domain.comparisons.plans import (
+    ComparedPlan,
+    LatencyFigures,
+    LevelCheck,
+    PlanComparison,
+    PlanFigures,
+    PoolFigures,
+)
+from planner.report.buckets.view import span_label, time
+from planner.report.comparison.rate_words import likelihood
+from planner.report.kit.bands import LEFT_OUT, rate_with
+from planner.report.kit.csv_tables import csv_table
+from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.kit.quantities import NONE, counted, money, percent, rate, significant, whole
+
+HOW_TO_READ = (
+    f"In the table: {LEFT_OUT}; the gap is to the bound of the plan's own objective; times are P99 of the slowest "
+    "bucket against its bound, with `!` where that is broken."
+)
+TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
+_KILO, _LEAST_CHANCE = 1000.0, 1e-3
+Cells = tuple[str, tuple[str, ...]]  # what a row is of, and its cell for each plan
+
+CSV_COLUMNS = (
+    *("run", "form", "rate_rps", "low_rps", "high_rps", "promise_rps", "price_usd_per_hour"),
+    *("price_usd_per_million_tokens", "watts", "unit", "value", "bound", "gap", "unrestricted_rps", "levels_hold"),
+    *("gpus", "idle_gpus", "fleet", "pools", "kinds", "lost_nodes", "remaining_rps", "survive_share"),
+    *("better_than_first", "best_probability"),
+)
+
+
+def figure_cells(plans: Sequence[PlanFigures]) -> list[Cells]:
+    """What is compared first, a row a figure; rows that no plan has are left out."""
+    readers: list[tuple[str, Callable[[PlanFigures], str]]] = [
+        ("requests/s", lambda plan: rate(plan.rate_rps)),
+        ("P10–P90", _band),
+        ("promise", lambda plan: _or_none(plan.promise_rps, rate)),
+        ("USD/hour", lambda plan: money(plan.price_usd_per_hour)),
+        ("USD/M tokens", lambda plan: significant(plan.price_usd_per_million_tokens)),
+        ("kW", lambda plan: f"{plan.watts / _KILO:.1f}"),
+        ("gap to bound", gap_words),
+        ("levels", levels_word),
+        *((f"{TIMES[phase]}, {load}", _late(phase, load)) for load in _loads(plans) for phase in PHASES),
+        *((gpu, _count(gpu)) for gpu in dict.fromkeys(gpu for plan in plans for gpu, _ in plan.fleet)),
+        ("idle GPUs", lambda plan: whole(plan.idle_gpus)),
+        ("pools", lambda plan: whole(plan.pools)),
+        ("after a loss", _remaining),
+        ("routing", lambda plan: plan.form),
+    ]
+    rows = [(label, tuple(read(plan) for plan in plans)) for label, read in readers]
+    return [(label, cells) for label, cells in rows if set(cells) != {NONE}]
+
+
+def odds_cells(comparison: PlanComparison) -> list[Cells]:
+    """How likely each is better than the first, and the best of all."""
+    first = comparison.plans[0].figures.name
+    rows = [
+        (f"faster than {first}", (NONE, *(_or_none(plan.better_than_first, _chance) for plan in comparison.plans[1:]))),
+        ("most of all", tuple(_or_none(plan.best_probability, _chance) for plan in comparison.plans)),
+    ]
+    return [(label, cells) for label, cells in rows if set(cells) != {NONE}]
+
+
+def _chance(probability: float) -> str:
+    """In percent; draws do not tell 100 % from more than 99 %."""
+    return percent(min(max(probability, _LEAST_CHANCE), 1 - _LEAST_CHANCE))
+
+
+def _or_none(value: float | None, words: Callable[[float], str]) -> str:
+    return NONE if value is None else words(value)
+
+
+def _band(plan: PlanFigures) -> str:
+    banded = rate_with(plan.rate_rps, plan.band)
+    return NONE if banded is None else banded.range
+
+
+def gap_words(plan: PlanFigures) -> str:
+    """How far the plan is from the bound of its objective."""
+    return _or_none(plan.gap, lambda gap: f"{100 * max(0.0, gap):.1f} %")
+
+
+def levels_word(plan: PlanFigures) -> str:
+    """Whether the levels are kept."""
+    return {None: "none set", True: "held", False: "broken"}[plan.levels_hold]
+
+
+def _loads(plans: Sequence[PlanFigures]) -> list[str]:
+    return list(dict.fromkeys(check.load for plan in plans for check in plan.levels))
+
+
+def _late(phase: Phase, load: str) -> Callable[[PlanFigures], str]:
+    def read(plan: PlanFigures) -> str:
+        checks = [check for check in plan.levels if check.phase is phase and check.load == load]
+        return level_words(checks[0]) if checks else NONE
+
+    return read
+
+
+def level_words(check: LevelCheck) -> str:
+    """`2.38 of 4 s`; a broken level says so."""
+    late = time(check.late_ms)
+    if check.bound_ms is None:
+        return late
+    (figure, _, unit), bound = late.partition(" "), time(check.bound_ms)
+    short = f"{figure} of {bound}" if check.late_ms is not None and bound.endswith(f" {unit}") else f"{late} of {bound}"
+    return short if check.holds else f"{short}!"
+
+
+def _count(gpu: str) -> Callable[[PlanFigures], str]:
+    return lambda plan: whole(dict(plan.fleet).get(gpu, 0))
+
+
+def _remaining(plan: PlanFigures) -> str:
+    if plan.remaining_rps is None:
+        return NONE
+    return f"{rate(plan.remaining_rps)}"
+
+
+def comparison_page(comparison: PlanComparison) -> str:
+    """The whole comparison as Markdown, ending in a newline."""
+    names = [escaped(plan.figures.name) for plan in comparison.plans]
+    cells = [*figure_cells([plan.figures for plan in comparison.plans]), *odds_cells(comparison)]
+    head = table(["", *names], [[escaped(label), *map(escaped, row)] for label, row in cells], "l" + "r" * len(names))
+    return "\n\n".join([f"# {counted(len(names), 'plan')} beside each other", head, *rest_parts(comparison)]) + "\n"
+
+
+def rest_parts(comparison: PlanComparison) -> list[str]:
+    """What follows the head: verdict, warnings, what differs in the scenarios, pools, latency."""
+    parts = [f"{verdict(comparison)} {HOW_TO_READ}"]
+    if comparison.warnings:
+        parts.append(bullets([f"**Beware:** {escaped(sentence)}" for sentence in comparison.warnings]))
+    parts += ["## What differs in the scenarios", _differences(comparison), "## Pools", _pools(comparison)]
+    if any(plan.latencies for plan in comparison.plans):
+        parts += ["## Latency by bucket", _latencies(comparison)]
+    return parts
+
+
+def verdict(comparison: PlanComparison) -> str:
+    """Which serves most and how likely, which is the cheapest per token, and what the figures are."""
+    best, plans = comparison.best, comparison.plans
+    cheapest = min(plans, key=lambda plan: plan.figures.price_usd_per_million_tokens)
+    price = significant(cheapest.figures.price_usd_per_million_tokens)
+    costs = f"**{escaped(cheapest.figures.name)} costs least per token**, {price} USD per million."
+    if not comparison.same_work:
+        return f"They serve different work, so none is called the fastest; {costs}"
+    most = f"**{escaped(best.figures.name)} serves most**, {rate(best.figures.rate_rps)} requests/s as predicted"
+    sure = f" ({likelihood(best.best_probability)})" if best.best_probability is not None and len(plans) > 1 else ""
+    return f"{most}{sure}; {costs}"
+
+
+def _differences(comparison: PlanComparison) -> str:
+    if not comparison.differences:
+        return "Nothing: they were asked the same."
+    names = [escaped(plan.figures.name) for plan in comparison.plans]
+    rows = [[escaped(row.key), *map(escaped, row.values)] for row in comparison.differences]
+    return table(["Key", *names], rows, "l" + "r" * len(names))
+
+
+def pool_rows(comparison: PlanComparison) -> Iterator[tuple[str, PoolFigures]]:
+    """Every pool with the plan's name, prefill first, by length."""
+    for plan in comparison.plans:
+        for pool in sorted(plan.pools, key=lambda pool: (pool.phase.value == "decode", pool.start, -pool.share)):
+            yield plan.figures.name, pool
+
+
+def started_with(pool: PoolFigures) -> str:
+    """Token budget of a prefill step, or the batch of decode."""
+    if pool.tokens_per_step:
+        return f"{pool.tokens_per_step:,} tokens a step"
+    return f"batch {pool.batch_size}"
+
+
+def _pools(comparison: PlanComparison) -> str:
+    rows = [
+        [
+            escaped(name),
+            pool.phase.value,
+            span_label(pool.start, pool.end),
+            escaped(pool.words),
+            started_with(pool),
+            percent(pool.share),
+        ]
+        for name, pool in pool_rows(comparison)
+    ]
+    return table(["Run", "Phase", "Prompts", "Servers", "Started with", "Takes"], rows, "llrllr")
+
+
+def latency_rows(comparison: PlanComparison) -> Iterator[tuple[str, LatencyFigures]]:
+    """Every time with the plan's name."""
+    for plan in comparison.plans:
+        yield from ((plan.figures.name, row) for row in plan.latencies)
+
+
+def _latencies(comparison: PlanComparison) -> str:
+    rows = [
+        [
+            escaped(name),
+            f"{row.load}, {rate(row.rate_rps)}/s",
+            TIMES[row.phase],
+            span_label(row.start, row.end),
+            time(row.p50_ms),
+            time(row.p99_ms),
+        ]
+        for name, row in latency_rows(comparison)
+    ]
+    return table(["Run", "Load", "Time", "Prompts", "P50", "P99"], rows, "lllrrr")
+
+
+def figures_row(plan: ComparedPlan) -> tuple[object, ...]:
+    """The cells of `CSV_COLUMNS`."""
+    figures, band = plan.figures, plan.figures.band
+    values = {
+        **{name: getattr(figures, name) for name in CSV_COLUMNS if hasattr(figures, name)},
+        "run": figures.name,
+        "low_rps": band.low_rps if band else None,
+        "high_rps": band.high_rps if band else None,
+        "fleet": ", ".join(f"{count} {gpu}" for gpu, count in figures.fleet),
+        "better_than_first": plan.better_than_first,
+        "best_probability": plan.best_probability,
+    }
+    return tuple(values[name] for name in CSV_COLUMNS)
+
+
+def comparison_csv(comparison: PlanComparison) -> bytes:
+    """One row a plan."""
+    return csv_table(CSV_COLUMNS, [figures_row(plan) for plan in comparison.plans])
+
+
+def comparison_document(comparison: PlanComparison) -> dict[str, Any]:
+    """The comparison as plain data."""
+    return {
+        "plans": [
+            asdict(plan) | {"gpus": plan.figures.gpus, "levels_hold": plan.figures.levels_hold}
+            for plan in comparison.plans
+        ],
+        "differences": [asdict(row) for row in comparison.differences],
+        "warnings": list(comparison.warnings),
+    }

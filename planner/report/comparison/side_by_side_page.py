@@ -1,0 +1,204 @@
+"""Plans beside each other as a page to send."""
+
+from typing import Any
+
+from planner.domain import PHASES
+from planner.domain.comparisons.plans import PlanComparison
+from planner.report.buckets.view import span_label
+from planner.report.comparison.side_by_side import (
+    CSV_COLUMNS,
+    HOW_TO_READ,
+    TIMES,
+    figure_cells,
+    figures_row,
+    latency_rows,
+    odds_cells,
+    pool_rows,
+    started_with,
+    verdict,
+)
+from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Figure, Page, Prose, Section
+from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.quantities import counted, rate, significant
+
+
+def comparison_html(comparison: PlanComparison, made_by: str) -> Page:
+    """The page: figures, how likely which is better, what differs, pools, latency."""
+    best = comparison.best.figures
+    cheapest = min((plan.figures for plan in comparison.plans), key=lambda plan: plan.price_usd_per_million_tokens)
+    return Page(
+        title=f"{counted(len(comparison.plans), 'plan')} beside each other",
+        verdict=verdict(comparison),
+        figures=(
+            Figure(label=f"requests/s at most, {best.name}", value=rate(best.rate_rps)),
+            Figure(
+                label=f"USD per million tokens at least, {cheapest.name}",
+                value=significant(cheapest.price_usd_per_million_tokens),
+            ),
+        ),
+        sections=(
+            Section(
+                name="figures",
+                title="Figures",
+                blocks=(*_beware(comparison), _head(comparison), _rates(comparison), _prices(comparison)),
+                folded=(_every_figure(comparison),),
+            ),
+            Section(name="differences", title="What differs in the scenarios", blocks=(_differences(comparison),)),
+            Section(name="pools", title="Pools", blocks=(_pools(comparison),)),
+            *_latency(comparison),
+        ),
+        made_by=made_by,
+    )
+
+
+def _beware(comparison: PlanComparison) -> tuple[Block, ...]:
+    if not comparison.warnings:
+        return ()
+    return (Prose(markdown=bullets([f"**Beware:** {escaped(sentence)}" for sentence in comparison.warnings])),)
+
+
+def _head(comparison: PlanComparison) -> DataTable:
+    """As the terminal shows it: a row a figure, a column a plan."""
+    figures = [plan.figures for plan in comparison.plans]
+    cells = [*figure_cells(figures), *odds_cells(comparison)]
+    return DataTable(
+        columns=("figure", *(plan.name for plan in figures)),
+        rows=tuple((label, *row) for label, row in cells),
+        caption=HOW_TO_READ,
+    )
+
+
+def _every_figure(comparison: PlanComparison) -> DataTable:
+    rows = [figures_row(plan) for plan in comparison.plans]
+    return DataTable(columns=CSV_COLUMNS, rows=tuple(tuple(map(_cell, row)) for row in rows), caption="All figures")
+
+
+def _cell(value: object) -> Cell:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if value is None or isinstance(value, int | float | str) else str(value)
+
+
+def _rates(comparison: PlanComparison) -> Chart:
+    plans = [plan.figures for plan in comparison.plans]
+    names = [plan.name for plan in plans]
+    rates = [plan.rate_rps for plan in plans]
+    above = [plan.band.high_rps - plan.rate_rps if plan.band else 0.0 for plan in plans]
+    below = [plan.rate_rps - plan.band.low_rps if plan.band else 0.0 for plan in plans]
+    bands: dict[str, Any] = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+    promises = [plan.promise_rps for plan in plans]
+    traces: list[dict[str, Any]] = [{"type": "bar", "name": "capacity", "x": names, "y": rates, "error_y": bands}]
+    if any(promise is not None for promise in promises):
+        marker = {"symbol": "diamond", "size": 10}
+        traces.append(
+            {"type": "scatter", "mode": "markers", "name": "promise", "x": names, "y": promises, "marker": marker}
+        )
+    return Chart(
+        name="rates",
+        title="Requests/s",
+        says="Capacity with P10–P90 of left-out measurements, and what is promised.",
+        traces=tuple(traces),
+        layout={"yaxis": {"title": {"text": "requests/s"}, "rangemode": "tozero"}, "xaxis": {"type": "category"}},
+        table=DataTable(
+            columns=("run", "capacity (requests/s)", "P10", "P90", "promise (requests/s)"),
+            rows=tuple(
+                (
+                    plan.name,
+                    plan.rate_rps,
+                    plan.band.low_rps if plan.band else None,
+                    plan.band.high_rps if plan.band else None,
+                    plan.promise_rps,
+                )
+                for plan in plans
+            ),
+        ),
+    )
+
+
+def _prices(comparison: PlanComparison) -> Chart:
+    plans = [plan.figures for plan in comparison.plans]
+    return Chart(
+        name="prices",
+        title="Rate against price",
+        says="Further up serves more, further left costs less.",
+        traces=(
+            {
+                "type": "scatter",
+                "mode": "markers+text",
+                "x": [plan.price_usd_per_hour for plan in plans],
+                "y": [plan.rate_rps for plan in plans],
+                "text": [plan.name for plan in plans],
+                "textposition": "top center",
+            },
+        ),
+        layout={
+            "xaxis": {"title": {"text": "USD/hour"}, "rangemode": "tozero"},
+            "yaxis": {"title": {"text": "requests/s"}, "rangemode": "tozero"},
+        },
+        table=DataTable(
+            columns=("run", "USD/hour", "requests/s", "USD per million tokens", "kW"),
+            rows=tuple(
+                (
+                    plan.name,
+                    plan.price_usd_per_hour,
+                    plan.rate_rps,
+                    plan.price_usd_per_million_tokens,
+                    plan.watts / 1000.0,
+                )
+                for plan in plans
+            ),
+        ),
+    )
+
+
+def _differences(comparison: PlanComparison) -> Block:
+    if not comparison.differences:
+        return Prose(markdown="Nothing: they were asked the same.")
+    names = tuple(plan.figures.name for plan in comparison.plans)
+    return DataTable(columns=("key", *names), rows=tuple((row.key, *row.values) for row in comparison.differences))
+
+
+def _pools(comparison: PlanComparison) -> DataTable:
+    return DataTable(
+        columns=("run", "phase", "prompts (tokens)", "servers", "started with", "share of its prompts"),
+        rows=tuple(
+            (name, pool.phase.value, span_label(pool.start, pool.end), pool.words, started_with(pool), pool.share)
+            for name, pool in pool_rows(comparison)
+        ),
+    )
+
+
+def _latency(comparison: PlanComparison) -> tuple[Section, ...]:
+    rows = list(latency_rows(comparison))
+    if not rows:
+        return ()
+    charts = []
+    for phase in PHASES:
+        labels = [f"{row.load}, {span_label(row.start, row.end)}" for _, row in rows if row.phase is phase]
+        traces = tuple(
+            {
+                "type": "bar",
+                "name": plan.figures.name,
+                "x": [f"{r.load}, {span_label(r.start, r.end)}" for r in plan.latencies if r.phase is phase],
+                "y": [r.p99_ms for r in plan.latencies if r.phase is phase],
+            }
+            for plan in comparison.plans
+        )
+        charts.append(
+            Chart(
+                name=f"latency-{TIMES[phase].lower()}",
+                title=f"{TIMES[phase]} P99",
+                says=f"{TIMES[phase]} of {counted(len(set(labels)), 'load and bucket')} side by side, in ms.",
+                traces=traces,
+                layout={"yaxis": {"title": {"text": "ms"}, "rangemode": "tozero"}, "barmode": "group"},
+                table=DataTable(
+                    columns=("run", "load", "requests/s", "prompts (tokens)", "P50 (ms)", "P99 (ms)"),
+                    rows=tuple(
+                        (name, r.load, r.rate_rps, span_label(r.start, r.end), r.p50_ms, r.p99_ms)
+                        for name, r in rows
+                        if r.phase is phase
+                    ),
+                ),
+            )
+        )
+    return (Section(name="latency", title="Latency by bucket", blocks=tuple(charts)),)

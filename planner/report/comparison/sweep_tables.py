@@ -1,0 +1,155 @@
+"""A sweep as text: cells for the terminal, Markdown, CSV, a document for JSON."""
+
+from dataclasses import asdict
+from typing import Any
+
+from planner.domain.comparisons.plans import PlanFigures
+from planner.domain.comparisons.sweeps import PointState, Sweep, SweepPoint
+from planner.report.comparison.side_by_side import gap_words, levels_word
+from planner.report.kit.bands import rate_with
+from planner.report.kit.csv_tables import csv_table
+from planner.report.kit.markdown import escaped, table
+from planner.report.kit.quantities import NONE, counted, money, rate, significant
+
+FIGURES = ("requests/s", "P10–P90", "promise", "USD/hour", "USD/M tokens", "gap", "levels")
+_CSV_FIGURES = (
+    *("rate_rps", "promise_rps", "price_usd_per_hour", "price_usd_per_million_tokens", "watts", "unit", "value"),
+    *("bound", "gap", "unrestricted_rps", "levels_hold", "gpus", "idle_gpus", "pools", "remaining_rps"),
+)
+_BANDS = ("low_rps", "high_rps")
+
+
+def figure_texts(figures: PlanFigures) -> tuple[str, ...]:
+    """The cells of `FIGURES`."""
+    banded = rate_with(figures.rate_rps, figures.band)
+    return (
+        rate(figures.rate_rps),
+        NONE if banded is None else banded.range,
+        NONE if figures.promise_rps is None else rate(figures.promise_rps),
+        money(figures.price_usd_per_hour),
+        significant(figures.price_usd_per_million_tokens),
+        gap_words(figures),
+        levels_word(figures),
+    )
+
+
+def point_texts(sweep: Sweep, point: SweepPoint) -> tuple[str, ...]:
+    """A point as a row: values of the keys that vary, the figures, and the state where there is no plan."""
+    values = tuple(point.entry.labels[k] for k in sweep.varying)
+    if point.figures is None:
+        return (*values, point.state.value, *[NONE] * (len(FIGURES) - 1))
+    return (*values, *figure_texts(point.figures))
+
+
+def columns_of(sweep: Sweep) -> tuple[str, ...]:
+    """Headers of `point_texts`."""
+    return (*(sweep.index.keys[k] for k in sweep.varying), *FIGURES)
+
+
+def best_points(sweep: Sweep) -> tuple[SweepPoint, SweepPoint] | None:
+    """The point of the highest rate, and the cheapest per token; the first of equals. None where nothing is planned."""
+    planned = [point for point in sweep.points if point.figures is not None]
+    if not planned:
+        return None
+    return (
+        max(planned, key=lambda point: point.figures.rate_rps if point.figures else 0.0),
+        min(planned, key=lambda point: point.figures.price_usd_per_million_tokens if point.figures else 0.0),
+    )
+
+
+def verdict(sweep: Sweep) -> str:
+    """What is best, and how many points have no plan."""
+    best = best_points(sweep)
+    states = [f"{sweep.count(state)} {state.value}" for state in PointState if sweep.count(state)]
+    counts = f"{counted(len(sweep.points), 'point')}: {', '.join(states)}."
+    if best is None or best[0].figures is None or best[1].figures is None:
+        return f"{counts} No point has a plan."
+    fastest, cheapest = best
+    assert fastest.figures is not None, "a planned point has figures"
+    assert cheapest.figures is not None, "a planned point has figures"
+    price = significant(cheapest.figures.price_usd_per_million_tokens)
+    return (
+        f"{counts} **Most requests/s: {rate(fastest.figures.rate_rps)}** at {_at(sweep, fastest)}; "
+        f"**least per token: {price} USD per million** at {_at(sweep, cheapest)}."
+    )
+
+
+def _at(sweep: Sweep, point: SweepPoint) -> str:
+    values = [f"{sweep.index.keys[k]} {point.entry.labels[k]}" for k in sweep.varying]
+    return escaped(", ".join(values)) or "the only point"
+
+
+def fixed_words(sweep: Sweep) -> str:
+    """Keys that have one value, as they were set."""
+    fixed = [k for k in range(len(sweep.index.keys)) if k not in sweep.varying]
+    return ", ".join(f"{sweep.index.keys[k]}={sweep.index.entries[0].labels[k]}" for k in fixed)
+
+
+def sweep_page(sweep: Sweep) -> str:
+    """The sweep as Markdown, ending in a newline."""
+    header = [*map(escaped, columns_of(sweep)), "run"]
+    rows = [
+        [*map(escaped, point_texts(sweep, point)), f"{escaped(point.entry.name)}{' (same)' * point.repeats}"]
+        for point in sweep.points
+    ]
+    fixed = fixed_words(sweep)
+    parts = [
+        f"# Sweep of {escaped(sweep.index.scenario)}",
+        verdict(sweep),
+        *([f"Everywhere: {escaped(fixed)}."] if fixed else []),
+        table(header, rows, "r" * (len(header) - 1) + "l"),
+        *reasons(sweep),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def reasons(sweep: Sweep) -> list[str]:
+    """Why points have no plan: a line each, as a list."""
+    lines = [
+        f"- {_at(sweep, point)}: {point.state.value}: {escaped(point.message.partition(chr(10))[0])}"
+        for point in sweep.points
+        if point.figures is None and not point.repeats
+    ]
+    return ["\n".join(lines)] if lines else []
+
+
+def sweep_csv(sweep: Sweep) -> bytes:
+    """The rows of `sweep_rows`."""
+    return csv_table(*sweep_rows(sweep))
+
+
+def sweep_rows(sweep: Sweep) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Columns, and a row a point: all keys, state, figures, the run's folder, the reason."""
+    header = (*sweep.index.keys, "state", *_CSV_FIGURES, *_BANDS, "run", "content", "message")
+    rows: list[tuple[object, ...]] = [
+        (
+            *point.entry.labels,
+            point.state.value,
+            *(getattr(point.figures, name, None) for name in _CSV_FIGURES),
+            *(getattr(point.figures.band, name) if point.figures and point.figures.band else None for name in _BANDS),
+            point.entry.name,
+            point.entry.content,
+            point.message,
+        )
+        for point in sweep.points
+    ]
+    return header, rows
+
+
+def sweep_document(sweep: Sweep) -> dict[str, Any]:
+    """The sweep as plain data."""
+    return {
+        "scenario": sweep.index.scenario,
+        "points": [
+            {
+                "values": dict(zip(sweep.index.keys, point.entry.labels, strict=True)),
+                "state": point.state.value,
+                "run": point.entry.name,
+                "content": point.entry.content,
+                "same_as_an_earlier_point": point.repeats,
+                "message": point.message,
+                "figures": None if point.figures is None else asdict(point.figures),
+            }
+            for point in sweep.points
+        ],
+    }

@@ -1,0 +1,141 @@
+"""Plots of a replay and of a sweep of rates: requests over time, islands, latency against the rate."""
+
+from planner.domain.replay.results import ReplayResult, ReplaySweep, Spread
+from planner.report.kit.html.plots import Kind, Plot, Series, series_of
+from planner.report.replay.curves import edges_of, late_shares, points_of, quantiles_of
+from planner.report.replay.words import TIMES, level_key
+
+INTERVAL = "95 % interval of the seeds"
+
+
+def replay_plots(result: ReplayResult, sweep: ReplaySweep | None = None) -> tuple[Plot, ...]:
+    """Latency against the rate of a sweep, requests over time of the first seed, how busy islands are."""
+    swept = () if sweep is None else (_times(sweep, "ttft_ms"), _times(sweep, "tpot_ms"), _within(sweep))
+    plots = (*swept, *(_moments(result) if result.moments else ()), *([_islands(result)] if result.islands else ()))
+    return tuple(plot for plot in plots if any(series.x for series in plot.series))
+
+
+def _moments(result: ReplayResult) -> tuple[Plot, ...]:
+    moments = result.moments
+    starts = edges_of(moments)[:-1]
+    rates = (
+        series_of("arrived", [(s, m.arrived / m.seconds) for s, m in zip(starts, moments, strict=True)]),
+        series_of("finished", [(s, m.finished / m.seconds) for s, m in zip(starts, moments, strict=True)]),
+    )
+    queues = (
+        series_of("waiting for prefill", [(s, float(m.waiting)) for s, m in zip(starts, moments, strict=True)]),
+        series_of("answering", [(s, float(m.answering)) for s, m in zip(starts, moments, strict=True)]),
+    )
+    late = [100 * share for share in late_shares(moments)]
+    lates = (series_of("late", list(zip(starts, late, strict=True)), tone="alarm"),)
+    rows = (
+        ("arrivals", "Requests that arrive and are finished", "requests/s", rates, "Finished keeps up with arrived."),
+        (
+            "in-flight",
+            "Requests in flight",
+            "requests",
+            queues,
+            "A queue that grows on is a fleet that cannot keep up.",
+        ),
+        (
+            "late",
+            "Late, of those that arrived",
+            "late (%)",
+            lates,
+            "Requests that broke a bound, by when they arrived.",
+        ),
+    )
+    return tuple(
+        Plot(
+            name=f"replay-{name}",
+            title=title,
+            says=f"First seed, after the warm-up. {says}",
+            kind=Kind.STEPS,
+            x="seconds from the first arrival",
+            y=unit,
+            series=series,
+            marks=tuple((text, at_s) for at_s, text in result.events if starts[0] <= at_s <= starts[-1]),
+            rest="moments.csv",
+        )
+        for name, title, unit, series, says in rows
+    )
+
+
+def _islands(result: ReplayResult) -> Plot:
+    names = tuple(use.island for use in result.islands)
+    return Plot(
+        name="replay-islands",
+        title="How busy islands are",
+        says="Share of the time with a step under way, and of the room for KV caches that is taken.",
+        kind=Kind.BARS,
+        x="island",
+        y="share (%)",
+        series=(
+            _bars("time with a step under way", names, [use.utilisation for use in result.islands]),
+            _bars("room for KV caches, mean", names, [use.kv_share for use in result.islands]),
+            _bars("room for KV caches, most", names, [use.most_kv_share for use in result.islands]),
+        ),
+        interval=INTERVAL,
+        rest="islands.csv",
+    )
+
+
+def _bars(name: str, islands: tuple[str, ...], spreads: list[Spread]) -> Series:
+    return _spread_series(name, list(zip(islands, spreads, strict=True)), 100.0)
+
+
+def _spread_series(name: str, points: list[tuple[str, Spread]] | list[tuple[float, Spread]], factor: float) -> Series:
+    """Means and their intervals, none below 0."""
+    return Series(
+        name=name,
+        x=tuple(x for x, _ in points),
+        y=tuple(factor * spread.mean for _, spread in points),
+        low=tuple(None if spread.low is None else max(0.0, factor * spread.low) for _, spread in points),
+        high=tuple(None if spread.high is None else factor * spread.high for _, spread in points),
+    )
+
+
+def _times(sweep: ReplaySweep, key: str) -> Plot:
+    bounds = {level.bound_ms for level in sweep.results[0].levels if level_key(level) == key and level.bound_ms}
+    return Plot(
+        name=f"sweep-{key.removesuffix('_ms')}",
+        title=f"{TIMES[key]} against the rate",
+        says="Where a line crosses its bound, the level is broken.",
+        kind=Kind.LINES,
+        x="rate of the whole mix (requests/s)",
+        y=f"{TIMES[key]} (ms)",
+        series=tuple(
+            _spread_series(quantile.upper(), points_of(sweep.results, key, quantile), 1.0)
+            for quantile in quantiles_of(sweep, key)
+        ),
+        interval=INTERVAL,
+        bounds=tuple((f"bound, {bound:g} ms", bound) for bound in sorted(bounds)),
+        marks=_rates(sweep),
+        logarithmic="y",
+        rest="sweep.csv",
+    )
+
+
+def _within(sweep: ReplaySweep) -> Plot:
+    points = [(result.rate_rps, result.total.within_levels) for result in sweep.results]
+    needed = sorted({level.needed for level in sweep.results[0].levels if level.needed})
+    return Plot(
+        name="sweep-within",
+        title="Requests within all levels",
+        says="The share of the requests that keep every bound, against the rate.",
+        kind=Kind.LINES,
+        x="rate of the whole mix (requests/s)",
+        y="requests within levels (%)",
+        series=(_spread_series("within all levels", points, 100.0),),
+        interval=INTERVAL,
+        bounds=tuple((f"must: {100 * share:g} %", 100 * share) for share in needed),
+        marks=_rates(sweep),
+        rest="sweep.csv",
+    )
+
+
+def _rates(sweep: ReplaySweep) -> tuple[tuple[str, float], ...]:
+    last = sweep.results[-1]
+    marks = [("promise", last.promise_rps), ("capacity", last.capacity_rps)]
+    held = [] if sweep.held_rps is None else [("holds up to", sweep.held_rps)]
+    return tuple(mark for mark in (*marks, *held) if mark[1] > 0)

@@ -1,0 +1,115 @@
+"""Jobs of a batch: what is to be planned, what decides its result, and how it ended.
+
+What a batch guarantees, whatever executes it:
+
+- A job is a frozen record of plain values: it can be sent to another process, or to another machine that sees the same
+  files.
+- Its `content` is a digest of everything that decides the plan: the scenario with every key and every file that it
+  draws on, the engine, and the versions of the planner and of the libraries that shape its numbers. Jobs of equal
+  content give equal plans. Not in it, as they change no figure: the number of processes, the names and comments of
+  files, and where the run is written.
+- A job's run folder is there whole or not at all. Who executes a job twice writes the same bytes, but for CPU-seconds
+  that were measured, and for the names and digests of input files.
+- An outcome comes for every job, failures among them; a job that fails, or is killed, leaves the others alone.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from planner import files
+from planner.domain import Scenario
+from planner.errors import InputError
+from planner.files.scenario.settings import Setting
+from planner.plans.provenance import versions
+from planner.workload import summarize
+
+ENGINE = "vllm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A scenario file, its run folder, and what the command line changes. None keeps the scenario's own value, or that
+    of the search in the folder where the job resumes one.
+
+    `settings`: keys of the scenario that are set anew. `content`: digest of what decides the result, as `content_of`
+    works it out; a job that has one is refused where the scenario is not that any more (empty: not worked out), and
+    resumes an unfinished search in its folder.
+    """
+
+    scenario: Path | None
+    folder: Path
+    force: bool = False
+    seed: int | None = None
+    processes: int | None = None
+    engine: str | None = None
+    settings: tuple[Setting, ...] = ()
+    content: str = ""
+
+    @property
+    def name(self) -> str:
+        """The job's name before anything is read."""
+        return self.scenario.stem if self.scenario else self.folder.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a job ended: `status` is the exit status it would have alone, `message` its error, or what was different.
+
+    `low_rps`, `high_rps`: P10 and P90 of the throughput, where its estimates have bands.
+    """
+
+    scenario: str
+    folder: str
+    status: int
+    message: str = ""
+    throughput_rps: float | None = None
+    low_rps: float | None = None
+    high_rps: float | None = None
+    prefill_rps: float | None = None
+    decode_rps: float | None = None
+    price_usd_per_hour: float | None = None
+    price_usd_per_million_tokens: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def read_job(job: Job) -> Scenario:
+    """The scenario of the job's file, with its settings. Raises InputError."""
+    assert job.scenario is not None
+    return files.load_scenario(job.scenario, summarize, job.settings)
+
+
+def altered(scenario: Scenario, job: Job) -> Scenario:
+    """The scenario with what the command line changes."""
+    search = scenario.search
+    seed = search.seed if job.seed is None else job.seed
+    processes = search.processes if job.processes is None else job.processes
+    engine = scenario.engine if job.engine in (None, scenario.engine.name) else files.load_engine(job.engine)
+    return replace(scenario, search=replace(search, seed=seed, processes=processes), engine=engine)
+
+
+def content_of(scenario: Scenario, engine: str) -> str:
+    """Digest (SHA-256, hexadecimal) of everything that decides the plan of `scenario`, as the module says."""
+    search = replace(scenario.search, processes=1)
+    deciding = {
+        "scenario": files.scenario_document(replace(scenario, search=search)),
+        "engine": engine,
+        "versions": versions(),
+    }
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def with_content(job: Job) -> Job:
+    """The job with the digest of what its scenario says now. Raises InputError."""
+    scenario = altered(read_job(job), job)
+    return replace(job, content=content_of(scenario, job.engine or scenario.engine.name or ENGINE))
+
+
+def require_content(job: Job, scenario: Scenario, engine: str) -> None:
+    """InputError where the job was meant for another scenario than its file holds by now."""
+    if job.content and job.content != content_of(scenario, engine):
+        raise InputError(
+            f"{job.scenario}: must be as it was when the jobs were made, was changed since.",
+            hint="Run the batch again with --resume: only what is missing or changed is planned.",
+        )

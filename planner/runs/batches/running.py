@@ -1,0 +1,113 @@
+"""One scenario from file to run folder, and an interrupted search resumed."""
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from planner import files, pipeline
+from planner.domain import Plan, ReportProgress, Scenario, no_progress
+from planner.errors import EXIT_DONE, EXIT_INTERRUPTED, PlannerError
+from planner.plans.provenance import versions
+from planner.runs import publication
+from planner.runs.batches.jobs import ENGINE, Job, Outcome, altered, read_job, require_content
+from planner.runs.batches.resuming import (
+    evaluations_to_repeat,
+    require_same_plan,
+    require_same_search,
+    with_way_on,
+)
+
+
+def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
+    """Plan one scenario and write its run folder.
+
+    Raises PlannerError; then nothing has been written but the journal of a search that has evaluated something. An
+    interrupt makes a run of the best so far, with its journal; KeyboardInterrupt where nothing serves yet.
+    """
+    scenario = altered(read_job(job), job)
+    engine = job.engine or scenario.engine.name or ENGINE
+    require_content(job, scenario, engine)
+    publication.require_deployable(scenario, engine)
+    if not scenario.search.method.row.solves:
+        undertaking = files.Undertaking(scenario=scenario, versions=versions(), engine=engine)
+        with closing(files.Journal.begin(job.folder, undertaking, force=job.force)) as journal:
+            return _searched(job, journal, progress)
+    files.claim_run_folder(job.folder, force=job.force)
+    plan = pipeline.plan(scenario, progress)
+    published = publication.publish(plan, engine=engine)
+    files.write_run(job.folder, published.files, force=job.force)
+    return _outcome(job.folder, plan, published.warnings)
+
+
+def run_or_resume(job: Job, progress: ReportProgress = no_progress) -> Outcome:
+    """Plan a scenario, as `run_job` does; a job that knows its content resumes an unfinished search of its own."""
+    if job.content and files.holds_search(job.folder):
+        return resume_job(replace(job, force=False), progress)
+    return run_job(job, progress)
+
+
+def resume_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
+    """Resume the search in `job.folder`, with the job's scenario where it has one; a finished run is only reported.
+
+    Raises as `run_job` does, and InputError where there is no search, or one that the job's scenario would make
+    otherwise.
+    """
+    files.recover(job.folder)
+    if files.holds_run(job.folder) and not files.holds_search(job.folder):
+        plan = pipeline.recheck(files.load_run(job.folder), str(job.folder))
+        require_same_plan(job.folder, plan.scenario, _wanted(job, plan.scenario))
+        return replace(_outcome(job.folder, plan, ()), message="is finished, nothing is left to do")
+    with closing(files.Journal.reopen(job.folder, versions())) as journal:
+        begun = journal.undertaking
+        scenario = _wanted(job, begun.scenario)
+        require_same_search(job.folder, begun.scenario, scenario)
+        journal.forget(evaluations_to_repeat(begun.scenario, scenario, journal.rounds))
+        journal.adopt(replace(begun, scenario=scenario, engine=job.engine or begun.engine))
+        return _searched(job, journal, progress)
+
+
+def _searched(job: Job, journal: files.Journal, progress: ReportProgress) -> Outcome:
+    undertaking = journal.undertaking
+    try:
+        plan = pipeline.plan(undertaking.scenario, progress, journal)
+    except Exception as error:
+        if journal.empty:  # else the evaluations made so far stay, whatever the error
+            journal.discard()
+        if isinstance(error, PlannerError):
+            raise with_way_on(error, journal, _command_to_resume(job)) from error
+        raise
+    published = publication.publish(plan, engine=undertaking.engine)
+    remains = journal.remains(interrupted=plan.search.interrupted)
+    files.write_run(job.folder, {**published.files, **remains}, searched=True)
+    return _outcome(job.folder, plan, published.warnings)
+
+
+def _command_to_resume(job: Job) -> list[str]:
+    scenario = "SCENARIO" if job.scenario is None else str(job.scenario)
+    seed = [] if job.seed is None else ["--seed", str(job.seed)]
+    engine = [] if job.engine is None else ["--engine", job.engine]
+    settings = [word for setting in job.settings for word in ("--set", setting.text)]
+    return ["planner", "plan", scenario, "--resume", str(job.folder), *seed, *engine, *settings]
+
+
+def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
+    cut_short, band = plan.search.interrupted, plan.rate_band
+    return Outcome(
+        scenario=plan.scenario.name,
+        folder=str(folder),
+        status=EXIT_INTERRUPTED if cut_short else EXIT_DONE,
+        message=f"interrupted after {len(plan.search.trials)} layouts" if cut_short else "",
+        throughput_rps=plan.throughput_rps,
+        low_rps=band.low_rps if band else None,
+        high_rps=band.high_rps if band else None,
+        prefill_rps=plan.prefill_rps,
+        decode_rps=plan.decode_rps,
+        price_usd_per_hour=plan.price_usd_per_hour,
+        price_usd_per_million_tokens=plan.price_usd_per_million_tokens,
+        warnings=warnings,
+    )
+
+
+def _wanted(job: Job, begun: Scenario) -> Scenario:
+    """The scenario that `job` asks for; where it names none, the one that the search began with."""
+    return altered(read_job(job) if job.scenario else begun, job)

@@ -1,0 +1,53 @@
+"""Comparisons as files to send: a page, a table, the words."""
+
+from pathlib import Path
+
+from planner import files
+from planner.domain.comparisons.plans import PlanComparison
+from planner.domain.comparisons.sweeps import Sweep
+from planner.plans.provenance import planner_version
+from planner.report.comparison.side_by_side import comparison_csv, comparison_page
+from planner.report.comparison.side_by_side_page import comparison_html
+from planner.report.comparison.sweep_html import sweep_html
+from planner.report.comparison.sweep_tables import sweep_csv, sweep_page
+from planner.report.kit.html.blocks import Page
+from planner.report.kit.html.page import html_page
+
+
+def page_bytes(page: Page) -> bytes:
+    """A page as one HTML file."""
+    return html_page(page, files.chart_script()).encode()
+
+
+def made_by() -> str:
+    """What a page says of its maker."""
+    return f"planner {planner_version()}"
+
+
+def comparison_bytes(comparison: PlanComparison) -> bytes:
+    """The page of a comparison."""
+    return page_bytes(comparison_html(comparison, made_by()))
+
+
+def comparison_files(comparison: PlanComparison) -> dict[str, bytes]:
+    """Relative path -> content: words, figures as a table, page."""
+    return {
+        "comparison.md": comparison_page(comparison).encode(),
+        "comparison.csv": comparison_csv(comparison),
+        "report.html": comparison_bytes(comparison),
+    }
+
+
+def sweep_files(sweep: Sweep) -> dict[str, bytes]:
+    """What a sweep's folder holds beside its index and its points."""
+    return {
+        "sweep.md": sweep_page(sweep).encode(),
+        "sweep.csv": sweep_csv(sweep),
+        "report.html": page_bytes(sweep_html(sweep, made_by())),
+    }
+
+
+def write_sweep_files(folder: Path, sweep: Sweep) -> None:
+    """Write them, each whole, in place of those of before."""
+    for name, content in sweep_files(sweep).items():
+        files.write_file(folder / name, content, force=True)

@@ -1,0 +1,67 @@
+"""The page of a plan as the bytes of one HTML file, with a replay and an earlier run beside it."""
+
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from planner import export, files, report
+from planner.domain import Plan
+from planner.domain.comparisons.plan_diff import PlanDiff
+from planner.domain.replay.stored import StoredReplay
+from planner.errors import InputError
+from planner.plans.bucket_diff import compare_buckets
+from planner.plans.diff import compare
+from planner.plans.rate_bands import compare_rates
+
+REPLAY_FOLDER = "replay"
+"""Where a replay is looked for in a run folder."""
+_SAME = 1e-9
+"""Relative difference of capacities that is rounding."""
+
+
+def plan_html(
+    plan: Plan, *, replay: StoredReplay | None = None, since: Plan | None = None, since_name: str = ""
+) -> bytes:
+    """The page of a plan. `since`: an earlier one, called `since_name`. Equal plans give equal bytes."""
+    earlier = None
+    if since is not None:
+        name = since_name or since.scenario.name
+        earlier = report.Earlier(name=name, plan=since, difference=difference(since, plan))
+    page = report.plan_page(plan, replay=replay, earlier=earlier, source=source_of(plan))
+    return report.html_page(page, files.chart_script()).encode()
+
+
+def source_of(plan: Plan) -> str:
+    """By which a page is known to be of this very plan."""
+    return f"plan {sha256(files.encode_plan(plan)).hexdigest()}"
+
+
+def difference(old: Plan, new: Plan) -> PlanDiff:
+    """What changes from one plan to the other, their rates and pools among it."""
+    deployed = compare(export.summarize_plan(old), export.summarize_plan(new))
+    return replace(deployed, rates=compare_rates(old, new), buckets=compare_buckets(old, new))
+
+
+def replay_of(plan: Plan, run: Path, source: Path | None = None) -> StoredReplay | None:
+    """The replay in `source`, else the one that lies in the run folder under `replay/`; None where there is none.
+
+    Raises InputError where `source` is no replay, or one of another plan; such a one in the run folder is left out.
+    """
+    folder = (run if files.is_folder(run) else run.parent) / REPLAY_FOLDER
+    if source is None and not files.is_there(folder / files.REPLAY_FILE):
+        return None
+    replay = files.load_stored_replay(source or folder)
+    if _is_of(replay, plan):
+        return replay
+    if source is None:
+        return None
+    raise InputError(
+        f"{source}: must be a replay of this plan ({plan.scenario.name}, {plan.throughput_rps:.6g} requests/s at "
+        f"capacity), got one of {replay.plan} with {replay.capacity_rps:.6g}.",
+        hint="Replay the plan again: planner replay RUN --out DIR.",
+    )
+
+
+def _is_of(replay: StoredReplay, plan: Plan) -> bool:
+    near = abs(replay.capacity_rps - plan.throughput_rps) <= _SAME * plan.throughput_rps
+    return near and replay.plan == plan.scenario.name

@@ -1,0 +1,233 @@
+"""How questions about money are answered, each by the programme that solves for fleets.
+
+What is offered must not decide the answer unless it says so. Where a type's count is not limited, as many GPUs of it
+are offered as a rent S pays for if all of it goes to this type. A fleet that costs at most S is then among those
+offered: an answer of at most S is the cheapest of all fleets, not only of the offer; one that costs more is asked for
+again with S raised to its price. A budget is its own S.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from planner import pipeline
+from planner.domain import Plan, ReportProgress, Scenario, no_progress
+from planner.domain.offers import GpuOffer, RivalFleet
+from planner.errors import InfeasibleError, InputError, PlannerError
+from planner.runs.questions.documents import Document, document_of, margin_of, rented_document, scenario_of
+from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion
+
+SLACK = 2.0
+"""Of the rent below which nothing serves: what the first offer is for. Queues and whole servers rarely take as much."""
+
+RAISE, RAISES = 3.0, 4
+ROUNDING = 1e-9
+MET = 1e-4
+SMALL_RPS = 1e-3
+TRIES = 8  # budgets tried until whole nodes fit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Solved:
+    document: Document
+    scenario: Scenario
+    plan: Plan
+    rivals: tuple[RivalFleet, ...]
+
+
+def cheapest_fleet(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgress = no_progress) -> MoneyAnswer:
+    """The fleet of least rent that promises `rps` requests/s.
+
+    Raises InputError for a demand or an offer that no scenario can be made of; InfeasibleError where the levels cannot
+    be held, naming the closest, or the offer is too small, naming the fleet that would do.
+    """
+    _require_positive("rps", rps, "requests/s")
+    solved, paid = _cheapest(demand, rps, offer, progress)
+    answer = _answer(MoneyQuestion.CHEAPEST, rps, solved, _offered(offer, paid))
+    return _of_nodes(answer, demand, offer, progress) if offer.whole_nodes else answer
+
+
+def best_fleet_for(
+    demand: Demand, usd_per_hour: float, offer: GpuOffer, progress: ReportProgress = no_progress
+) -> MoneyAnswer:
+    """The fleet that serves most requests/s for at most so much rent.
+
+    Raises as `cheapest_fleet` does; where the budget rents nothing that serves, the error names what the cheapest fleet
+    costs.
+    """
+    _require_positive("usd", usd_per_hour, "USD/hour")
+    spent, first = usd_per_hour, None
+    for _ in range(TRIES):
+        answer = _bought(demand, usd_per_hour, spent, offer, progress)
+        first = first or answer
+        if not offer.whole_nodes:
+            return answer
+        of_nodes = _of_nodes(answer, demand, offer, progress)
+        if of_nodes.rent_usd_per_hour <= usd_per_hour * (1 + ROUNDING):
+            return replace(of_nodes, bound=first.bound, gap=_gap(of_nodes.plan.throughput_rps, first.bound))
+        spent = min(spent, answer.rent_usd_per_hour) - (of_nodes.rent_usd_per_hour - usd_per_hour)
+        if spent <= 0:
+            break
+    raise InfeasibleError(
+        f"{usd_per_hour:g} USD/hour rent no fleet of whole nodes that serves the workload: what was found costs "
+        f"{of_nodes.rent_usd_per_hour:.2f} by the node.",
+        hint="Raise the budget, or rent parts of nodes (whole_nodes: false in the offer).",
+    )
+
+
+def most_of_fleet(
+    demand: Demand, inventory: Mapping[str, int], rent: Mapping[str, float], progress: ReportProgress = no_progress
+) -> MoneyAnswer:
+    """The most requests/s of GPUs at hand; `rent` (USD per GPU and hour) stands in for list prices. Raises as
+    `cheapest_fleet` does."""
+    name = "-".join(["max", *(f"{gpu}x{count}" for gpu, count in inventory.items())])[:63]
+    document = document_of(demand, name, inventory, {gpu: usd for gpu, usd in rent.items() if gpu in inventory})
+    solved = _solved({**document, "objective": {"kind": "rate"}}, progress)
+    return _answer(MoneyQuestion.MAX, 0.0, solved, "the GPUs at hand")
+
+
+def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgress) -> tuple[_Solved, float]:
+    """The answer, and the rent that every type was offered for."""
+    target = rps / margin_of(demand)
+    objective = {"kind": "target", "target_rps": round(target, 6), "demand_rps": rps}
+    paid, name = _first_rent(demand, target, offer), f"cheapest-{rps:g}rps"
+    for last in (False,) * (RAISES - 1) + (True,):
+        try:
+            solved = _solved({**rented_document(demand, name, offer, paid), "objective": objective}, progress)
+        except InfeasibleError as error:
+            if last or not _grows(offer, paid):
+                raise _too_little(error, demand, rps, offer, progress) from None
+            paid *= RAISE
+            continue
+        if solved.plan.price_usd_per_hour <= paid * (1 + ROUNDING) or not _grows(offer, paid):
+            return solved, paid
+        paid = solved.plan.price_usd_per_hour
+    return solved, paid
+
+
+def _first_rent(demand: Demand, target_rps: float, offer: GpuOffer) -> float:
+    """What the first offer is for (USD/hour): above what servers that can be divided cost without queues, by `SLACK`
+    and two nodes of the dearer half of the types."""
+    nodes = sorted(row.usd_per_hour * row.gpus_per_node for row in offer.gpus)
+    scenario = scenario_of(rented_document(demand, "cheapest", offer, nodes[-1]))
+    least = pipeline.least_rent(scenario, target_rps) if scenario.bucketed else None
+    return SLACK * (least or 0.0) + 2 * nodes[len(nodes) // 2]
+
+
+def _grows(offer: GpuOffer, paid: float) -> bool:
+    """Whether a higher rent would offer more of some type."""
+    return any(row.count is None or row.count_for(paid) < row.count for row in offer.gpus)
+
+
+def _too_little(
+    error: InfeasibleError, demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgress
+) -> InfeasibleError:
+    """The error with the fleet that would do, where the offer's counts are what is too little."""
+    if all(row.count is None for row in offer.gpus):
+        return error
+    unlimited = replace(offer, gpus=tuple(replace(row, count=None) for row in offer.gpus))
+    try:
+        solved, _ = _cheapest(demand, rps, unlimited, progress)
+    except PlannerError:
+        return error
+    fleet = ", ".join(f"{count} {gpu}" for gpu, count in _rented(solved.plan))
+    return InfeasibleError(
+        f"the offer ({_counts(offer)}) promises no {rps:g} requests/s: {error.message}",
+        hint=f"What would do at these prices: {fleet}, {solved.plan.price_usd_per_hour:.2f} USD/hour.",
+    )
+
+
+def _bought(
+    demand: Demand, usd_per_hour: float, spent: float, offer: GpuOffer, progress: ReportProgress
+) -> MoneyAnswer:
+    objective = {"kind": "budget", "budget_usd_per_hour": round(spent, 6)}
+    document = {**rented_document(demand, f"buy-{usd_per_hour:g}usd", offer, spent), "objective": objective}
+    try:
+        solved = _solved(document, progress)
+    except InfeasibleError as error:
+        raise _too_poor(error, demand, usd_per_hour, offer, progress) from None
+    return _answer(MoneyQuestion.BUY, usd_per_hour, solved, _offered(offer, spent))
+
+
+def _too_poor(
+    error: InfeasibleError, demand: Demand, usd_per_hour: float, offer: GpuOffer, progress: ReportProgress
+) -> InfeasibleError:
+    """The error with the price of the cheapest fleet that serves at all."""
+    try:
+        solved, _ = _cheapest(demand, SMALL_RPS, offer, progress)
+    except PlannerError:
+        return error
+    plan = solved.plan
+    fleet = ", ".join(f"{count} {gpu}" for gpu, count in _rented(plan))
+    return InfeasibleError(
+        f"{usd_per_hour:g} USD/hour rent no fleet that serves the workload within the levels: the cheapest, {fleet}, "
+        f"costs {plan.price_usd_per_hour:.2f} USD/hour.",
+        hint=f"Raise the budget to {plan.price_usd_per_hour:.2f}, offer cheaper GPUs, or loosen the levels.",
+    )
+
+
+def _of_nodes(answer: MoneyAnswer, demand: Demand, offer: GpuOffer, progress: ReportProgress) -> MoneyAnswer:
+    """The same GPUs by whole nodes, and the most that these serve; the bound stays that of GPUs rented singly."""
+    sizes = {row.gpu: row.gpus_per_node for row in offer.gpus}
+    rent = {row.gpu: row.usd_per_hour for row in offer.gpus}
+    counts = {gpu: -(-count // sizes[gpu]) * sizes[gpu] for gpu, count in answer.gpus}
+    if counts == dict(answer.gpus):
+        return replace(answer, whole_nodes=True)
+    objective = {"kind": "rate", **({"demand_rps": answer.amount} if answer.question is MoneyQuestion.CHEAPEST else {})}
+    document = document_of(demand, str(answer.document["name"]), counts, {gpu: rent[gpu] for gpu in counts})
+    solved = _solved({**document, "objective": objective, "simplicity": 0.0}, progress)
+    of_nodes = _answer(answer.question, answer.amount, solved, answer.offered)
+    value = of_nodes.rent_usd_per_hour if answer.question is MoneyQuestion.CHEAPEST else of_nodes.plan.throughput_rps
+    return replace(of_nodes, rivals=answer.rivals, bound=answer.bound, gap=_gap(value, answer.bound), whole_nodes=True)
+
+
+def _solved(document: Document, progress: ReportProgress) -> _Solved:
+    scenario = scenario_of(document)
+    finished, rivals = pipeline.plan_with_rivals(scenario, progress)
+    return _Solved(document=document, scenario=scenario, plan=finished, rivals=rivals)
+
+
+def _answer(question: MoneyQuestion, amount: float, solved: _Solved, offered: str) -> MoneyAnswer:
+    certificate = solved.plan.certificate
+    return MoneyAnswer(
+        question=question,
+        amount=amount,
+        document=solved.document,
+        scenario=solved.scenario,
+        plan=solved.plan,
+        rivals=solved.rivals,
+        offered=offered,
+        gpus=_rented(solved.plan),
+        rent_usd_per_hour=solved.plan.price_usd_per_hour,
+        bound=None if certificate is None else certificate.objective_bound,
+        gap=None if certificate is None else certificate.objective_gap,
+    )
+
+
+def _rented(plan: Plan) -> tuple[tuple[str, int], ...]:
+    return tuple((gpu, count) for gpu, count in plan.fleet.items() if count)
+
+
+def _gap(value: float, bound: float | None) -> float | None:
+    return None if bound is None else abs(value - bound) / max(abs(bound), 1e-12)
+
+
+def _offered(offer: GpuOffer, paid: float) -> str:
+    """What could be rented, in words."""
+    limited = [row for row in offer.gpus if row.count is not None and row.count <= row.count_for(paid)]
+    free = len(offer.gpus) - len(limited)
+    types = "1 GPU type" if len(offer.gpus) == 1 else f"{len(offer.gpus)} GPU types"
+    counts = ", ".join(f"{row.count} {row.gpu}" for row in limited)
+    enough = f"of {'each' if not limited else f'{free}'} as many as {paid:.2f} USD/hour rents, so none is short"
+    rows = [enough if free else "", f"at most {counts}" if limited else ""]
+    return f"{types} ({offer.source}): {'; '.join(filter(None, rows))}"
+
+
+def _counts(offer: GpuOffer) -> str:
+    return ", ".join(f"{row.count or 'any number of'} {row.gpu}" for row in offer.gpus)
+
+
+def _require_positive(name: str, value: float, unit: str) -> None:
+    if not 0 < value < 1e9:
+        raise InputError(
+            f"{name}: must be above 0 and below 1e9 {unit}, got {value:g}.", hint="Give a positive number."
+        )

@@ -1,0 +1,254 @@
+"""The answer to a question about money in a few lines, and as a document for programs."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from planner.domain import PHASES, GpuWorth, LoadPoint, Phase, Plan
+from planner.domain.offers import RivalFleet
+from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
+from planner.report.kit.bands import LEFT_OUT, banded_rate
+from planner.report.kit.quantities import money, significant
+from planner.runs.questions.documents import text_of
+from planner.runs.questions.records import MoneyAnswer, MoneyQuestion
+
+MOST_RIVALS = 4
+SAME = 5e-4
+_TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
+_LABEL = 10
+
+
+def answer_text(answer: MoneyAnswer) -> str:
+    """The answer, a line a figure, ending in a newline."""
+    rows = [
+        ("rent" if answer.question is not MoneyQuestion.MAX else "fleet", _fleet(answer)),
+        ("rate", _rate(answer)),
+        ("price", _price(answer)),
+        ("levels", _levels(answer.plan)),
+        ("proven", _proof(answer)),
+        ("offered", answer.offered if answer.question is not MoneyQuestion.MAX else ""),
+        *(("instead" if n == 0 else "", row) for n, row in enumerate(_rivals(answer))),
+        *(("one more" if n == 0 else "", row) for n, row in enumerate(_more(answer))),
+        *(("note", note) for note in _notes(answer)),
+    ]
+    lines = [f"  {label:<{_LABEL}}{text}" for label, text in rows if text]
+    return "\n".join([_verdict(answer), "", *lines, ""])
+
+
+def _verdict(answer: MoneyAnswer) -> str:
+    promise = f"{significant(answer.promise_rps)} requests/s"
+    verb = "promise" if answer.plan.buckets is not None else "serve"
+    fleet = _gpus(answer.gpus)
+    if answer.question is MoneyQuestion.CHEAPEST:
+        return f"{answer.amount:g} requests/s cost {money(answer.rent_usd_per_hour)} USD/hour: rent {fleet}."
+    if answer.question is MoneyQuestion.BUY:
+        return f"{money(answer.amount)} USD/hour buy {promise}: rent {fleet}."
+    return f"{fleet} {verb} {promise}."
+
+
+def _gpus(gpus: Sequence[tuple[str, int]]) -> str:
+    names = [f"{count} {gpu}" for gpu, count in gpus]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _fleet(answer: MoneyAnswer) -> str:
+    prices = {item.gpu.name: item for item in answer.scenario.inventory.items}
+    unit = ", by whole nodes" if answer.whole_nodes else ""
+    rows = [
+        f"{count} {gpu} at {money(prices[gpu].price_usd_per_gpu_hour)}"
+        if prices[gpu].price_known
+        else f"{count} {gpu}, no price known"
+        for gpu, count in answer.gpus
+    ]
+    return f"{', '.join(rows)} USD per GPU and hour{unit}"
+
+
+def _rate(answer: MoneyAnswer) -> str:
+    banded = banded_rate(answer.plan)
+    band = f" (about {banded.figure}: {banded.range}, {LEFT_OUT})" if banded else ""
+    capacity = f"{significant(answer.plan.throughput_rps)} requests/s at capacity{band}"
+    if answer.plan.buckets is None:
+        return capacity
+    margin = answer.scenario.routing.margin
+    return f"{significant(answer.promise_rps)} requests/s promised, {margin:g} of {capacity}"
+
+
+def _price(answer: MoneyAnswer) -> str:
+    if answer.rent_usd_per_hour <= 0:
+        return "no price is known: give --prices"
+    unpriced = [gpu for gpu in answer.scenario.inventory.without_price if dict(answer.gpus).get(gpu)]
+    without = f", without {', '.join(unpriced)}" if unpriced else ""
+    each, banded = answer.price_usd_per_million_tokens, banded_rate(answer.plan)
+    million = f"{money(each)} USD per million tokens"
+    if banded:
+        price = banded.dividing(each * answer.plan.throughput_rps)
+        million = f"about {price.figure} USD per million tokens ({price.range})"
+    return f"{money(answer.rent_usd_per_hour)} USD/hour{without}; {million} at capacity"
+
+
+def _levels(plan: Plan) -> str:
+    """P99 of both times at the demand, else at the promise."""
+    if plan.buckets is None:
+        return ""
+    load = LoadPoint.DEMAND if plan.scenario.objective.demand_rps else LoadPoint.PROMISE
+    rows = {phase: latencies_at(plan, load, phase) for phase in PHASES}
+    if not all(rows.values()):
+        return ""
+    rate = significant(rows[Phase.PREFILL][0].rate_rps)
+    times = ", ".join(f"{_TIMES[phase]} P99 {time_span(row.p99_ms for row in of_phase)}{_bound(plan, phase)}"
+                      for phase, of_phase in rows.items())  # fmt: skip
+    none = "" if plan.buckets.levels_set else "; no levels were asked for: give --ttft and --tpot"
+    return f"{times} at {rate} requests/s{none}"
+
+
+def _bound(plan: Plan, phase: Phase) -> str:
+    slo = plan.scenario.slo
+    bounds = [bound for bucket in buckets_of(plan, phase) for bound in bounds_in(slo, phase, bucket.start, bucket.end)]
+    if not bounds:
+        return ""
+    share = (
+        f"of P{slo.percentile:g} "
+        if slo.percentile not in (None, 99)
+        else "of the mean "
+        if slo.percentile is None
+        else ""
+    )
+    return f" (bound {share}{bound_span(bounds)})"
+
+
+def _proof(answer: MoneyAnswer) -> str:
+    if answer.bound is None or answer.gap is None:
+        return ""
+    what = "deployable pools" if answer.plan.buckets is not None else "layouts"
+    if answer.plan.buckets is not None and answer.scenario.routing.most == 1:
+        what = "deployable pools behind one bucket a phase"
+    if answer.question is MoneyQuestion.CHEAPEST:
+        nodes = " where GPUs are rented singly" if answer.whole_nodes else ""
+        beyond = f"no {what} of this offer do with less than {money(answer.bound)} USD/hour{nodes}"
+    else:
+        beyond = f"no {what} of this offer serve more than {significant(answer.bound, 4)} requests/s at capacity"
+    return f"{beyond}; the gap is {100 * answer.gap:.1f} %"
+
+
+def _rivals(answer: MoneyAnswer) -> list[str]:
+    """The best few others; those that are the same fleet, or need none of what the answer has, are told once."""
+    rows, fleets = [], {answer.gpus}
+    for rival in answer.rivals:
+        if rival.gpus in fleets:
+            continue
+        fleets.add(rival.gpus)
+        rows.append(_rival(answer, rival))
+    return rows[:MOST_RIVALS]
+
+
+def _rival(answer: MoneyAnswer, rival: RivalFleet) -> str:
+    rate = f"{significant(rival.rate_rps * _margin(answer))} requests/s"
+    if answer.question is MoneyQuestion.CHEAPEST:
+        figure, change = (
+            f"{money(rival.price_usd_per_hour)} USD/hour",
+            rival.price_usd_per_hour / answer.plan.price_usd_per_hour - 1,
+        )
+    else:
+        figure, change = rate, rival.rate_rps / answer.plan.throughput_rps - 1
+    more = "the same" if abs(change) < SAME else f"{100 * change:+.1f} %"
+    return f"{rival.what}: {_gpus(rival.gpus)}, {figure} ({more})"
+
+
+def _margin(answer: MoneyAnswer) -> float:
+    return 1.0 if answer.plan.buckets is None else answer.scenario.routing.margin
+
+
+def _more(answer: MoneyAnswer) -> list[str]:
+    """What one more node of each type at hand would add to the best possible rate."""
+    sensitivity = answer.plan.sensitivity
+    if sensitivity is None or answer.question is not MoneyQuestion.MAX:
+        return []
+    rows = sorted(sensitivity.gpus, key=lambda worth: -worth.more_node_rps)
+    return [_node(worth) for worth in rows]
+
+
+def _node(worth: GpuWorth) -> str:
+    rent = money(worth.price_usd_per_gpu_hour * worth.gpus_per_node)
+    price = f", for {rent} USD/hour" if worth.price_usd_per_gpu_hour else ""
+    gain = f"{significant(worth.more_node_rps)} requests/s at most"
+    return f"{worth.gpus_per_node} {worth.gpu}, a node: up by {gain}{price} (without queues)"
+
+
+def _notes(answer: MoneyAnswer) -> list[str]:
+    notes, plan = [], answer.plan
+    if not plan.optimal:
+        notes.append("the solver stopped at its time limit: raise search.time_limit_s in the scenario")
+    if plan.buckets is not None and plan.buckets.losses and not plan.scenario.survive.share:
+        left = plan.buckets.worst_loss.rate_rps
+        notes.append(
+            "the loss of one node may leave nothing: --survive 1 asks for a fleet that outlives it"
+            if left <= 0
+            else f"after the loss of any one node {significant(left)} requests/s remain; --survive 1 asks for more"
+        )
+    return notes
+
+
+def next_questions(answer: MoneyAnswer, scenario: Path | None, flags: str) -> list[tuple[str, str]]:
+    """What to ask next: why, and the command. `scenario`: the file it was written to; `flags`: as typed, the model, the
+    workload and the levels."""
+    file = shlex.quote(str(scenario or Path(f"{answer.document['name']}.yaml")))
+    run = shlex.quote(f"runs/{answer.document['name']}")
+    rows = [
+        ("the whole plan, with manifests", f"planner plan {file} --out {run}"),
+        ("does it keep its promise, request by request?", f"planner replay {run} --trace lengths"),
+    ]
+    if answer.question is MoneyQuestion.CHEAPEST:
+        double = f"{2 * answer.rent_usd_per_hour:.2f}".rstrip("0").rstrip(".")
+        rows.append(("what would twice the rent serve?", f"planner buy --usd {double} {flags}"))
+    elif answer.question is MoneyQuestion.BUY:
+        rows.append(("what would twice the rate cost?", f"planner cheapest --rps {2 * answer.promise_rps:.4g} {flags}"))
+    else:
+        rows.append(
+            ("what would this rate cost if it were rented?", f"planner cheapest --rps {answer.promise_rps:.4g} {flags}")
+        )
+    return rows
+
+
+def answer_document(
+    answer: MoneyAnswer, *, scenario: Path | None = None, run: Path | None = None, flags: str = ""
+) -> dict[str, Any]:
+    """The answer for programs."""
+    plan, band = answer.plan, answer.plan.rate_band
+    return {
+        "question": answer.question.value,
+        "amount": answer.amount or None,
+        "gpus": dict(answer.gpus),
+        "price_usd_per_hour": answer.rent_usd_per_hour,
+        "price_usd_per_million_tokens": answer.price_usd_per_million_tokens,
+        "promise_rps": answer.promise_rps,
+        "capacity_rps": plan.throughput_rps,
+        "low_rps": band.low_rps if band else None,
+        "high_rps": band.high_rps if band else None,
+        "latency": [_latency(row) for row in plan.buckets.latencies] if plan.buckets else [],
+        "objective": "USD/hour" if answer.question is MoneyQuestion.CHEAPEST else "requests/s",
+        "bound": answer.bound,
+        "gap": answer.gap,
+        "whole_nodes": answer.whole_nodes,
+        "offered": answer.offered,
+        "rivals": [{**asdict(rival), "gpus": dict(rival.gpus)} for rival in answer.rivals],
+        "notes": _notes(answer),
+        "scenario": dict(answer.document),
+        "scenario_text": text_of(answer, scenario.parent if scenario else None),
+        "scenario_file": None if scenario is None else str(scenario),
+        "folder": None if run is None else str(run),
+        "next": [{"why": why, "command": command} for why, command in next_questions(answer, scenario, flags)],
+    }
+
+
+def _latency(row: Any) -> Mapping[str, object]:
+    return {
+        "load": row.load.value,
+        "rate_rps": row.rate_rps,
+        "phase": row.phase.value,
+        "from_tokens": row.start,
+        "to_tokens": row.end,
+        "p50_ms": row.p50_ms,
+        "p99_ms": row.p99_ms,
+    }
