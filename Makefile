@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: plan test test-fast lint bench study pictures engine-parsers manifest-tools clean
+.PHONY: plan test test-fast lint bench study pictures package notebooks engine-parsers manifest-tools clean
 
 plan: $(VENV)/installed
 	$(BIN)/planner plan $(SCENARIO) --out $(OUT) $(FLAGS)
@@ -38,6 +38,14 @@ study: $(VENV)/installed
 pictures: $(VENV)/installed
 	$(BIN)/python tests/report/make_picture.py
 
+# wheel and sdist, installed into a fresh environment that plans from elsewhere
+package: $(VENV)/installed
+	$(BIN)/python tests/package/fresh_install.py
+
+# notebooks with their outputs as pages, under notebooks/rendered/, which is not kept
+notebooks: $(VENV)/installed
+	$(BIN)/python -m jupyter nbconvert --execute --to html --output-dir notebooks/rendered notebooks/*.ipynb
+
 # the engines' own parsers, which some tests ask; without them these tests are skipped
 engine-parsers: $(VENV)/installed
 	$(BIN)/python tests/export/engine_parsers/installing.py
@@ -52,4 +60,4 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist notebooks/rendered

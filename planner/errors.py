@@ -27,6 +27,10 @@ class PlannerError(Exception):
         place = f" See {self.where}." if self.where else ""
         return f"{self.message}{between}{self.hint}".strip() + place
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback through our modules: the message, then what to do."""
+        return [f"{type(self).__name__}: {self.message}", *([self.hint] if self.hint else [])]
+
     def __reduce__(self) -> tuple[object, ...]:
         # the hint is keyword-only: without this the error would not survive the way back from a worker process
         return (_rebuild, (type(self), self.message, self.hint, self.where))

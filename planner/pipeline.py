@@ -1,7 +1,11 @@
-"""The planner's table of contents: which stage follows which. No disk, no printing."""
+"""The planner's table of contents: which stage follows which. No disk, no printing.
+
+Stages that an exact plan on no nodes does not pass are imported where they are called.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from planner.assignment import LayoutAnswer
 from planner.domain import (
@@ -30,13 +34,10 @@ from planner.domain.serving.offers import RivalFleet
 from planner.domain.serving.replayed import ReplayedChoice
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment
-from planner.evaluation.buckets.placing import PlacedPools, place_pools
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.goodput import service_of
 from planner.evaluation.judging import judge
-from planner.evaluation.placing import demands_of, placed_layout
-from planner.evaluation.replay.replaying import PlanReplay
 from planner.layouts.buckets.certificate import certify_buckets
 from planner.layouts.buckets.infeasible import require_pools
 from planner.layouts.buckets.outlook import outlook
@@ -46,18 +47,18 @@ from planner.layouts.buckets.sensitivity import bucketed_sensitivity
 from planner.layouts.certificate import certified_again, certify, is_exact
 from planner.layouts.choice import find_layout, find_pools
 from planner.layouts.feasibility import nothing_found, posed, require_room
-from planner.layouts.replayed.choice import find_replayed
 from planner.layouts.sensitivity import sensitivity_of
-from planner.placement import violations
 from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
 from planner.plans.audit import audit
 from planner.plans.bucketed import pool_estimates, pool_islands, pool_routes, unplaced_islands
 from planner.plans.exact_lengths import recounted_rps
-from planner.plans.observed.compare import compare_observed, observed_calibration
 from planner.plans.prefix_shares import with_cached_shares
 from planner.plans.provenance import estimates_of, provenance_of
 from planner.plans.rate_bands import rate_band
 from planner.workload import question_of
+
+if TYPE_CHECKING:
+    from planner.evaluation.buckets.placing import PlacedPools
 
 SAME = 1e-4
 """Relative difference of rates up to which a saved plan is the one that its layout gives: the solver's gap."""
@@ -91,6 +92,8 @@ def least_rent(scenario: Scenario, target_rps: float) -> float | None:
 def _planned(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None) -> Plan:
     question, scenario = evaluator.question, evaluator.question.scenario
     if scenario.objective.kind.row.replayed:
+        from planner.layouts.replayed.choice import find_replayed
+
         chosen = find_replayed(evaluator, progress, journal)
         assert chosen.result.best is not None, "an answer that was solved for serves"
         best, record = chosen.result.best, chosen.result.record
@@ -135,6 +138,8 @@ def replay(
 
     Raises InputError where the trace, the rate or the settings do not suit the plan.
     """
+    from planner.evaluation.replay.replaying import PlanReplay
+
     return PlanReplay(saved, posed(saved.scenario).workload, trace, settings).at(rate_rps, progress)
 
 
@@ -145,6 +150,8 @@ def sweep_rates(
     progress: Callable[[float], None] = lambda _: None,
 ) -> ReplaySweep:
     """The highest rate at which the plan's replay holds the levels, and what was replayed on the way to it."""
+    from planner.evaluation.replay.replaying import PlanReplay
+
     return PlanReplay(saved, posed(saved.scenario).workload, trace, settings).sweep(progress)
 
 
@@ -154,16 +161,22 @@ def observe(saved: Plan, series: Sequence[ObservedSeries], labels: Mapping[str, 
 
     Raises InputError where the series are not of this plan, hold no load, or tell of no requests.
     """
+    from planner.plans.observed.compare import compare_observed
+
     return compare_observed(saved, series, labels, plan_label)
 
 
 def calibrate_observed(saved: Plan, observation: Observation, name: str) -> CalibrationFit:
     """Factors fitted to the steps of an observation. InputError where it tells of none."""
+    from planner.plans.observed.compare import observed_calibration
+
     return observed_calibration(saved, observation, name)
 
 
 def _placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Plan:
     """The pools of a saved plan on nodes."""
+    from planner.evaluation.buckets.placing import place_pools
+
     assert evaluator.fleet is not None, "a plan is placed on a cluster"
     assert saved.certificate is not None, "plans of buckets have a certificate"
     question = evaluator.question
@@ -222,6 +235,8 @@ def _finished(
     question, scenario = evaluator.question, evaluator.question.scenario
     layout, assignment, table, names, placement = best.layout, best.assignment, evaluator.table(best.layout), None, None
     if evaluator.fleet is not None:
+        from planner.evaluation.placing import placed_layout
+
         placed = placed_layout(table, layout, assignment, question, evaluator.fleet, advises=True)
         assignment, table, names, placement = placed.assignment, placed.table, placed.names, placed.placement
         layout = placed.layout
@@ -274,6 +289,8 @@ def _pooled(
     assignment, pools = best.assignment, named_pools(best.assignment.pools)
     if evaluator.fleet is None:
         return _of_pools(evaluator, pools, assignment, record, choice, layout=best.layout, replayed=replayed)
+    from planner.evaluation.buckets.placing import place_pools
+
     placed = place_pools(pools, question, evaluator.fleet, advises=True)
     assignment = pooled_assignment(placed.priced, assignment.solver, optimal=assignment.optimal)
     _require_target(scenario, assignment.throughput_rps)
@@ -286,7 +303,7 @@ def _of_pools(
     assignment: Assignment,
     record: SearchRecord,
     choice: BucketChoice,
-    placed: PlacedPools | None = None,
+    placed: "PlacedPools | None" = None,
     *,
     layout: Layout | None = None,
     replayed: ReplayedChoice | None = None,
@@ -343,6 +360,9 @@ def _require_room(finished: Plan) -> None:
     placement, cluster, settings = finished.placement, finished.scenario.cluster, finished.scenario.placement
     if placement is None or cluster is None:
         return
+    from planner.evaluation.placing import demands_of
+    from planner.placement import violations
+
     faults = violations(
         cluster,
         demands_of(finished),

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner import files, pipeline
+from planner.api.cards import card, rows_of
 from planner.api.deployments import PlannedDeployment
+from planner.api.progress import point_bar
 from planner.domain import Plan
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
@@ -53,8 +55,8 @@ class ComparedPlans:
         names = ", ".join(plan.figures.name for plan in self.record.plans)
         return f"<comparison of {names}>"
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _repr_html_(self) -> str:
+        return card(f"{len(self.record.plans)} plans beside each other", rows=rows_of(self.frame), rest=".frame")
 
 
 class SweptScenario:
@@ -80,8 +82,8 @@ class SweptScenario:
     def __repr__(self) -> str:
         return f"<sweep of {self.record.index.scenario}: {len(self.record.points)} points>"
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _repr_html_(self) -> str:
+        return card(repr(self).strip("<>"), rows=rows_of(self.frame), rest=".frame")
 
 
 class ExplainedPlan:
@@ -97,8 +99,9 @@ class ExplainedPlan:
     def __repr__(self) -> str:
         return f"<explanation of {self.record.plan}>"
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _repr_html_(self) -> str:
+        lines = [line.replace("**", "") for line in self.summary().splitlines() if line and not line.startswith("|")]
+        return card(f"Explanation of {self.record.plan}", facts={"": " ".join(lines)[:600]}, rest="print(.summary())")
 
 
 def compare(*plans: PlannedDeployment | Plan | str | Path) -> ComparedPlans:
@@ -138,19 +141,21 @@ def sweep(
     processes: int = 1,
     seed: int | None = None,
     engine: str | None = None,
-    progress: ReportPoint = lambda _: None,
+    progress: ReportPoint | bool | None = None,
 ) -> SweptScenario:
     """A scenario file at every combination of values of its keys: `settings={"inventory.H20": range(64, 257, 64)}`.
 
     Runs, table and page are written to the folder `out`; `resume` plans only what is missing or changed in it. None
-    leaves a key out. With more `processes` than one a script needs `if __name__ == "__main__":` around its own code, as
-    they load it, too. Raises InputError where a scenario of the grid is none, or `out` is not new.
+    leaves a key out. `progress`: False for no bar, or what hears of each point. With more `processes` than one a script
+    needs `if __name__ == "__main__":` around its own code, as they load it, too. Raises InputError where a scenario of
+    the grid is none, or `out` is not new.
     """
     keys = tuple(swept_key(key, values) for key, values in settings.items())
     folder = Path(out)
     request = SweepRequest(scenario=Path(scenario), keys=keys, folder=folder, seed=seed, engine=engine)
     executor = LocalExecutor(workers=processes) if processes != 1 else SerialExecutor()
-    record = run_sweep(request, executor, progress, resume=resume)
+    with point_bar(f"sweep {request.scenario.stem}", progress) as heard:
+        record = run_sweep(request, executor, heard, resume=resume)
     write_sweep_files(folder, record)
     return SweptScenario(record, folder)
 

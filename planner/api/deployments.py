@@ -1,43 +1,60 @@
-"""A plan at hand: data frames, figures, manifests, replays."""
+"""A plan at hand: figures, data frames, pictures, manifests, replays, pages."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner import export, files, pipeline, report
-from planner.api.observations import ObservedPlan
-from planner.api.replays import ReplayedPlan, SweptRates
-from planner.domain import (
-    Cluster,
-    InputHash,
-    LengthProfile,
-    PlacementSettings,
-    Plan,
-    RequestTrace,
-    require_sound,
-)
-from planner.domain.replay.settings import ReplaySettings
-from planner.plans.rate_bands import probability_better
-from planner.plans.router_grid import CELLS
-from planner.report.kit.bands import banded_rate
-from planner.runs import publication
-from planner.runs.deployments import render_plan
-from planner.runs.observing import observe_run
-from planner.runs.placed_runs import scenario_on
-from planner.runs.replay_settings import replay_settings
-from planner.runs.replays import rate_of, trace_of, with_failures
+from planner.api.cards import Cell, card, rows_of
+from planner.api.progress import share_bar
+from planner.domain import Plan
+from planner.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from planner.api.comparisons import ComparedPlans
+    from planner.api.observations import ObservedPlan
+    from planner.api.replays import ReplayedPlan, SweptRates
+    from planner.domain import Cluster, LengthProfile, PlacementSettings, RequestTrace, Scenario
+    from planner.domain.replay.settings import ReplaySettings
+    from planner.export import ExportOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCost:
+    """What a plan costs: rent of its GPUs, that rent per 10^6 input and output tokens at the plan's rate, and the most
+    that its GPUs draw."""
+
+    usd_per_hour: float
+    usd_per_million_tokens: float
+    watts: float
+
 
 class PlannedDeployment:
-    """A plan at hand: `record` is the frozen plan, the properties show it."""
+    """A plan at hand. `record` is the frozen plan itself; everything here is read from it.
+
+    >>> plan.throughput_rps, plan.gap, plan.cost          # requests/s, share below the bound, money and watts
+    >>> plan.pools, plan.latency, plan.shadow_prices      # data frames
+    >>> plan.figure("routing")                            # a picture; plan.figures has the names
+    >>> plan.place("cluster.yaml"); plan.replay(); plan.export("manifests", target="lws")
+    >>> plan.save("run"); plan.save_page("plan.html")
+    """
 
     def __init__(self, record: Plan) -> None:
         self.record = record
+
+    @property
+    def name(self) -> str:
+        """What the scenario is called."""
+        return self.record.scenario.name
+
+    @property
+    def scenario(self) -> "Scenario":
+        """The question that this plan answers: model, workload, inventory, levels, objective."""
+        return self.record.scenario
 
     @property
     def throughput_rps(self) -> float:
@@ -45,88 +62,192 @@ class PlannedDeployment:
         return self.record.throughput_rps
 
     @property
+    def promise_rps(self) -> float | None:
+        """Requests/s that the plan promises, its margin below the capacity; None where it has no buckets."""
+        return None if self.record.buckets is None else self.record.buckets.promise_rps
+
+    @property
     def rate_band_rps(self) -> tuple[float, float] | None:
         """P10 and P90 of that rate, by measurements left out of the fit; None where its estimates have no band."""
         band = self.record.rate_band
         return None if band is None else (band.low_rps, band.high_rps)
 
-    def probability_better(self, other: "PlannedDeployment") -> float | None:
-        """How likely this plan serves more requests/s than the other; what both rest on errs alike. None: no bands."""
-        return probability_better(self.record, other.record)
+    @property
+    def bound_rps(self) -> float | None:
+        """No layout of the GPUs that the plan has serves more requests/s under this model; None where none is known."""
+        certificate = self.record.certificate
+        return None if certificate is None else certificate.bound_rps
+
+    @property
+    def gap(self) -> float | None:
+        """How far the plan's objective is from the best that any plan of its form reaches, as a share: 0.02 is 2 %.
+
+        None where there is no bound. `bound_rps` is of all layouts, deployable or not, and lies higher."""
+        certificate = self.record.certificate
+        if certificate is None:
+            return None
+        return certificate.gap if certificate.objective_gap is None else certificate.objective_gap
 
     @property
     def price_usd_per_hour(self) -> float:
-        """Rent of the inventory."""
+        """Rent of the inventory, or of what is rented where the objective chooses it."""
         return self.record.price_usd_per_hour
+
+    @property
+    def cost(self) -> PlanCost:
+        """Rent (USD/hour, USD per 10^6 tokens) and watts of the plan's GPUs at full load."""
+        fleet = self.record.fleet
+        return PlanCost(
+            usd_per_hour=self.record.price_usd_per_hour,
+            usd_per_million_tokens=self.record.price_usd_per_million_tokens,
+            watts=sum(item.gpu.max_w * fleet[item.gpu.name] for item in self.scenario.inventory.items),
+        )
+
+    def probability_better(self, other: "PlannedDeployment") -> float | None:
+        """How likely this plan serves more requests/s than the other; what both rest on errs alike. None: no bands."""
+        from planner.plans.rate_bands import probability_better
+
+        return probability_better(self.record, other.record)
+
+    def compare(self, *others: "PlannedDeployment | str | Path") -> "ComparedPlans":
+        """This plan and others beside each other: rate, price, gap, levels, GPUs, which is likely better.
+
+        `others`: plans, or paths of run folders. Raises InputError where a run is not sound.
+        """
+        from planner.api.comparisons import compare
+
+        return compare(self, *others)
 
     @cached_property
     def islands(self) -> "pd.DataFrame":
         """One row an island."""
+        from planner import report
+
         return report.islands_frame(self.record)
 
     @cached_property
     def pools(self) -> "pd.DataFrame":
         """One row a pool of equal servers behind a bucket; none where the plan has no buckets."""
+        from planner import report
+
         return report.pools_frame(self.record)
 
     @cached_property
     def latency(self) -> "pd.DataFrame":
         """TTFT and TPOT, P50 and P99, by bucket at demand, promise and capacity; none where it has no buckets."""
-        return report.latency_frame(self.record)
+        from planner import report
 
-    @property
-    def promise_rps(self) -> float | None:
-        """Requests/s that the plan promises, its margin below the capacity; None where it has no buckets."""
-        return None if self.record.buckets is None else self.record.buckets.promise_rps
+        return report.latency_frame(self.record)
 
     @cached_property
     def routing(self) -> "pd.DataFrame":
         """One row a phase, range and island."""
+        from planner import report
+
         return report.routing_frame(self.record)
+
+    @cached_property
+    def sensitivity(self) -> "pd.DataFrame":
+        """One row a GPU type: what a GPU or a node more, or a node less, does to the best possible rate (requests/s).
+
+        No row where the plan has none; `record.sensitivity` has the phases and ranges, too.
+        """
+        from planner import report
+
+        return report.sensitivity_frame(self.record)
+
+    @property
+    def shadow_prices(self) -> "pd.Series[float]":
+        """Requests/s that the best possible rate gains by one more GPU, by type: what that GPU is worth."""
+        return self.sensitivity.set_index("gpu")["dual_rps"].rename("requests/s per GPU")
 
     @cached_property
     def history(self) -> "pd.DataFrame":
         """One row a layout that the search tried."""
+        from planner import report
+
         return report.trials_frame(self.record)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of the pictures that there are of this plan, for `figure`."""
+        from planner import report
+
+        return tuple(report.figures_of(self.record))
+
+    def figure(self, name: str) -> "Figure":
+        """A picture of the plan: one of `plan.figures`. Raises InputError for any other name."""
+        from planner import report
+
+        return report.figure(self.record, name)
 
     def summary(self) -> str:
         """The plan in Markdown."""
+        from planner import report
+
         return report.summary(self.record)
 
-    def figure(self, name: str) -> "Figure":
-        """A figure of the report: one of `planner.report.figures_of(plan)`."""
-        return report.figure(self.record, name)
+    def page(self) -> str:
+        """The plan as one HTML file that reaches nothing outside itself: to open in a browser, or to send."""
+        from planner.runs.pages import plan_html
+
+        return plan_html(self.record).decode()
+
+    def save_page(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write that page; refuses to replace a file unless `force`."""
+        from planner import files
+
+        files.write_file(Path(path), self.page().encode(), force=force)
+        return Path(path)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the whole run folder, manifests included where they can be; refuses to replace one unless `force`."""
+        """Write the run folder, manifests included where they can be; refuses to replace one unless `force`.
+
+        `planner.load_plan(path)` reads it, and so do the commands of `planner`.
+        """
+        from planner import files
+        from planner.runs import publication
+
         files.write_run(Path(path), publication.publish(self.record).files, force=force)
         return Path(path)
 
-    def place(self, cluster: str | Path | Cluster, settings: PlacementSettings | None = None) -> "PlannedDeployment":
-        """The plan on the nodes of a cluster (a file, or the record); `settings`: the scenario's own where not given.
+    def place(
+        self, cluster: "str | Path | Cluster | Any", settings: "PlacementSettings | None" = None
+    ) -> "PlannedDeployment":
+        """The plan on the nodes of a cluster (a file, what `planner.cluster` gives, or the record).
 
-        Raises InputError where the cluster is not sound, InfeasibleError where too little of the plan finds room.
+        `settings`: the scenario's own where not given. Raises InputError where the cluster is not sound,
+        InfeasibleError where too little of the plan finds room.
         """
-        inputs: tuple[InputHash, ...] = ()
-        if isinstance(cluster, Cluster):
-            nodes = cluster
-            require_sound(nodes, f"cluster {nodes.name}")
-        else:
-            nodes, inputs = files.load_cluster(Path(cluster)), (files.input_hash(Path(cluster)),)
+        from planner import pipeline
+        from planner.api.clusters import nodes_of
+        from planner.runs.placed_runs import scenario_on
+
+        nodes, inputs = nodes_of(cluster)
         scenario = scenario_on(self.record, nodes, settings or self.record.scenario.placement, inputs)
         return PlannedDeployment(pipeline.place(self.record, scenario))
 
     @cached_property
     def placement(self) -> "pd.DataFrame":
         """One row an island, replica and node. Raises InputError where the plan is on no nodes."""
+        from planner import report
+
         return report.placement_frame(self.record)
+
+    @cached_property
+    def sites(self) -> "pd.DataFrame":
+        """One row an island on nodes: GPUs, nodes, switches, how far it is spread, whether its groups align."""
+        from planner import report
+
+        return report.sites_frame(self.record)
 
     def replay(
         self,
-        trace: str | Path | RequestTrace | LengthProfile | None = None,
+        trace: "str | Path | RequestTrace | LengthProfile | None" = None,
         rate: str | float | None = None,
         *,
         policy: str | None = None,
+        progress: Callable[[float], None] | bool | None = None,
         **settings: Any,
     ) -> "ReplayedPlan":
         """The plan, met by requests one by one: does its promise hold?
@@ -134,22 +255,32 @@ class PlannedDeployment:
         `trace`: a file, a workload, the word lengths (the plan's own table), or the record; None: the trace that the
         plan was made for. `rate`: requests/s, 0.9x of the capacity, or promise (the default). `policy`: the plan's own
         where it is None. `settings`: arrivals, variation, curve, between, requests, seeds, warm_up, storage_gb_s and
-        failures, as of `planner replay`. Raises InputError.
+        failures, as of `planner replay`. `progress`: False for no bar. Raises InputError.
         """
+        from planner import pipeline
+        from planner.api.replays import ReplayedPlan
+        from planner.runs.replays import rate_of, with_failures
+
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
-        result = pipeline.replay(self.record, source, chosen, rate_of(self.record, rate))
+        with share_bar(f"replay {self.name}", progress) as heard:
+            result = pipeline.replay(self.record, source, chosen, rate_of(self.record, rate), heard)
         return ReplayedPlan(with_failures(result, chosen))
 
     def sweep(
         self,
-        trace: str | Path | RequestTrace | LengthProfile | None = None,
+        trace: "str | Path | RequestTrace | LengthProfile | None" = None,
         *,
         policy: str | None = None,
+        progress: Callable[[float], None] | bool | None = None,
         **settings: Any,
     ) -> "SweptRates":
         """The highest rate that holds the levels, and latency against the rate; all else as for `replay`."""
+        from planner import pipeline
+        from planner.api.replays import SweptRates
+
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
-        return SweptRates(pipeline.sweep_rates(self.record, source, chosen))
+        with share_bar(f"sweep {self.name}", progress) as heard:
+            return SweptRates(pipeline.sweep_rates(self.record, source, chosen, heard))
 
     def observe(self, *answers: str | Path, name: str = "") -> "ObservedPlan":
         """A running deployment of the plan beside it: `answers` of Prometheus to the queries that the export writes.
@@ -157,13 +288,21 @@ class PlannedDeployment:
         `name`: that it was exported under, else the scenario's. Raises InputError where they are none, hold no load, or
         are of another plan.
         """
+        from planner.api.observations import ObservedPlan
+        from planner.runs.observing import observe_run
+
         return ObservedPlan(observe_run(self.record, [Path(path) for path in answers], name))
 
     def _replaying(
-        self, trace: str | Path | RequestTrace | LengthProfile | None, settings: Mapping[str, Any]
-    ) -> tuple[RequestTrace | LengthProfile, ReplaySettings]:
+        self, trace: "str | Path | RequestTrace | LengthProfile | None", settings: Mapping[str, Any]
+    ) -> "tuple[RequestTrace | LengthProfile, ReplaySettings]":
         """What is replayed, and how."""
+        from planner.domain import LengthProfile, RequestTrace
+        from planner.runs.replay_settings import replay_settings
+        from planner.runs.replays import trace_of
+
         chosen = replay_settings(self.record, **settings)
+        trace = getattr(trace, "record", trace)  # of a workload at hand
         if isinstance(trace, RequestTrace | LengthProfile):
             return trace, chosen
         return trace_of(self.record, None if trace is None else str(trace)), chosen
@@ -174,25 +313,81 @@ class PlannedDeployment:
         target: str = "",
         *,
         engine: str = "",
-        options: export.ExportOptions | None = None,
-        cells: int = CELLS,
+        options: "ExportOptions | None" = None,
+        cells: int | None = None,
         router: str = "",
         force: bool = False,
     ) -> Path:
         """Write manifests into the folder `path`: for `target`, with `options` and `router`, the scenario's where they
-        are not given. `cells` of prompt length where the target's router has a grid."""
-        rendered = render_plan(self.record, target=target, engine=engine, options=options, cells=cells, router=router)
+        are not given. `cells` of prompt length where the target's router has a grid. Raises ExportError where the
+        target cannot express the plan, InputError for unknown names and a folder that is not empty."""
+        from planner import files
+        from planner.plans.router_grid import CELLS
+        from planner.runs.deployments import render_plan
+
+        rendered = render_plan(
+            self.record,
+            target=target,
+            engine=engine,
+            options=options,
+            cells=CELLS if cells is None else cells,
+            router=router,
+        )
         files.write_folder(Path(path), rendered.folder, force=force)
         return Path(path)
 
     def __repr__(self) -> str:
-        banded = banded_rate(self.record)
-        rate = f"about {banded}" if banded else f"{self.throughput_rps:.1f}"
         noun = "islands" if self.record.buckets is None else "pools"
         return (
-            f"<plan {self.record.scenario.name}: {rate} requests/s, "
+            f"<plan {self.name}: {self._rate()} requests/s, "
             f"{len(self.record.islands)} {noun}, {self.price_usd_per_hour:g} USD/hour>"
         )
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _rate(self) -> str:
+        from planner.report.kit.bands import banded_rate
+
+        banded = banded_rate(self.record)
+        return f"about {banded}" if banded else f"{self.throughput_rps:.1f}"
+
+    def _repr_html_(self) -> str:
+        buckets = self.record.buckets
+        frame = self.islands if buckets is None else self.pools
+        wanted = ["island", "phase", "gpu", "size", "servers", "gpus_per_server", "tp", "dp", "batch_size", "share"]
+        shown = frame[[column for column in wanted if column in frame]]
+        return card(
+            f"Plan {self.name}: {self._rate()} requests/s",
+            facts=dict(self._facts()),
+            rows=rows_of(shown),
+            rest="plan.islands" if buckets is None else "plan.pools",
+        )
+
+    def _facts(self) -> Iterator[tuple[str, Cell]]:
+        cost, gap, placement = self.cost, self.gap, self.record.placement
+        if self.promise_rps is not None:
+            yield "promise", f"{self.promise_rps:.1f} requests/s"
+        if gap is not None:
+            yield "below the best of its form", f"at most {gap:.1%}"
+        if cost.usd_per_hour:
+            yield "price", f"{cost.usd_per_hour:,.2f} USD/hour, {cost.usd_per_million_tokens:.3f} USD per 10⁶ tokens"
+        yield "GPUs", ", ".join(f"{count} {gpu}" for gpu, count in self.record.fleet.items())
+        if placement is not None and self.scenario.cluster is not None:
+            short = f", {len(placement.shortfalls)} without room" if placement.shortfalls else ""
+            yield "placed", f"on {self.scenario.cluster.name}: {len(placement.sites)} islands{short}"
+        if self.record.buckets is not None:
+            yield "latency", "plan.latency; pictures: plan.figure('routing'), 'mix', 'throughput' …"
+
+
+def plan_of(plan: "PlannedDeployment | Plan | str | Path") -> PlannedDeployment:
+    """A plan at hand from one, from its record, or from a run folder. Raises InputError for anything else."""
+    if isinstance(plan, PlannedDeployment):
+        return plan
+    if isinstance(plan, Plan):
+        return PlannedDeployment(plan)
+    if isinstance(plan, str | Path):
+        from planner import files, pipeline
+
+        return PlannedDeployment(pipeline.recheck(files.load_run(Path(plan)), str(plan)))
+    raise InputError(
+        f"plan: must be a plan or the path of a run folder, got {type(plan).__name__}.",
+        hint="As planner.load_plan('runs/mixed-fleet').",
+    )

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner import files, report
+from planner.api.cards import card, rows_of
 from planner.runs.observing import ObservedRun
 from planner.runs.observing import file_names as observed_file_names
 
@@ -38,5 +39,6 @@ class ObservedPlan:
     def __repr__(self) -> str:
         return f"<observation of {self.record.plan}: {report.observed_verdict(self.record)}>"
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _repr_html_(self) -> str:
+        verdict = report.observed_verdict(self.record)
+        return card(f"Observation of {self.record.plan}", verdict, rows=rows_of(self.frame), rest="observation.frame")

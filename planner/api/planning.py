@@ -2,47 +2,89 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner import files, pipeline
-from planner.api.deployments import PlannedDeployment
-from planner.domain import (
-    ReportProgress,
-    Scenario,
-    no_progress,
-)
+from planner.api.deployments import PlannedDeployment, plan_of
+from planner.api.progress import Listener, search_bar
+from planner.api.tables import counts_of
+from planner.api.workloads import document_of
+from planner.domain import Scenario
+from planner.files.scenario.settings import Setting
 from planner.workload import summarize
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def plan(
     *,
-    inventory: Mapping[str, int] | str,
-    workload: str | Path | Mapping[str, object],
+    inventory: "Mapping[str, int] | pd.Series[int] | pd.DataFrame | str",
+    workload: "str | Path | Mapping[str, object] | Any",
     model: str | Path | Mapping[str, object] = "deepseek-v3",
     seed: int | None = None,
     name: str = "plan",
-    progress: ReportProgress = no_progress,
+    progress: Listener = None,
     **sections: Any,
 ) -> PlannedDeployment:
     """Plan from keyword arguments.
 
-    `inventory`: GPUs per type, or the word cluster; `workload`: a shipped name, a workload file or a trace CSV;
-    `model`: a shipped name or a config.json; both may also be the document itself, as a mapping. `sections` are a
-    scenario's other keys (`prices_usd_per_gpu_hour`, `ranges`, `cost`, `cluster`, `search` ...), as in a scenario file;
-    `seed` overrides `search.seed`. Raises InputError and InfeasibleError.
+    >>> plan = planner.plan(
+    ...     inventory={"H200": 64, "H20": 128},
+    ...     workload="azure-code-2023",
+    ...     model="deepseek-v3",
+    ...     slo={"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99},
+    ...     prices_usd_per_gpu_hour={"H200": 3.5, "H20": 1.2},
+    ... )
+
+    `inventory`: GPUs per type (a mapping, a Series by type, or a frame with a column of types and one of counts), or
+    the word cluster. `workload`: a shipped name, a workload file, a trace, or what `planner.workload` gives. `model`: a
+    shipped name or a config.json. Both may also be the document itself, as a mapping. `sections` are a scenario's other
+    keys (`slo`, `objective`, `prices_usd_per_gpu_hour`, `ranges`, `cost`, `cluster`, `search` ...), as in a scenario
+    file; `planner docs keys` has them all. `seed` overrides `search.seed`. `progress`: False for no bar, or a function
+    of evaluations done, of how many, and the best rate so far (requests/s).
+
+    Raises InputError for what cannot be used, InfeasibleError where nothing serves the workload.
     """
+    question: dict[str, Any] = {"inventory": inventory, "workload": workload, "model": model}
+    scenario = scenario_of(origin="planner.plan(...)", seed=seed, name=name, **question, **sections)
+    return _planned(scenario, progress)
+
+
+def scenario_of(
+    *,
+    origin: str,
+    inventory: Any,
+    workload: Any,
+    model: Any = "deepseek-v3",
+    seed: int | None = None,
+    name: str = "plan",
+    **sections: Any,
+) -> Scenario:
+    """The scenario of keyword arguments, as `plan` takes them; `origin`: what errors call them."""
     document = {
         "name": name,
         "model": _plain(model),
-        "workload": _plain(workload),
-        "inventory": _plain(inventory),
-        **sections,
+        "workload": _plain(document_of(workload)),
+        "inventory": _plain(counts_of(inventory, f"{origin}: inventory")),
+        **{key: _plain(_section(key, value, origin)) for key, value in sections.items()},
     }
     search = document.setdefault("search", {})
     if seed is not None and isinstance(search, Mapping):
         document["search"] = {**search, "seed": seed}
-    scenario = files.scenario_from_document(document, origin="planner.plan(...)", base=Path.cwd(), summarize=summarize)
-    return PlannedDeployment(pipeline.plan(scenario, progress))
+    return files.scenario_from_document(document, origin=origin, base=Path.cwd(), summarize=summarize)
+
+
+def _planned(scenario: Scenario, progress: Listener) -> PlannedDeployment:
+    with search_bar(scenario.name, progress) as heard:
+        return PlannedDeployment(pipeline.plan(scenario, heard))
+
+
+def _section(key: str, value: object, origin: str) -> object:
+    """Prices may be a Series or a frame as the inventory may; a cluster may be at hand."""
+    if key == "prices_usd_per_gpu_hour":
+        return counts_of(value, f"{origin}: {key}")
+    return getattr(value, "document", value) if key == "cluster" else value
 
 
 def _plain(value: object) -> object:
@@ -55,13 +97,24 @@ def _plain(value: object) -> object:
 def plan_scenario(
     path: str | Path,
     *,
-    progress: ReportProgress = no_progress,
+    progress: Listener = None,
     change: Callable[[Scenario], Scenario] = lambda scenario: scenario,
+    settings: Mapping[str, Any] | None = None,
 ) -> PlannedDeployment:
-    """Plan a scenario file; `change` may alter the scenario after reading."""
-    return PlannedDeployment(pipeline.plan(change(files.load_scenario(Path(path), summarize)), progress))
+    """Plan a scenario file, or a shipped scenario by name.
+
+    >>> plan = planner.plan_scenario("mixed-fleet", settings={"inventory.H20": 96})
+
+    `settings`: keys of it set anew; `change` may alter the scenario after reading. `progress` as of `planner.plan`.
+    Raises InputError where the file cannot be used, naming its keys; InfeasibleError.
+    """
+    chosen = tuple(Setting(key=key, value=value) for key, value in (settings or {}).items())
+    return _planned(change(files.load_scenario(Path(path), summarize, chosen)), progress)
 
 
 def load_plan(path: str | Path) -> PlannedDeployment:
-    """A saved plan: a run folder or its plan.json. Raises InputError where it is none, or contradicts itself."""
-    return PlannedDeployment(pipeline.recheck(files.load_run(Path(path)), str(path)))
+    """A saved plan: a run folder or its plan.json. Raises InputError where it is none, or contradicts itself.
+
+    >>> plan = planner.load_plan("runs/mixed-fleet")
+    """
+    return plan_of(Path(path))

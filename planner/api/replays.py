@@ -4,6 +4,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from planner import report
+from planner.api.cards import card, rows_of
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 
 if TYPE_CHECKING:
@@ -46,12 +47,15 @@ class ReplayedPlan:
         return report.replay_figure(self.record, name)
 
     def __repr__(self) -> str:
+        return f"<replay {self.record.plan}: {self._verdict()}>"
+
+    def _verdict(self) -> str:
         within = self.record.total.within_levels.mean
         verdict = f"{'holds' if self.holds else 'breaks'} at {self.record.rate_rps:.1f} requests/s"
-        return f"<replay {self.record.plan}: {verdict}, {within:.1%} within levels>"
+        return f"{verdict}, {within:.1%} within levels"
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _repr_html_(self) -> str:
+        return card(f"Replay of {self.record.plan}", self._verdict(), rows=rows_of(self.frame), rest="replay.frame")
 
 
 class SweptRates:
@@ -79,8 +83,12 @@ class SweptRates:
         return report.replay_figure(self.record.results[-1], name, self.record)
 
     def __repr__(self) -> str:
-        verdict = "no rate holds" if self.held_rps is None else f"holds up to {self.held_rps:.1f} requests/s"
-        return f"<sweep {self.record.results[0].plan}: {verdict}>"
+        return f"<sweep {self.record.results[0].plan}: {self._verdict()}>"
 
-    def _repr_markdown_(self) -> str:
-        return self.summary()
+    def _verdict(self) -> str:
+        return "no rate holds" if self.held_rps is None else f"holds up to {self.held_rps:.1f} requests/s"
+
+    def _repr_html_(self) -> str:
+        return card(
+            f"Rates of {self.record.results[0].plan}", self._verdict(), rows=rows_of(self.frame), rest="sweep.frame"
+        )

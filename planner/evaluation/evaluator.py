@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import starmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.cost import tabulate_sizes
 from planner.domain import (
     ClassPerformance,
+    Cluster,
     Evaluation,
     IslandClass,
     Layout,
@@ -28,14 +29,14 @@ from planner.evaluation.buckets.judging import (
     pooled_evaluation,
     solve_pools,
 )
-from planner.evaluation.buckets.placing import place_pools
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.stocks import island_stocks
 from planner.evaluation.judging import broken_off, judge
-from planner.evaluation.placing import judge_placed
-from planner.placement import Fleet
 from planner.processes import Workers
+
+if TYPE_CHECKING:
+    from planner.placement import Fleet
 
 
 class Evaluator:
@@ -45,7 +46,7 @@ class Evaluator:
         self._workers = workers
         self.question = question
         scenario = question.scenario
-        self.fleet = None if scenario.cluster is None else Fleet.of(scenario.cluster)
+        self.fleet = None if scenario.cluster is None else _fleet_of(scenario.cluster)
         self._gpus = {item.gpu.name: item.gpu for item in scenario.inventory.items}
         self._rows: dict[IslandClass, ClassPerformance] = {}
         self._known: dict[Layout, Evaluation] = {}
@@ -149,6 +150,8 @@ class Evaluator:
         evaluation = pooled_evaluation(layout, pooled_assignment(priced, solver, optimal=optimal), cpu_s)
         if self.fleet is None or not self.question.scenario.objective.kind.row.placed or not evaluation.assignment:
             return evaluation
+        from planner.evaluation.buckets.placing import place_pools  # noqa: PLC0415  (a plan on no nodes needs none of it)
+
         try:
             placed = place_pools(priced.pools, self.question, self.fleet)
         except InfeasibleError as error:
@@ -164,10 +167,18 @@ class Evaluator:
         if self.fleet is None or not self.question.scenario.objective.kind.row.placed:
             question = self.question.off_nodes
             return self._each(judge, [(table, layout, question) for table, layout in pairs])
+        from planner.evaluation.placing import judge_placed  # noqa: PLC0415  (a plan on no nodes needs none of it)
+
         return self._each(judge_placed, [(table, layout, self.question, self.fleet) for table, layout in pairs])
 
     def _each(self, judged: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
         return starmap(judged, tasks) if self._workers is None else _answers(self._workers, judged, tasks)
+
+
+def _fleet_of(cluster: Cluster) -> "Fleet":
+    from planner.placement import Fleet  # noqa: PLC0415  (a plan on no nodes needs none of it)
+
+    return Fleet.of(cluster)
 
 
 def _answers(workers: Workers, judged: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:

@@ -1,57 +1,62 @@
 """The only part that touches the disk: facts, traces and scenarios read strictly, runs written whole."""
 
-from planner.files.benchmarks.benchmark_files import load_benchmarks
-from planner.files.benchmarks.conditions import Conditions
-from planner.files.benchmarks.names import require_names, resolve_names
-from planner.files.benchmarks.point_tables import load_given_benchmarks
-from planner.files.cluster.cluster_documents import cluster_document
-from planner.files.cluster.cluster_sections import cluster_from_section
-from planner.files.cluster.clusters import cluster_text, load_cluster, write_cluster
-from planner.files.disk.documents import input_hash
-from planner.files.disk.folders import PAGE_FILE, claim_folder, claim_run_folder, write_folder, write_run
-from planner.files.disk.manifest_folders import load_manifests, load_schemas
-from planner.files.disk.opening import is_folder, is_there
-from planner.files.disk.pages import page_of, write_page
-from planner.files.disk.shipped import (
-    chart_script,
-    shipped_models,
-    shipped_rate_curves,
-    shipped_scenarios,
-    shipped_workloads,
-)
-from planner.files.disk.single_files import refuse_existing, write_file
+from typing import TYPE_CHECKING
+
+from planner.doors import door
 from planner.files.engine_profiles.profiles import engine_profiles, load_engine
-from planner.files.kubernetes.prometheus_answers import load_answers
-from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
-from planner.files.models.model_documents import model_document
-from planner.files.models.models import load_model
-from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
-from planner.files.plan.plan_document import encode_plan, plan_document, plan_files
-from planner.files.plan.plan_schemas import plan_schema
-from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
-from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
-from planner.files.scenario.offers import listed_offer, load_offer, load_price_list, offer_from_document
-from planner.files.plan.stored_replays import REPLAY_FILE, load_stored_replay
-from planner.files.scenario.scenario_documents import scenario_document
-from planner.files.scenario.scenario_texts import scenario_text
-from planner.files.scenario.scenarios import load_scenario, scenario_from_document, scenario_path
-from planner.files.tables.calibrations import (
-    calibration_text,
-    load_calibration,
-    write_calibration,
-    write_runs_calibration,
-)
-from planner.files.tables.measurements import (
-    is_step_table,
-    load_left_out,
-    load_measurements,
-    load_published_measurements,
-    measured_records,
-)
-from planner.files.tables.rate_curves import load_rate_curve
-from planner.files.tables.traces import read_trace
-from planner.files.tables.workload_writer import workload_path, write_workload
-from planner.files.tables.workloads import load_workload
+
+if TYPE_CHECKING:
+    from planner.files.benchmarks.benchmark_files import load_benchmarks
+    from planner.files.benchmarks.conditions import Conditions
+    from planner.files.benchmarks.names import require_names, resolve_names
+    from planner.files.benchmarks.point_tables import load_given_benchmarks
+    from planner.files.cluster.cluster_documents import cluster_document
+    from planner.files.cluster.cluster_sections import cluster_from_section
+    from planner.files.cluster.clusters import cluster_text, load_cluster, write_cluster
+    from planner.files.disk.documents import input_hash
+    from planner.files.disk.folders import PAGE_FILE, claim_folder, claim_run_folder, write_folder, write_run
+    from planner.files.disk.manifest_folders import load_manifests, load_schemas
+    from planner.files.disk.opening import is_folder, is_there
+    from planner.files.disk.pages import page_of, write_page
+    from planner.files.disk.shipped import (
+        chart_script,
+        shipped_models,
+        shipped_rate_curves,
+        shipped_scenarios,
+        shipped_workloads,
+    )
+    from planner.files.disk.single_files import refuse_existing, write_file
+    from planner.files.kubernetes.prometheus_answers import load_answers
+    from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
+    from planner.files.models.model_documents import model_document
+    from planner.files.models.models import load_model
+    from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
+    from planner.files.plan.plan_document import encode_plan, plan_document, plan_files
+    from planner.files.plan.plan_schemas import plan_schema
+    from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
+    from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
+    from planner.files.plan.stored_replays import REPLAY_FILE, load_stored_replay
+    from planner.files.scenario.offers import listed_offer, load_offer, load_price_list, offer_from_document
+    from planner.files.scenario.scenario_documents import scenario_document
+    from planner.files.scenario.scenario_texts import scenario_text
+    from planner.files.scenario.scenarios import load_scenario, scenario_from_document, scenario_path
+    from planner.files.tables.calibrations import (
+        calibration_text,
+        load_calibration,
+        write_calibration,
+        write_runs_calibration,
+    )
+    from planner.files.tables.measurements import (
+        is_step_table,
+        load_left_out,
+        load_measurements,
+        load_published_measurements,
+        measured_records,
+    )
+    from planner.files.tables.rate_curves import load_rate_curve
+    from planner.files.tables.traces.reader import read_trace
+    from planner.files.tables.workload_writer import workload_path, write_workload
+    from planner.files.tables.workloads import load_workload
 
 __all__ = [
     "PAGE_FILE",
@@ -132,3 +137,5 @@ __all__ = [
     "write_runs_calibration",
     "write_workload",
 ]
+
+__getattr__, __dir__ = door(__name__)

@@ -5,10 +5,15 @@ under an online policy) and `simulate_departures` (with pods that leave, and a q
 from outside; `synthesize` makes clusters up.
 """
 
-from planner.placement.clusters import DEFAULT_TYPES, Fit, NodeType, TaskMix, synthesize
-from planner.placement.islands import Fleet, place, violations
-from planner.placement.power_model import OPENB_POWER, with_gpu_specs
-from planner.placement.typical_pods import target_workload
+from typing import TYPE_CHECKING
+
+from planner.doors import door
+
+if TYPE_CHECKING:
+    from planner.placement.clusters import DEFAULT_TYPES, Fit, NodeType, TaskMix, synthesize
+    from planner.placement.islands import Fleet, place, violations
+    from planner.placement.power_model import OPENB_POWER, with_gpu_specs
+    from planner.placement.typical_pods import target_workload
 
 __all__ = [
     "DEFAULT_TYPES",
@@ -23,3 +28,5 @@ __all__ = [
     "violations",
     "with_gpu_specs",
 ]
+
+__getattr__, __dir__ = door(__name__)

@@ -6,6 +6,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 from planner.domain import PHASES, Estimate, PerformanceTable, PlannedIsland, Provenance, Scenario
 
+DISTRIBUTION = "llm-fleet-planner"
+"""What the package is called where it is installed from; it is imported, and called, as planner."""
+
 LEARNERS = ("gpytorch", "linear-operator", "scipy")  # below those that a plan names
 LIBRARIES = ("ax-platform", "botorch", "highspy", "numpy", "pandas", "pulp", "torch")
 
@@ -49,7 +52,7 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 def planner_version() -> str:
     """The planner's own version."""
-    return _version("planner")
+    return _version(DISTRIBUTION)
 
 
 def _version(name: str) -> str:

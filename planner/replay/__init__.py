@@ -1,5 +1,12 @@
-"""Requests through a plan, one by one, in virtual time. Door: `simulate`; `sweep` asks it for many rates."""
+"""Requests through a plan, one by one, in virtual time. Door: `simulate`; `sweep` asks it for many rates.
 
+From Python `planner.replay(plan, "lengths", "0.9x", requests=2000)` does so, `plan` being a plan or the path of a run
+folder: as `plan.replay` does.
+"""
+
+from planner.doors import make_callable
 from planner.replay.simulate import LADDER, Arrivals, Promise, simulate, sweep
 
 __all__ = ["LADDER", "Arrivals", "Promise", "simulate", "sweep"]
+
+make_callable(__name__, "planner.api.on_plans")

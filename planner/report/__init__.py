@@ -1,66 +1,74 @@
 """A plan as text, tables and figures. No disk, no printing; matplotlib and pandas load when first needed."""
 
-from planner.report.cluster.diagnosis.page import diagnosis_document, diagnosis_figure, diagnosis_page
-from planner.report.cluster.diagnosis.plots import diagnosis_plots
-from planner.report.cluster.migration import migration_document, migration_page, migration_summary, moves_csv
-from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
-from planner.report.cluster.placement import placement_page
-from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page
-from planner.report.comparison.price_plots import frontier_plots, serving_plots
-from planner.report.comparison.serving_forms import serving_figure, serving_frame, serving_page
-from planner.report.cost.cost_figures import (
-    QUANTITIES,
-    accuracy_figure,
-    breakdown_figure,
-    configurations_figure,
-    encode_figure,
-    judged_figure,
-    roofline_figure,
-)
-from planner.report.cost.cost_frames import (
-    accuracy_frame,
-    accuracy_table,
-    configurations_frame,
-    factors_frame,
-    parts_frame,
-    slices_frame,
-)
-from planner.report.kit.frames import Frame
-from planner.report.kit.html.page import html_page
-from planner.report.observed.page import (
-    observation_document,
-    observation_file_names,
-    observation_files,
-    observation_frame,
-    observation_page,
-)
-from planner.report.observed.rows import verdict as observed_verdict
-from planner.report.page.changes import Earlier
-from planner.report.page.pages import render
-from planner.report.page.plan_page import plan_page
-from planner.report.plan.figures import FIGURES, figure, figures_of
-from planner.report.plan.frames import (
-    flows_frame,
-    islands_frame,
-    latency_frame,
-    placement_frame,
-    pools_frame,
-    routing_frame,
-    trials_frame,
-)
-from planner.report.plan.summary import summary
-from planner.report.replay.document import replay_document
-from planner.report.replay.figures import replay_figure, replay_figures_of
-from planner.report.replay.files import replay_file_names, replay_files
-from planner.report.replay.frames import (
-    replay_frame,
-    replay_islands_frame,
-    replay_moments_frame,
-    replay_sweep_frame,
-)
-from planner.report.replay.page import replay_page, sweep_page
-from planner.report.replay.plots import replay_plots
-from planner.report.replay.verdict import sweep_verdict, verdict
+from typing import TYPE_CHECKING
+
+from planner.doors import door
+
+if TYPE_CHECKING:
+    from planner.report.cluster.diagnosis.page import diagnosis_document, diagnosis_figure, diagnosis_page
+    from planner.report.cluster.diagnosis.plots import diagnosis_plots
+    from planner.report.cluster.frames import cluster_frame, diagnosis_frame, fragments_frame
+    from planner.report.cluster.migration import migration_document, migration_page, migration_summary, moves_csv
+    from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
+    from planner.report.cluster.placement import placement_page
+    from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page
+    from planner.report.comparison.price_plots import frontier_plots, serving_plots
+    from planner.report.comparison.serving_forms import serving_figure, serving_frame, serving_page
+    from planner.report.cost.cost_figures import (
+        QUANTITIES,
+        accuracy_figure,
+        breakdown_figure,
+        configurations_figure,
+        encode_figure,
+        judged_figure,
+        roofline_figure,
+    )
+    from planner.report.cost.cost_frames import (
+        accuracy_frame,
+        accuracy_table,
+        configurations_frame,
+        factors_frame,
+        parts_frame,
+        slices_frame,
+    )
+    from planner.report.kit.frames import Frame
+    from planner.report.kit.html.page import html_page
+    from planner.report.observed.page import (
+        observation_document,
+        observation_file_names,
+        observation_files,
+        observation_frame,
+        observation_page,
+    )
+    from planner.report.observed.rows import verdict as observed_verdict
+    from planner.report.page.changes import Earlier
+    from planner.report.page.pages import render
+    from planner.report.page.plan_page import plan_page
+    from planner.report.plan.figures import FIGURES, figure, figures_of
+    from planner.report.plan.frames import (
+        flows_frame,
+        islands_frame,
+        latency_frame,
+        placement_frame,
+        pools_frame,
+        routing_frame,
+        sensitivity_frame,
+        sites_frame,
+        trials_frame,
+    )
+    from planner.report.plan.summary import summary
+    from planner.report.replay.document import replay_document
+    from planner.report.replay.figures import replay_figure, replay_figures_of
+    from planner.report.replay.files import replay_file_names, replay_files
+    from planner.report.replay.frames import (
+        replay_frame,
+        replay_islands_frame,
+        replay_moments_frame,
+        replay_sweep_frame,
+    )
+    from planner.report.replay.page import replay_page, sweep_page
+    from planner.report.replay.plots import replay_plots
+    from planner.report.replay.verdict import sweep_verdict, verdict
 
 __all__ = [
     "FIGURES",
@@ -73,11 +81,13 @@ __all__ = [
     "breakdown_figure",
     "cluster_document",
     "cluster_figure",
+    "cluster_frame",
     "cluster_page",
     "configurations_figure",
     "configurations_frame",
     "diagnosis_document",
     "diagnosis_figure",
+    "diagnosis_frame",
     "diagnosis_page",
     "diagnosis_plots",
     "encode_figure",
@@ -85,6 +95,7 @@ __all__ = [
     "figure",
     "figures_of",
     "flows_frame",
+    "fragments_frame",
     "frontier_figure",
     "frontier_frame",
     "frontier_page",
@@ -122,10 +133,12 @@ __all__ = [
     "replay_sweep_frame",
     "roofline_figure",
     "routing_frame",
+    "sensitivity_frame",
     "serving_figure",
     "serving_frame",
     "serving_page",
     "serving_plots",
+    "sites_frame",
     "slices_frame",
     "summary",
     "sweep_page",
@@ -133,3 +146,5 @@ __all__ = [
     "trials_frame",
     "verdict",
 ]
+
+__getattr__, __dir__ = door(__name__)

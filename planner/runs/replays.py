@@ -10,13 +10,13 @@ from planner.domain.replay.results import ReplayResult
 from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
 from planner.files.disk.shipped import shipped_scenarios
+from planner.files.tables.traces.forms import TRACES
 from planner.workload import summarize
 
 PROMISE, LENGTHS = "promise", "lengths"
 """Words for a rate and a trace: what the plan promises, and its own table of lengths."""
 
 _MOST_RPS = 1e6
-_TRACES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
 _SCENARIOS = (".yaml", ".yml")
 
 
@@ -84,14 +84,23 @@ def trace_of(plan: Plan, name: str | None, run: Path | None = None) -> RequestTr
 def _trace_again(plan: Plan, run: Path | None) -> RequestTrace | None:
     """The requests that the plan's workload was summarised from, where their files lie unchanged."""
     digests = dict(plan.provenance.input_hashes)
-    if not any(name.lower().endswith(_TRACES) for name in digests):
+    if not any(name.lower().endswith(TRACES) for name in digests):
         return None
     for path in _unchanged(digests, run, _SCENARIOS):
         trace = _trace_behind(path, digests)
         if trace is not None:
             return trace
-    traces = [files.load_workload(str(path.absolute())) for path in _unchanged(digests, run, _TRACES)]
-    return next((trace for trace in traces if isinstance(trace, RequestTrace)), None)
+    traces = map(_trace_in, _unchanged(digests, run, TRACES))
+    return next((trace for trace in traces if trace is not None), None)
+
+
+def _trace_in(path: Path) -> RequestTrace | None:
+    """The requests of a file; None where it has none, as a model's config.json."""
+    try:
+        trace = files.load_workload(str(path.absolute()))
+    except InputError:
+        return None
+    return trace if isinstance(trace, RequestTrace) else None
 
 
 def _unchanged(digests: dict[str, str], run: Path | None, suffixes: tuple[str, ...]) -> list[Path]:
@@ -115,7 +124,7 @@ def _trace_behind(path: Path, digests: dict[str, str]) -> RequestTrace | None:
         scenario = files.load_scenario(path, keep)
     except InputError:  # a workload file, or a scenario whose files are gone: then its trace may lie elsewhere
         return None
-    same = all(digests.get(item.name) == item.sha256 for item in scenario.inputs if item.name.lower().endswith(_TRACES))
+    same = all(digests.get(item.name) == item.sha256 for item in scenario.inputs if item.name.lower().endswith(TRACES))
     return traces[0] if traces and same else None
 
 

@@ -1,10 +1,15 @@
 """The outer loop: which islands to cut the inventory into. Door: `optimize`."""
 
-from planner.search.communication import Ground
-from planner.search.encodings import space_of
-from planner.search.fidelities import Judgement, most_promising
-from planner.search.outer_loop import Aim, Seed, Seeds, given, optimize
-from planner.search.results import SearchResult
+from typing import TYPE_CHECKING
+
+from planner.doors import door
+
+if TYPE_CHECKING:
+    from planner.search.communication import Ground
+    from planner.search.encodings import space_of
+    from planner.search.fidelities import Judgement, most_promising
+    from planner.search.outer_loop import Aim, Seed, Seeds, given, optimize
+    from planner.search.results import SearchResult
 
 __all__ = [
     "Aim",
@@ -18,3 +23,5 @@ __all__ = [
     "optimize",
     "space_of",
 ]
+
+__getattr__, __dir__ = door(__name__)

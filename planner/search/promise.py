@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, ndtr
 
 from planner.search.neighbours import Neighbour
 
@@ -93,6 +92,8 @@ def log_expected_improvement(
     mean: NDArray[np.float64], deviation: NDArray[np.float64], best: float
 ) -> NDArray[np.float64]:
     """log E[max(0, f - best)] of normal f, per candidate."""
+    from scipy.special import erfcx, ndtr  # noqa: PLC0415  (slow to load, needed by searches alone)
+
     sigma = np.maximum(deviation, LEAST_DEVIATION)
     z = (mean - best) / sigma
     log_density = -(z**2) / 2 - np.log(2 * np.pi) / 2

@@ -1,8 +1,29 @@
 """Workloads: requests summarised into a length profile, and a profile cut into ranges."""
 
-from planner.workload.dispersion import count_dispersion
-from planner.workload.prefix_reuse import prefix_reuse
-from planner.workload.ranges import divide, question_of
-from planner.workload.summary import summarize
+from typing import TYPE_CHECKING
 
-__all__ = ["count_dispersion", "divide", "prefix_reuse", "question_of", "summarize"]
+from planner.doors import door, make_callable
+from planner.workload.prefix_reuse import prefix_reuse
+
+if TYPE_CHECKING:
+    from planner.workload.dispersion import count_dispersion
+    from planner.workload.ranges import divide, question_of
+    from planner.workload.sampling import draw_stretches, take_stretches
+    from planner.workload.summary import describe, profile_and_summary, summarize, tally_requests
+
+__all__ = [
+    "count_dispersion",
+    "describe",
+    "divide",
+    "draw_stretches",
+    "prefix_reuse",
+    "profile_and_summary",
+    "question_of",
+    "summarize",
+    "take_stretches",
+    "tally_requests",
+]
+
+__getattr__, __dir__ = door(__name__)
+
+make_callable(__name__, "planner.api.workloads")

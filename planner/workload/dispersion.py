@@ -57,4 +57,9 @@ def _dispersion(arrivals: "np.ndarray[tuple[int], np.dtype[np.float64]]", window
         )
     places = np.floor(arrivals / window_s).astype(np.int64)
     counts = np.bincount(places[places < int(windows)], minlength=int(windows))
-    return float(counts.var(ddof=1) / counts.mean())
+    return dispersion_of(int(windows), int(counts.sum()), int((counts * counts).sum()))
+
+
+def dispersion_of(windows: int, requests: int, squares: int) -> float:
+    """I of so many windows, from the sum of their counts and that of their squares, in whole numbers up to the end."""
+    return (squares * windows - requests * requests) / ((windows - 1) * requests) if requests else math.nan

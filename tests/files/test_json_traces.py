@@ -71,7 +71,7 @@ def test_packed_traces_are_read_as_the_plain_ones(write: Write, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[1, 2]\n", ("row 1 must be a JSON object", "'[1, 2]'")),
+        ("[1, 2]\n", ("row 1 of the array must be a JSON object", "'1, 2]")),
         (lines(row(0, 600, [1, 2])) + "{\n", ("row 2 must be a JSON object",)),
         (lines(row(0, 600, [1, 2]), row(1, 600, [1, 2, 3])), ("row 2, key hash_ids", "512", "1.17", "got 3 ids")),
         (lines(row(0, 600, [1, 2]), row(1, 2000, None)), ("row 2, key hash_ids", "got 0 ids")),

@@ -98,7 +98,7 @@ def test_an_unreadable_encoding_names_the_line(tmp_path: Path, refused: Refused)
 def test_named_columns_must_exist(write: Write, refused: Refused) -> None:
     path = write("t.csv", AZURE + "0,10,1\n")
     refused(lambda: read_trace(path, {"arrival_s": "when"}), "a column 'when'", "TIMESTAMP, ContextTokens")
-    refused(lambda: read_trace(path, {"arrival": "TIMESTAMP"}), "'arrival'", hint="arrival_s, input_tokens")
+    refused(lambda: read_trace(path, {"arriving": "TIMESTAMP"}), "'arriving'", hint="arrival_s, input_tokens")
 
 
 def test_a_missing_trace_is_named(tmp_path: Path, refused: Refused) -> None:

@@ -1,14 +1,34 @@
-"""`planner workload summarize`: a trace becomes a workload."""
+"""`planner workload`: a trace becomes a workload, is shown, or becomes a shorter one."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from planner.cli import screen
-from planner.domain import PrefixReuse
+from planner.cli.facts.trace_words import (
+    BlockTokens,
+    Columns,
+    Dropped,
+    End,
+    First,
+    Last,
+    TimeUnit,
+    Where,
+    options_from,
+)
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.domain.workload import TraceSummary
 
 group = typer.Typer(help="Workloads from traces.", no_args_is_help=True)
+
+Trace = Annotated[Path, typer.Argument(help="CSV or JSON with arrival time, input and output tokens, packed or not.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
+Picture = Annotated[Path | None, typer.Option(help="Write the figure: FILE.png or FILE.svg.")]
+Html = Annotated[Path | None, typer.Option(help="Write a page to send: FILE.html.")]
 
 
 @group.callback()
@@ -18,81 +38,146 @@ def _group() -> None:
 
 @group.command("summarize")
 def summarize_trace(
-    trace: Annotated[Path, typer.Argument(help="CSV or JSON lines with arrival time, input and output tokens.")],
+    trace: Trace,
     out: Annotated[Path | None, typer.Option(help="Workload file. [default: NAME.yaml beside the trace]")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the workload. [default: the trace's]")] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(help="Names of the three columns, separated by commas, where they are unusual."),
-    ] = None,
-    time_unit: Annotated[
-        str | None,
-        typer.Option(help="What numbers in the column of times count, where it does not tell: s, ms, us, ns."),
-    ] = None,
-    block_tokens: Annotated[
-        int, typer.Option(min=1, help="Tokens of each block that hash_ids of JSON lines have an id for.")
-    ] = 512,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    columns: Columns = None,
+    time_unit: TimeUnit = None,
+    block_tokens: BlockTokens = 512,
+    where: Where = None,
+    drop: Dropped = None,
+    first: First = "",
+    end: End = "",
+    last: Last = "",
+    picture: Picture = None,
+    html: Html = None,
+    licence: Annotated[str, typer.Option(help="Of the trace, noted in the workload file.")] = "",
+    citation: Annotated[str, typer.Option(help="Who published the trace, noted in the workload file.")] = "",
+    source: Annotated[str, typer.Option(help="Where the trace is from, noted in the workload file.")] = "",
+    force: Force = False,
+    json: Json = False,
 ) -> None:
-    """Summarise a trace as a length profile that any scenario can name."""
+    """Summarise a trace as a length profile that any scenario can name; say what was understood of it."""
     from dataclasses import replace
 
     from planner import files
-    from planner.workload import summarize
+    from planner.runs.workloads import profile_of_trace
 
-    profile = summarize(files.read_trace(trace, _columns(columns), _unit(time_unit), block_tokens))
-    if name is not None:
-        profile = replace(profile, name=name)
+    options = options_from(
+        trace, columns=columns, time_unit=time_unit, block_tokens=block_tokens, where=where, drop=drop, first=first,
+        end=end, last=last,
+    )  # fmt: skip
+    profile, summary = profile_of_trace(trace, options)
+    profile = replace(profile, name=name or profile.name, licence=licence, citation=citation)
+    summary = replace(summary, name=profile.name, licence=licence, citation=citation)
     path = out or files.workload_path(trace.parent, profile.name)
-    files.write_workload(profile, path, force)
-    facts = {
-        "workload": profile.name,
-        "file": str(path),
-        "requests": profile.requests,
-        "mean_input_tokens": profile.mean_input_tokens,
-        "mean_output_tokens": profile.mean_output_tokens,
-        "max_output_tokens": profile.max_output_tokens,
-        "arrival_rps": profile.arrival_rps,
-        "burstiness": profile.burstiness,
-        "clock": profile.clock or "ISO 8601",
-        **_cached(profile.prefix),
-    }
+    _require_free(force, picture, html)
+    files.write_workload(profile, path, force, source=source)
+    _write(summary, picture, html)
     if json:
-        screen.show_json(facts)
+        screen.show_json({"workload": profile.name, "file": str(path), **_document(summary)})
+        return
+    _show(summary)
+    screen.show_note(f"Workload {profile.name}: {path}; in a scenario: `workload: {path}`.")
+
+
+@group.command("show")
+def show_workload(
+    workload: Annotated[str, typer.Argument(help="A shipped name, a workload file, or a trace.")],
+    columns: Columns = None,
+    time_unit: TimeUnit = None,
+    block_tokens: BlockTokens = 512,
+    where: Where = None,
+    drop: Dropped = None,
+    first: First = "",
+    end: End = "",
+    last: Last = "",
+    picture: Picture = None,
+    html: Html = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Show what a workload or a trace is like: rate and peaks, lengths, how arrivals bunch, prefix reuse."""
+    options = options_from(
+        Path(workload), columns=columns, time_unit=time_unit, block_tokens=block_tokens, where=where, drop=drop,
+        first=first, end=end, last=last,
+    )  # fmt: skip
+    from planner.runs.workloads import summary_of
+
+    summary = summary_of(workload, options)
+    _require_free(force, picture, html)
+    _write(summary, picture, html)
+    if json:
+        screen.show_json({"workload": summary.name, **_document(summary)})
     else:
-        screen.show_table("Workload", ("what", "value"), [(k, str(v)) for k, v in facts.items()])
+        _show(summary)
 
 
-def _cached(prefix: PrefixReuse | None) -> dict[str, float]:
-    """Shares of all prompt tokens that one prefix cache of so many tokens would have found; nothing without hashes."""
-    if prefix is None:
-        return {}
-    sizes = [*(f"{tokens}_tokens" for tokens in prefix.cache_tokens), "without_bounds"]
-    return {f"cached_at_{size}": round(share, 4) for size, share in zip(sizes, prefix.mean_shares, strict=True)}
+@group.command("sample")
+def sample_trace(
+    trace: Trace,
+    requests: Annotated[int, typer.Option(min=1, help="About how many the sample is to have.")],
+    out: Annotated[Path, typer.Option(help="The sample, a CSV file.")],
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw; the same seed draws the same.")] = 0,
+    columns: Columns = None,
+    time_unit: TimeUnit = None,
+    block_tokens: BlockTokens = 512,
+    where: Where = None,
+    drop: Dropped = None,
+    first: First = "",
+    end: End = "",
+    last: Last = "",
+    force: Force = False,
+) -> None:
+    """Make a shorter trace of a long one, to replay: stretches of time, each as likely as any other, end to end."""
+    from planner import files
+    from planner.runs.workloads import sample_of_trace
+
+    options = options_from(
+        trace, columns=columns, time_unit=time_unit, block_tokens=block_tokens, where=where, drop=drop, first=first,
+        end=end, last=last,
+    )  # fmt: skip
+    files.refuse_existing(out, force=force)
+    text, summary = sample_of_trace(trace, options, requests, seed)
+    files.write_file(out, text.encode(), force=force)
+    screen.show_text(f"{out}: {text.count(chr(10)) - 1:,} of {summary.requests:,} requests of {trace.name}.")
 
 
-def _unit(text: str | None) -> str | None:
-    from planner.errors import InputError
+def _require_free(force: bool, picture: Path | None, html: Path | None) -> None:
+    from planner import files
 
-    units = ("s", "ms", "us", "ns")
-    if text is not None and text not in units:
-        raise InputError(
-            f"--time-unit: must be one of {', '.join(units)}, got {text!r}.",
-            hint="Give what the numbers in the column of times count.",
-        )
-    return text
+    if picture is not None and picture.suffix.lower() not in (".png", ".svg"):
+        raise InputError(f"--picture: must end in .png or .svg, got {picture.name!r}.", hint="Rename it.")
+    for path in (picture, html):
+        if path is not None:
+            files.refuse_existing(path, force=force)
 
 
-def _columns(text: str | None) -> dict[str, str] | None:
-    from planner.errors import InputError
+def _write(summary: "TraceSummary", picture: Path | None, html: Path | None) -> None:
+    """The picture and the page, where they are wanted."""
+    from planner import files
+    from planner.report.workload.figure import encoded_workload_figure
 
-    if text is None:
-        return None
-    names = tuple(part.strip() for part in text.split(","))
-    if len(names) != 3 or not all(names):
-        raise InputError(
-            f"--columns: must be three names (arrival time, input tokens, output tokens), got {text!r}.",
-            hint="For example --columns TIMESTAMP,ContextTokens,GeneratedTokens.",
-        )
-    return dict(zip(("arrival_s", "input_tokens", "output_tokens"), names, strict=True))
+    if picture is not None:
+        kind: Literal["svg", "png"] = "svg" if picture.suffix.lower() == ".svg" else "png"
+        files.write_file(picture, encoded_workload_figure(summary, kind), force=True)
+    if html is not None:
+        from planner.report.kit.html.page import html_page
+        from planner.report.workload.page import workload_page
+
+        page = workload_page(summary, f"Made by planner workload from {summary.name}.")
+        files.write_file(html, html_page(page, files.chart_script()).encode(), force=True)
+
+
+def _show(summary: "TraceSummary") -> None:
+    from planner.report.workload.letters import picture
+    from planner.report.workload.words import summary_rows
+
+    screen.show_table(f"Workload {summary.name}", ("what", "value"), summary_rows(summary))
+    screen.show_text("\n" + picture(summary))
+
+
+def _document(summary: "TraceSummary") -> dict[str, object]:
+    from planner.report.workload.document import workload_document
+
+    return workload_document(summary)

@@ -85,12 +85,12 @@ class Levels:
     @classmethod
     def of(cls, slo: SloSettings, workload: Workload, misses: Array | None = None) -> "Levels":
         """The bounds of `slo`; `misses` of each bucket, where not all have the same."""
-        from scipy.special import ndtri  # noqa: PLC0415  (slow to load, needed once a scenario)
-
         pairs = [range_bounds(slo, span) for span in workload.ranges]
         ttft, tpot = (np.array([np.inf if b is None else b for b in column]) for column in zip(*pairs, strict=True))
         if slo.percentile is None:
             return cls(ttft_ms=ttft, tpot_ms=tpot, misses=None, spread=0.0)
+        from scipy.special import ndtri  # noqa: PLC0415  (slow to load, needed under service levels only)
+
         missed = 1 - slo.percentile / 100
         return cls(
             ttft_ms=ttft,

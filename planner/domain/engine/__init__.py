@@ -4,22 +4,27 @@
 cost model asks before a configuration is priced, the export before it is written: both by the same functions.
 """
 
-from planner.domain.engine.exchange import ExchangeSite, deepep_obstacle, overlap_obstacle, pod_sizes
-from planner.domain.engine.layers import LayerFault, Loading, layer_faults
-from planner.domain.engine.profile import (
-    Arithmetic,
-    DraftRules,
-    EngineProfile,
-    ExchangeRules,
-    LayerRules,
-    Over,
-    OverlapRules,
-    PrecisionRule,
-    SharedExpert,
-    StageRules,
-    TransferRule,
-    WeightFormat,
-)
+from typing import TYPE_CHECKING
+
+from planner.doors import door
+
+if TYPE_CHECKING:
+    from planner.domain.engine.exchange import ExchangeSite, deepep_obstacle, overlap_obstacle, pod_sizes
+    from planner.domain.engine.layers import LayerFault, Loading, layer_faults
+    from planner.domain.engine.profile import (
+        Arithmetic,
+        DraftRules,
+        EngineProfile,
+        ExchangeRules,
+        LayerRules,
+        Over,
+        OverlapRules,
+        PrecisionRule,
+        SharedExpert,
+        StageRules,
+        TransferRule,
+        WeightFormat,
+    )
 
 __all__ = [
     "Arithmetic",
@@ -42,3 +47,5 @@ __all__ = [
     "overlap_obstacle",
     "pod_sizes",
 ]
+
+__getattr__, __dir__ = door(__name__)

@@ -1,9 +1,14 @@
 """The last look at finished manifests, those of a plan before they leave and any folder afterwards."""
 
-from planner.export.checking.crds import CrdSchemas, read_crds
-from planner.export.checking.faults import check_manifests, find_faults, tells_fleet
-from planner.export.checking.kinds import known_kinds
-from planner.export.checking.structure import FoundManifests, read_manifests
+from typing import TYPE_CHECKING
+
+from planner.doors import door
+
+if TYPE_CHECKING:
+    from planner.export.checking.crds import CrdSchemas, read_crds
+    from planner.export.checking.faults import check_manifests, find_faults, tells_fleet
+    from planner.export.checking.kinds import known_kinds
+    from planner.export.checking.structure import FoundManifests, read_manifests
 
 __all__ = [
     "CrdSchemas",
@@ -15,3 +20,5 @@ __all__ = [
     "read_manifests",
     "tells_fleet",
 ]
+
+__getattr__, __dir__ = door(__name__)

@@ -57,9 +57,9 @@ def number_of(text: str) -> float:
         return math.nan
 
 
-def csv_cells(path: Path) -> Iterator[list[str]]:
+def csv_cells(path: Path, separator: str = ",") -> Iterator[list[str]]:
     """The rows of a CSV file that are not blank, one at a time. InputError where it is no text or no CSV."""
-    reader = csv.reader(text_lines(path))
+    reader = csv.reader(text_lines(path), delimiter=separator)
     try:
         yield from (row for row in reader if any(map(str.strip, row)))
     except csv.Error as error:

@@ -3,18 +3,17 @@
 A FIFO would wait for a writer, a device never ends, a socket cannot be read: none of them is even opened.
 """
 
-import gzip
 import hashlib
 import io
 import os
 import stat
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from planner.domain import InputHash
 from planner.errors import InputError
+from planner.files.disk.unpacking import BROKEN, packing_of, unpacked
 
 MIB = 2**20
 MOST_OF_A_DOCUMENT = 32 * MIB
@@ -24,6 +23,7 @@ MOST_OF_A_LIST = 512 * MIB
 """Clusters, lists from kubectl, plans, journals and tables: a hundred thousand pods have some 300 MiB."""
 
 MOST_OF_A_LINE = MIB
+_PIECE = 65_536
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -104,41 +104,46 @@ def _no_text(path: Path, line: int, byte: int) -> InputError:
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a file of any length, their ends kept, a byte-order mark dropped; one line is held at a time. A file
-    named .gz is unpacked.
+    """The lines of a file of any length, their ends kept, a byte-order mark dropped; one line is held at a time. A
+    packed file is unpacked (see `unpacking`).
 
     Raises InputError as `read_text` does, for a line of more than 1 MiB, and for what cannot be unpacked.
     """
+    for number, line in enumerate(_texts(path, lambda text: text.readline(MOST_OF_A_LINE + 1)), start=1):
+        if len(line) > MOST_OF_A_LINE:
+            raise InputError(
+                f"{path}: line {number} must have at most {MOST_OF_A_LINE // MIB} MiB, has more.",
+                hint="Give a text file with one row a line.",
+            )
+        yield line
+
+
+def text_pieces(path: Path) -> Iterator[str]:
+    """The text of a file of any length in pieces of 64 KiB, wherever its lines end; raises as `text_lines` does."""
+    return _texts(path, lambda text: text.read(_PIECE))
+
+
+def _texts(path: Path, read: Callable[[io.TextIOWrapper], str]) -> Iterator[str]:
     with opened(path) as packed:
-        stream = _unpacked(path, packed)
-        lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-        number = 0
+        packing, number = packing_of(path, packed), 0
         try:
-            while line := lines.readline(MOST_OF_A_LINE + 1):
-                number += 1
-                if len(line) > MOST_OF_A_LINE:
-                    raise InputError(
-                        f"{path}: line {number} must have at most {MOST_OF_A_LINE // MIB} MiB, has more.",
-                        hint="Give a text file with one row a line.",
-                    )
-                yield line
+            text = io.TextIOWrapper(unpacked(path, packed, packing), encoding="utf-8-sig", newline="")
+            while part := read(text):
+                yield part
+                number += part.count("\n")
         except UnicodeDecodeError:
             raise _first_bad_line(path) from None
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except BROKEN as error:
             raise InputError(
-                f"{path}: must be a whole gzip file; behind line {number}: {error}.", hint="Fetch or pack it again."
+                f"{path}: must be a whole {packing} file; behind line {number}: {error}.",
+                hint="Fetch or pack it again.",
             ) from None
-
-
-def _unpacked(path: Path, stream: io.BufferedReader) -> io.BufferedReader:
-    """The bytes of the text, a piece at a time."""
-    return io.BufferedReader(gzip.GzipFile(fileobj=stream)) if path.suffix.lower() == ".gz" else stream
 
 
 def _first_bad_line(path: Path) -> InputError:
     """Where the text ends: decoding runs ahead of the lines, so they are looked through once more."""
     with opened(path) as packed:
-        stream = _unpacked(path, packed)
+        stream = unpacked(path, packed, packing_of(path, packed))
         for number, line in enumerate(iter(lambda: stream.readline(MOST_OF_A_LINE), b""), start=1):
             try:
                 line.decode("utf-8")

@@ -60,6 +60,7 @@ _RENAMED = {
         (re.compile(r"^(deploy\.topology)\..*"), r"\1.LEVEL"),
     ),
     "offer": ((re.compile(rf"\b{_SAMPLE_GPU}\b"), "GPU"),),
+    "workload": ((re.compile(r"^(where)\..*"), r"\1.COLUMN"),),
     "gpu": (
         (re.compile(r"^\w+\.(unit|source)$"), r"FIGURE.\1"),
         (re.compile(r"^(\w+)\.value$"), r"\1"),

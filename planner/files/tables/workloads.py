@@ -3,7 +3,8 @@
     kind: lengths    lengths: | input_tokens,requests,output_tokens      (one row a distinct prompt length)
                      lengths: | input_tokens,probability[,output_tokens]
     kind: normal     mean, standard_deviation, low, high                 (truncated normal over whole lengths)
-    kind: trace      file, and perhaps time_unit, columns, block_tokens, name   (requests in a file, see `traces`)
+    kind: trace      file, and perhaps time_unit, columns, block_tokens, name, where, drop, from, to, last
+                     (requests in a file, see `planner/files/tables/traces`)
 
 `output_tokens` is the mean answer to prompts of that length. `prefix` (see `prefix_tables`) tells of lengths how their
 prompts begin alike, `counts` (see `count_tables`) how arrivals bunch.
@@ -26,19 +27,22 @@ from planner.files.sections import MOST_TOKENS, Section, nearest_hint, referred_
 from planner.files.tables.count_tables import counts_table, read_counts
 from planner.files.tables.length_tables import LengthTable, length_rows
 from planner.files.tables.prefix_tables import prefix_document, read_prefix
-from planner.files.tables.trace_clocks import TimeUnit
-from planner.files.tables.traces import read_trace
+from planner.files.tables.traces.clocks import TimeUnit
+from planner.files.tables.traces.forms import TRACES, holds_requests
+from planner.files.tables.traces.options import trace_options
+from planner.files.tables.traces.reader import read_trace, read_with
 
 _COMMON_KEYS = ("name", "kind", "licence", "citation", "source", "mean_output_tokens", "max_output_tokens")
 _LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "clock", "lengths", "prefix", "counts")
 _NORMAL_KEYS = (*_COMMON_KEYS, "mean", "standard_deviation", "low", "high")
-_TRACE_KEYS = ("name", "kind", "file", "time_unit", "columns", "block_tokens")
-_TRACES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
+_TRACE_KEYS = (
+    "name", "kind", "file", "time_unit", "columns", "block_tokens", "where", "drop", "from", "to", "last",
+)  # fmt: skip
 _LONGEST_NORMAL = 1_000_000
 
 
 def load_workload(name_or_path: str, base: Path | None = None) -> LengthProfile | RequestTrace:
-    """A shipped workload, a workload file or a trace (.csv, .jsonl, either packed as .gz), relative to `base`.
+    """A shipped workload, a workload file or a trace (CSV or JSON, packed or not), relative to `base`.
 
     A trace comes back as its requests: whoever asked summarises them.
     """
@@ -47,7 +51,7 @@ def load_workload(name_or_path: str, base: Path | None = None) -> LengthProfile 
 
 def workload_file(name_or_path: str, base: Path | None = None) -> Path:
     """The file behind a shipped name or a path."""
-    if is_path(name_or_path, ".yaml", ".yml", *_TRACES):
+    if is_path(name_or_path, ".yaml", ".yml", *TRACES):
         return resolve(name_or_path, base)
     shipped = shipped_workloads()
     name = canonical(name_or_path, shipped)
@@ -62,7 +66,7 @@ def workload_file(name_or_path: str, base: Path | None = None) -> Path:
 
 def read_workload(path: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
     """The profile of a workload file, or the requests of a trace; and the files that were read."""
-    if path.name.lower().endswith(_TRACES):
+    if holds_requests(path):
         return read_trace(path), (input_hash(path),)
     workload, inputs = read_all(read_yaml(path), lambda document: workload_from_document(document, path.parent))
     return workload, (input_hash(path), *inputs)
@@ -80,13 +84,33 @@ def workload_from_document(document: Section, base: Path) -> tuple[LengthProfile
 def _trace(document: Section, base: Path) -> tuple[RequestTrace, tuple[InputHash, ...]]:
     document.allow_only(*_TRACE_KEYS)
     path = resolve(document.text("file"), base)
-    columns = document.section("columns", optional=True)
-    unit = document.choice("time_unit", TimeUnit) if "time_unit" in document else None
-    block_tokens = document.integer("block_tokens", default=BLOCK_TOKENS, low=1, high=MOST_TOKENS)
     name = document.name("name") if "name" in document else ""
+    columns, where = document.section("columns", optional=True), document.section("where", optional=True)
     with referred_from(document, "file"):
-        trace = read_trace(path, {key: columns.text(key) for key in columns}, unit, block_tokens)
+        options = trace_options(
+            path,
+            columns={key: columns.text(key) for key in columns},
+            time_unit=document.choice("time_unit", TimeUnit) if "time_unit" in document else None,
+            block_tokens=document.integer("block_tokens", default=BLOCK_TOKENS, low=1, high=MOST_TOKENS),
+            where={key: _values(where, key) for key in where},
+            drop=document.texts("drop") if "drop" in document else (),
+            first=_moment(document, "from"),
+            end=_moment(document, "to"),
+            last=_moment(document, "last"),
+        )
+        trace = read_with(path, options)
         return replace(trace, name=name or trace.name), (input_hash(path),)
+
+
+def _values(where: Section, key: str) -> tuple[str, ...]:
+    """One value or several; numbers and truth values as a file writes them."""
+    if where.holds_list(key):
+        return tuple(where.texts(key))
+    return (where.text(key) if where.holds_text(key) else f"{where.number(key):g}",)
+
+
+def _moment(document: Section, key: str) -> str:
+    return document.text(key, default="")
 
 
 def _normal_profile(document: Section) -> LengthProfile:

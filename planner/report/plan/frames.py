@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from planner.domain import Band, BucketLatency, BucketPool, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
+from planner.domain import Band, BucketLatency, BucketPool, GpuWorth, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
 from planner.report.kit.frames import Frame
 
 _ISLAND_COLUMNS = (
@@ -27,6 +27,7 @@ _ISLAND_COLUMNS = (
 _DEGREES = ("tp", "dp", "pp", "replicas")
 _ROUTE_COLUMNS = tuple(f.name for f in fields(Route))
 _PART_COLUMNS = ("island", "replica", "node", "gpu_indices", "numa_nodes", "asw")
+_SITE_COLUMNS = ("island", "gpus", "nodes", "switches", "entropy", "aligned")
 _POOL_COLUMNS = (
     "island",
     "phase",
@@ -47,6 +48,7 @@ _POOL_COLUMNS = (
 )
 _LATENCY_COLUMNS = tuple(f.name for f in fields(BucketLatency))
 _FLOW_COLUMNS = tuple(f.name for f in fields(KvFlow))
+_WORTH_COLUMNS = tuple(f.name for f in fields(GpuWorth))
 
 
 def islands_frame(plan: Plan) -> Frame:
@@ -82,9 +84,36 @@ def routing_frame(plan: Plan) -> Frame:
     return _frame(rows, _ROUTE_COLUMNS)
 
 
+def sensitivity_frame(plan: Plan) -> Frame:
+    """One row a GPU type: requests/s that the best possible rate changes by; `dual_rps` is the shadow price of one GPU,
+    `more_gpu_rps` and `more_node_rps` are solved anew with one more, `less_node_rps` with `gpus_lost` fewer (missing
+    where there are none). None where the plan has no sensitivity."""
+    worths = plan.sensitivity.gpus if plan.sensitivity else ()
+    rows = [{name: getattr(worth, name) for name in _WORTH_COLUMNS} for worth in worths]
+    return _frame(rows, _WORTH_COLUMNS).astype({"less_node_rps": float})
+
+
 def flows_frame(plan: Plan) -> Frame:
     """One row a KV flow (prefill island, decode island, range); none where the scenario has no network."""
     return _frame([{name: getattr(flow, name) for name in _FLOW_COLUMNS} for flow in plan.flows], _FLOW_COLUMNS)
+
+
+def sites_frame(plan: Plan) -> Frame:
+    """One row an island on nodes: GPUs, nodes, access switches, the entropy of its shares of them (nats; 0: one
+    switch), whether its groups align on NUMA nodes. None where the plan has no placement."""
+    sites = plan.placement.sites if plan.placement else ()
+    rows: list[dict[str, object]] = [
+        {
+            "island": site.island,
+            "gpus": site.gpus,
+            "nodes": site.nodes,
+            "switches": site.asws,
+            "entropy": site.entropy,
+            "aligned": site.aligned,
+        }
+        for site in sites
+    ]
+    return _frame(rows, _SITE_COLUMNS)
 
 
 def placement_frame(plan: Plan) -> Frame:

@@ -59,7 +59,7 @@ _NAMED = re.compile(
 class Times:
     """A column of times as numbers: how many, the first and the last of them and the data rows they stand in."""
 
-    path: Path
+    path: Path | str
     column: str
     count: int
     least: float
@@ -89,7 +89,7 @@ def read_clock(times: Times, stated: TimeUnit | None) -> tuple[TimeUnit, str]:
 
     Raises InputError where the unit cannot be told, or the trace would be implausible with it.
     """
-    by_size = _epoch_unit(times)
+    by_size = epoch_unit(times)
     by_name = named_unit(times.column)
     unit = stated or by_size or by_name or TimeUnit.SECONDS
     if stated is None and (by_size or unit) is not (by_name or unit):
@@ -104,12 +104,18 @@ def read_clock(times: Times, stated: TimeUnit | None) -> tuple[TimeUnit, str]:
     return unit, _origin_of_unit(times, unit, stated=stated, by_size=by_size, named=by_name)
 
 
-def _epoch_unit(times: Times) -> TimeUnit | None:
+def epoch_unit(times: Times) -> TimeUnit | None:
+    """The unit in which all times are dates from 2001 to 2050; None where there is none."""
     for unit in TimeUnit:
         low, high = _EARLIEST_EPOCH_S * unit.per_second, _LATEST_EPOCH_S * unit.per_second
         if low <= times.least and times.greatest < high:
             return unit
     return None
+
+
+def likely_unit(times: Times) -> TimeUnit:
+    """The unit that these times would have were they all; `read_clock` refuses what is implausible so."""
+    return epoch_unit(times) or named_unit(times.column) or TimeUnit.SECONDS
 
 
 def require_span(times: Times, span_s: float) -> None:

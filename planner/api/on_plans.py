@@ -1,0 +1,31 @@
+"""What is done with a plan, as functions: `planner.replay(plan)` is `plan.replay()`, of a run folder, too."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.api.deployments import PlannedDeployment, plan_of
+
+if TYPE_CHECKING:
+    from planner.api.replays import ReplayedPlan
+
+
+def replay(plan: "PlannedDeployment | str | Path", *trace_and_rate: Any, **settings: Any) -> "ReplayedPlan":
+    """Requests through a plan one by one, in virtual time: does its promise hold?
+
+    >>> planner.replay(plan, "lengths", "0.9x", requests=2000, seeds=3)
+    >>> planner.replay("runs/mixed-fleet", "trace.csv", arrivals="trace")
+
+    `plan`: a plan, or the path of a run folder; all else as `plan.replay` takes it. Raises InputError.
+    """
+    return plan_of(plan).replay(*trace_and_rate, **settings)
+
+
+def export(plan: "PlannedDeployment | str | Path", path: str | Path, target: str = "", **options: Any) -> Path:
+    """Write the manifests of a plan into the folder `path`, and give that folder back.
+
+    >>> planner.export(plan, "manifests", target="lws", engine="vllm")
+
+    `plan`: a plan, or the path of a run folder; all else as `plan.export` takes it. Raises ExportError where the target
+    cannot express the plan, InputError for unknown names and a folder that is not empty.
+    """
+    return plan_of(plan).export(path, target, **options)

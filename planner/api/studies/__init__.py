@@ -1,0 +1,1 @@
+"""Published studies at hand, a file a study. `named.py` lists them."""

@@ -1,0 +1,42 @@
+"""Amounts by GPU type from whatever table they stand in."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.errors import InputError
+
+
+def counts_of(value: Any, key: str) -> object:
+    """The mapping of a Series (by type) or of a frame with one column of texts and one of numbers; all else as it is.
+
+    Numbers become Python's own. Raises InputError for a frame of another shape, and where a type stands twice.
+    """
+    if isinstance(value, Mapping) or not hasattr(value, "to_dict"):
+        return {_plain(gpu): _plain(count) for gpu, count in value.items()} if isinstance(value, Mapping) else value
+    pairs = _pairs_of_frame(value, key) if hasattr(value, "columns") else list(value.items())
+    names = [gpu for gpu, _ in pairs]
+    twice = next((gpu for gpu in names if names.count(gpu) > 1), None)
+    if twice is not None:
+        raise InputError(f"{key}: must name each GPU type once, got {twice!r} twice.", hint="Add the rows up first.")
+    return {_plain(gpu): _plain(count) for gpu, count in pairs}
+
+
+def _pairs_of_frame(frame: Any, key: str) -> list[tuple[Any, Any]]:
+    columns = list(frame.columns)
+    if len(columns) == 1:  # types in the index
+        return list(frame[columns[0]].items())
+    if len(columns) == 2:
+        texts = [name for name in columns if frame[name].map(lambda cell: isinstance(cell, str)).all()]
+        if len(texts) == 1:
+            (numbers,) = (name for name in columns if name != texts[0])
+            return list(zip(frame[texts[0]], frame[numbers], strict=True))
+    raise InputError(
+        f"{key}: must be a frame with a column of GPU types and one of numbers, got columns {columns}.",
+        hint="As frame[['gpu', 'count']].",
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's, a float that is a whole number as that number; anything else as it is."""
+    value = value.item() if hasattr(value, "item") else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value

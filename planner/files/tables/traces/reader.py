@@ -1,0 +1,197 @@
+"""Request traces read whole: when each request came, and how many tokens went in and out.
+
+A trace may have any number of rows: it is read in blocks; kept are 16 bytes a request, 8 for its row where there are
+ids of blocks, and 8 for each id.
+"""
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from planner.domain import BLOCK_TOKENS, RequestTrace
+from planner.domain.workload import TraceReading
+from planner.errors import InputError
+from planner.files.tables.traces.arrivals import ArrivalColumn, Clock, clock_of, require_stretch, wanted_times
+from planner.files.tables.traces.block_ids import BlockIds
+from planner.files.tables.traces.clocks import TimeUnit
+from planner.files.tables.traces.columns import ARRIVAL, COLUMNS, OUTPUT, column_places, named_place
+from planner.files.tables.traces.forms import TRACES, TraceRows, trace_rows
+from planner.files.tables.traces.options import TraceOptions, trace_options
+from planner.files.tables.traces.row_reader import RequestBlock, RowReader
+
+_BLOCK = 65_536
+
+
+@dataclass(slots=True)
+class OpenTrace:
+    """A trace that is being read: its rows from the first on, and what is known of them so far."""
+
+    origin: Path | str
+    rows: TraceRows
+    ids: BlockIds
+    options: TraceOptions
+    reader: RowReader
+    arrivals: ArrivalColumn
+    used: tuple[str, ...]
+
+    @classmethod
+    def of(cls, origin: Path | str, rows: TraceRows, ids: BlockIds, options: TraceOptions) -> "OpenTrace":
+        """Raises InputError where columns are missing or ambiguous."""
+        names = rows.names
+        places = column_places(origin, names, options.columns)
+        wanted = {named_place(origin, names, name, "where"): values for name, values in options.where.items()}
+        used = tuple(names[place] for place in (*places.values(), *wanted))
+        header, _ = rows.narrowed(used)
+        column = {
+            place: place if header is names else header.index(names[place]) for place in (*places.values(), *wanted)
+        }
+        reader = RowReader(
+            origin=origin,
+            header=header,
+            places={key: column[place] for key, place in places.items()},
+            wanted=[(column[place], frozenset(values)) for place, values in wanted.items()],
+            drop=options.drop,
+        )
+        arrivals = ArrivalColumn(origin, names[places[ARRIVAL]])
+        return cls(origin, rows, ids, options, reader, arrivals, used)
+
+    def blocks(self) -> Iterator[RequestBlock]:
+        """The requests in the order of their rows."""
+        _, rows = self.rows.narrowed(self.used)
+        cells = iter(rows)
+        while block := list(islice(cells, _BLOCK)):
+            requests = self.reader.read(block)
+            self.arrivals.take(requests)
+            yield requests
+        self.reader.require_requests()
+
+    def clock(self) -> Clock:
+        """The clock, once all is read."""
+        return clock_of(self.arrivals, self.options, numbers=self.reader.numbers)
+
+    def reading(self, clock: Clock, *, began: float, outside: int, unanswered: int, in_order: bool) -> TraceReading:
+        """How the trace was understood, once all is read."""
+        dropped = {**self.reader.dropped, "outside the stretch of time": outside}
+        return TraceReading(
+            form=self.rows.form,
+            columns=tuple(zip((*COLUMNS, *self.options.where), self.used, strict=False)),
+            rows=self.reader.rows,
+            dropped=tuple((reason, rows) for reason, rows in dropped.items() if rows),
+            clock=clock.words or "ISO 8601",
+            began=clock.began(began),
+            unanswered=unanswered,
+            in_order=in_order,
+            parts=self.ids.parts,
+        )
+
+
+def read_trace(
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    time_unit: TimeUnit | str | None = None,
+    block_tokens: int = BLOCK_TOKENS,
+    *,
+    where: Mapping[str, object] | None = None,
+    drop: Iterable[str] = (),
+    first: str = "",
+    end: str = "",
+    last: str = "",
+) -> RequestTrace:
+    """The requests of a file, in order of arrival; seconds count from the first.
+
+    CSV of any usual separator, JSON lines or a JSON array, packed or not. `columns` names the file's columns for
+    `arrival_s`, `input_tokens` and `output_tokens`; those left out are recognised by their usual names. Times are ISO
+    8601 (without a zone: UTC) or numbers in `time_unit` (s, ms, us, ns); None: told by the column's name or the
+    numbers' size, and asked for where the trace would be implausible so. `clock` of the trace says which. JSON may have
+    `hash_ids`, an id for each block of `block_tokens` tokens of the prompt.
+
+    `where`: only rows with these values ({column: value or values}). `drop`: unanswered (no token of answer), faulty
+    (rows that would be refused). `first`, `end`: a stretch of time, dates or durations since the first arrival; `last`:
+    the last such duration. `reading` of the trace says what became of all rows. InputError names file, data row (the
+    first is 1) and column.
+    """
+    options = trace_options(
+        path, columns=columns, time_unit=time_unit, block_tokens=block_tokens, where=where, drop=drop, first=first,
+        end=end, last=last,
+    )  # fmt: skip
+    return read_with(path, options)
+
+
+def read_with(path: Path, options: TraceOptions) -> RequestTrace:
+    """As `read_trace`."""
+    ids = BlockIds(path)
+    return collected(OpenTrace.of(path, trace_rows(path, ids), ids, options), trace_name(path))
+
+
+def collected(source: OpenTrace, name: str) -> RequestTrace:
+    """All requests of an open trace, in order of arrival."""
+    times, inputs, outputs, row_numbers = array("d"), array("i"), array("i"), array("q")
+    for block in source.blocks():
+        times.frombytes(block.times.tobytes())
+        inputs.frombytes(block.inputs.tobytes())
+        outputs.frombytes(block.outputs.tobytes())
+        if source.ids.any:
+            row_numbers.frombytes(block.rows.tobytes())
+    clock = source.clock()
+    return _trace(source, name, clock, (times, inputs, outputs, row_numbers))
+
+
+def _trace(
+    source: OpenTrace,
+    name: str,
+    clock: Clock,
+    columns: "tuple[array[float], array[int], array[int], array[int]]",
+) -> RequestTrace:
+    times = np.frombuffer(columns[0])
+    inputs, outputs = (np.frombuffer(column, dtype=np.intc) for column in columns[1:3])
+    in_order = bool((times[1:] >= times[:-1]).all())
+    order = np.arange(len(times)) if in_order else np.argsort(times, kind="stable")
+    arrivals = source.arrivals
+    if source.options.cuts_time:
+        is_wanted = wanted_times(source.origin, source.options, clock, arrivals.least, arrivals.greatest)
+        order = order[is_wanted(times[order])]
+        require_stretch(source.origin, arrivals, clock, len(order))
+    times, inputs, outputs = times[order], inputs[order], outputs[order]
+    require_answers(source, bool(outputs.any()))
+    blocks = None
+    if source.ids.any:
+        rows = np.frombuffer(columns[3], dtype=np.int64)[order]
+        blocks = source.ids.blocks(inputs, rows, source.options.block_tokens)  # type: ignore[arg-type]
+    unanswered = int(len(outputs) - np.count_nonzero(outputs))
+    return RequestTrace(
+        name=name,
+        arrival_s=array("d", ((times - times[0]) / clock.per_second).tobytes()),
+        input_tokens=array("i", inputs.tobytes()),
+        output_tokens=array("i", outputs.tobytes()),
+        clock=clock.words,
+        blocks=blocks,
+        reading=source.reading(
+            clock,
+            began=float(times[0]),
+            outside=len(columns[0]) - len(order),
+            unanswered=unanswered,
+            in_order=in_order,
+        ),
+    )
+
+
+def require_answers(source: OpenTrace, answered: bool) -> None:
+    """InputError where no request has an answer."""
+    if not answered:
+        raise InputError(
+            f"{source.origin}: column {source.used[COLUMNS.index(OUTPUT)]} must hold decode tokens; every row is 0.",
+            hint="Give a trace with answers, or name the right column.",
+        )
+
+
+def trace_name(path: Path) -> str:
+    """The name of a trace: its file's, without the ends that say form and packing."""
+    stem = path.name
+    while stem.lower().endswith(TRACES):
+        stem = stem[: stem.rindex(".")]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:63] or "trace"
