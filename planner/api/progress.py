@@ -93,7 +93,8 @@ def _bar(name: str, unit: str) -> Iterator[Callable[[int, int, str], None]]:
         bar = bars[0]
         bar.total = total
         bar.set_postfix_str(words, refresh=False)
-        bar.update(done - bar.n)
+        bar.n = done
+        bar.refresh()
 
     try:
         yield update
