@@ -4,21 +4,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from planner.api.cards import card
 from planner.domain import BLOCK_TOKENS, LengthProfile, RequestTrace
-from planner.domain.traces import TraceSummary
+from planner.domain.workload import TraceSummary
 from planner.errors import InputError
 from planner.files.disk.shipped import shipped_workloads
 from planner.files.sections import top_level
+from planner.files.tables.traces.forms import is_trace
+from planner.files.tables.traces.frames import ORIGIN, read_frame
+from planner.files.tables.traces.options import TraceOptions, trace_options
+from planner.files.tables.traces.reader import read_with
 from planner.files.tables.workload_writer import write_workload
 from planner.files.tables.workloads import read_workload, workload_document, workload_file, workload_from_document
-from planner.files.traces.forms import is_trace
-from planner.files.traces.frames import ORIGIN, read_frame
-from planner.files.traces.options import TraceOptions, trace_options
-from planner.files.traces.reader import read_with
 from planner.report.kit.markdown import table
+from planner.report.workload.frames import lengths_frame, requests_frame
 from planner.report.workload.words import duration, summary_rows
 from planner.workload import describe, summarize
 
@@ -60,13 +61,7 @@ class Workload:
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """One row a prompt length (tokens): its share of the requests, and the mean answer where that is known."""
-        import pandas as pd  # takes half a second to load
-
-        profile = self.profile
-        columns: dict[str, Any] = {"input_tokens": profile.input_tokens, "share": profile.probabilities}
-        if profile.output_tokens:
-            columns["output_tokens"] = profile.output_tokens
-        return pd.DataFrame(columns)
+        return lengths_frame(self.profile)
 
     @cached_property
     def requests(self) -> "pd.DataFrame":
@@ -77,11 +72,7 @@ class Workload:
                 f"Workload {self.name}: must be a trace to have requests, is a table of lengths.",
                 hint="`.frame` has its lengths.",
             )
-        import pandas as pd  # as above
-
-        trace = self.record
-        columns = (trace.arrival_s, trace.input_tokens, trace.output_tokens)
-        return pd.DataFrame(dict(zip(("arrival_s", "input_tokens", "output_tokens"), columns, strict=True)))
+        return requests_frame(self.record)
 
     def summary(self) -> str:
         """What it is like, in Markdown."""
@@ -148,8 +139,8 @@ def workload(
         return source
     words: dict[str, Any] = {"columns": columns, "time_unit": time_unit, "where": where, "last": last}
     words |= {"drop": tuple(drop), "block_tokens": block_tokens, "first": start, "end": end}
-    if hasattr(source, "iloc"):
-        return Workload(read_frame(cast("pd.DataFrame", source), trace_options(ORIGIN, **words), name or "trace"))
+    if _is_frame(source):
+        return Workload(read_frame(source, trace_options(ORIGIN, **words), name or "trace"))
     if isinstance(source, Mapping):
         section = top_level(dict(source), "planner.workload(...)")
         return Workload(workload_from_document(section, Path.cwd())[0], dict(source))
@@ -182,4 +173,9 @@ def _plain(value: Any) -> object:
 
 def document_of(value: Any) -> object:
     """What stands under `workload` in a scenario: of a workload at hand, or of a data frame of requests."""
-    return workload(value).document if isinstance(value, Workload) or hasattr(value, "iloc") else value
+    return workload(value).document if isinstance(value, Workload) or _is_frame(value) else value
+
+
+def _is_frame(value: Any) -> "TypeGuard[pd.DataFrame]":
+    """Whether a value is a data frame; pandas need not be loaded to say no."""
+    return hasattr(value, "iloc") and hasattr(value, "columns")

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
         measured_records,
     )
     from planner.files.tables.rate_curves import load_rate_curve
+    from planner.files.tables.traces.reader import read_trace
     from planner.files.tables.workload_writer import workload_path, write_workload
     from planner.files.tables.workloads import load_workload
-    from planner.files.traces.reader import read_trace
 
 __all__ = [
     "REPLAY_FILE",

@@ -10,7 +10,7 @@ from planner.domain.replay.results import ReplayResult
 from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
 from planner.files.disk.shipped import shipped_scenarios
-from planner.files.traces.forms import TRACES
+from planner.files.tables.traces.forms import TRACES
 from planner.workload import summarize
 
 PROMISE, LENGTHS = "promise", "lengths"

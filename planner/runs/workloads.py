@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from planner.domain import LengthProfile
-from planner.domain.traces import TraceSummary
+from planner.domain.workload import TraceSummary
 from planner.errors import InputError
+from planner.files.tables.traces.forms import is_trace
+from planner.files.tables.traces.options import TraceOptions
+from planner.files.tables.traces.streams import TraceStream, UnorderedError
 from planner.files.tables.workloads import load_workload, workload_file
-from planner.files.traces.forms import is_trace
-from planner.files.traces.options import TraceOptions
-from planner.files.traces.streams import TraceStream, UnorderedError
 from planner.workload import describe, draw_stretches, profile_and_summary, take_stretches, tally_requests
 from planner.workload.summary import Requests, blocks_of
 
@@ -21,7 +21,7 @@ def profile_of_trace(path: Path, options: TraceOptions) -> tuple[LengthProfile, 
     try:
         tally = tally_requests(stream.blocks())
     except UnorderedError:
-        return profile_and_summary(stream.whole())
+        return profile_and_summary(stream.read_whole())
     return tally.profile(stream.name, clock=stream.clock), tally.summary(stream.name, reading=stream.reading)
 
 
@@ -46,7 +46,7 @@ def sample_of_trace(path: Path, options: TraceOptions, wanted: int, seed: int) -
         tally = tally_requests(stream.blocks())
         summary = tally.summary(stream.name, reading=stream.reading)
     except UnorderedError:
-        trace = stream.whole()
+        trace = stream.read_whole()
         summary = profile_and_summary(trace)[1]
         return _csv(_sampled(summary, blocks_of(trace), wanted, seed)), summary
     return _csv(_sampled(summary, stream.blocks(), wanted, seed)), summary

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import LengthProfile, RequestTrace
-from planner.domain.traces import TraceSummary
+from planner.domain.workload import TraceSummary
 from planner.workload.prefix_reuse import prefix_reuse
 from planner.workload.tallies import RequestTally, length_facts
 

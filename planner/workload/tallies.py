@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import CountDispersion, LengthProfile, PrefixReuse
-from planner.domain.traces import ArrivalSeries, LengthFacts, PeakRate, TraceReading, TraceSummary
+from planner.domain.workload import ArrivalSeries, LengthFacts, PeakRate, TraceReading, TraceSummary
 from planner.errors import InputError
 from planner.workload.dispersion import FEWEST_WINDOWS, dispersion_of
 

@@ -37,7 +37,7 @@ def test_a_summary_tells_what_caches_find(planner: Command, hashed: Path) -> Non
     assert 0 < shares[-1] < 1
     assert list(answer.json)[-1] == "cached_at_without_bounds"
     assert yaml.safe_load(Path("hashed.yaml").read_text())["prefix"]["block_tokens"] == 512
-    assert "cached_at_16384_tokens" in planner("workload", "summarize", hashed, "--time-unit", "ms", "--force").out
+    assert "found by a cache of 16K" in planner("workload", "summarize", hashed, "--time-unit", "ms", "--force").out
 
 
 def test_ids_of_other_blocks_are_refused_with_what_to_give(planner: Command, hashed: Path) -> None:

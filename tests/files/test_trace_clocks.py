@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from planner.domain import LengthProfile, RequestTrace
 from planner.errors import InputError
 from planner.files import load_workload, read_trace
-from planner.files.traces.clocks import TimeUnit, named_unit
+from planner.files.tables.traces.clocks import TimeUnit, named_unit
 from planner.workload import summarize
 
 Refused = Callable[..., None]
@@ -142,7 +142,7 @@ def test_blocks_read_as_rows_do(write: Write, monkeypatch: pytest.MonkeyPatch) -
     times = [7, 3, 5, 1, 2, 9, 4]
     text = HEAD + "".join(f"{time},{10 + time},{time}\n" for time in times)
     whole = read_trace(write("t.csv", text))
-    monkeypatch.setattr("planner.files.traces.reader._BLOCK", 2)
+    monkeypatch.setattr("planner.files.tables.traces.reader._BLOCK", 2)
     monkeypatch.setattr("planner.workload.summary._BLOCK", 2)
     assert read_trace(write("t.csv", text)) == whole
     assert list(whole.input_tokens) == [10 + time for time in sorted(times)]

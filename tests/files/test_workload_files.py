@@ -128,7 +128,13 @@ def test_a_trace_comes_back_as_requests(write: Write) -> None:
 def test_unknown_names_list_the_shipped(refused: Refused) -> None:
     refused(lambda: load_workload("azure-code"), "azure-code", hint="Did you mean azure-code-2023")
     refused(lambda: load_workload("azure-code"), hint="normal-500-2000")
-    assert set(shipped_workloads()) == {"azure-code-2023", "azure-conv-2023", "normal-500-2000"}
+    assert set(shipped_workloads()) == {
+        "azure-code-2023",
+        "azure-conv-2023",
+        "mooncake-conversation",
+        "normal-500-2000",
+        "ragpulse-week",
+    }
 
 
 def _lengths(*rows: str, head: str = "input_tokens,probability", more: str = ANSWERS) -> str:

@@ -13,7 +13,7 @@ from planner.domain import Plan, RequestTrace, RouterPolicy
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
 from planner.domain.replay.settings import ReplaySettings
 from planner.files import scenario_from_document
-from planner.files.traces.reader import read_trace
+from planner.files.tables.traces.reader import read_trace
 from planner.workload import summarize
 
 SLO = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}

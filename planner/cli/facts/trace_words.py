@@ -10,7 +10,7 @@ import typer
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.files.traces.options import TraceOptions
+    from planner.files.tables.traces.options import TraceOptions
 
 COLUMNS = ("arrival_s", "input_tokens", "output_tokens")
 
@@ -54,7 +54,7 @@ def options_from(
     last: str,
 ) -> "TraceOptions":
     """The options that were typed. Raises InputError."""
-    from planner.files.traces.options import trace_options
+    from planner.files.tables.traces.options import trace_options
 
     return trace_options(
         trace,

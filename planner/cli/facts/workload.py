@@ -20,7 +20,7 @@ from planner.cli.facts.trace_words import (
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain.traces import TraceSummary
+    from planner.domain.workload import TraceSummary
 
 group = typer.Typer(help="Workloads from traces.", no_args_is_help=True)
 

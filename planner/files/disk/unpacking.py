@@ -14,13 +14,16 @@ import bz2
 import gzip
 import io
 import lzma
+import sys
 import zipfile
 import zlib
-from importlib import import_module
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 from planner.errors import InputError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
 
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 """What unpacking raises of a file that was cut off or altered."""
@@ -75,10 +78,8 @@ def _zipped(path: Path, stream: io.BufferedReader) -> IO[bytes]:
 
 
 def _zstd(path: Path, stream: io.BufferedReader) -> IO[bytes]:
-    try:
-        module = import_module("compression.zstd")
-    except ModuleNotFoundError:
-        raise InputError(
-            f"{path}: is packed by zstd, which Python unpacks from 3.14 on.", hint=f"Unpack it first: `zstd -d {path}`."
-        ) from None
-    return cast("IO[bytes]", module.open(stream))
+    if sys.version_info >= (3, 14):
+        return zstd.ZstdFile(stream)
+    raise InputError(
+        f"{path}: is packed by zstd, which Python unpacks from 3.14 on.", hint=f"Unpack it first: `zstd -d {path}`."
+    )

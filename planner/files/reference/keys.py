@@ -58,6 +58,7 @@ _RENAMED = {
         (re.compile(r"^(deploy\.pod_resources)\..*"), r"\1.RESOURCE"),
         (re.compile(r"^(deploy\.topology)\..*"), r"\1.LEVEL"),
     ),
+    "workload": ((re.compile(r"^(where)\..*"), r"\1.COLUMN"),),
     "gpu": (
         (re.compile(r"^\w+\.(unit|source)$"), r"FIGURE.\1"),
         (re.compile(r"^(\w+)\.value$"), r"\1"),

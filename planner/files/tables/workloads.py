@@ -4,7 +4,7 @@
                      lengths: | input_tokens,probability[,output_tokens]
     kind: normal     mean, standard_deviation, low, high                 (truncated normal over whole lengths)
     kind: trace      file, and perhaps time_unit, columns, block_tokens, name, where, drop, from, to, last
-                     (requests in a file, see `planner/files/traces`)
+                     (requests in a file, see `planner/files/tables/traces`)
 
 `output_tokens` is the mean answer to prompts of that length. `prefix` (see `prefix_tables`) tells of lengths how their
 prompts begin alike, `counts` (see `count_tables`) how arrivals bunch.
@@ -25,10 +25,10 @@ from planner.files.sections import MOST_TOKENS, Section, nearest_hint, referred_
 from planner.files.tables.count_tables import counts_table, read_counts
 from planner.files.tables.length_tables import LengthTable, length_rows
 from planner.files.tables.prefix_tables import prefix_document, read_prefix
-from planner.files.traces.clocks import TimeUnit
-from planner.files.traces.forms import TRACES, holds_requests
-from planner.files.traces.options import trace_options
-from planner.files.traces.reader import read_trace, read_with
+from planner.files.tables.traces.clocks import TimeUnit
+from planner.files.tables.traces.forms import TRACES, holds_requests
+from planner.files.tables.traces.options import trace_options
+from planner.files.tables.traces.reader import read_trace, read_with
 
 _COMMON_KEYS = ("name", "kind", "licence", "citation", "source", "mean_output_tokens", "max_output_tokens")
 _LENGTHS_KEYS = (*_COMMON_KEYS, "requests", "arrival_rps", "burstiness", "clock", "lengths", "prefix", "counts")

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from planner.domain import PrefixReuse
-from planner.domain.traces import LengthFacts, TraceReading, TraceSummary
+from planner.domain.workload import LengthFacts, TraceReading, TraceSummary
 from planner.report.workload.words import working_set
 
 
@@ -48,4 +48,4 @@ def _cached(prefix: PrefixReuse) -> dict[str, object]:
     """Shares of all prompt tokens that one prefix cache of so many tokens would have found."""
     sizes = [*(f"{tokens}_tokens" for tokens in prefix.cache_tokens), "without_bounds"]
     shares = {f"cached_at_{size}": round(share, 4) for size, share in zip(sizes, prefix.mean_shares, strict=True)}
-    return {**shares, "working_set_tokens": working_set(prefix)[0]}
+    return {"working_set_tokens": working_set(prefix)[0], **shares}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from planner.domain import PrefixReuse
-from planner.domain.traces import LengthFacts, TraceSummary
+from planner.domain.workload import LengthFacts, TraceSummary
 from planner.report.workload.words import duration, tokens_text
 
 if TYPE_CHECKING:

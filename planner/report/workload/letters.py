@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from planner.domain.traces import LengthFacts, TraceSummary
+from planner.domain.workload import LengthFacts, TraceSummary
 from planner.report.workload.words import duration
 
 _LEVELS = "▁▂▃▄▅▆▇█"

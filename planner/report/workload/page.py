@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from planner.domain import PrefixReuse
-from planner.domain.traces import LengthFacts, TraceSummary
+from planner.domain.workload import LengthFacts, TraceSummary
 from planner.report.kit.html.blocks import Block, Chart, DataTable, Figure, Page, Section
 from planner.report.workload.figure import time_axis
 from planner.report.workload.words import (

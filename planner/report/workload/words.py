@@ -13,7 +13,7 @@ Average Workload in a Single-Server Queue, 1989.
 from collections.abc import Iterator
 
 from planner.domain import PrefixReuse
-from planner.domain.traces import LengthFacts, TraceReading, TraceSummary
+from planner.domain.workload import LengthFacts, TraceReading, TraceSummary
 
 Row = tuple[str, str]
 WAIT_WINDOW_S = 10.0

@@ -8,10 +8,10 @@ import numpy as np
 
 from planner.domain import RequestTrace
 from planner.errors import InputError
-from planner.files.traces.block_ids import IDS, BlockIds
-from planner.files.traces.clocks import TimeUnit
-from planner.files.traces.options import TraceOptions
-from planner.files.traces.reader import OpenTrace, collected
+from planner.files.tables.traces.block_ids import IDS, BlockIds
+from planner.files.tables.traces.clocks import TimeUnit
+from planner.files.tables.traces.options import TraceOptions
+from planner.files.tables.traces.reader import OpenTrace, collected
 
 if TYPE_CHECKING:
     import pandas as pd

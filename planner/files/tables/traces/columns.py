@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from planner.errors import InputError
 from planner.files.disk.csv_rows import listed
-from planner.files.traces.clocks import column_stem
+from planner.files.tables.traces.clocks import column_stem
 
 ARRIVAL, INPUT, OUTPUT = COLUMNS = ("arrival_s", "input_tokens", "output_tokens")
 """What a trace must have; users may write arrival for arrival_s."""

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from planner.files.disk.csv_rows import number_of
-from planner.files.traces.clocks import EPOCH
+from planner.files.tables.traces.clocks import EPOCH
 
 ISO_HINT = "Give ISO 8601 (2023-11-16 18:17:03.98) or numbers of one unit, the same in every row."
 _SLASHES = re.compile(r"^(\d{4})/(\d\d)/(\d\d)(?=[ T])")

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from planner.domain import BLOCK_TOKENS
 from planner.errors import InputError
-from planner.files.traces.clocks import TimeUnit
-from planner.files.traces.columns import columns_of
-from planner.files.traces.times import iso_microseconds
+from planner.files.tables.traces.clocks import TimeUnit
+from planner.files.tables.traces.columns import columns_of
+from planner.files.tables.traces.times import iso_microseconds
 from planner.units import MEGA
 
 _Kind = TypeVar("_Kind", bound=StrEnum)

@@ -13,8 +13,8 @@ from planner.errors import InputError
 from planner.files.disk.csv_rows import csv_cells
 from planner.files.disk.opening import opened, text_lines, text_pieces
 from planner.files.disk.unpacking import packing_of
-from planner.files.traces.block_ids import BlockIds
-from planner.files.traces.json_rows import JsonRows
+from planner.files.tables.traces.block_ids import BlockIds
+from planner.files.tables.traces.json_rows import JsonRows
 
 _FORMS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
 _PACKINGS = ("", ".gz", ".bz2", ".xz", ".zip", ".zst")

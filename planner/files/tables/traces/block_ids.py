@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import PromptBlocks
-from planner.domain.traces import PartReuse
+from planner.domain.workload import PartReuse
 from planner.errors import InputError
 
 IDS = "hash_ids"

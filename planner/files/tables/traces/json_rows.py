@@ -14,7 +14,7 @@ from pathlib import Path
 
 from planner.errors import InputError
 from planner.files.disk.opening import MIB, MOST_OF_A_LINE, text_lines, text_pieces
-from planner.files.traces.block_ids import IDS, BlockIds
+from planner.files.tables.traces.block_ids import IDS, BlockIds
 
 _LOOKED_AT = 1000
 """Requests whose keys make the header: the first ones may lack some, as failed ones do."""

@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from planner.domain import BLOCK_TOKENS, RequestTrace
-from planner.domain.traces import TraceReading
+from planner.domain.workload import TraceReading
 from planner.errors import InputError
-from planner.files.traces.arrivals import ArrivalColumn, Clock, clock_of, require_stretch, wanted_times
-from planner.files.traces.block_ids import BlockIds
-from planner.files.traces.clocks import TimeUnit
-from planner.files.traces.columns import ARRIVAL, COLUMNS, OUTPUT, column_places, named_place
-from planner.files.traces.forms import TRACES, TraceRows, trace_rows
-from planner.files.traces.options import TraceOptions, trace_options
-from planner.files.traces.row_reader import RequestBlock, RowReader
+from planner.files.tables.traces.arrivals import ArrivalColumn, Clock, clock_of, require_stretch, wanted_times
+from planner.files.tables.traces.block_ids import BlockIds
+from planner.files.tables.traces.clocks import TimeUnit
+from planner.files.tables.traces.columns import ARRIVAL, COLUMNS, OUTPUT, column_places, named_place
+from planner.files.tables.traces.forms import TRACES, TraceRows, trace_rows
+from planner.files.tables.traces.options import TraceOptions, trace_options
+from planner.files.tables.traces.row_reader import RequestBlock, RowReader
 
 _BLOCK = 65_536
 

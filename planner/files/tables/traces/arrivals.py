@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.errors import InputError
-from planner.files.traces.clocks import EPOCH, Times, epoch_unit, likely_unit, read_clock, require_span
-from planner.files.traces.options import Moment, TraceOptions
-from planner.files.traces.row_reader import RequestBlock
+from planner.files.tables.traces.clocks import EPOCH, Times, epoch_unit, likely_unit, read_clock, require_span
+from planner.files.tables.traces.options import Moment, TraceOptions
+from planner.files.tables.traces.row_reader import RequestBlock
 from planner.units import MEGA
 
 _EARLIEST_EPOCH_S = 1.0e9

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import RequestTrace
-from planner.domain.traces import TraceReading
+from planner.domain.workload import TraceReading
 from planner.errors import InputError
-from planner.files.traces.arrivals import Clock, likely_clock, require_stretch, wanted_times
-from planner.files.traces.block_ids import BlockIds
-from planner.files.traces.forms import trace_rows
-from planner.files.traces.options import TraceOptions
-from planner.files.traces.reader import OpenTrace, read_with, require_answers, trace_name
-from planner.files.traces.row_reader import RequestBlock
+from planner.files.tables.traces.arrivals import Clock, likely_clock, require_stretch, wanted_times
+from planner.files.tables.traces.block_ids import BlockIds
+from planner.files.tables.traces.forms import trace_rows
+from planner.files.tables.traces.options import TraceOptions
+from planner.files.tables.traces.reader import OpenTrace, read_with, require_answers, trace_name
+from planner.files.tables.traces.row_reader import RequestBlock
 
 HELD = 131_072
 _UNORDERED = "Rows must be nearly in order of arrival to be counted as they pass by."
@@ -40,7 +40,7 @@ class TraceStream:
         self.clock = ""
         self._taken, self._unanswered, self._answered = 0, 0, False
 
-    def whole(self) -> RequestTrace:
+    def read_whole(self) -> RequestTrace:
         """All requests in memory."""
         return read_with(self.path, self._options)
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from planner.errors import InputError
 from planner.files.disk.csv_rows import number_of
 from planner.files.sections import MOST_TOKENS
-from planner.files.traces.columns import ARRIVAL, COLUMNS, INPUT, OUTPUT
-from planner.files.traces.options import Drop
-from planner.files.traces.times import ISO_HINT, iso_microseconds, numbers_of, time_number, times_of
+from planner.files.tables.traces.columns import ARRIVAL, COLUMNS, INPUT, OUTPUT
+from planner.files.tables.traces.options import Drop
+from planner.files.tables.traces.times import ISO_HINT, iso_microseconds, numbers_of, time_number, times_of
 
 _MOST_VALUES = 12
 _Row = Sequence[str]
@@ -57,7 +57,7 @@ class RowReader:
         columns = (self._at_once(block) if block else ((), (), ())) or None
         if columns is None:
             numbered, columns = self._row_by_row(numbered, block)
-        return self._kept(
+        return self._answered(
             RequestBlock(
                 times=np.array(columns[0], dtype=np.float64),
                 inputs=np.array(columns[1], dtype=np.int32),
@@ -74,7 +74,7 @@ class RowReader:
                 f"{self.first_fault}",
                 hint="Name the right columns, or mend the file.",
             )
-        if not self.requests and self.rows and self.wanted and not self.dropped:
+        if not self.requests and self.rows and self.dropped["where"] == self.rows:
             came = ", ".join(sorted(self._values)[:_MOST_VALUES]) or "nothing"
             raise InputError(
                 f"{self.origin}: where must choose at least one row of {self.rows}; these columns hold: {came}.",
@@ -101,7 +101,7 @@ class RowReader:
             [row for row, is_match in zip(block, match, strict=True) if is_match],
         )
 
-    def _kept(self, block: RequestBlock) -> RequestBlock:
+    def _answered(self, block: RequestBlock) -> RequestBlock:
         """The block without what is not wanted of its requests."""
         self.requests += len(block.rows)
         if Drop.UNANSWERED not in self.drop or not len(block.rows) or block.outputs.all():
