@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: plan test test-fast lint bench study package notebooks engine-parsers manifest-tools clean
+.PHONY: plan test test-fast lint bench study package notebooks pictures engine-parsers manifest-tools clean
 
 plan: $(VENV)/installed
 	$(BIN)/planner plan $(SCENARIO) --out $(OUT) $(FLAGS)
@@ -41,6 +41,10 @@ package: $(VENV)/installed
 # notebooks with their outputs as pages, under notebooks/rendered/, which is not kept
 notebooks: $(VENV)/installed
 	$(BIN)/python -m jupyter nbconvert --execute --to html --output-dir notebooks/rendered notebooks/*.ipynb
+
+# the picture of a report page that the README shows, painted by Chromium
+pictures: $(VENV)/installed
+	$(BIN)/python tests/report/make_picture.py
 
 # the engines' own parsers, which some tests ask; without them these tests are skipped
 engine-parsers: $(VENV)/installed

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planner.files.cluster.cluster_sections import cluster_from_section
     from planner.files.cluster.clusters import cluster_text, load_cluster, write_cluster
     from planner.files.disk.documents import input_hash
-    from planner.files.disk.folders import claim_folder, claim_run_folder, write_folder, write_run
+    from planner.files.disk.folders import PAGE_FILE, claim_folder, claim_run_folder, write_folder, write_run
     from planner.files.disk.manifest_folders import load_manifests, load_schemas
     from planner.files.disk.opening import is_folder, is_there
     from planner.files.disk.pages import page_of, write_page
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from planner.files.tables.workloads import load_workload
 
 __all__ = [
+    "PAGE_FILE",
     "REPLAY_FILE",
     "Conditions",
     "Journal",

@@ -1,7 +1,6 @@
 """The page of a plan as the bytes of one HTML file, with a replay and an earlier run beside it."""
 
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from planner import export, files, report
@@ -32,8 +31,8 @@ def plan_html(
 
 
 def source_of(plan: Plan) -> str:
-    """By which a page is known to be of this very plan."""
-    return f"plan {sha256(files.encode_plan(plan)).hexdigest()}"
+    """By which a page is known to be of this very plan: the digest of what plan.json says, however it is spelt."""
+    return f"plan {files.plan_document(plan)['digests']['plan']}"
 
 
 def difference(old: Plan, new: Plan) -> PlanDiff:

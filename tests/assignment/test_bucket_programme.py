@@ -247,6 +247,11 @@ def test_the_fastest_of_so_many_kinds(seed: int, survive: float) -> None:
         answer = fastest_of_kinds(example.offer, partition, most, EXACT)
         assert answer.kinds <= most
         assert answer.rate_rps == pytest.approx(best, rel=SLACK)
+        cheaper = 0.6 * max(trial.cost for trial in every)
+        best = max((t.rate for t in every if t.kinds <= most and t.cost <= cheaper), default=0.0)
+        if best:
+            answer = fastest_of_kinds(example.offer, partition, most, EXACT, most_cost=cheaper)
+            assert answer.rate_rps == pytest.approx(best, rel=SLACK)
 
 
 @some_instances

@@ -93,7 +93,7 @@ def test_plan_of_a_trace_can_be_reported_without_it(planner: Command, tiny: Path
     trace.unlink()
     tiny.unlink()
     answer = planner("report", "runs/tiny")
-    assert (answer.status, answer.err) == (0, "")
+    assert (answer.status, answer.err) == (0, "Page: runs/tiny/report.html\n")
     assert answer.out.strip() == Path("runs/tiny/summary.md").read_text().strip()
 
 

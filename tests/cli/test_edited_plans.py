@@ -241,7 +241,8 @@ def test_a_plan_of_before_digests_is_read_and_called_unverified(planner: Command
     text = (run / "plan.json").read_text()
     assert "Unverified" not in sound
     (run / "plan.json").write_text(json.dumps(of_before_digests(text)))
-    answer = planner("report", run)
+    assert planner("report", run).status == 2  # the page there is of a verified plan
+    answer = planner("report", run, "--force")
     assert answer.status == 0
     assert "unverified" in answer.err
     assert "**Unverified.**" in answer.out

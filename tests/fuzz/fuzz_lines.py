@@ -23,6 +23,7 @@ replay run --trace lengths --rate 0.5x --variation 4 --requests 40 --seeds 0,3 -
 routers run --quiet | run/plan.json costly
 observe run --queries | run/plan.json
 report run | run/plan.json
+report run --since placed-run --force | run/plan.json placed-run/plan.json
 report run --out made | run/plan.json costly
 report placed-run --json | placed-run/plan.json
 place run --cluster cluster.yaml --out made --moves 2 --json | run/plan.json cluster.yaml costly

@@ -269,6 +269,16 @@ def test_simpler_plans_have_fewer_kinds() -> None:
     assert simple.throughput_rps >= 0.87 * planned("best").throughput_rps
 
 
+def test_simpler_plans_of_a_budget_keep_to_it() -> None:
+    """Pools of all that is offered would pass the bound of what the budget rents."""
+    rented = changed("best", objective={"kind": "budget", "budget_usd_per_hour": 110})
+    assert rented.certificate is not None
+    assert rented.certificate.objective_bound is not None
+    fewer = [point for point in pools_of(rented).simpler if not point.chosen]
+    assert fewer
+    assert all(point.rate_rps <= rented.certificate.objective_bound * 1.001 for point in fewer)
+
+
 LOOSER: dict[str, Callable[[], Plan]] = {
     "no bound": lambda: planned("free"),
     "twice the time": lambda: changed("best", slo={**LEVELS, "ttft_ms": 8000}),

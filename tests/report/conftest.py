@@ -320,6 +320,12 @@ def variant(request) -> Plan:
     return VARIANTS[request.param]()
 
 
+@pytest.fixture(scope="session")
+def plan_named() -> Callable[[str], Plan]:
+    """Any of them by its name."""
+    return lambda name: VARIANTS[name]()
+
+
 @pytest.fixture
 def make_plan() -> Callable[..., Plan]:
     """The factory: `make_plan(field=value, …)`."""

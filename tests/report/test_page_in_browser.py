@@ -5,7 +5,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from conftest import VARIANTS
 from opened_pages import NARROW, WIDE, opened, started_browser
 
 from planner import files
@@ -38,8 +37,8 @@ def written(folder: Path, name: str, page: Page) -> Path:
 
 
 @pytest.mark.parametrize("name", ["usual", "long-names", "two-buckets", "empty"])
-def test_pages_fit_and_ask_for_nothing(browser, folder, name) -> None:
-    path = written(folder, name, plan_page(VARIANTS[name]()))
+def test_pages_fit_and_ask_for_nothing(browser, folder, name, plan_named) -> None:
+    path = written(folder, name, plan_page(plan_named(name)))
     with opened(browser, path, NARROW) as seen:
         assert seen.overflow() == 0
         seen.page.evaluate("() => { for (const fold of document.querySelectorAll('details')) fold.open = true; }")
@@ -54,8 +53,8 @@ def test_pages_fit_and_ask_for_nothing(browser, folder, name) -> None:
         assert (seen.complaints, seen.requests) == ([], [path.as_uri()])
 
 
-def test_charts_hold_the_plans_numbers(browser, folder) -> None:
-    plan = VARIANTS["two-buckets"]()
+def test_charts_hold_the_plans_numbers(browser, folder, plan_named) -> None:
+    plan = plan_named("two-buckets")
     with opened(browser, written(folder, "numbers", plan_page(plan))) as seen:
         figures = seen.figures()
     of_rates = {trace["name"]: trace["x"] for trace in figures["rates-and-bounds"]}
@@ -76,9 +75,9 @@ def test_charts_hold_the_plans_numbers(browser, folder) -> None:
         assert sum(of_gpus[phase].values()) == sum(i.size for i in plan.islands if i.phase is phase)
 
 
-def test_the_search_is_drawn_with_every_trial_and_its_bound(browser, folder) -> None:
-    plan = VARIANTS["usual"]()
-    bound = replace(VARIANTS["two-buckets"]().certificate, bound_rps=240.0, objective_bound=None)
+def test_the_search_is_drawn_with_every_trial_and_its_bound(browser, folder, plan_named) -> None:
+    plan = plan_named("usual")
+    bound = replace(plan_named("two-buckets").certificate, bound_rps=240.0, objective_bound=None)
     with opened(browser, written(folder, "search", plan_page(replace(plan, certificate=bound)))) as seen:
         traces = {trace["name"]: trace for trace in seen.figures()["search-trials"]}
     drawn = traces["layouts"]["y"] + traces.get("failed, or serves nothing", {"y": []})["y"]
@@ -98,7 +97,7 @@ def one_chart(name: str, traces, **layout) -> Chart:
     return Chart(name=name, title=f"A {HOSTILE}", says=HOSTILE, traces=tuple(traces), layout=layout, table=TABLE)
 
 
-def test_tables_sort_by_click_and_key_and_are_filtered(browser, folder) -> None:
+def test_tables_sort_by_click_and_key_and_are_filtered(browser, folder, plan_named) -> None:
     page = Page(
         title="t",
         verdict="v",
@@ -131,7 +130,7 @@ def test_tables_sort_by_click_and_key_and_are_filtered(browser, folder) -> None:
         assert browser_page.locator(".count").inner_text().strip() == "3 of 15 rows"
 
 
-def test_names_are_shown_and_never_run(browser, folder) -> None:
+def test_names_are_shown_and_never_run(browser, folder, plan_named) -> None:
     bars = [{"type": "bar", "name": HOSTILE, "x": [HOSTILE, "b"], "y": [1, 2]}]
     page = Page(
         title=HOSTILE,
@@ -157,8 +156,8 @@ def test_names_are_shown_and_never_run(browser, folder) -> None:
         assert alerts == []
 
 
-def test_print_unfolds_what_is_folded_and_drops_controls(browser, folder) -> None:
-    path = written(folder, "print", plan_page(VARIANTS["two-buckets"]()))
+def test_print_unfolds_what_is_folded_and_drops_controls(browser, folder, plan_named) -> None:
+    path = written(folder, "print", plan_page(plan_named("two-buckets")))
     with opened(browser, path) as seen:
         folds = seen.page.locator("details:not([open])")
         assert folds.count() > 5

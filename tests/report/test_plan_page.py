@@ -9,7 +9,6 @@ from dataclasses import replace
 from hashlib import sha256
 
 import pytest
-from conftest import build_crowded_plan, build_empty_plan, build_plan, make_inventory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,11 +80,11 @@ def test_every_number_of_a_chart_is_in_its_table(variant) -> None:
         assert drawn <= numbers_in(chart.table.rows) | {0.0}, chart.name
 
 
-def test_what_is_not_drawn_is_said(plan) -> None:
-    empty = plan_page(build_empty_plan())
+def test_what_is_not_drawn_is_said(plan, plan_named) -> None:
+    empty = plan_page(plan_named("empty"))
     assert [s.name for s in empty.sections] == ["notes", "inventory", "search", "provenance"]
     assert "serve no request" in empty.verdict
-    unpriced = make_inventory()
+    unpriced = plan.scenario.inventory
     unpriced = replace(unpriced, items=tuple(replace(i, price_known=False) for i in unpriced.items))
     page = plan_page(replace(plan, scenario=replace(plan.scenario, inventory=unpriced)))
     (money,) = next(section.blocks for section in page.sections if section.name == "cost")
@@ -140,8 +139,8 @@ def test_replayed_times_stand_beside_predicted_ones(pools_plan) -> None:
     assert "The promise holds &lt;b&gt;." in html_page(plan_page(pools_plan, replay=replay), files.chart_script())
 
 
-def test_a_thousand_islands_keep_within_the_size() -> None:
-    crowded = build_crowded_plan()
+def test_a_thousand_islands_keep_within_the_size(crowded_plan) -> None:
+    crowded = crowded_plan
     many = tuple(replace(island, id=f"{island.id}-{n}") for n in range(6) for island in crowded.islands)
     plan = replace(crowded, islands=crowded.islands + many)
     assert len(plan.islands) > 1000
@@ -179,8 +178,8 @@ def test_the_chart_library_is_the_published_one_and_only_pages_with_charts_have_
     assert 'id="library"' not in without
 
 
-def test_scripts_are_allowed_by_their_hashes_alone() -> None:
-    text = html_page(plan_page(build_plan()), files.chart_script())
+def test_scripts_are_allowed_by_their_hashes_alone(plan) -> None:
+    text = html_page(plan_page(plan), files.chart_script())
     policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1])
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe-eval" not in policy

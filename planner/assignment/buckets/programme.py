@@ -195,12 +195,20 @@ def simplest_pools(
 
 
 def fastest_of_kinds(
-    offer: BucketOffer, partition: Partition, most_kinds: int, settings: AssignmentSettings
+    offer: BucketOffer,
+    partition: Partition,
+    most_kinds: int,
+    settings: AssignmentSettings,
+    *,
+    most_cost: float | None = None,
 ) -> BucketAnswer:
-    """The most requests/s of at most so many kinds. Raises as `pools_of` does."""
+    """The most requests/s of at most so many kinds, for at most that cost (USD/hour, or W, as the offer charges; None:
+    of all that is offered). Raises as `pools_of` does."""
     programme = _Programme(offer, partition, ObjectiveSettings())
     kinds, _ = programme.count_kinds()
     programme.model += pulp.lpSum(kinds.values()) <= most_kinds, "most_kinds"
+    if most_cost is not None:
+        programme.model += programme.cost() <= most_cost, "most_cost"
     programme.model.setObjective(1 * programme.rate)
     if offer.survive:
         programme.survive()

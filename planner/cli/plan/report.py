@@ -37,9 +37,10 @@ def command(
         earlier = None if since is None else saved_runs.read_run(since)
         beside = pages.replay_of(plan, run, replay)
         html = pages.plan_html(plan, replay=beside, since=earlier, since_name=_called(since))
-    place = files.page_of(run) if out is None else out / "report.html"
+    place = files.page_of(run) if out is None else out / files.PAGE_FILE
     if out is not None:
-        files.write_folder(out, report.render(plan) | ({"report.html": html} if html else {}), force=force)
+        written = report.render(plan) | ({files.PAGE_FILE: html} if html else {})
+        files.write_folder(out, written, force=force, kinds=(files.PAGE_FILE,))
     elif html:
         files.write_page(place, html, source=pages.source_of(plan), force=force)
     if json:

@@ -172,7 +172,7 @@ def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettin
         bound=every.bound,
         proven=every.proven,
         solver=best.solver,
-        simpler=_frontier(every.offer, every.answers, simple, settings),
+        simpler=_frontier(every.offer, every.answers, simple, objective, settings),
         survival_cost_rps=_survival_cost_rps(every.offer, best, objective, prices, settings),
     )
 
@@ -312,21 +312,36 @@ def _simplest(
 
 
 def _frontier(
-    offer: BucketOffer, answers: dict[Counts, BucketAnswer], chosen: BucketAnswer, settings: AssignmentSettings
+    offer: BucketOffer,
+    answers: dict[Counts, BucketAnswer],
+    chosen: BucketAnswer,
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
 ) -> tuple[SimplerPlan, ...]:
-    """Rate against simplicity: few kinds without length routing, then every number of buckets, and the plan."""
+    """Rate against simplicity: few kinds without length routing, then every number of buckets, and the plan. Where GPUs
+    are rented, simpler plans may cost as much as this one, or its budget."""
     limits = replace(settings, time_limit_s=SIMPLE_SECONDS / 5, gap=max(settings.gap, 0.005))
+    most_cost = _most_cost(offer, chosen, objective)
     candidates = list(answers.values())
     single_buckets = answers.get((1, 1))
     if single_buckets is not None:
         for kinds in range(2, min(MOST_KINDS, single_buckets.kinds)):
             try:
-                candidates.append(fastest_of_kinds(offer, single_buckets.partition, kinds, limits))
+                candidates.append(fastest_of_kinds(offer, single_buckets.partition, kinds, limits, most_cost=most_cost))
             except (InfeasibleError, SolverError):
                 continue
     points = {_point(answer, chosen=False) for answer in candidates} - {_point(chosen, chosen=False)}
     points = {point for point in points if not any(_outdoes(other, point) for other in points)}
     return tuple(sorted((*points, _point(chosen, chosen=True)), key=_simplicity))
+
+
+def _most_cost(offer: BucketOffer, chosen: BucketAnswer, objective: ObjectiveSettings) -> float | None:
+    """What simpler plans may cost (as the offer charges); None where nothing is rented."""
+    if not objective.rents:
+        return None
+    if objective.kind.row.budgeted:
+        return objective.budget_usd_per_hour
+    return sum(offer.charges[pool.option.stock] * pool.option.use * pool.count for pool in chosen.pools)
 
 
 def _simplicity(point: SimplerPlan) -> tuple[float, ...]:

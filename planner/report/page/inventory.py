@@ -16,7 +16,7 @@ def inventory_section(plan: Plan) -> Section:
     chart = Chart(
         name="inventory-used",
         title="GPUs by type and phase",
-        says=_says(sum(idle.values()), sum(plan.fleet.values())),
+        says=_says(plan, sum(idle.values()), sum(plan.fleet.values())),
         traces=tuple(
             {
                 "type": "bar",
@@ -40,21 +40,34 @@ def inventory_section(plan: Plan) -> Section:
     return Section(name="inventory", title="Inventory", blocks=(chart,))
 
 
-def _says(idle: int, total: int) -> str:
-    return f"{idle:,} of {total:,} GPUs are idle." if idle else f"All {total:,} GPUs are at work."
+def _says(plan: Plan, idle: int, total: int) -> str:
+    used = f"{idle:,} of {total:,} GPUs are idle." if idle else f"All {total:,} GPUs are at work."
+    if not plan.scenario.objective.rents:
+        return used
+    offered = sum(item.count for item in plan.scenario.inventory.items)
+    return f"{total:,} of the {offered:,} GPUs on offer are rented. {used}"
 
 
 def _table(plan: Plan, counts: dict[str, dict[str, int]]) -> DataTable:
-    watts, inventory = most_watts(plan), plan.scenario.inventory
+    watts, inventory, rents = most_watts(plan), plan.scenario.inventory, plan.scenario.objective.rents
     rows: list[tuple[Cell, ...]] = []
     for gpu, count in plan.fleet.items():
         item = inventory.item(gpu)
         price = item.price_usd_per_gpu_hour if item.price_known else None
         rent = None if price is None else count * price
-        rows.append((gpu, count, *(row[gpu] for row in counts.values()), price, rent, watts[gpu] / 1000))
+        offered = (item.count,) if rents else ()
+        rows.append((gpu, *offered, count, *(row[gpu] for row in counts.values()), price, rent, watts[gpu] / 1000))
     heads = (f"In {name}" if name != _IDLE else "Idle" for name in counts)
     return DataTable(
-        columns=("GPU type", "GPUs", *heads, "USD/hour each", "USD/hour", "Most kW"),
+        columns=(
+            "GPU type",
+            *(["On offer"] if rents else []),
+            "GPUs",
+            *heads,
+            "USD/hour each",
+            "USD/hour",
+            "Most kW",
+        ),
         rows=tuple(rows),
         caption="GPUs that are paid for; watts are the GPUs' highest draw by data sheet, without hosts and cooling.",
     )

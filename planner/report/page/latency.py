@@ -1,6 +1,7 @@
 """Times by bucket against the levels: predicted at demand, promise and capacity, replayed where a replay is known."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from planner.domain import PHASES, LoadPoint, Phase, Plan, RangeService
 from planner.domain.replay.stored import StoredReplay
@@ -10,9 +11,28 @@ from planner.report.buckets.view import bounds_in, buckets_of, latencies_at, spa
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import significant
-from planner.report.page.loads import LoadTimes
 
 _SECOND_MS = 1000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTimes:
+    """P50 and P99 (ms; None: the queue has no end) of a bucket at a rate of the whole mix; `bounds_ms`: the least and
+    the largest bound on its prompts, empty where there is none."""
+
+    bucket: str
+    load: str
+    rate_rps: float
+    p50_ms: float | None
+    p99_ms: float | None
+    bounds_ms: tuple[float, ...]
+
+    @property
+    def spare(self) -> float | None:
+        """What P99 leaves of the least bound (%)."""
+        if not self.bounds_ms or self.p99_ms is None:
+            return None
+        return 100 * (1 - self.p99_ms / min(self.bounds_ms))
 
 
 def latency_section(plan: Plan, replay: StoredReplay | None = None) -> Section:

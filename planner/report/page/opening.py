@@ -95,7 +95,7 @@ def _money(plan: Plan) -> Iterator[Figure]:
     yield Figure(
         label="USD an hour",
         value=money(plan.price_usd_per_hour),
-        band=f"without {', '.join(unpriced)}: no price" if unpriced else "",
+        band=f"without {', '.join(unpriced)}: no price" if unpriced else _budget(plan),
     )
     if unpriced:
         return
@@ -106,6 +106,11 @@ def _money(plan: Plan) -> Iterator[Figure]:
         value=price.figure if price else money(per_million),
         band=f"P10–P90: {price.range}" if price else "",
     )
+
+
+def _budget(plan: Plan) -> str:
+    objective = plan.scenario.objective
+    return f"budget {money(objective.budget_usd_per_hour)}" if objective.kind.row.budgeted else ""
 
 
 def _gap(plan: Plan) -> Iterator[Figure]:

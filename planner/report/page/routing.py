@@ -107,7 +107,7 @@ def _buckets(plan: Plan) -> DataTable:
     return DataTable(
         columns=(
             *("Phase", "Prompts (tokens)", "Of all requests (%)", "Requests/s at capacity"),
-            *("Its pools could serve, requests/s", "Served by"),
+            *("Pools could serve, requests/s", "Served by"),
         ),
         rows=tuple(rows),
         caption="The router sends a request to the pools of its bucket, there to the server with the least work.",

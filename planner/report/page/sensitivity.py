@@ -18,7 +18,7 @@ def sensitivity_section(plan: Plan) -> Section | None:
 
 
 def _chart(plan: Plan, worths: tuple[GpuWorth, ...]) -> Chart:
-    gpus = [f"{worth.gpu} (node of {worth.gpus_per_node})" for worth in worths]
+    gpus = [f"{worth.gpu}<br>(node of {worth.gpus_per_node})" for worth in worths]
     return Chart(
         name="one-node-more-or-less",
         title="One node more, one node less",

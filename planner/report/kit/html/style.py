@@ -26,7 +26,7 @@ nav summary, details > summary { cursor: pointer; color: var(--accent); }
 nav ol { list-style: none; margin: .4rem 0 0; padding: 0; columns: 2; } nav li { padding: .15rem 0; }
 a { color: var(--accent); } nav a { text-decoration: none; } nav a:hover, a.anchor:hover { text-decoration: underline; }
 a.anchor { color: inherit; text-decoration: none; }
-section { margin-top: 2.4rem; min-width: 0; }
+section { margin-top: 2.4rem; min-width: 0; } main > section:first-child { margin-top: .4rem; }
 h2 { font-size: 1.3rem; line-height: 1.3; margin: 0 0 .6rem; padding-bottom: .3rem;
   border-bottom: 1px solid var(--line); }
 h3 { font-size: 1.02rem; margin: 1.2rem 0 .2rem; } section p { max-width: 62rem; margin: .5rem 0; }
@@ -66,7 +66,7 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   font-size: .85rem; }
 @media (min-width: 70rem) {
   .page { display: grid; grid-template-columns: 12.5rem minmax(0, 1fr); column-gap: 2.5rem; }
-  header, footer { grid-column: 1 / -1; } nav { position: sticky; top: 1.2rem; align-self: start; margin-top: 2.4rem;
+  header, footer { grid-column: 1 / -1; } nav { position: sticky; top: 1.2rem; align-self: start; margin-top: .4rem;
     max-height: calc(100vh - 2.4rem); overflow-y: auto; font-size: .92rem; } nav ol { columns: 1; }
 }
 @media (max-width: 30rem) { .page { padding: 1rem .9rem 3rem; } header h1 { font-size: 1.3rem; }
@@ -79,6 +79,6 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   details::details-content { content-visibility: visible; block-size: auto; } details.fold { border: 0; padding: 0; }
   .drawing svg.wide { min-width: 0; } .figures div { break-inside: avoid; } .modebar { display: none !important; }
   table { font-size: 7pt; } td, th, th button { padding: 1pt 2pt !important; } td.l { min-width: 0; }
-  td, th { white-space: normal !important; } a { color: inherit; text-decoration: none; }
+  td, th { white-space: normal !important; overflow-wrap: anywhere; } a { color: inherit; text-decoration: none; }
 }
 """
