@@ -1,6 +1,6 @@
 """Plans beside each other, sweeps over keys of a scenario, and why a plan is what it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,18 @@ from planner.domain import Plan
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
 from planner.errors import InputError
-from planner.files.scenario.settings import SweptKey
+from planner.files.scenario.settings import swept_key
 from planner.layouts.explaining.islands import explain_island
 from planner.layouts.explaining.plans import explain_plan
 from planner.layouts.explaining.pools import explain_pool
-from planner.report.comparison.comparison_frames import comparison_frame, sweep_frame
-from planner.report.comparison.explanation_words import Explanation, explanation_page
-from planner.report.comparison.side_by_side import comparison_page
-from planner.report.comparison.sweep_tables import sweep_page
+from planner.report.comparison.plans.comparison_frames import comparison_frame, sweep_frame
+from planner.report.comparison.plans.explanation_words import Explanation, explanation_page
+from planner.report.comparison.plans.side_by_side import comparison_page
+from planner.report.comparison.plans.sweep_tables import sweep_page
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
 from planner.runs.batches.sweeps import ReportPoint, SweepRequest, run_sweep
-from planner.runs.comparing import compared, read_plans
-from planner.runs.comparison_pages import comparison_bytes, sweep_files, write_sweep_files
+from planner.runs.comparisons.pages import comparison_bytes, sweep_files, write_sweep_files
+from planner.runs.comparisons.reading import compared, read_plans
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,7 @@ def _free(name: str, taken_names: Mapping[str, Plan]) -> str:
 
 def sweep(
     scenario: str | Path,
-    settings: Mapping[str, Sequence[Any]],
+    settings: Mapping[str, Iterable[Any]],
     out: str | Path,
     *,
     resume: bool = False,
@@ -150,7 +150,7 @@ def sweep(
     needs `if __name__ == "__main__":` around its own code, as they load it, too. Raises InputError where a scenario of
     the grid is none, or `out` is not new.
     """
-    keys = tuple(SweptKey(key, tuple(values)) for key, values in settings.items())
+    keys = tuple(swept_key(key, values) for key, values in settings.items())
     folder = Path(out)
     request = SweepRequest(scenario=Path(scenario), keys=keys, folder=folder, seed=seed, engine=engine)
     executor = LocalExecutor(workers=processes) if processes != 1 else SerialExecutor()

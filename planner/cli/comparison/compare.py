@@ -42,9 +42,9 @@ def command(
 ) -> None:
     """Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each."""
     from planner import files
-    from planner.report.comparison.side_by_side import comparison_csv, comparison_document
-    from planner.runs.comparing import compared, read_plans
-    from planner.runs.comparison_pages import comparison_bytes
+    from planner.report.comparison.plans.side_by_side import comparison_csv, comparison_document
+    from planner.runs.comparisons.pages import comparison_bytes
+    from planner.runs.comparisons.reading import compared, read_plans
 
     for path in (csv, html):
         if path is not None:
@@ -62,7 +62,7 @@ def command(
 
 def show(comparison: "PlanComparison") -> None:
     """The figures as they fit the terminal, then the rest."""
-    from planner.report.comparison.side_by_side import figure_cells, odds_cells, rest_parts
+    from planner.report.comparison.plans.side_by_side import figure_cells, odds_cells, rest_parts
 
     figures = [plan.figures for plan in comparison.plans]
     names = [plan.name for plan in figures]

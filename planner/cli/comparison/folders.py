@@ -5,8 +5,9 @@ from pathlib import Path
 from planner.cli import screen
 
 
-def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> bool:
-    """Report a sweep or a folder of runs; False where the path is neither, but one run or none.
+def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> bool:
+    """Report a sweep or a folder of runs; False where the path is neither, but one run or none. A folder of runs gets a
+    `page` where nothing else is asked for; a sweep has one.
 
     Raises InputError where a run in it is not sound, or `out` cannot be written.
     """
@@ -19,7 +20,7 @@ def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool)
         _report_sweep(folder, out, force=force, as_json=as_json)
         return True
     if any(folder.glob("*/plan.json")):
-        _report_runs(folder, out, force=force, as_json=as_json)
+        _report_runs(folder, out, force=force, as_json=as_json, page=page)
         return True
     return False
 
@@ -28,7 +29,7 @@ def _report_sweep(folder: Path, out: Path | None, *, force: bool, as_json: bool)
     from planner import files
     from planner.cli.comparison.sweep import show
     from planner.runs.batches.sweeps import read_sweep
-    from planner.runs.comparison_pages import sweep_files
+    from planner.runs.comparisons.pages import sweep_files
 
     sweep = read_sweep(folder)
     if out is not None:
@@ -36,16 +37,20 @@ def _report_sweep(folder: Path, out: Path | None, *, force: bool, as_json: bool)
     show(sweep, folder, as_json=as_json)
 
 
-def _report_runs(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> None:
+def _report_runs(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> None:
     from planner import files
     from planner.cli.comparison.compare import show
-    from planner.report.comparison.side_by_side import comparison_document
-    from planner.runs.comparing import compared, read_plans
-    from planner.runs.comparison_pages import comparison_files
+    from planner.report.comparison.plans.side_by_side import comparison_document
+    from planner.runs.comparisons.pages import FOLDER_SOURCE, comparison_bytes, comparison_files
+    from planner.runs.comparisons.reading import compared, read_plans
 
     comparison = compared(read_plans([folder]))
     if out is not None:
         files.write_folder(out, comparison_files(comparison), force=force)
+    elif page and not as_json:
+        place = folder / files.PAGE_FILE
+        files.write_page(place, comparison_bytes(comparison), source=FOLDER_SOURCE, force=force)
+        screen.show_note(f"Page: {place}")
     if as_json:
         screen.show_json(comparison_document(comparison))
     else:

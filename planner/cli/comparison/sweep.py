@@ -50,7 +50,7 @@ def command(
     from planner.files.scenario.settings import read_swept_key
     from planner.runs.batches.local import LocalExecutor
     from planner.runs.batches.sweeps import SweepRequest, run_sweep
-    from planner.runs.comparison_pages import write_sweep_files
+    from planner.runs.comparisons.pages import write_sweep_files
 
     check_engine(engine)
     keys = tuple(map(read_swept_key, settings))
@@ -69,7 +69,7 @@ def command(
 
 def show(sweep: "Sweep", folder: Path, *, as_json: bool) -> None:
     """The sweep on standard output."""
-    from planner.report.comparison.sweep_tables import columns_of, point_texts, reasons, sweep_document, verdict
+    from planner.report.comparison.plans.sweep_tables import columns_of, point_texts, reasons, sweep_document, verdict
 
     if as_json:
         screen.show_json({"folder": str(folder)} | sweep_document(sweep))

@@ -10,7 +10,17 @@ from planner.cli.docs.command_reference import commands_text
 from planner.cli.docs.key_reference import keys_text
 
 GUIDES = (
-    *("planning", "replay", "traces-and-costs", "placement", "defragmentation", "manifests", "observing", "studies"),
+    *(
+        "planning",
+        "comparing",
+        "replay",
+        "traces-and-costs",
+        "placement",
+        "defragmentation",
+        "manifests",
+        "observing",
+        "studies",
+    ),
     "results",
 )
 """In the order of the contents page."""

@@ -23,13 +23,14 @@ def command(
     ] = None,
     since: Annotated[Path | None, typer.Option(help="An earlier run: the page tells what changed since.")] = None,
 ) -> None:
-    """Print the summary of a run, and write its page, report.html; of several runs beside each other. With --out, write
-    both and the figures anew."""
+    """Print the summary of a run, and write its page, report.html; with --out, write both and the figures anew.
+
+    Of a folder of runs: hold them beside each other."""
     from planner import files, report
     from planner.cli.comparison.folders import report_folder
     from planner.runs import pages
 
-    if report_folder(run, out, force=force, as_json=json):
+    if report_folder(run, out, force=force, as_json=json, page=page):
         return
     plan = saved_runs.read_run(run)
     html = b""

@@ -10,7 +10,8 @@ from planner.domain.serving.server import ServerConfig, SimplerPlan
 
 class Limit(StrEnum):
     """What keeps a server from serving more: the bounds, what fits into memory, the greatest batch of its engine, the
-    greatest batch that is tried, or nothing but the speed of its steps."""
+    greatest batch that is tried, or nothing but the speed of its steps. Of servers that do both phases only bounds are
+    told from the rest."""
 
     TTFT = "TTFT"
     TPOT = "TPOT"
@@ -18,6 +19,7 @@ class Limit(StrEnum):
     ENGINE = "engine's batch"
     BATCH = "largest batch tried"
     STEPS = "its steps"
+    NO_BOUND = "no bound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

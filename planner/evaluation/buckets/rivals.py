@@ -31,18 +31,20 @@ MOST_RULES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlace:
-    """A pool's GPU type, phase, number of its bucket, GPUs and configuration."""
+    """A pool's GPU type, phase, number of its bucket, GPUs and configuration. `kept_rps`: what the loss of nodes must
+    leave of the requests that it serves (0: nothing is asked)."""
 
     gpu: str
     phase: Phase
     bucket: int
     gpus: int
     server: ServerConfig
+    kept_rps: float = 0.0
 
     @classmethod
-    def of(cls, pool: BucketPool, bucket: int) -> "PoolPlace":
+    def of(cls, pool: BucketPool, bucket: int, kept_rps: float) -> "PoolPlace":
         """The place of a plan's pool."""
-        return cls(gpu=pool.gpu, phase=pool.phase, bucket=bucket, gpus=pool.gpus, server=pool.server)
+        return cls(gpu=pool.gpu, phase=pool.phase, bucket=bucket, gpus=pool.gpus, server=pool.server, kept_rps=kept_rps)
 
 
 def rival_servers(prices: BucketPrices, place: PoolPlace, levels: Levels | None = None) -> list[RivalServer]:
@@ -108,7 +110,11 @@ def _limit(prices: BucketPrices, place: PoolPlace, column: Column, row: int) -> 
     capped, full = float(column.capped[row, place.bucket]), float(column.full[row, place.bucket])
     if isinstance(column.servers, DecodeServers) and column.batches is not None:
         return _batch_limit(prices, place, column.servers, row, int(column.batches[row, place.bucket]))
-    return Limit.TTFT if capped < full * (1 - SLOWED) else Limit.STEPS
+    if capped < full * (1 - SLOWED):
+        return Limit.TTFT
+    if isinstance(column.servers, MixedServers):
+        return Limit.TPOT if _full_without_levels(prices, place, column)[row] > full * (1 + SLOWED) else Limit.NO_BOUND
+    return Limit.STEPS
 
 
 def _batch_limit(prices: BucketPrices, place: PoolPlace, servers: DecodeServers, row: int, batch: int) -> Limit:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from itertools import islice
 
 from planner.errors import InputError
 from planner.files.disk.strict_yaml import parse_yaml
@@ -65,18 +66,21 @@ def read_swept_key(text: str) -> SweptKey:
     key, typed = _parts(text)
     items = parse_yaml(f"values: [{typed}]", file=f"--set {key}").plain()["values"]
     assert isinstance(items, list)
-    values: list[object] = []
-    for item in items:
-        values += _stretched(key, item)
-        if len(values) > MOST_VALUES:
-            raise InputError(f"--set {key}: must have at most {MOST_VALUES} values.", hint="Take larger steps.")
+    return swept_key(key, (value for item in items for value in _stretched(key, item)))
+
+
+def swept_key(key: str, listed: Iterable[object]) -> SweptKey:
+    """A key with these values. Raises InputError as `read_swept_key` does."""
+    values = tuple(islice(listed, MOST_VALUES + 1))
+    if len(values) > MOST_VALUES:
+        raise InputError(f"--set {key}: must have at most {MOST_VALUES} values.", hint="Take larger steps.")
     if not values:
         raise InputError(f"--set {key}: must have a value, got none.", hint=f"Write --set {key}=VALUE,VALUE.")
     texts = [_flow(value) for value in values]
     twice = [label for label in texts if texts.count(label) > 1]
     if twice:
         raise InputError(f"--set {key}: must have each value once, got {twice[0]} twice.", hint="Leave one out.")
-    return SweptKey(key, tuple(values))
+    return SweptKey(key, values)
 
 
 def _parts(text: str) -> tuple[str, str]:

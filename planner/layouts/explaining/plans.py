@@ -42,7 +42,7 @@ def explain_plan(plan: Plan) -> PlanExplanation:
 
 def _any_layout(plan: Plan) -> Iterator[Alternative]:
     if plan.certificate is not None and plan.certificate.bound_rps is not None:
-        yield Alternative(name="islands of any size and any routing", bound_rps=plan.certificate.bound_rps)
+        yield Alternative(name="islands of any size and routing, served as here", bound_rps=plan.certificate.bound_rps)
 
 
 def _of_buckets(plan: Plan) -> Iterator[Alternative]:

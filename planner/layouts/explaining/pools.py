@@ -38,8 +38,10 @@ def explain_pool(plan: Plan, island: str, seconds: float) -> PoolExplanation:
     prices = BucketPrices(posed(plan.scenario))
     relaxer = Relaxer(plan, prices, plan.scenario.assignment)
     bucket = _bucket(prices, relaxer.partition, pool)
-    place, replanner = PoolPlace.of(pool, bucket), Replanner(plan, seconds)
     probability = _probability(plan, pool)
+    load_rps = plan.throughput_rps * probability * pool.share
+    place = PoolPlace.of(pool, bucket, plan.scenario.survive.share * load_rps)
+    replanner = Replanner(plan, seconds)
     relaxed = relaxer.relaxed({stock.gpu: plan.fleet[stock.gpu] for stock in relaxer.stocks})
     return PoolExplanation(
         plan=plan.scenario.name,
@@ -50,7 +52,7 @@ def explain_pool(plan: Plan, island: str, seconds: float) -> PoolExplanation:
         end=pool.end,
         servers=pool.count,
         server=pool.server,
-        load_rps=plan.throughput_rps * probability * pool.share,
+        load_rps=load_rps,
         plan_rps=plan.throughput_rps,
         types=tuple(_types(plan, prices, relaxer.partition, pool, bucket, relaxed)),
         rivals=tuple(_rivals(rival_servers(prices, place))),

@@ -91,7 +91,7 @@ def _estimated(prices: BucketPrices, place: PoolPlace, key: str, near: float, fa
     def best(scale: float) -> RivalServer | None:
         scales = {"ttft": scale} if key == _TTFT else {"tpot": scale}
         rivals = rival_servers(prices, place, scaled_levels(prices, place.phase, **scales))
-        return rivals[0] if rivals else None
+        return next((rival for rival in rivals if rival.left_rps >= place.kept_rps), None)
 
     here, there = best(1.0), best(factor)
     if here is None or not alike(here.server, place.server) or (there and alike(there.server, here.server)):

@@ -13,7 +13,7 @@ from planner.domain.comparisons.plan_diff import (
     PlanDiff,
     RouteChange,
 )
-from planner.report.comparison.diff_head import diff_head, diff_head_document, figures_change
+from planner.report.comparison.plans.diff_head import diff_head, diff_head_document, figures_change
 from planner.report.comparison.rate_words import rate_sentence
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, percent, rate, whole

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from planner.errors import EXIT_FAILURE, InputError, PlannerError
+from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError, PlannerError
 from planner.interrupts import Interrupts, heeded
 from planner.processes import deaf_to_interrupts, end_with_parent
 from planner.runs.batches.jobs import Job, Outcome
@@ -67,6 +67,8 @@ class SerialExecutor:
             except PlannerError as error:
                 outcome = _failed(job, error.exit_status, str(error))
             yield outcome
+            if outcome.status == EXIT_INTERRUPTED:  # a search that made a run of its best so far
+                raise KeyboardInterrupt
 
 
 def run_scenarios(jobs: Sequence[Job], workers: int) -> Generator[Outcome, None, None]:

@@ -6,12 +6,15 @@ from planner import files
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
 from planner.plans.provenance import planner_version
-from planner.report.comparison.side_by_side import comparison_csv, comparison_page
-from planner.report.comparison.side_by_side_page import comparison_html
-from planner.report.comparison.sweep_html import sweep_html
-from planner.report.comparison.sweep_tables import sweep_csv, sweep_page
+from planner.report.comparison.plans.side_by_side import comparison_csv, comparison_page
+from planner.report.comparison.plans.side_by_side_page import comparison_html
+from planner.report.comparison.plans.sweep_html import sweep_html
+from planner.report.comparison.plans.sweep_tables import sweep_csv, sweep_page
 from planner.report.kit.html.blocks import Page
 from planner.report.kit.html.page import html_page
+
+FOLDER_SOURCE = "runs beside each other"
+"""By which the page of a comparison is known, so that the next one may take its place."""
 
 
 def page_bytes(page: Page) -> bytes:
@@ -26,7 +29,7 @@ def made_by() -> str:
 
 def comparison_bytes(comparison: PlanComparison) -> bytes:
     """The page of a comparison."""
-    return page_bytes(comparison_html(comparison, made_by()))
+    return page_bytes(comparison_html(comparison, made_by(), FOLDER_SOURCE))
 
 
 def comparison_files(comparison: PlanComparison) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.domain.comparisons.plans import PlanFigures
 from planner.domain.comparisons.sweeps import Sweep, SweepPoint
-from planner.report.comparison.sweep_tables import best_points, columns_of, fixed_words, reasons, verdict
+from planner.report.comparison.plans.sweep_tables import best_points, columns_of, fixed_words, reasons, verdict
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Figure, Page, Prose, Section
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import rate, significant

@@ -5,7 +5,7 @@ from typing import Any
 from planner.domain import PHASES
 from planner.domain.comparisons.plans import PlanComparison
 from planner.report.buckets.view import span_label
-from planner.report.comparison.side_by_side import (
+from planner.report.comparison.plans.side_by_side import (
     CSV_COLUMNS,
     HOW_TO_READ,
     TIMES,
@@ -22,8 +22,8 @@ from planner.report.kit.markdown import bullets, escaped
 from planner.report.kit.quantities import counted, rate, significant
 
 
-def comparison_html(comparison: PlanComparison, made_by: str) -> Page:
-    """The page: figures, how likely which is better, what differs, pools, latency."""
+def comparison_html(comparison: PlanComparison, made_by: str, source: str) -> Page:
+    """The page: figures, how likely which is better, what differs, pools, latency; `source`: by which it is known."""
     best = comparison.best.figures
     cheapest = min((plan.figures for plan in comparison.plans), key=lambda plan: plan.price_usd_per_million_tokens)
     return Page(
@@ -48,6 +48,7 @@ def comparison_html(comparison: PlanComparison, made_by: str) -> Page:
             *_latency(comparison),
         ),
         made_by=made_by,
+        source=source,
     )
 
 

@@ -107,6 +107,10 @@ def _share(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def _change(change: float) -> str:
+    return "same" if abs(change) < SAME else f"{100 * change:+.1f} %"
+
+
 def _cuts(cuts: tuple[SimplerPlan, ...], rate_rps: float) -> str:
     chosen = next((row for row in cuts if row.chosen), None)
     base = chosen.rate_rps if chosen else rate_rps
@@ -116,7 +120,7 @@ def _cuts(cuts: tuple[SimplerPlan, ...], rate_rps: float) -> str:
             whole(row.kinds),
             whole(row.pools),
             rate(row.rate_rps),
-            "" if row.chosen else f"{100 * (row.rate_rps / base - 1):+.1f} %",
+            "" if row.chosen else _change(row.rate_rps / base - 1),
         )
         for row in cuts
     ]
@@ -127,9 +131,8 @@ def _server_words(server: ServerConfig) -> str:
     parallel = server.parallel
     stages = f" PP{parallel.pp}" if parallel.pp > 1 else ""
     size = f"{server.tokens_per_step:,} tokens a step" if server.tokens_per_step else f"batch {server.batch_size}"
-    return (
-        f"{parallel.devices} GPUs TP{parallel.tp} DP{parallel.dp}{stages}, {size}{', overlapped' * server.overlapped}"
-    )
+    shape = f"{counted(parallel.devices, 'GPU')} TP{parallel.tp} DP{parallel.dp}{stages}"
+    return f"{shape}, {size}, overlapped" if server.overlapped else f"{shape}, {size}"
 
 
 def _pool_parts(pool: PoolExplanation) -> Iterator[str]:
@@ -151,7 +154,7 @@ def _pool_parts(pool: PoolExplanation) -> Iterator[str]:
         yield "## Why these buckets"
         yield _cuts(pool.cuts, pool.plan_rps)
     yield "## What would change it"
-    yield bullets([_what_if(row, pool) for row in pool.what_ifs] or ["Nothing was tried."])
+    yield bullets([_what_if(row, pool) for row in pool.what_ifs] or ["Nothing was worked out: see the note."])
 
 
 def _type_sentences(pool: PoolExplanation) -> Iterator[str]:
@@ -165,7 +168,7 @@ def _type_sentences(pool: PoolExplanation) -> Iterator[str]:
 def _use_sentence(row: TypeUse) -> str:
     if row.server is None:
         return f"{escaped(row.gpu)} serves nothing of it."
-    here = f"A {escaped(row.gpu)} is worth {rate(row.worth_rps)} requests/s of the whole plan here"
+    here = f"One {escaped(row.gpu)} is worth {rate(row.worth_rps)} requests/s of the whole plan here"
     if row.elsewhere is None:
         return f"{here} (shadow prices)."
     other = f"{rate(row.elsewhere_rps)} in {row.elsewhere.value}"
@@ -210,6 +213,8 @@ def _rival_sentences(pool: PoolExplanation) -> Iterator[str]:
 def _against(row: RivalServer, chosen: RivalServer) -> str:
     change = row.serves_rps / chosen.serves_rps - 1
     words = f"The runner-up, {row.servers} × {_server_words(row.server)}, would serve {_share(abs(change))}"
+    if abs(change) < SAME:
+        return f"{words.removesuffix(_share(abs(change)))}as much on these GPUs ({row.limit.value})."
     if change <= 0:
         return f"{words} less on these GPUs ({row.limit.value})."
     left = f"after the loss it leaves {rate(row.left_rps)} requests/s, the chosen one {rate(chosen.left_rps)}"
@@ -222,7 +227,7 @@ def _rivals(pool: PoolExplanation) -> str:
         (
             f"{row.servers} × {_server_words(row.server)}{' (the pool)' * row.chosen}",
             rate(row.serves_rps),
-            f"{100 * (row.serves_rps / chosen - 1):+.1f} %" if chosen and not row.chosen else "",
+            _change(row.serves_rps / chosen - 1) if chosen and not row.chosen else "",
             rate(row.left_rps),
             whole(row.idle_gpus),
             row.limit.value,
@@ -262,8 +267,8 @@ def _what_if(row: WhatIf, pool: PoolExplanation) -> str:
     at = f"`{row.key}={row.value:g}`"
     if not row.changes:
         return f"{at}: the same kinds of servers, {escaped(row.becomes)}{served} ({basis})."
-    before = "" if row.same_at is None else f", while {row.same_at:g} leaves the kinds as they are"
-    return f"{at}: {pool.phase.value} becomes {escaped(row.becomes)}{served} ({basis}{before})."
+    between = "" if row.same_at is None else f"; the change lies between {row.same_at:g} and {row.value:g}"
+    return f"{at}: {pool.phase.value} becomes {escaped(row.becomes)}{served} ({basis}{between})."
 
 
 def _island_parts(island: IslandExplanation) -> Iterator[str]:

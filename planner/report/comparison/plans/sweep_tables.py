@@ -5,7 +5,7 @@ from typing import Any
 
 from planner.domain.comparisons.plans import PlanFigures
 from planner.domain.comparisons.sweeps import PointState, Sweep, SweepPoint
-from planner.report.comparison.side_by_side import gap_words, levels_word
+from planner.report.comparison.plans.side_by_side import gap_words, levels_word
 from planner.report.kit.bands import rate_with
 from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import escaped, table

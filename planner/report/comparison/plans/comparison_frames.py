@@ -2,8 +2,8 @@
 
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
-from planner.report.comparison.side_by_side import CSV_COLUMNS, figures_row
-from planner.report.comparison.sweep_tables import sweep_rows
+from planner.report.comparison.plans.side_by_side import CSV_COLUMNS, figures_row
+from planner.report.comparison.plans.sweep_tables import sweep_rows
 from planner.report.kit.frames import Frame
 
 

@@ -1,0 +1,1 @@
+"""Runs on the disk beside each other, and the files that show them."""
