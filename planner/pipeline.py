@@ -27,10 +27,10 @@ from planner.domain import (
     Workload,
     no_progress,
 )
-from planner.domain.offers import RivalFleet
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.replay.settings import ReplaySettings
 from planner.domain.serving.observed import Observation, ObservedSeries
+from planner.domain.serving.offers import RivalFleet
 from planner.domain.serving.replayed import ReplayedChoice
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment

@@ -8,7 +8,7 @@ from typing import Any
 from planner import files
 from planner.api.deployments import PlannedDeployment
 from planner.domain import ReportProgress, no_progress
-from planner.domain.offers import GpuOffer, RivalFleet
+from planner.domain.serving.offers import GpuOffer, RivalFleet
 from planner.runs.questions import (
     Demand,
     MoneyAnswer,

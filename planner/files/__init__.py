@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from planner.doors import door
 from planner.files.engine_profiles.profiles import engine_profiles, load_engine
-<<<<<<< HEAD
 
 if TYPE_CHECKING:
     from planner.files.benchmarks.benchmark_files import load_benchmarks
@@ -58,37 +57,6 @@ if TYPE_CHECKING:
     from planner.files.tables.traces.reader import read_trace
     from planner.files.tables.workload_writer import workload_path, write_workload
     from planner.files.tables.workloads import load_workload
-=======
-from planner.files.kubernetes.prometheus_answers import load_answers
-from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
-from planner.files.models.model_documents import model_document
-from planner.files.models.models import load_model
-from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
-from planner.files.plan.plan_document import encode_plan, plan_document, plan_files
-from planner.files.plan.plan_schemas import plan_schema
-from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
-from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
-from planner.files.plan.stored_replays import REPLAY_FILE, load_stored_replay
-from planner.files.scenario.scenario_documents import scenario_document
-from planner.files.scenario.scenarios import load_scenario, scenario_from_document
-from planner.files.tables.calibrations import (
-    calibration_text,
-    load_calibration,
-    write_calibration,
-    write_runs_calibration,
-)
-from planner.files.tables.measurements import (
-    is_step_table,
-    load_left_out,
-    load_measurements,
-    load_published_measurements,
-    measured_records,
-)
-from planner.files.tables.rate_curves import load_rate_curve
-from planner.files.tables.traces import read_trace
-from planner.files.tables.workload_writer import workload_path, write_workload
-from planner.files.tables.workloads import load_workload
->>>>>>> compare
 
 __all__ = [
     "PAGE_FILE",

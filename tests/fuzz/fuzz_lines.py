@@ -16,6 +16,11 @@ plan tiny.yaml --out made --quiet | tiny.yaml costly
 plan tabulated.yaml --out made --json | tabulated.yaml trace.csv profile.csv costly
 plan placed.yaml --out made --seed 3 --processes 1 --engine vllm | placed.yaml cluster.yaml costly
 plan --resume run | run/plan.json
+cheapest --rps 2 --model qwen3-30b-a3b --workload lengths.yaml --offer offer.yaml --ttft 4s --tpot 60ms --json | offer.yaml lengths.yaml costly
+buy --usd 60 --model qwen3-30b-a3b --workload lengths.yaml --offer offer.yaml --survive 1 --share 0.4 --quiet | offer.yaml lengths.yaml costly
+max --inventory H200=4 --model model/config.json --workload lengths.yaml --prices H200=3.5 --percentile 90 --tpot 80ms --json | model/config.json lengths.yaml costly
+init made.yaml --model model/config.json --workload trace.csv --inventory H200=8 --prices prices.yaml --ttft 4s --rps 3 | model/config.json trace.csv prices.yaml costly
+scenarios --json |
 frontier budget.yaml --points 2 --out made | budget.yaml costly
 serving tiny.yaml --tpot 40,80 --out made --quiet | tiny.yaml costly
 replay run --trace trace.csv --arrivals trace --between 0:20 --requests 40 --seeds 1 --json | run/plan.json trace.csv costly

@@ -82,6 +82,14 @@ lengths: |
   2000,0.5
   7000,0.25
 """
+OFFER = """\
+gpus:
+  H200: {usd_per_hour: 3.5, count: 16}
+  H20: {}
+whole_nodes: true
+source: mine
+"""
+PRICE_LIST = "H200: 3.5\nH20: {usd_per_hour: 1, date: 2026-01, source: mine}\n"
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
     f"{k * 0.5},{200 + 130 * k},{5 + k % 9}\n" for k in range(20)
 )
@@ -197,6 +205,8 @@ TEXTS = {
     "goals.yaml": GOALS,
     "placed.yaml": PLACED,
     "lengths.yaml": LENGTHS,
+    "offer.yaml": OFFER,
+    "prices.yaml": PRICE_LIST,
     "trace.csv": TRACE,
     "measured.csv": MEASURED,
     "profile.csv": PROFILE,

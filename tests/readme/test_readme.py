@@ -61,8 +61,8 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "measurements.csv").write_text(MEASUREMENTS)
     (tmp_path / "cluster-list.json").write_text(cluster_list())
     (tmp_path / "gpu-numa.yaml").write_text(GPU_NUMA)
-    for scenario in blocks("yaml"):
-        (tmp_path / f"{yaml.safe_load(scenario)['name']}.yaml").write_text(scenario)
+    for document in blocks("yaml"):  # a scenario has a name; what has none is an offer
+        (tmp_path / f"{yaml.safe_load(document).get('name', 'offer')}.yaml").write_text(document)
     return tmp_path
 
 
@@ -106,6 +106,7 @@ def test_commands_run_in_order(planner: Planner, checkout: Path) -> None:
     assert (checkout / "runs/quickstart-script/routing.json").is_file()
     assert (checkout / "runs/spot/curve.csv").is_file()
     assert (checkout / "runs/budget/plan.json").is_file()
+    assert (checkout / "runs/cheapest-50rps/plan.json").is_file()
     assert (checkout / "runs/docs/index.html").is_file()
 
 
@@ -119,7 +120,7 @@ def test_python_blocks_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_scenarios_are_scenarios(planner: Planner, checkout: Path) -> None:
     (synth,) = (line for line in "".join(blocks("bash")).splitlines() if line.endswith("--out cluster.yaml"))
     planner(synth)
-    names = [yaml.safe_load(scenario)["name"] for scenario in blocks("yaml")]
+    names = [document["name"] for document in map(yaml.safe_load, blocks("yaml")) if "name" in document]
     assert "my-fleet" in names
     for name in names:
         assert name in planner(f"planner check {name}.yaml")

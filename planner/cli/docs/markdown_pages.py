@@ -13,6 +13,7 @@ GUIDES = (
     *(
         "planning",
         "comparing",
+        "money",
         "replay",
         "traces-and-costs",
         "placement",

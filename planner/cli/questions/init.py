@@ -9,7 +9,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.questions import options
-from planner.cli.questions.quantities import inventory_of, prices_of
+from planner.cli.questions.quantities import inventory_of, positive, prices_of
 from planner.errors import InputError, PlannerError
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ def command(
     """Write a commented scenario to begin with; on a terminal what no flag says is asked for."""
     from planner import files
 
+    for flag, value in (("--rps", rps), ("--usd", usd)):
+        if value is not None:
+            positive(flag, value)
     files.refuse_existing(file, force=force)
     typed = _Answers(
         model=model, workload=workload, inventory=inventory, prices=prices, ttft=ttft, tpot=tpot, rps=rps,
@@ -93,27 +96,31 @@ class _Answers:
 
         self.answered = True
         if self.model is None:
-            self.model = _asked("Model (planner models lists names; or a config.json)", "deepseek-v3", _model)
+            self.model = _answer_to("Model (planner models lists names; or a config.json)", "deepseek-v3", _model)
         if self.inventory is None:
-            self.inventory = _asked("GPUs (planner gpus lists types)", "H200=64,H20=128", _inventory)
+            self.inventory = _answer_to("GPUs (planner gpus lists types)", "H200=64,H20=128", _inventory)
         if self.workload is None:
             names = ", ".join(files.shipped_workloads())
-            self.workload = _asked(f"Workload ({names}; or a file or trace)", "azure-code-2023", _workload)
+            self.workload = _answer_to(f"Workload ({names}; or a file or trace)", "azure-code-2023", _workload)
         if self.ttft is None and self.tpot is None:
             self._ask_levels()
         if self.prices is None:
-            self.prices = _asked("Prices, USD per GPU and hour, as H200=4 (Enter: list prices)", "", _prices) or None
+            self.prices = (
+                _answer_to("Prices, USD per GPU and hour, as H200=4 (Enter: list prices)", "", _prices) or None
+            )
         if self.rps is None:
-            self.rps = float(_asked("Requests/s that are expected (Enter: the trace's own)", "", _rate) or 0) or None
+            self.rps = (
+                float(_answer_to("Requests/s that are expected (Enter: the trace's own)", "", _rate) or 0) or None
+            )
 
     def ask_again(self) -> None:
         """For what does not fit together: the fleet and the levels."""
-        self.inventory = _asked("GPUs", self.inventory or "", _inventory)
+        self.inventory = _answer_to("GPUs", self.inventory or "", _inventory)
         self._ask_levels()
 
     def _ask_levels(self) -> None:
-        self.ttft = _asked("Bound on the time to the first token (Enter: none)", "", _time("--ttft")) or None
-        self.tpot = _asked("Bound on the time for each further token (Enter: none)", "", _time("--tpot")) or None
+        self.ttft = _answer_to("Bound on the time to the first token (Enter: none)", "", _time("--ttft")) or None
+        self.tpot = _answer_to("Bound on the time for each further token (Enter: none)", "", _time("--tpot")) or None
 
     def draft(self, rest: options.Typed, usd: float) -> "Draft":
         """The scenario of the answers."""
@@ -162,7 +169,7 @@ def _write(draft: "Draft", file: Path, *, force: bool) -> None:
     screen.show_text(f"Written to {file}. What to do next:\n  planner check {path}\n  planner plan {path}")
 
 
-def _asked(question: str, default: str, read: Callable[[str], object]) -> str:
+def _answer_to(question: str, default: str, read: Callable[[str], object]) -> str:
     """An answer that can be read; Enter takes the default."""
     while True:
         answer: str = typer.prompt(question, default=default, show_default=bool(default)).strip()
@@ -189,9 +196,7 @@ def _workload(answer: str) -> object:
 
 
 def _inventory(answer: str) -> object:
-    from planner import files
-
-    return [files.load_gpu_spec(gpu) for gpu in inventory_of("GPUs", answer)]
+    return inventory_of("GPUs", answer)
 
 
 def _prices(answer: str) -> object:
@@ -206,9 +211,8 @@ def _time(flag: str) -> Callable[[str], object]:
 
 def _rate(answer: str) -> object:
     try:
-        rate = float(answer)
+        return positive("requests/s", float(answer))
     except ValueError:
-        rate = 0.0
-    if not 0 < rate < 1e9:
-        raise InputError(f"requests/s: must be a number above 0, got {answer!r}.", hint="Write a number such as 50.")
-    return rate
+        raise InputError(
+            f"requests/s: must be a number above 0, got {answer!r}.", hint="Write a number such as 50."
+        ) from None

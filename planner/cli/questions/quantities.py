@@ -3,12 +3,15 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from planner.errors import InputError
 
 _TIME = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|min)\s*", re.IGNORECASE)
 _UNITS = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "min": 60_000.0}
 _MOST_GPUS = 1_000_000
+
+Number = TypeVar("Number", int, float)
 
 
 def duration_ms(flag: str, text: str) -> float:
@@ -34,7 +37,7 @@ def pairs(flag: str, text: str, example: str) -> dict[str, str]:
         if not (sign and gpu and value.strip()):
             raise InputError(f"{flag}: must be pairs such as {example}, got {part!r}.", hint="Write TYPE=NUMBER.")
         if gpu in rows:
-            raise InputError(f"{flag}: must name each GPU type once, got {gpu} twice.", hint="Add them up.")
+            raise _twice(flag, gpu)
         rows[gpu] = value.strip()
     if not rows:
         raise InputError(f"{flag}: must be pairs such as {example}, got {text!r}.", hint="Write TYPE=NUMBER.")
@@ -43,7 +46,25 @@ def pairs(flag: str, text: str, example: str) -> dict[str, str]:
 
 def inventory_of(flag: str, text: str) -> dict[str, int]:
     """GPUs by type."""
-    return {gpu: _count(flag, gpu, value) for gpu, value in pairs(flag, text, "H100=40,A100=24").items()}
+    typed = pairs(flag, text, "H100=40,A100=24")
+    return _by_type(flag, {gpu: _count(flag, gpu, value) for gpu, value in typed.items()})
+
+
+def _by_type(flag: str, figures: Mapping[str, Number]) -> dict[str, Number]:
+    """By the types' own names. InputError for a type that nobody knows, or two ways to write the same."""
+    from planner import files
+
+    rows: dict[str, Number] = {}
+    for gpu, figure in figures.items():
+        name = files.load_gpu_spec(gpu).name
+        if name in rows:
+            raise _twice(flag, name)
+        rows[name] = figure
+    return rows
+
+
+def _twice(flag: str, gpu: str) -> InputError:
+    return InputError(f"{flag}: must name each GPU type once, got {gpu} twice.", hint="Name it once.")
 
 
 def _count(flag: str, gpu: str, value: str) -> int:
@@ -61,13 +82,8 @@ def prices_of(flag: str, text: str) -> Mapping[str, float]:
 
     if "=" not in text:
         return files.load_price_list(Path(text))
-    specs = files.load_gpu_specs()
-    prices = {}
-    for gpu, value in pairs(flag, text, "H100=2.2,A100=1.1").items():
-        if gpu not in specs:
-            files.load_gpu_spec(gpu)  # names the nearest
-        prices[gpu] = _price(flag, gpu, value)
-    return prices
+    typed = pairs(flag, text, "H100=2.2,A100=1.1")
+    return _by_type(flag, {gpu: _price(flag, gpu, value) for gpu, value in typed.items()})
 
 
 def _price(flag: str, gpu: str, value: str) -> float:
@@ -80,3 +96,10 @@ def _price(flag: str, gpu: str, value: str) -> float:
             f"{flag}: {gpu} must be a price in USD per GPU and hour, got {value!r}.", hint=f"Write {gpu}=2.2."
         )
     return price
+
+
+def positive(flag: str, value: float) -> float:
+    """The number. InputError unless it is above 0 and of ordinary size."""
+    if not 0 < value < 1e9:
+        raise InputError(f"{flag}: must be a number above 0 and below 1e9, got {value:g}.", hint="Write such as 50.")
+    return value

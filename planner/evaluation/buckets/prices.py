@@ -9,8 +9,8 @@ X must be known before the servers are. lambda is what no pools exceed where not
 from it no pools exceed less, which is lambda for the next pass: caps are too high by little, so the bound remains one.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
 
@@ -51,6 +51,7 @@ from planner.domain import (
     ServerConfig,
     SizeSet,
 )
+from planner.evaluation.buckets.columns import Column, of_types
 from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
@@ -62,33 +63,6 @@ RESTS = 0.005
 _UNLIMITED = 10_000_000  # GPUs of a type
 FAR = 4.0  # times the target, without queues: the inventory serves the target with them, too, so its most matters not
 SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
-
-
-Servers = PrefillServers | DecodeServers | MixedServers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """Rates of one GPU type in one phase, by server and bucket: within the levels and without queues (requests/s)."""
-
-    servers: Servers | None
-    batches: np.ndarray | None
-    capped: np.ndarray
-    full: np.ndarray
-
-    def config(self, row: int, bucket: int) -> ServerConfig:
-        """The server of a row, started for a bucket."""
-        if isinstance(self.servers, PrefillServers):
-            return self.servers.configs[row]
-        assert self.servers is not None, "a row is of servers"
-        assert self.batches is not None, "servers that decode have batches"
-        return self.servers.config(row, int(self.batches[row, bucket]))
-
-    def best_per_gpu(self) -> np.ndarray:
-        """The best rate of a GPU on each bucket."""
-        if self.servers is None:
-            return np.zeros(self.capped.shape[1])
-        return np.asarray((self.capped / self.servers.devices[:, None]).max(axis=0))
 
 
 class BucketPrices:
@@ -399,13 +373,6 @@ class BucketPrices:
     def _late_share(self, phase: Phase, bucket: int) -> float | None:
         levels = self.phases[phase].levels
         return None if levels.misses is None else float(levels.misses[bucket])
-
-
-def of_types(offer: BucketOffer, stocks: Sequence[Stock], gpus: Collection[str]) -> BucketOffer:
-    """What an offer of `stocks` has of some GPU types."""
-    chosen = {t for t, stock in enumerate(stocks) if stock.gpu in gpus}
-    options = {place: tuple(o for o in row if o.stock in chosen) for place, row in offer.options.items()}
-    return replace(offer, options=options)
 
 
 def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:

@@ -38,6 +38,7 @@ from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.disk.shipped import shipped_folder
 from planner.files.models.gpu_specs import gpu_spec_from_section, price_from_section
 from planner.files.reference.recording import KeyLog, KeyReading, RecordingSection
+from planner.files.scenario.offers import offer_from_section
 from planner.files.scenario.scenarios import scenario_from_section
 from planner.files.sections import Section
 from planner.files.tables.calibrations import calibration_from_document
@@ -59,6 +60,7 @@ _RENAMED = {
         (re.compile(r"^(deploy\.topology)\..*"), r"\1.LEVEL"),
     ),
     "workload": ((re.compile(r"^(where)\..*"), r"\1.COLUMN"),),
+    "offer": ((re.compile(rf"\b{_SAMPLE_GPU}\b"), "GPU"),),
     "gpu": (
         (re.compile(r"^\w+\.(unit|source)$"), r"FIGURE.\1"),
         (re.compile(r"^(\w+)\.value$"), r"\1"),
@@ -111,6 +113,7 @@ READERS: Mapping[str, Callable[[Section], object]] = {
     "cluster": cluster_from_section,
     "gpu": lambda section: gpu_spec_from_section(section, section.name("name")),
     "price": price_from_section,
+    "offer": offer_from_section,
     "workload": lambda section: workload_from_document(section, _NOWHERE),
     "calibration": calibration_from_document,
 }
@@ -119,6 +122,7 @@ DOCUMENTS: Mapping[str, str] = {
     "cluster": "Cluster (`cluster:` of a scenario, `planner place --cluster`)",
     "gpu": "GPU type (`gpu_specs/NAME.yaml`)",
     "price": "Price of a GPU type (`gpu_specs/prices.yaml`, one under each name)",
+    "offer": "Offer of GPUs for rent (`planner cheapest --offer`, `planner buy --offer`)",
     "workload": "Workload (`workloads/NAME.yaml`, `workload:` of a scenario)",
     "measurement": "Measurements (columns of a CSV: `planner cost calibrate`, `cost.profile`)",
     "calibration": "Calibration (`planner cost calibrate --out`, `cost.calibration`)",

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from planner.domain import GpuSpec
-from planner.domain.offers import GpuOffer, OfferedGpu
+from planner.domain.serving.offers import GpuOffer, OfferedGpu
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
-from planner.files.models.gpu_specs import load_gpu_specs
+from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
 from planner.files.sections import Section, nearest_hint, top_level
 
 LISTED = "list prices of gpu_specs/prices.yaml"
@@ -37,10 +37,14 @@ def offer_from_section(document: Section) -> GpuOffer:
     specs = load_gpu_specs()
     if not len(rows):
         raise document.fault("gpus", "a mapping of GPU types", hint="Add a line such as `H200: {usd_per_hour: 3.5}`.")
+    offered = [_offered(rows, gpu, specs) for gpu in rows]
+    names = [row.gpu for row in offered]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise document.fault("gpus", f"of each type once; {twice[0]} is there twice")
     return GpuOffer(
-        gpus=tuple(_offered(rows, gpu, specs) for gpu in sorted(rows)),
+        gpus=tuple(sorted(offered, key=lambda row: row.gpu)),
         whole_nodes=document.flag("whole_nodes", default=False),
-        source=document.text("source", default=document.file),
+        source=document.text("source") if "source" in document else document.file,
     )
 
 
@@ -52,20 +56,21 @@ def _offered(rows: Section, gpu: str, specs: Mapping[str, GpuSpec]) -> OfferedGp
     if "usd_per_hour" not in row and listed is None:
         raise row.fault("usd_per_hour", f"given: there is no list price of {gpu}")
     return OfferedGpu(
-        gpu=gpu,
-        usd_per_hour=row.number("usd_per_hour", default=listed, above=0, high=1e6),
+        gpu=spec.name,
+        usd_per_hour=row.number("usd_per_hour", above=0, high=1e6) if "usd_per_hour" in row else listed or 0.0,
         gpus_per_node=spec.gpus_per_host,
         count=row.integer("count", low=1, high=1_000_000) if "count" in row else None,
     )
 
 
 def _spec(rows: Section, gpu: str, specs: Mapping[str, GpuSpec]) -> GpuSpec:
-    if gpu not in specs:
+    try:
+        return specs[gpu] if gpu in specs else load_gpu_spec(gpu)
+    except InputError:
         raise InputError(
             f"{rows.file}: {rows.key_path(gpu)} is not a known GPU type.",
             hint=nearest_hint(gpu, specs, what="GPU types"),
-        )
-    return specs[gpu]
+        ) from None
 
 
 def listed_offer(prices: Mapping[str, float] | None = None, source: str = "") -> GpuOffer:
@@ -86,7 +91,7 @@ def load_price_list(path: Path) -> dict[str, float]:
     document, specs = read_yaml(path), load_gpu_specs()
     prices = {}
     for gpu in document:
-        _spec(document, gpu, specs)
+        name = _spec(document, gpu, specs).name
         row = document.section(gpu) if document.holds_section(gpu) else document
-        prices[gpu] = row.number("usd_per_hour" if row is not document else gpu, low=0, high=1e6)
+        prices[name] = row.number("usd_per_hour" if row is not document else gpu, low=0, high=1e6)
     return prices

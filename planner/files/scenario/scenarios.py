@@ -46,7 +46,7 @@ from planner.files.scenario.routing_sections import read_routing, read_survival,
 from planner.files.scenario.search_sections import read_search
 from planner.files.scenario.settings import Setting, with_settings
 from planner.files.scenario.slo_sections import read_slo
-from planner.files.sections import Section, nearest_hint, referred_from, top_level
+from planner.files.sections import NAME_PATTERN, Section, nearest_hint, referred_from, top_level
 from planner.files.tables.workloads import read_workload, workload_file, workload_from_document
 
 Summarize = Callable[[RequestTrace], LengthProfile]
@@ -96,17 +96,17 @@ def load_scenario(path: Path, summarize: Summarize, settings: Sequence[Setting] 
 
 def scenario_path(path: Path) -> Path:
     """The file behind a path, or behind the name of a shipped scenario. InputError for a name that nothing has."""
-    if is_path(str(path), ".yaml", ".yml", ".json") or (is_there(path) and not is_folder(path)):
+    name, shipped = str(path), shipped_scenarios()
+    if is_path(name, ".yaml", ".yml", ".json") or (is_there(path) and not is_folder(path)):
         return path
-    shipped = shipped_scenarios()
-    if str(path) not in shipped and is_there(path):
-        return path  # a folder, which its reader refuses
-    if str(path) not in shipped:
-        raise InputError(
-            f"There is no scenario {str(path)!r}: no file, and none of the shipped ones.",
-            hint=nearest_hint(str(path), shipped, what="shipped scenarios") + " For your own give its path (.yaml).",
-        )
-    return shipped[str(path)]
+    if name in shipped:
+        return shipped[name]
+    if is_there(path) or not NAME_PATTERN.fullmatch(name):
+        return path  # its reader says what is wrong with it
+    raise InputError(
+        f"{name}: no such file, nor is there a shipped scenario of that name.",
+        hint=nearest_hint(name, shipped, what="shipped scenarios") + " For your own give its path (.yaml).",
+    )
 
 
 def scenario_from_document(

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from planner.assignment import best_pools
 from planner.domain import ObjectiveSettings, Plan
-from planner.domain.offers import RivalFleet
+from planner.domain.serving.offers import RivalFleet
 from planner.errors import InfeasibleError, SolverError
+from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.judging import layout_of
-from planner.evaluation.buckets.prices import of_types
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.certificate import used_gpus

@@ -24,7 +24,8 @@ from planner.domain import (
     RangeHeadroom,
     Sensitivity,
 )
-from planner.evaluation.buckets.prices import BucketPrices, of_types
+from planner.evaluation.buckets.columns import of_types
+from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.stocks import inventory_stocks
 from planner.layouts.sensitivity import BALANCED, DIGITS, FASTER, drop_first
 

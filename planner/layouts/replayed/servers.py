@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from planner.cost.serving.decode_servers import BATCHES
 from planner.domain import BucketPool, ParallelConfig, ServerConfig
-from planner.evaluation.buckets.prices import BucketPrices, Column
+from planner.evaluation.buckets.columns import Column
+from planner.evaluation.buckets.prices import BucketPrices
 
 MOST_SHAPES = 4  # of a pool, its own among them
 NEAR = 0.85

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from planner import pipeline
 from planner.domain import Plan, ReportProgress, Scenario, no_progress
-from planner.domain.offers import GpuOffer, RivalFleet
+from planner.domain.serving.offers import GpuOffer, RivalFleet
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.runs.questions.documents import Document, document_of, margin_of, rented_document, scenario_of
 from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion
@@ -42,7 +42,7 @@ def cheapest_fleet(demand: Demand, rps: float, offer: GpuOffer, progress: Report
     """
     _require_positive("rps", rps, "requests/s")
     solved, paid = _cheapest(demand, rps, offer, progress)
-    answer = _answer(MoneyQuestion.CHEAPEST, rps, solved, _offered(offer, paid))
+    answer = _answer(MoneyQuestion.CHEAPEST, rps, solved, _offered(offer, paid, solved.plan.price_usd_per_hour))
     return _of_nodes(answer, demand, offer, progress) if offer.whole_nodes else answer
 
 
@@ -98,8 +98,8 @@ def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgr
                 raise _too_little(error, demand, rps, offer, progress) from None
             paid *= RAISE
             continue
-        if solved.plan.price_usd_per_hour <= paid * (1 + ROUNDING) or not _grows(offer, paid):
-            return solved, paid
+        if last or solved.plan.price_usd_per_hour <= paid * (1 + ROUNDING) or not _grows(offer, paid):
+            break
         paid = solved.plan.price_usd_per_hour
     return solved, paid
 
@@ -145,7 +145,7 @@ def _bought(
         solved = _solved(document, progress)
     except InfeasibleError as error:
         raise _too_poor(error, demand, usd_per_hour, offer, progress) from None
-    return _answer(MoneyQuestion.BUY, usd_per_hour, solved, _offered(offer, spent))
+    return _answer(MoneyQuestion.BUY, usd_per_hour, solved, _offered(offer, spent, spent))
 
 
 def _too_poor(
@@ -211,13 +211,14 @@ def _gap(value: float, bound: float | None) -> float | None:
     return None if bound is None else abs(value - bound) / max(abs(bound), 1e-12)
 
 
-def _offered(offer: GpuOffer, paid: float) -> str:
-    """What could be rented, in words."""
+def _offered(offer: GpuOffer, paid: float, price: float) -> str:
+    """What could be rented, in words, and whether a fleet of this price may have been short of it."""
     limited = [row for row in offer.gpus if row.count is not None and row.count <= row.count_for(paid)]
     free = len(offer.gpus) - len(limited)
     types = "1 GPU type" if len(offer.gpus) == 1 else f"{len(offer.gpus)} GPU types"
     counts = ", ".join(f"{row.count} {row.gpu}" for row in limited)
-    enough = f"of {'each' if not limited else f'{free}'} as many as {paid:.2f} USD/hour rents, so none is short"
+    none_short = ", so none is short" if price <= paid * (1 + ROUNDING) else ""
+    enough = f"of {'each' if not limited else f'{free}'} as many as {paid:.2f} USD/hour rents{none_short}"
     rows = [enough if free else "", f"at most {counts}" if limited else ""]
     return f"{types} ({offer.source}): {'; '.join(filter(None, rows))}"
 

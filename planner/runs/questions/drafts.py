@@ -48,7 +48,7 @@ _SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("engine: {name: vllm, version: 0.18.0}", "engine: {name: sglang, version: 0.5.18}"),
     ),
     "serving": (
-        "split: prefill and decode on GPUs of their own; aggregated: both on the same; auto: the better by pool.",
+        "Prefill and decode on GPUs of their own (split), both on the same (aggregated), or the better by pool (auto).",
         ("serving: auto",),
     ),
     "survive": (

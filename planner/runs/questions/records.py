@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.domain import Plan, Scenario
-from planner.domain.offers import RivalFleet
+from planner.domain.serving.offers import RivalFleet
 
 
 class MoneyQuestion(StrEnum):

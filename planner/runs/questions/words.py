@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.domain import PHASES, GpuWorth, LoadPoint, Phase, Plan
-from planner.domain.offers import RivalFleet
+from planner.domain.serving.offers import RivalFleet
 from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
 from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.quantities import money, significant
@@ -16,6 +16,9 @@ from planner.runs.questions.records import MoneyAnswer, MoneyQuestion
 
 MOST_RIVALS = 4
 SAME = 5e-4
+WIDE = 0.03
+"""A gap above it is pointed out: what a further bucket has to be worth, so that no plan is meant to be closer."""
+
 _TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
 _LABEL = 10
 
@@ -178,8 +181,8 @@ def _node(worth: GpuWorth) -> str:
 
 def _notes(answer: MoneyAnswer) -> list[str]:
     notes, plan = [], answer.plan
-    if not plan.optimal:
-        notes.append("the solver stopped at its time limit: raise search.time_limit_s in the scenario")
+    if not plan.optimal and (answer.gap or 1.0) > WIDE:
+        notes.append("the gap is wide: raise search.time_limit_s in the scenario for a closer proof")
     if plan.buckets is not None and plan.buckets.losses and not plan.scenario.survive.share:
         left = plan.buckets.worst_loss.rate_rps
         notes.append(

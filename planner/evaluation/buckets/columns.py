@@ -1,0 +1,44 @@
+"""Rates of one GPU type in one phase, and what an offer has of some types."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.assignment import BucketOffer
+from planner.cost.serving import DecodeServers, MixedServers, PrefillServers
+from planner.domain import ServerConfig
+from planner.evaluation.buckets.stocks import Stock
+
+Servers = PrefillServers | DecodeServers | MixedServers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Rates of one GPU type in one phase, by server and bucket: within the levels and without queues (requests/s)."""
+
+    servers: Servers | None
+    batches: np.ndarray | None
+    capped: np.ndarray
+    full: np.ndarray
+
+    def config(self, row: int, bucket: int) -> ServerConfig:
+        """The server of a row, started for a bucket."""
+        if isinstance(self.servers, PrefillServers):
+            return self.servers.configs[row]
+        assert self.servers is not None, "a row is of servers"
+        assert self.batches is not None, "servers that decode have batches"
+        return self.servers.config(row, int(self.batches[row, bucket]))
+
+    def best_per_gpu(self) -> np.ndarray:
+        """The best rate of a GPU on each bucket."""
+        if self.servers is None:
+            return np.zeros(self.capped.shape[1])
+        return np.asarray((self.capped / self.servers.devices[:, None]).max(axis=0))
+
+
+def of_types(offer: BucketOffer, stocks: Sequence[Stock], gpus: Collection[str]) -> BucketOffer:
+    """What an offer of `stocks` has of some GPU types."""
+    chosen = {t for t, stock in enumerate(stocks) if stock.gpu in gpus}
+    options = {place: tuple(o for o in row if o.stock in chosen) for place, row in offer.options.items()}
+    return replace(offer, options=options)
