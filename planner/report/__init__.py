@@ -6,11 +6,13 @@ from planner.doors import door
 
 if TYPE_CHECKING:
     from planner.report.cluster.diagnosis.page import diagnosis_document, diagnosis_figure, diagnosis_page
+    from planner.report.cluster.diagnosis.plots import diagnosis_plots
     from planner.report.cluster.frames import cluster_frame, diagnosis_frame, fragments_frame
     from planner.report.cluster.migration import migration_document, migration_page, migration_summary, moves_csv
     from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
     from planner.report.cluster.placement import placement_page
     from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page
+    from planner.report.comparison.price_plots import frontier_plots, serving_plots
     from planner.report.comparison.serving_forms import serving_figure, serving_frame, serving_page
     from planner.report.cost.cost_figures import (
         QUANTITIES,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
         replay_sweep_frame,
     )
     from planner.report.replay.page import replay_page, sweep_page
+    from planner.report.replay.plots import replay_plots
     from planner.report.replay.verdict import sweep_verdict, verdict
 
 __all__ = [
@@ -86,6 +89,7 @@ __all__ = [
     "diagnosis_figure",
     "diagnosis_frame",
     "diagnosis_page",
+    "diagnosis_plots",
     "encode_figure",
     "factors_frame",
     "figure",
@@ -95,6 +99,7 @@ __all__ = [
     "frontier_figure",
     "frontier_frame",
     "frontier_page",
+    "frontier_plots",
     "html_page",
     "islands_frame",
     "judged_figure",
@@ -124,6 +129,7 @@ __all__ = [
     "replay_islands_frame",
     "replay_moments_frame",
     "replay_page",
+    "replay_plots",
     "replay_sweep_frame",
     "roofline_figure",
     "routing_frame",
@@ -131,6 +137,7 @@ __all__ = [
     "serving_figure",
     "serving_frame",
     "serving_page",
+    "serving_plots",
     "sites_frame",
     "slices_frame",
     "summary",

@@ -1,5 +1,6 @@
-"""The page of a plan as the bytes of one HTML file, with a replay and an earlier run beside it."""
+"""Pages as the bytes of one HTML file: a plan's, and those of reports in Markdown (studies, frontiers, replays)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,11 @@ from planner.domain.replay.stored import StoredReplay
 from planner.errors import InputError
 from planner.plans.bucket_diff import compare_buckets
 from planner.plans.diff import compare
+from planner.plans.provenance import planner_version
 from planner.plans.rate_bands import compare_rates
+from planner.report.kit.html.blocks import Chart
+from planner.report.kit.html.plots import Plot, chart_of
+from planner.report.kit.html.written import page_of
 
 REPLAY_FOLDER = "replay"
 """Where a replay is looked for in a run folder."""
@@ -64,3 +69,13 @@ def replay_of(plan: Plan, run: Path, source: Path | None = None) -> StoredReplay
 def _is_of(replay: StoredReplay, plan: Plan) -> bool:
     near = abs(replay.capacity_rps - plan.throughput_rps) <= _SAME * plan.throughput_rps
     return near and replay.plan == plan.scenario.name
+
+
+def written_page(markdown: str, plots: Sequence[Plot | Chart], *, title: str = "") -> bytes:
+    """The report as a page: its words and tables, its charts first. Equal input gives equal bytes.
+
+    PlannerError: names of charts that are no anchors or come twice, or a page above 4 MB.
+    """
+    charts = [chart_of(plot) if isinstance(plot, Plot) else plot for plot in plots]
+    made_by = f"Made by planner {planner_version()}. The same results give the same page."
+    return report.html_page(page_of(markdown, charts, made_by, title=title), files.chart_script()).encode()

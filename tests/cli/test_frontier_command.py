@@ -32,7 +32,12 @@ def priced(here: Path) -> Path:
 def test_table_figure_and_page_are_written(planner: Command, priced: Path) -> None:
     answer = planner("frontier", priced, "--points", 3, "--out", "f")
     assert answer.status == EXIT_DONE
-    assert sorted(path.name for path in Path("f").iterdir()) == ["frontier.csv", "frontier.md", "frontier.png"]
+    assert sorted(path.name for path in Path("f").iterdir()) == [
+        "frontier.csv",
+        "frontier.html",
+        "frontier.md",
+        "frontier.png",
+    ]
     assert answer.err.count("requests/s (") == 3
     assert "3/3:" in answer.err
     assert "most per USD" in answer.out

@@ -123,7 +123,16 @@ def test_the_folder_is_written_whole_and_not_replaced(planner: Command, run: Pat
     assert answer.out.startswith("The promise holds at ")
     assert "Written to r" in answer.out
     assert "replay: 50 %" in answer.err
-    names = ["figures", "groups.csv", "islands.csv", "moments.csv", "replay.json", "replay.md", "sweep.csv"]
+    names = [
+        "figures",
+        "groups.csv",
+        "islands.csv",
+        "moments.csv",
+        "replay.json",
+        "replay.md",
+        "report.html",
+        "sweep.csv",
+    ]
     assert sorted(path.name for path in Path("r").iterdir()) == names
     assert sorted(path.stem for path in Path("r/figures").glob("*.svg")) == ["islands", "moments", "sweep"]
     document = json.loads(Path("r/replay.json").read_text())

@@ -32,7 +32,12 @@ def llama(here: Path) -> Path:
 def test_table_figure_and_page_are_written(planner: Command, llama: Path) -> None:
     answer = planner("serving", llama, "--tpot", "50,40,58", "--out", "s")
     assert answer.status == EXIT_DONE
-    assert sorted(path.name for path in Path("s").iterdir()) == ["serving.csv", "serving.md", "serving.png"]
+    assert sorted(path.name for path in Path("s").iterdir()) == [
+        "serving.csv",
+        "serving.html",
+        "serving.md",
+        "serving.png",
+    ]
     assert "3/3: 58 ms TPOT: auto" in answer.err
     assert "splitting pays" in answer.out
     assert "Written to s" in answer.out

@@ -97,7 +97,7 @@ def test_every_policy_writes_its_figures_and_decisions(planner: Command, semanti
             assert row["power_w"] == pytest.approx(row["cpu_power_w"] + row["gpu_power_w"])
     names = {path.relative_to("o").as_posix() for path in Path("o").rglob("*.*")}
     decisions = {f"decisions_{label}_{seed}.csv" for label in labels.values() for seed in (3, 7)}
-    assert names == decisions | {"metrics.csv", "summary.md"}
+    assert names == decisions | {"metrics.csv", "report.html", "summary.md"}
     assert Path("o/summary.md").read_text().startswith("# Online policies: pods")
     assert answer.err.count("allocated") == 2 * len(labels)
     assert "mean of 2 seeds" in answer.out

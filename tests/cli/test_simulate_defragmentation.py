@@ -17,7 +17,7 @@ def test_the_study_is_written_and_shown(planner: Command, here: Path) -> None:
     assert "| never | every 6 h |" in answer.out
     written = {path.relative_to("out").as_posix() for path in Path("out").rglob("*.*")}
     pictures = {"figures/placeable.png", "figures/rhythms.png"}
-    assert written == {"runs.csv", "series.csv", "exact.csv", "summary.md", *pictures}
+    assert written == {"runs.csv", "series.csv", "exact.csv", "summary.md", "report.html", *pictures}
     assert planner("simulate", "defragmentation", *options, "--out", "out").status == EXIT_BAD_INPUT
     again = planner("simulate", "defragmentation", *options, "--out", "out", "--force", "--json", "--no-figures")
     assert again.status == EXIT_DONE

@@ -18,7 +18,14 @@ def test_the_study_is_written(planner: Command) -> None:
     answer = planner(*SMALL, "--repetitions", 2, "--seed", 3, "--out", "p")
     assert answer.status == EXIT_DONE
     files = {path.relative_to("p").as_posix() for path in Path("p").rglob("*") if path.is_file()}
-    assert files == {"hit_rates.csv", "latency.csv", "summary.md", "figures/hit_rates.png", "figures/latency.png"}
+    assert files == {
+        "report.html",
+        "hit_rates.csv",
+        "latency.csv",
+        "summary.md",
+        "figures/hit_rates.png",
+        "figures/latency.png",
+    }
     rows = read_rows("p/hit_rates.csv")
     assert tuple(rows[0]) == HIT_COLUMNS
     assert len(rows) == 2 * 3 * 2 * 2  # placements, methods, modes, workloads
@@ -42,8 +49,8 @@ def test_the_study_is_written(planner: Command) -> None:
 def test_a_seed_gives_the_same_bytes(planner: Command) -> None:
     for folder, seed in (("one", 5), ("two", 5), ("other", 6)):
         assert planner(*UNTIMED, "--seed", seed, "--out", folder).status == EXIT_DONE
-    assert {path.name for path in Path("one").iterdir()} == {"hit_rates.csv", "summary.md"}
-    for name in ("hit_rates.csv", "summary.md"):
+    assert {path.name for path in Path("one").iterdir()} == {"hit_rates.csv", "report.html", "summary.md"}
+    for name in ("hit_rates.csv", "report.html", "summary.md"):
         assert Path("one", name).read_bytes() == Path("two", name).read_bytes()
     assert Path("one/hit_rates.csv").read_bytes() != Path("other/hit_rates.csv").read_bytes()
 
@@ -104,7 +111,7 @@ def test_a_result_with_figures_and_times_gives_way_to_one_without(planner: Comma
     assert Path("p/figures").is_dir()
     answer = planner(*UNTIMED, "--out", "p", "--force")
     assert answer.status == EXIT_DONE, answer.err
-    assert sorted(path.name for path in Path("p").iterdir()) == ["hit_rates.csv", "summary.md"]
+    assert sorted(path.name for path in Path("p").iterdir()) == ["hit_rates.csv", "report.html", "summary.md"]
 
 
 @pytest.mark.parametrize(

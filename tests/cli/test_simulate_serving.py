@@ -32,7 +32,7 @@ def test_the_study_is_written(planner: Command) -> None:
     answer = planner(*PLAIN, "--out", "s", "--records")
     assert answer.status == EXIT_DONE, answer.err
     records = {f"records/{policy}-422-{kind}.csv" for policy in POLICIES for kind in ("requests", "actions")}
-    assert files_in("s") == records | {"serving.csv", "minutes.csv", "summary.md"}
+    assert files_in("s") == records | {"serving.csv", "minutes.csv", "report.html", "summary.md"}
     rows = read_rows("s/serving.csv")
     assert tuple(rows[0]) == ("policy", "seed", *FIGURE_NAMES)
     assert [row["policy"] for row in rows] == list(POLICIES)

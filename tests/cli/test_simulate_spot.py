@@ -35,7 +35,7 @@ def run_of(planner: Command, *options: object) -> dict[str, bytes]:
 def test_a_comparison_with_a_curve_is_written(planner: Command) -> None:
     files = run_of(planner, "--spot-load", 0.2, "--curve", "0.1,0.2,0.4", "--most-evictions-per-job", 0.4)
     pictures = {f"figures/{kind}.png" for kind in ("allocation", "standby", "comparison", "curve")}
-    assert set(files) == {"spot.csv", "series.csv", "curve.csv", "summary.md", *pictures}
+    assert set(files) == {"spot.csv", "series.csv", "curve.csv", "report.html", "summary.md", *pictures}
     rows = read_rows("spot/spot.csv")
     assert [(row["policy"], row["spot_load"], row["seed"]) for row in rows[:4]] == [
         ("spotgpu", "0.2", "1"),
@@ -67,7 +67,7 @@ def test_a_comparison_with_a_curve_is_written(planner: Command) -> None:
 
 def test_the_same_seeds_give_the_same_bytes_and_nothing_is_replaced_unasked(planner: Command) -> None:
     first = run_of(planner, "--no-figures")
-    assert set(first) == {"spot.csv", "series.csv", "summary.md"}
+    assert set(first) == {"spot.csv", "series.csv", "report.html", "summary.md"}
     again = planner("simulate", "spot", *SMALL, "--out", "spot")
     assert again.status == EXIT_BAD_INPUT
     assert "already holds a result" in again.err

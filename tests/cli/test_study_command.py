@@ -23,7 +23,7 @@ def test_tables_figures_and_page_are_written(planner: Command) -> None:
     answer = planner(*TINY_STUDY, *FIGURES)
     assert answer.status == EXIT_DONE
     kinds = [f"figure_5_{k}.{kind}" for k in (7, 8) for kind in ("csv", "png", "svg")]
-    assert sorted(path.name for path in Path("s").iterdir()) == sorted([*kinds, "study.md"])
+    assert sorted(path.name for path in Path("s").iterdir()) == sorted([*kinds, "report.html", "study.md"])
     assert "expected: about" in answer.err
     assert answer.err.count("CPU-seconds a trial") == 2 + 3
     assert "halves the throughput" in answer.out

@@ -27,7 +27,14 @@ def test_figures_whose_traces_are_given(planner: Command) -> None:
     answer = planner(*BARE, *FEW, *pods)
     assert answer.status == EXIT_DONE
     files = {path.relative_to("p").as_posix() for path in Path("p").rglob("*") if path.is_file()}
-    assert files == {"summary.md", "figure-05.csv", "figure-09.csv", "figures/figure-05.png", "figures/figure-09.png"}
+    assert files == {
+        "report.html",
+        "summary.md",
+        "figure-05.csv",
+        "figure-09.csv",
+        "figures/figure-05.png",
+        "figures/figure-09.png",
+    }
     rows = read_rows("p/figure-05.csv")
     assert {(row["trace"], row["policy"]) for row in rows} == {
         (trace, policy) for trace in ("multigpu20", "multigpu50") for policy in ("fgd", COMBINATIONS[0])

@@ -31,7 +31,7 @@ class OpenedPage:
         return self.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
 
     def interactive_ms(self) -> float:
-        """From the navigation's start until the last visible chart is drawn."""
+        """From the navigation's start until the charts of the first two screens are drawn; the others follow."""
         return self.page.evaluate("() => window.interactiveMs")
 
 

@@ -137,7 +137,7 @@ def test_twenty_rows_and_how_many_more(plan, count, told):
 
 def test_without_a_frontier_there_is_neither(plan):
     assert "## Frontier" not in summary(plan)
-    assert figures_of(plan) == FIGURES
+    assert figures_of(plan) == (*FIGURES, "importance", "slices")
     with pytest.raises(InputError, match="'pareto'") as caught:
         figure(plan, "pareto")
     assert "kind pareto" in caught.value.hint

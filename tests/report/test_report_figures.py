@@ -244,7 +244,7 @@ def test_unknown_name_lists_the_valid_ones(plan):
 
 def test_render_gives_the_page_and_every_figure(make_plan):
     pages = render(make_plan())
-    assert list(pages) == ["summary.md", *(f"figures/{name}.png" for name in FIGURES)]
+    assert list(pages) == ["summary.md", *(f"figures/{name}.png" for name in (*FIGURES, "importance", "slices"))]
     assert pages["summary.md"].decode().startswith("# Plan: mixed-a")
     assert all(data.startswith(PNG) for name, data in pages.items() if name.endswith(".png"))
     assert not any(b"tIME" in data or b"Software" in data for data in pages.values())

@@ -20,6 +20,10 @@ def point(tpot_ms: float, form: ServingForm, rate: float) -> FormPoint:
 
 @pytest.fixture
 def comparison() -> FormComparison:
+    return compared_forms()
+
+
+def compared_forms() -> FormComparison:
     forms = (SPLIT, AGGREGATED, AUTO)
     return FormComparison(
         bounds_ms=tuple(RATES),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from planner.domain import Qos
     from planner.domain.diagnosis import ClusterDiagnosis
 
-KINDS = (".md", ".png", ".svg")
+KINDS = (".md", ".html", ".png", ".svg")
 NONE = "none"
 
 
@@ -43,7 +43,7 @@ def command(
         bool, typer.Option("--moves", help="Also plan the moves that vacate nodes, and count what they open.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write FILE.md; or draw figures 13 and 14 as FILE.png or FILE.svg.")
+        Path | None, typer.Option(help="Write FILE.md or FILE.html; or draw figures 13 and 14 as FILE.png or FILE.svg.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
@@ -59,7 +59,7 @@ def command(
     alignment = _qos(qos)
     if out is not None:
         if out.suffix.lower() not in KINDS:
-            raise InputError(f"--out: must end in .md, .png or .svg, got {str(out)!r}.", hint="As idle.png.")
+            raise InputError(f"--out: must end in .md, .html, .png or .svg, got {str(out)!r}.", hint="As idle.png.")
         files.refuse_existing(out, force=force)
     loaded = files.load_cluster(cluster)
     diagnosis = diagnose(
@@ -102,4 +102,8 @@ def _rendered(diagnosis: "ClusterDiagnosis", suffix: str) -> bytes:
 
     if suffix == ".md":
         return report.diagnosis_page(diagnosis).encode()
+    if suffix == ".html":
+        from planner.runs.pages import written_page
+
+        return written_page(report.diagnosis_page(diagnosis), report.diagnosis_plots(diagnosis))
     return report.encode_figure(report.diagnosis_figure(diagnosis), "svg" if suffix == ".svg" else "png")

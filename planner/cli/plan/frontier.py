@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def command(
     scenario: Annotated[Path, typer.Argument(help="A scenario file with prices.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder for frontier.csv, frontier.png and frontier.md.")],
+    out: Annotated[Path, typer.Option(help="Folder for frontier.csv, frontier.png, frontier.md and frontier.html.")],
     points: Annotated[int, typer.Option(help="Budgets, from the cheapest fleet that serves to the whole offer.")] = 12,
     force: Annotated[bool, typer.Option("--force", help="Replace a frontier that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the points as JSON, and no progress.")] = False,
@@ -23,15 +23,18 @@ def command(
     """The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."""
     from planner import files, report
     from planner.layouts.frontier import frontier
+    from planner.runs.pages import written_page
     from planner.workload import summarize
 
     read = files.load_scenario(scenario, summarize)
     files.refuse_existing(out / "frontier.csv", force=force)  # fails before the work, not after it
     curve = frontier(read, points, _progress(quiet=json))
+    page = report.frontier_page(curve, read)
     written = {
         "frontier.csv": report.frontier_frame(curve).to_csv(index=False, lineterminator="\n").encode(),
         "frontier.png": report.encode_figure(report.frontier_figure(curve, read)),
-        "frontier.md": report.frontier_page(curve, read).encode(),
+        "frontier.md": page.encode(),
+        "frontier.html": written_page(page, report.frontier_plots(curve, read)),
     }
     files.write_folder(out, written, force=force)
     for budget in curve.unsolved:

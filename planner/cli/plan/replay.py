@@ -74,7 +74,7 @@ def command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where a level is not held.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for replay.md, replay.json, tables and figures.", show_default=False),
+        typer.Option(help="Folder for replay.md, report.html, replay.json, tables and figures.", show_default=False),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a replay that exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")] = False,
@@ -82,6 +82,7 @@ def command(
 ) -> None:
     """Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds."""
     from planner import files, pipeline, report
+    from planner.runs.pages import written_page
     from planner.runs.replay_settings import replay_settings
     from planner.runs.replays import rate_of, trace_of, with_failures
 
@@ -104,15 +105,16 @@ def command(
     rate_rps = rate_of(plan, rate)
     source = trace_of(plan, trace, run)
     if out is not None:  # fails before the work, not after it
-        files.claim_folder(out, report.replay_file_names(), force=force)
+        files.claim_folder(out, (*report.replay_file_names(), files.PAGE_FILE), force=force)
     listen = _progress("replay", quiet=quiet or json)
     result = with_failures(pipeline.replay(plan, source, settings, rate_rps, listen), settings)
     rates = None
     if sweep:
         rates = pipeline.sweep_rates(plan, source, settings, _progress("sweep", quiet=quiet or json))
     if out is not None:
-        written = report.replay_files(result, rates)
-        files.write_folder(out, written, force=force, kinds=report.replay_file_names())
+        page = written_page(report.replay_page(result, rates), report.replay_plots(result, rates))
+        written = report.replay_files(result, rates) | {files.PAGE_FILE: page}
+        files.write_folder(out, written, force=force, kinds=(*report.replay_file_names(), files.PAGE_FILE))
     if json:
         screen.show_json({"folder": None if out is None else str(out), **report.replay_document(result, rates)})
     else:

@@ -1,12 +1,13 @@
 """`planner report`: a run in words and pictures."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from planner.cli import screen
 from planner.cli.plan import saved_runs
+from planner.errors import InputError
 
 
 def command(
@@ -22,6 +23,13 @@ def command(
         typer.Option(help="Folder of `planner replay --out`, to show beside the plan. [default: RUN/replay]"),
     ] = None,
     since: Annotated[Path | None, typer.Option(help="An earlier run: the page tells what changed since.")] = None,
+    kind: Annotated[
+        Literal["png", "svg"], typer.Option("--format", help="Of the figures of --out: png or svg.")
+    ] = "png",
+    style: Annotated[
+        str | None,
+        typer.Option(help="Draw the figures of --out in this style of matplotlib's, or in a style sheet (a path)."),
+    ] = None,
 ) -> None:
     """Print the summary of a run, and write its page, report.html; with --out, write both and the figures anew.
 
@@ -32,6 +40,10 @@ def command(
 
     if report_folder(run, out, force=force, as_json=json, page=page):
         return
+    if out is None and (style is not None or kind != "png"):
+        raise InputError(
+            "--format, --style: go with --out only, as figures are written there.", hint="Add --out FOLDER."
+        )
     plan = saved_runs.read_run(run)
     html = b""
     if page and (out is not None or not json):
@@ -40,7 +52,7 @@ def command(
         html = pages.plan_html(plan, replay=beside, since=earlier, since_name=_called(since))
     place = files.page_of(run) if out is None else out / files.PAGE_FILE
     if out is not None:
-        written = report.render(plan) | ({files.PAGE_FILE: html} if html else {})
+        written = report.render(plan, kind, style) | ({files.PAGE_FILE: html} if html else {})
         files.write_folder(out, written, force=force, kinds=(files.PAGE_FILE,))
     elif html:
         files.write_page(place, html, source=pages.source_of(plan), force=force)

@@ -25,7 +25,8 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for serving.md, serving.csv and serving.png. [default: none is written]", show_default=False
+            help="Folder for serving.md, serving.html, serving.csv and serving.png. [default: none is written]",
+            show_default=False,
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a comparison that exists.")] = False,
@@ -44,12 +45,14 @@ def command(
     comparison = compare_forms(read, bounds_ms, _progress(quiet=quiet or json))
     if out is not None:
         from planner import report
+        from planner.runs.pages import written_page
 
-        frame = report.serving_frame(comparison)
+        frame, page = report.serving_frame(comparison), report.serving_page(comparison, read)
         written = {
             "serving.csv": frame.to_csv(index=False, lineterminator="\n").encode(),
             "serving.png": report.encode_figure(report.serving_figure(comparison, read)),
-            "serving.md": report.serving_page(comparison, read).encode(),
+            "serving.md": page.encode(),
+            "serving.html": written_page(page, report.serving_plots(comparison)),
         }
         files.write_folder(out, written, force=force)
     if json:

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from planner.cli import screen
 from planner.cli.simulate import pwr
+from planner.cli.simulate.study_folder import REPORT_FILE
 from planner.cli.studies.asi import command as asi_command
 from planner.domain import CostMode
 from planner.errors import InputError, PlannerError
@@ -69,9 +70,12 @@ def chapter5(
     """The paper's evaluation (chapter 5): its table and figures, beside its own numbers and the exact optimum."""
     from planner import files
     from planner.plans.provenance import versions
+    from planner.runs.pages import written_page
     from planner.studies.chapter5.experiments import FIGURES, Request
     from planner.studies.chapter5.journals import SEARCHES_FILE, holds_searches, trial_journal
+    from planner.studies.chapter5.report.page import study_page
     from planner.studies.chapter5.report.pages import file_names, render_study
+    from planner.studies.chapter5.report.plots import chapter5_plots
     from planner.studies.chapter5.study import run
 
     request = Request(
@@ -85,14 +89,15 @@ def chapter5(
     )
     request.chosen()
     traces = _traces(trace or (), request)
-    kinds = [*file_names(FIGURES), SEARCHES_FILE]
+    kinds = [*file_names(FIGURES), REPORT_FILE, SEARCHES_FILE]
     files.claim_folder(out, kinds, force=force or holds_searches(out))  # fails before the work, not after it
     scenario_of = _scenarios(mode)
     if not quiet:
         _tell_time(request, scenario_of, processes)
     with trial_journal(out, versions()) as journal, _keeping_searches(journal, out), _progress(quiet=quiet) as listen:
         study = run(request, scenario_of, processes=processes, listen=listen, journal=journal, traces=traces)
-        files.write_folder(out, render_study(study), force=True, kinds=kinds)  # in place of the searches
+        rendered = render_study(study) | {REPORT_FILE: written_page(study_page(study), chapter5_plots(study))}
+        files.write_folder(out, rendered, force=True, kinds=kinds)  # in place of the searches
     _show(study, out)
 
 

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from planner.cli import screen
 from planner.cli.simulate import inputs
 from planner.cli.simulate.shared_options import Figures, Force, Json, Quiet
-from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE, study_files
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
 from planner.domain import Qos, VictimMethod, VictimSettings
 from planner.errors import InputError
 from planner.studies.preemption.records import InitialPlacement, NodePolicy, ScaleUpMode, ScaleUpSettings, VictimTie
@@ -153,7 +153,7 @@ def _names() -> list[str]:
     """What a result may hold, figures as their folder."""
     from planner.studies.preemption.tables import HIT_RATES_FILE, LATENCY_FILE, SCENE_FILES
 
-    return [HIT_RATES_FILE, LATENCY_FILE, *SCENE_FILES, SUMMARY_FILE, f"{FIGURES_FOLDER}/latency.png"]
+    return [HIT_RATES_FILE, LATENCY_FILE, *SCENE_FILES, SUMMARY_FILE, REPORT_FILE, f"{FIGURES_FOLDER}/latency.png"]
 
 
 def _rendered(
@@ -167,6 +167,7 @@ def _rendered(
     """Every file of the study by its path; `shown`: the paper's figures 8 to 10."""
     from planner.studies.preemption.report.figures import preemption_figures, scene_figures
     from planner.studies.preemption.report.page import preemption_page
+    from planner.studies.preemption.report.plots import preemption_plots
     from planner.studies.preemption.study import left_out
     from planner.studies.preemption.tables import HIT_RATES_FILE, LATENCY_FILE, hit_rates_csv, latency_csv, scene_csvs
 
@@ -177,7 +178,10 @@ def _rendered(
         drawn |= scene_figures(shown) if figures else {}
     notes = left_out(study)
     return study_files(
-        tables, lambda titles: preemption_page(hits, times, study.settings, notes=notes, figures=titles), drawn
+        tables,
+        lambda titles: preemption_page(hits, times, study.settings, notes=notes, figures=titles),
+        drawn,
+        preemption_plots(hits, times),
     )
 
 

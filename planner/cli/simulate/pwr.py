@@ -11,7 +11,7 @@ from planner.cli import screen
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate import inputs
 from planner.cli.simulate.shared_options import Force, Processes, Quiet
-from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,10 +47,12 @@ def command(
 ) -> None:
     """The PWR paper's figures 1 to 10, those whose traces are given, with a table each, beside what the paper says."""
     from planner import files
+    from planner.runs.pages import written_page
     from planner.studies.policies.online.policies import parse_policy
     from planner.studies.policies.paper import FGD, POLICIES
     from planner.studies.policies.report.figures import PAPER_FIGURES, paper_figures
     from planner.studies.policies.report.paper_page import file_names, numbers_of, paper_page, paper_tables
+    from planner.studies.policies.report.plots import trace_plots
     from planner.studies.policies.study import PolicyStudy
 
     paths, mixes, listed = _traces(pods), inputs.policies_of(policy or POLICIES, parse_policy), inputs.seeds_of(seeds)
@@ -69,14 +71,16 @@ def command(
     traces = {name: _runs(name, study, processes, quiet=quiet) for name, study in studies.items()}
     drawn = paper_figures(traces, FGD)
     page = paper_page(traces, listed, tuple(drawn))
-    rendered = {SUMMARY_FILE: page.encode()} | paper_tables(traces, tuple(drawn))
+    rendered = {SUMMARY_FILE: page.encode(), REPORT_FILE: written_page(page, trace_plots(traces, FGD))} | paper_tables(
+        traces, tuple(drawn)
+    )
     rendered |= {f"{FIGURES_FOLDER}/{name}.png": png for name, png in drawn.items()}
     files.write_folder(out, rendered, force=force, kinds=_kinds(file_names()))
     _show(traces, numbers_of(tuple(drawn)), out)
 
 
 def _kinds(tables: Sequence[str]) -> list[str]:
-    return [*tables, SUMMARY_FILE, f"{FIGURES_FOLDER}/figure-01.png"]
+    return [*tables, SUMMARY_FILE, REPORT_FILE, f"{FIGURES_FOLDER}/figure-01.png"]
 
 
 def _traces(pods: Sequence[str]) -> dict[str, Path]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.cli import screen
-from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE, study_files
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
 
 if TYPE_CHECKING:
     from planner.studies.policies.means import MeanMetrics
@@ -43,13 +43,14 @@ def file_names(study: "PolicyStudy") -> list[str]:
     from planner.studies.policies.tables import METRICS_FILE, decisions_file
 
     decisions = [decisions_file(mix.name, seed) for mix in study.policies for seed in study.seeds if study.decisions]
-    return [METRICS_FILE, SUMMARY_FILE, f"{FIGURES_FOLDER}/power.png", *decisions]
+    return [METRICS_FILE, SUMMARY_FILE, REPORT_FILE, f"{FIGURES_FOLDER}/power.png", *decisions]
 
 
 def rendered(study: "PolicyStudy", done: Results, baseline: str, *, name: str, figures: bool) -> dict[str, bytes]:
     """Every file of the study by its path; `figures`: pictures too."""
     from planner.studies.policies.report.figures import policy_figures
     from planner.studies.policies.report.page import policies_page
+    from planner.studies.policies.report.plots import policy_plots
     from planner.studies.policies.tables import METRICS_FILE, metrics_csv
 
     drawn = policy_figures(done.runs, baseline) if figures else {}
@@ -57,7 +58,10 @@ def rendered(study: "PolicyStudy", done: Results, baseline: str, *, name: str, f
         (policy, seed, run) for policy, runs in done.runs.items() for seed, run in zip(study.seeds, runs, strict=True)
     ]
     tables = {METRICS_FILE: metrics_csv(rows), **done.decisions}
-    return study_files(tables, lambda titles: policies_page(done.runs, baseline, name=name, figures=titles), drawn)
+    plots = policy_plots(done.runs, baseline)
+    return study_files(
+        tables, lambda titles: policies_page(done.runs, baseline, name=name, figures=titles), drawn, plots
+    )
 
 
 def _means(runs: "Mapping[str, Sequence[OnlineRun]]") -> "dict[str, dict[int, MeanMetrics]]":

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.cli import screen
-from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE, study_files
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
 
 if TYPE_CHECKING:
     from planner.studies.serving.study import ServingSeedRun, ServingStudy
@@ -25,13 +25,21 @@ def file_names() -> list[str]:
     """What `rendered` may write, figures and records as their folders."""
     from planner.studies.serving.tables import MINUTES_FILE, RECORDS_FOLDER, SERVING_FILE
 
-    return [SERVING_FILE, MINUTES_FILE, SUMMARY_FILE, f"{FIGURES_FOLDER}/5.2_arrivals.png", f"{RECORDS_FOLDER}/x.csv"]
+    return [
+        SERVING_FILE,
+        MINUTES_FILE,
+        SUMMARY_FILE,
+        REPORT_FILE,
+        f"{FIGURES_FOLDER}/5.2_arrivals.png",
+        f"{RECORDS_FOLDER}/x.csv",
+    ]
 
 
 def rendered(done: ServingResults, *, name: str, figures: bool) -> dict[str, bytes]:
     """Every file of the study by its path; `figures`: pictures too."""
     from planner.studies.serving.report.figures import serving_figures
     from planner.studies.serving.report.page import ServingPage, serving_page
+    from planner.studies.serving.report.plots import serving_plots
     from planner.studies.serving.tables import MINUTES_FILE, SERVING_FILE, minutes_csv, record_files, serving_csv
 
     pool = done.study.pool
@@ -40,7 +48,8 @@ def rendered(done: ServingResults, *, name: str, figures: bool) -> dict[str, byt
     tables = {SERVING_FILE: serving_csv(done.runs), MINUTES_FILE: minutes_csv(done.runs)}
     for run in done.runs if done.records else ():
         tables |= record_files(run, pool)
-    return study_files(tables, lambda titles: serving_page(replace(page, figures=titles)), drawn)
+    plots = serving_plots(done.runs)
+    return study_files(tables, lambda titles: serving_page(replace(page, figures=titles)), drawn, plots)
 
 
 def document(done: ServingResults) -> dict[str, object]:

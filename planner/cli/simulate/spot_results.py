@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from planner.cli import screen
-from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE, study_files
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
 
 if TYPE_CHECKING:
     from planner.studies.spot.capacity import CurvePoint, SpotCapacity, SpotLimits
@@ -54,13 +54,14 @@ def file_names() -> list[str]:
     """What `rendered` may write, figures as their folder."""
     from planner.studies.spot.tables import CURVE_FILE, SERIES_FILE, SPOT_FILE
 
-    return [SPOT_FILE, SERIES_FILE, SUMMARY_FILE, CURVE_FILE, f"{FIGURES_FOLDER}/allocation.png"]
+    return [SPOT_FILE, SERIES_FILE, SUMMARY_FILE, REPORT_FILE, CURVE_FILE, f"{FIGURES_FOLDER}/allocation.png"]
 
 
 def rendered(done: SpotResults, *, name: str, figures: bool) -> dict[str, bytes]:
     """Every file of the study by its path; `figures`: pictures too."""
     from planner.studies.spot.report.figures import spot_figures
     from planner.studies.spot.report.page import SpotPage, spot_page
+    from planner.studies.spot.report.plots import spot_plots
     from planner.studies.spot.tables import CURVE_FILE, SERIES_FILE, SPOT_FILE, curve_csv, series_csv, spot_csv
 
     drawn = spot_figures(done.compared, done.baseline, points=done.points, limits=done.limits) if figures else {}
@@ -77,7 +78,8 @@ def rendered(done: SpotResults, *, name: str, figures: bool) -> dict[str, bytes]
     )
     curve = {CURVE_FILE: curve_csv(done.points)} if done.points else {}
     tables = {SPOT_FILE: spot_csv(done.runs), SERIES_FILE: series_csv(done.compared), **curve}
-    return study_files(tables, lambda titles: spot_page(replace(page, figures=titles)), drawn)
+    plots = spot_plots(done.compared, done.baseline, done.points, done.limits)
+    return study_files(tables, lambda titles: spot_page(replace(page, figures=titles)), drawn, plots)
 
 
 def document(done: SpotResults) -> dict[str, object]:

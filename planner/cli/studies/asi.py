@@ -7,7 +7,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.simulate.shared_options import Figures, Force, Json
-from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def command(
     from planner.studies.asi.study import FILE_STEMS, study_trace
 
     between = _days(days)
-    kinds = [SUMMARY_FILE, *(f"{stem}.csv" for stem in FILE_STEMS), *map(_picture, FILE_STEMS)]
+    kinds = [SUMMARY_FILE, REPORT_FILE, *(f"{stem}.csv" for stem in FILE_STEMS), *map(_picture, FILE_STEMS)]
     files.claim_folder(out, kinds, force=force)
     study = study_trace(trace, between)
     files.write_folder(out, _files(study, figures=figures), force=force, kinds=kinds)
@@ -65,8 +65,10 @@ def _days(text: str | None) -> tuple[int, int] | None:
 
 def _files(study: "AsiStudy", *, figures: bool) -> dict[str, bytes]:
     from planner.report.kit import style
+    from planner.runs.pages import written_page
     from planner.studies.asi.report.page import asi_page
     from planner.studies.asi.report.panels import draw_figure
+    from planner.studies.asi.report.plots import asi_plots
     from planner.studies.asi.study import tables_of
     from planner.studies.asi.tables import figure_csv
 
@@ -74,7 +76,11 @@ def _files(study: "AsiStudy", *, figures: bool) -> dict[str, bytes]:
     paths = {stem: _picture(stem) for stem in stems} if figures else {}
     drawn = {paths[stem]: style.encoded(draw_figure(stems[stem])) for stem in paths}
     tables = {f"{stem}.csv": figure_csv(figure) for stem, figure in stems.items()}
-    return {SUMMARY_FILE: asi_page(study, paths).encode(), **tables, **drawn}
+    pages = {
+        SUMMARY_FILE: asi_page(study, paths).encode(),
+        REPORT_FILE: written_page(asi_page(study, {}), asi_plots(study)),
+    }
+    return {**pages, **tables, **drawn}
 
 
 def _document(study: "AsiStudy") -> dict[str, object]:

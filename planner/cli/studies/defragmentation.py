@@ -10,7 +10,7 @@ from planner.cli import screen
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate.inputs import seeds_of
 from planner.cli.simulate.shared_options import Figures, Force, Json, Processes, Quiet
-from planner.cli.simulate.study_folder import FIGURES_FOLDER, SUMMARY_FILE, study_files
+from planner.cli.simulate.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _file_names() -> list[str]:
     from planner.studies.defragmentation.tables import EXACT_FILE, RUNS_FILE, SERIES_FILE
 
     pictures = [f"{FIGURES_FOLDER}/{name}.png" for name in ("placeable", "rhythms")]
-    return [RUNS_FILE, SERIES_FILE, EXACT_FILE, SUMMARY_FILE, *pictures]
+    return [RUNS_FILE, SERIES_FILE, EXACT_FILE, SUMMARY_FILE, REPORT_FILE, *pictures]
 
 
 def _rendered(
@@ -90,12 +90,13 @@ def _rendered(
     from planner.studies.defragmentation import tables
     from planner.studies.defragmentation.report.figures import churn_figures
     from planner.studies.defragmentation.report.page import churn_page
+    from planner.studies.defragmentation.report.plots import churn_plots
 
     written = {tables.RUNS_FILE: tables.runs_csv(runs), tables.SERIES_FILE: tables.series_csv(runs)}
     if exact:
         written[tables.EXACT_FILE] = tables.exact_csv(exact)
     drawn = churn_figures(runs) if figures else {}
-    return study_files(written, lambda titles: churn_page(study, runs, exact, titles), drawn)
+    return study_files(written, lambda titles: churn_page(study, runs, exact, titles), drawn, churn_plots(runs))
 
 
 def _show(study: "DefragmentationStudy", runs: "list[ChurnRun]", exact: "list[ExactComparison]", *, json: bool) -> None:

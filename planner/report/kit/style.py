@@ -7,6 +7,7 @@ what they leave as matplotlib has it. Three things stay ours: a figure's proport
 sign), and colours that mean something (phases, alarms). Larger text makes a figure larger, so that nothing overlaps.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
@@ -15,7 +16,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import matplotlib as mpl
-from cycler import cycler
 from matplotlib import style as matplotlib_style
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -23,6 +23,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from planner.domain import CostMode, Inventory, Phase, Plan
@@ -249,11 +250,8 @@ _UNDATED: Mapping[str, Mapping[str, None]] = MappingProxyType(
 
 def _shell_draws() -> bool:
     """Whether the notebook draws every matplotlib figure already (`%matplotlib inline`): none is drawn twice."""
-    try:
-        from IPython import get_ipython  # noqa: PLC0415  # only a notebook has it
-    except ImportError:
-        return False
-    shell = get_ipython()
+    ipython = sys.modules.get("IPython")  # only a notebook has it, and has loaded it
+    shell = None if ipython is None else ipython.get_ipython()
     formatters = {} if shell is None else shell.display_formatter.formatters
     return any(Figure in formatter.type_printers for formatter in formatters.values())
 

@@ -1,7 +1,9 @@
 """How the search went: its trials against the bound."""
 
 from planner.domain import Plan, Trial
+from planner.report.comparison.trial_plots import parameter_plots, pareto_plots
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
+from planner.report.kit.html.plots import chart_of
 from planner.report.plan.sections import search_words
 
 MOST_TRIALS = 2000
@@ -13,6 +15,7 @@ def search_section(plan: Plan) -> Section:
     blocks: list[Block] = [Prose(markdown=search_words(plan))]
     if len(plan.search.trials) > 1:
         blocks.append(_chart(plan, _chosen(plan)))
+    blocks += [chart_of(plot) for plot in (*pareto_plots(plan), *parameter_plots(plan))]
     return Section(name="search", title="How it was found", blocks=tuple(blocks))
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from planner.domain import Plan
 from planner.errors import InputError
+from planner.report.plan.importance import importance_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,21 +16,31 @@ FIGURES = ("search", "routing", "throughput", "mix", "islands")
 SIMPLICITY = "simplicity"
 """Of plans of buckets."""
 
+PARAMETERS = ("importance", "slices")
+"""Of plans that searched: what the trials tell of the search's parameters."""
+
 PARETO = "pareto"
 PLACEMENT = "placement"
 
 _WANTING = {
     SIMPLICITY: "Plan with routing.form buckets.",
+    **dict.fromkeys(
+        PARAMETERS,
+        "Its layout was solved for, or too few layouts were tried: plan with routing.form table and a search.method "
+        "such as divider.",
+    ),
     PARETO: "Plan with objective.kind pareto.",
     PLACEMENT: "Place the plan on a cluster.",
 }
 
 
 def figures_of(plan: Plan) -> tuple[str, ...]:
-    """The names of the plan's figures: those of simpler plans, a frontier and a placement only where there are such."""
+    """The names of the plan's figures: those of simpler plans, of the search's parameters, of a frontier and of a
+    placement only where there are such."""
     simpler = (SIMPLICITY,) if plan.buckets is not None and plan.buckets.simpler else ()
     frontier = (PARETO,) if plan.search.frontier else ()
-    return (*FIGURES, *simpler, *frontier, *((PLACEMENT,) if plan.placement else ()))
+    parameters = PARAMETERS if importance_of(plan) else ()
+    return (*FIGURES, *simpler, *parameters, *frontier, *((PLACEMENT,) if plan.placement else ()))
 
 
 def figure(plan: Plan, name: str) -> "Figure":
@@ -52,7 +63,13 @@ def figure(plan: Plan, name: str) -> "Figure":
 def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
     from planner.report.cluster import placement_figure  # noqa: PLC0415  # matplotlib, as above
     from planner.report.comparison import pareto_figure  # noqa: PLC0415
-    from planner.report.plan import islands_figure, mix_figure, routing_figures, search_figure  # noqa: PLC0415
+    from planner.report.plan import (  # noqa: PLC0415
+        importance_figures,
+        islands_figure,
+        mix_figure,
+        routing_figures,
+        search_figure,
+    )
 
     return {
         "search": search_figure.draw,
@@ -60,6 +77,8 @@ def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
         "throughput": routing_figures.draw_rates,
         "mix": mix_figure.draw,
         "islands": islands_figure.draw,
+        PARAMETERS[0]: importance_figures.draw_importance,
+        PARAMETERS[1]: importance_figures.draw_slices,
         PARETO: pareto_figure.draw,
         PLACEMENT: placement_figure.draw,
     }

@@ -127,6 +127,7 @@ def _within(sweep: ReplaySweep) -> Plot:
         x="rate of the whole mix (requests/s)",
         y="requests within levels (%)",
         series=(_spread_series("within all levels", points, 100.0),),
+        from_zero=False,
         interval=INTERVAL,
         bounds=tuple((f"must: {100 * share:g} %", 100 * share) for share in needed),
         marks=_rates(sweep),

@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.report.kit.html.blocks import Cell, Chart, DataTable
 
-MOST_POINTS = 1000
+MOST_POINTS = 500
 """Of a series; of more an even choice, its last among them, so that pages stay small."""
 
 Across = str | float
@@ -46,6 +46,7 @@ class Plot:
     """A chart to be: `x` and `y` label the axes, units in brackets; `interval` says what `low` and `high` are.
 
     `bounds`: level lines, each with its name; `marks`: upright ones. `logarithmic`: of `x`, `y`, `xy` or neither.
+    `from_zero`: whether the axis of `y` begins there. `rest`: the file that has all numbers.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Plot:
     bounds: tuple[tuple[str, float], ...] = ()
     marks: tuple[tuple[str, float], ...] = ()
     logarithmic: str = ""
+    from_zero: bool = True
     rest: str = ""
 
 
@@ -111,8 +113,8 @@ def _trace(plot: Plot, series: Series) -> dict[str, Any]:
 
 
 def _mode(plot: Plot, series: Series) -> str:
-    if plot.kind is Kind.DOTS:
-        return "markers"
+    if plot.kind in (Kind.DOTS, Kind.STEPS):
+        return "markers" if plot.kind is Kind.DOTS or len(series.x) == 1 else "lines"
     return "lines" if len(series.x) > 60 else "lines+markers"
 
 
@@ -123,7 +125,7 @@ def _whiskers(series: Series) -> dict[str, Any]:
     rows = list(zip(series.y, series.low, series.high, strict=True))
     above = [max(0.0, high - y) if y is not None and high is not None else 0.0 for y, _, high in rows]
     below = [max(0.0, y - low) if y is not None and low is not None else 0.0 for y, low, _ in rows]
-    look = {"thickness": 1.2, "width": 4}
+    look = {"thickness": 1.2, "width": 4, "color": "#52606D"}  # else that of a bar's white edge
     return {"error_y": {"type": "data", "symmetric": False, "array": above, "arrayminus": below, **look}}
 
 
@@ -141,7 +143,7 @@ def _levels(plot: Plot) -> Iterator[dict[str, Any]]:
 def _uprights(plot: Plot) -> Iterator[dict[str, Any]]:
     values = [y for series in plot.series for y in (*series.y, *series.high) if y is not None]
     top = max([*values, *(value for _, value in plot.bounds)], default=1.0)
-    bottom = min(values, default=0.0) if "y" in plot.logarithmic else 0.0
+    bottom = min(values, default=0.0) if "y" in plot.logarithmic or not plot.from_zero else 0.0
     for name, at in plot.marks:
         line = {"x": [at, at], "y": [bottom, top], "meta": {"tone": "faint"}}
         yield {"type": "scatter", "mode": "lines", "name": name, **line}
@@ -154,7 +156,7 @@ def _layout(plot: Plot) -> dict[str, Any]:
         across["type"] = "category"
     if "x" in plot.logarithmic:
         across["type"] = "log"
-    up |= {"type": "log"} if "y" in plot.logarithmic else {"rangemode": "tozero"}
+    up |= {"type": "log"} if "y" in plot.logarithmic else {"rangemode": "tozero"} if plot.from_zero else {}
     modes = {Kind.BARS: {"barmode": "group"}, Kind.STACKED: {"barmode": "stack"}}
     return {"xaxis": across, "yaxis": up, **modes.get(plot.kind, {})}
 

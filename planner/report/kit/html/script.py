@@ -84,9 +84,12 @@ async function draw(place) {
 const visible = place => place.offsetParent !== null;
 const drawn = place => place.classList.contains("js-plotly-plot");
 
-async function drawVisible() {
+const near = place => place.getBoundingClientRect().top < 2 * innerHeight;
+const idle = () => new Promise(next => window.requestIdleCallback ? requestIdleCallback(next, {timeout: 200}) : next());
+
+async function drawVisible(wanted = () => true) {
   for (const place of all(".plot")) {
-    if (visible(place) && !drawn(place)) { await draw(place); await new Promise(next => setTimeout(next)); }
+    if (visible(place) && !drawn(place) && wanted(place)) { await draw(place); await idle(); }
   }
 }
 
@@ -114,12 +117,17 @@ addEventListener("beforeprint", beforePrint);
 addEventListener("afterprint", afterPrint);
 matchMedia("print").addEventListener("change", event => event.matches ? beforePrint() : afterPrint());
 
+// what is on the screen can be used; the charts below follow when nothing else is to be done
+function markInteractive() { window.interactiveMs = window.interactiveMs || performance.now(); }
+
 document.documentElement.dataset.ready = "tables";
 (async () => {
   const library = document.getElementById("library");
   if (library) {
     try {
       await libraryOf(library);
+      await drawVisible(near);
+      markInteractive();
       await drawVisible();
       for (const fold of all("details")) fold.addEventListener("toggle", () => { drawVisible().then(() => fit()); });
       let waiting = 0;
@@ -130,7 +138,7 @@ document.documentElement.dataset.ready = "tables";
     }
   }
   if (location.hash) reveal();
+  markInteractive();
   document.documentElement.dataset.ready = "charts";
-  window.interactiveMs = performance.now();
 })();
 """

@@ -88,7 +88,7 @@ def _curve(points: Sequence[CurvePoint], limits: SpotLimits, name: str, title: s
         y=unit,
         series=tuple(
             _with_intervals(
-                policy, [(point.asked_gpus, point.figures[name]) for point in points if point.policy == policy]
+                policy, [(point.asked_gpus, point.figures[name]) for point in points if point.policy == policy], 0.0
             )
             for policy in policies
         ),
@@ -98,14 +98,18 @@ def _curve(points: Sequence[CurvePoint], limits: SpotLimits, name: str, title: s
     )
 
 
-def _with_intervals(name: str, rows: Sequence[tuple[str | float, Interval | None]]) -> Series:
-    """Means and intervals; points without a figure are left out."""
+def _with_intervals(
+    name: str, rows: Sequence[tuple[str | float, Interval | None]], least: float = float("-inf")
+) -> Series:
+    """Means and intervals, none below `least`; points without a figure are left out."""
     pairs = [(x, interval) for x, interval in rows if interval is not None]
     halves = [interval.half for _, interval in pairs]
     return Series(
         name=name,
         x=tuple(x for x, _ in pairs),
         y=tuple(interval.mean for _, interval in pairs),
-        low=tuple(i.mean - half if half is not None else None for (_, i), half in zip(pairs, halves, strict=True)),
+        low=tuple(
+            max(least, i.mean - half) if half is not None else None for (_, i), half in zip(pairs, halves, strict=True)
+        ),
         high=tuple(i.mean + half if half is not None else None for (_, i), half in zip(pairs, halves, strict=True)),
     )

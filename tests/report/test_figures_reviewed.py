@@ -1,0 +1,133 @@
+"""What a review of the figures asked for, figure by figure: widths, hatches, bounds, demands, overlaps, intervals."""
+
+from dataclasses import replace
+
+import pytest
+from conftest import make_inventory, make_scenario
+from matplotlib.colors import to_rgb
+from test_frontier_figure import ROWS
+from test_frontier_figure import point as frontier_point
+from test_policy_report import run as policy_run
+from test_spot_report import LIMITS, run
+
+from planner.domain import Certificate, Frontier, ObjectiveSettings, Phase
+from planner.report import figure, frontier_figure
+from planner.report.kit.style import PHASE_HATCHES, TYPE_HATCHES, luminance, type_hatches
+from planner.report.plan.routing import intervals
+from planner.studies.policies.report.figures import policy_figure
+from planner.studies.spot.capacity import curve_of
+from planner.studies.spot.report.figures import spot_figure
+
+
+def labelled(axes, start: str):
+    items = [*axes.lines, *axes.collections, *axes.containers]
+    return next(item for item in items if str(item.get_label()).startswith(start))
+
+
+class TestIslands:
+    def test_gpus_are_counted_in_nodes(self, plan):
+        for axes, item in zip(figure(plan, "islands").axes, plan.scenario.inventory.items, strict=True):
+            assert all(tick % item.gpu.gpus_per_host == 0 for tick in axes.get_xticks())
+            assert axes.get_xticks()[-1] == item.count
+            nodes = item.count // item.gpu.gpus_per_host
+            assert f"{item.count} GPUs in {nodes} nodes of {item.gpu.gpus_per_host}" in axes.get_xlabel()
+
+    def test_a_phase_is_hatched_in_the_bars_and_in_the_legend(self, plan):
+        drawn = figure(plan, "islands")
+        hatches = {patch.get_hatch() for axes in drawn.axes for patch in axes.patches if patch.get_hatch()}
+        assert PHASE_HATCHES[Phase.DECODE] in hatches
+        (legend,) = drawn.legends
+        handles = dict(zip([text.get_text() for text in legend.get_texts()], legend.legend_handles, strict=True))
+        assert handles["decode"].get_hatch() == PHASE_HATCHES[Phase.DECODE]
+        assert "idle" in handles  # this plan has an island that does nothing
+
+    def test_no_legend_of_what_is_not_there(self, plan):
+        busy = replace(plan, islands=tuple(i for i in plan.islands if i.phase is not None))
+        words = [text.get_text() for text in figure(busy, "islands").legends[0].get_texts()]
+        assert "idle" not in words
+
+
+class TestRanges:
+    def test_bars_are_as_wide_as_their_share_of_the_requests(self, plan):
+        shares = [interval.probability for interval in intervals(plan)]
+        for axes in figure(plan, "routing").axes:
+            widths = {round(bar.get_x(), 9): bar.get_width() for bar in axes.patches}
+            assert [widths[x] for x in sorted(widths)] == pytest.approx(shares)
+            assert axes.get_xlim() == (0, 1)
+        ticks = [tick.get_text() for tick in axes.get_xticklabels()]
+        assert ticks[0] == "0"
+        assert ticks[-1] == f"{intervals(plan)[-1].end:,}"
+
+    def test_types_are_told_by_hatches_too(self, plan):
+        hatches = type_hatches(plan.scenario.inventory)
+        assert list(hatches.values()) == list(TYPE_HATCHES[:3])
+        drawn = {bar.get_hatch() for bar in figure(plan, "throughput").axes[0].patches}
+        assert drawn == {hatches["H200"], hatches["H800"]}  # those that prefill
+
+    def test_the_lower_panel_of_the_mix_is_there_only_where_something_differs(self, plan):
+        assert len(figure(plan, "mix").axes) == 1
+        assert "equals" in figure(plan, "mix").get_suptitle()
+        doubled = tuple(
+            replace(r, assigned_rps=2 * r.assigned_rps) if r.phase is Phase.DECODE and r.range_start == 1024 else r
+            for r in plan.routing
+        )
+        differing = figure(replace(plan, routing=doubled), "mix")
+        assert len(differing.axes) == 2
+        assert "percentage points" in differing.axes[1].get_ylabel()
+
+
+class TestBoundsAndDemand:
+    def test_the_bound_of_the_search_is_a_line_at_its_value(self, plan):
+        certificate = Certificate(
+            bound_rps=205.0, gap=0.1, objective_value=180.0, objective_bound=200.0, objective_gap=0.1
+        )
+        (axes,) = figure(replace(plan, certificate=certificate), "search").axes
+        assert set(labelled(axes, "no layout serves more (200)").get_ydata()) == {200.0}
+        unproven = replace(certificate, objective_bound=None, bound_rps=None)
+        (axes,) = figure(replace(plan, certificate=unproven), "search").axes
+        assert not any("no layout" in str(line.get_label()) for line in axes.lines)
+
+    def test_the_demand_is_a_line_of_the_frontier(self):
+        scenario = make_scenario(make_inventory())
+        asked = replace(scenario, objective=ObjectiveSettings(demand_rps=123.0))
+        curve = Frontier(points=tuple(frontier_point(*row) for row in ROWS))
+        assert set(labelled(frontier_figure(curve, asked).axes[0], "demand (123)").get_ydata()) == {123.0}
+        bars = frontier_figure(curve, asked).axes[1].containers
+        assert len({bar.patches[0].get_hatch() for bar in bars}) == 3
+
+
+class TestOverlaps:
+    def test_policies_that_coincide_show_by_their_markers(self):
+        runs = {name: [policy_run(name, 5, 100)] for name in ("fgd", "bestfit", "dotprod")}
+        lines = policy_figure("grar", {"": runs}, "fgd").axes[0].lines
+        assert len({line.get_marker() for line in lines}) == 3
+        places = [line.get_markevery() for line in lines if line.get_markevery() is not None]
+        assert len({start for start, _ in places}) == len(places)
+        widths = [line.get_linewidth() for line in lines]
+        assert widths[0] > max(widths[1:])  # the baseline below, wider than what lies on it
+
+    def test_intervals_of_the_spot_curve_stand_beside_each_other_and_end_in_the_panel(self):
+        runs = [
+            run(policy, seed, load, evictions_per_job=4 * load * seed, due_done_percent=97.0)
+            for policy in ("spotgpu", "random|x")
+            for seed in (1, 9)
+            for load in (0.1, 0.2)
+        ]
+        points = curve_of(runs, 1.0)
+        axes = spot_figure("curve", runs, "spotgpu", points=points, limits=LIMITS).axes[0]
+        first, second = [line.get_xdata() for line in axes.lines[:2]]
+        assert all(a != b for a, b in zip(first, second, strict=True))
+        whiskers: list[float] = []
+        for lines in axes.collections:
+            if hasattr(lines, "get_segments"):
+                whiskers += [end[1] for segment in lines.get_segments() for end in segment]
+        assert whiskers
+        assert 0 <= min(whiskers) <= max(whiskers) <= axes.get_ylim()[1] + 1e-9
+
+
+def test_lines_are_dark_enough_on_paper():
+    from planner.report.kit.style import line_of
+
+    assert all(luminance(line_of(place)["color"]) < 0.75 for place in range(16))
+    assert len({(line_of(place)["color"], str(line_of(place)["linestyle"])) for place in range(16)}) == 16
+    assert to_rgb(line_of(0)["color"]) == to_rgb("#0072B2")
