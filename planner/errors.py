@@ -11,9 +11,11 @@ EXIT_INTERRUPTED = 130
 
 
 class PlannerError(Exception):
-    """Root of the planner's errors. `hint` is the remedy, a sentence; `exit_status` is the process's."""
+    """Root of the planner's errors. `hint` is the remedy, a sentence; `where` the line of a file, where it is known;
+    `exit_status` is the process's."""
 
     exit_status = EXIT_FAILURE
+    where = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -22,7 +24,8 @@ class PlannerError(Exception):
 
     def __str__(self) -> str:
         between = "\n" if "\n" in self.message else " "  # a remedy is not part of a list's last line
-        return f"{self.message}{between}{self.hint}".strip()
+        place = f" See {self.where}." if self.where else ""
+        return f"{self.message}{between}{self.hint}".strip() + place
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows in place of a traceback through our modules: the message, then what to do."""
@@ -30,17 +33,59 @@ class PlannerError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # the hint is keyword-only: without this the error would not survive the way back from a worker process
-        return (_rebuild, (type(self), self.message, self.hint))
+        return (_rebuild, (type(self), self.message, self.hint, self.where))
 
 
-def _rebuild(kind: type[PlannerError], message: str, hint: str) -> PlannerError:
-    return kind(message, hint=hint)
+def _rebuild(kind: type[PlannerError], message: str, hint: str, where: str) -> PlannerError:
+    error = kind(message, hint=hint)
+    error.where = where
+    return error
 
 
 class InputError(PlannerError):
     """What the user gave cannot be used: a file, a key, a value, a flag."""
 
     exit_status = EXIT_BAD_INPUT
+
+
+ABSENT: object = object()
+"""Stands in for a faulty value: the key as if it were not there."""
+
+
+class FaultyKeyError(InputError):
+    """A key of a document that cannot be used: `key` of the section `section_path` (empty: the top level).
+
+    `by_itself`: whatever else the document says. `stand_in`: a value with which the rest can be read nevertheless.
+    `missing`: it must be there and is not. `unknown`: it is there and should not be.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        section_path: str = "",
+        key: str = "",
+        by_itself: bool = False,
+        stand_in: object = ABSENT,
+        missing: bool = False,
+        unknown: bool = False,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.missing = missing
+        self.unknown = unknown
+        self.section_path = section_path
+        self.key = key
+        self.by_itself = by_itself
+        self.stand_in = stand_in
+
+
+class SeveralMistakesError(InputError):
+    """All that is wrong with a document, `mistakes` in the order of its lines."""
+
+    def __init__(self, message: str, *, hint: str = "", mistakes: tuple[PlannerError, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.mistakes = mistakes
 
 
 class InfeasibleError(PlannerError):

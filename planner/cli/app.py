@@ -4,13 +4,18 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import typer
 
 from planner.cli import screen
 from planner.cli.patience import interruptible
+from planner.cli.program.completions import with_completions
+from planner.cli.program.lazy_group import LazyCommands, LazyGroup
+from planner.cli.program.listing import help_text
+from planner.cli.program.wide_tables import with_wide_tables
+from planner.cli.terminal.consoles import never_fail_to_write
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 
 COMMANDS = {
@@ -36,6 +41,7 @@ COMMANDS = {
     "report": "plan.report",
     "defrag": "cluster.defrag",
     "docs": "docs.command",
+    "doctor": "facts.doctor",
     "gpus": "facts.gpus",
     "models": "facts.models",
     "engines": "facts.engines",
@@ -56,21 +62,35 @@ _COLLECTIONS = (100_000, 20, 50)
 
 
 def build() -> typer.Typer:
-    """The program with all its commands."""
+    """The program with all its commands, none of them read yet."""
+
+    class Program(LazyGroup):
+        source = staticmethod(lambda: LazyCommands((*COMMANDS, *GROUPS), _load))
+
     app = typer.Typer(
         name="planner",
-        help="Plan the serving of large language models on mixed GPU fleets.",
+        cls=Program,
+        help=help_text(),
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
     app.callback(invoke_without_command=True)(_version)
-    for name, module in COMMANDS.items():
-        command: Callable[..., None] = import_module(f"planner.cli.{module}").command
-        app.command(name)(command)
-    for name, module in GROUPS.items():
-        app.add_typer(import_module(f"planner.cli.{module}").group, name=name)
     return app
+
+
+def _load(name: str) -> Any:
+    """The command `name` or the group, read from its file."""
+    shell = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    if name in GROUPS:
+        shell.add_typer(import_module(f"planner.cli.{GROUPS[name]}").group, name=name)
+    else:
+        shell.command(name)(import_module(f"planner.cli.{COMMANDS[name]}").command)
+    command: Any = typer.main.get_command(shell)
+    if name in GROUPS:
+        command = command.commands[name]
+    with_wide_tables(command)
+    with_completions(command)
+    return command
 
 
 def _version(
@@ -92,6 +112,7 @@ def main() -> None:
         os.environ.setdefault(name, "1")  # small matrices: more threads only wait for each other
     # a cluster is millions of values that all stay: rarely is there garbage to look for
     gc.set_threshold(*_COLLECTIONS)
+    never_fail_to_write()
     with interruptible() as interrupts:
         try:
             _run()

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from planner.cli import screen
 
 
@@ -31,6 +29,8 @@ def runs_progress(name: str, line: Callable[[Step], None], *, quiet: bool) -> It
     if quiet:
         yield lambda _: None
     elif sys.stderr.isatty():
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -4,27 +4,46 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-
-from planner.domain import ReportProgress, no_progress
+from planner.cli.terminal.consoles import err, out
+from planner.cli.terminal.markdown import rendered
+from planner.cli.terminal.tables import TableText, fitted, unfitted, wrapped
 from planner.errors import PlannerError
 
-WIDE = 400
+if TYPE_CHECKING:
+    from planner.domain import ReportProgress
+
+__all__ = [
+    "encoding",
+    "err",
+    "out",
+    "search_progress",
+    "show_error",
+    "show_every_column",
+    "show_json",
+    "show_markdown",
+    "show_note",
+    "show_prose",
+    "show_table",
+    "show_text",
+    "show_warning",
+    "visible",
+]
+
+_WIDE: ContextVar[bool] = ContextVar("wide", default=False)
+"""Whether `--wide` stands on the command line of this call."""
 
 
-def out() -> Console:
-    """Standard output; a pipe gets lines that are not folded."""
-    terminal = sys.stdout.isatty()
-    return Console(width=None if terminal else WIDE, highlight=False, emoji=False, soft_wrap=not terminal)
+def show_every_column(wide: bool) -> None:
+    """Tables as wide as they are, whatever the terminal (`--wide`), until told otherwise."""
+    _WIDE.set(wide)
 
 
-def err() -> Console:
-    """Standard error."""
-    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+def encoding() -> str:
+    """Of standard output; empty where it has none."""
+    return getattr(sys.stdout, "encoding", None) or ""
 
 
 def visible(text: str) -> str:
@@ -42,14 +61,30 @@ def show_text(text: str) -> None:
     print(text.encode("utf-8", "backslashreplace").decode())
 
 
+def show_prose(text: str) -> None:
+    """Sentences on standard output: to a terminal wrapped between words, to a pipe as they are."""
+    if not sys.stdout.isatty() or _WIDE.get():
+        show_text(text)
+        return
+    width = out().width
+    for line in visible(text).split("\n"):
+        show_text("\n".join(wrapped(line, width)))
+
+
 def show_error(error: PlannerError) -> None:
     """One paragraph: what is wrong and what to do."""
-    err().print(f"[red]error:[/red] {escape(visible(str(error)))}")
+    _tell("error", "red", str(error))
 
 
 def show_warning(text: str) -> None:
     """One warning on standard error."""
-    err().print(f"[yellow]warning:[/yellow] {escape(visible(text))}")
+    _tell("warning", "yellow", text)
+
+
+def _tell(kind: str, colour: str, text: str) -> None:
+    from rich.text import Text
+
+    err().print(Text.assemble((f"{kind}:", colour), " ", visible(text)))
 
 
 def show_note(text: str) -> None:
@@ -57,15 +92,38 @@ def show_note(text: str) -> None:
     err().print(visible(text), markup=False)
 
 
-def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table; numbers to the right."""
-    table = Table(title=escape(title), title_justify="left", show_lines=False)
-    for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(escape(column), justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(visible(_cell(value))) for value in row))
-    out().print(table)
+def show_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, important: Sequence[str] = ()
+) -> None:
+    """A table; numbers to the right. A terminal that is too narrow gets the `important` columns first, then the others
+    from the left, and a line that names what was left out; a pipe, or `--wide`, gets all."""
+    table = TableText(
+        title=title,
+        columns=tuple(columns),
+        rows=tuple(tuple(visible(_cell(value)) for value in row) for row in rows),
+        numeric=tuple(
+            bool(rows) and all(isinstance(row[index], int | float | None) for row in rows)
+            for index in range(len(columns))
+        ),
+        important=tuple(important),
+    )
+    if _WIDE.get() or not sys.stdout.isatty():
+        out(wide=True).print(unfitted(table))
+        return
+    console = out()
+    for part in fitted(table, console.width):
+        console.print(part)
+
+
+def show_markdown(text: str) -> None:
+    """Markdown of ours: as it is to a pipe, to a terminal laid out for its width."""
+    if not sys.stdout.isatty():
+        show_text(text)
+        return
+    width, console = out().width, out(wide=_WIDE.get())
+    text = text.encode("utf-8", "backslashreplace").decode()
+    for part in rendered(visible(text), width, wide=_WIDE.get()):
+        console.print(part)
 
 
 def _cell(value: object) -> str:
@@ -75,10 +133,10 @@ def _cell(value: object) -> str:
 
 
 @contextmanager
-def search_progress(name: str, *, quiet: bool) -> Iterator[ReportProgress]:
+def search_progress(name: str, *, quiet: bool) -> "Iterator[ReportProgress]":
     """A bar with the best rate so far on a terminal, a line a round elsewhere, nothing where `quiet`."""
     if quiet:
-        yield no_progress
+        yield lambda _done, _total, _best_rps: None
     elif sys.stderr.isatty():
         with _bar(name) as listener:
             yield listener
@@ -86,7 +144,7 @@ def search_progress(name: str, *, quiet: bool) -> Iterator[ReportProgress]:
         yield _line(name)
 
 
-def _line(name: str) -> ReportProgress:
+def _line(name: str) -> "ReportProgress":
     def listen(done: int, total: int, best_rps: float, /) -> None:
         print(f"{name}: {done}/{total} layouts, best {best_rps:.1f} requests/s", file=sys.stderr, flush=True)
 
@@ -94,7 +152,10 @@ def _line(name: str) -> ReportProgress:
 
 
 @contextmanager
-def _bar(name: str) -> Iterator[ReportProgress]:
+def _bar(name: str) -> "Iterator[ReportProgress]":
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -3,8 +3,8 @@
 import json
 from dataclasses import dataclass
 
+from planner.files.disk.values import bounds_text
 from planner.files.records import REQUIRED, Document, Field, Kind, fields_of
-from planner.files.sections import bounds_text
 
 _UNITS = {
     "_usd_per_gpu_hour": "USD per GPU and hour",

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from planner.errors import InputError, PlannerError
+from planner.errors import ABSENT, FaultyKeyError, InputError, PlannerError
+from planner.files.disk.values import bounds_text, shown, within
 
 MOST_TOKENS = 100_000_000  # of one prompt or answer: beyond any model, so surely a mistake
 MOST_WHOLE = 10**15
@@ -21,6 +22,11 @@ MOST_WHOLE = 10**15
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _NAME_RULE = "a name of at most 63 letters, digits, '.', '_' or '-' that begins with a letter or digit"
+
+STAND_IN_TEXT = "x"
+
+Excused = Mapping[str, Mapping[str, object]]
+"""Path of a section -> key, or place in a list as `[3]` -> what stands in for its faulty value."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Item = TypeVar("Item")
@@ -33,17 +39,35 @@ class UnusualRowError(PlannerError):
 class Section:
     """Reads one mapping. A `default` of None means that the key must be there."""
 
-    def __init__(self, values: Mapping[Any, object], *, file: str, path: str = "") -> None:
+    def __init__(
+        self, values: Mapping[Any, object], *, file: str, path: str = "", excused: Excused | None = None, text: str = ""
+    ) -> None:
+        """`excused`: what stands in for values that are known to be faulty; `text`: of the document, for its lines."""
         self.file = file
         self.path = path
+        self.document_text = text
+        self._excused = excused
         self._values: dict[str, object] = {}
         for key, value in values.items():
             if not isinstance(key, str):
-                raise InputError(
+                above, _, last = path.rpartition(".")
+                raise FaultyKeyError(
                     f"{self._place}: keys must be text, got {key!r} ({type(key).__name__}).",
                     hint="Quote the key.",
+                    section_path=above,
+                    key=last,
+                    by_itself=True,
                 )
             self._values[key] = value
+        for key, stand_in in (excused or {}).get(path, {}).items():
+            if stand_in is ABSENT:
+                self._values.pop(key, None)
+            elif not key.startswith("["):
+                self._values[key] = stand_in
+
+    def excusing(self, excused: Excused) -> "Section":
+        """The same section with other values where `excused` has some."""
+        return Section(self._values, file=self.file, path=self.path, excused=excused, text=self.document_text)
 
     @property
     def _place(self) -> str:
@@ -66,17 +90,45 @@ class Section:
         """Refuse every key but these, naming the nearest."""
         for key in self._values:
             if key not in keys:
-                raise InputError(
-                    f"{self.file}: {self.key_path(key)} is not a known key.",
-                    hint=nearest_hint(key, keys, what="keys here"),
+                raise self.refusal(
+                    key, "is not a known key", hint=nearest_hint(key, keys, what="keys here"), unknown=True
                 )
 
-    def fault(self, key: str, rule: str, *, hint: str = "") -> InputError:
+    def fault(self, key: str, rule: str, *, hint: str = "") -> FaultyKeyError:
         """The error for `key`: where, which key, what must hold, what came."""
+        return self._refused(key, rule, hint=hint)
+
+    def refusal(
+        self, key: str, text: str, *, hint: str, by_itself: bool = True, unknown: bool = False
+    ) -> FaultyKeyError:
+        """The error for `key` in words of one's own; `by_itself`: it is wrong whatever else the document says."""
+        return FaultyKeyError(
+            f"{self.file}: {self.key_path(key)} {text}.",
+            hint=hint,
+            section_path=self.path,
+            key=key,
+            by_itself=by_itself,
+            unknown=unknown,
+        )
+
+    def _refused(
+        self, key: str, rule: str, *, hint: str = "", by_itself: bool = False, stand_in: object = ABSENT
+    ) -> FaultyKeyError:
         present = key in self._values
-        answer = f", got {_shown(self._values[key])}" if present else "; it is missing"
-        remedy = hint or ("Correct the value." if present else "Add the key.")
-        return InputError(f"{self.file}: {self.key_path(key)} must be {rule}{answer}.", hint=remedy)
+        answer = f", got {shown(self._values[key])}" if present else "; it is missing"
+        return FaultyKeyError(
+            f"{self.file}: {self.key_path(key)} must be {rule}{answer}.",
+            hint=hint or ("Correct the value." if present else "Add the key."),
+            section_path=self.path,
+            key=key,
+            by_itself=by_itself,
+            stand_in=stand_in,
+            missing=not present,
+        )
+
+    def _wrong(self, key: str, rule: str, default: object, stand_in: object, *, hint: str = "") -> FaultyKeyError:
+        """The error of a value that no reader would take; `stand_in`: one that it takes where there is no `default`."""
+        return self._refused(key, rule, hint=hint, by_itself=True, stand_in=stand_in if default is None else ABSENT)
 
     def text(self, key: str, *, default: str | None = None) -> str:
         """A text."""
@@ -84,23 +136,26 @@ class Section:
             return default
         value = self._values.get(key)
         if not isinstance(value, str):
-            raise self.fault(key, "a text", hint="Add it." if key not in self._values else "Put it in quotes.")
+            hint = "Add it." if key not in self._values else "Put it in quotes."
+            raise self._wrong(key, "a text", default, STAND_IN_TEXT, hint=hint)
         if not is_unicode(value):
-            raise self.fault(key, "Unicode text without halves of surrogate pairs", hint="Write the character out.")
+            rule = "Unicode text without halves of surrogate pairs"
+            raise self._wrong(key, rule, default, STAND_IN_TEXT, hint="Write the character out.")
         return str(value)
 
     def printable(self, key: str, *, empty: bool = False) -> str:
         """A name as it may stand in tables and errors."""
         value = self.text(key)
         if not (is_printable(value) or (empty and not value)):
-            raise self.fault(key, "a name of at most 253 printable characters without spaces at its ends")
+            rule = "a name of at most 253 printable characters without spaces at its ends"
+            raise self._wrong(key, rule, None, STAND_IN_TEXT)
         return value
 
     def name(self, key: str, *, default: str | None = None) -> str:
         """A text that can stand in file names, labels and manifests."""
         value = self.text(key, default=default)
         if not NAME_PATTERN.fullmatch(value):
-            raise self.fault(key, _NAME_RULE, hint="Rename it.")
+            raise self._wrong(key, _NAME_RULE, default, STAND_IN_TEXT, hint="Rename it.")
         return value
 
     def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
@@ -110,13 +165,14 @@ class Section:
         value = self._values.get(key)
 
         def refusal() -> InputError:
-            return self.fault(key, "a whole number" + bounds_text(low, high))
+            return self._wrong(key, "a whole number" + bounds_text(low, high), default, within(low, high))
 
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             raise refusal()
         number = int(value)
         if abs(number) > MOST_WHOLE and (low is None or high is None):
-            raise self.fault(key, f"a whole number of at most {MOST_WHOLE:.0e} either way")
+            rule = f"a whole number of at most {MOST_WHOLE:.0e} either way"
+            raise self._wrong(key, rule, default, within(low, high))
         if (low is not None and number < low) or (high is not None and number > high):
             raise refusal()
         return number
@@ -137,7 +193,8 @@ class Section:
         value = self._values.get(key)
 
         def refusal() -> InputError:
-            return self.fault(key, "a number" + bounds_text(low, high, above, below))
+            rule = "a number" + bounds_text(low, high, above, below)
+            return self._wrong(key, rule, default, within(low, high, above, below))
 
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise refusal()
@@ -146,7 +203,7 @@ class Section:
         except OverflowError:
             raise refusal() from None
         if not math.isfinite(number):
-            raise self.fault(key, "finite")
+            raise self._wrong(key, "finite", default, within(low, high, above, below))
         if (low is not None and number < low) or (high is not None and number > high):
             raise refusal()
         if (above is not None and number <= above) or (below is not None and number >= below):
@@ -159,7 +216,7 @@ class Section:
             return default
         value = self._values.get(key)
         if not isinstance(value, bool):
-            raise self.fault(key, "true or false")
+            raise self._wrong(key, "true or false", default, stand_in=False)
         return value
 
     def choice(self, key: str, kind: type[Choice], *, default: Choice | None = None) -> Choice:
@@ -174,7 +231,8 @@ class Section:
             return default
         value = self._values.get(key)
         if not isinstance(value, str) or str(value) not in options:
-            raise self.fault(key, f"one of {', '.join(options)}", hint=nearest_hint(str(value), options, what="values"))
+            hint = nearest_hint(str(value), options, what="values")
+            raise self._wrong(key, f"one of {', '.join(options)}", default, options[0], hint=hint)
         return str(value)
 
     def holds_section(self, key: str) -> bool:
@@ -198,7 +256,7 @@ class Section:
         """The items of a list, each as it is."""
         value = self._values.get(key)
         if not isinstance(value, list | tuple):
-            raise self.fault(key, "a list")
+            raise self._wrong(key, "a list", None, [])
         return tuple(value)
 
     def integers(self, key: str, *, low: int, high: int) -> tuple[int, ...]:
@@ -206,13 +264,13 @@ class Section:
         value = self._values.get(key)
         rule = f"a list of distinct whole numbers of {low} to {high}"
         if not isinstance(value, list | tuple) or not value:
-            raise self.fault(key, rule)
+            raise self._wrong(key, rule, None, [low])
         for item in value:
             if isinstance(item, bool) or not isinstance(item, numbers.Integral) or not low <= int(item) <= high:
-                raise self.fault(key, rule)
+                raise self._wrong(key, rule, None, [low])
         distinct = {int(item) for item in value}
         if len(distinct) < len(value):
-            raise self.fault(key, rule)
+            raise self._wrong(key, rule, None, [low])
         return tuple(sorted(distinct))
 
     def is_false(self, key: str) -> bool:
@@ -238,23 +296,30 @@ class Section:
         if value is None and key not in self._values and optional:
             value = {}
         if not isinstance(value, Mapping):
-            raise self.fault(key, "a mapping of keys to values", hint="Write its keys indented below it.")
-        return Section(value, file=self.file, path=self.key_path(key))
+            rule, hint = "a mapping of keys to values", "Write its keys indented below it."
+            raise self._wrong(key, rule, True if optional else None, {}, hint=hint)
+        return Section(value, file=self.file, path=self.key_path(key), excused=self._excused)
 
     def _rows(self, key: str) -> tuple[Mapping[Any, object], ...]:
         """A list of mappings, each as it is."""
         value = self._values.get(key)
         if not isinstance(value, list | tuple) or not all(isinstance(item, Mapping) for item in value):
-            raise self.fault(key, "a list of mappings")
+            raise self._wrong(key, "a list of mappings", None, [])
         return tuple(value)
 
     def _row(self, key: str, index: int, values: Mapping[Any, object]) -> "Section":
         """One of these mappings with its place."""
-        return Section(values, file=self.file, path=f"{self.key_path(key)}[{index}]")
+        return Section(values, file=self.file, path=f"{self.key_path(key)}[{index}]", excused=self._excused)
+
+    def _excused_rows(self, key: str) -> Collection[str]:
+        """Places of rows that are faulty in a way that nothing stands in for."""
+        return (self._excused or {}).get(self.key_path(key), ())
 
     def sections(self, key: str) -> "tuple[Section, ...]":
         """A list of mappings."""
-        return tuple(self._row(key, index, item) for index, item in enumerate(self._rows(key)))
+        faulty = self._excused_rows(key)
+        rows = enumerate(self._rows(key))
+        return tuple(self._row(key, index, item) for index, item in rows if f"[{index}]" not in faulty)
 
     def items_of(
         self, key: str, strict: "Callable[[Section], Item]", quick: Callable[[Mapping[Any, object]], Item]
@@ -262,7 +327,11 @@ class Section:
         """A list of mappings read one by one: `quick` takes those that need no second look, and raises UnusualRowError
         for the others, which `strict` reads."""
         items: list[Item] = []
+        faulty, path = self._excused_rows(key), self.key_path(key)
         for index, row in enumerate(self._rows(key)):
+            if self._excused and (f"[{index}]" in faulty or f"{path}[{index}]" in self._excused):
+                items += [] if f"[{index}]" in faulty else [strict(self._row(key, index, row))]
+                continue
             try:
                 items.append(quick(row))
             except UnusualRowError:
@@ -273,7 +342,7 @@ class Section:
         """A list of texts."""
         value = self._values.get(key)
         if not isinstance(value, list | tuple) or not all(isinstance(item, str) and is_unicode(item) for item in value):
-            raise self.fault(key, "a list of texts")
+            raise self._wrong(key, "a list of texts", None, [])
         return tuple(value)
 
 
@@ -287,15 +356,15 @@ def is_printable(text: str) -> bool:
     return 0 < len(text) <= 253 and text.isprintable() and text == text.strip()
 
 
-def top_level(document: object, file: str) -> Section:
-    """A document as a section; InputError where it is no mapping."""
+def top_level(document: object, file: str, text: str = "") -> Section:
+    """A document as a section; InputError where it is no mapping. `text`: what it was read from."""
     if not isinstance(document, Mapping):
         came = "an empty file" if document is None else f"a {type(document).__name__}"
         raise InputError(
             f"{file}: the top level must be a mapping of keys to values, got {came}.",
             hint="Begin with `name: ...`, one key a line.",
         )
-    return Section(document, file=file)
+    return Section(document, file=file, text=text)
 
 
 def nearest_hint(word: str, candidates: Collection[str], *, what: str) -> str:
@@ -308,29 +377,17 @@ def nearest_hint(word: str, candidates: Collection[str], *, what: str) -> str:
     return f"{ask}The {what} are {', '.join(candidates)}."
 
 
-def bounds_text(low: float | None, high: float | None, above: float | None = None, below: float | None = None) -> str:
-    """` of at least 0 and less than 1`; empty where nothing is bounded."""
-    limits = [
-        f"{word} {limit}"
-        for word, limit in (("at least", low), ("more than", above), ("at most", high), ("less than", below))
-        if limit is not None
-    ]
-    return f" of {' and '.join(limits)}" if limits else ""
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list | tuple | set):
-        return f"a list of {len(value)}"
-    text = repr(value)
-    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
-
-
 @contextmanager
 def referred_from(document: Section, key: str) -> Iterator[None]:
     """An error in the file that `key` refers to says who refers to it."""
     try:
         yield
     except InputError as error:
-        raise InputError(f"{document.file}: {document.key_path(key)}: {error.message}", hint=error.hint) from None
+        between = "\n" if "\n" in error.message else " "
+        raise FaultyKeyError(
+            f"{document.file}: {document.key_path(key)}:{between}{error.message}",
+            hint=error.hint,
+            section_path=document.path,
+            key=key,
+            by_itself=True,
+        ) from None

@@ -49,9 +49,19 @@ def publish(plan: Plan, *, engine: str = "") -> Publication:
         rendered = render_plan(plan, engine=engine, price_router=plan.scenario.deploy != DeploySettings())
     except (ExportError, InputError) as error:
         note = f"no manifests were written: {error}"
-        return Publication(files={**contents, "manifests/NOT-WRITTEN.txt": f"{note}\n".encode()}, warnings=(note,))
+        unwritten = {"manifests/NOT-WRITTEN.txt": f"{note}\n".encode()}
+        return Publication(files=contents | unwritten, warnings=(*_strange_prices(plan), note))
     manifests = {f"manifests/{name}": content for name, content in rendered.folder.items()}
-    return Publication(files=contents | manifests, warnings=rendered.losses)  # the rest stands in their comments
+    # the rest stands in their comments
+    return Publication(files=contents | manifests, warnings=(*_strange_prices(plan), *rendered.losses))
+
+
+def _strange_prices(plan: Plan) -> tuple[str, ...]:
+    """Prices of types that nobody knows: other types', or slips of the pen."""
+    unused = plan.scenario.inventory.unused_prices
+    shipped = files.load_gpu_specs() if unused else {}
+    strangers = [gpu for gpu in unused if gpu not in shipped]
+    return tuple(f"price not used: {gpu} is no GPU type that the planner knows" for gpu in strangers)
 
 
 def _csv(frame: "report.Frame") -> bytes:

@@ -109,7 +109,8 @@ def refused(read: Any, *arguments: Any, **named: Any) -> list[str]:
     """The keys that a reader knows, as it tells them of one that it does not."""
     with pytest.raises(InputError) as error:
         read(*arguments, **named)
-    known = KNOWN_KEYS.search(error.value.hint or "")
+    mistakes = getattr(error.value, "mistakes", (error.value,))
+    known = next((keys for mistake in mistakes if (keys := KNOWN_KEYS.search(mistake.hint or ""))), None)
     assert known is not None, error.value
     return known[1].split(", ")
 

@@ -37,9 +37,19 @@ class Call:
     crash: str
 
 
-def call(words: Sequence[str], folder: Path) -> Call:
+class Terminal(TextIOWrapper):
+    """A stream that says it is a terminal; its width is in COLUMNS."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+def call(words: Sequence[str], folder: Path, *, on_terminal: bool = False) -> Call:
     """`planner WORDS` in `folder`."""
-    out, err = (TextIOWrapper(BytesIO(), encoding="utf-8", errors=way) for way in ("strict", "backslashreplace"))
+    kinds = (Terminal if on_terminal else TextIOWrapper, TextIOWrapper)
+    ways = ("strict", "backslashreplace")
+    out, err = (kind(BytesIO(), encoding="utf-8", errors=way) for kind, way in zip(kinds, ways, strict=True))
     status, crash, told = None, "", []
     shown = screen.show_error
 

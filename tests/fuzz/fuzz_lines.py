@@ -54,6 +54,7 @@ sweep tiny.yaml --set inventory.H20=8,16 --set slo.tpot_ms=80..100:20 --out made
 explain run --json | run/plan.json
 explain run --island h20-8g-decode-1 --seconds 0 | run/plan.json
 diff script lws | script/routing.json lws/*prefill-1.yaml lws/routing.yaml
+doctor --json | costly
 gpus H20 |
 gpus --json |
 engines --json |

@@ -14,26 +14,12 @@ from fuzz_calls import call
 from fuzz_cases import Case, cases, inputs_of, run
 from fuzz_lines import LINES
 from fuzz_words import commands
-from fuzz_workshop import furnish
 from hypothesis import HealthCheck, Phase, given, settings
 
 # the cases are told as they are: one damage each, nothing to make smaller
 EVERY = settings(
     database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), print_blob=False, deadline=None
 )
-
-
-@pytest.fixture(scope="session")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound file of every kind."""
-    folder = tmp_path_factory.mktemp("workshop")
-
-    def made(words: list[str], where: Path) -> None:
-        answer = call(words, where)
-        assert answer.status == 0, f"{words}: {answer.err}{answer.crash}"
-
-    furnish(folder, made)
-    return folder
 
 
 def faults(workshop: Path, folder: Path, count: int, *, cheap: bool) -> tuple[Counter[str], list[str]]:

@@ -62,7 +62,7 @@ def command(
     if json:
         screen.show_json(report.migration_document(migration.plan))
         return
-    screen.show_text(report.migration_summary(migration.plan))
+    screen.show_markdown(report.migration_summary(migration.plan))
     if out is not None:
         screen.show_text(f"Written to {out}")
 

@@ -77,7 +77,7 @@ def command(
     if json:
         screen.show_json(report.diagnosis_document(diagnosis))
     else:
-        screen.show_text(report.diagnosis_page(diagnosis))
+        screen.show_markdown(report.diagnosis_page(diagnosis))
 
 
 def _jobs(texts: list[str]) -> tuple[int, ...]:

@@ -172,7 +172,7 @@ def _show_summary(cluster: "Cluster", *, json: bool) -> None:
     if json:
         screen.show_json(report.cluster_document(cluster, _fragments(cluster)))
     else:
-        screen.show_text(report.cluster_page(cluster, _fragments(cluster)))
+        screen.show_markdown(report.cluster_page(cluster, _fragments(cluster)))
 
 
 def _fragments(cluster: "Cluster") -> "Fragmentation":

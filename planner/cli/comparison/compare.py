@@ -67,7 +67,7 @@ def show(comparison: "PlanComparison") -> None:
     figures = [plan.figures for plan in comparison.plans]
     names = [plan.name for plan in figures]
     show_figures("Plans beside each other", names, [*figure_cells(figures), *odds_cells(comparison)])
-    screen.show_text("\n\n".join(rest_parts(comparison)))
+    screen.show_markdown("\n\n".join(rest_parts(comparison)))
 
 
 def _sorted(plans: "Mapping[str, Plan]", order: Order | None) -> "dict[str, Plan]":

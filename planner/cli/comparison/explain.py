@@ -35,7 +35,7 @@ def command(
     if json:
         screen.show_json(explanation_document(explanation))
     else:
-        screen.show_text(explanation_page(explanation))
+        screen.show_markdown(explanation_page(explanation))
 
 
 def explained(

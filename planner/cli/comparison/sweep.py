@@ -76,7 +76,7 @@ def show(sweep: "Sweep", folder: Path, *, as_json: bool) -> None:
         return
     columns, rows = columns_of(sweep), [point_texts(sweep, point) for point in sweep.points]
     show_rows(f"Sweep of {sweep.index.scenario}", columns, rows, first=len(sweep.varying))
-    screen.show_text("\n\n".join([verdict(sweep), *reasons(sweep)]))
+    screen.show_markdown("\n\n".join([verdict(sweep), *reasons(sweep)]))
     screen.show_text(f"Table, page and runs: {folder}")
 
 

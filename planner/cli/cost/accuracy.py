@@ -56,7 +56,7 @@ def command(
         screen.show_json([_row(item) for item in judged.figures])
         return
     if markdown:
-        screen.show_text(report.accuracy_table(judged))
+        screen.show_markdown(report.accuracy_table(judged))
         return
     _show(judged)
 
@@ -105,10 +105,10 @@ def _show(judged: "Accuracy") -> None:
         "Errors of rates, each at most 100 %; bias: median, positive where predicted too fast", columns, rows
     )
     if judged.pairs:
-        screen.show_text(
+        screen.show_prose(
             f"GPU types at equal work, more than 15 % apart: {judged.in_order} of {judged.pairs} pairs in order"
         )
-    screen.show_text(f"within their 80 % bands: {judged.covered:.0%} of the figures")
+    screen.show_prose(f"within their 80 % bands: {judged.covered:.0%} of the figures")
     worst = [
         (item.run.file.rsplit("/", 1)[-1], item.run.row, item.slice, str(item.metric), *_values(item))
         for item in judged.worst

@@ -88,12 +88,12 @@ def _show_runs_fit(fit: "RunsFit", *, json: bool, file: str) -> None:
     ]
     screen.show_table(f"Calibration {fit.calibration.name}", columns, rows)
     left_out = f", {means['left_out']:.1%} left out" if fit.left_out else "; one run alone: none is left out"
-    screen.show_text(
+    screen.show_prose(
         f"mean absolute error of rates: {means['before']:.1%} before, {means['after']:.1%} after the fit{left_out}"
     )
     _show_factors(fit.calibration)
     for band in fit.calibration.bands:
-        screen.show_text(
+        screen.show_prose(
             f"band of {band.model} on {band.gpu} in {band.phase}: {band.low:.0%} to {band.high:.0%} of the estimate "
             f"({band.points} left-out figures)"
         )
@@ -130,7 +130,7 @@ def _document(calibration: "Calibration", file: str, means: Mapping[str, float |
 def _show_factors(calibration: "Calibration") -> None:
     for factor in calibration.factors:
         unit = "" if factor.unit == "1" else f" {factor.unit}"
-        screen.show_text(f"{factor.name} ({factor.family}): {factor.value:.4f}{unit}; {factor.provenance}")
+        screen.show_prose(f"{factor.name} ({factor.family}): {factor.value:.4f}{unit}; {factor.provenance}")
 
 
 def _show_fit(fit: "CalibrationFit", *, json: bool, file: str) -> None:
@@ -154,7 +154,7 @@ def _show_fit(fit: "CalibrationFit", *, json: bool, file: str) -> None:
         for p in fit.points
     ]
     screen.show_table(f"Calibration {fit.calibration.name}", columns, rows)
-    screen.show_text(
+    screen.show_prose(
         f"mean absolute error of the fitted points: {means['before']:.1%} before, {means['after']:.1%} after the fit, "
         f"{means['left_out']:.1%} left out"
     )

@@ -111,11 +111,11 @@ def _show(e: "StepExplanation") -> None:
     )
     if e.waiting > 1:
         waited_ms = e.waiting * e.step_ms
-        screen.show_text(f"attention ranks wait for the fullest: {e.step_ms:,.2f} ms become {waited_ms:,.2f} ms")
+        screen.show_prose(f"attention ranks wait for the fullest: {e.step_ms:,.2f} ms become {waited_ms:,.2f} ms")
     for line in lines:
-        screen.show_text(line)
+        screen.show_prose(line)
     if e.phase is Phase.PREFILL:
-        screen.show_text(_pool(e))
+        screen.show_prose(_pool(e))
 
 
 _TIMES = {

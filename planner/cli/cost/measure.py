@@ -79,17 +79,17 @@ def _row(advice: "MeasuringAdvice", run: "ProposedRun") -> dict[str, Any]:
 
 def _show(name: str, advice: "MeasuringAdvice", commands: "list[BenchmarkCommands]") -> None:
     lost = advice.regret_rps / advice.expected_rps
-    screen.show_text(
+    screen.show_prose(
         f"{name}: by what is known, the best plan is {advice.label}: {advice.expected_rps:.1f} requests/s on average "
         f"over {advice.draws} draws of the cost model's factors.\n"
         f"Deciding now is expected to lose {advice.regret_rps:.2f} requests/s ({lost:.1%}) against knowing the GPUs' "
         f"speed; {advice.layouts} plans and {advice.considered} runs were compared."
     )
     if not advice.considered:
-        screen.show_text("This engine serves no configuration of these plans: another may (--engine).")
+        screen.show_prose("This engine serves no configuration of these plans: another may (--engine).")
         return
     if not advice.runs:
-        screen.show_text("No run is worth its time for this decision: none would change the plan enough.")
+        screen.show_prose("No run is worth its time for this decision: none would change the plan enough.")
         return
     columns = ("rank", "GPU type", "phase", "TP", "DP", "PP", "tokens in", "tokens out", "in flight")
     rows = [

@@ -1,4 +1,4 @@
-"""`planner docs`: every command and every key, and the guides, as Markdown and HTML."""
+"""`planner docs`: every command and every key, the guides and a manual, as Markdown, HTML and a manual page."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,14 +14,20 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Replace pages that exist.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the names of the files as JSON.")] = False,
 ) -> None:
-    """Write the reference of all commands and keys, and the guides; index.html is the first page."""
+    """Write the reference of all commands and keys, and the guides; index.html is the first page.
+
+    `planner.1` is a manual page: `man -l planner.1`.
+    """
     from planner import files
     from planner.cli.docs.html_pages import html_page
+    from planner.cli.docs.manual.pages import manual_roff
     from planner.cli.docs.markdown_pages import markdown_pages
 
-    pages = markdown_pages(typer.Context(context.find_root().command, info_name="planner"))
+    program = typer.Context(context.find_root().command, info_name="planner")
+    pages = markdown_pages(program)
     texts = {f"{page.name}.md": page.text for page in pages}
     texts |= {f"{page.name}.html": html_page(page, pages) for page in pages}
+    texts["planner.1"] = manual_roff(program)
     files.write_folder(out, {name: text.encode() for name, text in texts.items()}, force=force)
     if json:
         screen.show_json({"files": [str(out / name) for name in texts]})

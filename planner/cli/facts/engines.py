@@ -32,7 +32,7 @@ def command(
     elif name:
         screen.show_table(str(chosen[0]), ("subject", "rule"), list(_rules(chosen[0])))
         for source in chosen[0].sources:
-            screen.show_text(f"Source: {source}")
+            screen.show_prose(f"Source: {source}")
     else:
         columns = ("engine", "version", "prefill budgets", "greatest batch", "images")
         screen.show_table("Engines", columns, [_row(profile) for profile in chosen])

@@ -1,11 +1,15 @@
 """`planner gpus`: the GPU types at hand, and where their figures come from."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import screen
-from planner.domain import GpuSpec
+
+if TYPE_CHECKING:
+    from planner.domain import GpuSpec
+
+_IMPORTANT = ("FP8", "GB", "GB/s", "USD/h", "NVLink GB/s", "domain", "FP16", "NIC GB/s")
 
 
 def command(
@@ -37,10 +41,12 @@ def command(
             "W",
             "USD/h",
         )
-        screen.show_table("GPU types (TFLOP/s dense, per GPU)", columns, [_row(gpu) for gpu in chosen])
+        screen.show_table(
+            "GPU types (TFLOP/s dense, per GPU)", columns, [_row(gpu) for gpu in chosen], important=_IMPORTANT
+        )
 
 
-def _row(gpu: GpuSpec) -> tuple[object, ...]:
+def _row(gpu: "GpuSpec") -> tuple[object, ...]:
     return (
         gpu.name,
         gpu.fp16_tflops,
@@ -57,7 +63,7 @@ def _row(gpu: GpuSpec) -> tuple[object, ...]:
     )
 
 
-def _show_one(gpu: GpuSpec) -> None:
+def _show_one(gpu: "GpuSpec") -> None:
     rows = [(s.figure, str(getattr(gpu, s.figure, "")), s.unit, s.source) for s in gpu.sources]
     if gpu.price:
         rows.append(("price", str(gpu.price.usd_per_hour), "USD/hour", f"{gpu.price.source}, {gpu.price.date}"))

@@ -21,6 +21,7 @@ _COLUMNS = (
     "KV bytes/token",
     "context",
 )
+_IMPORTANT = ("parameters (10^9)", "active (10^9)", "weights GB", "precision", "context")
 _FORMATS = {0.53125: "MXFP4", 0.5625: "NVFP4", 1.0: "FP8", 2.0: "BF16"}
 
 
@@ -32,7 +33,7 @@ def command(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")]
     if json:
         screen.show_json([files.model_document(model) | _sizes(model) for model in models])
     else:
-        screen.show_table("Models", _COLUMNS, [_row(model) for model in models])
+        screen.show_table("Models", _COLUMNS, [_row(model) for model in models], important=_IMPORTANT)
 
 
 def _sizes(model: "ModelSpec") -> dict[str, object]:

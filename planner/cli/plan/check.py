@@ -41,9 +41,17 @@ def command(
     if json:
         screen.show_json(facts)
     else:
-        rows = [(key, str(value)) for key, value in facts.items() if key != "left_out"]
+        rows = [(key, _words(value)) for key, value in facts.items() if key != "left_out"]
         screen.show_table(f"{scenario}: sound", ("what", "value"), rows)
         for reason in left_out:
             screen.show_warning(f"left out of the cluster: {reason}")
         for gpu in read.inventory.unused_prices:
             screen.show_warning(f"price not used: the inventory has no {gpu}")
+
+
+def _words(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={count}" for key, count in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)

@@ -38,6 +38,6 @@ def command(
     if json:
         screen.show_json(diff_document(difference))
     else:
-        screen.show_text(diff_page(difference))
+        screen.show_markdown(diff_page(difference))
     if exit_code and difference.differs:
         raise typer.Exit(EXIT_FAILURE)

@@ -31,7 +31,7 @@ def command(
     if json:
         screen.show_json(document)
     else:
-        screen.show_text(deployed_page(plan))
+        screen.show_markdown(deployed_page(plan))
 
 
 def deployed(source: Path) -> "DeployedPlan":

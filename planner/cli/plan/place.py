@@ -152,5 +152,5 @@ def _tell(placed: "Plan", folder: Path, *, as_json: bool) -> None:
         document = files.plan_document(placed)
         screen.show_json({key: document[key] for key in ("throughput_rps", "placement", "placement_report")})
         return
-    screen.show_text(report.placement_page(placed))
+    screen.show_markdown(report.placement_page(placed))
     screen.show_text(f"Written to {folder}")

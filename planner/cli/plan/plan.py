@@ -134,7 +134,7 @@ def _plan_one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
     if as_json:
         screen.show_json(asdict(outcome))
     else:
-        screen.show_text((job.folder / "summary.md").read_text(encoding="utf-8"))
+        screen.show_markdown((job.folder / "summary.md").read_text(encoding="utf-8"))
         screen.show_text(f"Written to {job.folder}")
     if outcome.status:
         _tell_how_to_go_on([job.folder])
@@ -202,6 +202,7 @@ def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> 
                 )
                 for o in ordered
             ],
+            important=("status", "requests/s", "folder or error", "USD/hour"),
         )
     failures = {outcome.status for outcome in ordered if outcome.status}
     if failures:

@@ -143,18 +143,18 @@ def _show(result: "ReplayResult", sweep: "ReplaySweep | None", out: Path | None)
     from planner import report
     from planner.report.replay import screen_rows
 
-    screen.show_text(_plain(report.verdict(result)))
+    screen.show_prose(_plain(report.verdict(result)))
     screen.show_table("Times", screen_rows.TIME_COLUMNS, screen_rows.time_rows(result))
     screen.show_table("Islands", screen_rows.ISLAND_COLUMNS, screen_rows.island_rows(result))
     if sweep is not None:
         screen.show_table("Rates", screen_rows.RATE_COLUMNS, screen_rows.rate_rows(sweep))
-        screen.show_text(_plain(report.sweep_verdict(sweep)))
+        screen.show_prose(_plain(report.sweep_verdict(sweep)))
     for reason, count in result.left_out:
         screen.show_note(f"left out: {count:,} requests {reason}")
     for note in result.notes:
         screen.show_note(f"note: {note}")
     if out is not None:
-        screen.show_text(f"Written to {out}")
+        screen.show_prose(f"Written to {out}")
 
 
 def _plain(text: str) -> str:

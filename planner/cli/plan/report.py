@@ -59,7 +59,7 @@ def command(
     if json:
         screen.show_json(files.plan_document(plan))
     else:
-        screen.show_text(report.summary(plan))
+        screen.show_markdown(report.summary(plan))
     if html:
         screen.show_note(f"Page: {place}")
 

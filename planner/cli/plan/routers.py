@@ -50,9 +50,9 @@ def command(
     screen.show_table(f"Promise of {_rate(losses)} requests/s", columns, [row[: len(columns)] for row in rows])
     for loss in losses:
         for note in loss.behaviour.notes if not loss.refusal else ():
-            screen.show_text(f"{loss.router}: {note}")
+            screen.show_prose(f"{loss.router}: {note}")
         if loss.refusal:
-            screen.show_text(f"{loss.router} cannot: {loss.refusal}")
+            screen.show_prose(f"{loss.router} cannot: {loss.refusal}")
 
 
 def _rate(losses: "tuple[RouterLoss, ...]") -> str:

@@ -131,6 +131,6 @@ def _show(comparison: "FormComparison", out: Path | None) -> None:
     columns = ("TPOT bound (ms)", *(NAMES[form] for form in FORMS), "servers × GPUs of the free choice")
     screen.show_table("Requests/s by form of serving", columns, rows)
     for sentence in conclusions(comparison):
-        screen.show_text(sentence)
+        screen.show_prose(sentence)
     if out is not None:
-        screen.show_text(f"Written to {out}")
+        screen.show_prose(f"Written to {out}")

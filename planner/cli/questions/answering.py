@@ -44,7 +44,7 @@ def answer_with(wanted: Wanted, name: str, ask: "Callable[[ReportProgress], Mone
     if wanted.json:
         screen.show_json(answer_document(answer, scenario=wanted.scenario, run=wanted.out, flags=wanted.flags))
     else:
-        screen.show_text(answer_text(answer))
+        screen.show_prose(answer_text(answer))
         _show_scenario(text_of(answer), wanted.scenario, str(answer.document["name"]))
         screen.show_text("What to ask next")
         for why, command in next_questions(answer, wanted.scenario, wanted.flags):

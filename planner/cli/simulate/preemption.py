@@ -221,14 +221,14 @@ def _show(
 
     screen.show_table("GPUs of newcomers inside one socket", HIT_HEADER, hit_rows(hits))
     if ScaleUpMode.INDEPENDENT in study.settings.modes:
-        screen.show_text(INDEPENDENT_ONLY)
+        screen.show_prose(INDEPENDENT_ONLY)
     if times:
         screen.show_table("A search for victims over all nodes, CPU time", LATENCY_HEADER, latency_rows(times))
-        screen.show_text(MEASURED)
+        screen.show_prose(MEASURED)
     for note in left_out(study):
-        screen.show_text(note)
+        screen.show_prose(note)
     if out is not None:
-        screen.show_text(f"Written to {out}")
+        screen.show_prose(f"Written to {out}")
 
 
 @contextmanager

@@ -141,4 +141,4 @@ def show(done: SpotResults) -> None:
     columns = ("", *groups, *(f"{policy} against {done.baseline}" for policy in others))
     screen.show_table(f"Spot capacity; mean of {counted(len(done.study.seeds), 'seed')}", columns, rows)
     for answer in done.answers:
-        screen.show_text(answer_words(answer, done.limits))
+        screen.show_prose(answer_words(answer, done.limits))

@@ -106,7 +106,7 @@ def _show(study: "DefragmentationStudy", runs: "list[ChurnRun]", exact: "list[Ex
         listed = [{"every_hours": run.every_hours, "seed": run.seed, **asdict(run.figures)} for run in runs]
         screen.show_json({"study": asdict(study), "runs": listed, "exact": [asdict(row) for row in exact]})
     else:
-        screen.show_text(churn_page(study, runs, exact))
+        screen.show_markdown(churn_page(study, runs, exact))
 
 
 def _tell(step: "RunsDone[ChurnRun]") -> None:

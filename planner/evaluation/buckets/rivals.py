@@ -22,7 +22,8 @@ from planner.cost.serving import Arrivals, DecodeServers, Levels, MixedServers, 
 from planner.cost.serving.decode_servers import BATCHES
 from planner.domain import BucketPool, Phase, ServerConfig, halves_of
 from planner.domain.comparisons.explanations import Excluded, Limit, RivalServer
-from planner.evaluation.buckets.prices import BucketPrices, Column
+from planner.evaluation.buckets.columns import Column
+from planner.evaluation.buckets.prices import BucketPrices
 
 SLOWED = 1e-3
 """Share of a rate that waiting takes before it counts as the limit."""

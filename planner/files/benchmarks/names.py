@@ -7,6 +7,7 @@ from planner.domain import BenchmarkRun, GpuSpec, ModelSpec, NamedRun
 from planner.errors import InputError
 from planner.files.benchmarks.point_rows import MOST_FAULTS
 from planner.files.benchmarks.precisions import PRECISION_RULE
+from planner.files.disk.names import canonical
 from planner.files.disk.shipped import shipped_models
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.models.models import load_model
@@ -44,7 +45,7 @@ def require_names(
 
 
 def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[str, ModelSpec]) -> NamedRun:
-    gpu = specs.get(run.gpu)
+    gpu = specs.get(canonical(run.gpu, specs))
     model = further.get(run.model) or _shipped_model(run.model)
     reason, hint = run.doubt, f"precision may be {PRECISION_RULE}." if run.doubt else ""
     if gpu is None:
@@ -60,4 +61,4 @@ def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[
 
 @cache
 def _shipped_model(name: str) -> ModelSpec | None:
-    return load_model(name) if name in shipped_models() else None
+    return load_model(name) if canonical(name, shipped_models()) in shipped_models() else None

@@ -23,6 +23,8 @@ from planner.errors import InputError
 from planner.files.cluster.cluster_documents import default_uuid
 from planner.files.cluster.id_ranges import read_ranges
 from planner.files.cluster.quick_rows import QuickReader
+from planner.files.disk.names import canonical
+from planner.files.models.gpu_specs import gpu_spec_files
 from planner.files.records import read_record
 from planner.files.sections import Section, UnusualRowError, is_printable, nearest_hint
 
@@ -145,7 +147,7 @@ def _shape(section: Section, ids: _Ids) -> _Shape:
     numa_nodes = tuple(_numa_node(row, place, ids) for place, row in enumerate(section.sections("numa_nodes")))
     gpus = _gpus(section, numa_nodes, ids)
     return _Shape(
-        gpu=section.name("gpu") if gpus or "gpu" in section else "",
+        gpu=canonical(section.name("gpu"), gpu_spec_files()) if gpus or "gpu" in section else "",
         gpus=gpus,
         numa_nodes=numa_nodes,
         cpus=section.number("cpus", low=0, high=MOST_CPUS),

@@ -13,6 +13,7 @@ from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.cluster.cluster_writer import cluster_yaml
 from planner.files.cluster.row_lines import parse_cluster_yaml
 from planner.files.disk.documents import input_hash, parse_json, read_text
+from planner.files.disk.mistakes import read_all
 from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.disk.references import resolve
 from planner.files.disk.single_files import refuse_existing, write_file
@@ -26,7 +27,7 @@ def load_cluster(path: Path) -> Cluster:
     _require_suffix(path)
     with without_collection():
         parse = parse_json if _is_json(path) else parse_cluster_yaml
-        return cluster_from_section(parse(read_text(path, most=MOST_OF_A_LIST), file=str(path)))
+        return read_all(parse(read_text(path, most=MOST_OF_A_LIST), file=str(path)), cluster_from_section)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import re
 
-from planner.errors import InputError
+from planner.errors import FaultyKeyError
 from planner.files.sections import Section
 
 _HINT = "See `kubectl get nodes --show-labels`."
@@ -13,8 +13,12 @@ _WORD = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 def read_labels(section: Section) -> tuple[tuple[str, str], ...]:
     """Label keys and values of a mapping, in order of key; at least one."""
     if not len(section):
-        raise InputError(
+        above, _, key = section.path.rpartition(".")
+        raise FaultyKeyError(
             f"{section.file}: {section.path} must have at least one label; it is empty.",
+            section_path=above,
+            key=key,
+            by_itself=True,
             hint="Give the label by which the nodes are found, or leave the key out for the default.",
         )
     for key in section:

@@ -34,7 +34,7 @@ class _UnusualError(PlannerError):
 def parse_cluster_yaml(text: str, *, file: str) -> Section:
     """The top-level mapping of a cluster file: what `parse_large_yaml` gives, sooner where the file is one of ours."""
     try:
-        return top_level(_document(text, file), file)
+        return top_level(_document(text, file), file, text)
     except (_UnusualError, InputError, ValueError, RecursionError):
         return parse_large_yaml(text, file=file)
 

@@ -31,7 +31,7 @@ def parse_large_yaml(text: str, *, file: str) -> Section:
         return parse_yaml(text, file=file)
     except yaml.YAMLError as error:
         raise unreadable(file, error) from None
-    return top_level(document, file)
+    return top_level(document, file, text)
 
 
 class _Scalars(dict[str, Any]):

@@ -16,6 +16,16 @@ def shipped_folder(name: str) -> Path:
     raise PlannerError(f"The planner's own folder {name}/ is missing.", hint="Install the package again.")
 
 
+def tested_versions() -> dict[str, str]:
+    """Version of each library that the planner is tested with, by the name of its distribution; none where that is not
+    told."""
+    paths = (_PACKAGE / "_shipped" / "constraints.txt", _PACKAGE.parent / "constraints.txt")
+    path = next((path for path in paths if path.is_file()), None)
+    lines = [] if path is None else path.read_text(encoding="utf-8").splitlines()
+    pairs = (line.partition("==") for line in lines if not line.startswith("#"))
+    return {name.strip().lower(): version.partition(";")[0].strip() for name, sign, version in pairs if sign}
+
+
 def files_by_stem(folder: Path, suffix: str) -> dict[str, Path]:
     """The files of `folder` that end in `suffix`, by name without it, in order of name."""
     paths = {path.name.removesuffix(suffix): path for path in folder.glob(f"*{suffix}")}

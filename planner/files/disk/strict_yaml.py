@@ -110,7 +110,7 @@ def parse_yaml(text: str, *, file: str) -> Section:
         raise unreadable(file, error) from None
     except RecursionError:
         raise InputError(f"{file}: is nested too deeply.", hint="Flatten the file.") from None
-    return top_level(document, file)
+    return top_level(document, file, text)
 
 
 def unreadable(file: str, error: yaml.YAMLError) -> InputError:

@@ -9,6 +9,7 @@ from planner.domain import EngineProfile
 from planner.domain.engine import ExchangeRules
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
+from planner.files.disk.names import canonical
 from planner.files.disk.shipped import files_by_stem
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section, nearest_hint
@@ -33,7 +34,7 @@ def load_engine(name: str = "", version: str = "") -> EngineProfile:
     Raises:
         InputError: there is no such engine, or no profile of that version; the text names those that there are.
     """
-    named = name or next(iter(_STANDARD))
+    named = canonical(name, _STANDARD) if name else next(iter(_STANDARD))
     versions = {profile.version: profile for profile in engine_profiles() if profile.name == named}
     if not versions:
         engines = sorted({profile.name for profile in engine_profiles()})

@@ -8,6 +8,8 @@ from planner.domain import GpuSpec, Price, Source
 from planner.errors import InputError
 from planner.files.cluster.labels import read_labels
 from planner.files.disk.documents import read_yaml
+from planner.files.disk.mistakes import read_all
+from planner.files.disk.names import canonical
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.disk.shipped import files_by_stem, shipped_folder
 from planner.files.records import fields_of, read_record
@@ -66,8 +68,9 @@ def load_gpu_specs(extra: Path | None = None) -> dict[str, GpuSpec]:
 
 
 def load_gpu_spec(name: str, extra: Path | None = None) -> GpuSpec:
-    """One GPU type; InputError lists the nearest names and all of them."""
-    return replace(_read_spec(gpu_spec_file(name, extra)), price=load_prices(extra).get(name))
+    """One GPU type, whatever the case and the separators of its name; InputError lists the nearest names and all."""
+    path = gpu_spec_file(name, extra)
+    return replace(_read_spec(path), price=load_prices(extra).get(path.stem))
 
 
 def gpu_spec_files(extra: Path | None = None) -> dict[str, Path]:
@@ -84,9 +87,10 @@ def gpu_spec_files(extra: Path | None = None) -> dict[str, Path]:
 def gpu_spec_file(name: str, extra: Path | None = None) -> Path:
     """The spec file of one GPU type."""
     files = gpu_spec_files(extra)
-    if name not in files:
+    meant = canonical(name, files)
+    if meant not in files:
         raise InputError(f"There is no GPU type {name!r}.", hint=nearest_hint(name, files, what="GPU types"))
-    return files[name]
+    return files[meant]
 
 
 def prices_files(extra: Path | None = None) -> tuple[Path, ...]:
@@ -100,9 +104,12 @@ def load_prices(extra: Path | None = None) -> dict[str, Price]:
     """Rent per GPU and hour (USD) by GPU name, each with date and source."""
     prices: dict[str, Price] = {}
     for path in prices_files(extra):
-        document = read_yaml(path)
-        prices |= {gpu: price_from_section(document.section(gpu)) for gpu in document}
+        prices |= read_all(read_yaml(path), _prices_of)
     return prices
+
+
+def _prices_of(document: Section) -> dict[str, Price]:
+    return {gpu: price_from_section(document.section(gpu)) for gpu in document}
 
 
 def price_from_section(entry: Section) -> Price:
@@ -132,7 +139,7 @@ class _Figures:
 
 
 def _read_spec(path: Path) -> GpuSpec:
-    return gpu_spec_from_section(read_yaml(path), path.stem)
+    return read_all(read_yaml(path), lambda document: gpu_spec_from_section(document, path.stem))
 
 
 def gpu_spec_from_section(document: Section, name: str) -> GpuSpec:

@@ -11,7 +11,8 @@ from pathlib import Path
 from planner.domain import ModelSpec
 from planner.errors import InputError
 from planner.files.disk.documents import read_json
-from planner.files.disk.opening import is_folder
+from planner.files.disk.names import canonical
+from planner.files.disk.opening import is_folder, is_there
 from planner.files.disk.references import is_path, resolve
 from planner.files.disk.shipped import shipped_models
 from planner.files.models.model_architectures import read_shape
@@ -30,15 +31,26 @@ def model_file(name_or_path: str, base: Path | None = None) -> Path:
     """The file behind a shipped name or a path."""
     if is_path(name_or_path, ".json"):
         path = resolve(name_or_path, base)
+        if not is_there(path) and (listed := _by_repository(name_or_path)) is not None:
+            return listed
         return path / "config.json" if is_folder(path) else path
     shipped = shipped_models()
-    if name_or_path not in shipped:
+    name = canonical(name_or_path, shipped)
+    if name not in shipped:
         raise InputError(
             f"There is no model {name_or_path!r}.",
             hint=nearest_hint(name_or_path, shipped, what="shipped models")
             + " For another model give the path of its config.json.",
         )
-    return shipped[name_or_path]
+    return shipped[name]
+
+
+def _by_repository(text: str) -> Path | None:
+    """The shipped model whose weights lie in the repository ORG/NAME; None where there is none."""
+    name, shipped = canonical(text.rpartition("/")[2], shipped_models()), shipped_models()
+    if name not in shipped or load_model(name).uri.casefold() != f"hf://{text.casefold()}":
+        return None
+    return shipped[name]
 
 
 def read_model(path: Path) -> ModelSpec:

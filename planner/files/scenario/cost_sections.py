@@ -13,7 +13,6 @@ from planner.domain import (
     ModelSpec,
     RangeHits,
 )
-from planner.errors import InputError
 from planner.files.records import read_record, record_document, record_keys
 from planner.files.scenario.cost_sources import read_sources, sources_document
 from planner.files.scenario.slo_sections import range_end
@@ -82,14 +81,16 @@ def _require_suitable(section: Section, settings: CostSettings, model: ModelSpec
                 hint="Give the mean share of a prompt that is cached.",
             )
     if settings.mtp_tokens and not model.mtp_layers:
-        raise InputError(
-            f"{section.file}: {section.key_path('mtp_tokens')} must be 0 where model.mtp_layers is 0, as in "
-            f"{model.name}, got {settings.mtp_tokens}.",
+        raise section.refusal(
+            "mtp_tokens",
+            f"must be 0 where model.mtp_layers is 0, as in {model.name}, got {settings.mtp_tokens}",
             hint="Choose a model with layers for multi-token prediction, or leave the key out.",
+            by_itself=False,
         )
     if settings.redundant_experts and model.experts is None:
-        raise InputError(
-            f"{section.file}: {section.key_path('redundant_experts')} must be 0 where the model has no experts, as in "
-            f"{model.name}, got {settings.redundant_experts}.",
+        raise section.refusal(
+            "redundant_experts",
+            f"must be 0 where the model has no experts, as in {model.name}, got {settings.redundant_experts}",
             hint="Choose a model with experts, or leave the key out.",
+            by_itself=False,
         )

@@ -1,14 +1,16 @@
 """The part of a scenario that says which GPUs there are, what they cost and how their nodes are found."""
 
+import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from planner.domain import Cluster, GpuSpec, InputHash, Inventory, InventoryItem, PlacementSettings
 from planner.domain.usable import preemptible_by_type, usable_by_type
-from planner.errors import InputError
+from planner.errors import FaultyKeyError, InputError
 from planner.files.cluster.labels import read_labels
 from planner.files.disk.documents import input_hash
+from planner.files.disk.names import canonical, canonical_keys, folded
 from planner.files.models.gpu_specs import gpu_spec_file, gpu_spec_files, load_gpu_spec, prices_files
 from planner.files.sections import Section, nearest_hint
 
@@ -58,9 +60,11 @@ def _require_types(file: str, counts: Mapping[str, int], cluster: Cluster | None
     types = () if cluster is None else tuple(cluster.gpus)
     for gpu in counts:
         if cluster is not None and gpu not in types:
-            raise InputError(
+            raise FaultyKeyError(
                 f"{file}: inventory.{gpu} must be a GPU type of the cluster {cluster.name}; no node has {gpu}.",
                 hint=nearest_hint(gpu, types, what="cluster's types") if types else "Give another cluster.",
+                section_path="inventory",
+                key=gpu,
             )
 
 
@@ -102,20 +106,17 @@ def _freeing(cluster: Cluster, settings: PlacementSettings) -> str:
 
 def _counts(section: Section) -> dict[str, int]:
     if not len(section):
-        raise InputError(
+        raise FaultyKeyError(
             f"{section.file}: {section.path} must hold at least one GPU type; it is empty.",
             hint="Write a line such as `H200: 64` for each type.",
+            key=section.path,
         )
-    spec_files = gpu_spec_files()
+    meant = canonical_keys(section, gpu_spec_files(), rule="is not a known GPU type", what="GPU types")
     for gpu in section:
-        if gpu not in spec_files:
-            raise InputError(
-                f"{section.file}: {section.key_path(gpu)} is not a known GPU type.",
-                hint=nearest_hint(gpu, spec_files, what="GPU types"),
-            )
         if section.holds_number(gpu) and section.number(gpu) == 0:
             raise section.fault(gpu, "a whole number of at least 1", hint=f"Leave {gpu} out.")
-    return {gpu: section.integer(gpu, low=1, high=_MOST_GPUS) for gpu in sorted(section)}
+    counts = {meant[gpu]: section.integer(gpu, low=1, high=_MOST_GPUS) for gpu in section}
+    return dict(sorted(counts.items()))
 
 
 def _prices(
@@ -125,35 +126,39 @@ def _prices(
     list may be longer than the inventory. A type whose price is null has none, whatever the shipped list says."""
     section = document.section("prices_usd_per_gpu_hour", optional=True)
     known = sorted({*gpu_spec_files(), *(() if cluster is None else cluster.gpus)})
-    _refuse_strangers(section, known, rule="a known GPU type")
-    given = {gpu: section.number(gpu, low=0, high=1e6) for gpu in section if not section.is_empty(gpu)}
+    meant = {gpu: canonical(gpu, known) for gpu in section}
+    _refuse_slips(section, meant, specs, known)
+    given = {meant[gpu]: section.number(gpu, low=0, high=1e6) for gpu in section if not section.is_empty(gpu)}
+    without = {meant[gpu] for gpu in section if section.is_empty(gpu)}
     listed = {gpu: spec.price.usd_per_hour for gpu, spec in specs.items() if spec.price is not None}
-    prices = {gpu: price for gpu, price in (listed | given).items() if gpu in specs and not _is_null(section, gpu)}
+    prices = {gpu: price for gpu, price in (listed | given).items() if gpu in specs and gpu not in without}
     return prices, tuple(gpu for gpu in given if gpu not in specs)
 
 
-def _is_null(section: Section, gpu: str) -> bool:
-    return gpu in section and section.is_empty(gpu)
+def _refuse_slips(
+    section: Section, meant: Mapping[str, str], specs: Mapping[str, GpuSpec], names: Collection[str]
+) -> None:
+    """InputError where a type that nobody knows is written like one of the inventory whose price is not in the list: a
+    price would silently be another. Other strangers are prices for other fleets."""
+    without = [gpu for gpu in specs if gpu not in meant.values()]
+    for gpu, name in meant.items():
+        if name not in names and difflib.get_close_matches(folded(gpu), list(map(folded, without)), cutoff=0.5):
+            hint = nearest_hint(gpu, tuple(names), what="GPU types")
+            raise section.refusal(gpu, f"must be a known GPU type; {gpu} is not", hint=hint)
 
 
 def _selectors(document: Section, counts: Mapping[str, int]) -> dict[str, tuple[tuple[str, str], ...]]:
     selectors = document.section("node_selectors", optional=True)
-    _refuse_strangers(selectors, counts, rule="a GPU type of the inventory")
-    return {gpu: read_labels(selectors.section(gpu)) for gpu in selectors}
-
-
-def _refuse_strangers(section: Section, names: Collection[str], *, rule: str) -> None:
-    for gpu in section:
-        if gpu not in names:
-            raise InputError(
-                f"{section.file}: {section.key_path(gpu)} must be {rule}; {gpu} is not.",
-                hint=nearest_hint(gpu, tuple(names), what="GPU types"),
-            )
+    meant = canonical_keys(
+        selectors, counts, rule="must be a GPU type of the inventory; {key} is not", what="GPU types"
+    )
+    return {meant[gpu]: read_labels(selectors.section(gpu)) for gpu in selectors}
 
 
 def _inputs(document: Section, counts: Mapping[str, int]) -> tuple[InputHash, ...]:
     prices = document.section("prices_usd_per_gpu_hour", optional=True)
     files: list[Path] = [gpu_spec_file(gpu) for gpu in counts]
-    if any(gpu not in prices for gpu in counts):
+    priced = {canonical(gpu, counts) for gpu in prices}
+    if any(gpu not in priced for gpu in counts):
         files += prices_files()
     return tuple(input_hash(path) for path in files)

@@ -1,11 +1,13 @@
 """The `network:` section of a scenario."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from planner.domain import AssignmentSettings, Formulation, NetworkSettings
 from planner.errors import InputError
+from planner.files.disk.names import canonical_keys
 from planner.files.records import read_record
-from planner.files.sections import Section, nearest_hint
+from planner.files.sections import Section
 
 
 def read_network(document: Section, types: Collection[str]) -> NetworkSettings | None:
@@ -17,14 +19,11 @@ def read_network(document: Section, types: Collection[str]) -> NetworkSettings |
         return None
     section = document.section("network")
     settings = read_record(NetworkSettings, section)
-    for gpu, _ in settings.switch_gb_s:
-        if gpu not in types:
-            key = section.section("uplinks_gb_s").key_path(gpu)
-            raise InputError(
-                f"{section.file}: {key} must be a GPU type of the inventory; {gpu} is not.",
-                hint=nearest_hint(gpu, tuple(types), what="inventory's types"),
-            )
-    return settings
+    if not settings.switch_gb_s:
+        return settings
+    rule = "must be a GPU type of the inventory; {key} is not"
+    meant = canonical_keys(section.section("uplinks_gb_s"), types, rule=rule, what="inventory's types")
+    return replace(settings, switch_gb_s=tuple(sorted((meant[gpu], rate) for gpu, rate in settings.switch_gb_s)))
 
 
 def require_flows(file: str, network: NetworkSettings | None, assignment: AssignmentSettings) -> None:

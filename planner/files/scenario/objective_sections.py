@@ -20,8 +20,10 @@ from planner.domain.replay.arrivals import ArrivalProcess
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE
+from planner.files.disk.names import canonical
 from planner.files.disk.opening import is_folder
 from planner.files.disk.references import resolve
+from planner.files.models.gpu_specs import gpu_spec_files
 from planner.files.plan.saved_plans import read_saved_plan
 from planner.files.records import read_record, record_document, record_keys
 from planner.files.scenario.inventories import require_prices
@@ -71,10 +73,8 @@ def _goals(section: Section) -> tuple[Goal, ...]:
     words = section.texts("goals")
     for word in words:
         if word not in names:
-            raise InputError(
-                f"{section.file}: {section.key_path('goals')} must be of {', '.join(names)}, got {word!r}.",
-                hint=nearest_hint(word, names, what="goals"),
-            )
+            text = f"must be of {', '.join(names)}, got {word!r}"
+            raise section.refusal("goals", text, hint=nearest_hint(word, names, what="goals"))
     if len(words) < _FEWEST_GOALS or len(set(words)) < len(words):
         raise section.fault("goals", "at least two different goals", hint="For a single goal choose another kind.")
     if Goal.RATE.value not in words:
@@ -92,7 +92,8 @@ def _only_with(section: Section, key: str, *, there: bool, what: str) -> None:
 def _current(section: Section, base: Path) -> tuple[tuple[CurrentIsland, ...], tuple[InputHash, ...]]:
     """The islands that run now: those of a run, or told in full."""
     if section.holds_list("current"):
-        return tuple(read_record(CurrentIsland, row) for row in section.sections("current")), ()
+        rows = [read_record(CurrentIsland, row) for row in section.sections("current")]
+        return tuple(replace(row, gpu=canonical(row.gpu, gpu_spec_files())) for row in rows), ()
     if "current" not in section:
         raise section.fault(
             "current", "given where changes is among objective.goals", hint="Give the run folder of what runs now."

@@ -14,6 +14,7 @@ from planner.domain import GpuSpec
 from planner.domain.serving.offers import GpuOffer, OfferedGpu
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
+from planner.files.disk.mistakes import read_all
 from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
 from planner.files.sections import Section, nearest_hint, top_level
 
@@ -22,12 +23,12 @@ LISTED = "list prices of gpu_specs/prices.yaml"
 
 def load_offer(path: Path) -> GpuOffer:
     """The offer of a file. InputError where it is none, or a type has no price."""
-    return offer_from_section(read_yaml(path))
+    return read_all(read_yaml(path), offer_from_section)
 
 
 def offer_from_document(document: Mapping[str, object], origin: str = "offer") -> GpuOffer:
     """The offer of a mapping of the same keys; `origin` names it."""
-    return offer_from_section(top_level(document, origin))
+    return read_all(top_level(document, origin), offer_from_section)
 
 
 def offer_from_section(document: Section) -> GpuOffer:
@@ -67,10 +68,8 @@ def _spec(rows: Section, gpu: str, specs: Mapping[str, GpuSpec]) -> GpuSpec:
     try:
         return specs[gpu] if gpu in specs else load_gpu_spec(gpu)
     except InputError:
-        raise InputError(
-            f"{rows.file}: {rows.key_path(gpu)} is not a known GPU type.",
-            hint=nearest_hint(gpu, specs, what="GPU types"),
-        ) from None
+        hint = nearest_hint(gpu, specs, what="GPU types")
+        raise rows.refusal(gpu, "is not a known GPU type", hint=hint) from None
 
 
 def listed_offer(prices: Mapping[str, float] | None = None, source: str = "") -> GpuOffer:
@@ -88,8 +87,11 @@ def listed_offer(prices: Mapping[str, float] | None = None, source: str = "") ->
 
 def load_price_list(path: Path) -> dict[str, float]:
     """USD per GPU and hour by GPU type: a number each, or a row as in gpu_specs/prices.yaml."""
-    document, specs = read_yaml(path), load_gpu_specs()
-    prices = {}
+    return read_all(read_yaml(path), _price_list)
+
+
+def _price_list(document: Section) -> dict[str, float]:
+    specs, prices = load_gpu_specs(), {}
     for gpu in document:
         name = _spec(document, gpu, specs).name
         row = document.section(gpu) if document.holds_section(gpu) else document

@@ -31,10 +31,8 @@ def read_placement(section: Section) -> PlacementSettings:
         priority_class=_priority_class,
     )
     if not any(astuple(settings.weights)):
-        raise InputError(
-            f"{section.file}: {section.key_path('weights')} must have a weight above 0; all are 0.",
-            hint="Leave a weight out for its default.",
-        )
+        text = "must have a weight above 0; all are 0"
+        raise section.refusal("weights", text, hint="Leave a weight out for its default.", by_itself=False)
     return settings
 
 

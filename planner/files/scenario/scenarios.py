@@ -9,7 +9,9 @@ import json
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from planner.domain import (
     AssignmentSettings,
@@ -25,6 +27,8 @@ from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingF
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml
+from planner.files.disk.mistakes import read_all
+from planner.files.disk.names import canonical
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.disk.references import is_path
 from planner.files.disk.shipped import shipped_scenarios
@@ -49,7 +53,26 @@ from planner.files.scenario.slo_sections import read_slo
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint, referred_from, top_level
 from planner.files.tables.workloads import read_workload, workload_file, workload_from_document
 
+_STAND_INS = MappingProxyType(
+    {"model": "deepseek-v3", "workload": "normal-500-2000", "inventory": {"H20": 1024, "H200": 1024}}
+)
+"""Where a scenario's own cannot be read, so that the rest can."""
+_RESTS_ON = MappingProxyType(
+    {
+        "inventory": ("cluster", "placement"),
+        "node_selectors": ("inventory", "cluster"),
+        "ranges": ("workload",),
+        "cost": ("model", "workload"),
+        "network": ("inventory", "assignment"),
+        "objective": ("inventory", "workload", "slo"),
+        "placement": ("cluster",),
+        "search": ("inventory", "cluster", "routing", "objective", "serving"),
+    }
+)
+"""Key -> those that its rules look at."""
+
 Summarize = Callable[[RequestTrace], LengthProfile]
+ReadRequests = Callable[[Path], tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]]
 _MOST_CELLS = 4096
 
 _KEYS = (
@@ -91,12 +114,13 @@ def load_scenario(path: Path, summarize: Summarize, settings: Sequence[Setting] 
         section = top_level(with_settings(section.plain(), settings, str(path)), origin)
         text = "\n".join(setting.text for setting in settings)
         inputs.append(InputHash(name="settings", sha256=hashlib.sha256(text.encode()).hexdigest()))
-    return scenario_from_section(section, file.parent, summarize, tuple(inputs))
+    return _read_all(section, file.parent, summarize, tuple(inputs))
 
 
 def scenario_path(path: Path) -> Path:
     """The file behind a path, or behind the name of a shipped scenario. InputError for a name that nothing has."""
-    name, shipped = str(path), shipped_scenarios()
+    shipped = shipped_scenarios()
+    name = canonical(str(path), shipped)
     if is_path(name, ".yaml", ".yml", ".json") or (is_there(path) and not is_folder(path)):
         return path
     if name in shipped:
@@ -115,7 +139,18 @@ def scenario_from_document(
     """The scenario of a mapping, read as strictly as a file; `origin` names it, `base` anchors its paths."""
     section = top_level(document, origin)
     inputs = (InputHash(name="scenario", sha256=_document_sha256(document, origin)),)
-    return scenario_from_section(section, base, summarize, inputs)
+    return _read_all(section, base, summarize, inputs)
+
+
+def _read_all(document: Section, base: Path, summarize: Summarize, inputs: tuple[InputHash, ...]) -> Scenario:
+    """The scenario, or all its mistakes at once; a trace that it names is read once."""
+    read_requests = cache(read_workload)
+    return read_all(
+        document,
+        lambda section: scenario_from_section(section, base, summarize, inputs, read_requests),
+        stand_ins=_STAND_INS,
+        rests_on=_RESTS_ON,
+    )
 
 
 def _document_sha256(document: Mapping[str, object], origin: str) -> str:
@@ -138,11 +173,16 @@ def _plain_number(value: object) -> object:
 
 
 def scenario_from_section(
-    document: Section, base: Path, summarize: Summarize, inputs: tuple[InputHash, ...] = ()
+    document: Section,
+    base: Path,
+    summarize: Summarize,
+    inputs: tuple[InputHash, ...] = (),
+    read_requests: ReadRequests = read_workload,
 ) -> Scenario:
-    """The scenario of a mapping with its place; `inputs` are the files that it stands in."""
+    """The scenario of a mapping with its place; `inputs` are the files that it stands in, `read_requests` reads the
+    file of a workload."""
     document.allow_only(*_KEYS)
-    question, read_inputs, trace = _question(document, base, summarize)
+    question, read_inputs, trace = _question(document, base, summarize, read_requests)
     scenario = with_form(document.file, question)
     scenario = with_requests(document.file, scenario, objective_section(document), trace)
     section = document.section("search", optional=True)
@@ -156,12 +196,12 @@ def scenario_from_section(
 
 
 def _question(
-    document: Section, base: Path, summarize: Summarize
+    document: Section, base: Path, summarize: Summarize, read_requests: ReadRequests
 ) -> tuple[Scenario, tuple[InputHash, ...], RequestTrace | None]:
     """The scenario but for its search, whose defaults depend on the rest, the files that it refers to, and the trace
     that its workload is of."""
     model, model_inputs = _model(document, base)
-    requests, workload_inputs = _workload(document, base)
+    requests, workload_inputs = _workload(document, base, read_requests)
     trace = requests if isinstance(requests, RequestTrace) else None
     workload = summarize(requests) if isinstance(requests, RequestTrace) else requests
     cluster, cluster_inputs = read_cluster(document, base)
@@ -207,12 +247,14 @@ def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, .
         return read_model(path), (input_hash(path),)
 
 
-def _workload(document: Section, base: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
+def _workload(
+    document: Section, base: Path, read_requests: ReadRequests
+) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
     if document.holds_section("workload"):
         return workload_from_document(document.section("workload"), base)
     name = document.text("workload")
     with referred_from(document, "workload"):
-        return read_workload(workload_file(name, base))
+        return read_requests(workload_file(name, base))
 
 
 def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:
@@ -220,8 +262,8 @@ def _ranges(section: Section, workload: LengthProfile) -> RangeSettings:
     section.allow_only("width", "cells")
     if "cells" in section:
         if "width" in section:
-            raise InputError(
-                f"{section.file}: {section.path}: must have width or cells, got both.", hint="Leave one of them out."
+            raise section.refusal(
+                "cells", "must stand alone: ranges must have width or cells, got both", hint="Leave one of them out."
             )
         cells = section.integer("cells", low=1, high=_MOST_CELLS)
         return RangeSettings(width=-(-(max(workload.input_tokens) + 1) // cells))

@@ -1,5 +1,6 @@
 """The `search:` section of a scenario."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from planner.domain.scenario import STEEPEST
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE
+from planner.files.disk.names import canonical
 from planner.files.disk.opening import is_folder
 from planner.files.plan.saved_plans import read_saved_plan
 from planner.files.records import read_record, record_document
@@ -86,8 +88,9 @@ def _skews(section: Section) -> tuple[float, float | None]:
     ends = Section({"least": pair[0], "largest": pair[1]}, file=section.file, path=section.key_path("skew"))
     least, largest = (ends.number(end, low=-STEEPEST, high=STEEPEST) for end in ("least", "largest"))
     if not least < largest:
-        raise InputError(
-            f"{section.file}: {section.key_path('skew')} must be {rule}, got [{least:g}, {largest:g}].",
+        raise section.refusal(
+            "skew",
+            f"must be {rule}, got [{least:g}, {largest:g}]",
             hint=f"Write [{largest:g}, {least:g}]." if least > largest else "Widen the range.",
         )
     return largest, None if least == -largest else least
@@ -109,10 +112,11 @@ def _require_islands(section: Section, settings: SearchSettings, inventory: Inve
     if not any(stock.most_islands for stock in stocks):
         whole_nodes = settings.sizes is SizeSet.WHOLE_NODES
         most = "largest island of search.sizes whole_nodes" if whole_nodes else "largest count of the inventory"
-        raise InputError(
-            f"{section.file}: search.min_island_size must be at most the {most}, "
-            f"{largest.largest_island} ({largest.gpu}), got {least}.",
+        raise section.refusal(
+            "min_island_size",
+            f"must be at most the {most}, {largest.largest_island} ({largest.gpu}), got {least}",
             hint="Lower search.min_island_size or add GPUs.",
+            by_itself=False,
         )
     if settings.slots_too_few(inventory):
         others = [stock.largest_island for stock in stocks if stock.gpu != largest.gpu and not stock.most_islands]
@@ -158,13 +162,14 @@ def _plan_file(place: Section, key: str, base: Path) -> Path:
 
 def _layout(place: Section, key: str, settings: SearchSettings, inventory: Inventory) -> Layout:
     """A layout that stands in the scenario itself."""
-    layout = _layout_of(place, key)
+    layout = _layout_of(place, key, [item.gpu.name for item in inventory.items])
     if not _fits(layout, settings, inventory):
         raise place.fault(key, "a layout of the inventory, in islands of at least search.min_island_size")
     return layout
 
 
-def _layout_of(place: Section, key: str) -> Layout:
+def _layout_of(place: Section, key: str, names: Collection[str] = ()) -> Layout:
+    """The layout of rows whose GPU types are `names`, in whatever case."""
     rule = "a list of [GPU, size, count], the last two whole numbers of at least 1"
     if not place.holds_list(key):
         raise place.fault(key, rule)
@@ -174,7 +179,7 @@ def _layout_of(place: Section, key: str) -> Layout:
             raise place.fault(key, rule)
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in row[1:]):
             raise place.fault(key, rule)
-        island = IslandClass(gpu=row[0], size=int(row[1]))
+        island = IslandClass(gpu=canonical(row[0], names), size=int(row[1]))
         counts[island] = counts.get(island, 0) + int(row[2])
     return Layout(counts=tuple(sorted(counts.items())))
 

@@ -9,6 +9,7 @@ from planner.domain import Calibration, CalibrationFit, Factor, JudgedFigure, Me
 from planner.domain.efficiency import BOUNDS
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
+from planner.files.disk.mistakes import read_all
 from planner.files.disk.single_files import write_file
 from planner.files.records import read_record, record_document
 from planner.files.sections import Section
@@ -23,7 +24,7 @@ def load_calibration(path: Path) -> Calibration:
             f"{path}: must be a calibration file (YAML), is a CSV.",
             hint="Make one of it: planner cost calibrate FILE.csv.",
         )
-    return calibration_from_document(read_yaml(path))
+    return read_all(read_yaml(path), calibration_from_document)
 
 
 def calibration_from_document(document: Section) -> Calibration:

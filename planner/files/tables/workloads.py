@@ -19,6 +19,8 @@ from planner.domain import BLOCK_TOKENS, InputHash, LengthProfile, RequestTrace
 from planner.domain.profiles import truncated_normal
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash, read_yaml
+from planner.files.disk.mistakes import read_all
+from planner.files.disk.names import canonical
 from planner.files.disk.references import is_path, resolve
 from planner.files.disk.shipped import shipped_workloads
 from planner.files.sections import MOST_TOKENS, Section, nearest_hint, referred_from
@@ -52,20 +54,21 @@ def workload_file(name_or_path: str, base: Path | None = None) -> Path:
     if is_path(name_or_path, ".yaml", ".yml", *TRACES):
         return resolve(name_or_path, base)
     shipped = shipped_workloads()
-    if name_or_path not in shipped:
+    name = canonical(name_or_path, shipped)
+    if name not in shipped:
         raise InputError(
             f"There is no workload {name_or_path!r}.",
             hint=nearest_hint(name_or_path, shipped, what="shipped workloads")
             + " For your own give the path of a workload file (.yaml) or a trace (.csv, .jsonl).",
         )
-    return shipped[name_or_path]
+    return shipped[name]
 
 
 def read_workload(path: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
     """The profile of a workload file, or the requests of a trace; and the files that were read."""
     if holds_requests(path):
         return read_trace(path), (input_hash(path),)
-    workload, inputs = workload_from_document(read_yaml(path), path.parent)
+    workload, inputs = read_all(read_yaml(path), lambda document: workload_from_document(document, path.parent))
     return workload, (input_hash(path), *inputs)
 
 

@@ -275,7 +275,7 @@ class TestNames:
     @pytest.mark.parametrize(
         ("change", "reason", "nearest"),
         [
-            ({"gpu": "h200"}, "there is no GPU type 'h200'.", "Did you mean H200"),
+            ({"gpu": "H200x"}, "there is no GPU type 'H200x'.", "Did you mean H200"),
             ({"model": "llama-3.1-70"}, "there is no model 'llama-3.1-70'.", "Did you mean llama-3.1-70b"),
         ],
     )

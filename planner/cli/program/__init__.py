@@ -1,0 +1,1 @@
+"""What the program is before any command of it is read: names, short helps, completion."""

@@ -1,0 +1,96 @@
+"""What `planner --help` says of each command, by panel; a test holds that it is the first line of its help.
+
+A command that stands in no panel is listed last, its help read from the command itself; a name that is no command is
+passed over.
+"""
+
+HELP = "Plan the serving of large language models on mixed GPU fleets."
+FIRST_STEPS = (
+    ("planner doctor", "does everything work here?"),
+    ("planner plan quickstart", "plan a scenario, here one that is shipped"),
+    ("planner report runs/quickstart", "look at the plan again"),
+)
+"""What a newcomer types first, and what it does."""
+
+PANELS = {
+    "Ask in one line": {
+        "cheapest": "What does this rate cost? The cheapest fleet that promises it within the levels, proven.",
+        "buy": "What does this money buy? The fleet that serves most requests/s for at most so much rent, proven.",
+        "max": "What can these GPUs do? The most requests/s that they promise within the levels, proven.",
+        "init": "Write a commented scenario to begin with; on a terminal what no flag says is asked for.",
+    },
+    "Plan": {
+        "plan": "Plan one or several scenarios, a run folder each; or resume an interrupted search.",
+        "check": "Read a scenario, resolve every name, and check that the model fits, without searching.",
+        "place": "Put the islands of a plan on nodes; its rates are then those of where they lie.",
+        "replay": "Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds.",
+        "report": (
+            "Print the summary of a run, or of several beside each other; with --out, write it and the figures anew."
+        ),
+    },
+    "Compare": {
+        "explain": (
+            "Say why a plan, or one of its pools, is what it is: rivals, limits, what binds, and what would change it."
+        ),
+        "compare": "Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each.",
+        "sweep": "Plan a scenario at every combination of values of its keys; one table and one page of all.",
+        "frontier": (
+            "The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."
+        ),
+        "serving": (
+            "From which bound on TPOT splitting prefill from decode pays: the best rate of each form of serving."
+        ),
+        "diff": (
+            "Show what two runs serve, cost and promise, old against new, which is likely faster; then which islands "
+            "start, stop, restart or stay, how many GPUs that takes, which requests move, and what changes of buckets "
+            "and P99."
+        ),
+    },
+    "Deploy": {
+        "export": "Write deployment manifests for a plan; their GPUs sum to the plan's or nothing is written.",
+        "routers": "Replay a plan's promise under every router: which can execute it, and what each gives up.",
+        "import": "Show what a run or a folder of manifests deploys: islands, degrees, GPUs, routes.",
+        "observe": "Compare a running deployment's metrics with its plan, and fit a calibration to what they tell.",
+    },
+    "Look": {
+        "doctor": (
+            "Check the installation: Python, packages, shipped data, the solver, figures; a tiny plan in seconds."
+        ),
+        "scenarios": "List the shipped scenarios: wherever a scenario is named, such a name will do.",
+        "gpus": "List GPU types, or show one.",
+        "models": "List the shipped models; a scenario may also name any supported config.json.",
+        "engines": (
+            "List the engine versions that a plan may be made for (`engine:` of a scenario), or tell what one accepts."
+        ),
+        "workloads": "List the shipped workloads; a scenario may also name a workload file or a trace CSV.",
+        "workload": "Workloads from traces.",
+        "cost": "The cost model: explained, judged, calibrated.",
+        "docs": "Write the reference of all commands and keys, and the guides; index.html is the first page.",
+    },
+    "Clusters": {
+        "cluster": "Clusters: import, make up, show, diagnose.",
+        "defrag": (
+            "Plan moves that vacate nodes: ordered, make-before-break, replayed on the cluster before they are written."
+        ),
+    },
+    "Studies": {
+        "study": "Published evaluations, done again.",
+        "simulate": "Traces of pods and requests on clusters, under online policies.",
+    },
+}
+"""Panel -> command -> the first line of its help."""
+
+
+def short_help(command: str) -> tuple[str, str] | None:
+    """The panel of a command and the first line of its help; None where it stands in none."""
+    for panel, helps in PANELS.items():
+        if command in helps:
+            return panel, helps[command]
+    return None
+
+
+def help_text() -> str:
+    """The program's help: what it is for, and what to type first."""
+    width = max(len(words) for words, _ in FIRST_STEPS)
+    steps = "\n".join(f"  {words:{width}}  {meaning}" for words, meaning in FIRST_STEPS)
+    return f"{HELP}\n\nBegin with\n\n{steps}"
