@@ -247,7 +247,7 @@ def test_what_cannot_be_used_is_refused(call: Any, words: str) -> None:
 def test_errors_in_notebooks_are_two_lines(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     shell.run_cell("import planner\nplanner.plan(inventory={'H2OO': 8}, workload='azure-code-2023')")
     text = capsys.readouterr().out + capsys.readouterr().err
-    assert "InputError: planner.plan(...): inventory.H2OO is not a known GPU type" in text
+    assert "Error: planner.plan(...): inventory.H2OO is not a known GPU type" in text
     assert "Traceback" not in text
     assert len(text.strip().splitlines()) <= 3
 

@@ -27,7 +27,9 @@ from planner.workload import summarize
 RENT = {"H200": 4.0, "H20": 1.0}
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 DEMAND = Demand(
-    model="deepseek-v3", workload="normal-500-2000", sections={"slo": LEVELS, "ranges": {"width": 2048}, "routing": {"most": 1}}
+    model="deepseek-v3",
+    workload="normal-500-2000",
+    sections={"slo": LEVELS, "ranges": {"width": 2048}, "routing": {"most": 1}},
 )  # fmt: skip
 MARGIN = 0.9
 PROVEN = 0.021  # the solver's gap, and what is given up for simplicity
