@@ -1,7 +1,4 @@
-"""The planner's table of contents: which stage follows which. No disk, no printing.
-
-Stages that an exact plan on no nodes does not pass are imported where they are called.
-"""
+"""The planner's table of contents: which stage follows which. Some load where they are called. No disk, no printing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +29,7 @@ from planner.domain.replay.settings import ReplaySettings
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.domain.serving.offers import RivalFleet
 from planner.domain.serving.replayed import ReplayedChoice
-from planner.errors import InconsistentPlanError, InfeasibleError, InputError
+from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator, open_evaluator
@@ -46,7 +43,7 @@ from planner.layouts.buckets.rivals import rivals_of
 from planner.layouts.buckets.sensitivity import bucketed_sensitivity
 from planner.layouts.certificate import certified_again, certify, is_exact
 from planner.layouts.choice import find_layout, find_pools
-from planner.layouts.feasibility import nothing_found, posed, require_room
+from planner.layouts.feasibility import nothing_found, posed, require_room, require_target
 from planner.layouts.sensitivity import sensitivity_of
 from planner.plans.assembly import assemble, assemble_flows, network_bottleneck
 from planner.plans.audit import audit
@@ -59,6 +56,7 @@ from planner.workload import question_of
 
 if TYPE_CHECKING:
     from planner.evaluation.buckets.placing import PlacedPools
+    from planner.evaluation.replay.replaying import PlanReplay
 
 SAME = 1e-4
 """Relative difference of rates up to which a saved plan is the one that its layout gives: the solver's gap."""
@@ -138,9 +136,7 @@ def replay(
 
     Raises InputError where the trace, the rate or the settings do not suit the plan.
     """
-    from planner.evaluation.replay.replaying import PlanReplay
-
-    return PlanReplay(saved, posed(saved.scenario).workload, trace, settings).at(rate_rps, progress)
+    return _replaying(saved, trace, settings).at(rate_rps, progress)
 
 
 def sweep_rates(
@@ -150,9 +146,13 @@ def sweep_rates(
     progress: Callable[[float], None] = lambda _: None,
 ) -> ReplaySweep:
     """The highest rate at which the plan's replay holds the levels, and what was replayed on the way to it."""
+    return _replaying(saved, trace, settings).sweep(progress)
+
+
+def _replaying(saved: Plan, trace: RequestTrace | LengthProfile, settings: ReplaySettings) -> "PlanReplay":
     from planner.evaluation.replay.replaying import PlanReplay
 
-    return PlanReplay(saved, posed(saved.scenario).workload, trace, settings).sweep(progress)
+    return PlanReplay(saved, posed(saved.scenario).workload, trace, settings)
 
 
 def observe(saved: Plan, series: Sequence[ObservedSeries], labels: Mapping[str, str], plan_label: str) -> Observation:
@@ -240,7 +240,7 @@ def _finished(
         placed = placed_layout(table, layout, assignment, question, evaluator.fleet, advises=True)
         assignment, table, names, placement = placed.assignment, placed.table, placed.names, placed.placement
         layout = placed.layout
-        _require_target(scenario, assignment.throughput_rps)
+        require_target(scenario, assignment.throughput_rps)
     islands, routing = assemble(scenario.inventory, layout, table, assignment, names)
     if saved is None:
         certificate = certify(scenario, evaluator, best.layout, assignment.throughput_rps, answer)
@@ -293,7 +293,7 @@ def _pooled(
 
     placed = place_pools(pools, question, evaluator.fleet, advises=True)
     assignment = pooled_assignment(placed.priced, assignment.solver, optimal=assignment.optimal)
-    _require_target(scenario, assignment.throughput_rps)
+    require_target(scenario, assignment.throughput_rps)
     return _of_pools(evaluator, placed.priced.pools, assignment, record, choice, placed, replayed=replayed)
 
 
@@ -373,16 +373,6 @@ def _require_room(finished: Plan) -> None:
     if faults:
         raise InconsistentPlanError(
             f"plan {finished.scenario.name}: {faults[0]}", hint="This is a defect of the planner; please report it."
-        )
-
-
-def _require_target(scenario: Scenario, placed_rps: float) -> None:
-    target = scenario.objective.target_rps
-    if placed_rps < target * (1 - SAME):
-        raise InfeasibleError(
-            f"scenario {scenario.name}: objective.target_rps: {target:g} requests/s are not reached on cluster "
-            f"{scenario.cluster.name if scenario.cluster else ''}: the cheapest layout serves {placed_rps:.1f} there.",
-            hint="Lower the target, raise it to leave room for placement, or offer a cluster with more room.",
         )
 
 

@@ -7,56 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from planner import files, pipeline
 from planner.api.cards import card, rows_of
+from planner.api.compared import ComparedPlans, compare_records
 from planner.api.deployments import PlannedDeployment
 from planner.api.progress import point_bar
 from planner.domain import Plan
-from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
-from planner.errors import InputError
 from planner.files.scenario.settings import swept_key
 from planner.layouts.explaining.islands import explain_island
 from planner.layouts.explaining.plans import explain_plan
 from planner.layouts.explaining.pools import explain_pool
-from planner.report.comparison.plans.comparison_frames import comparison_frame, sweep_frame
+from planner.report.comparison.plans.comparison_frames import sweep_frame
 from planner.report.comparison.plans.explanation_words import Explanation, explanation_page
-from planner.report.comparison.plans.side_by_side import comparison_page
 from planner.report.comparison.plans.sweep_tables import sweep_page
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
 from planner.runs.batches.sweeps import ReportPoint, SweepRequest, run_sweep
-from planner.runs.comparisons.pages import comparison_bytes, sweep_files, write_sweep_files
-from planner.runs.comparisons.reading import compared, read_plans
+from planner.runs.comparisons.pages import sweep_files, write_sweep_files
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SECONDS = 4.0
-
-
-class ComparedPlans:
-    """Plans beside each other: `record` is the frozen comparison."""
-
-    def __init__(self, record: PlanComparison) -> None:
-        self.record = record
-
-    @cached_property
-    def frame(self) -> "pd.DataFrame":
-        """One row a plan: rate with its band, promise, prices, gap, levels, GPUs, how likely it is better."""
-        return comparison_frame(self.record)
-
-    def summary(self) -> str:
-        """The comparison in Markdown."""
-        return comparison_page(self.record)
-
-    def page(self) -> str:
-        """The comparison as one HTML file that reaches nothing outside itself."""
-        return comparison_bytes(self.record).decode()
-
-    def __repr__(self) -> str:
-        names = ", ".join(plan.figures.name for plan in self.record.plans)
-        return f"<comparison of {names}>"
-
-    def _repr_html_(self) -> str:
-        return card(f"{len(self.record.plans)} plans beside each other", rows=rows_of(self.frame), rest=".frame")
 
 
 class SweptScenario:
@@ -107,29 +77,12 @@ class ExplainedPlan:
 def compare(*plans: PlannedDeployment | Plan | str | Path) -> ComparedPlans:
     """Plans at hand, or runs (their folders, plan.json files, folders of runs), beside each other.
 
+    >>> planner.compare(plan, "runs/mixed-fleet")
+
     Plans at hand are called by their scenario's name, numbered where several have it. Raises InputError where a run is
     not sound, or nothing is given.
     """
-    if not plans:
-        raise InputError("compare: needs at least one plan, got none.", hint="Give plans, or paths of runs.")
-    named: dict[str, Plan] = {}
-    for plan in plans:
-        if isinstance(plan, str | Path):
-            for name, record in read_plans([Path(plan)]).items():
-                named[_free(name, named)] = record
-        else:
-            record = plan if isinstance(plan, Plan) else plan.record
-            named[_free(record.scenario.name, named)] = record
-    return ComparedPlans(compared(named))
-
-
-def _free(name: str, taken_names: Mapping[str, Plan]) -> str:
-    """The name, numbered where it is another plan's."""
-    number, free = 1, name
-    while free in taken_names:
-        number += 1
-        free = f"{name} ({number})"
-    return free
+    return compare_records(*(plan.record if isinstance(plan, PlannedDeployment) else plan for plan in plans))
 
 
 def sweep(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from planner.api.comparisons import ComparedPlans
+    from planner.api.compared import ComparedPlans
     from planner.api.observations import ObservedPlan
     from planner.api.replays import ReplayedPlan, SweptRates
     from planner.domain import Cluster, LengthProfile, PlacementSettings, RequestTrace, Scenario
@@ -109,14 +109,16 @@ class PlannedDeployment:
 
         return probability_better(self.record, other.record)
 
-    def compare(self, *others: "PlannedDeployment | str | Path") -> "ComparedPlans":
+    def compare(self, *others: "PlannedDeployment | Plan | str | Path") -> "ComparedPlans":
         """This plan and others beside each other: rate, price, gap, levels, GPUs, which is likely better.
 
         `others`: plans, or paths of run folders. Raises InputError where a run is not sound.
         """
-        from planner.api.comparisons import compare
+        from planner.api.compared import compare_records
 
-        return compare(self, *others)
+        return compare_records(
+            self.record, *(other.record if isinstance(other, PlannedDeployment) else other for other in others)
+        )
 
     @cached_property
     def islands(self) -> "pd.DataFrame":

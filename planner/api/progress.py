@@ -88,12 +88,15 @@ def _bar(name: str, unit: str) -> Iterator[Callable[[int, int, str], None]]:
     bars: list[Any] = []
 
     def update(done: int, total: int, words: str) -> None:
+        if not bars and done >= total:  # done in one step: nothing to wait for
+            return
         if not bars:
             bars.append(_bar_kind()(total=total, desc=name, unit=f" {unit}", leave=False, disable=_unwatched()))
         bar = bars[0]
         bar.total = total
         bar.set_postfix_str(words, refresh=False)
-        bar.update(done - bar.n)
+        bar.n = done
+        bar.refresh()
 
     try:
         yield update

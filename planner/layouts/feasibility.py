@@ -17,6 +17,9 @@ MOST_RANGES = 1000
 LOOSEN = "Loosen the bound, leave these prompts out, or add GPUs that reach it."
 _SIZES_BEFORE_PIECE = (1, 16, *range(64, LARGEST_SOUGHT_ISLAND, 64))
 
+SAME_RATE = 1e-4
+"""Relative difference of rates that is the solver's gap."""
+
 
 def posed(scenario: Scenario) -> Question:
     """The question that a scenario poses. Raises as `require_context` and `require_few_ranges` do."""
@@ -266,3 +269,14 @@ def _at(missed: _Missed) -> str:
     """What all islands of that kind would serve of such prompts."""
     islands = missed.count // missed.best.parallel.devices
     return f", at {islands * missed.best.rate_rps:.3g} requests/s from {missed.count} {missed.best.gpu}"
+
+
+def require_target(scenario: Scenario, placed_rps: float) -> None:
+    """Raises InfeasibleError where the rate on nodes misses the target by more than the solver's gap."""
+    target = scenario.objective.target_rps
+    if placed_rps < target * (1 - SAME_RATE):
+        raise InfeasibleError(
+            f"scenario {scenario.name}: objective.target_rps: {target:g} requests/s are not reached on cluster "
+            f"{scenario.cluster.name if scenario.cluster else ''}: the cheapest layout serves {placed_rps:.1f} there.",
+            hint="Lower the target, raise it to leave room for placement, or offer a cluster with more room.",
+        )

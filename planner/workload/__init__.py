@@ -1,4 +1,8 @@
-"""Workloads: requests summarised into a length profile, and a profile cut into ranges."""
+"""Workloads: requests summarised into a length profile, and a profile cut into ranges.
+
+From Python `planner.workload("requests.csv.gz")`, or of a data frame, reads one to look at and to plan for;
+`planner.api.workloads.workload` says how.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -288,7 +288,7 @@ def test_python_has_the_same(run: Path, engine: StandIn) -> None:
     assert (engine.settings.policy.value, engine.settings.seeds) == ("random", (0, 1))
     assert engine.settings.arrivals.variation == 3.0
     assert replay.holds
-    assert replay.summary() == replay._repr_markdown_()
+    assert replay.record.plan in replay._repr_html_()
     assert replay.summary().startswith("# Replay: tiny\n")
     assert list(replay.frame["group"]) == ["all", "bucket"]
     assert len(replay.moments) == 1
@@ -298,7 +298,7 @@ def test_python_has_the_same(run: Path, engine: StandIn) -> None:
     assert sweep.held_rps == pytest.approx(0.5 * plan.throughput_rps)
     assert list(sweep.frame["holds"]) == [True, True]
     assert sweep.figure().axes
-    assert sweep._repr_markdown_().startswith("# Rates: tiny\n\n**Levels hold up to")
+    assert sweep.summary().startswith("# Rates: tiny\n\n**Levels hold up to")
 
 
 def test_requests_run_through_the_plan_itself(planner: Command, run: Path) -> None:

@@ -20,9 +20,9 @@ NEEDED = (
     "planner/_shipped/workloads/scenarios/quickstart.yaml",
     "planner/files/model_configs/deepseek-v3.json",
     "planner/files/plan_schema.json",
-    "planner/cli/docs/guides/quickstart.md",
+    "planner/cli/docs/guides/defragmentation.md",
 )
-STRANGERS = ("tests/", "notebooks/", ".ipynb", "__pycache__", ".pyc", "runs/")
+STRANGERS = ("tests/", "notebooks/", ".ipynb", "__pycache__", ".pyc")
 
 
 def run(*words: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:

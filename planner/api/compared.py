@@ -1,0 +1,68 @@
+"""Plans beside each other."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.api.cards import card, rows_of
+from planner.domain import Plan
+from planner.domain.comparisons.plans import PlanComparison
+from planner.errors import InputError
+from planner.report.comparison.plans.comparison_frames import comparison_frame
+from planner.report.comparison.plans.side_by_side import comparison_page
+from planner.runs.comparisons.pages import comparison_bytes
+from planner.runs.comparisons.reading import compared, read_plans
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ComparedPlans:
+    """Plans beside each other: `record` is the frozen comparison."""
+
+    def __init__(self, record: PlanComparison) -> None:
+        self.record = record
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a plan: rate with its band, promise, prices, gap, levels, GPUs, how likely it is better."""
+        return comparison_frame(self.record)
+
+    def summary(self) -> str:
+        """The comparison in Markdown."""
+        return comparison_page(self.record)
+
+    def page(self) -> str:
+        """The comparison as one HTML file that reaches nothing outside itself."""
+        return comparison_bytes(self.record).decode()
+
+    def __repr__(self) -> str:
+        names = ", ".join(plan.figures.name for plan in self.record.plans)
+        return f"<comparison of {names}>"
+
+    def _repr_html_(self) -> str:
+        return card(f"{len(self.record.plans)} plans beside each other", rows=rows_of(self.frame), rest=".frame")
+
+
+def compare_records(*plans: Plan | str | Path) -> ComparedPlans:
+    """Plans, or runs (their folders, plan.json files, folders of runs), beside each other, as by `planner.compare`."""
+    if not plans:
+        raise InputError("compare: needs at least one plan, got none.", hint="Give plans, or paths of runs.")
+    named: dict[str, Plan] = {}
+    for plan in plans:
+        if isinstance(plan, str | Path):
+            for name, record in read_plans([Path(plan)]).items():
+                named[_free(name, named)] = record
+        else:
+            named[_free(plan.scenario.name, named)] = plan
+    return ComparedPlans(compared(named))
+
+
+def _free(name: str, taken_names: Mapping[str, Plan]) -> str:
+    """The name, numbered where it is another plan's."""
+    number, free = 1, name
+    while free in taken_names:
+        number += 1
+        free = f"{name} ({number})"
+    return free
