@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from matplotlib.figure import Figure
 
 import planner
 from planner.domain import Scenario
@@ -100,7 +101,7 @@ def test_the_summary_is_markdown(request: pytest.FixtureRequest, form: str, head
 @pytest.mark.parametrize("name", ["search", "routing", "throughput", "mix", "islands"])
 def test_figures_are_figures(plan: planner.PlannedDeployment, name: str) -> None:
     figure = plan.figure(name)
-    assert type(figure).__name__ == "Figure"
+    assert isinstance(figure, Figure)
     assert figure.axes
 
 
