@@ -66,7 +66,7 @@ workload summarize trace.csv --name mine --out made.yaml | trace.csv
 workload summarize trace.csv --columns TIMESTAMP,ContextTokens,GeneratedTokens --json | trace.csv
 workload summarize trace.csv --columns arrival=TIMESTAMP --drop unanswered --last 1h --picture made.svg --out made.yaml | trace.csv costly
 workload show azure-code-2023 --html made.html |
-workload show trace.csv --from 2s --to 1h --where ContextTokens=1024 --json | trace.csv
+workload show trace.csv --to 1h --json | trace.csv
 workload sample trace.csv --requests 9 --out made.csv --seed 3 | trace.csv
 cost explain --gpu H20 --model deepseek-v3 --phase decode --tp 1 --devices 32 --length 4096 --batch 8 --json |
 cost explain --gpu H200 --model model/config.json --phase prefill --tp 2 --devices 8 --length 512 --calibration mine.calibration.yaml | model/config.json mine.calibration.yaml

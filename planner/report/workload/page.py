@@ -122,7 +122,12 @@ def _length_chart(summary: TraceSummary) -> Chart:
         says=f"Prompts: {lengths_text(summary.prompts)}.",
         traces=tuple(_length_bars(name, lengths) for name, lengths in facts),
         layout={
-            "xaxis": {"title": {"text": "tokens, from"}, "type": "category"},
+            "xaxis": {
+                "title": {"text": "tokens, from"},
+                "type": "category",
+                "categoryorder": "array",
+                "categoryarray": [str(start) for start in sorted({start for _, start, _, _ in rows})],
+            },
             "yaxis": {"title": {"text": "share of requests"}},
             "barmode": "group",
         },
