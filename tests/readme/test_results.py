@@ -153,6 +153,26 @@ def test_the_readme_repeats_the_guides_figures() -> None:
     lost = re.search(r"% \| -([\d.]+) ± [\d.]+ % \|", TEXT[TEXT.index("<!-- spot -->") :])
     assert lost is not None
     assert f"lose {lost[1]} % fewer GPU-hours" in README
+    flat = " ".join(README.split())
+    (code, conversation), optima = table()[2], printed_ratios()
+    assert f"reaches {code} and {conversation}, the proven optima are {optima[0]} and {optima[1]}" in flat
+    free, mixed = printed_exact("**free choice**"), printed_exact("64 H200, 64 H800, 128 H20")
+    gains = [round(100 * (best / fleet - 1)) for best, fleet in zip(free[:2], mixed[:2], strict=True)]
+    assert f"serve another {gains[0]} and {gains[1]} % more" in flat
+
+
+def printed_ratios() -> list[str]:
+    """The ratios of the optima, code and conversation, as printed."""
+    row = re.search(r"^\| \*\*mixed over 128 H200\*\*.*$", TEXT, re.MULTILINE)
+    assert row is not None
+    return re.findall(r"\(([\d.]+)\)", row[0])
+
+
+def printed_exact(fleet: str) -> list[float]:
+    """Requests/s of a fleet's row of the exact table."""
+    row = re.search(rf"^\| {re.escape(fleet)} \|(.*)\|$", TEXT[TEXT.index("<!-- exact -->") :], re.MULTILINE)
+    assert row is not None
+    return [float(cell.strip(" *")) for cell in row[1].split("|")]
 
 
 EXACT = {
