@@ -65,4 +65,5 @@ __all__ = [
     "undominated",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

@@ -83,4 +83,5 @@ __all__ = [
     "without_fit",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

@@ -18,4 +18,5 @@ if TYPE_CHECKING:
 
 __all__ = ["consolidate", "fewest_nodes", "gather", "moves_for", "replay"]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

@@ -357,4 +357,5 @@ __all__ = [
     "require_sound",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

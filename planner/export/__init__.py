@@ -78,5 +78,6 @@ __all__ = [
     "weights_location",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)
 make_callable(__name__, "planner.api.on_plans")

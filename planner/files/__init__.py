@@ -138,4 +138,5 @@ __all__ = [
     "write_workload",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

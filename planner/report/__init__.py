@@ -147,4 +147,5 @@ __all__ = [
     "verdict",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

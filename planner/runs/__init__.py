@@ -17,4 +17,5 @@ __all__ = [
     "run_scenarios",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

@@ -24,4 +24,5 @@ __all__ = [
     "space_of",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

@@ -28,6 +28,7 @@ __all__ = [
     "tally_requests",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)
 
 make_callable(__name__, "planner.api.workloads")

@@ -16,4 +16,5 @@ __all__ = [
     "fit_own_runs",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

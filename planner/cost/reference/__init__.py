@@ -23,4 +23,5 @@ __all__ = [
     "reference_configurations",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

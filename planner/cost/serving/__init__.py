@@ -29,4 +29,5 @@ __all__ = [
     "server_shapes",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

@@ -48,4 +48,5 @@ __all__ = [
     "pod_sizes",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

@@ -21,4 +21,5 @@ __all__ = [
     "tells_fleet",
 ]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

@@ -10,4 +10,5 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_TYPES", "Fit", "NodeType", "TaskMix", "synthesize"]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)

@@ -14,4 +14,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Fleet", "place", "violations"]
 
-__getattr__, __dir__ = door(__name__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = door(__name__)
