@@ -19,43 +19,23 @@ Names load on first use, so that importing the package costs nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from planner.doors import door
+
 if TYPE_CHECKING:
     from planner.api.clusters import ClusterAtHand, cluster
     from planner.api.comparisons import compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
     from planner.api.frontiers import frontier
+    from planner.api.on_plans import replay as replay  # export is a package to us, as `from planner import export` is
     from planner.api.planning import load_plan, plan, plan_scenario
+    from planner.api.questions import AnsweredPlan, buy, cheapest, max_rate
     from planner.api.shipped import gpus, models, scenarios, workloads
     from planner.api.studies.named import study
+    from planner.api.workloads import workload as workload
     from planner.domain.replay.settings import Failure
     from planner.errors import InfeasibleError, InputError, PlannerError
 
-_HOMES = {
-    "AnsweredPlan": "planner.api.questions",
-    "ClusterAtHand": "planner.api.clusters",
-    "Failure": "planner.domain.replay.settings",
-    "InfeasibleError": "planner.errors",
-    "InputError": "planner.errors",
-    "PlannedDeployment": "planner.api.deployments",
-    "PlannerError": "planner.errors",
-    "buy": "planner.api.questions",
-    "cheapest": "planner.api.questions",
-    "cluster": "planner.api.clusters",
-    "compare": "planner.api.comparisons",
-    "explain": "planner.api.comparisons",
-    "frontier": "planner.api.frontiers",
-    "gpus": "planner.api.shipped",
-    "load_plan": "planner.api.planning",
-    "max_rate": "planner.api.questions",
-    "models": "planner.api.shipped",
-    "plan": "planner.api.planning",
-    "plan_scenario": "planner.api.planning",
-    "scenarios": "planner.api.shipped",
-    "study": "planner.api.studies.named",
-    "sweep": "planner.api.comparisons",
-    "workloads": "planner.api.shipped",
-}
-_PACKAGES = ("cost", "domain", "export", "files", "placement", "replay", "report", "search", "workload", "assignment")
+    __version__: str
 
 __all__ = [
     "AnsweredPlan",
@@ -83,21 +63,21 @@ __all__ = [
     "workloads",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"planner.{name}")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name == "__version__":
-        from planner.plans.provenance import planner_version  # noqa: PLC0415  (as all names here, when asked for)
-
-        return planner_version()
-    raise AttributeError(f"module 'planner' has no attribute {name!r}")
-
-
 _CALLED = ("export", "replay", "workload")
 """Packages that are functions as well: `planner.replay(plan)`."""
+_PACKAGES = ("cost", "domain", "files", "placement", "report", "search", "assignment", *_CALLED)
+
+if not TYPE_CHECKING:
+    _load, _ = door(__name__)
+
+    def __getattr__(name: str) -> Any:
+        if name in _PACKAGES:
+            return import_module(f"planner.{name}")
+        if name == "__version__":
+            from planner.plans.provenance import planner_version  # noqa: PLC0415  (as all names here, when asked for)
+
+            return planner_version()
+        return _load(name)
 
 
 def __dir__() -> list[str]:

@@ -2,23 +2,22 @@
 
 A package's `__init__` imports its public names under `if TYPE_CHECKING:`, where editors and mypy see them, and says
 
-    __getattr__, __dir__ = door(__name__)
+    if not TYPE_CHECKING:
+        __getattr__, __dir__ = door(__name__)
+
+which type checkers do not see: to them a module with a `__getattr__` would have every name there is.
 
 Names that are also those of a module or folder of the package are imported above, as ever: importing the module would
 otherwise put it in the place of the name.
 """
 
-import re
+import ast
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
-
-_IMPORT = re.compile(r"^ +from (planner[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
-_NAME = re.compile(r"(\w+)(?: as (\w+))?")
-_COMMENT = re.compile(r"#.*")
 
 
 def door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -55,16 +54,15 @@ def make_callable(package: str, home: str) -> None:
     """Let a package be called as the function of its name in the module `home`, loaded with the first call."""
     module = sys.modules[package]
     module.__class__ = _CallablePackage
-    module.home = home  # type: ignore[attr-defined]
+    assert isinstance(module, _CallablePackage)
+    module.home = home
 
 
 def _homes(package: str) -> dict[str, tuple[str, str]]:
-    """Name -> its module, and its name there: the indented imports of the package's `__init__`."""
+    """Name -> its module, and its name there: the imports for type checkers in the package's `__init__`."""
     spec = find_spec(package)
     assert spec is not None, "the package is being imported"
-    source = spec.loader.get_source(package)  # type: ignore[union-attr]
-    return {
-        name[2] or name[1]: (statement[1], name[1])
-        for statement in _IMPORT.finditer(source)
-        for name in _NAME.finditer(_COMMENT.sub("", statement[2]))
-    }
+    tree = ast.parse(spec.loader.get_source(package))  # type: ignore[union-attr]
+    blocks = [node.body for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    imports = [node for block in blocks for node in block if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.asname or alias.name: (node.module or "", alias.name) for node in imports for alias in node.names}
