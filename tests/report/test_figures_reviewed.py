@@ -10,9 +10,10 @@ from test_frontier_figure import point as frontier_point
 from test_policy_report import run as policy_run
 from test_spot_report import LIMITS, run
 
-from planner.domain import Certificate, Frontier, ObjectiveSettings, Phase
+from planner.domain import Certificate, Frontier, ObjectiveKind, ObjectiveSettings, Phase
 from planner.report import figure, frontier_figure
 from planner.report.kit.style import PHASE_HATCHES, TYPE_HATCHES, luminance, type_hatches
+from planner.report.plan.certificate import rate_bound
 from planner.report.plan.routing import intervals
 from planner.studies.policies.report.figures import policy_figure
 from planner.studies.spot.capacity import curve_of
@@ -86,6 +87,20 @@ class TestBoundsAndDemand:
         unproven = replace(certificate, objective_bound=None, bound_rps=None)
         (axes,) = figure(replace(plan, certificate=unproven), "search").axes
         assert not any("no layout" in str(line.get_label()) for line in axes.lines)
+
+    def test_of_rented_fleets_the_bound_of_one_is_none_of_the_others(self, plan):
+        certificate = Certificate(
+            bound_rps=190.0, gap=0.1, objective_value=80.0, objective_bound=70.0, objective_gap=0.1
+        )
+        of_kind = {}
+        for kind in (ObjectiveKind.RATE, ObjectiveKind.BUDGET, ObjectiveKind.TARGET):
+            objective = ObjectiveSettings(kind=kind, budget_usd_per_hour=90.0, target_rps=50.0)
+            rented = replace(plan, scenario=replace(plan.scenario, objective=objective), certificate=certificate)
+            of_kind[kind] = rate_bound(rented)
+        assert of_kind[ObjectiveKind.RATE] == of_kind[ObjectiveKind.BUDGET] == 70.0
+        assert of_kind[ObjectiveKind.TARGET] is None  # 70 are USD/hour, and 190 of the cheapest fleet alone
+        replayed = replace(plan.search, trials=tuple(replace(t, replayed_rps=1.0) for t in plan.search.trials))
+        assert rate_bound(replace(plan, certificate=certificate, search=replayed)) is None
 
     def test_the_demand_is_a_line_of_the_frontier(self):
         scenario = make_scenario(make_inventory())

@@ -4,6 +4,7 @@ from planner.domain import Plan, Trial
 from planner.report.comparison.trial_plots import parameter_plots, pareto_plots
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
 from planner.report.kit.html.plots import chart_of
+from planner.report.plan.certificate import rate_bound
 from planner.report.plan.sections import search_words
 
 MOST_TRIALS = 2000
@@ -19,16 +20,6 @@ def search_section(plan: Plan) -> Section:
     return Section(name="search", title="How it was found", blocks=tuple(blocks))
 
 
-def bound_of_rates(plan: Plan) -> float | None:
-    """Requests/s that no layout passes: the objective's own bound where that is a rate."""
-    certificate, row = plan.certificate, plan.scenario.objective.kind.row
-    if certificate is None:
-        return None
-    if certificate.objective_bound is not None and row.unit == "requests/s" and not row.several:
-        return certificate.objective_bound
-    return certificate.bound_rps
-
-
 def _chosen(plan: Plan) -> list[Trial]:
     trials = plan.search.judged
     step = max(1, -(-len(trials) // MOST_TRIALS))
@@ -40,7 +31,7 @@ def _chart(plan: Plan, trials: list[Trial]) -> Chart:
     served = [trial for trial in trials if record.judged_rps(trial) > 0]
     broken = [trial for trial in trials if record.judged_rps(trial) <= 0]
     winner = [trial for trial in trials if trial.index == record.best_trial]
-    bound, last = bound_of_rates(plan), len(best) - 1
+    bound, last = rate_bound(plan), len(best) - 1
     lines: list[dict[str, object]] = [
         {
             "type": "scatter",
@@ -92,7 +83,7 @@ def _dots(
 def _says(plan: Plan, shown: int, bound: float | None) -> str:
     total = len(plan.search.judged)
     text = f"{total:,} layouts by round." if shown == total else f"{shown:,} of {total:,} layouts, evenly chosen."
-    return text + (" No layout can pass the dashed line." if bound is not None else " No bound is known.")
+    return text + (" No layout can pass the dashed line." if bound is not None else " No bound of the rate is known.")
 
 
 def _table(plan: Plan, trials: list[Trial]) -> DataTable:

@@ -100,3 +100,18 @@ def _objective(plan: Plan, certificate: Certificate) -> str:
 
 def _value(unit: str, value: float) -> str:
     return f"{_FIGURES.get(unit, rate)(value)} {unit}"
+
+
+def rate_bound(plan: Plan) -> float | None:
+    """Requests/s that no layout of the search can pass: the objective's own bound where that is a rate.
+
+    None where none is known: of rented fleets `bound_rps` is that of the plan's own GPUs, and rates of replays
+    have no bound.
+    """
+    certificate, objective = plan.certificate, plan.scenario.objective
+    row = objective.kind.row
+    if certificate is None or plan.search.replayed:
+        return None
+    if certificate.objective_bound is not None and row.unit == "requests/s" and not row.several:
+        return certificate.objective_bound
+    return None if objective.rents else certificate.bound_rps

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 
 from planner.domain import Plan
 from planner.report.kit import style
+from planner.report.plan.certificate import rate_bound
 from planner.report.plan.importance import ParameterImportance, importance_of, trials_told
-from planner.report.plan.search_figure import rate_bound
 
 ROW_IN, FRAME_IN, LEAST_IN = 0.3, 1.3, 2.6
 PANEL_IN, ACROSS = 2.5, 3

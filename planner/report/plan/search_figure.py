@@ -10,6 +10,7 @@ from planner.domain import Plan, SearchRecord, Trial
 from planner.report.kit import style
 from planner.report.kit.bands import banded_rate
 from planner.report.kit.quantities import significant
+from planner.report.plan.certificate import rate_bound
 
 HEIGHT_IN = 5.0
 
@@ -81,19 +82,9 @@ def _band(axes: Axes, plan: Plan, winner: Trial) -> None:
         style.rate_bar(axes, winner.iteration, banded)
 
 
-def rate_bound(plan: Plan) -> float | None:
-    """Requests/s that no layout serves more than: of those that could be rented or, where another goal has the bound,
-    of the plan's own GPUs. None where none is known."""
-    certificate = plan.certificate
-    if certificate is None:
-        return None
-    offered = certificate.objective_bound if plan.scenario.objective.kind.row.plain else None
-    return certificate.bound_rps if offered is None else offered
-
-
 def _bound(axes: Axes, plan: Plan) -> None:
     bound = rate_bound(plan)
-    if bound is not None and not plan.search.replayed:
+    if bound is not None:
         label = f"no layout serves more ({significant(bound)})"
         axes.axhline(bound, color=style.ink(), linewidth=1.1, linestyle=(0, (6, 2, 1, 2)), label=label)
 
