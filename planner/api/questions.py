@@ -7,8 +7,9 @@ from typing import Any
 
 from planner import files
 from planner.api.deployments import PlannedDeployment
-from planner.domain import ReportProgress, no_progress
+from planner.api.progress import Listener, search_bar
 from planner.domain.serving.offers import GpuOffer, RivalFleet
+from planner.errors import InputError
 from planner.runs.questions import (
     Demand,
     MoneyAnswer,
@@ -82,18 +83,18 @@ def cheapest(
     offer: OfferLike = None,
     prices: Mapping[str, float] | None = None,
     name: str = "",
-    progress: ReportProgress = no_progress,
+    progress: Listener = None,
     **sections: Any,
 ) -> AnsweredPlan:
     """The cheapest fleet that promises `rps` requests/s within the levels.
 
     `offer`: an offer file, its document, or None for every GPU type with a list price; `prices` (USD per GPU and hour)
     change those. `sections`: a scenario's other keys, such as `slo={"ttft_ms": 4000, "tpot_ms": 60}`, `engine`,
-    `serving` and `survive`. Raises InputError and InfeasibleError.
+    `serving` and `survive`. `progress`: as of `planner.plan`. Raises InputError and InfeasibleError.
     """
-    return AnsweredPlan(
-        cheapest_fleet(_demand(model, workload, name, sections), float(rps), _offer(offer, prices), progress)
-    )
+    demand, gpus = _demand(model, workload, name, sections), _offer(offer, prices)
+    with search_bar(name or "cheapest", progress) as heard:
+        return AnsweredPlan(cheapest_fleet(demand, float(rps), gpus, heard))
 
 
 def buy(
@@ -104,13 +105,13 @@ def buy(
     offer: OfferLike = None,
     prices: Mapping[str, float] | None = None,
     name: str = "",
-    progress: ReportProgress = no_progress,
+    progress: Listener = None,
     **sections: Any,
 ) -> AnsweredPlan:
     """The fleet that serves most requests/s for at most `usd` per hour; all else as for `cheapest`."""
-    return AnsweredPlan(
-        best_fleet_for(_demand(model, workload, name, sections), float(usd), _offer(offer, prices), progress)
-    )
+    demand, gpus = _demand(model, workload, name, sections), _offer(offer, prices)
+    with search_bar(name or "buy", progress) as heard:
+        return AnsweredPlan(best_fleet_for(demand, float(usd), gpus, heard))
 
 
 def max_rate(
@@ -120,12 +121,13 @@ def max_rate(
     workload: str | Path,
     prices: Mapping[str, float] | None = None,
     name: str = "",
-    progress: ReportProgress = no_progress,
+    progress: Listener = None,
     **sections: Any,
 ) -> AnsweredPlan:
     """The most requests/s of GPUs at hand; all else as for `cheapest`."""
     demand = _demand(model, workload, name, sections)
-    return AnsweredPlan(most_of_fleet(demand, dict(inventory), dict(prices or {}), progress))
+    with search_bar(name or "max_rate", progress) as heard:
+        return AnsweredPlan(most_of_fleet(demand, dict(inventory), dict(prices or {}), heard))
 
 
 def _demand(model: str | Path, workload: str | Path, name: str, sections: Mapping[str, Any]) -> Demand:
@@ -133,8 +135,10 @@ def _demand(model: str | Path, workload: str | Path, name: str, sections: Mappin
 
 
 def _offer(offer: OfferLike, prices: Mapping[str, float] | None) -> GpuOffer:
+    if offer is None:
+        return files.listed_offer(files.price_list_from_document(prices or {}), source="prices")
+    if prices is not None:
+        raise InputError("prices: goes without an offer, which has prices.", hint="Write the prices into the offer.")
     if isinstance(offer, GpuOffer):
         return offer
-    if offer is None:
-        return files.listed_offer(prices, source="prices")
     return files.load_offer(Path(offer)) if isinstance(offer, str | Path) else files.offer_from_document(offer)

@@ -36,7 +36,13 @@ if TYPE_CHECKING:
     from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
     from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
     from planner.files.plan.stored_replays import REPLAY_FILE, load_stored_replay
-    from planner.files.scenario.offers import listed_offer, load_offer, load_price_list, offer_from_document
+    from planner.files.scenario.offers import (
+        listed_offer,
+        load_offer,
+        load_price_list,
+        offer_from_document,
+        price_list_from_document,
+    )
     from planner.files.scenario.scenario_documents import scenario_document
     from planner.files.scenario.scenario_texts import scenario_text
     from planner.files.scenario.scenarios import load_scenario, scenario_from_document, scenario_path
@@ -111,6 +117,7 @@ __all__ = [
     "plan_document",
     "plan_files",
     "plan_schema",
+    "price_list_from_document",
     "read_trace",
     "recover",
     "refuse_existing",

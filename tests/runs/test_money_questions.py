@@ -1,6 +1,7 @@
 """Questions about money: against every fleet of a small offer, against the README's table, and against each other."""
 
 import itertools
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,17 @@ from typing import Any
 
 import pytest
 
+import planner
 from planner import pipeline
 from planner.domain.serving.offers import GpuOffer
 from planner.errors import InfeasibleError, InputError
-from planner.files import listed_offer, load_gpu_specs, offer_from_document, scenario_from_document
+from planner.files import (
+    listed_offer,
+    load_gpu_specs,
+    load_price_list,
+    offer_from_document,
+    scenario_from_document,
+)
 from planner.runs.questions import (
     Demand,
     MoneyAnswer,
@@ -248,6 +256,32 @@ def test_amounts_that_are_none_are_refused(amount: float) -> None:
         cheapest_fleet(DEMAND, amount, SMALL)
     with pytest.raises(InputError, match="must be above 0"):
         best_fleet_for(DEMAND, amount, SMALL)
+
+
+PRICES = [
+    ({"H100": -1.0}, "H100 must be a number of more than 0"),
+    ({"H100": 0.0}, "H100 must be a number of more than 0"),  # for nothing, it would be left out of the offer
+    ({"H100": float("nan")}, "H100 must be finite"),
+    ({"nope": 2.0}, "nope is not a known GPU type"),
+    ({"H100": 2.0, "h100": 3.0}, "h100 is H100 once more"),
+]
+
+
+@pytest.mark.parametrize(("prices", "words"), PRICES, ids=str)
+def test_prices_that_are_none_are_refused(prices: dict[str, float], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=words):
+        planner.cheapest(1, model="qwen3-30b-a3b", workload="normal-500-2000", prices=prices)
+    path = tmp_path / "prices.yaml"
+    path.write_text("".join(f"{gpu}: {'.nan' if math.isnan(usd) else usd}\n" for gpu, usd in prices.items()))
+    with pytest.raises(InputError, match=words):
+        load_price_list(path)
+
+
+def test_prices_in_python_mean_types_in_any_case_and_go_without_an_offer() -> None:
+    question: dict[str, Any] = {"model": "qwen3-30b-a3b", "workload": "normal-500-2000", "progress": False}
+    assert set(planner.cheapest(1, prices={"h100": 0.01}, **question).fleet) == {"H100"}
+    with pytest.raises(InputError, match="goes without an offer"):
+        planner.cheapest(1, prices={"H100": 2.0}, offer={"gpus": {"H100": {}}}, **question)
 
 
 def test_levels_that_nothing_holds_name_the_closest() -> None:

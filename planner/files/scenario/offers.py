@@ -90,10 +90,17 @@ def load_price_list(path: Path) -> dict[str, float]:
     return read_all(read_yaml(path), _price_list)
 
 
+def price_list_from_document(document: Mapping[str, object], origin: str = "prices") -> dict[str, float]:
+    """The same of a mapping; `origin` names it. InputError where a price is none, or a type unknown or there twice."""
+    return read_all(top_level(document, origin), _price_list)
+
+
 def _price_list(document: Section) -> dict[str, float]:
     specs, prices = load_gpu_specs(), {}
     for gpu in document:
         name = _spec(document, gpu, specs).name
+        if name in prices:
+            raise document.refusal(gpu, f"is {name} once more", hint="Give each type once.")
         row = document.section(gpu) if document.holds_section(gpu) else document
-        prices[name] = row.number("usd_per_hour" if row is not document else gpu, low=0, high=1e6)
+        prices[name] = row.number("usd_per_hour" if row is not document else gpu, above=0, high=1e6)
     return prices
