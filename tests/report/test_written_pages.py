@@ -9,6 +9,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
+from conftest import make_inventory, make_scenario
 from hypothesis import given
 from hypothesis import strategies as st
 from opened_pages import NARROW, opened, started_browser
@@ -117,8 +118,6 @@ def pages(tmp_path_factory, module_plan):
 
 @pytest.fixture(scope="module")
 def module_plan():
-    from conftest import make_inventory, make_scenario
-
     class Named:
         scenario = make_scenario(make_inventory())
 
