@@ -13,7 +13,7 @@ from planner.plans.bucket_diff import compare_buckets
 from planner.plans.diff import compare
 from planner.plans.provenance import planner_version
 from planner.plans.rate_bands import compare_rates
-from planner.report.kit.html.blocks import Chart
+from planner.report.kit.html.blocks import Chart, Page
 from planner.report.kit.html.plots import Plot, chart_of
 from planner.report.kit.html.written import page_of
 
@@ -32,7 +32,7 @@ def plan_html(
         name = since_name or since.scenario.name
         earlier = report.Earlier(name=name, plan=since, difference=difference(since, plan))
     page = report.plan_page(plan, replay=replay, earlier=earlier, source=source_of(plan))
-    return report.html_page(page, files.chart_script()).encode()
+    return page_bytes(page)
 
 
 def source_of(plan: Plan) -> str:
@@ -77,5 +77,14 @@ def written_page(markdown: str, plots: Sequence[Plot | Chart], *, title: str = "
     PlannerError: names of charts that are no anchors or come twice, or a page above 4 MB.
     """
     charts = [chart_of(plot) if isinstance(plot, Plot) else plot for plot in plots]
-    made_by = f"Made by planner {planner_version()}. The same results give the same page."
-    return report.html_page(page_of(markdown, charts, made_by, title=title), files.chart_script()).encode()
+    return page_bytes(page_of(markdown, charts, f"{made_by()}. The same results give the same page.", title=title))
+
+
+def page_bytes(page: Page) -> bytes:
+    """A page as one HTML file, its charts' script in it. PlannerError where it is above 4 MB."""
+    return report.html_page(page, files.chart_script()).encode()
+
+
+def made_by() -> str:
+    """What pages say of their maker."""
+    return f"Made by planner {planner_version()}"

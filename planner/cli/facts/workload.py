@@ -162,11 +162,11 @@ def _write(summary: "TraceSummary", picture: Path | None, html: Path | None) -> 
         kind: Literal["svg", "png"] = "svg" if picture.suffix.lower() == ".svg" else "png"
         files.write_file(picture, encoded_workload_figure(summary, kind), force=True)
     if html is not None:
-        from planner.report.kit.html.page import html_page
         from planner.report.workload.page import workload_page
+        from planner.runs.pages import made_by, page_bytes
 
-        page = workload_page(summary, f"Made by planner workload from {summary.name}.")
-        files.write_file(html, html_page(page, files.chart_script()).encode(), force=True)
+        page = workload_page(summary, f"{made_by()} from {summary.name}.")
+        files.write_file(html, page_bytes(page), force=True)
 
 
 def _show(summary: "TraceSummary") -> None:

@@ -5,26 +5,14 @@ from pathlib import Path
 from planner import files
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
-from planner.plans.provenance import planner_version
 from planner.report.comparison.plans.side_by_side import comparison_csv, comparison_page
 from planner.report.comparison.plans.side_by_side_page import comparison_html
 from planner.report.comparison.plans.sweep_html import sweep_html
 from planner.report.comparison.plans.sweep_tables import sweep_csv, sweep_page
-from planner.report.kit.html.blocks import Page
-from planner.report.kit.html.page import html_page
+from planner.runs.pages import made_by, page_bytes
 
 FOLDER_SOURCE = "runs beside each other"
 """By which the page of a comparison is known, so that the next one may take its place."""
-
-
-def page_bytes(page: Page) -> bytes:
-    """A page as one HTML file."""
-    return html_page(page, files.chart_script()).encode()
-
-
-def made_by() -> str:
-    """What a page says of its maker."""
-    return f"planner {planner_version()}"
 
 
 def comparison_bytes(comparison: PlanComparison) -> bytes:
