@@ -69,18 +69,18 @@ def tally_requests(blocks: Iterable[Requests]) -> RequestTally:
     """Blocks of requests counted as they pass by: seconds since the first arrival (ascending), tokens in and out. How
     they are cut into blocks changes no digit."""
     tally = RequestTally()
-    held: list[Requests] = []
+    waiting: list[Requests] = []
     count = 0
     for block in blocks:
-        held.append(block)
+        waiting.append(block)
         count += len(block[0])
         while count >= _BLOCK:
-            arrivals, inputs, outputs = _joined(held)
+            arrivals, inputs, outputs = _joined(waiting)
             tally.take(arrivals[:_BLOCK], inputs[:_BLOCK], outputs[:_BLOCK])
-            held = [(arrivals[_BLOCK:], inputs[_BLOCK:], outputs[_BLOCK:])]
+            waiting = [(arrivals[_BLOCK:], inputs[_BLOCK:], outputs[_BLOCK:])]
             count -= _BLOCK
     if count:
-        tally.take(*_joined(held))
+        tally.take(*_joined(waiting))
     return tally
 
 

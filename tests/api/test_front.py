@@ -62,8 +62,8 @@ def test_packages_that_are_functions_are_both(plan: planner.PlannedDeployment, t
     assert planner.workload("azure-conv-2023").record.name == "azure-conv-2023"
     assert planner.replay.simulate is not planner.replay
     folder = plan.save(tmp_path / "run")
-    whole = planner.replay(folder, "lengths", "0.5x", requests=200, seeds=1)
-    assert whole.record == plan.replay("lengths", "0.5x", requests=200, seeds=1).record
+    replayed = planner.replay(folder, "lengths", "0.5x", requests=200, seeds=1)
+    assert replayed.record == plan.replay("lengths", "0.5x", requests=200, seeds=1).record
     assert planner.export(folder, tmp_path / "a", target="lws").name == "a"
     plan.export(tmp_path / "b", target="lws")
     first, other = ({p.name: p.read_bytes() for p in (tmp_path / name).glob("*.yaml")} for name in "ab")
@@ -134,8 +134,8 @@ class _Tags(HTMLParser):
 def _is_short(html: str) -> bool:
     tags = _Tags()
     tags.feed(html)
-    known = {"div", "strong", "table", "thead", "tbody", "tr", "td", "th", "code"}
-    return len(html) < MOST_CHARACTERS and tags.depth == 0 and tags.names <= known
+    safe_tags = {"div", "strong", "table", "thead", "tbody", "tr", "td", "th", "code"}
+    return len(html) < MOST_CHARACTERS and tags.depth == 0 and tags.names <= safe_tags
 
 
 def test_cards_of_all_that_is_at_hand_are_short(
@@ -266,9 +266,9 @@ def test_bars_show_where_somebody_looks(
     heard = stream()
     monkeypatch.setattr(sys, "stderr", heard)
     monkeypatch.setattr(progress, "in_notebook", lambda: False)
-    with progress.search_bar("front", wanted) as told:
-        told(4, 8, 12.5)
-        told(8, 8, 13.5)
+    with progress.search_bar("front", wanted) as hear:
+        hear(4, 8, 12.5)
+        hear(8, 8, 13.5)
     assert ("layouts" in heard.getvalue() and "13.5 requests/s" in heard.getvalue()) is shows
 
 
@@ -276,9 +276,9 @@ def test_bars_in_a_kernel_are_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[object] = []
     monkeypatch.setattr(progress, "in_notebook", lambda: True)
     monkeypatch.setattr("tqdm.notebook.display", shown.append)
-    with progress.share_bar("front", None) as told:
-        told(0.5)
-        told(1.0)
+    with progress.share_bar("front", None) as hear:
+        hear(0.5)
+        hear(1.0)
     assert shown
 
 
@@ -288,5 +288,5 @@ def test_scripts_in_pipes_say_nothing() -> None:
         "'table'}, search={'method': 'random', 'iterations': 2, 'batch_size': 2, 'min_island_size': 8}, "
         "ranges={'width': 8192})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert (done.stdout, done.stderr) == ("", "")
+    script = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert (script.stdout, script.stderr) == ("", "")

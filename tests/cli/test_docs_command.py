@@ -110,9 +110,9 @@ def refused(read: Any, *arguments: Any, **named: Any) -> list[str]:
     with pytest.raises(InputError) as error:
         read(*arguments, **named)
     mistakes = getattr(error.value, "mistakes", (error.value,))
-    known = next((keys for mistake in mistakes if (keys := KNOWN_KEYS.search(mistake.hint or ""))), None)
-    assert known is not None, error.value
-    return known[1].split(", ")
+    named_keys = next((keys for mistake in mistakes if (keys := KNOWN_KEYS.search(mistake.hint or ""))), None)
+    assert named_keys is not None, error.value
+    return named_keys[1].split(", ")
 
 
 def scenario_keys(section: str) -> list[str]:

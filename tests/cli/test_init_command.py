@@ -116,7 +116,7 @@ def test_a_fleet_that_cannot_serve_is_asked_for_again(planner: Command, on_a_ter
 
 
 @pytest.mark.parametrize(
-    ("line", "status", "said"),
+    ("line", "status", "words"),
     [
         ("init --model qwen3-30b-a3b", EXIT_BAD_INPUT, "--workload, --inventory must be given"),
         ("init --model none --workload normal-500-2000 --inventory H20=4", EXIT_BAD_INPUT, "no model 'none'"),
@@ -126,10 +126,10 @@ def test_a_fleet_that_cannot_serve_is_asked_for_again(planner: Command, on_a_ter
         ("init .yaml --model qwen3-30b-a3b --workload normal-500-2000 --inventory H20=4", EXIT_BAD_INPUT, "name"),
     ],
 )
-def test_nothing_is_written_where_something_is_wrong(planner: Command, line: str, status: int, said: str) -> None:
+def test_nothing_is_written_where_something_is_wrong(planner: Command, line: str, status: int, words: str) -> None:
     answer = planner(*line.split())
     assert answer.status == status
-    assert said in answer.err
+    assert words in answer.err
     assert list(Path().iterdir()) == []
 
 

@@ -53,23 +53,23 @@ def test_json_is_one_document(planner: Command) -> None:
 def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
     Path("mine.csv").write_text(TRACE)
     Path("prices.yaml").write_text("H20: 0.5\nA100: 1.2\n")
-    asked = ("--inventory", "H20=4", "--model", "qwen3-30b-a3b", "--workload", "mine.csv", "--tpot", "80ms")
+    question = ("--inventory", "H20=4", "--model", "qwen3-30b-a3b", "--workload", "mine.csv", "--tpot", "80ms")
     Path("deep").mkdir()
-    answer = planner("max", *asked, "--prices", "prices.yaml", "--scenario", "deep/s.yaml", "--out", "run", "--json")
+    answer = planner("max", *question, "--prices", "prices.yaml", "--scenario", "deep/s.yaml", "--out", "run", "--json")
     assert answer.status == EXIT_DONE, answer.err
     assert json.loads(Path("run/plan.json").read_text())["scenario"]["name"] == answer.json["scenario"]["name"]
     assert Path("run/summary.md").is_file()
     assert answer.json["price_usd_per_hour"] == 2.0
     assert "workload: ../mine.csv" in Path("deep/s.yaml").read_text()
     assert planner("check", "deep/s.yaml").status == EXIT_DONE
-    text = planner("max", *asked, "--engine", "vllm:0.18.0", "--percentile", 95).out
+    text = planner("max", *question, "--engine", "vllm:0.18.0", "--percentile", 95).out
     assert "one more" in text
     assert "bound of P95 80 ms" in text
 
 
 def test_every_type_with_a_list_price_is_for_rent_unless_an_offer_says_what_is(planner: Command) -> None:
-    asked = ("--model", "qwen3-30b-a3b", "--workload", "normal-500-2000", "--json")
-    answer = planner("cheapest", "--rps", 3, *asked, "--prices", "H20=0.01")
+    question = ("--model", "qwen3-30b-a3b", "--workload", "normal-500-2000", "--json")
+    answer = planner("cheapest", "--rps", 3, *question, "--prices", "H20=0.01")
     assert answer.status == EXIT_DONE, answer.err
     assert set(answer.json["scenario"]["inventory"]) == {row.gpu for row in listed_offer().gpus}
     assert set(answer.json["gpus"]) == {"H20"}
@@ -86,7 +86,7 @@ def test_the_guide_shows_what_is_printed(planner: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "status", "said"),
+    ("line", "status", "message"),
     [
         ("cheapest --rps 20 --model none --workload normal-500-2000", EXIT_BAD_INPUT, "no model 'none'"),
         ("cheapest --rps 20 --model qwen3-30b-a3b --workload none", EXIT_BAD_INPUT, "no workload 'none'"),
@@ -112,17 +112,17 @@ def test_the_guide_shows_what_is_printed(planner: Command) -> None:
         ("cheapest --rps 2 --scenario offer.yaml {asked}", EXIT_BAD_INPUT, "offer.yaml: exists already"),
     ],
 )
-def test_what_cannot_be_answered_is_named(planner: Command, line: str, status: int, said: str) -> None:
+def test_what_cannot_be_answered_is_named(planner: Command, line: str, status: int, message: str) -> None:
     words = line.format(asked="--model qwen3-30b-a3b --workload normal-500-2000").split()
     answer = planner(*words)
     assert (answer.status, answer.out) == (status, "")
-    assert said in answer.err
+    assert message in answer.err
     assert "Traceback" not in answer.err
     assert sorted(path.name for path in Path().iterdir()) == ["offer.yaml"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{}", "gpus must be"),
         ("gpus: {}", "gpus must be a mapping of GPU types"),
@@ -136,9 +136,9 @@ def test_what_cannot_be_answered_is_named(planner: Command, line: str, status: i
         ("gpus: [H20]", "gpus must be"),
     ],
 )
-def test_offers_that_are_none_are_refused_by_key(planner: Command, offer: Path, text: str, said: str) -> None:
+def test_offers_that_are_none_are_refused_by_key(planner: Command, offer: Path, text: str, message: str) -> None:
     offer.write_text(text)
     answer = planner("cheapest", "--rps", 2, *ASKED, "--offer", "offer.yaml")
     assert answer.status == EXIT_BAD_INPUT
     assert "offer.yaml: " in answer.err
-    assert said in answer.err
+    assert message in answer.err

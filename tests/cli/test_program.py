@@ -49,8 +49,8 @@ def test_help_reads_no_command() -> None:
         "try: main()\nexcept SystemExit: pass\n"
         "print('LOADED', *sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    loaded = done.stdout.partition("LOADED")[2].split()
+    script = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    loaded = script.stdout.partition("LOADED")[2].split()
     assert "planner.cli.app" in loaded
     heavy = {"planner.domain", "planner.files", "planner.cli.plan.plan", "yaml", "numpy", "pandas", "rich.progress"}
     assert heavy & set(loaded) == set()
@@ -91,7 +91,7 @@ def test_a_real_bash_completes_commands_and_names(tmp_path: Path) -> None:
     (tmp_path / "complete.sh").write_text(SCRIPT)
     (tmp_path / "planner").write_text(PLANNER)
     (tmp_path / "planner").chmod(0o755)
-    done = subprocess.run(
+    shell = subprocess.run(
         ["/usr/bin/env", f"PYTHON={sys.executable}", "bash", "--norc", "complete.sh"],
         cwd=tmp_path,
         capture_output=True,
@@ -99,7 +99,7 @@ def test_a_real_bash_completes_commands_and_names(tmp_path: Path) -> None:
         check=True,
         timeout=120,
     )
-    offered = {line.partition(" => ")[0]: line.partition(" => ")[2].split() for line in done.stdout.splitlines()}
+    offered = {line.partition(" => ")[0]: line.partition(" => ")[2].split() for line in shell.stdout.splitlines()}
     assert "export" in offered["planner ex"]
     assert offered["planner cost explain --model qwen"] == [
         name for name in shipped_models() if name.startswith("qwen")

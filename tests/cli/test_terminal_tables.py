@@ -172,14 +172,14 @@ def in_pty() -> Callable[..., str]:
         import os
 
         settings_of = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-        done = subprocess.run(
+        terminal = subprocess.run(
             [sys.executable, "-c", script, str(width), *arguments],
             env={**settings_of, "TERM": "xterm-256color", **environment},
             capture_output=True,
             timeout=60,
             check=True,
         )
-        return done.stdout.decode().replace("\r\n", "\n")
+        return terminal.stdout.decode().replace("\r\n", "\n")
 
     return run
 

@@ -86,7 +86,7 @@ def test_a_sample_is_a_trace(planner: Command, here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("show", "none.csv"), "no such file"),
         (("show", "nobody"), "There is no workload 'nobody'"),
@@ -100,10 +100,12 @@ def test_a_sample_is_a_trace(planner: Command, here: Path) -> None:
         (("sample", "logs.csv", "--columns", COLUMNS, "--requests", "0", "--out", "a.csv"), "requests"),
     ],
 )
-def test_what_cannot_be_leaves_nothing_behind(planner: Command, logs: Path, words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_leaves_nothing_behind(
+    planner: Command, logs: Path, words: tuple[str, ...], message: str
+) -> None:
     answer = planner("workload", *words)
     assert answer.status == EXIT_BAD_INPUT
-    assert told in " ".join(answer.err.split())
+    assert message in " ".join(answer.err.split())
     assert [path.name for path in Path.cwd().iterdir()] == ["logs.csv"]
 
 

@@ -106,10 +106,10 @@ def test_all_of_several_are_told_and_no_others(paths: list[str], tmp_path_factor
     error = read(text, tmp_path_factory.mktemp("mistakes"))
     assert isinstance(error, SeveralMistakesError)
     lines = key_lines(text)
-    told = [line for line in error.message.splitlines()[1:] if re.match(r"  line \d", line)]
-    assert len(told) == len(paths), error
+    listed = [line for line in error.message.splitlines()[1:] if re.match(r"  line \d", line)]
+    assert len(listed) == len(paths), error
     for path in paths:
-        assert any(line.startswith(f"  line {lines[path]}: {path}") for line in told), (path, error)
+        assert any(line.startswith(f"  line {lines[path]}: {path}") for line in listed), (path, error)
     assert error.exit_status == 2
 
 

@@ -97,14 +97,14 @@ def test_a_sample_keeps_rate_lengths_and_bunching(tmp_path: Path) -> None:
     draw = np.random.default_rng(1)
     busy = np.where(np.arange(40_000) // 2_000 % 2, 0.02, 0.2)  # slow and busy stretches take turns
     path = write(tmp_path, draw.exponential(busy).cumsum().round(4).tolist())
-    whole = describe(reader.read_trace(path))
+    of_trace = describe(reader.read_trace(path))
     text, summary = sample_of_trace(path, NO_OPTIONS, 8_000, seed=5)
     sample = describe(trace_in(tmp_path, text))
-    assert summary == whole
+    assert summary == of_trace
     assert sample.requests == pytest.approx(8_000, rel=0.25)
-    assert sample.mean_rps == pytest.approx(whole.mean_rps, rel=0.25)
-    assert sample.prompts.mean == pytest.approx(whole.prompts.mean, rel=0.03)
-    assert sample.burstiness == pytest.approx(whole.burstiness, rel=0.15)
+    assert sample.mean_rps == pytest.approx(of_trace.mean_rps, rel=0.25)
+    assert sample.prompts.mean == pytest.approx(of_trace.prompts.mean, rel=0.03)
+    assert sample.burstiness == pytest.approx(of_trace.burstiness, rel=0.15)
     assert sample_of_trace(path, NO_OPTIONS, 8_000, seed=5)[0] == text
     assert sample_of_trace(path, NO_OPTIONS, 8_000, seed=6)[0] != text
 

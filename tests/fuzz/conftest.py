@@ -12,9 +12,9 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sound file of every kind."""
     folder = tmp_path_factory.mktemp("workshop")
 
-    def made(words: list[str], where: Path) -> None:
+    def run_line(words: list[str], where: Path) -> None:
         answer = call(words, where)
         assert answer.status == 0, f"{words}: {answer.err}{answer.crash}"
 
-    furnish(folder, made)
+    furnish(folder, run_line)
     return folder

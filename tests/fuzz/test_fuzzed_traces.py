@@ -76,8 +76,8 @@ def test_a_cell_is_read_or_named(
         return
     assert str(path) in result
     # the row and the column, or what is wrong with the column as a whole: its unit, its span, or the text of the file
-    whole = (f"column {COLUMNS[column]} must", "is not CSV", "most rows must be requests")
-    assert f"row {row}, column {COLUMNS[column]}" in result or any(words in result for words in whole), result
+    of_column = (f"column {COLUMNS[column]} must", "is not CSV", "most rows must be requests")
+    assert f"row {row}, column {COLUMNS[column]}" in result or any(words in result for words in of_column), result
 
 
 @given(row=st.integers(1, len(ROWS)), key=st.sampled_from(COLUMNS), value=st.one_of(

@@ -24,12 +24,12 @@ TYPED = ("# PROMETHEUS", "curl ", "vllm ", "# node", "CUDA_", "sudo ", "--", "py
 
 def lines() -> list[Line]:
     """Those that print something to read, without --json, each once."""
-    kept: dict[tuple[str, ...], Line] = {}
+    by_words: dict[tuple[str, ...], Line] = {}
     for line in LINES:
         words = tuple(word for word in line.words if word != "--json")
         if not line.long and not line.costly and not {"--out", "--csv"} & {*words} and line.command not in LEFT_OUT:
-            kept[words] = Line(words=words, inputs=line.inputs, costly=False, long=False)
-    return list(kept.values())
+            by_words[words] = Line(words=words, inputs=line.inputs, costly=False, long=False)
+    return list(by_words.values())
 
 
 def shown(words: tuple[str, ...], folder: Path, width: int) -> str:
@@ -47,7 +47,7 @@ def shown(words: tuple[str, ...], folder: Path, width: int) -> str:
 
 def tables(text: str) -> list[list[list[str]]]:
     """Rows of cells of each table that a pipe got, heads first; of ours with lines, and Markdown's."""
-    found: list[list[list[str]]] = []
+    listed: list[list[list[str]]] = []
     last = -2
     for place, line in enumerate(text.splitlines()):
         if match := ROW.fullmatch(line.rstrip()):
@@ -56,29 +56,29 @@ def tables(text: str) -> list[list[list[str]]]:
                 continue
             cells = [cell.strip() for cell in re.split(r"(?<!\\)[│┃|]", match[1])]
             if place - last > 2:
-                found.append([])
-            found[-1].append([re.sub(r"\\(?=[^\w\s])|[`*]", "", cell) for cell in cells])
+                listed.append([])
+            listed[-1].append([re.sub(r"\\(?=[^\w\s])|[`*]", "", cell) for cell in cells])
             last = place
-    return found
+    return listed
 
 
 def faults(words: tuple[str, ...], piped: str, text: str, width: int) -> list[str]:
     """Lines that are too wide, and cells that a terminal does not show whole though nothing says so."""
     wide = [line for line in text.splitlines() if len(line.rstrip()) > width and len(line.strip().split()) > 2]
-    told = [f"{words} at {width}: too wide: {line}" for line in wide if not line.lstrip().startswith(TYPED)]
+    complaints = [f"{words} at {width}: too wide: {line}" for line in wide if not line.lstrip().startswith(TYPED)]
     spaces = " ".join(text.split())
     notes = " ".join(re.findall(r"Left out, for want of room: (.*?) See them with", spaces))
     for head, *rows in tables(piped):
         for row in rows:
             for name, cell in zip(head, row, strict=False):
-                whole = cell in spaces if len(cell) <= SHORT else all(word in spaces for word in cell.split())
-                if not whole and not (name and name in notes):
-                    told.append(f"{words} at {width}: {name}: {cell!r} is cut")
-    return told
+                is_shown = cell in spaces if len(cell) <= SHORT else all(word in spaces for word in cell.split())
+                if not is_shown and not (name and name in notes):
+                    complaints.append(f"{words} at {width}: {name}: {cell!r} is cut")
+    return complaints
 
 
 def test_every_table_fits_and_is_whole(workshop: Path, tmp_path: Path) -> None:
-    told: list[str] = []
+    complaints: list[str] = []
     tabled = 0
     for number, line in enumerate(lines()):
         case = tmp_path / str(number)
@@ -88,9 +88,9 @@ def test_every_table_fits_and_is_whole(workshop: Path, tmp_path: Path) -> None:
             continue
         tabled += bool(tables(piped.out))
         for width in WIDTHS:
-            told += faults(line.words, piped.out, shown(line.words, case, width), width)
+            complaints += faults(line.words, piped.out, shown(line.words, case, width), width)
         shutil.rmtree(case)
-    assert not told, "\n".join(told)
+    assert not complaints, "\n".join(complaints)
     assert tabled >= 12
 
 

@@ -27,9 +27,11 @@ STRANGERS = ("tests/", "notebooks/", ".ipynb", "__pycache__", ".pyc")
 
 def run(*words: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
     """What a command prints; its errors are told where it fails."""
-    done = subprocess.run([str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(map(str, words))}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
+    process = subprocess.run(
+        [str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, f"{' '.join(map(str, words))}\n{process.stdout[-2000:]}\n{process.stderr[-4000:]}"
+    return process.stdout
 
 
 def build(out: Path, *options: str) -> tuple[Path, Path]:

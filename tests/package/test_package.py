@@ -61,9 +61,9 @@ def test_the_wheel_plans_from_elsewhere(built: tuple[Path, Path], tmp_path: Path
     pip = (sys.executable, "-m", "pip", "--python", python)
     run(*pip, "install", "--quiet", "--no-deps", "--no-index", built[0], cwd=tmp_path, env=env)
     (packages / "installed_here.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-    told = plan_elsewhere(python, tmp_path / "elsewhere", env).split()
-    assert told[:2] == [planner.__version__, "True"]
-    assert told[2].startswith(str(tmp_path))
+    answer = plan_elsewhere(python, tmp_path / "elsewhere", env).split()
+    assert answer[:2] == [planner.__version__, "True"]
+    assert answer[2].startswith(str(tmp_path))
 
 
 def test_constraints_pin_every_extra() -> None:

@@ -104,10 +104,10 @@ class TestBoundsAndDemand:
 
     def test_the_demand_is_a_line_of_the_frontier(self):
         scenario = make_scenario(make_inventory())
-        asked = replace(scenario, objective=ObjectiveSettings(demand_rps=123.0))
+        demanding = replace(scenario, objective=ObjectiveSettings(demand_rps=123.0))
         curve = Frontier(points=tuple(frontier_point(*row) for row in ROWS))
-        assert set(labelled(frontier_figure(curve, asked).axes[0], "demand (123)").get_ydata()) == {123.0}
-        bars = frontier_figure(curve, asked).axes[1].containers
+        assert set(labelled(frontier_figure(curve, demanding).axes[0], "demand (123)").get_ydata()) == {123.0}
+        bars = frontier_figure(curve, demanding).axes[1].containers
         assert len({bar.patches[0].get_hatch() for bar in bars}) == 3
 
 

@@ -202,7 +202,8 @@ def test_no_text_leaves_its_place(name: str) -> None:
     )
     tags = [re.findall(r"</?[a-zA-Z!][^>]*?(?=[\s>])", html_page(p, b"")) for p in (page, plain)]
     opened = [
-        [tag.split()[0] for tag in found if tag.split()[0] not in ("<p", "</p", "<abbr", "</abbr")] for found in tags
+        [tag.split()[0] for tag in tags_of_page if tag.split()[0] not in ("<p", "</p", "<abbr", "</abbr")]
+        for tags_of_page in tags
     ]
     assert opened[0] == opened[1]
     figures = json.loads(charts_json([chart]))

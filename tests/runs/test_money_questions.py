@@ -131,8 +131,8 @@ def test_rivals_are_what_their_own_offer_answers() -> None:
     assert {"H20 alone", "H200 alone"} & set(alone)
     for gpu in ("H20", "H200"):
         if f"{gpu} alone" in alone:
-            own = cheapest_fleet(DEMAND, 5, offer({gpu: None}))
-            assert alone[f"{gpu} alone"].price_usd_per_hour == pytest.approx(own.rent_usd_per_hour, rel=PROVEN)
+            single = cheapest_fleet(DEMAND, 5, offer({gpu: None}))
+            assert alone[f"{gpu} alone"].price_usd_per_hour == pytest.approx(single.rent_usd_per_hour, rel=PROVEN)
     assert "instead" in answer_text(answer)
 
 

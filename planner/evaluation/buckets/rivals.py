@@ -120,10 +120,10 @@ def _limit(prices: BucketPrices, place: PoolPlace, column: Column, row: int) -> 
 
 def _batch_limit(prices: BucketPrices, place: PoolPlace, servers: DecodeServers, row: int, batch: int) -> Limit:
     """What keeps a decode server from a larger batch."""
-    mine = prices.phases[place.phase]
+    of_phase = prices.phases[place.phase]
     among = servers.among([row])
-    unbounded = replace(mine.levels, tpot_ms=np.full_like(mine.levels.tpot_ms, np.inf))
-    free, _ = among.batches(mine.buckets, unbounded)
+    unbounded = replace(of_phase.levels, tpot_ms=np.full_like(of_phase.levels.tpot_ms, np.inf))
+    free, _ = among.batches(of_phase.buckets, unbounded)
     if int(free[0, place.bucket]) > batch:
         return Limit.TPOT
     if batch >= max(size for size in BATCHES if size <= float(among.most[0])):
@@ -131,7 +131,7 @@ def _batch_limit(prices: BucketPrices, place: PoolPlace, servers: DecodeServers,
         most = greatest_batch(context, Phase.DECODE, among.shapes[0][0], prices.question.scenario.engine)
         return Limit.ENGINE if most else Limit.BATCH
     larger = BATCHES[BATCHES.index(batch) + 1]
-    fits = among.fits(mine.buckets)[0, place.bucket, BATCHES.index(larger)]
+    fits = among.fits(of_phase.buckets)[0, place.bucket, BATCHES.index(larger)]
     return Limit.STEPS if fits else Limit.MEMORY
 
 

@@ -125,14 +125,14 @@ def _prices(
     """USD per GPU and hour of the types that have a price, and the types not at hand that one was given for: a price
     list may be longer than the inventory. A type whose price is null has none, whatever the shipped list says."""
     section = document.section("prices_usd_per_gpu_hour", optional=True)
-    known = sorted({*gpu_spec_files(), *(() if cluster is None else cluster.gpus)})
-    meant = {gpu: canonical(gpu, known) for gpu in section}
-    _refuse_slips(section, meant, specs, known)
-    given = {meant[gpu]: section.number(gpu, low=0, high=1e6) for gpu in section if not section.is_empty(gpu)}
+    type_names = sorted({*gpu_spec_files(), *(() if cluster is None else cluster.gpus)})
+    meant = {gpu: canonical(gpu, type_names) for gpu in section}
+    _refuse_slips(section, meant, specs, type_names)
+    own_prices = {meant[gpu]: section.number(gpu, low=0, high=1e6) for gpu in section if not section.is_empty(gpu)}
     without = {meant[gpu] for gpu in section if section.is_empty(gpu)}
     listed = {gpu: spec.price.usd_per_hour for gpu, spec in specs.items() if spec.price is not None}
-    prices = {gpu: price for gpu, price in (listed | given).items() if gpu in specs and gpu not in without}
-    return prices, tuple(gpu for gpu in given if gpu not in specs)
+    prices = {gpu: price for gpu, price in (listed | own_prices).items() if gpu in specs and gpu not in without}
+    return prices, tuple(gpu for gpu in own_prices if gpu not in specs)
 
 
 def _refuse_slips(

@@ -107,8 +107,8 @@ def _stretched(key: str, item: object) -> list[object]:
             hint="Write first..last:step, such as 64..256:64 or 80..40:-20.",
         )
     exact = [first + n * step for n in range(int(steps) + 1)]
-    whole = all(re.fullmatch(r"[-+]?\d+", match[name]) for name in ("first", "last", "step"))
-    return [int(value) if whole else float(value) for value in exact]
+    are_integers = all(re.fullmatch(r"[-+]?\d+", match[name]) for name in ("first", "last", "step"))
+    return [int(value) if are_integers else float(value) for value in exact]
 
 
 def _number(key: str, text: str) -> Decimal:

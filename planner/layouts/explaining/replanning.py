@@ -72,9 +72,9 @@ class Replanner:
 
 def replanned(pools: Sequence[BucketPool], phase: Phase, rate_rps: float | None) -> Replanned:
     """The pools that are of a phase."""
-    mine = sorted((pool for pool in pools if pool.phase is phase), key=lambda pool: (pool.start, pool.gpu))
-    kinds = frozenset((pool.gpu, replace(pool.server, batch_size=0)) for pool in mine)
-    return Replanned(kinds, "; ".join(map(pool_words, mine)) or f"no {phase.value} servers", rate_rps)
+    of_phase = sorted((pool for pool in pools if pool.phase is phase), key=lambda pool: (pool.start, pool.gpu))
+    kinds = frozenset((pool.gpu, replace(pool.server, batch_size=0)) for pool in of_phase)
+    return Replanned(kinds, "; ".join(map(pool_words, of_phase)) or f"no {phase.value} servers", rate_rps)
 
 
 def pool_words(pool: BucketPool) -> str:

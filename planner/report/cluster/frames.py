@@ -12,17 +12,17 @@ _NODE_COLUMNS = ("node", "gpu", "gpus", "held", "idle", "asw", "aggregation", "n
 
 def cluster_frame(cluster: Cluster) -> Frame:
     """One row a node; `held`: GPUs that pods have, or asked for where nobody says which."""
-    held: Counter[str] = Counter()
+    held_gpus: Counter[str] = Counter()
     pods = Counter(pod.node for pod in cluster.pods)
     for pod in cluster.pods:
-        held[pod.node] += len(pod.gpus) or pod.gpu_request
+        held_gpus[pod.node] += len(pod.gpus) or pod.gpu_request
     rows = [
         {
             "node": node.name,
             "gpu": node.gpu,
             "gpus": len(node.gpus),
-            "held": held[node.name],
-            "idle": max(0, len(node.gpus) - held[node.name]),
+            "held": held_gpus[node.name],
+            "idle": max(0, len(node.gpus) - held_gpus[node.name]),
             "asw": node.asw,
             "aggregation": node.aggregation,
             "nvlink_domain": node.nvlink_domain,

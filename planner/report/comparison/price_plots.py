@@ -63,7 +63,7 @@ def _mix(frontier: Frontier) -> Plot:
 def serving_plots(comparison: FormComparison) -> tuple[Plot, ...]:
     """Requests/s of each form of serving over the bound on TPOT, and where the better form changes."""
     changes = [(f"change at {significant(change.at_ms, 2)} ms", change.at_ms) for change in comparison.changes]
-    own = [] if comparison.own_ms is None else [("the scenario's bound", comparison.own_ms)]
+    bounds = [] if comparison.own_ms is None else [("the scenario's bound", comparison.own_ms)]
     return (
         Plot(
             name="rate-over-tpot",
@@ -73,7 +73,7 @@ def serving_plots(comparison: FormComparison) -> tuple[Plot, ...]:
             x="bound on TPOT (ms)",
             y="rate of the whole mix (requests/s)",
             series=tuple(_form(comparison, form) for form in FORMS),
-            marks=(*changes, *own),
+            marks=(*changes, *bounds),
             logarithmic="x",
             rest="serving.csv",
         ),

@@ -138,5 +138,5 @@ def _within(sweep: ReplaySweep) -> Plot:
 def _rates(sweep: ReplaySweep) -> tuple[tuple[str, float], ...]:
     last = sweep.results[-1]
     marks = [("promise", last.promise_rps), ("capacity", last.capacity_rps)]
-    held = [] if sweep.held_rps is None else [("holds up to", sweep.held_rps)]
-    return tuple(mark for mark in (*marks, *held) if mark[1] > 0)
+    highest = [] if sweep.held_rps is None else [("holds up to", sweep.held_rps)]
+    return tuple(mark for mark in (*marks, *highest) if mark[1] > 0)

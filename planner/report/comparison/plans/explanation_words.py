@@ -158,8 +158,8 @@ def _pool_parts(pool: PoolExplanation) -> Iterator[str]:
 
 
 def _type_sentences(pool: PoolExplanation) -> Iterator[str]:
-    mine = next(row for row in pool.types if row.gpu == pool.gpu)
-    yield _use_sentence(mine)
+    chosen = next(row for row in pool.types if row.gpu == pool.gpu)
+    yield _use_sentence(chosen)
     for row in pool.types:
         if row.gpu != pool.gpu:
             yield _use_sentence(row)

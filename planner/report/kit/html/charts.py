@@ -132,10 +132,10 @@ def _styled_layout(chart: Chart) -> dict[str, Any]:
     return _merged(look, _plain(chart.layout))
 
 
-def _merged(look: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(look: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """`look`, and over it what is asked for, key by key."""
     merged = dict(look)
-    for key, value in asked.items():
+    for key, value in changes.items():
         base = merged.get(key)
         merged[key] = _merged(base, value) if isinstance(base, Mapping) and isinstance(value, Mapping) else value
     return merged

@@ -38,6 +38,8 @@ def _is_logarithmic(figure: TraceFigure, points: list[Point]) -> bool:
 
 
 def _series(name: str, points: list[Point], figure: TraceFigure) -> Series:
-    mine = [(x, y) for _, series, x, y in points if series == name]
+    points_of_it = [(x, y) for _, series, x, y in points if series == name]
     curves = figure.drawn in (Drawn.LINES, Drawn.CDF)
-    return Series(name=name, x=tuple(float(x) if curves else str(x) for x, _ in mine), y=tuple(y for _, y in mine))
+    return Series(
+        name=name, x=tuple(float(x) if curves else str(x) for x, _ in points_of_it), y=tuple(y for _, y in points_of_it)
+    )
