@@ -27,7 +27,7 @@ def lines() -> list[Line]:
     kept: dict[tuple[str, ...], Line] = {}
     for line in LINES:
         words = tuple(word for word in line.words if word != "--json")
-        if not line.long and not line.costly and not {"--out", "--csv"} & {*words} and line.command not in LEFT_OUT:
+        if not line.long and not line.costly and not {"--out", "--csv", "--html"} & {*words} and line.command not in LEFT_OUT:
             kept[words] = Line(words=words, inputs=line.inputs, costly=False, long=False)
     return list(kept.values())
 
