@@ -1,6 +1,7 @@
 """The planner's table of contents: which stage follows which. Some load where they are called. No disk, no printing."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -62,21 +63,45 @@ SAME = 1e-4
 """Relative difference of rates up to which a saved plan is the one that its layout gives: the solver's gap."""
 
 
-def plan(scenario: Scenario, progress: ReportProgress = no_progress, journal: SearchJournal | None = None) -> Plan:
-    """Plan one scenario; a search resumes from what `journal` holds, and records in it what it does.
+def plan(
+    scenario: Scenario,
+    progress: ReportProgress = no_progress,
+    journal: SearchJournal | None = None,
+    *,
+    opened: Evaluator | None = None,
+) -> Plan:
+    """Plan one scenario; a search resumes from what `journal` holds, and records in it what it does. `opened`: an
+    evaluator of the scenario that stays open; None: one is opened meanwhile.
 
     An interrupt during the search makes a plan of the best so far; KeyboardInterrupt where there is none. Raises
     InfeasibleError where no layout serves the workload, InputError where the inventory admits no island or the model
     does not take the prompts.
     """
-    with open_evaluator(posed(scenario)) as evaluator:
-        return _planned(evaluator, progress, journal)
+    with open_evaluator(posed(scenario)) if opened is None else nullcontext(opened) as evaluator:
+        question = evaluator.question
+        if scenario.objective.kind.row.replayed:
+            from planner.layouts.replayed.choice import find_replayed
+
+            chosen = find_replayed(evaluator, progress, journal)
+            assert chosen.result.best is not None, "an answer that was solved for serves"
+            best, record = chosen.result.best, chosen.result.record
+            return _pooled(evaluator, best, record, chosen.choice, chosen.replayed)
+        if scenario.bucketed:
+            choice, result = find_pools(scenario, evaluator, progress, journal)
+            if result.best is None or result.best.assignment is None:
+                raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
+            return _pooled(evaluator, result.best, result.record, choice)
+        require_room(evaluator)
+        answer, result = find_layout(scenario, evaluator, progress, journal)
+        if result.best is None or result.best.assignment is None:
+            raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
+        return _finished(evaluator, result.best, result.record, answer)
 
 
 def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:
     """A plan as `plan` makes it, and other fleets for its objective, the best first."""
     with open_evaluator(posed(scenario)) as evaluator:
-        finished = _planned(evaluator, progress, None)
+        finished = plan(scenario, progress, opened=evaluator)
         return finished, rivals_of(finished, evaluator)
 
 
@@ -85,27 +110,6 @@ def least_rent(scenario: Scenario, target_rps: float) -> float | None:
     where none serves at all. Of plans of buckets; nothing is searched."""
     with open_evaluator(posed(scenario)) as evaluator:
         return evaluator.prices.least_rent(target_rps)
-
-
-def _planned(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None) -> Plan:
-    question, scenario = evaluator.question, evaluator.question.scenario
-    if scenario.objective.kind.row.replayed:
-        from planner.layouts.replayed.choice import find_replayed
-
-        chosen = find_replayed(evaluator, progress, journal)
-        assert chosen.result.best is not None, "an answer that was solved for serves"
-        best, record = chosen.result.best, chosen.result.record
-        return _pooled(evaluator, best, record, chosen.choice, chosen.replayed)
-    if scenario.bucketed:
-        choice, result = find_pools(scenario, evaluator, progress, journal)
-        if result.best is None or result.best.assignment is None:
-            raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
-        return _pooled(evaluator, result.best, result.record, choice)
-    require_room(evaluator)
-    answer, result = find_layout(scenario, evaluator, progress, journal)
-    if result.best is None or result.best.assignment is None:
-        raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
-    return _finished(evaluator, result.best, result.record, answer)
 
 
 def place(saved: Plan, scenario: Scenario) -> Plan:

@@ -76,8 +76,8 @@ def test_bad_scenarios(planner: Command, here: Path, case: str, command: str) ->
 
 
 TRACES: dict[str, tuple[bytes, tuple[str, ...]]] = {
-    "empty": (b"", ("header", "empty", "Give a CSV")),
-    "a header alone": (b"time,input_tokens,output_tokens\n", ("at least one request", "Give a CSV")),
+    "empty": (b"", ("header", "empty", "Give a trace")),
+    "a header alone": (b"time,input_tokens,output_tokens\n", ("at least one request", "Give a trace")),
     "no columns": (b"a,b,c\n1,2,3\n", ("arrival_s", "a, b, c", "--columns")),
     "no number": (b"time,input_tokens,output_tokens\n0,ten,3\n", ("row 1", "input_tokens", "'ten'", "Mend")),
     "a missing cell": (b"time,input_tokens,output_tokens\n0,10\n", ("row 1", "output_tokens", "''", "Mend")),

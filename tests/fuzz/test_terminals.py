@@ -27,7 +27,8 @@ def lines() -> list[Line]:
     by_words: dict[tuple[str, ...], Line] = {}
     for line in LINES:
         words = tuple(word for word in line.words if word != "--json")
-        if not line.long and not line.costly and not {"--out", "--csv"} & {*words} and line.command not in LEFT_OUT:
+        writes = {"--out", "--csv", "--html"} & {*words}
+        if not (line.long or line.costly or writes or line.command in LEFT_OUT):
             by_words[words] = Line(words=words, inputs=line.inputs, costly=False, long=False)
     return list(by_words.values())
 

@@ -30,7 +30,7 @@ FORMS: list[tuple[str, dict[str, str], dict[str, int], str, int, tuple[tuple[str
     ("Karpenter, A100 of 80 GB", {KARPENTER + "name": "a100",
                                   KARPENTER + "memory": "81920"}, GPUS, "A100", 8, ()),
     ("Karpenter, A100 of 40 GB", {KARPENTER + "name": "a100",
-                                  KARPENTER + "memory": "40960"}, GPUS, "a100", 8, ()),
+                                  KARPENTER + "memory": "40960"}, GPUS, "a100-other", 8, ()),
     ("EKS Auto Mode", {"eks.amazonaws.com/instance-gpu-name": "l40s"}, {"nvidia.com/gpu": 4}, "L40S", 4, ()),
     ("AKS", {"kubernetes.azure.com/accelerator": "nvidia", TYPE: "Standard_ND96isr_H100_v5"}, GPUS,
      "H100", 8, ()),

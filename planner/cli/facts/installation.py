@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from planner import files, pipeline, report
 from planner.files.disk.shipped import tested_versions
 from planner.files.sections import top_level
+from planner.plans.provenance import DISTRIBUTION
 from planner.workload import summarize
 
 LEAST_PYTHON = (3, 11)
@@ -105,9 +106,8 @@ def _packages() -> Iterator[Finding]:
 
 def _needed() -> list[str]:
     """Names of the distributions that the planner's own says it needs."""
-    owner = next(iter(packages_distributions().get("planner", ["planner"])))
     try:
-        lines = distribution(owner).requires or []
+        lines = distribution(DISTRIBUTION).requires or []
     except PackageNotFoundError:  # run from its sources, without being installed
         return sorted(tested_versions())
     names = (re.match(r"[\w.-]+", line) for line in lines if "extra ==" not in line)

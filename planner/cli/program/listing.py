@@ -25,7 +25,7 @@ PANELS = {
         "place": "Put the islands of a plan on nodes; its rates are then those of where they lie.",
         "replay": "Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds.",
         "report": (
-            "Print the summary of a run, or of several beside each other; with --out, write it and the figures anew."
+            "Print the summary of a run, and write its page, report.html; with --out, write both and the figures anew."
         ),
     },
     "Compare": {

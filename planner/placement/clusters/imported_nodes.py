@@ -12,6 +12,7 @@ from planner.domain.node_report import GpuName, GpuNumaMap, GpuTypeNames, NodeRe
 from planner.errors import InputError
 
 _STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
+_SEPARATORS = re.compile(r"[\W_]+")
 Told = TypeVar("Told")
 
 NO_CORES = "cores are not known: only the number of CPUs is checked there, not that cores lie near their GPUs"
@@ -311,18 +312,18 @@ def _type_of_labels(report: NodeReport, types: GpuTypeNames, notes: list[str]) -
     named = [by_user[name.value] for name in report.gpu_names if name.value in by_user]
     fitting = [(len(s), gpu) for gpu, s in types.selectors if s and all(labels.get(k) == v for k, v in s)]
     by_label = [(name, _known_type(name.value, types) or name.gpu) for name in report.gpu_names]
-    chosen = next(iter(named), "") or max(fitting, default=(0, ""))[1] or _by_trust(by_label)
+    chosen = next(iter(named), "") or max(fitting, default=(0, ""))[1] or _by_trust(by_label, types)
     strange = [name.label for name, gpu in by_label if gpu and gpu != chosen and not named]
     if strange:
         notes.append(f"GPUs are {chosen} by its label {by_label[0][0].label}, whatever its label {strange[0]} says")
     return chosen
 
 
-def _by_trust(by_label: Sequence[tuple[GpuName, str]]) -> str:
+def _by_trust(by_label: Sequence[tuple[GpuName, str]], types: GpuTypeNames) -> str:
     """The first known type; what the driver says stands above all else, known or not."""
     sure = [(name, gpu) for name, gpu in by_label if name.of_driver] or by_label
     known_types = [gpu for _, gpu in sure if gpu]
-    return known_types[0] if known_types else _plain(sure[0][0].value) if sure else ""
+    return known_types[0] if known_types else _unlike(_plain(sure[0][0].value), types) if sure else ""
 
 
 def _known_type(value: str, types: GpuTypeNames) -> str:
@@ -333,7 +334,13 @@ def _known_type(value: str, types: GpuTypeNames) -> str:
 
 
 def _type_of_product(product: str, types: GpuTypeNames) -> str:
-    return _known_type(product, types) or _plain(product)
+    return _known_type(product, types) or _unlike(_plain(product), types)
+
+
+def _unlike(name: str, types: GpuTypeNames) -> str:
+    """The name of a type that is not known, told apart from those that are: case and separators do not count there."""
+    known_names = {_SEPARATORS.sub("", gpu).casefold() for gpu, _ in types.selectors}
+    return f"{name}-other" if _SEPARATORS.sub("", name).casefold() in known_names else name
 
 
 def _plain(product: str) -> str:
