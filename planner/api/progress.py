@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from planner.domain import FrontierPoint, ReportProgress, no_progress
+from planner.domain import FrontierPoint, ReportProgress
 from planner.errors import InputError
 
 Listener = ReportProgress | bool | None
@@ -19,58 +19,55 @@ def in_notebook() -> bool:
     return shell is not None and "IPKernelApp" in shell.config
 
 
-@contextmanager
-def search_bar(name: str, progress: Listener) -> Iterator[ReportProgress]:
+def search_bar(name: str, progress: Listener) -> AbstractContextManager[ReportProgress]:
     """What a search tells of its rounds; the bar opens with the first, so that a plan that is solved for has none.
 
     Raises InputError where `progress` is neither a word for yes or no nor can be called.
     """
-    if callable(progress):
-        yield progress
-        return
-    if not _wanted(progress):
-        yield no_progress
-        return
-    with _bar(name, "layouts") as update:
-        yield lambda done, total, best_rps: update(done, total, f"best {best_rps:.1f} requests/s")
+    return _listener(
+        name, "layouts", progress, lambda n, total, best_rps: (n, total, f"best {best_rps:.1f} requests/s")
+    )
 
 
-@contextmanager
-def share_bar(name: str, progress: Callable[[float], None] | bool | None) -> Iterator[Callable[[float], None]]:
+def share_bar(
+    name: str, progress: Callable[[float], None] | bool | None
+) -> AbstractContextManager[Callable[[float], None]]:
     """The same of work that tells the share that is done."""
-    if callable(progress):
-        yield progress
-        return
-    if not _wanted(progress):
-        yield lambda _: None
-        return
-    with _bar(name, "%") as update:
-        yield lambda share: update(round(100 * share), 100, "")
+    return _listener(name, "%", progress, lambda share: (round(100 * share), 100, ""))
 
 
-@contextmanager
-def budget_bar(name: str, progress: bool | None) -> Iterator[Callable[[int, int, FrontierPoint | None], None]]:
+def budget_bar(
+    name: str, progress: Callable[[int, int, FrontierPoint | None], None] | bool | None
+) -> AbstractContextManager[Callable[[int, int, FrontierPoint | None], None]]:
     """The same of a frontier's budgets."""
-    if not _wanted(progress):
-        yield lambda *_: None
-        return
-    with _bar(name, "budgets") as update:
-        yield lambda done, total, point: update(
-            done, total, "" if point is None else f"{point.rate_rps:.1f} requests/s"
-        )
+    return _listener(
+        name,
+        "budgets",
+        progress,
+        lambda n, total, point: (n, total, f"{point.rate_rps:.1f} requests/s" if point else ""),
+    )
+
+
+def point_bar(
+    name: str, progress: Callable[[Any], None] | bool | None
+) -> AbstractContextManager[Callable[[Any], None]]:
+    """The same of a sweep's points, each of which says how many have ended of how many."""
+    return _listener(name, "points", progress, lambda point: (point.ended, point.total, ""))
 
 
 @contextmanager
-def point_bar(name: str, progress: Callable[[Any], None] | bool | None) -> Iterator[Callable[[Any], None]]:
-    """The same of a sweep's points, each of which says how many have ended of how many."""
+def _listener(
+    name: str, unit: str, progress: object, state_of: Callable[..., tuple[int, int, str]]
+) -> Iterator[Callable[..., None]]:
+    """`progress` where it can be called; nothing where it is False; else a bar that shows the `state_of` what is told:
+    how many are done of how many, and words beside them."""
     if callable(progress):
         yield progress
-        return
-    if not _wanted(progress):
-        yield lambda _: None
-        return
-    with _bar(name, "points") as update:
-        yield lambda point: update(point.ended, point.total, "")
+    elif not _wanted(progress):
+        yield lambda *_: None
+    else:
+        with _bar(name, unit) as update:
+            yield lambda *news: update(*state_of(*news))
 
 
 def _wanted(progress: object) -> bool:

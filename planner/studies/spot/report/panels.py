@@ -10,17 +10,9 @@ from planner.report.kit import style
 from planner.studies.spot.capacity import CurvePoint, SpotLimits
 from planner.studies.spot.means import Interval, SpotSeedRun, change_of
 from planner.studies.spot.report.page import by_policies
+from planner.studies.spot.report.plots import COMPARED, S_PER_DAY
 
 PANEL_IN, CURVE_IN = 2.6, 4.2
-S_PER_DAY = 86_400.0
-COMPARED = (
-    ("spot_completion_mean_h", "completion, mean"),
-    ("spot_completion_p95_h", "completion, P95"),
-    ("evictions", "evictions"),
-    ("lost_gpu_h", "lost GPU-hours"),
-    ("goodput_gpu_h", "goodput"),
-    ("hp_completion_mean_h", "completion of guaranteed jobs"),
-)
 CURVES = (
     ("evictions_per_job", "evictions a spot job"),
     ("lost_percent", "spot GPU-hours lost (%)"),
