@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def cheapest(
     """
     demand, gpus = _demand(model, workload, name, sections), _offer(offer, prices)
     with search_bar(name or "cheapest", progress) as heard:
-        return AnsweredPlan(cheapest_fleet(demand, float(rps), gpus, heard))
+        return AnsweredPlan(cheapest_fleet(demand, _number("rps", rps), gpus, heard))
 
 
 def buy(
@@ -111,7 +112,7 @@ def buy(
     """The fleet that serves most requests/s for at most `usd` per hour; all else as for `cheapest`."""
     demand, gpus = _demand(model, workload, name, sections), _offer(offer, prices)
     with search_bar(name or "buy", progress) as heard:
-        return AnsweredPlan(best_fleet_for(demand, float(usd), gpus, heard))
+        return AnsweredPlan(best_fleet_for(demand, _number("usd", usd), gpus, heard))
 
 
 def max_rate(
@@ -128,6 +129,12 @@ def max_rate(
     demand = _demand(model, workload, name, sections)
     with search_bar(name or "max_rate", progress) as heard:
         return AnsweredPlan(most_of_fleet(demand, dict(inventory), dict(prices or {}), heard))
+
+
+def _number(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{key}: must be a number, got {value!r:.60}.", hint=f"Write such as {key}=50.")
+    return float(value)
 
 
 def _demand(model: str | Path, workload: str | Path, name: str, sections: Mapping[str, Any]) -> Demand:

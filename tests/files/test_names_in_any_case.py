@@ -111,6 +111,12 @@ def test_price_lists_may_name_types_that_nobody_knows() -> None:
     assert {item.gpu.name: item.price_usd_per_gpu_hour for item in inventory.items} == {"H200": 3, "H20": 1}
 
 
+@pytest.mark.parametrize("prices", [{"H200": 3, "h200": 2}, {"h-200": None, "H200": 3}], ids=str)
+def test_a_type_has_one_price(prices: dict[str, float | None]) -> None:
+    with pytest.raises(InputError, match=r"prices_usd_per_gpu_hour.*is H200 once more"):
+        read(document(prices_usd_per_gpu_hour=prices))
+
+
 def test_a_price_for_a_type_misspelt_is_refused_where_it_would_be_missed() -> None:
     with pytest.raises(InputError, match=r"prices_usd_per_gpu_hour\.H2OO must be a known GPU type"):
         read(document(prices_usd_per_gpu_hour={"H2OO": 3, "H20": 1}))

@@ -138,10 +138,13 @@ def _prices(
 def _refuse_slips(
     section: Section, meant: Mapping[str, str], specs: Mapping[str, GpuSpec], names: Collection[str]
 ) -> None:
-    """InputError where a type that nobody knows is written like one of the inventory whose price is not in the list: a
-    price would silently be another. Other strangers are prices for other fleets."""
-    without = [gpu for gpu in specs if gpu not in meant.values()]
+    """InputError where a type has two prices, and where one that nobody knows is written like one of the inventory that
+    has none in the list: a price would silently be another. Other strangers are prices for other fleets."""
+    without, priced = [gpu for gpu in specs if gpu not in meant.values()], set[str]()
     for gpu, name in meant.items():
+        if name in priced:
+            raise section.refusal(gpu, f"is {name} once more", hint="Give each type once.")
+        priced.add(name)
         if name not in names and difflib.get_close_matches(folded(gpu), list(map(folded, without)), cutoff=0.5):
             hint = nearest_hint(gpu, tuple(names), what="GPU types")
             raise section.refusal(gpu, f"must be a known GPU type; {gpu} is not", hint=hint)

@@ -13,6 +13,7 @@ from planner import pipeline
 from planner.domain import Plan, ReportProgress, Scenario, no_progress
 from planner.domain.serving.offers import GpuOffer, RivalFleet
 from planner.errors import InfeasibleError, InputError, PlannerError
+from planner.files.disk.names import same_names
 from planner.runs.questions.documents import Document, document_of, margin_of, rented_document, scenario_of
 from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion
 
@@ -80,7 +81,8 @@ def most_of_fleet(
     """The most requests/s of GPUs at hand; `rent` (USD per GPU and hour) stands in for list prices. Raises as
     `cheapest_fleet` does."""
     name = "-".join(["max", *(f"{gpu}x{count}" for gpu, count in inventory.items())])[:63]
-    document = document_of(demand, name, inventory, {gpu: usd for gpu, usd in rent.items() if gpu in inventory})
+    prices = {gpu: usd for gpu, usd in rent.items() if same_names(gpu, inventory)}
+    document = document_of(demand, name, inventory, prices)
     solved = _solved({**document, "objective": {"kind": "rate"}}, progress)
     return _answer(MoneyQuestion.MAX, 0.0, solved, "the GPUs at hand")
 
