@@ -9,6 +9,7 @@ from planner.domain import Plan
 from planner.report.kit import style
 from planner.report.plan.certificate import rate_bound
 from planner.report.plan.importance import ParameterImportance, importance_of, trials_told
+from planner.report.plan.search_figure import mark_plan
 
 ROW_IN, FRAME_IN, LEAST_IN = 0.3, 1.3, 2.6
 PANEL_IN, ACROSS = 2.5, 3
@@ -63,17 +64,7 @@ def _slice(axes: Axes, plan: Plan, name: str) -> None:
     )
     for x, y, index in points:
         if index == plan.search.best_trial:
-            axes.scatter(
-                [x],
-                [y],
-                marker="*",
-                s=150,
-                color=style.palette()[1],
-                edgecolors=style.ink(),
-                linewidths=0.7,
-                zorder=5,
-                label=f"the plan (trial {index})",
-            )
+            mark_plan(axes, x, y, index)
     bound = rate_bound(plan)
     if bound is not None:
         axes.axhline(bound, color=style.ink(), linewidth=1.0, linestyle="--", label="no layout serves more")

@@ -61,18 +61,23 @@ def _best(axes: Axes, plan: Plan) -> None:
     axes.plot(range(len(best)), best, color=style.ink(), linewidth=1.8, drawstyle="steps-post", label="best so far")
     winner = next((t for t in plan.search.trials if t.index == plan.search.best_trial), None)
     if winner:
-        axes.scatter(
-            [winner.iteration],
-            [plan.search.judged_rps(winner)],
-            marker="*",
-            s=150,
-            color=style.palette()[1],
-            edgecolors=style.ink(),
-            linewidths=0.7,
-            zorder=5,
-            label=f"the plan (trial {winner.index})",
-        )
+        mark_plan(axes, winner.iteration, plan.search.judged_rps(winner), winner.index)
         _band(axes, plan, winner)
+
+
+def mark_plan(axes: Axes, x: float, rate_rps: float, trial: int) -> None:
+    """A star where the trial lies that became the plan."""
+    axes.scatter(
+        [x],
+        [rate_rps],
+        marker="*",
+        s=150,
+        color=style.palette()[1],
+        edgecolors=style.ink(),
+        linewidths=0.7,
+        zorder=5,
+        label=f"the plan (trial {trial})",
+    )
 
 
 def _band(axes: Axes, plan: Plan, winner: Trial) -> None:
