@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -92,11 +93,13 @@ def test_type_checkers_see_the_names_of_a_package_alone() -> None:
 
 
 def test_doors_show_their_names_and_no_others() -> None:
-    from planner import files
-
-    assert set(files.__all__) <= set(dir(files))
-    with pytest.raises(AttributeError, match=r"'planner\.files' has no attribute 'nothing'"):
-        _ = files.nothing
+    for path in door_files():
+        package = import_module(".".join(path.relative_to(ROOT).parent.parts))
+        listed = getattr(package, "__all__", ())
+        assert [name for name in listed if not hasattr(package, name)] == [], path
+        assert set(listed) <= set(dir(package)), path
+        with pytest.raises(AttributeError, match=rf"'{package.__name__}' has no attribute 'nothing'"):
+            _ = package.nothing
 
 
 def test_importing_loads_no_heavy_library() -> None:
