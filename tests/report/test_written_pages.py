@@ -117,7 +117,7 @@ def pages(tmp_path_factory, module_plan):
 
 @pytest.fixture(scope="module")
 def module_plan():
-    from conftest import make_inventory, make_scenario
+    from hand_made_plan import make_inventory, make_scenario
 
     class Named:
         scenario = make_scenario(make_inventory())
