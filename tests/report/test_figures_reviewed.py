@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from conftest import make_inventory, make_scenario
+from hand_made_plan import make_inventory, make_scenario
 from matplotlib.colors import to_rgb
 from test_frontier_figure import ROWS
 from test_frontier_figure import point as frontier_point

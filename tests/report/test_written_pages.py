@@ -9,7 +9,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
-from conftest import make_inventory, make_scenario
+from hand_made_plan import make_inventory, make_scenario
 from hypothesis import given
 from hypothesis import strategies as st
 from opened_pages import NARROW, opened, started_browser
