@@ -309,3 +309,8 @@ def test_no_more_nodes_are_rented_than_are_on_offer() -> None:
     assert answer.gpus == (("H200", 8),)
     with pytest.raises(InputError, match=r"must offer a node of some type \(8 H200\)"):
         best_fleet_for(SMALL_MODEL, 70, offer({"H200": 7}, whole_nodes=True))
+
+
+def test_a_price_that_lacks_a_type_is_not_shared_out_over_tokens() -> None:
+    text = answer_text(most_of_fleet(SMALL_MODEL, {"H200": 8, "Rubin-NVL144": 8}, {}))
+    assert "price     32.00 USD/hour without Rubin-NVL144, so none per token\n" in text

@@ -83,13 +83,14 @@ def _price(answer: MoneyAnswer) -> str:
     if answer.rent_usd_per_hour <= 0:
         return "no price is known: give --prices"
     unpriced = [gpu for gpu in answer.scenario.inventory.without_price if dict(answer.gpus).get(gpu)]
-    without = f", without {', '.join(unpriced)}" if unpriced else ""
+    if unpriced:
+        return f"{money(answer.rent_usd_per_hour)} USD/hour without {', '.join(unpriced)}, so none per token"
     each, banded = answer.price_usd_per_million_tokens, banded_rate(answer.plan)
     million = f"{money(each)} USD per million tokens"
     if banded:
         price = banded.dividing(each * answer.plan.throughput_rps)
         million = f"about {price.figure} USD per million tokens ({price.range})"
-    return f"{money(answer.rent_usd_per_hour)} USD/hour{without}; {million} at capacity"
+    return f"{money(answer.rent_usd_per_hour)} USD/hour; {million} at capacity"
 
 
 def _levels(plan: Plan) -> str:
