@@ -7,6 +7,9 @@ from planner.plans.comparisons.compared import compare_plans
 from planner.report.comparison.plans.diff_head import diff_head
 from planner.report.comparison.plans.side_by_side import comparison_page, verdict
 from planner.report.comparison.plans.side_by_side_page import comparison_html
+from planner.report.kit.html.blocks import DataTable
+from planner.report.page.changes import Earlier, changes_section
+from planner.runs.pages import difference
 
 
 def unpriced(plan: Plan, types: int) -> Plan:
@@ -30,6 +33,19 @@ def test_a_fleet_without_a_price_is_not_the_cheapest(plan: Plan) -> None:
         first, second = (compared.figures for compared in comparison.plans)
         assert "-100" not in diff_head((first, second))
         assert "priced" in comparison_html(comparison, "", "").figures[1].label
+
+
+def test_changes_of_a_partly_priced_fleet_are_of_no_money(plan: Plan) -> None:
+    partly = unpriced(plan, 1)
+    assert plan.priced
+    assert not partly.priced
+    assert partly.price_usd_per_hour > 0
+    section = changes_section(partly, Earlier(name="before", plan=plan, difference=difference(plan, partly)))
+    (table,) = section.blocks
+    assert isinstance(table, DataTable)
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["USD/hour"] == (plan.price_usd_per_hour, None, None)
+    assert rows["USD per million tokens"][1:] == (None, None)
 
 
 def test_where_no_price_is_known_nothing_costs_least(plan: Plan) -> None:

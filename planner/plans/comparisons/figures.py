@@ -17,15 +17,14 @@ def plan_figures(plan: Plan, name: str) -> PlanFigures:
     serving = [island for island in plan.islands if island.phase is not None]
     losses = buckets.losses if buckets is not None else ()
     items = plan.scenario.inventory.items
-    priced = not any(plan.fleet[gpu] for gpu in plan.scenario.inventory.without_price)
     return PlanFigures(
         name=name,
         form=plan.scenario.routing_form.value,
         rate_rps=plan.throughput_rps,
         promise_rps=None if buckets is None else buckets.promise_rps,
         band=plan.rate_band,
-        price_usd_per_hour=plan.price_usd_per_hour if priced else None,
-        price_usd_per_million_tokens=plan.price_usd_per_million_tokens if priced else None,
+        price_usd_per_hour=plan.price_usd_per_hour if plan.priced else None,
+        price_usd_per_million_tokens=plan.price_usd_per_million_tokens if plan.priced else None,
         watts=sum(item.gpu.max_w * plan.fleet[item.gpu.name] for item in items),
         unit=plan.scenario.objective.kind.row.unit,
         value=certificate.objective_value if certificate else None,
