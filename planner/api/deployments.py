@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCost:
     """What a plan costs: rent of its GPUs, that rent per 10^6 input and output tokens at the plan's rate, and the most
-    that its GPUs draw."""
+    that its GPUs draw. GPU types without a price are not among the sums."""
 
     usd_per_hour: float
     usd_per_million_tokens: float
@@ -369,7 +369,10 @@ class PlannedDeployment:
             yield "promise", f"{self.promise_rps:.1f} requests/s"
         if gap is not None:
             yield "below the best of its form", f"at most {gap:.1%}"
-        if cost.usd_per_hour:
+        if cost.usd_per_hour and not self.record.priced:
+            without = [gpu for gpu in self.scenario.inventory.without_price if self.record.fleet[gpu]]
+            yield "price", f"{cost.usd_per_hour:,.2f} USD/hour without {', '.join(without)}"
+        elif cost.usd_per_hour:
             yield "price", f"{cost.usd_per_hour:,.2f} USD/hour, {cost.usd_per_million_tokens:.3f} USD per 10⁶ tokens"
         yield "GPUs", ", ".join(f"{count} {gpu}" for gpu, count in self.record.fleet.items())
         if placement is not None and self.scenario.cluster is not None:

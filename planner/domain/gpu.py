@@ -27,6 +27,11 @@ class Price:
     date: str
     source: str
 
+    @property
+    def is_estimate(self) -> bool:
+        """Whether nobody publishes it: its source then begins with the word."""
+        return self.source.startswith("estimate")
+
 
 _ANY, _SOME, _MORE = Bounds(low=0), Bounds(low=1), Bounds(above=0)
 

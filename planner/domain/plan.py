@@ -195,6 +195,11 @@ class Plan:
         return rented
 
     @property
+    def priced(self) -> bool:
+        """Whether every GPU type that is paid for has a price; else the sums are of the others alone."""
+        return not any(self.fleet[gpu] for gpu in self.scenario.inventory.without_price)
+
+    @property
     def price_usd_per_hour(self) -> float:
         """Rent of every GPU of the fleet, used or not."""
         return sum(i.price_usd_per_gpu_hour * self.fleet[i.gpu.name] for i in self.scenario.inventory.items)

@@ -136,7 +136,8 @@ class TestSections:
         assert [row[0] for row in rows] == ["2", "3", "4", "5", "7"]
         assert rows[3][-1] == "the plan"
         text = section(pools_plan, "Simplicity")
-        assert "2 kinds of servers and no length routing: 90.0 of 181 requests/s." in text
+        assert "2 kinds of servers and no length routing: 90.0 requests/s where the plan has 181." in text
+        assert "A further bucket must add 3 %" in text
         assert len(useful_simpler(pools_plan)) == 5
 
     def test_no_words_of_tables_or_islands(self, pools_plan: Plan) -> None:

@@ -114,10 +114,25 @@ def test_nodes_are_counted_by_copies_of_the_model(pools_plan) -> None:
 
     def nodes(count: int, devices: int) -> int:
         server = replace(pool.server, parallel=replace(pool.server.parallel, tp=1, dp=devices, pp=1))
-        return nodes_of(pools_plan, island, replace(pool, count=count, server=server))
+        return nodes_of(pools_plan, [island], replace(pool, count=count, server=server))
 
     # hosts of 8 GPUs; copies that fit lie side by side, larger ones begin a node of their own
     assert [nodes(3, 8), nodes(3, 16), nodes(3, 12), nodes(5, 4), nodes(5, 3), nodes(1, 1)] == [3, 6, 6, 3, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "nodes"),
+    [([2] * 29, 8), ([3, 3], 1), ([3, 3, 3], 2), ([5, 3, 5, 3], 2), ([16, 2, 2], 3), ([8, 8], 2), ([9], 2)],
+)
+def test_islands_of_one_kind_share_nodes(plan, sizes: list[int], nodes: int) -> None:
+    """Counted by hand for nodes of 8: 29 islands of 2 GPUs need 8 of them, not 29."""
+    island = next(island for island in plan.islands if island.phase is not None)
+    assert plan.scenario.inventory.item(island.gpu).gpu.gpus_per_host == 8
+    islands = [
+        replace(island, id=f"i-{n}", size=size, parallel=replace(island.parallel, tp=1, dp=size, pp=1, replicas=1))
+        for n, size in enumerate(sizes)
+    ]
+    assert nodes_of(plan, islands) == nodes
 
 
 def test_replayed_times_stand_beside_predicted_ones(pools_plan) -> None:

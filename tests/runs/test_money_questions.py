@@ -305,3 +305,55 @@ def test_fleets_without_a_price_are_told_as_such() -> None:
     assert answer.rent_usd_per_hour == 0
     assert "no price is known" in answer_text(answer)
     assert "nan" not in answer_text(answer)
+
+
+def test_a_promise_that_bursts_undo_says_so_beside_its_proof() -> None:
+    bursty = replace(DEMAND, workload="azure-code-2023", sections={"slo": LEVELS, "routing": {"most": 1}})
+    answer = most_of_fleet(bursty, {"H20": 32}, {})
+    buckets = answer.plan.buckets
+    assert buckets is not None
+    assert buckets.burst_rps is not None
+    assert buckets.burst_rps < answer.promise_rps
+    (line,) = re.findall(r"bunched +levels hold up to ([0-9.]+) requests/s, not", answer_text(answer))
+    assert float(line) == pytest.approx(buckets.burst_rps, rel=0.01)
+    assert answer_document(answer)["burst_rps"] == buckets.burst_rps
+    assert "bunched" not in answer_text(most_of_fleet(DEMAND, {"H20": 32}, {}))  # no clock, no bursts
+
+
+def test_prices_that_nobody_publishes_are_called_estimates() -> None:
+    estimated = {name for name, gpu in load_gpu_specs().items() if gpu.price and gpu.price.is_estimate}
+    assert estimated == {"H20-3E", "MI308X"}  # README, Limits: "two of them estimates"
+    words = "the price of H20-3E is an estimate"
+    assert words in answer_text(most_of_fleet(DEMAND, {"H20-3E": 32}, {}))
+    assert words not in answer_text(most_of_fleet(DEMAND, {"H20-3E": 32}, {"H20-3E": 2.0}))
+    assert words not in answer_text(most_of_fleet(DEMAND, {"H20": 32}, {}))
+
+
+SMALL_MODEL = replace(DEMAND, model="qwen3-30b-a3b")
+
+
+def test_whole_nodes_are_the_cheapest_of_those_that_serve() -> None:
+    """Singly an H200 beside H20 is cheapest; by the node a node of H20 serves the same for a fifth of both."""
+    singly = offer({"H200": None, "H20": None}, whole_nodes=False)
+    by_nodes = cheapest_fleet(SMALL_MODEL, 20, offer({"H200": None, "H20": None}, whole_nodes=True))
+    nodes = [{"H20": 8}, {"H200": 8}, {"H20": 16}, {"H200": 8, "H20": 8}]
+    serving = [fleet for fleet in nodes if most_of_fleet(SMALL_MODEL, fleet, RENT).promise_rps >= 20]
+    least = min(sum(RENT[gpu] * n for gpu, n in fleet.items()) for fleet in serving)
+    assert by_nodes.rent_usd_per_hour == pytest.approx(least)
+    assert by_nodes.rent_usd_per_hour >= cheapest_fleet(SMALL_MODEL, 20, singly).rent_usd_per_hour
+    assert all(n % 8 == 0 for rival in by_nodes.rivals for _, n in rival.gpus)
+    assert all(rival.price_usd_per_hour >= least for rival in by_nodes.rivals)
+    assert "target:" not in text_of(by_nodes)
+    assert "whole nodes that were found to promise 20" in text_of(by_nodes)
+
+
+def test_no_more_nodes_are_rented_than_are_on_offer() -> None:
+    answer = best_fleet_for(SMALL_MODEL, 70, offer({"H200": 12}, whole_nodes=True))
+    assert answer.gpus == (("H200", 8),)
+    with pytest.raises(InputError, match=r"must offer a node of some type \(8 H200\)"):
+        best_fleet_for(SMALL_MODEL, 70, offer({"H200": 7}, whole_nodes=True))
+
+
+def test_a_price_that_lacks_a_type_is_not_shared_out_over_tokens() -> None:
+    text = answer_text(most_of_fleet(SMALL_MODEL, {"H200": 8, "Rubin-NVL144": 8}, {}))
+    assert "price     32.00 USD/hour without Rubin-NVL144, so none per token\n" in text

@@ -70,6 +70,11 @@ def show(comparison: "PlanComparison") -> None:
     screen.show_markdown("\n\n".join(rest_parts(comparison)))
 
 
+def _last(price: float | None) -> float:
+    """Unknown prices come last."""
+    return float("inf") if price is None else price
+
+
 def _sorted(plans: "Mapping[str, Plan]", order: Order | None) -> "dict[str, Plan]":
     from planner.plans.comparisons.figures import plan_figures
 
@@ -79,8 +84,8 @@ def _sorted(plans: "Mapping[str, Plan]", order: Order | None) -> "dict[str, Plan
     keys: dict[Order, Callable[[str], float | str]] = {
         Order.RATE: lambda name: -figures[name].rate_rps,
         Order.PROMISE: lambda name: -(figures[name].promise_rps or 0.0),
-        Order.PRICE: lambda name: figures[name].price_usd_per_hour,
-        Order.TOKENS: lambda name: figures[name].price_usd_per_million_tokens,
+        Order.PRICE: lambda name: _last(figures[name].price_usd_per_hour),
+        Order.TOKENS: lambda name: _last(figures[name].price_usd_per_million_tokens),
         Order.WATTS: lambda name: figures[name].watts,
         Order.GAP: lambda name: 1.0 if (gap := figures[name].gap) is None else gap,
         Order.GPUS: lambda name: figures[name].gpus,

@@ -34,7 +34,8 @@ class PlanFigures:
     are paid for, at full load (W). `gap`: to `bound`, both of the objective in `unit`; `unrestricted_rps`: what no
     layout exceeds. `fleet`: GPUs that are paid for, by type; `idle_gpus`: of them, those in no island that serves.
     `kinds`: different servers, or classes of islands. `remaining_rps`: after the worst loss of `lost_nodes` nodes
-    (None: not worked out); `survive_share`: what was asked for (0: nothing).
+    (None: not worked out); `survive_share`: what was asked for (0: nothing). Prices are None where a type of the fleet
+    has none.
     """
 
     name: str
@@ -42,8 +43,8 @@ class PlanFigures:
     rate_rps: float
     promise_rps: float | None
     band: RateBand | None
-    price_usd_per_hour: float
-    price_usd_per_million_tokens: float
+    price_usd_per_hour: float | None
+    price_usd_per_million_tokens: float | None
     watts: float
     unit: str
     value: float | None

@@ -10,6 +10,8 @@ _Share = Annotated[float, Bounds(above=0, high=1)]
 MOST_BUCKETS = 8
 SIMPLICITY = 0.01
 """Share of the best rate that a plan may give up for being simpler, unless a scenario says otherwise."""
+WORTH_A_BUCKET = 0.03
+"""What a further bucket of a phase must add to the rate."""
 
 
 class RoutingForm(StrEnum):

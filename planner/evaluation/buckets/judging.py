@@ -18,12 +18,10 @@ from planner.domain import (
     Phase,
     halves_of,
 )
+from planner.domain.serving.routing import WORTH_A_BUCKET
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.judging import NEITHER_BOTH
-
-WORTH_A_BUCKET = 0.03
-"""What a further bucket of a phase must add to the rate."""
 
 GAP = 0.002
 SECONDS = 10.0

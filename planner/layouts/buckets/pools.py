@@ -28,8 +28,8 @@ from planner.domain import (
     Scenario,
     SimplerPlan,
 )
+from planner.domain.serving.routing import WORTH_A_BUCKET
 from planner.errors import InfeasibleError, SolverError
-from planner.evaluation.buckets.judging import WORTH_A_BUCKET
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.stocks import Stock

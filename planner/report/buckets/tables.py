@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import PHASES, Band, BucketPool, LoadPoint, NodeLoss, Phase, Plan, SimplerPlan, halves_of
+from planner.domain.serving.routing import WORTH_A_BUCKET
 from planner.report.buckets.headline import TIMES
 from planner.report.buckets.view import (
     BucketView,
@@ -160,14 +161,19 @@ def _least(rows: Sequence[SimplerPlan], chosen: SimplerPlan) -> str:
     routed = other.prefill_buckets + other.decode_buckets > 2
     routing = f"{other.prefill_buckets} and {other.decode_buckets} buckets" if routed else "no length routing"
     return (
-        f"{counted(other.kinds, 'kind')} of servers and {routing}: {significant(other.rate_rps)} of "
-        f"{significant(chosen.rate_rps)} requests/s."
+        f"{counted(other.kinds, 'kind')} of servers and {routing}: {significant(other.rate_rps)} "
+        f"requests/s where the plan has {significant(chosen.rate_rps)}."
     )
 
 
 def _slack(plan: Plan) -> str:
     share = plan.scenario.simplicity
-    return f"For being simpler the plan may give up {100 * share:g} % of the best rate (`simplicity`)." if share else ""
+    if not share:
+        return ""
+    return (
+        f"A further bucket must add {100 * WORTH_A_BUCKET:g} %; for fewer kinds of servers the plan may give up "
+        f"{100 * share:g} % of the best rate (`simplicity`)."
+    )
 
 
 def _simple_row(row: SimplerPlan, chosen: SimplerPlan) -> list[str]:

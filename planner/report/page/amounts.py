@@ -1,6 +1,8 @@
 """Sums over a plan that several sections tell."""
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 
 from planner.domain import BucketPool, Phase, Plan, PlannedIsland
 
@@ -27,15 +29,37 @@ def most_watts(plan: Plan) -> dict[str, float]:
     return {item.gpu.name: plan.fleet[item.gpu.name] * item.gpu.max_w for item in plan.scenario.inventory.items}
 
 
-def nodes_of(plan: Plan, island: PlannedIsland, pool: BucketPool | None = None) -> int:
-    """Nodes that an island takes: those that it lies on, else as few as can be, copies of the model side by side."""
+def nodes_of(plan: Plan, islands: Sequence[PlannedIsland], pool: BucketPool | None = None) -> int:
+    """Nodes that islands of one GPU type take together: those that they lie on, else as few as can be, copies of the
+    model side by side."""
     if plan.placement is not None:
-        lies_on = {part.node for part in plan.placement.parts if part.island == island.id}
-        if lies_on:
-            return len(lies_on)
-    devices = pool.server.parallel.devices if pool else island.parallel.devices if island.parallel else island.size
-    copies = pool.count if pool else island.parallel.replicas if island.parallel else 1
-    host = plan.scenario.inventory.item(island.gpu).gpu.gpus_per_host
-    if devices > host:
-        return copies * math.ceil(devices / host)
-    return math.ceil(copies / max(1, host // devices))
+        names = {island.id for island in islands}
+        lie_on = {part.node for part in plan.placement.parts if part.island in names}
+        if lie_on:
+            return len(lie_on)
+    copies = [size for island in islands for size in _copies(island, pool)]
+    return _fewest_nodes(copies, plan.scenario.inventory.item(islands[0].gpu).gpu.gpus_per_host) if copies else 0
+
+
+def _copies(island: PlannedIsland, pool: BucketPool | None) -> list[int]:
+    """GPUs of each copy of the model."""
+    if pool is not None:
+        return [pool.server.parallel.devices] * pool.count
+    if island.parallel is None:
+        return [island.size]
+    return [island.parallel.devices] * island.parallel.replicas
+
+
+def _fewest_nodes(copies: Sequence[int], host: int) -> int:
+    """Copies of more than a node have theirs alone; of the rest each goes where it fits best, the largest first."""
+    alone = sum(math.ceil(size / host) for size in copies if size > host)
+    room: Counter[int] = Counter()
+    for size in sorted((size for size in copies if size <= host), reverse=True):
+        left = min((gpus for gpus in room if gpus >= size), default=None)
+        if left is None:
+            alone, left = alone + 1, host
+        else:
+            room[left] -= 1
+            room += Counter()  # drops what is 0
+        room[left - size] += 1
+    return alone

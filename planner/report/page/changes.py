@@ -49,14 +49,14 @@ def _change(old: Cell, new: Cell) -> float | None:
 def _values(plan: Plan) -> list[tuple[str, Cell]]:
     band, certificate = plan.rate_band, plan.certificate
     serves = plan.throughput_rps > 0
-    priced = serves and plan.price_usd_per_hour > 0
+    priced = plan.priced and plan.price_usd_per_hour > 0
     return [
         ("Capacity (requests/s)", plan.throughput_rps),
         ("P10 of it", band.low_rps if band else None),
         ("P90 of it", band.high_rps if band else None),
         ("Promise (requests/s)", plan.buckets.promise_rps if plan.buckets else None),
-        ("USD/hour", plan.price_usd_per_hour if plan.price_usd_per_hour > 0 else None),
-        ("USD per million tokens", plan.price_usd_per_million_tokens if priced else None),
+        ("USD/hour", plan.price_usd_per_hour if priced else None),
+        ("USD per million tokens", plan.price_usd_per_million_tokens if serves and priced else None),
         ("GPUs", sum(plan.fleet.values())),
         ("GPUs at work", sum(used_gpus(plan).values())),
         ("Most kW", sum(most_watts(plan).values()) / 1000),

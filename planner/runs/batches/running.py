@@ -102,8 +102,8 @@ def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
         high_rps=band.high_rps if band else None,
         prefill_rps=plan.prefill_rps,
         decode_rps=plan.decode_rps,
-        price_usd_per_hour=plan.price_usd_per_hour,
-        price_usd_per_million_tokens=plan.price_usd_per_million_tokens,
+        price_usd_per_hour=plan.price_usd_per_hour if plan.priced else None,
+        price_usd_per_million_tokens=plan.price_usd_per_million_tokens if plan.priced else None,
         warnings=warnings,
     )
 

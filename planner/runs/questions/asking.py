@@ -15,6 +15,7 @@ from planner.domain.serving.offers import GpuOffer, RivalFleet
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.files.disk.names import same_names
 from planner.runs.questions.documents import Document, document_of, margin_of, rented_document, scenario_of
+from planner.runs.questions.nodes import fleets_of_nodes, rentable
 from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion
 
 SLACK = 2.0
@@ -25,6 +26,7 @@ ROUNDING = 1e-9
 MET = 1e-4
 SMALL_RPS = 1e-3
 TRIES = 8  # budgets tried until whole nodes fit
+FLEETS = 3  # of whole nodes, planned for a budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +44,10 @@ def cheapest_fleet(demand: Demand, rps: float, offer: GpuOffer, progress: Report
     be held, naming the closest, or the offer is too small, naming the fleet that would do.
     """
     _require_positive("rps", rps, "requests/s")
+    offer = rentable(offer)
     solved, paid = _cheapest(demand, rps, offer, progress)
     answer = _answer(MoneyQuestion.CHEAPEST, rps, solved, _offered(offer, paid, solved.plan.price_usd_per_hour))
-    return _of_nodes(answer, demand, offer, progress) if offer.whole_nodes else answer
+    return _cheapest_of_nodes(answer, demand, offer, progress) if offer.whole_nodes else answer
 
 
 def best_fleet_for(
@@ -56,21 +59,27 @@ def best_fleet_for(
     costs.
     """
     _require_positive("usd", usd_per_hour, "USD/hour")
+    offer = rentable(offer)
     spent, first = usd_per_hour, None
     for _ in range(TRIES):
         answer = _bought(demand, usd_per_hour, spent, offer, progress)
         first = first or answer
         if not offer.whole_nodes:
             return answer
-        of_nodes = _of_nodes(answer, demand, offer, progress)
-        if of_nodes.rent_usd_per_hour <= usd_per_hour * (1 + ROUNDING):
-            return replace(of_nodes, bound=first.bound, gap=_gap(of_nodes.plan.throughput_rps, first.bound))
-        spent = min(spent, answer.rent_usd_per_hour) - (of_nodes.rent_usd_per_hour - usd_per_hour)
+        fleets = fleets_of_nodes(answer, offer)
+        paid = fleets[0].price_usd_per_hour
+        within = [fleet for fleet in fleets if fleet.price_usd_per_hour <= usd_per_hour * (1 + ROUNDING)][:FLEETS]
+        if within:
+            planned = [_of_nodes(answer, fleet, demand, offer, progress) for fleet in within]
+            of_nodes = max(planned, key=lambda fleet: fleet.plan.throughput_rps)
+            gap = _gap(of_nodes.plan.throughput_rps, first.bound)
+            return replace(of_nodes, rivals=_served(planned, within, of_nodes), bound=first.bound, gap=gap)
+        spent = min(spent, answer.rent_usd_per_hour) - (paid - usd_per_hour)
         if spent <= 0:
             break
     raise InfeasibleError(
         f"{usd_per_hour:g} USD/hour rent no fleet of whole nodes that serves the workload: what was found costs "
-        f"{of_nodes.rent_usd_per_hour:.2f} by the node.",
+        f"{paid:.2f} by the node.",
         hint="Raise the budget, or rent parts of nodes (whole_nodes: false in the offer).",
     )
 
@@ -167,19 +176,42 @@ def _too_poor(
     )
 
 
-def _of_nodes(answer: MoneyAnswer, demand: Demand, offer: GpuOffer, progress: ReportProgress) -> MoneyAnswer:
-    """The same GPUs by whole nodes, and the most that these serve; the bound stays that of GPUs rented singly."""
-    sizes = {row.gpu: row.gpus_per_node for row in offer.gpus}
-    rent = {row.gpu: row.usd_per_hour for row in offer.gpus}
-    counts = {gpu: -(-count // sizes[gpu]) * sizes[gpu] for gpu, count in answer.gpus}
+def _cheapest_of_nodes(answer: MoneyAnswer, demand: Demand, offer: GpuOffer, progress: ReportProgress) -> MoneyAnswer:
+    """The cheapest by the node of the answer's fleet and its rivals': parts of nodes of two types, each rounded up, may
+    cost more than nodes of one."""
+    fleets = sorted(fleets_of_nodes(answer, offer), key=lambda fleet: fleet.price_usd_per_hour)
+    for fleet in fleets:
+        of_nodes = _of_nodes(answer, fleet, demand, offer, progress)
+        if of_nodes.promise_rps >= answer.amount * (1 - MET):
+            break
+    dearer = [rival for rival in fleets if rival.price_usd_per_hour >= of_nodes.rent_usd_per_hour and rival.what]
+    return replace(of_nodes, rivals=tuple(dearer))
+
+
+def _of_nodes(
+    answer: MoneyAnswer, fleet: RivalFleet, demand: Demand, offer: GpuOffer, progress: ReportProgress
+) -> MoneyAnswer:
+    """The most that a fleet of whole nodes serves; the bound stays that of GPUs rented singly."""
+    counts = dict(fleet.gpus)
     if counts == dict(answer.gpus):
         return replace(answer, whole_nodes=True)
+    rent = {row.gpu: row.usd_per_hour for row in offer.gpus}
     objective = {"kind": "rate", **({"demand_rps": answer.amount} if answer.question is MoneyQuestion.CHEAPEST else {})}
     document = document_of(demand, str(answer.document["name"]), counts, {gpu: rent[gpu] for gpu in counts})
     solved = _solved({**document, "objective": objective, "simplicity": 0.0}, progress)
     of_nodes = _answer(answer.question, answer.amount, solved, answer.offered)
     value = of_nodes.rent_usd_per_hour if answer.question is MoneyQuestion.CHEAPEST else of_nodes.plan.throughput_rps
-    return replace(of_nodes, rivals=answer.rivals, bound=answer.bound, gap=_gap(value, answer.bound), whole_nodes=True)
+    return replace(of_nodes, rivals=(), bound=answer.bound, gap=_gap(value, answer.bound), whole_nodes=True)
+
+
+def _served(planned: list[MoneyAnswer], fleets: list[RivalFleet], best: MoneyAnswer) -> tuple[RivalFleet, ...]:
+    """The fleets that were planned beside the best of them, at what they serve."""
+    rows = [
+        replace(fleet, rate_rps=answer.plan.throughput_rps)
+        for answer, fleet in zip(planned, fleets, strict=True)
+        if fleet.what and answer is not best
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.rate_rps))
 
 
 def _solved(document: Document, progress: ReportProgress) -> _Solved:

@@ -20,6 +20,10 @@ HEADS = {
     MoneyQuestion.BUY: "The most requests/s for {amount:g} USD/hour, out of this offer.",
     MoneyQuestion.MAX: "The most requests/s of these GPUs.",
 }
+NODES = HEADS | {
+    MoneyQuestion.CHEAPEST: "The most of the cheapest whole nodes that were found to promise {amount:g} requests/s.",
+    MoneyQuestion.BUY: "The most of the best whole nodes that were found for {amount:g} USD/hour.",
+}
 
 
 def margin_of(demand: Demand) -> float:
@@ -60,10 +64,13 @@ def text_of(answer: MoneyAnswer, folder: Path | None = None) -> str:
     document = {key: seen_from(value, folder) if key in ("model", "workload") else value
                 for key, value in answer.document.items()}  # fmt: skip
     notes = {}
-    if answer.question is MoneyQuestion.CHEAPEST:
+    objective = answer.document["objective"]
+    kind = objective["kind"] if isinstance(objective, Mapping) else ""
+    if kind == "target":
         margin = answer.scenario.routing.margin
         notes["objective"] = f"target: the capacity, of which {margin:g} is promised"
-    return files.scenario_text(document, HEADS[answer.question].format(amount=answer.amount), notes)
+    heads = NODES if answer.whole_nodes and kind == "rate" else HEADS
+    return files.scenario_text(document, heads[answer.question].format(amount=answer.amount), notes)
 
 
 def seen_from(value: object, folder: Path | None) -> object:

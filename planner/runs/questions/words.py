@@ -31,6 +31,7 @@ def answer_text(answer: MoneyAnswer) -> str:
         ("price", _price(answer)),
         ("levels", _levels(answer.plan)),
         ("proven", _proof(answer)),
+        ("bunched", _bunched(answer)),
         ("offered", answer.offered if answer.question is not MoneyQuestion.MAX else ""),
         *(("instead" if n == 0 else "", row) for n, row in enumerate(_rivals(answer))),
         *(("one more" if n == 0 else "", row) for n, row in enumerate(_more(answer))),
@@ -82,13 +83,14 @@ def _price(answer: MoneyAnswer) -> str:
     if answer.rent_usd_per_hour <= 0:
         return "no price is known: give --prices"
     unpriced = [gpu for gpu in answer.scenario.inventory.without_price if dict(answer.gpus).get(gpu)]
-    without = f", without {', '.join(unpriced)}" if unpriced else ""
+    if unpriced:
+        return f"{money(answer.rent_usd_per_hour)} USD/hour without {', '.join(unpriced)}, so none per token"
     each, banded = answer.price_usd_per_million_tokens, banded_rate(answer.plan)
     million = f"{money(each)} USD per million tokens"
     if banded:
         price = banded.dividing(each * answer.plan.throughput_rps)
         million = f"about {price.figure} USD per million tokens ({price.range})"
-    return f"{money(answer.rent_usd_per_hour)} USD/hour{without}; {million} at capacity"
+    return f"{money(answer.rent_usd_per_hour)} USD/hour; {million} at capacity"
 
 
 def _levels(plan: Plan) -> str:
@@ -133,6 +135,17 @@ def _proof(answer: MoneyAnswer) -> str:
     else:
         beyond = f"no {what} of this offer serve more than {significant(answer.bound, 4)} requests/s at capacity"
     return f"{beyond}; the gap is {100 * answer.gap:.1f} %"
+
+
+def _bunched(answer: MoneyAnswer) -> str:
+    """What is left of the rate where requests come as unevenly as in the trace, which the promise does not count."""
+    buckets, capacity = answer.plan.buckets, answer.plan.throughput_rps
+    if buckets is None or buckets.burst_rps is None or not buckets.levels_set:
+        return ""
+    if buckets.burst_rps > (1 - SAME) * capacity:
+        return ""
+    left = significant(buckets.burst_rps)
+    return f"levels hold up to {left} requests/s, not {significant(capacity)}, if requests bunch as in the trace"
 
 
 def _rivals(answer: MoneyAnswer) -> list[str]:
@@ -181,6 +194,8 @@ def _node(worth: GpuWorth) -> str:
 
 def _notes(answer: MoneyAnswer) -> list[str]:
     notes, plan = [], answer.plan
+    if estimated := _estimated(answer):
+        notes.append(f"the price of {estimated} is an estimate, no public one was found: give yours with --prices")
     if not plan.optimal and (answer.gap or 1.0) > WIDE:
         notes.append("the gap is wide: raise search.time_limit_s in the scenario for a closer proof")
     if plan.buckets is not None and plan.buckets.losses and not plan.scenario.survive.share:
@@ -191,6 +206,18 @@ def _notes(answer: MoneyAnswer) -> list[str]:
             else f"after the loss of any one node {significant(left)} requests/s remain; --survive 1 asks for more"
         )
     return notes
+
+
+def _estimated(answer: MoneyAnswer) -> str:
+    """GPU types of the fleet whose price is the shipped list's and nobody's in particular."""
+    items = [item for item in answer.scenario.inventory.items if dict(answer.gpus).get(item.gpu.name)]
+    return " and ".join(
+        item.gpu.name
+        for item in items
+        if item.gpu.price is not None
+        and item.gpu.price.is_estimate
+        and item.price_usd_per_gpu_hour == item.gpu.price.usd_per_hour
+    )
 
 
 def next_questions(answer: MoneyAnswer, scenario: Path | None, flags: str) -> list[tuple[str, str]]:
@@ -229,6 +256,7 @@ def answer_document(
         "capacity_rps": plan.throughput_rps,
         "low_rps": band.low_rps if band else None,
         "high_rps": band.high_rps if band else None,
+        "burst_rps": plan.buckets.burst_rps if plan.buckets else None,
         "latency": [_latency(row) for row in plan.buckets.latencies] if plan.buckets else [],
         "objective": "USD/hour" if answer.question is MoneyQuestion.CHEAPEST else "requests/s",
         "bound": answer.bound,

@@ -42,8 +42,8 @@ def figure_cells(plans: Sequence[PlanFigures]) -> list[Cells]:
         ("requests/s", lambda plan: rate(plan.rate_rps)),
         ("P10–P90", _band),
         ("promise", lambda plan: _or_none(plan.promise_rps, rate)),
-        ("USD/hour", lambda plan: money(plan.price_usd_per_hour)),
-        ("USD/M tokens", lambda plan: significant(plan.price_usd_per_million_tokens)),
+        ("USD/hour", lambda plan: _or_none(plan.price_usd_per_hour, money)),
+        ("USD/M tokens", lambda plan: _or_none(plan.price_usd_per_million_tokens, significant)),
         ("kW", lambda plan: f"{plan.watts / _KILO:.1f}"),
         ("gap to bound", gap_words),
         ("levels", levels_word),
@@ -146,14 +146,31 @@ def rest_parts(comparison: PlanComparison) -> list[str]:
 def verdict(comparison: PlanComparison) -> str:
     """Which serves most and how likely, which is the cheapest per token, and what the figures are."""
     best, plans = comparison.best, comparison.plans
-    cheapest = min(plans, key=lambda plan: plan.figures.price_usd_per_million_tokens)
-    price = significant(cheapest.figures.price_usd_per_million_tokens)
-    costs = f"**{escaped(cheapest.figures.name)} costs least per token**, {price} USD per million."
+    costs = _least_per_token(comparison)
     if not comparison.same_work:
         return f"They serve different work, so none is called the fastest; {costs}"
     most = f"**{escaped(best.figures.name)} serves most**, {rate(best.figures.rate_rps)} requests/s as predicted"
     sure = f" ({likelihood(best.best_probability)})" if best.best_probability is not None and len(plans) > 1 else ""
     return f"{most}{sure}; {costs}"
+
+
+def cheapest_of(figures: Sequence[PlanFigures]) -> tuple[PlanFigures, float] | None:
+    """What costs least per token, and how much (USD per million); None where no fleet has all its prices."""
+    prices = [(plan.price_usd_per_million_tokens, n) for n, plan in enumerate(figures)]
+    priced = [(usd, n) for usd, n in prices if usd is not None]
+    return (figures[min(priced)[1]], min(priced)[0]) if priced else None
+
+
+def _least_per_token(comparison: PlanComparison) -> str:
+    figures = [plan.figures for plan in comparison.plans]
+    cheapest = cheapest_of(figures)
+    if cheapest is None:
+        return "no fleet has all its prices."
+    without = [escaped(plan.name) for plan in figures if plan.price_usd_per_million_tokens is None]
+    unknown = f"; the price of {', '.join(without)} is not known" if without else ""
+    return (
+        f"**{escaped(cheapest[0].name)} costs least per token**, {significant(cheapest[1])} USD per million{unknown}."
+    )
 
 
 def _differences(comparison: PlanComparison) -> str:

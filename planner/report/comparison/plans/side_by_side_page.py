@@ -9,6 +9,7 @@ from planner.report.comparison.plans.side_by_side import (
     CSV_COLUMNS,
     HOW_TO_READ,
     TIMES,
+    cheapest_of,
     figure_cells,
     figures_row,
     latency_rows,
@@ -25,15 +26,20 @@ from planner.report.kit.quantities import counted, rate, significant
 def comparison_html(comparison: PlanComparison, made_by: str, source: str) -> Page:
     """The page: figures, how likely which is better, what differs, pools, latency; `source`: by which it is known."""
     best = comparison.best.figures
-    cheapest = min((plan.figures for plan in comparison.plans), key=lambda plan: plan.price_usd_per_million_tokens)
+    cheapest = cheapest_of([plan.figures for plan in comparison.plans])
     return Page(
         title=f"{counted(len(comparison.plans), 'plan')} beside each other",
         verdict=verdict(comparison),
         figures=(
             Figure(label=f"requests/s at most, {best.name}", value=rate(best.rate_rps)),
-            Figure(
-                label=f"USD per million tokens at least, {cheapest.name}",
-                value=significant(cheapest.price_usd_per_million_tokens),
+            *(
+                ()
+                if cheapest is None
+                else (
+                    Figure(
+                        label=f"USD per million tokens at least, {cheapest[0].name}", value=significant(cheapest[1])
+                    ),
+                )
             ),
         ),
         sections=(

@@ -51,11 +51,11 @@ def _heads(best: tuple[SweepPoint, SweepPoint]) -> tuple[Figure, ...]:
     fastest, cheapest = (point.figures for point in best)
     assert fastest is not None, "a planned point has figures"
     assert cheapest is not None, "a planned point has figures"
-    price = significant(cheapest.price_usd_per_million_tokens)
-    return (
-        Figure(label="requests/s at most", value=rate(fastest.rate_rps)),
-        Figure(label="USD per million tokens at least", value=price),
-    )
+    most = Figure(label="requests/s at most", value=rate(fastest.rate_rps))
+    price = cheapest.price_usd_per_million_tokens
+    if price is None:
+        return (most,)
+    return most, Figure(label="USD per million tokens at least", value=significant(price))
 
 
 def _reasons(sweep: Sweep) -> tuple[Section, ...]:

@@ -1,5 +1,6 @@
 """A sweep as text: cells for the terminal, Markdown, CSV, a document for JSON."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -29,8 +30,8 @@ def figure_texts(figures: PlanFigures) -> tuple[str, ...]:
         rate(figures.rate_rps),
         NONE if banded is None else banded.range,
         NONE if figures.promise_rps is None else rate(figures.promise_rps),
-        money(figures.price_usd_per_hour),
-        significant(figures.price_usd_per_million_tokens),
+        NONE if figures.price_usd_per_hour is None else money(figures.price_usd_per_hour),
+        NONE if figures.price_usd_per_million_tokens is None else significant(figures.price_usd_per_million_tokens),
         gap_words(figures),
         levels_word(figures),
     )
@@ -56,8 +57,14 @@ def best_points(points: Sequence[SweepPoint]) -> tuple[SweepPoint, SweepPoint] |
         return None
     return (
         max(planned, key=lambda point: point.figures.rate_rps if point.figures else 0.0),
-        min(planned, key=lambda point: point.figures.price_usd_per_million_tokens if point.figures else 0.0),
+        min(planned, key=_token_price),
     )
+
+
+def _token_price(point: SweepPoint) -> float:
+    """USD per million tokens; unknown prices come last."""
+    price = point.figures.price_usd_per_million_tokens if point.figures else None
+    return math.inf if price is None else price
 
 
 def same_work(sweep: Sweep) -> list[tuple[SweepPoint, ...]]:
@@ -83,11 +90,11 @@ def verdict(sweep: Sweep) -> str:
 def _best_words(sweep: Sweep, fastest: SweepPoint, cheapest: SweepPoint) -> str:
     assert fastest.figures is not None, "a planned point has figures"
     assert cheapest.figures is not None, "a planned point has figures"
-    price = significant(cheapest.figures.price_usd_per_million_tokens)
-    return (
-        f"**Most requests/s: {rate(fastest.figures.rate_rps)}** at {_at(sweep, fastest)}; "
-        f"**least per token: {price} USD per million** at {_at(sweep, cheapest)}."
-    )
+    most = f"**Most requests/s: {rate(fastest.figures.rate_rps)}** at {_at(sweep, fastest)}"
+    price = cheapest.figures.price_usd_per_million_tokens
+    if price is None:
+        return f"{most}; no fleet has all its prices."
+    return f"{most}; **least per token: {significant(price)} USD per million** at {_at(sweep, cheapest)}."
 
 
 def _at(sweep: Sweep, point: SweepPoint) -> str:
