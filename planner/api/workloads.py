@@ -130,8 +130,8 @@ def workload(
     `source`: a shipped name, a workload file, a trace (CSV or JSON, packed or not), or a data frame with a row a
     request. Columns are recognised by their usual names, else `columns` names them: {"arrival": ..., "input_tokens":
     ..., "output_tokens": ...}. Times are datetime64, timedelta, ISO 8601 or numbers in `time_unit` (s, ms, us, ns; told
-    by their size where it is left out). `where`: only rows with these values; `drop`: unanswered, faulty; `start`,
-    `end`: times, or durations since the first arrival (2h); `last`: a duration before the end.
+    by their size where it is left out). `where`: only rows with these values; `drop`: unanswered, faulty, over:TOKENS;
+    `start`, `end`: times, or durations since the first arrival (2h); `last`: a duration before the end.
 
     Raises InputError, which names row and column.
     """

@@ -160,13 +160,13 @@ def _bar(name: str) -> "Iterator[ReportProgress]":
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("best {task.fields[best]:.1f} requests/s"),
+        TextColumn("{task.fields[best]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err()) as bar:
-        task = bar.add_task(escape(name), total=None, best=0.0)
+        task = bar.add_task(escape(name), total=None, best="")
 
         def listen(done: int, total: int, best_rps: float, /) -> None:
-            bar.update(task, completed=done, total=total, best=best_rps)
+            bar.update(task, completed=done, total=total, best=f"best {best_rps:.1f} requests/s" if best_rps else "")
 
         yield listen

@@ -369,12 +369,19 @@ def top_level(document: object, file: str, text: str = "") -> Section:
 
 def nearest_hint(word: str, candidates: Collection[str], *, what: str) -> str:
     """`Did you mean ...? The ... are ...`, for a word that is not among the known ones."""
-    near = difflib.get_close_matches(word, candidates, n=3, cutoff=0.5)
-    if not near:
-        folded = {name.casefold(): name for name in candidates}
-        near = [folded[n] for n in difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.5)]
+    near = _nearest(word, candidates)
     ask = f"Did you mean {' or '.join(near)}? " if near else ""
     return f"{ask}The {what} are {', '.join(candidates)}."
+
+
+def _nearest(word: str, candidates: Collection[str], most: int = 3) -> list[str]:
+    """At most so many: those that have the word in them (DGX-B200 for B200), then those spelt like it."""
+    folded = {name.casefold(): name for name in candidates}
+    holding = [folded[name] for name in folded if word.casefold() in re.split(r"[-_. ]", name)]
+    alike = difflib.get_close_matches(word, candidates, n=most, cutoff=0.5) or [
+        folded[name] for name in difflib.get_close_matches(word.casefold(), folded, n=most, cutoff=0.5)
+    ]
+    return list(dict.fromkeys([*holding, *alike]))[:most]
 
 
 @contextmanager

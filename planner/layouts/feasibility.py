@@ -35,12 +35,18 @@ def require_context(scenario: Scenario) -> None:
     _require_sound_slo(scenario)
     if scenario.cost.mode is CostMode.REFERENCE:
         shape_of(scenario.model)
-    longest, context = scenario.workload.input_tokens[-1], scenario.model.max_context
+    workload, context = scenario.workload, scenario.model.max_context
+    longest = workload.input_tokens[-1]
     if longest >= context:
+        lengths = zip(workload.input_tokens, workload.probabilities, strict=True)
+        share = sum(probability for tokens, probability in lengths if tokens >= context)
         raise InputError(
-            f"scenario {scenario.name}: workload {scenario.workload.name}: prompts must be shorter than the context of "
-            f"{scenario.model.name}, {context} tokens; the longest has {longest}.",
-            hint="Leave such requests out of the trace, or choose a model with a longer context.",
+            f"scenario {scenario.name}: workload {workload.name}: prompts must be shorter than the context of "
+            f"{scenario.model.name}, {context} tokens; the longest has {longest}, "
+            f"{100 * share:.2g} % of them are too long.",
+            hint=f"Leave such requests out of the trace (`planner workload summarize trace.csv --drop over:{context} "
+            f"--out trace.yaml`, in a scenario `workload: {{kind: trace, file: trace.csv, drop: [over:{context}]}}`), "
+            "or choose a model with a longer context.",
         )
 
 

@@ -5,11 +5,16 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import TINY, Answer, Command
+
+from planner import load_plan
+from planner.plans.comparisons.figures import plan_figures
+from planner.report.comparison.plans.side_by_side import figure_cells
 
 SLOWER = TINY.replace("H20: 32", "H20: 16")
 
@@ -132,6 +137,15 @@ def test_the_diff_begins_with_the_changes(planner: Command, folder_of_runs: Path
     assert page.index("| requests/s |") < page.index("Pools:")
     figures = planner("diff", folder_of_runs / "slow", folder_of_runs / "fast", "--json").json["figures"]
     assert figures["price_usd_per_hour"] == {"old": 144.0, "new": 160.0, "change": pytest.approx(1 / 9)}
+
+
+def test_types_that_no_plan_uses_have_no_row(folder_of_runs: Path) -> None:
+    """Of an offer of twenty types a plan rents a few."""
+    figures = plan_figures(load_plan(folder_of_runs / "fast").record, "fast")
+    offers = [replace(figures, fleet=(("H20", 0), ("H200", count), ("L4", 0))) for count in (0, 8)]
+    assert {label: cells for label, cells in figure_cells(offers) if label in ("H20", "H200", "L4")} == {
+        "H200": ("0", "8")
+    }
 
 
 def test_other_levels_and_forms_are_told(planner: Command, folder_of_runs: Path, table_run: Path) -> None:

@@ -47,7 +47,7 @@ def test_json_is_one_document(planner: Command) -> None:
     assert answer["promise_rps"] == pytest.approx(0.9 * answer["capacity_rps"])
     assert answer["scenario"]["objective"] == {"kind": "budget", "budget_usd_per_hour": 30}
     assert all(set(rival) == {"what", "gpus", "price_usd_per_hour", "rate_rps"} for rival in answer["rivals"])
-    assert [step["command"].split()[1] for step in answer["next"]] == ["plan", "replay", "cheapest"]
+    assert [step["command"].split()[1] for step in answer["next"]] == ["buy", "replay", "cheapest"]
 
 
 def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
@@ -62,7 +62,14 @@ def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
     assert answer.json["price_usd_per_hour"] == 2.0
     assert "workload: ../mine.csv" in Path("deep/s.yaml").read_text()
     assert planner("check", "deep/s.yaml").status == EXIT_DONE
+    assert [step["command"] for step in answer.json["next"]][:2] == [
+        "planner report run",
+        "planner replay run --trace lengths",
+    ]
     text = planner("max", *question, "--engine", "vllm:0.18.0", "--percentile", 95).out
+    (whole_plan,) = (line for line in text.splitlines() if line.endswith("--out runs/max-H20x4"))
+    assert planner(*shlex.split(whole_plan)[1:], "--quiet").status == EXIT_DONE
+    assert Path("runs/max-H20x4/plan.json").is_file()
     assert "one more" in text
     assert "bound of P95 80 ms" in text
 

@@ -160,6 +160,7 @@ def test_every_type_that_can_be_rented_has_a_price_with_month_and_provider_or_is
 def test_unknown_gpu_lists_the_nearest_and_all(refused: Callable[..., None]) -> None:
     refused(lambda: load_gpu_spec("h2000"), "h2000", hint="Did you mean H200")
     refused(lambda: load_gpu_spec("h2000"), hint="RubinU-NVL576")
+    refused(lambda: load_gpu_spec("b200"), hint="Did you mean DGX-B200")
 
 
 def test_an_extra_folder_adds_types_and_prices(tmp_path: Path) -> None:

@@ -161,6 +161,7 @@ def _at(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
         ("search.seed", -1, ("search.seed", "at least 0"), ""),
         ("search.processes", 0, ("search.processes", "at least 1"), ""),
         ("serach", {}, ("serach", "not a known key"), "Did you mean search"),
+        ("prices", {}, ("prices", "not a known key"), "Did you mean prices_usd_per_gpu_hour"),
         ("search", None, ("search", "mapping", "None"), ""),
         ("workload", "azure", ("workload", "'azure'"), "azure-code-2023"),
         ("workload", "none.csv", ("workload", "none.csv", "no such file"), ""),

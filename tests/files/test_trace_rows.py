@@ -40,6 +40,24 @@ def test_failed_requests_may_be_left_out(write: Write) -> None:
     assert (reading(trace).unanswered, reading(trace).dropped) == (0, (("no answer", 1),))
 
 
+def test_requests_that_no_context_takes_may_be_left_out(write: Write, refused: Refused) -> None:
+    path = write("t.csv", BURSTGPT)
+    trace = read_trace(path, drop=["over:1360", "over:1400"])
+    assert list(trace.input_tokens) == [
+        472,
+        1087,
+        417,
+        185,
+    ]  # by hand: 490, 1317, 693, 1361 (an answer has a token), 400
+    assert reading(trace).dropped == (("over 1,360 tokens", 1),)
+    assert list(read_trace(path, drop=["over:693", "unanswered"]).input_tokens) == [472, 417, 185]
+    for word in ("over:", "over:-1", "over:1k", "over"):
+        refused(
+            lambda word=word: read_trace(path, drop=[word]), "drop must be one of", "over:TOKENS", hint="over:40960"
+        )
+    refused(lambda: read_trace(path, drop=["over:3"]), "at least one request")
+
+
 @pytest.mark.parametrize(
     ("where", "prompts"),
     [
@@ -102,7 +120,7 @@ def test_dates_are_in_utc_where_they_have_no_zone(write: Write, border: str) -> 
         ({"first": "2h", "end": "1h"}, "to must be later than from", "not empty"),
         ({"first": "1d"}, "must hold at least one request of the trace, which has 180 s", "Give another"),
         ({"last": "1h", "end": "1h"}, "last, or from and to, got both", "one of them"),
-        ({"drop": ["failed"]}, "drop must be one of unanswered, faulty, got 'failed'", "Choose"),
+        ({"drop": ["failed"]}, "drop must be one of unanswered, faulty, over:TOKENS, got 'failed'", "Choose"),
         ({"time_unit": "minutes"}, "time_unit must be one of s, ms, us, ns", "Choose"),
     ],
 )

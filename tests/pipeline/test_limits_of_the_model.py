@@ -40,7 +40,10 @@ def test_reference_mode_refuses_other_shapes_before_any_search(action, model: st
 @pytest.mark.parametrize("action", [plan, check])
 def test_prompts_beyond_the_context_are_refused(action) -> None:  # type: ignore[no-untyped-def]  # two signatures
     context = FLEET.model.max_context
-    with pytest.raises(InputError, match=rf"by-hand: prompts must be shorter than .*{context} tokens.* {context}\."):
+    with pytest.raises(
+        InputError,
+        match=rf"by-hand: prompts must be shorter than .*{context} tokens.* {context}, 50 % of them are too long\.",
+    ):
         action(with_prompts(FLEET, 1000, context))
 
 

@@ -15,6 +15,8 @@ from planner.domain import (
     CostMode,
     CostSettings,
     Formulation,
+    ObjectiveKind,
+    ObjectiveSettings,
     Phase,
     PlannedIsland,
     SearchMethod,
@@ -186,6 +188,17 @@ class TestNotes:
         assert "1 island of 6 H20 is idle: 671 GB of weights do not fit into 6 GPUs." in text
         assert "In no island: 2 GPUs of type H800." in text
         assert "H200." not in text
+
+    def test_of_an_offer_what_is_not_rented_takes_a_line(self, make_plan):
+        plan = make_plan()
+        items = plan.scenario.inventory.items
+        spare = replace(items[0], gpu=replace(items[0].gpu, name="L4"), count=400)
+        offer = replace(plan.scenario.inventory, items=(*items, spare))
+        goal = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=1000.0)
+        text = summary(replace(plan, scenario=replace(plan.scenario, inventory=offer, objective=goal)))
+        assert "On offer, not rented: L4." in text
+        assert "| L4 |" not in text
+        assert "In no island" not in text
 
     def test_time_limit(self, make_plan):
         assert "not proven optimal" in notes(summary(make_plan(optimal=False)))

@@ -38,6 +38,14 @@ prices_usd_per_gpu_hour: {H200: 4, H20: 1}
 ranges: {width: 4096}
 objective: {kind: target, target_rps: 30}
 """
+FEW = """\
+name: few
+model: qwen3-30b-a3b
+workload: normal-500-2000
+inventory: {H200: 12, L4: 8}
+slo: {ttft_ms: 2000, tpot_ms: 40}
+ranges: {width: 4096}
+"""
 TABLE = PAIR + "routing: {form: table}\nsearch: {method: exact, sizes: [8, 16]}\n"
 
 LEVELS = PAIR.replace("ranges", "slo: {ttft_ms: 6000, tpot_ms: 80}\nranges")
@@ -150,6 +158,20 @@ def test_alternatives_bound_what_can_be_planned() -> None:
     reached = planned(PAIR, "serving=aggregated").throughput_rps
     assert 0.5 * bounds["aggregated serving"] < reached <= bounds["aggregated serving"] * (1 + 1e-6)
     assert bounds["islands of any size and routing, served as here"] >= explanation.rate_rps
+
+
+def test_fewer_gpu_types_are_no_better_than_the_bound_of_all() -> None:
+    """The relaxation without the little type (179 requests/s) passes what was proven of both together (163)."""
+    explanation = explain_plan(planned(FEW))
+    assert explanation.bound is not None
+    bounds = {row.name: row.bound_rps or 0.0 for row in explanation.alternatives}
+    assert bounds["without L4"] == explanation.bound
+    assert planned(FEW, "inventory.L4=null").throughput_rps <= explanation.bound
+
+
+def test_of_a_rented_fleet_nothing_is_rented_instead() -> None:
+    assert any("nothing is rented in place" in note for note in explain_plan(planned(RENT)).notes)
+    assert not explain_plan(planned(PAIR)).notes
 
 
 def test_an_island_of_a_table_is_explained_by_cost_configurations() -> None:

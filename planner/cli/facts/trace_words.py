@@ -34,7 +34,10 @@ Where = Annotated[
 ]
 Dropped = Annotated[
     list[str] | None,
-    typer.Option(help="Rows to leave out: unanswered (no token of answer), faulty (rows that would be refused)."),
+    typer.Option(
+        help="Rows to leave out: unanswered (no token of answer), faulty (rows that would be refused), over:40960 "
+        "(more tokens than that, prompt and answer together)."
+    ),
 ]
 First = Annotated[str, typer.Option("--from", help="Begin here: a time (ISO 8601), or since the first arrival (2h).")]
 End = Annotated[str, typer.Option("--to", help="End before this: a time, or since the first arrival.")]

@@ -47,7 +47,7 @@ def answer_with(wanted: Wanted, name: str, ask: "Callable[[ReportProgress], Mone
         screen.show_prose(answer_text(answer))
         _show_scenario(text_of(answer), wanted.scenario, str(answer.document["name"]))
         screen.show_text("What to ask next")
-        for why, command in next_questions(answer, wanted.scenario, wanted.flags):
+        for why, command in next_questions(answer, wanted.scenario, wanted.flags, wanted.out):
             screen.show_text(f"  {why}\n    {command}")
         if wanted.out is not None:
             screen.show_text(f"Written to {wanted.out}")

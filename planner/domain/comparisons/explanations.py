@@ -163,11 +163,13 @@ class IslandExplanation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """Plans of another form, or of a scenario with one thing less: none serves more than `bound_rps` (None: nothing
-    serves). `reached_rps`: what the best that was solved for serves (None: only the bound was worked out)."""
+    serves). `reached_rps`: what the best that was solved for serves (None: only the bound was worked out).
+    `fewer_gpus`: the scenario is the plan's, but for GPUs that are left out."""
 
     name: str
     bound_rps: float | None
     reached_rps: float | None = None
+    fewer_gpus: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

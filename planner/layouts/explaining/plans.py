@@ -34,10 +34,27 @@ def explain_plan(plan: Plan) -> PlanExplanation:
         unit=plan.scenario.objective.kind.row.unit,
         sensitivity=plan.sensitivity,
         survival_cost_rps=buckets.survival_cost_rps if buckets is not None else None,
-        alternatives=(*rows, *_any_layout(plan)),
+        alternatives=(*(_of_the_fleet(plan, row) for row in rows), *_any_layout(plan)),
         cuts=buckets.simpler if buckets is not None else (),
-        notes=("where islands lie on nodes is not looked at",) if plan.placement is not None else (),
+        notes=tuple(_notes(plan)),
     )
+
+
+def _of_the_fleet(plan: Plan, row: Alternative) -> Alternative:
+    """A plan of some of the GPU types is also one of all, and none of all passes the bound that was proven."""
+    certificate, objective = plan.certificate, plan.scenario.objective.kind.row
+    if not row.fewer_gpus or row.bound_rps is None or certificate is None or certificate.objective_bound is None:
+        return row
+    if objective.several or objective.unit != RATE.kind.row.unit:
+        return row
+    return replace(row, bound_rps=min(row.bound_rps, certificate.objective_bound))
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    if plan.placement is not None:
+        yield "where islands lie on nodes is not looked at"
+    if plan.scenario.objective.rents:
+        yield "the GPUs are those that the plan rents: nothing is rented in place of those that are left out"
 
 
 def _any_layout(plan: Plan) -> Iterator[Alternative]:
@@ -50,7 +67,7 @@ def _of_buckets(plan: Plan) -> Iterator[Alternative]:
     types = [gpu for gpu, count in plan.fleet.items() if count]
     if len(types) > 1:
         for gpu in types:
-            yield Alternative(name=f"without {gpu}", bound_rps=_bound(prices, plan.fleet | {gpu: 0}))
+            yield Alternative(name=f"without {gpu}", fewer_gpus=True, bound_rps=_bound(prices, plan.fleet | {gpu: 0}))
     yield from _fewer_buckets(plan, prices)
     for form in (ServingForm.AGGREGATED, ServingForm.SPLIT):
         if form is not scenario.serving:
@@ -106,7 +123,9 @@ def _of_table(plan: Plan) -> Iterator[Alternative]:
     types = [gpu for gpu, count in plan.fleet.items() if count]
     for gpu in types if len(types) > 1 else ():
         with suppress(SolverError):
-            yield Alternative(name=f"without {gpu}", bound_rps=most_of_table(plan, plan.fleet | {gpu: 0}))
+            yield Alternative(
+                name=f"without {gpu}", fewer_gpus=True, bound_rps=most_of_table(plan, plan.fleet | {gpu: 0})
+            )
 
 
 def most_of_table(plan: Plan, fleet: Mapping[str, int]) -> float | None:

@@ -8,11 +8,12 @@ _IDLE = "idle"
 
 
 def inventory_section(plan: Plan) -> Section:
-    """A bar a GPU type, and the same with rent and watts as a table."""
+    """A bar a GPU type that is paid for; all of them, with rent and watts, as a table."""
     by_phase, used = gpus_by_phase(plan), used_gpus(plan)
     idle = {gpu: count - used[gpu] for gpu, count in plan.fleet.items()}
     counts: dict[str, dict[str, int]] = {phase.value: row for phase, row in by_phase.items()}
     counts[_IDLE] = idle
+    drawn = [gpu for gpu, count in plan.fleet.items() if count]  # of an offer, what is rented
     chart = Chart(
         name="inventory-used",
         title="GPUs by type and phase",
@@ -22,8 +23,8 @@ def inventory_section(plan: Plan) -> Section:
                 "type": "bar",
                 "orientation": "h",
                 "name": name,
-                "y": list(row),
-                "x": list(row.values()),
+                "y": drawn,
+                "x": [row[gpu] for gpu in drawn],
                 "meta": {"tone": name},
             }
             for name, row in counts.items()
@@ -31,7 +32,7 @@ def inventory_section(plan: Plan) -> Section:
         ),
         layout={
             "barmode": "stack",
-            "height": 140 + 44 * len(plan.fleet),
+            "height": 140 + 44 * len(drawn),
             "xaxis": {"title": {"text": "GPUs"}},
             "yaxis": {"autorange": "reversed", "type": "category"},
         },

@@ -204,7 +204,7 @@ def _outside(plan: Plan) -> list[str]:
     placed = Counter[str]()
     for island in plan.islands:
         placed[island.gpu] += island.size
-    unused = {i.gpu.name: i.count - placed[i.gpu.name] for i in plan.scenario.inventory.items}
+    unused = {gpu: count - placed[gpu] for gpu, count in plan.fleet.items()}  # what is on offer alone is no loss
     where = f"In no {part(plan)}"
     return [f"{where}: {counted(count, 'GPU')} of type {escaped(gpu)}." for gpu, count in unused.items() if count]
 

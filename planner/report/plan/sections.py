@@ -22,8 +22,10 @@ _Bands = Mapping[tuple[str, Phase], Band]
 
 
 def fleet_table(plan: Plan) -> str:
-    """GPUs per type and what they do; GPUs in no island count as idle."""
-    rows = [_fleet_row(plan, item.gpu.name) for item in plan.scenario.inventory.items]
+    """GPUs per type and what they do; GPUs in no island count as idle. Types that are only on offer are in a line."""
+    types = [item.gpu.name for item in plan.scenario.inventory.items]
+    offered = [gpu for gpu in types if plan.scenario.objective.rents and not plan.fleet[gpu]]
+    rows = [_fleet_row(plan, gpu) for gpu in types if gpu not in offered]
     total = [sum(column) for column in zip(*(counts for _, counts, _ in rows), strict=True)]
     unpriced = plan.scenario.inventory.without_price
     lines = [
@@ -32,7 +34,8 @@ def fleet_table(plan: Plan) -> str:
     lines.append(["**Total**", *map(whole, total), money(plan.price_usd_per_hour)])
     both = ["In both"] if Phase.MIXED in plan.phases else []
     header = ["GPU type", "GPUs", f"{part(plan).capitalize()}s", "In prefill", "In decode", *both, "Idle", "USD/hour"]
-    return table(header, lines, "l" + "r" * (len(header) - 1))
+    rest = f"\n\nOn offer, not rented: {', '.join(map(escaped, offered))}." if offered else ""
+    return table(header, lines, "l" + "r" * (len(header) - 1)) + rest
 
 
 def _fleet_row(plan: Plan, gpu: str) -> tuple[str, tuple[int, ...], float]:

@@ -220,14 +220,17 @@ def _estimated(answer: MoneyAnswer) -> str:
     )
 
 
-def next_questions(answer: MoneyAnswer, scenario: Path | None, flags: str) -> list[tuple[str, str]]:
-    """What to ask next: why, and the command. `scenario`: the file it was written to; `flags`: as typed, the model, the
-    workload and the levels."""
-    file = shlex.quote(str(scenario or Path(f"{answer.document['name']}.yaml")))
-    run = shlex.quote(f"runs/{answer.document['name']}")
+def next_questions(
+    answer: MoneyAnswer, scenario: Path | None, flags: str, run: Path | None = None
+) -> list[tuple[str, str]]:
+    """What to ask next: why, and a command that works as it stands. `scenario`, `run`: the file and the run folder that
+    were written; `flags`: as typed, the model, the workload and the levels."""
+    folder = shlex.quote(str(run or f"runs/{answer.document['name']}"))
     rows = [
-        ("the whole plan, with manifests", f"planner plan {file} --out {run}"),
-        ("does it keep its promise, request by request?", f"planner replay {run} --trace lengths"),
+        _whole_plan(answer, scenario, folder, flags)
+        if run is None
+        else ("the page to send", f"planner report {folder}"),
+        ("does it keep its promise, request by request?", f"planner replay {folder} --trace lengths"),
     ]
     if answer.question is MoneyQuestion.CHEAPEST:
         double = f"{2 * answer.rent_usd_per_hour:.2f}".rstrip("0").rstrip(".")
@@ -239,6 +242,19 @@ def next_questions(answer: MoneyAnswer, scenario: Path | None, flags: str) -> li
             ("what would this rate cost if it were rented?", f"planner cheapest --rps {answer.promise_rps:.4g} {flags}")
         )
     return rows
+
+
+def _whole_plan(answer: MoneyAnswer, scenario: Path | None, folder: str, flags: str) -> tuple[str, str]:
+    """Of the scenario where it is on the disk, else the same question again: nothing has to be copied into a file."""
+    if scenario is not None:
+        command = f"planner plan {shlex.quote(str(scenario))}"
+    elif answer.question is MoneyQuestion.MAX:
+        gpus = ",".join(f"{item.gpu.name}={item.count}" for item in answer.scenario.inventory.items)
+        command = f"planner max --inventory {gpus} {flags}"
+    else:
+        flag = "rps" if answer.question is MoneyQuestion.CHEAPEST else "usd"
+        command = f"planner {answer.question.value} --{flag} {answer.amount:.12g} {flags}"
+    return "the whole plan, with manifests", f"{command} --out {folder}"
 
 
 def answer_document(
@@ -269,7 +285,7 @@ def answer_document(
         "scenario_text": text_of(answer, scenario.parent if scenario else None),
         "scenario_file": None if scenario is None else str(scenario),
         "folder": None if run is None else str(run),
-        "next": [{"why": why, "command": command} for why, command in next_questions(answer, scenario, flags)],
+        "next": [{"why": why, "command": command} for why, command in next_questions(answer, scenario, flags, run)],
     }
 
 

@@ -87,8 +87,8 @@ class BlockIds:
                 f"{self._origin}: row {rows[place]}, key {IDS} must have an id for each block of {block_tokens} "
                 f"tokens, {tokens[place] / block_tokens:.2f} blocks of {tokens[place]} tokens, got {counts[place]} "
                 "ids.",
-                hint="Give the tokens of a block: `planner workload summarize --block-tokens 64`, in a scenario "
-                "`workload: {kind: trace, file: trace.jsonl, block_tokens: 64}`.",
+                hint="Give the tokens of a block: `planner workload summarize trace.jsonl --block-tokens 64 --out "
+                "trace.yaml`, in a scenario `workload: {kind: trace, file: trace.jsonl, block_tokens: 64}`.",
             )
         if len(rows) == len(ends) and (rows[1:] > rows[:-1]).all():
             return PromptBlocks(block_tokens=block_tokens, ids=self._ids, ends=self._ends)

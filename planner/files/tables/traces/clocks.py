@@ -29,8 +29,8 @@ LONGEST_S = 10 * 365.25 * 86_400.0
 """No trace spans ten years: one of its times is wrong."""
 
 _STATE = (
-    "`planner workload summarize --time-unit ms` (or s, us, ns), in a scenario "
-    "`workload: {kind: trace, file: trace.csv, time_unit: ms}`"
+    "`planner workload summarize trace.csv --time-unit ms --out trace.yaml` (or s, us, ns) writes a workload that "
+    "every command takes; in a scenario `workload: {kind: trace, file: trace.csv, time_unit: ms}`"
 )
 _EARLIEST_EPOCH_S, _LATEST_EPOCH_S = 1.0e9, 2.5e9
 

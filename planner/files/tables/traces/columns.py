@@ -45,7 +45,8 @@ _CAME = {
 _COUNTS = ("nummodelrequests", "nrequests", "numrequests", "requestcount", "ncontexttokenstotal")
 _CACHED_APART = ("cachereadinputtokens", "cachecreationinputtokens")
 _NAME_THEM = (
-    "`planner workload summarize --columns arrival=T,input_tokens=IN,output_tokens=OUT`, in a scenario "
+    "`planner workload summarize trace.csv --columns arrival=T,input_tokens=IN,output_tokens=OUT --out trace.yaml` "
+    "writes a workload that every command takes; in a scenario "
     "`workload: {kind: trace, file: FILE, columns: {arrival: T, input_tokens: IN, output_tokens: OUT}}`"
 )
 

@@ -16,6 +16,7 @@ from planner.units import MEGA
 
 _Kind = TypeVar("_Kind", bound=StrEnum)
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_OVER = re.compile(r"^over:(\d{1,9})$")
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?) ?(s|m|min|h|d|w)$")
 
 
@@ -37,13 +38,14 @@ class Moment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
     """`columns`: names by what they hold; `where`: values of other columns, one of which a row must have; `first` and
-    `end`: the stretch of time, `last_s` the seconds before the end."""
+    `end`: the stretch of time, `last_s` the seconds before the end; `most_tokens`: of a prompt and its answer."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     time_unit: TimeUnit | None = None
     block_tokens: int = BLOCK_TOKENS
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     drop: frozenset[Drop] = frozenset()
+    most_tokens: int | None = None
     first: Moment | None = None
     end: Moment | None = None
     last_s: float | None = None
@@ -69,16 +71,28 @@ def trace_options(
     """The options from words, as scenarios and commands have them. Raises InputError; `origin` names the trace."""
     if last and (first or end):
         raise InputError(f"{origin}: must have last, or from and to, got both.", hint="Leave one of them out.")
+    words = tuple(drop)
     return TraceOptions(
         columns=columns_of(origin, columns or {}),
         time_unit=None if time_unit is None else _word(origin, "time_unit", time_unit, TimeUnit),
         block_tokens=block_tokens,
         where={name: _values(values) for name, values in (where or {}).items()},
-        drop=frozenset(_word(origin, "drop", word, Drop) for word in drop),
+        drop=frozenset(_drop(origin, word) for word in words if not _OVER.match(word)),
+        most_tokens=min((int(match[1]) for word in words if (match := _OVER.match(word))), default=None),
         first=_moment(origin, "from", first),
         end=_moment(origin, "to", end),
         last_s=_duration_s(origin, "last", last),
     )
+
+
+def _drop(origin: object, word: str) -> Drop:
+    try:
+        return Drop(word)
+    except ValueError:
+        raise InputError(
+            f"{origin}: drop must be one of {', '.join(Drop)}, over:TOKENS, got {word!r:.60}.",
+            hint="Choose one of them; over:40960 leaves out requests of more tokens, prompt and answer together.",
+        ) from None
 
 
 def _word(origin: object, key: str, word: str, kind: type[_Kind]) -> _Kind:

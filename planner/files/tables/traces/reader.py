@@ -56,6 +56,7 @@ class OpenTrace:
             places={key: column[place] for key, place in places.items()},
             wanted=[(column[place], frozenset(values)) for place, values in wanted.items()],
             drop=options.drop,
+            most_tokens=options.most_tokens,
         )
         arrivals = ArrivalColumn(origin, names[places[ARRIVAL]])
         return cls(origin, rows, ids, options, reader, arrivals, used)
@@ -111,9 +112,9 @@ def read_trace(
     `hash_ids`, an id for each block of `block_tokens` tokens of the prompt.
 
     `where`: only rows with these values ({column: value or values}). `drop`: unanswered (no token of answer), faulty
-    (rows that would be refused). `first`, `end`: a stretch of time, dates or durations since the first arrival; `last`:
-    the last such duration. `reading` of the trace says what became of all rows. InputError names file, data row (the
-    first is 1) and column.
+    (rows that would be refused), over:TOKENS (prompt and answer together). `first`, `end`: a stretch of time, dates or
+    durations since the first arrival; `last`: the last such duration. `reading` of the trace says what became of all
+    rows. InputError names file, data row (the first is 1) and column.
     """
     options = trace_options(
         path, columns=columns, time_unit=time_unit, block_tokens=block_tokens, where=where, drop=drop, first=first,

@@ -39,6 +39,7 @@ class RowReader:
     places: Mapping[str, int]
     wanted: Sequence[tuple[int, frozenset[str]]] = ()
     drop: frozenset[Drop] = frozenset()
+    most_tokens: int | None = None
     rows: int = 0
     requests: int = 0
     numbers: bool = True
@@ -104,16 +105,25 @@ class RowReader:
     def _answered(self, block: RequestBlock) -> RequestBlock:
         """The block without what is not wanted of its requests."""
         self.requests += len(block.rows)
-        if Drop.UNANSWERED not in self.drop or not len(block.rows) or block.outputs.all():
+        if Drop.UNANSWERED in self.drop:
+            block = self._only(block, block.outputs > 0, "no answer")
+        if self.most_tokens is not None:
+            # an answer has a token at least: a prompt that fills a context leaves no room for it
+            tokens = block.inputs.astype(np.int64) + np.maximum(block.outputs, 1)
+            block = self._only(block, tokens <= self.most_tokens, f"over {self.most_tokens:,} tokens")
+        return block
+
+    def _only(self, block: RequestBlock, is_wanted: NDArray[np.bool_], reason: str) -> RequestBlock:
+        left_out = int(len(is_wanted) - is_wanted.sum())
+        if not left_out:
             return block
-        answered = block.outputs > 0
-        self.dropped["no answer"] += int(len(answered) - answered.sum())
-        self.requests -= int(len(answered) - answered.sum())
+        self.dropped[reason] += left_out
+        self.requests -= left_out
         return RequestBlock(
-            times=block.times[answered],
-            inputs=block.inputs[answered],
-            outputs=block.outputs[answered],
-            rows=block.rows[answered],
+            times=block.times[is_wanted],
+            inputs=block.inputs[is_wanted],
+            outputs=block.outputs[is_wanted],
+            rows=block.rows[is_wanted],
         )
 
     def _at_once(self, block: Sequence[_Row]) -> tuple[Sequence[float], Sequence[float], Sequence[float]] | None:

@@ -37,7 +37,7 @@ CSV_COLUMNS = (
 
 
 def figure_cells(plans: Sequence[PlanFigures]) -> list[Cells]:
-    """What is compared first, a row a figure; rows that no plan has are left out."""
+    """What is compared first, a row a figure; rows that no plan has are left out, and GPU types that no plan uses."""
     readers: list[tuple[str, Callable[[PlanFigures], str]]] = [
         ("requests/s", lambda plan: rate(plan.rate_rps)),
         ("P10–P90", _band),
@@ -48,7 +48,7 @@ def figure_cells(plans: Sequence[PlanFigures]) -> list[Cells]:
         ("gap to bound", gap_words),
         ("levels", levels_word),
         *((f"{TIMES[phase]}, {load}", _late(phase, load)) for load in _loads(plans) for phase in PHASES),
-        *((gpu, _count(gpu)) for gpu in dict.fromkeys(gpu for plan in plans for gpu, _ in plan.fleet)),
+        *((gpu, _count(gpu)) for gpu in dict.fromkeys(gpu for plan in plans for gpu, count in plan.fleet if count)),
         ("idle GPUs", lambda plan: whole(plan.idle_gpus)),
         ("pools", lambda plan: whole(plan.pools)),
         ("after a loss", _remaining),
