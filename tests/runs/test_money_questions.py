@@ -165,7 +165,11 @@ def test_whole_nodes_are_rented_whole_and_the_bound_says_of_what_it_is() -> None
     small_model = replace(DEMAND, model="qwen3-30b-a3b")
     singly = cheapest_fleet(small_model, 20, offer({"H200": None}))
     answer = cheapest_fleet(small_model, 20, offer({"H200": None}, whole_nodes=True))
-    assert singly.gpus[0][1] % 8
+    count = singly.gpus[0][1]
+    assert count % 8
+    kind = "a part of a node" if count < 8 else "no whole nodes"
+    assert f"{count} H200 are {kind} of 8: where only whole nodes are for rent" in answer_text(singly)
+    assert "only whole nodes" not in answer_text(answer)
     assert [n % 8 for _, n in answer.gpus] == [0]
     assert answer.rent_usd_per_hour >= singly.rent_usd_per_hour
     assert answer.bound == singly.bound
@@ -302,6 +306,8 @@ def test_levels_that_nothing_holds_name_the_closest() -> None:
 
 def test_fleets_without_a_price_are_told_as_such() -> None:
     answer = most_of_fleet(DEMAND, {"Rubin-NVL144": 16}, {})
+    assert "of these GPUs serve more than" in answer_text(answer)
+    assert "16 Rubin-NVL144, no price known\n" in answer_text(answer)
     assert answer.rent_usd_per_hour == 0
     assert "no price is known" in answer_text(answer)
     assert "nan" not in answer_text(answer)

@@ -66,7 +66,8 @@ def _fleet(answer: MoneyAnswer) -> str:
         else f"{count} {gpu}, no price known"
         for gpu, count in answer.gpus
     ]
-    return f"{', '.join(rows)} USD per GPU and hour{unit}"
+    charge = " USD per GPU and hour" if any(prices[gpu].price_known for gpu, _ in answer.gpus) else ""
+    return f"{', '.join(rows)}{charge}{unit}"
 
 
 def _rate(answer: MoneyAnswer) -> str:
@@ -133,7 +134,9 @@ def _proof(answer: MoneyAnswer) -> str:
         nodes = " where GPUs are rented singly" if answer.whole_nodes else ""
         beyond = f"no {what} of this offer do with less than {money(answer.bound)} USD/hour{nodes}"
     else:
-        beyond = f"no {what} of this offer serve more than {significant(answer.bound, 4)} requests/s at capacity"
+        beyond = (
+            f"no {what} of {_offered_as(answer)} serve more than {significant(answer.bound, 4)} requests/s at capacity"
+        )
     return f"{beyond}; the gap is {100 * answer.gap:.1f} %"
 
 
@@ -196,6 +199,8 @@ def _notes(answer: MoneyAnswer) -> list[str]:
     notes, plan = [], answer.plan
     if estimated := _estimated(answer):
         notes.append(f"the price of {estimated} is an estimate, no public one was found: give yours with --prices")
+    if parts := _parts_of_nodes(answer):
+        notes.append(f"{parts}: where only whole nodes are for rent, say whole_nodes: true in an offer (--offer)")
     if not plan.optimal and (answer.gap or 1.0) > WIDE:
         notes.append("the gap is wide: raise search.time_limit_s in the scenario for a closer proof")
     if plan.buckets is not None and plan.buckets.losses and not plan.scenario.survive.share:
@@ -206,6 +211,22 @@ def _notes(answer: MoneyAnswer) -> list[str]:
             else f"after the loss of any one node {significant(left)} requests/s remain; --survive 1 asks for more"
         )
     return notes
+
+
+def _offered_as(answer: MoneyAnswer) -> str:
+    return "these GPUs" if answer.question is MoneyQuestion.MAX else "this offer"
+
+
+def _parts_of_nodes(answer: MoneyAnswer) -> str:
+    """GPUs that are rented but fill no node; "" where all do, or nothing is rented."""
+    if answer.question is MoneyQuestion.MAX:
+        return ""
+    hosts = {item.gpu.name: item.gpu.gpus_per_host for item in answer.scenario.inventory.items}
+    return " and ".join(
+        f"{count} {gpu} are {'a part of a node' if count < hosts[gpu] else 'no whole nodes'} of {hosts[gpu]}"
+        for gpu, count in answer.gpus
+        if count % hosts[gpu]
+    )
 
 
 def _estimated(answer: MoneyAnswer) -> str:
