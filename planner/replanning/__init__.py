@@ -1,0 +1,1 @@
+"""Change and schedules: which plan stands when, and what a change costs."""

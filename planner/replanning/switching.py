@@ -1,0 +1,147 @@
+"""Which of several plans stands in each window of a day or a week: the switching programme, solved exactly.
+
+| symbol | meaning | unit |
+|---|---|---|
+| t = 1..T | windows of equal length, in order | |
+| k, j = 1..K | plans to choose from | |
+| d_t | rate that the plan of window t has to carry | requests/s |
+| r_k | rate that plan k promises | requests/s |
+| c_tk | what plan k costs in window t | USD |
+| x_jk | what changing from plan j to plan k costs, x_kk = 0 | USD |
+| S | most changes a day | |
+
+    least sum_t c_{t, k_t} + x_{k_{t-1}, k_t}   with  r_{k_t} >= d_t  and at most S changes in every day
+
+is a shortest path through states (window, changes of that day so far, plan): V_t(s, k) = c_tk + min(V_{t-1}(s, k),
+min_j V_{t-1}(s - 1, j) + x_jk), and at a day's first window the changes of the day before are forgotten. T K^2 S steps.
+
+A bound is the same path with costs that no plan undercuts: c_tk as the least that any fleet which carries r_k may cost,
+and nothing for a change (`least_usd`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from planner.errors import InfeasibleError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switching:
+    """Which plan stands in each window, what that costs with its changes, and the windows that begin with a change."""
+
+    plans: tuple[int, ...]
+    usd: float
+    changes: tuple[int, ...]
+
+
+def best_switching(
+    demands_rps: Sequence[float],
+    promises_rps: Sequence[float],
+    window_usd: ArrayLike,
+    change_usd: ArrayLike,
+    *,
+    days: Sequence[int],
+    most_changes: int,
+) -> Switching:
+    """The cheapest plans for `demands_rps` (T), out of plans that promise `promises_rps` (K).
+
+    `window_usd`: T x K, or K where no window's prices differ; `change_usd`: K x K, from row to column; `days`: the day
+    of each window, ascending; `most_changes` a day. Of equal costs the plan that stands stays. Raises InfeasibleError
+    where no plan carries a window's rate, or too few changes are allowed to follow the rates.
+    """
+    demands, promises = np.asarray(demands_rps, dtype=float), np.asarray(promises_rps, dtype=float)
+    _require_carried(demands, promises)
+    costs = np.broadcast_to(np.asarray(window_usd, dtype=float), (len(demands), len(promises)))
+    costs = np.where(promises[None, :] >= demands[:, None], costs, np.inf)
+    changes = np.asarray(change_usd, dtype=float) + np.where(np.eye(len(promises)) > 0, np.inf, 0.0)
+    values, origins = _forward(costs, changes, days, most_changes)
+    return _backward(values, origins, days)
+
+
+def least_usd(
+    demands_rps: Sequence[float],
+    carried_rps: Sequence[float],
+    least_window_usd: ArrayLike,
+    *,
+    days: Sequence[int],
+    most_changes: int | None = None,
+) -> float:
+    """A bound in USD: no plans whose costs are at least `least_window_usd` where they carry `carried_rps` cost less.
+
+    `most_changes` a day; None: any number. Where changes are limited a plan that stands carries all rates meanwhile.
+    """
+    if most_changes is None:
+        return _unlimited_usd(demands_rps, carried_rps, least_window_usd)
+    free = np.zeros((len(carried_rps), len(carried_rps)))
+    return best_switching(demands_rps, carried_rps, least_window_usd, free, days=days, most_changes=most_changes).usd
+
+
+def _unlimited_usd(demands_rps: Sequence[float], carried_rps: Sequence[float], least_window_usd: ArrayLike) -> float:
+    """Each window by itself."""
+    demands, carried = np.asarray(demands_rps, dtype=float), np.asarray(carried_rps, dtype=float)
+    _require_carried(demands, carried)
+    costs = np.broadcast_to(np.asarray(least_window_usd, dtype=float), (len(demands), len(carried)))
+    return float(np.where(carried[None, :] >= demands[:, None], costs, np.inf).min(axis=1).sum())
+
+
+def _require_carried(demands: Floats, promises: Floats) -> None:
+    most = float(promises.max(initial=0.0))
+    beyond = np.flatnonzero(demands > most)
+    if len(beyond):
+        raise InfeasibleError(
+            f"schedule: window {int(beyond[0])} needs {demands[beyond[0]]:,.6g} requests/s, as do or need more "
+            f"{len(beyond) - 1} others; the largest plan promises {most:,.6g}.",
+            hint="Offer more GPUs, or lower the rates.",
+        )
+
+
+def _forward(
+    costs: Floats, changes: Floats, days: Sequence[int], most_changes: int
+) -> tuple[Floats, NDArray[np.int32]]:
+    """Least cost up to the last window by changes of its day and plan; and per window the state each came from."""
+    windows, plans = costs.shape
+    states = most_changes + 1
+    values = np.full((states, plans), np.inf)
+    values[0] = costs[0]
+    origins = np.zeros((windows, states, plans), dtype=np.int32)
+    places = np.arange(states * plans, dtype=np.int32).reshape(states, plans)
+    for window in range(1, windows):
+        before, came = values, places
+        if days[window] != days[window - 1]:
+            least = values.argmin(axis=0)
+            before = np.full((states, plans), np.inf)
+            before[0] = values[least, np.arange(plans)]
+            came = np.broadcast_to(places[least, np.arange(plans)], (states, plans))
+        values, origins[window] = before.copy(), came
+        if most_changes:
+            through = before[:-1, :, None] + changes[None, :, :]
+            best = through.argmin(axis=1)
+            reached = np.take_along_axis(through, best[:, None, :], axis=1)[:, 0, :]
+            better = reached < values[1:]
+            values[1:][better] = reached[better]
+            origins[window, 1:][better] = np.take_along_axis(came[:-1], best, axis=1)[better]
+        values = values + costs[window]
+    return values, origins
+
+
+def _backward(values: Floats, origins: NDArray[np.int32], days: Sequence[int]) -> Switching:
+    """The path that ends cheapest."""
+    usd = float(values.min())
+    if not np.isfinite(usd):
+        raise InfeasibleError(
+            "schedule: no plans follow the rates with so few changes a day.",
+            hint="Allow more changes, or larger plans.",
+        )
+    plan_count, state = values.shape[1], int(values.argmin())
+    plans = []
+    for window in range(len(days) - 1, -1, -1):
+        plans.append(state % plan_count)
+        state = int(origins[window].flat[state])
+    plans.reverse()
+    changed = tuple(window for window in range(1, len(plans)) if plans[window] != plans[window - 1])
+    return Switching(plans=tuple(plans), usd=usd, changes=changed)
