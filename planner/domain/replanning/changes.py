@@ -1,0 +1,143 @@
+"""What it takes to get from one plan to another: servers that stay, and those that start, stop, turn or move."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from planner.domain.keys import Bounds, Key
+from planner.domain.layout import Phase
+from planner.domain.serving.server import ServerConfig
+
+_Seconds = Annotated[float, Bounds(low=0, high=86_400)]
+
+
+class ChangeKind(StrEnum):
+    """What becomes of servers.
+
+    `keep`: nothing. `reroute`: the engine runs on, the router sends it other prompts. `restart`: the same GPUs with the
+    same parallelism, started with other flags. `turn`: the same GPUs with the same parallelism do another phase.
+    `resize`: GPUs of servers that stop are put together to others. `move`: the same server on other nodes. `start`: on
+    GPUs that did nothing. `stop`: nothing takes their place.
+    """
+
+    KEEP = "keep"
+    REROUTE = "reroute"
+    RESTART = "restart"
+    TURN = "turn"
+    RESIZE = "resize"
+    MOVE = "move"
+    START = "start"
+    STOP = "stop"
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether the engine is not touched."""
+        return self in (ChangeKind.KEEP, ChangeKind.REROUTE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSettings:
+    """What a change takes: a node reads weights at `storage_gb_s`, engines are ready `start_s` after them, requests in
+    flight are waited for at most `drain_s`."""
+
+    storage_gb_s: Annotated[float, Bounds(above=0, high=1e4), Key("at which a node reads weights", unit="GB/s")] = 2.0
+    start_s: Annotated[_Seconds, Key("from the weights to the first request: graphs, warm-up", unit="s")] = 120.0
+    drain_s: Annotated[_Seconds, Key("at most, for requests in flight", unit="s")] = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ServerRole:
+    """A server's GPUs, how it is started, and what it does: a phase of prompts of `start` <= tokens < `end`. `island`:
+    id of its island in its plan."""
+
+    gpu: str
+    phase: Phase
+    server: ServerConfig
+    start: int
+    end: int
+    island: str = ""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one such server."""
+        return self.server.parallel.devices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerChange:
+    """`count` servers that go from `before` to `after` (None: were not there, are there no more). `drain_s` before the
+    old ones stop, `load_s` until the new ones serve; 0 where the engine runs on."""
+
+    kind: ChangeKind
+    before: ServerRole | None
+    after: ServerRole | None
+    count: int
+    drain_s: float = 0.0
+    load_s: float = 0.0
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that it touches: the larger of both sides."""
+        return self.count * max(role.gpus for role in (self.before, self.after) if role is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChange:
+    """All servers of two plans, each once. `gpu_seconds`: GPU time that serves nothing meanwhile; `usd`: its rent."""
+
+    changes: tuple[ServerChange, ...]
+    gpu_seconds: float
+    usd: float
+
+    def servers(self, *kinds: ChangeKind) -> int:
+        """Servers of these kinds of change."""
+        return sum(change.count for change in self.changes if change.kind in kinds)
+
+    @property
+    def servers_before(self) -> int:
+        """Servers of the old plan."""
+        return sum(change.count for change in self.changes if change.before is not None)
+
+    @property
+    def servers_running_on(self) -> int:
+        """Servers whose engines are not touched."""
+        return sum(change.count for change in self.changes if change.kind.runs_on)
+
+    @property
+    def running_on_share(self) -> float:
+        """Of the old plan's servers (1 where it has none)."""
+        before = self.servers_before
+        return self.servers_running_on / before if before else 1.0
+
+    @property
+    def gpus_touched(self) -> int:
+        """GPUs of all servers whose engines do not run on."""
+        return sum(change.gpus for change in self.changes if not change.kind.runs_on)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePoint:
+    """A plan of the frontier of rate against change: the best rate (or the least cost, with a target) for so many GPUs
+    touched. `value`, `bound` in the objective's unit; `chosen`: it is the new plan."""
+
+    gpus_touched: int
+    running_on_share: float
+    rate_rps: float
+    value: float
+    bound: float | None
+    change_usd: float
+    label: str = ""
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeLimits:
+    """How far a new plan may go. `most_gpus` touched; `least_running_on`: share of the old servers whose engines run
+    on; `turns_only`: nothing starts but what turns; `horizon_hours`: a change must pay within so long (a weight: its
+    USD over this time join the objective). None: no limit."""
+
+    most_gpus: int | None = None
+    least_running_on: float | None = None
+    turns_only: bool = False
+    horizon_hours: float | None = None
+    give_up: float = 0.05
