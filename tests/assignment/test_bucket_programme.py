@@ -23,8 +23,8 @@ from planner.assignment import (
 from planner.domain import PHASES, AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError
 
-SEEDS = range(30)
-MIXED = range(100, 130)
+SEEDS = range(20)
+MIXED = range(100, 120)
 """Seeds from 100 on are of instances with servers that do both phases."""
 
 EXACT = AssignmentSettings(gap=0.0)
@@ -32,7 +32,7 @@ SLACK = 1e-6
 RATE = ObjectiveSettings()
 LEAST = (ObjectiveKind.TARGET, ObjectiveKind.WATTS)
 each_instance = pytest.mark.parametrize("seed", [*SEEDS, *MIXED])
-some_instances = pytest.mark.parametrize("seed", [*range(12), *MIXED[:12]])
+some_instances = pytest.mark.parametrize("seed", [*range(7), *MIXED[:7]])
 
 
 @cache
@@ -91,11 +91,11 @@ def cost_of(offer: BucketOffer, answer: BucketAnswer) -> float:
 
 def test_the_examples_are_worth_enumerating() -> None:
     rates = [best_rate(seed) for seed in SEEDS]
-    assert sum(rate > 0 for rate in rates) >= 20
+    assert sum(rate > 0 for rate in rates) >= 14
     buckets = [len(most_served(seed).partition.prefill) for seed in SEEDS if best_rate(seed) > 0]
     assert {1, 2} <= set(buckets)
     phases = [{pool.place[0] for pool in most_served(seed).pools} for seed in MIXED if best_rate(seed) > 0]
-    assert sum(Phase.MIXED in mine for mine in phases) >= 10
+    assert sum(Phase.MIXED in mine for mine in phases) >= 7
     assert any(len(mine) == 3 for mine in phases)
 
 

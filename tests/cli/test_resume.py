@@ -82,7 +82,7 @@ def test_killed_again_and_again_a_search_ends_as_if_it_had_not_been(planner: Com
 @pytest.mark.parametrize(
     ("case", "moments"),
     [
-        ("random", 4),
+        ("random", 2),
         pytest.param("random", 24, marks=pytest.mark.study),
         pytest.param("pool", 8, marks=pytest.mark.study),
         pytest.param("divider", 8, marks=pytest.mark.study),

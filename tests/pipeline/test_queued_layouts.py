@@ -65,6 +65,7 @@ def whole_nodes() -> Plan:
     return plan(scenario({"H200": 64}, *CODE, sizes="whole_nodes"))
 
 
+@pytest.mark.study
 def test_chosen_sizes_reach_most_of_what_all_sizes_do(whole_nodes: Plan) -> None:
     """One configuration a size would leave no island of whole nodes that prefills long prompts within the bound."""
     every = plan(scenario({"H200": 64}, *CODE, gap=0.05))

@@ -64,7 +64,7 @@ def islands(rng: np.random.Generator, *, phases: bool) -> list[PlacementDemand]:
     return found
 
 
-@pytest.mark.parametrize("phases", [False, True])
+@pytest.mark.parametrize("phases", [pytest.param(False, marks=pytest.mark.study), True])
 def test_islands_of_all_kinds_get_nearly_all_that_can_be_had(phases: bool) -> None:
     """100 instances each; the share is that of the best least phase, of the sum where that is nothing."""
     rng = np.random.default_rng(8801 + phases)

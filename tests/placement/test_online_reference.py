@@ -85,7 +85,9 @@ def test_published_columns(policy: str, seed: int) -> None:
         assert found[at].fragmentation_ratio_percent == pytest.approx(float(row[f"frag_ratio_{at}"]), abs=0.0051)
 
 
-@pytest.mark.parametrize("trace", ["gpushare100", "gpuspec33", "multigpu50"])
+@pytest.mark.parametrize(
+    "trace", ["multigpu50", *(pytest.param(name, marks=pytest.mark.study) for name in ("gpushare100", "gpuspec33"))]
+)
 @pytest.mark.parametrize("policy", PUBLISHED)
 def test_other_traces_within_what_their_seeds_allow(policy: str, trace: str) -> None:
     rows = {(row["workload"], row["policy"]): row for row in golden("allocation_10seeds.csv")}

@@ -75,7 +75,10 @@ def test_the_result_table_is_reached(scenario: str, row: int, column: int) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fleet", "row", "rounds", "level_rps"),
-    [("512usd", MIXED, 4, MIXED_LEVEL_RPS), ("128xH200", UNIFORM, 4, UNIFORM_LEVEL_RPS)],
+    [
+        pytest.param("512usd", MIXED, 4, MIXED_LEVEL_RPS, marks=pytest.mark.study),
+        ("128xH200", UNIFORM, 4, UNIFORM_LEVEL_RPS),
+    ],
 )
 def test_the_first_rounds_come_near_the_result_table_and_not_above(
     fleet: str, row: int, rounds: int, level_rps: float
