@@ -1,5 +1,6 @@
 """From a plan that runs and a new scenario to what a new plan is finished from."""
 
+import math
 from dataclasses import dataclass, replace
 
 from planner.domain import PHASES, BucketPool, Evaluation, Plan, Scenario, SearchRecord, SimplerPlan
@@ -7,7 +8,6 @@ from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, Lost
 from planner.domain.replanning.replans import Replan
 from planner.errors import InputError
 from planner.evaluation.buckets.judging import layout_of
-from planner.evaluation.buckets.unrestricted import unrestricted_rps
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.pools import BucketChoice
 from planner.replanning.changes import changes_between, require_buckets, require_model
@@ -106,11 +106,11 @@ def find_replan(
         pools=pools,
         best=result.best,
         record=result.record,
-        choice=_choice(evaluator, replanned, near),
+        choice=_choice(replanned, near),
     )
 
 
-def _choice(evaluator: Evaluator, replanned: Replanned, near: NearPlan) -> BucketChoice:
+def _choice(replanned: Replanned, near: NearPlan) -> BucketChoice:
     """What the plan's certificate is made of: the bound of all plans, not of those alone that change so little."""
     scratch, pools = replanned.scratch, near.priced.pools
     point = SimplerPlan(
@@ -122,9 +122,7 @@ def _choice(evaluator: Evaluator, replanned: Replanned, near: NearPlan) -> Bucke
         chosen=True,
     )
     if scratch is None:
-        counts = {item.gpu.name: item.count for item in evaluator.question.scenario.inventory.items}
-        most = unrestricted_rps(evaluator.prices, counts)
-        bound, proven = near.value if most is None else most, True
+        bound, proven = math.inf, True
     else:
         bound, proven = scratch.bound, scratch.proven
     return BucketChoice(
