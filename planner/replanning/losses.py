@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from planner.domain import BucketPool, Inventory, Plan, PlannedIsland
+from planner.domain import BucketPool, Cluster, Inventory, Plan, PlannedIsland
 from planner.domain.replanning.changes import LostServers
 from planner.errors import InputError
 
@@ -48,6 +48,15 @@ def remaining_inventory(plan: Plan, inventory: Inventory, lost: LostServers) -> 
             )
         items.append(replace(item, count=remaining))
     return replace(inventory, items=tuple(items))
+
+
+def remaining_cluster(cluster: Cluster, lost: LostServers) -> Cluster:
+    """The cluster without the nodes that were lost, and what ran on them."""
+    return replace(
+        cluster,
+        nodes=tuple(node for node in cluster.nodes if node.name not in lost.nodes),
+        pods=tuple(pod for pod in cluster.pods if pod.node not in lost.nodes),
+    )
 
 
 def _lost_servers(plan: Plan, lost: LostServers) -> Counter[str]:
