@@ -1,0 +1,178 @@
+"""What the servers of two plans serve together on the way from one to the other, behind the old or the new buckets.
+
+A server that runs takes prompts of the bucket that its plan gives it under that plan's table. Under the other table it
+takes the bucket that has most of its prompts in common, of those that are no longer than its engine was started for; it
+idles where there is none. Rates count the prompts that both plans take, in the new workload's proportions and within
+its levels; nodes that may fail are not counted on meanwhile.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from planner.domain import (
+    PHASES,
+    BucketPool,
+    LengthProfile,
+    Phase,
+    Plan,
+    Question,
+    Scenario,
+    SurvivalSettings,
+    Workload,
+    halves_of,
+)
+from planner.errors import InputError
+from planner.evaluation.buckets.service import BucketService
+from planner.workload import question_of
+
+Span = tuple[int, int]
+Counts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A router's buckets: the spans of each phase, and the pool that each island's servers are under it."""
+
+    spans: Mapping[Phase, tuple[Span, ...]]
+    pools: Mapping[str, BucketPool]
+
+
+class InterimFleet:
+    """Prices any counts of the servers of two plans. InputError where one of them has no buckets."""
+
+    def __init__(self, before: Plan, after: Plan) -> None:
+        self.before, self.after = pools_of(before), pools_of(after)
+        self.question = common_question(before, after)
+        self._service = BucketService(self.question)
+        self._capacities: dict[tuple[object, ...], tuple[tuple[str, float, float], ...]] = {}
+        self.tables = {
+            False: _table(self.before, self.after, self.question.workload),
+            True: _table(self.after, self.before, self.question.workload),
+        }
+
+    @property
+    def same_buckets(self) -> bool:
+        """Whether the tables differ in shares alone."""
+        return self.tables[False] == self.tables[True]
+
+    def rate_rps(self, counts: Counts, *, new_table: bool) -> float:
+        """Requests/s of the mix that so many servers of each island serve."""
+        table = self.tables[new_table]
+        rates = (
+            self._capacity_rps(table, phase, span, counts) / chance_of(self.question.workload, span)
+            for phase in PHASES
+            for span in table.spans[phase]
+        )
+        return min(rates, default=0.0)
+
+    def pools(self, counts: Counts, *, new_table: bool) -> tuple[BucketPool, ...]:
+        """The pools that serve, with their shares of their buckets."""
+        table = self.tables[new_table]
+        pools = [replace(pool, count=counts[name]) for name, pool in table.pools.items() if counts.get(name, 0)]
+        return self._service.priced(pools).pools
+
+    def _capacity_rps(self, table: Table, phase: Phase, span: Span, counts: Counts) -> float:
+        """Of a bucket's own requests."""
+        return sum(
+            count * rate
+            for kind in (phase, Phase.MIXED)
+            for count, rate in self._priced(
+                tuple(
+                    (pool, counts[name])
+                    for name, pool in table.pools.items()
+                    if (pool.phase, pool.start, pool.end) == (kind, *span) and counts.get(name, 0)
+                )
+            )
+        )
+
+    def _priced(self, servers: tuple[tuple[BucketPool, int], ...]) -> Iterator[tuple[int, float]]:
+        """(servers, capacity of one of them) of the pools of a bucket, worked out once."""
+        key = tuple((pool.island, pool.start, pool.end, count) for pool, count in servers)
+        if key not in self._capacities:
+            priced = self._service.priced(replace(pool, count=count) for pool, count in servers).pools
+            self._capacities[key] = tuple((pool.count, pool.capacity_rps) for pool in priced)
+        return iter(self._capacities[key])
+
+
+def pools_of(plan: Plan) -> dict[str, BucketPool]:
+    """The pools of a plan by island. InputError where it has none."""
+    if plan.buckets is None:
+        raise InputError(
+            f"plan {plan.scenario.name}: must be a plan of buckets to be changed in steps, got a table of ranges.",
+            hint="Plan it with `routing: {form: buckets}`.",
+        )
+    return {pool.island: pool for pool in plan.buckets.pools}
+
+
+def chance_of(workload: Workload, span: Span) -> float:
+    """Of a request to be of the bucket."""
+    return math.fsum(r.probability for r in workload.ranges if span[0] <= r.start and r.end <= span[1])
+
+
+def common_question(before: Plan, after: Plan) -> Question:
+    """The new scenario with the prompts that both plans take, in ranges that no bucket of either cuts."""
+    end = min(max(pool.end for pool in pools_of(plan).values()) for plan in (before, after))
+    scenario = after.scenario
+    width = math.gcd(
+        *(bound for plan in (before, after) for pool in pools_of(plan).values() for bound in _bounds(pool))
+    )
+    ranges = replace(scenario.ranges, width=math.gcd(width, scenario.ranges.width))
+    return question_of(
+        replace(scenario, workload=_below(scenario, end), ranges=ranges, survive=SurvivalSettings(), cluster=None)
+    )
+
+
+def _below(scenario: Scenario, end: int) -> LengthProfile:
+    profile = scenario.workload
+    rows = [row for row, tokens in enumerate(profile.input_tokens) if tokens < end]
+    if len(rows) == len(profile.input_tokens):
+        return profile
+    mass = math.fsum(profile.probabilities[row] for row in rows)
+    if not mass > 0:
+        raise InputError(
+            f"workload {profile.name}: must have prompts below {end} tokens, the longest that the deployed plan takes.",
+            hint="Plan it from scratch: nothing of what is deployed serves it.",
+        )
+    return replace(
+        profile,
+        input_tokens=tuple(profile.input_tokens[row] for row in rows),
+        probabilities=tuple(profile.probabilities[row] / mass for row in rows),
+        output_tokens=tuple(profile.output_tokens[row] for row in rows) if profile.output_tokens else (),
+    )
+
+
+def _table(mine: Mapping[str, BucketPool], others: Mapping[str, BucketPool], workload: Workload) -> Table:
+    """The buckets of one plan; `others`: servers of the other plan, which take part."""
+    spans = {phase: _spans(mine.values(), phase, workload) for phase in PHASES}
+    guests = {name: _guest(pool, mine, spans) for name, pool in others.items() if name not in mine}
+    pools = {**mine, **{name: pool for name, pool in guests.items() if pool is not None}}
+    return Table(
+        spans=spans,
+        pools={
+            name: pool
+            for name, pool in sorted(pools.items())
+            if any((pool.start, pool.end) in spans[half] for half in halves_of(pool.phase))
+        },
+    )
+
+
+def _spans(pools: Iterable[BucketPool], phase: Phase, workload: Workload) -> tuple[Span, ...]:
+    spans = {(pool.start, pool.end) for pool in pools if pool.serves(phase)}
+    return tuple(sorted(span for span in spans if chance_of(workload, span) > 0))
+
+
+def _guest(
+    pool: BucketPool, hosts: Mapping[str, BucketPool], spans: Mapping[Phase, tuple[Span, ...]]
+) -> BucketPool | None:
+    """A server of the other plan in the bucket that suits it best."""
+    suited = [
+        span
+        for span in spans[halves_of(pool.phase)[0]]
+        if span[1] <= pool.end and all(span in spans[half] for half in halves_of(pool.phase))
+    ]
+    if not suited:
+        return None
+    start, end = max(suited, key=lambda span: (min(span[1], pool.end) - max(span[0], pool.start), span))
+    host = next(p for p in hosts.values() if (p.start, p.end) == (start, end) and p.serves(halves_of(pool.phase)[0]))
+    return replace(pool, start=start, end=end, late_share=host.late_share)
