@@ -114,10 +114,9 @@ def common_question(before: Plan, after: Plan) -> Question:
     """The new scenario with the prompts that both plans take, in ranges that no bucket of either cuts."""
     end = min(max(pool.end for pool in pools_of(plan).values()) for plan in (before, after))
     scenario = after.scenario
-    width = math.gcd(
-        *(bound for plan in (before, after) for pool in pools_of(plan).values() for bound in _bounds(pool))
-    )
-    ranges = replace(scenario.ranges, width=math.gcd(width, scenario.ranges.width))
+    pools = (*pools_of(before).values(), *pools_of(after).values())
+    width = math.gcd(scenario.ranges.width, *(pool.start for pool in pools), *(pool.end for pool in pools))
+    ranges = replace(scenario.ranges, width=width)
     return question_of(
         replace(scenario, workload=_below(scenario, end), ranges=ranges, survive=SurvivalSettings(), cluster=None)
     )
