@@ -110,6 +110,11 @@ def chance_of(workload: Workload, span: Span) -> float:
     return math.fsum(r.probability for r in workload.ranges if span[0] <= r.start and r.end <= span[1])
 
 
+def full_question(plan: Plan) -> Question:
+    """A plan's own, but for nodes that may fail, and where servers lie."""
+    return question_of(replace(plan.scenario, survive=SurvivalSettings(), cluster=None))
+
+
 def common_question(before: Plan, after: Plan) -> Question:
     """The new scenario with the prompts that both plans take, in ranges that no bucket of either cuts."""
     end = min(max(pool.end for pool in pools_of(plan).values()) for plan in (before, after))
