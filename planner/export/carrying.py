@@ -113,7 +113,7 @@ def standing(files: Mapping[str, str]) -> Objects:
 def transition(before: Objects, files: Mapping[str, str], *, annotated: bool) -> Transition:
     """From what stands to a folder of manifests. Engines of which annotations alone differ stay as they are unless
     `annotated`: rates of all islands change with every server, and pods do not."""
-    will, engines = standing(files), {_key(workload.manifest) for workload in _engines(files).values()}
+    will, engines = dict(standing(files)), {_key(workload.manifest) for workload in _engines(files).values()}
     if not annotated:
         same = (key for key in engines & before.keys() if _bare(before[key]) == _bare(will[key]))
         will |= {key: before[key] for key in same}

@@ -45,7 +45,7 @@ class InterimFleet:
         self.before, self.after = pools_of(before), pools_of(after)
         self.question = common_question(before, after)
         self._service = BucketService(self.question)
-        self._capacities: dict[tuple[object, ...], tuple[tuple[str, float, float], ...]] = {}
+        self._capacities: dict[tuple[object, ...], tuple[tuple[int, float], ...]] = {}
         self.tables = {
             False: _table(self.before, self.after, self.question.workload),
             True: _table(self.after, self.before, self.question.workload),
