@@ -29,9 +29,10 @@ Objects = Mapping[Key, Manifest]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
     """From one folder to another: objects that come or change, those that run engines apart from all others, and those
-    that go. `standing`: what stands afterwards."""
+    that go. `annotated`: engines that are told anew what they are, and run on. `standing`: what stands afterwards."""
 
     engines: tuple[Manifest, ...]
+    annotated: tuple[Manifest, ...]
     others: tuple[Manifest, ...]
     gone: tuple[Manifest, ...]
     standing: Objects
@@ -114,14 +115,15 @@ def transition(before: Objects, files: Mapping[str, str], *, annotated: bool) ->
     """From what stands to a folder of manifests. Engines of which annotations alone differ stay as they are unless
     `annotated`: rates of all islands change with every server, and pods do not."""
     will, engines = dict(standing(files)), {_key(workload.manifest) for workload in _engines(files).values()}
+    same = {key for key in engines & before.keys() if _bare(before[key]) == _bare(will[key])}
     if not annotated:
-        same = (key for key in engines & before.keys() if _bare(before[key]) == _bare(will[key]))
         will |= {key: before[key] for key in same}
-    fresh = [manifest for key, manifest in will.items() if key not in before or before[key].body != manifest.body]
+    fresh = {key: item for key, item in will.items() if key not in before or before[key].body != item.body}
     return Transition(
-        engines=tuple(manifest for manifest in fresh if _key(manifest) in engines),
-        others=tuple(manifest for manifest in fresh if _key(manifest) not in engines),
-        gone=tuple(manifest for key, manifest in before.items() if key not in will),
+        engines=tuple(item for key, item in fresh.items() if key in engines - same),
+        annotated=tuple(item for key, item in fresh.items() if key in same),
+        others=tuple(item for key, item in fresh.items() if key not in engines),
+        gone=tuple(item for key, item in before.items() if key not in will),
         standing=will,
     )
 

@@ -47,6 +47,6 @@ def _frontier(frontier: Sequence[ChangePoint]) -> Plot:
         kind=Kind.LINES,
         x="GPUs touched",
         y="rate of the whole mix (requests/s)",
-        series=(series_of("best plan", points), *([series_of("chosen", chosen, tone="best")] if chosen else ())),
+        series=(series_of("best plan", points), *([series_of("chosen", chosen, tone="chosen")] if chosen else ())),
         rest=DOCUMENT,
     )

@@ -99,7 +99,7 @@ def _step_files(step: RollOutStep, roll_out: RollOut, stopping: Transition, star
         ROUTE: stopping.others,
         STOP: stopping.engines,
         START: (*with_engines, *starting.engines),
-        ROUTE_AGAIN: routed,
+        ROUTE_AGAIN: (*routed, *starting.annotated),
     }
     head = f"Step {step.number} of {len(roll_out.steps)}"
     files = {file: object_text([f"{head}: {_TITLES[file]}."], items) for file, items in objects.items() if items}
@@ -119,8 +119,11 @@ _TITLES = {
     ROUTE: "The router leaves out what stops",
     STOP: "Servers stop",
     START: "Servers start",
-    ROUTE_AGAIN: "The router takes them in",
+    ROUTE_AGAIN: "The router's next table",
 }
+
+
+_AGAIN = "Requests go to all that serve now. Engines that stand in the file are told what they are; their pods run on."
 
 
 def _commands(
@@ -138,7 +141,7 @@ def _commands(
             looks=tuple(f"kubectl get pods --namespace NAMESPACE -l planner/island={name}" for name in _stopping(step)),
         )
     yield from _applied(START, objects[START], f"Weights are loaded in about {load_s:.0f} s; go on when all are ready.")
-    yield from _applied(ROUTE_AGAIN, objects[ROUTE_AGAIN], "Requests go to them, too.")
+    yield from _applied(ROUTE_AGAIN, objects[ROUTE_AGAIN], _AGAIN)
     if starting.gone:
         why = "Objects that nothing refers to any more."
         yield Commands(title="What is left over goes", why=why, commands=tuple(map(_deleted, starting.gone)))
