@@ -267,7 +267,7 @@ def _widest(order: Order) -> float:
             continue
         best[stage] = -worst
         if order.ends(stage):
-            return min(-worst, order.rate_rps(order.first.stopped, order.first.started, False))
+            return -worst
         for after in _single_steps(order, stage):
             if after not in best:
                 heapq.heappush(queue, (max(worst, -order.meanwhile_rps(stage, after)), after))
