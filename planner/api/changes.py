@@ -141,7 +141,7 @@ def changed_deployment(
         saved,
         scenario,
         workload=workload,
-        inventory=None if inventory is None else counts_of(inventory, "plan.replan(...): inventory"),
+        inventory=counts_of(inventory, "plan.replan(...): inventory"),
         cluster=cluster,
         settings=tuple(Setting(key, value) for key, value in (settings or {}).items()),
     )

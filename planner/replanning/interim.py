@@ -7,7 +7,7 @@ its levels; nodes that may fail are not counted on meanwhile.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from planner.domain import (
@@ -23,11 +23,14 @@ from planner.domain import (
     halves_of,
 )
 from planner.errors import InputError
+from planner.evaluation.buckets.curves import CapacityCurve, capacity_curve
 from planner.evaluation.buckets.service import BucketService
 from planner.workload import question_of
 
 Span = tuple[int, int]
 Counts = Mapping[str, int]
+Servers = tuple[tuple[BucketPool, int], ...]
+"""Pools of a bucket, and how many servers of each run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,8 @@ class InterimFleet:
         self.before, self.after = pools_of(before), pools_of(after)
         self.question = common_question(before, after)
         self._service = BucketService(self.question)
-        self._capacities: dict[tuple[object, ...], tuple[tuple[int, float], ...]] = {}
+        self._curves: dict[tuple[str, Span], CapacityCurve] = {}
+        self._capacities: dict[tuple[tuple[BucketPool, int], ...], float] = {}
         self.tables = {
             False: _table(self.before, self.after, self.question.workload),
             True: _table(self.after, self.before, self.question.workload),
@@ -57,14 +61,41 @@ class InterimFleet:
         return self.tables[False] == self.tables[True]
 
     def rate_rps(self, counts: Counts, *, new_table: bool) -> float:
-        """Requests/s of the mix that so many servers of each island serve."""
-        table = self.tables[new_table]
+        """Requests/s of the mix that so many servers of each island serve; by curves, which lie below it by up to some
+        thousandths."""
+        return self._slowest_rps(counts, self.tables[new_table], self._drawn_rps)
+
+    def exact_rps(self, counts: Counts, *, new_table: bool) -> float:
+        """The same, priced as any plan is."""
+        return self._slowest_rps(counts, self.tables[new_table], self._priced_rps)
+
+    def _slowest_rps(self, counts: Counts, table: Table, capacity_rps: Callable[[Servers], float]) -> float:
+        """Of the bucket and phase that is the first to be full."""
         rates = (
-            self._capacity_rps(table, phase, span, counts) / chance_of(self.question.workload, span)
+            sum(capacity_rps(servers) for servers in _of_bucket(table, phase, span, counts))
+            / chance_of(self.question.workload, span)
             for phase in PHASES
             for span in table.spans[phase]
         )
         return min(rates, default=0.0)
+
+    def _drawn_rps(self, servers: Servers) -> float:
+        """Of the requests of a bucket, off the curves of its pools."""
+        if servers not in self._capacities:
+            curves = [(self._curve(pool), count) for pool, count in servers]
+            together = sum(count * curve.full_rps for curve, count in curves)
+            self._capacities[servers] = sum(count * curve.at(together) for curve, count in curves)
+        return self._capacities[servers]
+
+    def _curve(self, pool: BucketPool) -> CapacityCurve:
+        key = (pool.island, (pool.start, pool.end))
+        if key not in self._curves:
+            self._curves[key] = capacity_curve(self.question, pool)
+        return self._curves[key]
+
+    def _priced_rps(self, servers: Servers) -> float:
+        pools = self._service.priced(replace(pool, count=count) for pool, count in servers).pools
+        return sum(pool.count * pool.capacity_rps for pool in pools)
 
     def pools(self, counts: Counts, *, new_table: bool) -> tuple[BucketPool, ...]:
         """The pools that serve, with their shares of their buckets."""
@@ -72,27 +103,15 @@ class InterimFleet:
         pools = [replace(pool, count=counts[name]) for name, pool in table.pools.items() if counts.get(name, 0)]
         return self._service.priced(pools).pools
 
-    def _capacity_rps(self, table: Table, phase: Phase, span: Span, counts: Counts) -> float:
-        """Of a bucket's own requests."""
-        return sum(
-            count * rate
-            for kind in (phase, Phase.MIXED)
-            for count, rate in self._priced(
-                tuple(
-                    (pool, counts[name])
-                    for name, pool in table.pools.items()
-                    if (pool.phase, pool.start, pool.end) == (kind, *span) and counts.get(name, 0)
-                )
-            )
-        )
 
-    def _priced(self, servers: tuple[tuple[BucketPool, int], ...]) -> Iterator[tuple[int, float]]:
-        """(servers, capacity of one of them) of the pools of a bucket, worked out once."""
-        key = tuple((pool.island, pool.start, pool.end, count) for pool, count in servers)
-        if key not in self._capacities:
-            priced = self._service.priced(replace(pool, count=count) for pool, count in servers).pools
-            self._capacities[key] = tuple((pool.count, pool.capacity_rps) for pool in priced)
-        return iter(self._capacities[key])
+def _of_bucket(table: Table, phase: Phase, span: Span, counts: Counts) -> Iterator[Servers]:
+    """Servers of one phase in a bucket, and those of both: each group has a queue of its own."""
+    for kind in (phase, Phase.MIXED):
+        yield tuple(
+            (pool, counts[name])
+            for name, pool in table.pools.items()
+            if (pool.phase, pool.start, pool.end) == (kind, *span) and counts.get(name, 0)
+        )
 
 
 def pools_of(plan: Plan) -> dict[str, BucketPool]:

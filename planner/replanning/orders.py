@@ -33,8 +33,9 @@ MOST_SEARCHED = 600
 """States up to which all steps of all of them are looked at: 600 x 600 / 4 of them take about a second."""
 MOST_WALKED = 20_000
 """States up to which the best share is exact: one walk through all of them."""
-_BEAM = 24
-_ORDERS = 24
+_BEAM, _ORDERS = 24, 24
+_QUICK_BEAM, _QUICK_ORDERS = 3, 4
+"""Stages of each beam, and orders of the groups in each of its steps; quick: whether there are steps at all."""
 _ROUNDING = 1e-9
 _HALVINGS = 12  # of the share, where it is not exact: to 1 / 4000
 
@@ -114,9 +115,18 @@ class Order:
 def fewest_steps(order: Order) -> list[Stage] | None:
     """The stage after each step; of equally few steps those whose worst serves most. None where there are none (above
     `MOST_SEARCHED` states: where none were met with)."""
-    ways = _all_steps if order.states <= MOST_SEARCHED else _likely_steps
-    width = None if order.states <= MOST_SEARCHED else _BEAM
-    return _layers(order, ways, width)
+    return _layers(order, _all_steps) if order.states <= MOST_SEARCHED else _beamed(order, _BEAM, _ORDERS)
+
+
+def _some_steps(order: Order) -> bool:
+    """Whether there are any, which is quicker to tell."""
+    if order.states <= MOST_WALKED:
+        return _widest(order) >= order.floor_rps * (1 - _ROUNDING)
+    return _beamed(order, _QUICK_BEAM, _QUICK_ORDERS) is not None
+
+
+def _beamed(order: Order, width: int, orders: int) -> list[Stage] | None:
+    return _layers(order, lambda problem, stage: _likely_steps(problem, stage, orders), width)
 
 
 def best_rate_rps(order: Order) -> float:
@@ -126,7 +136,7 @@ def best_rate_rps(order: Order) -> float:
     low, high = 0.0, order.floor_rps
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if fewest_steps(replace(order, floor_rps=middle)) else (low, middle)
+        low, high = (middle, high) if _some_steps(replace(order, floor_rps=middle)) else (low, middle)
     return low
 
 
@@ -148,11 +158,11 @@ def _fewest_of(order: Order, types: tuple[str, ...]) -> int | None:
         return None
     unit = math.gcd(*(group.gpus for group in groups))
     low, high = 0, max(sum(g.gpus * g.count for g in groups if g.gpu == gpu) for gpu in types) // unit
-    if fewest_steps(_lent(order, types, high * unit)) is None:
+    if not _some_steps(_lent(order, types, high * unit)):
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if fewest_steps(_lent(order, types, middle * unit)) else (middle, high)
+        low, high = (low, middle) if _some_steps(_lent(order, types, middle * unit)) else (middle, high)
     return high * unit
 
 
@@ -161,7 +171,9 @@ def _lent(order: Order, types: tuple[str, ...], gpus: int) -> Order:
     return replace(order, free={**order.free, **{gpu: order.free.get(gpu, 0) + gpus for gpu in types}})
 
 
-def _layers(order: Order, ways: Callable[[Order, Stage], Iterator[Stage]], width: int | None) -> list[Stage] | None:
+def _layers(
+    order: Order, ways: Callable[[Order, Stage], Iterator[Stage]], width: int | None = None
+) -> list[Stage] | None:
     """Stages step by step, each reached in as few as can be, until the last is among them."""
     reached: dict[Stage, float] = {order.first: math.inf}
     origins: dict[Stage, Stage] = {}
@@ -211,19 +223,19 @@ def _counts_from(counts: Counts, groups: tuple[Group, ...]) -> Iterator[Counts]:
     return itertools.product(*ranges)
 
 
-def _likely_steps(order: Order, before: Stage) -> Iterator[Stage]:
+def _likely_steps(order: Order, before: Stage, orders: int) -> Iterator[Stage]:
     for new_table in _tables(before):
         if not order.holds(before.stopped, before.started, new_table=new_table):
             continue
-        for stopped in _fullest_stops(order, before, new_table=new_table):
-            for started in _fullest_starts(order, before, stopped):
+        for stopped in _fullest_stops(order, before, orders, new_table=new_table):
+            for started in _fullest_starts(order, before, stopped, orders):
                 yield Stage(stopped=stopped, started=started, new_table=new_table)
 
 
-def _fullest_stops(order: Order, before: Stage, *, new_table: bool) -> set[Counts]:
+def _fullest_stops(order: Order, before: Stage, orders: int, *, new_table: bool) -> set[Counts]:
     """None; and as many as can be, the groups in some orders."""
     choices = {before.stopped}
-    for turn in itertools.islice(itertools.permutations(range(len(order.stops))), _ORDERS):
+    for turn in itertools.islice(itertools.permutations(range(len(order.stops))), orders):
         counts = before.stopped
         for number in turn:
             counts = _most(
@@ -233,10 +245,10 @@ def _fullest_stops(order: Order, before: Stage, *, new_table: bool) -> set[Count
     return choices
 
 
-def _fullest_starts(order: Order, before: Stage, stopped: Counts) -> set[Counts]:
+def _fullest_starts(order: Order, before: Stage, stopped: Counts, orders: int) -> set[Counts]:
     """As many as find room, the groups in some orders."""
     choices = set()
-    for turn in itertools.islice(itertools.permutations(range(len(order.starts))), _ORDERS):
+    for turn in itertools.islice(itertools.permutations(range(len(order.starts))), orders):
         counts = before.started
         for number in turn:
             counts = _most(counts, number, order.starts[number], lambda c: order.fits(before.started, stopped, c))

@@ -13,6 +13,8 @@ from planner.replanning.orders import Group, Order, Stage, best_rate_rps, fewest
 LEAST_SHARE = 0.9
 """Of the rate, that no step undercuts unless it is asked for: an assumption, the headroom that many fleets have."""
 
+_SEARCHES, _ROUNDING = 4, 1e-9
+
 Pending = dict[str, list[ServerChange]]
 """What becomes of the servers of an island, in order."""
 
@@ -35,12 +37,13 @@ def roll_out(
     if not 0 <= least_share <= 1:
         raise InputError(f"least_share: must be a share of the rate from 0 to 1, got {least_share:g}.", hint="Try 0.9.")
     way = _Way.of(InterimFleet(before, after), change)
-    current, new = way.rate_rps({}, {}, new_table=False), way.rate_rps(way.going, way.coming, new_table=True)
-    order = way.order(inventory, least_share * min(current, new))
-    stages = fewest_steps(order) if way.going or way.coming else [order.last] * (not way.fleet.same_buckets)
-    if stages is None:
-        raise _infeasible(after, order, least_share, min(current, new))
-    steps = tuple(_steps(way, order.first, stages))
+    ends = (way.counts({}, {}), False), (way.counts(way.going, way.coming), True)
+    current, new = (way.fleet.exact_rps(counts, new_table=table) for counts, table in ends)
+    lower = min(way.fleet.rate_rps(counts, new_table=table) for counts, table in ends)
+    order = way.order(inventory, least_share * lower)
+    steps = _least(way, order, least_share * min(current, new))
+    if steps is None:
+        raise _infeasible(after, order, least_share, lower)
     return RollOut(
         steps=steps,
         current_rps=current,
@@ -49,6 +52,23 @@ def roll_out(
         seconds=sum(step.seconds for step in steps),
         new_rps=new,
     )
+
+
+def _least(way: "_Way", order: Order, floor_rps: float) -> tuple[RollOutStep, ...] | None:
+    """The fewest steps whose exact rates are at least `floor_rps`. They are looked for by curves, which lie a little
+    below these: where one is below all the same, the next search is stricter by so much."""
+    if not way.going and not way.coming:
+        return tuple(_steps(way, order.first, [order.last] * (not way.fleet.same_buckets)))
+    for _ in range(_SEARCHES):
+        stages = fewest_steps(order)
+        if stages is None:
+            return None
+        steps = tuple(_steps(way, order.first, stages))
+        worst = min(step.during_rps for step in steps)
+        if worst >= floor_rps * (1 - _ROUNDING):
+            return steps
+        order = replace(order, floor_rps=order.floor_rps * floor_rps / worst * (1 + _ROUNDING))
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +97,6 @@ class _Way:
         counts = {name: was.get(name, 0) - stopped.get(name, 0) + started.get(name, 0) for name in names}
         return {name: count for name, count in counts.items() if count}
 
-    def rate_rps(self, stopped: Mapping[str, int], started: Mapping[str, int], *, new_table: bool) -> float:
-        """What those serve."""
-        return self.fleet.rate_rps(self.counts(stopped, started), new_table=new_table)
-
     def gpus(self, counts: Mapping[str, int]) -> dict[str, int]:
         """GPUs of so many servers, by type."""
         pools, used = self.fleet.before | self.fleet.after, dict[str, int]()
@@ -94,7 +110,7 @@ class _Way:
 
         def rate_rps(stopped: Sequence[int], started: Sequence[int], new_table: bool) -> float:
             less, more = _named(self.going, stopped), _named(self.coming, started)
-            return self.rate_rps(less, more, new_table=new_table or self.fleet.same_buckets)
+            return self.fleet.rate_rps(self.counts(less, more), new_table=new_table or self.fleet.same_buckets)
 
         return Order(
             stops=tuple(_group(self.fleet.before[name], count) for name, count in self.going.items()),
@@ -155,8 +171,8 @@ def _steps(way: _Way, first: Stage, stages: Sequence[Stage]) -> Iterator[RollOut
             number=number,
             stops=stops,
             starts=starts,
-            during_rps=way.fleet.rate_rps(during, new_table=new_table),
-            after_rps=way.fleet.rate_rps(after, new_table=new_table or number == len(stages)),
+            during_rps=way.fleet.exact_rps(during, new_table=new_table),
+            after_rps=way.fleet.exact_rps(after, new_table=new_table or number == len(stages)),
             gpus=_peak(way.gpus(way.counts(less, more)), way.gpus(after)),
             seconds=max((c.drain_s for c in stops), default=0.0) + max((c.load_s for c in starts), default=0.0),
             new_table=new_table,
@@ -202,9 +218,9 @@ def _infeasible(after: Plan, order: Order, least_share: float, lower_rps: float)
     # rounded down, so that asking for the share as it is told will do
     share = int(best * 1000) / 1000
     lent = " and ".join(f"{count} more {gpu}" for gpu, count in spare_gpus(order).items())
-    ways = [f"give --least-share {share:g}", *([f"lend it {lent} meanwhile"] if lent else [])]
+    ways = [f"Give --least-share {share:g}", *([f"lend it {lent} meanwhile"] if lent else [])]
     return InfeasibleError(
         f"plan {after.scenario.name}: no order of steps leaves {least_share:.1%} of {lower_rps:,.6g} requests/s; at "
         f"best {share:.1%} can be left.",
-        hint=f"{', '.join(ways).capitalize()}, or plan a smaller change (--most-gpus).",
+        hint=f"{', '.join(ways)}, or plan a smaller change (--most-gpus).",
     )

@@ -112,7 +112,7 @@ def test_every_step_keeps_the_rules(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_likely_steps_are_as_few_as_all_steps_give(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     order = drawn(seed, most=4)
-    exact = orders._layers(order, orders._all_steps, None)
+    exact = fewest_steps(order)
     monkeypatch.setattr(orders, "MOST_SEARCHED", 0)
     likely = fewest_steps(order)
     assert (exact is None) == (likely is None)

@@ -15,7 +15,7 @@ def new_scenario(
     scenario: str | Path | None = None,
     *,
     workload: str | Path | None = None,
-    inventory: Mapping[str, int] | None = None,
+    inventory: object = None,
     cluster: str | Path | None = None,
     settings: Sequence[Setting] = (),
 ) -> Scenario:
@@ -25,7 +25,7 @@ def new_scenario(
     """
     chosen = (
         *([Setting("workload", _path_or_name(workload))] if workload is not None else ()),
-        *([Setting("inventory", dict(inventory))] if inventory is not None else ()),
+        *([Setting("inventory", inventory)] if inventory is not None else ()),
         *([Setting("cluster", str(Path(cluster).absolute()))] if cluster is not None else ()),
         *settings,
     )
@@ -45,12 +45,12 @@ def _path_or_name(workload: str | Path) -> str:
     return str(path.absolute()) if path.is_file() else str(workload)
 
 
-def _document(scenario: Scenario, inventory: Mapping[str, int] | None) -> dict[str, object]:
+def _document(scenario: Scenario, inventory: object) -> dict[str, object]:
     """The scenario as a mapping; labels of nodes only of GPU types that stay."""
     document = files.scenario_document(scenario)
     labels = document["node_selectors"]
     assert isinstance(labels, dict), "labels stand by GPU type"
-    stays = labels if inventory is None else {gpu: row for gpu, row in labels.items() if gpu in inventory}
+    stays = {g: row for g, row in labels.items() if g in inventory} if isinstance(inventory, Mapping) else labels
     return {**document, "node_selectors": stays}
 
 
