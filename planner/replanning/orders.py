@@ -33,7 +33,7 @@ MOST_SEARCHED = 600
 """States up to which all steps of all of them are looked at: 600 x 600 / 4 of them take about a second."""
 MOST_WALKED = 20_000
 """States up to which the best share is exact: one walk through all of them."""
-_BEAM, _ORDERS = 24, 24
+_BEAM, _ORDERS = 16, 12
 _QUICK_BEAM, _QUICK_ORDERS = 3, 4
 """Stages of each beam, and orders of the groups in each of its steps; quick: whether there are steps at all."""
 _ROUNDING = 1e-9
@@ -235,7 +235,7 @@ def _likely_steps(order: Order, before: Stage, orders: int) -> Iterator[Stage]:
 def _fullest_stops(order: Order, before: Stage, orders: int, *, new_table: bool) -> set[Counts]:
     """None; and as many as can be, the groups in some orders."""
     choices = {before.stopped}
-    for turn in itertools.islice(itertools.permutations(range(len(order.stops))), orders):
+    for turn in _turns(len(order.stops), orders):
         counts = before.stopped
         for number in turn:
             counts = _most(
@@ -248,12 +248,19 @@ def _fullest_stops(order: Order, before: Stage, orders: int, *, new_table: bool)
 def _fullest_starts(order: Order, before: Stage, stopped: Counts, orders: int) -> set[Counts]:
     """As many as find room, the groups in some orders."""
     choices = set()
-    for turn in itertools.islice(itertools.permutations(range(len(order.starts))), orders):
+    for turn in _turns(len(order.starts), orders):
         counts = before.started
         for number in turn:
             counts = _most(counts, number, order.starts[number], lambda c: order.fits(before.started, stopped, c))
         choices.add(counts)
     return choices
+
+
+def _turns(groups: int, most: int) -> list[tuple[int, ...]]:
+    """Orders of the groups in which each comes first once, and once again backwards."""
+    forward = tuple(range(groups))
+    turns = [(*row[k:], *row[:k]) for k in forward for row in (forward, forward[::-1])]
+    return list(dict.fromkeys(turns))[:most] or [()]
 
 
 def _most(counts: Counts, number: int, group: Group, allowed: Callable[[Counts], bool]) -> Counts:

@@ -58,11 +58,11 @@ def renamed(pool: BucketPool, **changes: object) -> BucketPool:
 
 
 def restarted(base: Plan) -> Plan:
-    """All prefill servers are started with other flags."""
+    """Prefill servers of two GPU types are started with other flags."""
     assert base.buckets is not None
     pools = [
         renamed(pool, server=replace(pool.server, batch_size=pool.server.batch_size // 2))
-        if pool.server.tokens_per_step
+        if pool.server.tokens_per_step and pool.gpu in ("H20", "H800")
         else pool
         for pool in base.buckets.pools
     ]
