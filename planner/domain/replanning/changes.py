@@ -143,6 +143,19 @@ class ChangePoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostServers:
+    """What a deployment has lost: `gpus` by type, `servers` by island, and `nodes` of a placed plan by name.
+
+    Of the GPUs of a type idle ones go first, then servers of its largest pool. The inventory of the new scenario is
+    still that of before the loss.
+    """
+
+    gpus: tuple[tuple[str, int], ...] = ()
+    servers: tuple[tuple[str, int], ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeLimits:
     """How far a new plan may go. `most_gpus` touched; `least_running_on`: share of the old servers whose engines run
     on; `turns_only`: nothing starts but what turns; `horizon_hours`: a change must pay within so long (a weight: its
