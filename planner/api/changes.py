@@ -1,6 +1,6 @@
 """A deployed plan changed, at hand: the new plan, what becomes of servers, the steps, the frontier."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,10 @@ from planner.api.cards import card, rows_of
 from planner.api.deployments import PlannedDeployment
 from planner.api.tables import counts_of
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangeLimits, ChangeSettings
 from planner.files.scenario.settings import Setting
 from planner.replanning.rolling import LEAST_SHARE
-from planner.runs.replanning.asking import ChangeQuestion, change_plan
-from planner.runs.replanning.inputs import new_scenario
+from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
+from planner.runs.replanning.inputs import change_limits, change_settings, new_scenario
 from planner.runs.replanning.publication import ChangedPlan
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def changed_deployment(
     inventory: Any = None,
     cluster: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
-    lost: Mapping[str, int] | None = None,
+    lost: Sequence[str] = (),
     most_gpus: int | None = None,
     keep: float | None = None,
     turns_only: bool = False,
@@ -134,9 +133,6 @@ def changed_deployment(
     **seconds: float,
 ) -> ChangedDeployment:
     """As `PlannedDeployment.replan` says. `seconds`: storage_gb_s, start_s, drain_s."""
-    limits = ChangeLimits(
-        most_gpus=most_gpus, least_running_on=keep, turns_only=turns_only, horizon_hours=horizon_hours
-    )
     asked = new_scenario(
         saved,
         scenario,
@@ -147,9 +143,9 @@ def changed_deployment(
     )
     question = ChangeQuestion(
         scenario=asked,
-        settings=ChangeSettings(**seconds),
-        limits=limits,
-        lost=lost or {},
+        settings=change_settings(**seconds),
+        limits=change_limits(most_gpus, keep, horizon_hours, turns_only=turns_only),
+        lost=lost_servers(saved, lost),
         least_share=least_share,
         replays=replay,
     )

@@ -11,7 +11,6 @@ from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain import Plan, Scenario
-    from planner.domain.replanning.changes import ChangeLimits, ChangeSettings
     from planner.runs.publication import Publication
     from planner.runs.replanning.publication import ChangedPlan
 
@@ -35,7 +34,7 @@ def command(
     ] = None,
     lost: Annotated[
         list[str] | None,
-        typer.Option(help="GPU=COUNT that are lost with the servers on them, as H20=8; may be repeated."),
+        typer.Option(help="GPU=COUNT, ISLAND=COUNT or NODE that are lost with the servers on them; may be repeated."),
     ] = None,
     cluster: Annotated[
         Path | None, typer.Option(help="The cluster as it is now, as `planner cluster` writes it.")
@@ -64,16 +63,17 @@ def command(
 ) -> None:
     """Change a deployed plan as little as new load, GPUs or levels need, in steps that keep it serving."""
     from planner import files
-    from planner.runs.replanning.asking import ChangeQuestion, change_plan
+    from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
     from planner.runs.replanning.deployed import deployed_manifests
+    from planner.runs.replanning.inputs import change_limits, change_settings
     from planner.runs.replanning.publication import publish_change
 
     saved = saved_runs.read_run(run)
     question = ChangeQuestion(
         scenario=_scenario(saved, scenario, workload, inventory, cluster, settings or []),
-        settings=_times(storage_gb_s, start_s, drain_s),
-        limits=_limits(most_gpus, keep, horizon_hours, turns_only=turns_only),
-        lost=_lost(lost or []),
+        settings=change_settings(storage_gb_s=storage_gb_s, start_s=start_s, drain_s=drain_s),
+        limits=change_limits(most_gpus, keep, horizon_hours, turns_only=turns_only),
+        lost=lost_servers(saved, lost or []),
         least_share=least_share,
         replays=replay,
     )
@@ -107,34 +107,6 @@ def _scenario(
         cluster=cluster,
         settings=tuple(map(read_setting, settings)),
     )
-
-
-def _times(storage_gb_s: float, start_s: float, drain_s: float) -> "ChangeSettings":
-    from planner.domain.replanning.changes import ChangeSettings
-
-    for flag, value, low, high in (
-        ("--storage-gb-s", storage_gb_s, 1e-6, 1e4),
-        ("--start-s", start_s, 0.0, 86_400.0),
-        ("--drain-s", drain_s, 0.0, 86_400.0),
-    ):
-        if not low <= value <= high:
-            raise InputError(f"{flag}: must be from {low:g} to {high:g}, got {value:g}.", hint="Leave it out.")
-    return ChangeSettings(storage_gb_s=storage_gb_s, start_s=start_s, drain_s=drain_s)
-
-
-def _limits(
-    most_gpus: int | None, keep: float | None, horizon_hours: float | None, *, turns_only: bool
-) -> "ChangeLimits":
-    from planner.domain.replanning.changes import ChangeLimits
-
-    return ChangeLimits(most_gpus=most_gpus, least_running_on=keep, turns_only=turns_only, horizon_hours=horizon_hours)
-
-
-def _lost(typed: list[str]) -> dict[str, int]:
-    """GPUs that are gone, by type."""
-    from planner.cli.questions.quantities import inventory_of
-
-    return inventory_of("--lost", ",".join(typed)) if typed else {}
 
 
 def _tell(changed: "ChangedPlan", published: "Publication", out: Path, *, as_json: bool) -> None:

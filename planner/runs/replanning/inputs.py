@@ -1,13 +1,18 @@
 """What a plan is changed for: the scenario that it was made for, with what is new about it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from planner import files
 from planner.domain import Plan, Scenario
+from planner.domain.replanning.changes import ChangeLimits, ChangeSettings
+from planner.errors import InputError
 from planner.files.scenario.settings import Setting, with_settings
 from planner.workload import summarize
+
+_BOUNDS = {"storage_gb_s": (1e-6, 1e4), "start_s": (0.0, 86_400.0), "drain_s": (0.0, 86_400.0)}
 
 
 def new_scenario(
@@ -60,3 +65,27 @@ def _called_as(scenario: Scenario, saved: Plan) -> Scenario:
     if scenario.deploy.name or scenario.name == deployed:
         return scenario
     return replace(scenario, deploy=replace(scenario.deploy, name=deployed))
+
+
+def change_settings(**seconds: float) -> ChangeSettings:
+    """Times of a change: storage_gb_s, start_s, drain_s. InputError where one is none of these, or out of bounds."""
+    for key, value in seconds.items():
+        if key not in _BOUNDS:
+            raise InputError(f"{key}: must be one of {', '.join(_BOUNDS)}.", hint="Choose one of these.")
+        low, high = _BOUNDS[key]
+        if not low <= value <= high:
+            raise InputError(f"{key}: must be from {low:g} to {high:g}, got {value:g}.", hint="Leave it out.")
+    return ChangeSettings(**seconds)
+
+
+def change_limits(
+    most_gpus: int | None, keep: float | None, horizon_hours: float | None, *, turns_only: bool
+) -> ChangeLimits:
+    """How far a change may go. InputError where a limit is out of bounds."""
+    if most_gpus is not None and most_gpus < 0:
+        raise InputError(f"most_gpus: must be from 0 on, got {most_gpus}.", hint="Leave it out for no limit.")
+    if keep is not None and not 0 <= keep <= 1:
+        raise InputError(f"keep: must be a share of the servers from 0 to 1, got {keep:g}.", hint="Try 0.8.")
+    if horizon_hours is not None and not 0 < horizon_hours < math.inf:
+        raise InputError(f"horizon_hours: must be above 0, got {horizon_hours:g}.", hint="Leave it out for no limit.")
+    return ChangeLimits(most_gpus=most_gpus, least_running_on=keep, turns_only=turns_only, horizon_hours=horizon_hours)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from planner.domain import Plan
 from planner.domain.replanning.changes import ChangePoint, PlanChange
+from planner.domain.replanning.replans import Replan
 from planner.domain.replanning.rollouts import RollOut
 from planner.errors import ExportError, InputError
 from planner.report.replanning.files import change_files
@@ -19,14 +20,38 @@ HTML = "change.html"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedPlan:
-    """A plan that takes another's place. `before`: what is deployed of that, less what is lost; `frontier`: the best
-    plans for so many GPUs touched."""
+    """A plan that takes another's place. `change`: of `replan` as it can be carried out; `joining`: servers that would
+    run on in other islands, and are started anew there."""
 
-    before: Plan
-    plan: Plan
+    replan: Replan
     change: PlanChange
     roll_out: RollOut
-    frontier: tuple[ChangePoint, ...] = ()
+    joining: int = 0
+
+    @property
+    def before(self) -> Plan:
+        """What is deployed, less what is lost."""
+        return self.replan.before
+
+    @property
+    def plan(self) -> Plan:
+        """The new plan."""
+        return self.replan.plan
+
+    @property
+    def frontier(self) -> tuple[ChangePoint, ...]:
+        """The best plans for so many GPUs touched."""
+        return self.replan.frontier
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader must be told of the change."""
+        if not self.joining:
+            return ()
+        return (
+            f"{self.joining} servers that could run on start anew: a copy cannot leave the island that it was started "
+            "in; the frontier counts them as running on",
+        )
 
 
 def publish_change(
@@ -45,8 +70,8 @@ def publish_change(
     except (ExportError, InputError) as error:
         note = f"no manifests of the steps were written: {error}"
         contents |= {f"{FOLDER}/NOT-WRITTEN.txt": f"{note}\n".encode()}
-        return Publication(files=contents, warnings=(*published.warnings, note))
-    return Publication(files=contents | _manifests(contents, steps), warnings=published.warnings)
+        return Publication(files=contents, warnings=(*published.warnings, *changed.notes, note))
+    return Publication(files=contents | _manifests(contents, steps), warnings=(*published.warnings, *changed.notes))
 
 
 def _manifests(contents: Mapping[str, bytes], steps: RolledOut) -> dict[str, bytes]:
