@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from planner.domain import BucketPool, LengthRange, ObjectiveSettings, ParallelConfig, Phase, Plan, Question, halves_of
 from planner.domain.replanning.changes import ChangeSettings, PlanChange
-from planner.evaluation.buckets.deployed import DeployedPool
+from planner.evaluation.buckets.deployed import DeployedPool, running_with
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.replanning.changes import S_PER_HOUR, ChangeClock, changes_to, context_of, role_of, same_engines
 
@@ -80,7 +80,8 @@ class NearService:
         """The pool on the ranges of its bucket, its engines with the context that they run with."""
         spans = [span for span in self.question.workload.ranges if pool.start <= span.start < pool.end]
         context = context_of(self.before.scenario, pool)
-        return replace(pool, start=spans[0].start, end=spans[-1].end, context=context)
+        fitted = replace(pool, start=spans[0].start, end=spans[-1].end)
+        return running_with(fitted, context, self.question.scenario)
 
     def _offered(self, pools: Sequence[BucketPool]) -> bool:
         used: dict[str, int] = {}

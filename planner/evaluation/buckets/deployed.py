@@ -13,7 +13,7 @@ import numpy as np
 from planner.assignment import BucketAnswer, BucketOffer, BucketOption, ChangeTerms, DeployedServers, Partition, Place
 from planner.assignment import undominated as without_dominated
 from planner.cost.serving import Arrivals, DecodeServers, PrefillServers
-from planner.domain import BucketPool, ParallelConfig, Phase, Question, ServerConfig
+from planner.domain import BucketPool, ParallelConfig, Phase, Question, Scenario, ServerConfig
 from planner.evaluation.buckets.columns import Column, of_types
 from planner.evaluation.buckets.priced import servers_of
 from planner.evaluation.buckets.prices import BucketPrices, hash_of
@@ -143,23 +143,25 @@ class DeployedPrices(BucketPrices):
         return _Rates(capped=capped[0], full=full[0])
 
     def pools(self, answer: BucketAnswer, stocks: Sequence[Stock]) -> tuple[BucketPool, ...]:
-        """The pools of an answer: servers of one configuration on one bucket are one pool, deployed or not."""
+        """The pools of an answer; servers that start join those of their configuration which run on their bucket."""
         fresh = [chosen for chosen in answer.pools if chosen.option.deployed is None]
-        pools = list(super().pools(replace(answer, pools=tuple(fresh)), stocks))
-        for chosen in answer.pools:
-            if chosen.option.deployed is not None:
-                pools.append(self._deployed_pool(chosen.option.deployed, chosen.place, chosen.count))
-        merged: dict[tuple[object, ...], BucketPool] = {}
-        for pool in pools:
-            key = (pool.gpu, pool.phase, pool.server, pool.start, pool.end, pool.context)
-            count = merged[key].count if key in merged else 0
-            merged[key] = replace(pool, count=pool.count + count)
-        return tuple(merged.values())
+        pools = [
+            self._deployed_pool(chosen.option.deployed, chosen.place, chosen.count)
+            for chosen in answer.pools
+            if chosen.option.deployed is not None
+        ]
+        for pool in super().pools(replace(answer, pools=tuple(fresh)), stocks):
+            alike = [n for n, other in enumerate(pools) if _stands_for(other) == _stands_for(pool)]
+            if alike:
+                pools[alike[0]] = replace(pools[alike[0]], count=pools[alike[0]].count + pool.count)
+            else:
+                pools.append(pool)
+        return tuple(pools)
 
     def _deployed_pool(self, number: int, place: Place, count: int) -> BucketPool:
         ranges, (phase, bucket) = self.question.workload.ranges, place
         first, after = self.phases[phase].buckets.intervals[bucket]
-        return replace(
+        pool = replace(
             self.deployed[number].pool,
             count=count,
             start=ranges[first].start,
@@ -169,8 +171,8 @@ class DeployedPrices(BucketPrices):
             late_share=self._late_share(phase, bucket),
             share=1.0,
             island="",
-            context=self.deployed[number].context,
         )
+        return running_with(pool, self.deployed[number].context, self._scenario)
 
     def best_per_gpu(self, gpu: str, phase: Phase, column: Column) -> np.ndarray:
         """As of any prices; servers that run count where none of their shape may be started."""
@@ -209,6 +211,17 @@ class DeployedPrices(BucketPrices):
             return super().pruned(options)
         shapes = dict.fromkeys(option.shape for option in options)
         return tuple(best for shape in shapes for best in without_dominated(o for o in options if o.shape == shape))
+
+
+def running_with(pool: BucketPool, context: int, scenario: Scenario) -> BucketPool:
+    """A pool whose engines were started for `context` tokens, which is told where its prompts need less."""
+    needed = min(pool.end - 1 + scenario.workload.max_output_tokens, scenario.model.max_context)
+    return replace(pool, context=context if context > needed else 0)
+
+
+def _stands_for(pool: BucketPool) -> tuple[object, ...]:
+    """What tells pools apart but for their counts and the context of their engines."""
+    return pool.gpu, pool.phase, pool.server, pool.start, pool.end
 
 
 def shape_number(shape: ParallelConfig) -> int:
