@@ -17,7 +17,6 @@ from planner.domain import (
     Phase,
     Plan,
     Question,
-    Scenario,
     SurvivalSettings,
     Workload,
     halves_of,
@@ -42,17 +41,25 @@ class Table:
 
 
 class InterimFleet:
-    """Prices any counts of the servers of two plans. InputError where one of them has no buckets."""
+    """Prices any counts of the servers of two plans. `old_load`: on workload and levels of the deployed one, as it
+    serves nothing of the new one's. InputError where a plan has no buckets."""
 
     def __init__(self, before: Plan, after: Plan) -> None:
         self.before, self.after = pools_of(before), pools_of(after)
-        self.question = common_question(before, after)
-        self._service = BucketService(self.question)
         self._curves: dict[tuple[str, Span], CapacityCurve] = {}
-        self._capacities: dict[tuple[tuple[BucketPool, int], ...], float] = {}
+        self._capacities: dict[Servers, float] = {}
+        self.old_load = False
+        self._price(common_question(before, after, after))
+        if not self.exact_rps({name: pool.count for name, pool in self.before.items()}, new_table=False):
+            self.old_load = True
+            self._price(common_question(before, after, before))
+
+    def _price(self, question: Question) -> None:
+        """Rates are those of this question from now on."""
+        self.question, self._service = question, BucketService(question)
         self.tables = {
-            False: _table(self.before, self.after, self.question.workload),
-            True: _table(self.after, self.before, self.question.workload),
+            False: _table(self.before, self.after, question.workload),
+            True: _table(self.after, self.before, question.workload),
         }
 
     @property
@@ -134,20 +141,18 @@ def full_question(plan: Plan) -> Question:
     return question_of(replace(plan.scenario, survive=SurvivalSettings(), cluster=None))
 
 
-def common_question(before: Plan, after: Plan) -> Question:
-    """The new scenario with the prompts that both plans take, in ranges that no bucket of either cuts."""
+def common_question(before: Plan, after: Plan, asked: Plan) -> Question:
+    """The prompts that both plans take, in the proportions and within the levels of the plan `asked`; in ranges that no
+    bucket of either cuts."""
     end = min(max(pool.end for pool in pools_of(plan).values()) for plan in (before, after))
-    scenario = after.scenario
     pools = (*pools_of(before).values(), *pools_of(after).values())
-    width = math.gcd(scenario.ranges.width, *(pool.start for pool in pools), *(pool.end for pool in pools))
+    width = math.gcd(after.scenario.ranges.width, *(pool.start for pool in pools), *(pool.end for pool in pools))
+    scenario = replace(after.scenario, slo=asked.scenario.slo, survive=SurvivalSettings(), cluster=None)
     ranges = replace(scenario.ranges, width=width)
-    return question_of(
-        replace(scenario, workload=_below(scenario, end), ranges=ranges, survive=SurvivalSettings(), cluster=None)
-    )
+    return question_of(replace(scenario, workload=_below(asked.scenario.workload, end), ranges=ranges))
 
 
-def _below(scenario: Scenario, end: int) -> LengthProfile:
-    profile = scenario.workload
+def _below(profile: LengthProfile, end: int) -> LengthProfile:
     rows = [row for row, tokens in enumerate(profile.input_tokens) if tokens < end]
     if len(rows) == len(profile.input_tokens):
         return profile

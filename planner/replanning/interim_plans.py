@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.domain import Plan, PlannedIsland, Question
+from planner.domain import Plan, PlannedIsland, Question, context_tokens
 from planner.domain.replanning.rollouts import RollOut, ServerCounts
 from planner.domain.replay.settings import ReplaySettings
 from planner.evaluation.buckets.service import BucketService, PricedPools
@@ -11,8 +11,8 @@ from planner.evaluation.replay.replaying import PlanReplay
 from planner.plans.bucketed import pool_islands, pool_routes
 from planner.replanning.interim import InterimFleet, full_question
 
-QUICK = ReplaySettings(seeds=(0,), requests=4_000)
-"""A look at each step: its verdict on mean and tail of some thousand requests."""
+QUICK = ReplaySettings(seeds=(0,), requests=20_000)
+"""A look at each step; of a few thousand requests, queues at the end would be taken for a fleet that cannot keep up."""
 
 
 class InterimPlans:
@@ -68,9 +68,13 @@ class InterimPlans:
         """Each as its engines were started, whatever they serve meanwhile; those that idle, too."""
         routes = pool_routes(question, priced.pools, priced.rate_rps)
         pools = {pool.island: pool for pool in priced.pools if pool.share > 0}
-        started = {island.id: island for plan in (self._after, self._before) for island in plan.islands}
+        started = {
+            island.id: replace(island, context=context_tokens(plan.scenario, island))
+            for plan in (self._after, self._before)
+            for island in plan.islands
+        }
         for island in pool_islands(question.scenario, tuple(pools.values()), routes, {}, {}, {}):
-            yield replace(island, longest_prompt=started[island.id].longest_prompt)
+            yield replace(island, context=started[island.id].context)
         for name, count in counts:
             if name not in pools:
                 yield _idle(started[name], count)
@@ -94,10 +98,10 @@ def _idle(island: PlannedIsland, count: int) -> PlannedIsland:
 def replayed(roll_out: RollOut, plans: InterimPlans, settings: ReplaySettings = QUICK) -> RollOut:
     """The steps with what replays say of what serves meanwhile, at the share of the promise that is never undercut.
 
-    Requests are drawn from the new workload's lengths. Drains are not replayed: a server that drains takes no requests
-    from the step's begin on.
+    Requests are drawn from the lengths that rates were counted on. Drains are not replayed: a server that drains takes
+    no requests from the step's begin on.
     """
-    if not roll_out.steps:
+    if not roll_out.steps or not roll_out.floor_rps:
         return roll_out
     question = plans.common
     rate_rps = roll_out.floor_rps * question.scenario.routing.margin

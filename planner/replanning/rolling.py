@@ -51,6 +51,7 @@ def roll_out(
         reached_share=min((step.during_rps for step in steps), default=current) / current if current else 1.0,
         seconds=sum(step.seconds for step in steps),
         new_rps=new,
+        old_load=way.fleet.old_load,
     )
 
 

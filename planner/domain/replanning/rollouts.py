@@ -38,7 +38,8 @@ class RollOut:
 
     `least_share`: of `current_rps` (and of the new plan's rate, where that is lower) that is never undercut, as it was
     asked for; `reached_share`: of `current_rps` that the worst step leaves. `new_rps`: what the new plan serves of the
-    same prompts. `replayed_rps`: at which steps were replayed; None: they were not.
+    same prompts. `old_load`: rates are of the deployed plan's workload and levels, as it serves nothing of the new one.
+    `replayed_rps`: at which steps were replayed; None: they were not.
     """
 
     steps: tuple[RollOutStep, ...]
@@ -47,6 +48,7 @@ class RollOut:
     reached_share: float
     seconds: float
     new_rps: float = 0.0
+    old_load: bool = False
     replayed_rps: float | None = None
 
     @property

@@ -25,6 +25,7 @@ def change_document(change: PlanChange, frontier: Sequence[ChangePoint], roll_ou
         "roll_out": {
             "current_rps": roll_out.current_rps,
             "new_rps": roll_out.new_rps,
+            "old_load": roll_out.old_load,
             "least_share": roll_out.least_share,
             "floor_rps": roll_out.floor_rps,
             "reached_share": roll_out.reached_share,

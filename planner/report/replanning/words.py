@@ -9,6 +9,12 @@ from planner.report.kit.quantities import counted, money, percent, rate, signifi
 
 SECONDS = {3600.0: "h", 60.0: "min"}
 
+_SHARES = {
+    False: "Shares are of what the deployed servers reach on the new workload, of prompts that both plans take.",
+    True: "The deployed servers serve nothing of the new workload as a whole: rates, shares and replays are of the "
+    "deployed plan's workload and levels, of prompts that both plans take.",
+}
+
 KINDS = {
     ChangeKind.KEEP: "run on",
     ChangeKind.REROUTE: "run on with other prompts",
@@ -32,7 +38,7 @@ def change_page(change: PlanChange, frontier: Sequence[ChangePoint], roll_out: R
         "## Roll-out",
         roll_out_verdict(roll_out),
         *([_steps_table(roll_out)] if roll_out.steps else []),
-        "Shares are of the rate that the deployed servers reach on the new workload, of prompts that both plans take. "
+        _SHARES[roll_out.old_load],
         "A step's folder has its files and its commands in order. To go back, apply the manifests of the plan before; "
         "servers that have stopped load again.",
     ]
@@ -53,6 +59,11 @@ def roll_out_verdict(roll_out: RollOut) -> str:
     """How many steps, how long, what they leave, and what replays said of it."""
     if not roll_out.steps:
         return "Nothing is to be done: the same servers serve the same prompts."
+    if not roll_out.current_rps:
+        return (
+            f"**{counted(len(roll_out.steps), 'step')}, about {lasting(roll_out.seconds)}.** The servers that are left "
+            "do not serve all prompts, so no share of a rate can be kept up meanwhile."
+        )
     floor = min(step.during_rps for step in roll_out.steps)
     replays = {
         None: "Not replayed.",
