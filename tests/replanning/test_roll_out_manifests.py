@@ -1,14 +1,14 @@
 """Steps as manifests: applied in order they lead from the deployed objects to the new plan's, and touch only what they
 name; what stands at any time is sound and within the inventory."""
 
-import sys
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from changed_plans import restarted, small_plan, split
 
 from planner import export
 from planner.domain import Plan
@@ -21,9 +21,6 @@ from planner.replanning.interim_plans import InterimPlans
 from planner.replanning.rolling import roll_out
 from planner.runs.deployments import render_plan
 from planner.runs.replanning.steps import RolledOut, rolled_out
-
-sys.path.append(str(Path(__file__).parents[1] / "replanning"))
-from changed_plans import restarted, small_plan, split
 
 INVENTORY = {"H20": 128, "H200": 64, "H800": 64}
 SHARES = {"restarted": 0.6, "split": 0.5}
@@ -83,7 +80,7 @@ def test_the_last_step_leaves_exactly_the_new_plans_manifests(name: str) -> None
     *_, (_, there) = carried(name)
     _, _, rolled = steps_of(name)
     assert there == objects(rolled.manifests)
-    assert export.find_faults(dict(rolled.manifests), changed(name)) == []
+    assert export.find_faults(dict(rolled.manifests), changed(name)) == ()
 
 
 @pytest.mark.parametrize("name", SHARES)
@@ -109,8 +106,6 @@ def test_engines_that_run_on_keep_their_pods(name: str) -> None:
 @pytest.mark.parametrize("name", SHARES)
 def test_the_router_knows_only_servers_that_serve(name: str) -> None:
     """Before anything stops the table names no more copies than stay; after a step all that run."""
-    import json
-
     deployed, _, rolled = steps_of(name)
     there = objects(deployed)
     for step in rolled.steps:
@@ -133,7 +128,7 @@ def test_what_stands_between_steps_passes_the_checks_of_any_export() -> None:
     for step in steps.steps[:-1]:
         plan = plans.plan(step.after, new_table=step.new_table)
         files = carried_over(render_plan(plan).files, deployed, rolled.manifests)
-        assert export.find_faults(files, plan) == []
+        assert export.find_faults(files, plan) == ()
 
 
 def test_pods_are_carried_over_and_their_number_is_not() -> None:
