@@ -9,7 +9,7 @@ pay within a time, it is what is best with its USD counted.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from planner.assignment import BucketAnswer, BucketOffer, ChangeTerms, best_pools, least_changed_pools, simplest_pools
 from planner.domain import AssignmentSettings, ObjectiveSettings, Plan
@@ -107,7 +107,11 @@ class Replanner:
         )
 
     def _offers(self, terms: ChangeTerms) -> tuple[BucketOffer, ...]:
-        return self.prices.changed_offers(self._stocks, self.prices.partitions, terms)
+        return tuple(replace(offer, terms=terms) for offer in self._every_offer)
+
+    @cached_property
+    def _every_offer(self) -> tuple[BucketOffer, ...]:
+        return self.prices.changed_offers(self._stocks, self.prices.partitions, ChangeTerms())
 
     def _unchanged(self) -> NearPlan | None:
         """The best of what runs, with no GPU touched: the very pools where others gain next to nothing."""

@@ -9,8 +9,7 @@
 | G[t] | GPUs that are touched: G >= S, G >= T, what starts takes the GPUs of what stops first | 1 |
 
 most_gpus           sum G <= as many as may be      running_on  sum y >= as many as must
-turned_<shape>      sum z <= sum (n - y) of the shape; of each phase alone against those of the other phases, which by
-                    Hall's condition is enough for every started server to have one of another phase that stops
+turned_shape_<n>    sum z <= sum (n - y) of a shape: GPUs stay grouped as they are
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,10 +18,8 @@ from dataclasses import dataclass
 import pulp
 
 from planner.assignment.buckets.offer import BucketOffer, BucketOption, Place
-from planner.domain import Phase
 
 Servers = Mapping[tuple[Place, BucketOption], pulp.LpVariable]
-Shape = tuple[int, int]  # stock and shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +87,10 @@ def _touched(
 
 
 def _turns(model: pulp.LpProblem, offer: BucketOffer, servers: Servers, stops: list[pulp.LpAffineExpression]) -> None:
-    """What starts has another phase than what of its shape stops."""
-    fresh = [(place[0], option, v) for (place, option), v in servers.items() if option.deployed is None]
-    for n, (stock, shape) in enumerate(sorted({(option.stock, option.shape) for _, option, _ in fresh})):
-        mine = [(phase, v) for phase, option, v in fresh if (option.stock, option.shape) == (stock, shape)]
-        ended = [
-            (g.phase, stop)
-            for g, stop in zip(offer.deployed, stops, strict=True)
-            if (g.stock, g.shape) == (stock, shape)
-        ]
-        model += pulp.lpSum(v for _, v in mine) - pulp.lpSum(stop for _, stop in ended) <= 0, f"turned_all_{n}"
-        for phase in Phase:
-            begun = pulp.lpSum(v for other, v in mine if other is phase)
-            others = pulp.lpSum(stop for other, stop in ended if other is not phase)
-            model += begun - others <= 0, f"turned_{phase.value}_{n}"
+    """What starts has the place of one of its shape that stops."""
+    fresh = [(option, v) for (_, option), v in servers.items() if option.deployed is None]
+    for n, (stock, shape) in enumerate(sorted({(option.stock, option.shape) for option, _ in fresh})):
+        begun = pulp.lpSum(v for option, v in fresh if (option.stock, option.shape) == (stock, shape))
+        groups = zip(offer.deployed, stops, strict=True)
+        ended = pulp.lpSum(stop for group, stop in groups if (group.stock, group.shape) == (stock, shape))
+        model += begun - ended <= 0, f"turned_shape_{n}"

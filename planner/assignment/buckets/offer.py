@@ -45,8 +45,8 @@ class DeployedServers:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeTerms:
     """How far servers may change. `most_gpus` touched (None: no limit), `least_running_on`: servers that run on,
-    `turns_only`: nothing starts but servers of another phase in place of as many of their shape. `usd_weight`: what a
-    USD of the change counts in the objective's charge."""
+    `turns_only`: nothing starts but in place of as many servers of its shape. `usd_weight`: what a USD of the change
+    counts in the objective's charge."""
 
     most_gpus: int | None = None
     least_running_on: int = 0

@@ -158,8 +158,11 @@ class LostServers:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeLimits:
     """How far a new plan may go. `most_gpus` touched; `least_running_on`: share of the old servers whose engines run
-    on; `turns_only`: nothing starts but what turns; `horizon_hours`: a change must pay within so long (a weight: its
-    USD over this time join the objective). None: no limit."""
+    on; `turns_only`: GPUs stay grouped as they are, servers turn or start with other flags; `horizon_hours`: a change
+    must pay within so long (its USD, spread over this time, join an objective that counts money). None: no limit.
+
+    `give_up`: share of what a plan from scratch is worth that may be lost for touching fewer GPUs.
+    """
 
     most_gpus: int | None = None
     least_running_on: float | None = None
