@@ -1,12 +1,11 @@
 """A plan at hand: figures, data frames, pictures, manifests, replays, pages."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.cards import Cell, card, rows_of
 from planner.api.progress import share_bar
 from planner.domain import Plan
 from planner.errors import InputError
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from planner.api.changes import ChangedDeployment
     from planner.api.compared import ComparedPlans
     from planner.api.observations import ObservedPlan
     from planner.api.replays import ReplayedPlan, SweptRates
@@ -284,6 +284,22 @@ class PlannedDeployment:
         with share_bar(f"sweep {self.name}", progress) as heard:
             return SweptRates(pipeline.sweep_rates(self.record, source, chosen, heard))
 
+    def replan(self, scenario: "str | Path | None" = None, **changes: Any) -> "ChangedDeployment":
+        """This plan, deployed, changed as little as a new question needs; steps that keep it serving meanwhile.
+
+        >>> changed = plan.replan(workload="azure-conv-2023", keep=0.8, least_share=0.9)
+        >>> changed.plan, changed.steps, changed.figure("rollout"), changed.save("run")
+
+        `scenario`: a file or a shipped name, else the plan's own. `changes`: workload, inventory, cluster and settings
+        (a mapping of keys) that are new; what is lost, as H20=8, servers of an island, or nodes; most_gpus, keep,
+        turns_only, horizon_hours: limits of the change; storage_gb_s, start_s, drain_s; least_share, and replay (False:
+        steps are not replayed). As of `planner replan`. Raises InputError, and InfeasibleError where nothing serves
+        within the limits, or no order of steps leaves so much.
+        """
+        from planner.api.changes import changed_deployment
+
+        return changed_deployment(self.record, scenario, **changes)
+
     def observe(self, *answers: str | Path, name: str = "") -> "ObservedPlan":
         """A running deployment of the plan beside it: `answers` of Prometheus to the queries that the export writes.
 
@@ -352,34 +368,9 @@ class PlannedDeployment:
         return f"about {banded}" if banded else f"{self.throughput_rps:.1f}"
 
     def _repr_html_(self) -> str:
-        buckets = self.record.buckets
-        frame = self.islands if buckets is None else self.pools
-        wanted = ["island", "phase", "gpu", "size", "servers", "gpus_per_server", "tp", "dp", "batch_size", "share"]
-        shown = frame[[column for column in wanted if column in frame]]
-        return card(
-            f"Plan {self.name}: {self._rate()} requests/s",
-            facts=dict(self._facts()),
-            rows=rows_of(shown),
-            rest="plan.islands" if buckets is None else "plan.pools",
-        )
+        from planner.api.plan_cards import plan_card
 
-    def _facts(self) -> Iterator[tuple[str, Cell]]:
-        cost, gap, placement = self.cost, self.gap, self.record.placement
-        if self.promise_rps is not None:
-            yield "promise", f"{self.promise_rps:.1f} requests/s"
-        if gap is not None:
-            yield "below the best of its form", f"at most {gap:.1%}"
-        if cost.usd_per_hour and not self.record.priced:
-            without = [gpu for gpu in self.scenario.inventory.without_price if self.record.fleet[gpu]]
-            yield "price", f"{cost.usd_per_hour:,.2f} USD/hour without {', '.join(without)}"
-        elif cost.usd_per_hour:
-            yield "price", f"{cost.usd_per_hour:,.2f} USD/hour, {cost.usd_per_million_tokens:.3f} USD per 10⁶ tokens"
-        yield "GPUs", ", ".join(f"{count} {gpu}" for gpu, count in self.record.fleet.items())
-        if placement is not None and self.scenario.cluster is not None:
-            short = f", {len(placement.shortfalls)} without room" if placement.shortfalls else ""
-            yield "placed", f"on {self.scenario.cluster.name}: {len(placement.sites)} islands{short}"
-        if self.record.buckets is not None:
-            yield "latency", "plan.latency; pictures: plan.figure('routing'), 'mix', 'throughput' …"
+        return plan_card(self, self._rate())
 
 
 def plan_of(plan: "PlannedDeployment | Plan | str | Path") -> PlannedDeployment:

@@ -28,6 +28,7 @@ COMMANDS = {
     "place": "plan.place",
     "frontier": "plan.frontier",
     "serving": "plan.serving",
+    "replan": "replanning.replan",
     "replay": "plan.replay",
     "routers": "plan.routers",
     "check": "plan.check",

@@ -57,6 +57,10 @@ if TYPE_CHECKING:
         trials_frame,
     )
     from planner.report.plan.summary import summary
+    from planner.report.replanning.document import change_document
+    from planner.report.replanning.figures import CHANGE_FIGURES, change_figure
+    from planner.report.replanning.frames import change_frontier_frame, changes_frame, steps_frame
+    from planner.report.replanning.words import change_page
     from planner.report.replay.document import replay_document
     from planner.report.replay.figures import replay_figure, replay_figures_of
     from planner.report.replay.files import replay_file_names, replay_files
@@ -71,6 +75,7 @@ if TYPE_CHECKING:
     from planner.report.replay.verdict import sweep_verdict, verdict
 
 __all__ = [
+    "CHANGE_FIGURES",
     "FIGURES",
     "QUANTITIES",
     "Earlier",
@@ -79,6 +84,11 @@ __all__ = [
     "accuracy_frame",
     "accuracy_table",
     "breakdown_figure",
+    "change_document",
+    "change_figure",
+    "change_frontier_frame",
+    "change_page",
+    "changes_frame",
     "cluster_document",
     "cluster_figure",
     "cluster_frame",
@@ -140,6 +150,7 @@ __all__ = [
     "serving_plots",
     "sites_frame",
     "slices_frame",
+    "steps_frame",
     "summary",
     "sweep_page",
     "sweep_verdict",

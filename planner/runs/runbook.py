@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from planner import export
 from planner.domain import Plan
+from planner.export.objects.names import ROUTING
 
 FILE = "README.md"
 _ROUTER_PREFIX = "router"
@@ -192,6 +193,20 @@ def _looks(stage: Stage, objects: Sequence[export.Manifest]) -> Iterator[str]:
     for manifest in objects:
         if manifest.kind not in ("Service", "ConfigMap", "ServiceAccount", "Role", "RoleBinding"):
             yield f"{stage.look(manifest.kind, shlex.quote(manifest.name))} --namespace NAMESPACE"
+
+
+def looks_at(objects: Iterable[export.Manifest]) -> Iterator[str]:
+    """A command an object whose state tells something, as of the stage that it is applied in."""
+    for manifest in objects:
+        yield from _looks(STAGES[_stage_of(manifest)], [manifest])
+
+
+def goes_with_engines(manifest: export.Manifest) -> bool:
+    """Whether engines need the object when they start; a routing table and budgets of evictions come after them."""
+    later = manifest.kind == "PodDisruptionBudget" or (
+        manifest.kind == "ConfigMap" and manifest.name.endswith(f"-{ROUTING}")
+    )
+    return _stage_of(manifest) <= _ENGINE_STAGE and not later
 
 
 def _first_request(plan: Plan, files: Mapping[str, str], objects: Mapping[str, Sequence[export.Manifest]]) -> list[str]:

@@ -16,6 +16,7 @@ GUIDES = (
         "comparing",
         "money",
         "replay",
+        "replanning",
         "traces-and-costs",
         "placement",
         "defragmentation",

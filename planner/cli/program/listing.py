@@ -22,6 +22,7 @@ PANELS = {
     "Plan": {
         "plan": "Plan one or several scenarios, a run folder each; or resume an interrupted search.",
         "check": "Read a scenario, resolve every name, and check that the model fits, without searching.",
+        "replan": "Change a deployed plan as little as new load, GPUs or levels need, in steps that keep it serving.",
         "place": "Put the islands of a plan on nodes; its rates are then those of where they lie.",
         "replay": "Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds.",
         "report": (

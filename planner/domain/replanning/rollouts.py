@@ -4,14 +4,19 @@ from dataclasses import dataclass
 
 from planner.domain.replanning.changes import ServerChange
 
+ServerCounts = tuple[tuple[str, int], ...]
+"""(island, servers of it), those with some."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollOutStep:
-    """What happens at once: servers that stop first, then those that start, then the router's new table.
+    """What happens at once: the router's table for what serves meanwhile, servers that stop, then those that start.
 
     `during_rps`: capacity while the step lasts (servers that drain or load do nothing), `after_rps` once it is done, of
-    the workload that the new plan serves. `gpus`: in use while it lasts, by type. `seconds`: drain and load.
-    `replayed`: whether the levels held in a replay at the stated share meanwhile; None: not replayed.
+    the prompts that both plans take, as the new workload has them. `gpus`: in use while it lasts, by type. `seconds`:
+    drain and load. `replayed`: whether the levels held in a replay at the stated share meanwhile; None: not replayed.
+    `new_table`: whether the router has the new plan's buckets while the step lasts. `during`, `after`: servers that
+    serve meanwhile and then.
     """
 
     number: int
@@ -22,15 +27,37 @@ class RollOutStep:
     gpus: tuple[tuple[str, int], ...]
     seconds: float
     replayed: bool | None = None
+    new_table: bool = False
+    during: ServerCounts = ()
+    after: ServerCounts = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollOut:
-    """Steps in order. `least_share`: of `current_rps` that is never undercut, as it was asked for; `reached_share`: of
-    it that the worst step leaves."""
+    """Steps in order; after the last the router has the new plan's table.
+
+    `least_share`: of `current_rps` (and of the new plan's rate, where that is lower) that is never undercut, as it was
+    asked for; `reached_share`: of `current_rps` that the worst step leaves. `new_rps`: what the new plan serves of the
+    same prompts. `old_load`: rates are of the deployed plan's workload and levels, as it serves nothing of the new one.
+    `replayed_rps`: at which steps were replayed; None: they were not.
+    """
 
     steps: tuple[RollOutStep, ...]
     current_rps: float
     least_share: float
     reached_share: float
     seconds: float
+    new_rps: float = 0.0
+    old_load: bool = False
+    replayed_rps: float | None = None
+
+    @property
+    def floor_rps(self) -> float:
+        """Rate that no step undercuts."""
+        return self.least_share * min(self.current_rps, self.new_rps)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the levels held in all replays; None where none was made."""
+        verdicts = [step.replayed for step in self.steps if step.replayed is not None]
+        return all(verdicts) if verdicts else None

@@ -100,7 +100,7 @@ def _priced(
     buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)])
     arrivals, late = arrivals.thinned(float(buckets.probabilities[0])), pools[0].late_share
     levels = Levels.of(scenario.slo, workload, None if late is None else np.array([late]))
-    servers = tuple(_servers(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
+    servers = tuple(servers_of(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
     full = [_full_rps(pool, mine, buckets, levels) for pool, mine in zip(pools, servers, strict=True)]
     together = np.array([sum(pool.count * rate for pool, rate in zip(pools, full, strict=True))])
     capped = [
@@ -115,7 +115,8 @@ def _priced(
     )
 
 
-def _servers(question: Question, pool: BucketPool, buckets: Buckets, reach: Reach | None) -> Servers:
+def servers_of(question: Question, pool: BucketPool, buckets: Buckets, reach: Reach | None = None) -> Servers:
+    """The servers of a pool on some buckets."""
     scenario, server = question.scenario, pool.server
     context = CostContext(
         gpu=scenario.inventory.item(pool.gpu).gpu,
@@ -131,11 +132,16 @@ def _servers(question: Question, pool: BucketPool, buckets: Buckets, reach: Reac
 
 
 def _full_rps(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels) -> float:
+    return float(full_rates(pool, servers, buckets, levels)[0])
+
+
+def full_rates(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels) -> np.ndarray:
+    """Of one server where nobody waits, on each bucket (requests/s)."""
     if isinstance(servers, PrefillServers):
-        return float(servers.full_rps(buckets)[0, 0])
+        return np.asarray(servers.full_rps(buckets)[0])
     if isinstance(servers, DecodeServers):
-        return float(servers.batches(buckets, levels, pool.server.batch_size)[1][0, 0])
-    return float(servers.full_rps(buckets, levels, pool.server.batch_size)[1][0, 0])
+        return np.asarray(servers.batches(buckets, levels, pool.server.batch_size)[1][0])
+    return np.asarray(servers.full_rps(buckets, levels, pool.server.batch_size)[1][0])
 
 
 def _capped_rps(
@@ -143,8 +149,15 @@ def _capped_rps(
 ) -> float:
     if not together[0] > 0:
         return 0.0
+    return float(capped_rates(pool, servers, buckets, levels, together, arrivals)[0])
+
+
+def capped_rates(
+    pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels, together: np.ndarray, arrivals: Arrivals
+) -> np.ndarray:
+    """Of one server within the levels, on each bucket, where its servers serve `together` in all (requests/s)."""
     if isinstance(servers, PrefillServers):
-        return float(servers.capped_rps(buckets, levels, together, arrivals)[0, 0])
+        return np.asarray(servers.capped_rps(buckets, levels, together, arrivals)[0])
     if isinstance(servers, DecodeServers):
-        return float(servers.capped_rps(buckets, levels, together, pool.server.batch_size, arrivals)[1][0, 0])
-    return float(servers.capped_rps(buckets, levels, together, pool.server.batch_size, arrivals)[1][0, 0])
+        return np.asarray(servers.capped_rps(buckets, levels, together, pool.server.batch_size, arrivals)[1][0])
+    return np.asarray(servers.capped_rps(buckets, levels, together, pool.server.batch_size, arrivals)[1][0])

@@ -1,0 +1,123 @@
+"""`planner replan`: a deployed plan for a new workload, inventory, price or cluster, changed as little as will do."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.plan import saved_runs
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.domain import Plan, Scenario
+    from planner.runs.publication import Publication
+    from planner.runs.replanning.publication import ChangedPlan
+
+
+def command(
+    run: Annotated[Path, typer.Argument(help="The run folder of the plan that is deployed.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Run folder of the new plan.", show_default=False)],
+    workload: Annotated[
+        str | None,
+        typer.Option(help="The new workload: a shipped name, a workload file or a trace. [default: RUN's]"),
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(help="The new scenario: a file, or a shipped name. [default: RUN's]")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, such as slo.tpot_ms=40."),
+    ] = None,
+    inventory: Annotated[
+        str | None, typer.Option(help="The GPUs at hand now, as H200=64,H20=96. [default: RUN's]", show_default=False)
+    ] = None,
+    lost: Annotated[
+        list[str] | None,
+        typer.Option(help="GPU=COUNT, ISLAND=COUNT or NODE that are lost with the servers on them; may be repeated."),
+    ] = None,
+    cluster: Annotated[
+        Path | None, typer.Option(help="The cluster as it is now, as `planner cluster` writes it.")
+    ] = None,
+    most_gpus: Annotated[int | None, typer.Option(min=0, help="Most GPUs that the change may touch.")] = None,
+    keep: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Least share of the servers that run on, as 0.8.")
+    ] = None,
+    turns_only: Annotated[
+        bool, typer.Option("--turns-only", help="Nothing starts or stops but what turns to the other phase.")
+    ] = False,
+    horizon_hours: Annotated[
+        float | None, typer.Option(min=0.01, help="A change must pay within so long, where the objective is in USD.")
+    ] = None,
+    least_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Of the rate, that no step of the roll-out undercuts.")
+    ] = 0.9,
+    storage_gb_s: Annotated[float, typer.Option(help="GB/s at which a node reads weights.")] = 2.0,
+    start_s: Annotated[float, typer.Option(help="Seconds from the weights to the first request.")] = 120.0,
+    drain_s: Annotated[float, typer.Option(help="Most seconds that requests in flight are waited for.")] = 300.0,
+    target: Annotated[str, typer.Option(help="Kind of the steps' manifests. [default: that of RUN]")] = "",
+    engine: Annotated[str, typer.Option(help="Engine of the manifests. [default: that of RUN]")] = "",
+    replay: Annotated[bool, typer.Option("--replay/--no-replay", help="Replay what serves during each step.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace a run folder that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the change as JSON.")] = False,
+) -> None:
+    """Change a deployed plan as little as new load, GPUs or levels need, in steps that keep it serving."""
+    from planner import files
+    from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
+    from planner.runs.replanning.deployed import deployed_manifests
+    from planner.runs.replanning.inputs import change_limits, change_settings
+    from planner.runs.replanning.publication import publish_change
+
+    saved = saved_runs.read_run(run)
+    question = ChangeQuestion(
+        scenario=_scenario(saved, scenario, workload, inventory, cluster, settings or []),
+        settings=change_settings(storage_gb_s=storage_gb_s, start_s=start_s, drain_s=drain_s),
+        limits=change_limits(most_gpus, keep, horizon_hours, turns_only=turns_only),
+        lost=lost_servers(saved, lost or []),
+        least_share=least_share,
+        replays=replay,
+    )
+    if out.resolve() == run.resolve():
+        raise InputError(f"--out {out}: is the deployed plan's own folder.", hint="Give the new plan another folder.")
+    files.claim_run_folder(out, force=force)
+    stands = deployed_manifests(saved, run, target=target, engine=engine)
+    changed = change_plan(saved, question)
+    published = publish_change(changed, deployed=stands.files, target=stands.target, engine=stands.engine)
+    files.write_run(out, published.files, force=force)
+    _tell(changed, published, out, as_json=json)
+
+
+def _scenario(
+    saved: "Plan",
+    scenario: Path | None,
+    workload: str | None,
+    inventory: str | None,
+    cluster: Path | None,
+    settings: list[str],
+) -> "Scenario":
+    from planner.cli.questions.quantities import inventory_of
+    from planner.files.scenario.settings import read_setting
+    from planner.runs.replanning.inputs import new_scenario
+
+    return new_scenario(
+        saved,
+        scenario,
+        workload=workload,
+        inventory=None if inventory is None else inventory_of("--inventory", inventory),
+        cluster=cluster,
+        settings=tuple(map(read_setting, settings)),
+    )
+
+
+def _tell(changed: "ChangedPlan", published: "Publication", out: Path, *, as_json: bool) -> None:
+    from planner.report.replanning.document import change_document
+    from planner.report.replanning.words import change_page
+
+    for warning in published.warnings:
+        screen.show_warning(warning)
+    results = (changed.change, changed.frontier, changed.roll_out)
+    if as_json:
+        screen.show_json({"folder": str(out), **change_document(*results)})
+        return
+    screen.show_markdown(change_page(*results, changed.plan.scenario.name))
+    screen.show_text(f"Written to {out}; its steps, with their commands, to {out / 'steps'}")

@@ -1,0 +1,206 @@
+"""What the servers of two plans serve together on the way from one to the other, behind the old or the new buckets.
+
+A server that runs takes prompts of the bucket that its plan gives it under that plan's table. Under the other table it
+takes the bucket that has most of its prompts in common, of those that are no longer than its engine was started for; it
+idles where there is none. Rates count the prompts that both plans take, in the new workload's proportions and within
+its levels; nodes that may fail are not counted on meanwhile.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from planner.domain import (
+    PHASES,
+    BucketPool,
+    LengthProfile,
+    Phase,
+    Plan,
+    Question,
+    SurvivalSettings,
+    Workload,
+    halves_of,
+)
+from planner.errors import InputError
+from planner.evaluation.buckets.curves import CapacityCurve, capacity_curve
+from planner.evaluation.buckets.service import BucketService
+from planner.workload import question_of
+
+Span = tuple[int, int]
+Counts = Mapping[str, int]
+Servers = tuple[tuple[BucketPool, int], ...]
+"""Pools of a bucket, and how many servers of each run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A router's buckets: the spans of each phase, and the pool that each island's servers are under it."""
+
+    spans: Mapping[Phase, tuple[Span, ...]]
+    pools: Mapping[str, BucketPool]
+
+
+class InterimFleet:
+    """Prices any counts of the servers of two plans. `old_load`: on workload and levels of the deployed one, as it
+    serves nothing of the new one's. InputError where a plan has no buckets."""
+
+    def __init__(self, before: Plan, after: Plan) -> None:
+        self.before, self.after = pools_of(before), pools_of(after)
+        self._curves: dict[tuple[str, Span], CapacityCurve] = {}
+        self._capacities: dict[Servers, float] = {}
+        self.old_load = False
+        self._price(common_question(before, after, after))
+        if not self.exact_rps({name: pool.count for name, pool in self.before.items()}, new_table=False):
+            self.old_load = True
+            self._price(common_question(before, after, before))
+
+    def _price(self, question: Question) -> None:
+        """Rates are those of this question from now on."""
+        self.question, self._service = question, BucketService(question)
+        self.tables = {
+            False: _table(self.before, self.after, question.workload),
+            True: _table(self.after, self.before, question.workload),
+        }
+
+    @property
+    def same_buckets(self) -> bool:
+        """Whether the tables differ in shares alone."""
+        return self.tables[False] == self.tables[True]
+
+    def rate_rps(self, counts: Counts, *, new_table: bool) -> float:
+        """Requests/s of the mix that so many servers of each island serve; by curves, which lie below it by up to some
+        thousandths."""
+        return self._slowest_rps(counts, self.tables[new_table], self._drawn_rps)
+
+    def exact_rps(self, counts: Counts, *, new_table: bool) -> float:
+        """The same, priced as any plan is."""
+        return self._slowest_rps(counts, self.tables[new_table], self._priced_rps)
+
+    def _slowest_rps(self, counts: Counts, table: Table, capacity_rps: Callable[[Servers], float]) -> float:
+        """Of the bucket and phase that is the first to be full."""
+        rates = (
+            sum(capacity_rps(servers) for servers in _of_bucket(table, phase, span, counts))
+            / chance_of(self.question.workload, span)
+            for phase in PHASES
+            for span in table.spans[phase]
+        )
+        return min(rates, default=0.0)
+
+    def _drawn_rps(self, servers: Servers) -> float:
+        """Of the requests of a bucket, off the curves of its pools."""
+        if servers not in self._capacities:
+            curves = [(self._curve(pool), count) for pool, count in servers]
+            together = sum(count * curve.full_rps for curve, count in curves)
+            self._capacities[servers] = sum(count * curve.at(together) for curve, count in curves)
+        return self._capacities[servers]
+
+    def _curve(self, pool: BucketPool) -> CapacityCurve:
+        key = (pool.island, (pool.start, pool.end))
+        if key not in self._curves:
+            self._curves[key] = capacity_curve(self.question, pool)
+        return self._curves[key]
+
+    def _priced_rps(self, servers: Servers) -> float:
+        pools = self._service.priced(replace(pool, count=count) for pool, count in servers).pools
+        return sum(pool.count * pool.capacity_rps for pool in pools)
+
+    def pools(self, counts: Counts, *, new_table: bool) -> tuple[BucketPool, ...]:
+        """The pools that serve, with their shares of their buckets."""
+        table = self.tables[new_table]
+        pools = [replace(pool, count=counts[name]) for name, pool in table.pools.items() if counts.get(name, 0)]
+        return self._service.priced(pools).pools
+
+
+def _of_bucket(table: Table, phase: Phase, span: Span, counts: Counts) -> Iterator[Servers]:
+    """Servers of one phase in a bucket, and those of both: each group has a queue of its own."""
+    for kind in (phase, Phase.MIXED):
+        yield tuple(
+            (pool, counts[name])
+            for name, pool in table.pools.items()
+            if (pool.phase, pool.start, pool.end) == (kind, *span) and counts.get(name, 0)
+        )
+
+
+def pools_of(plan: Plan) -> dict[str, BucketPool]:
+    """The pools of a plan by island. InputError where it has none."""
+    if plan.buckets is None:
+        raise InputError(
+            f"plan {plan.scenario.name}: must be a plan of buckets to be changed in steps, got a table of ranges.",
+            hint="Plan it with `routing: {form: buckets}`.",
+        )
+    return {pool.island: pool for pool in plan.buckets.pools}
+
+
+def chance_of(workload: Workload, span: Span) -> float:
+    """Of a request to be of the bucket."""
+    return math.fsum(r.probability for r in workload.ranges if span[0] <= r.start and r.end <= span[1])
+
+
+def full_question(plan: Plan) -> Question:
+    """A plan's own, but for nodes that may fail, and where servers lie."""
+    return question_of(replace(plan.scenario, survive=SurvivalSettings(), cluster=None))
+
+
+def common_question(before: Plan, after: Plan, asked: Plan) -> Question:
+    """The prompts that both plans take, in the proportions and within the levels of the plan `asked`; in ranges that no
+    bucket of either cuts."""
+    end = min(max(pool.end for pool in pools_of(plan).values()) for plan in (before, after))
+    pools = (*pools_of(before).values(), *pools_of(after).values())
+    width = math.gcd(after.scenario.ranges.width, *(pool.start for pool in pools), *(pool.end for pool in pools))
+    scenario = replace(after.scenario, slo=asked.scenario.slo, survive=SurvivalSettings(), cluster=None)
+    ranges = replace(scenario.ranges, width=width)
+    return question_of(replace(scenario, workload=_below(asked.scenario.workload, end), ranges=ranges))
+
+
+def _below(profile: LengthProfile, end: int) -> LengthProfile:
+    rows = [row for row, tokens in enumerate(profile.input_tokens) if tokens < end]
+    if len(rows) == len(profile.input_tokens):
+        return profile
+    mass = math.fsum(profile.probabilities[row] for row in rows)
+    if not mass > 0:
+        raise InputError(
+            f"workload {profile.name}: must have prompts below {end} tokens, the longest that the deployed plan takes.",
+            hint="Plan it from scratch: nothing of what is deployed serves it.",
+        )
+    return replace(
+        profile,
+        input_tokens=tuple(profile.input_tokens[row] for row in rows),
+        probabilities=tuple(profile.probabilities[row] / mass for row in rows),
+        output_tokens=tuple(profile.output_tokens[row] for row in rows) if profile.output_tokens else (),
+    )
+
+
+def _table(mine: Mapping[str, BucketPool], others: Mapping[str, BucketPool], workload: Workload) -> Table:
+    """The buckets of one plan; `others`: servers of the other plan, which take part."""
+    spans = {phase: _spans(mine.values(), phase, workload) for phase in PHASES}
+    guests = {name: _guest(pool, mine, spans) for name, pool in others.items() if name not in mine}
+    pools = {**mine, **{name: pool for name, pool in guests.items() if pool is not None}}
+    return Table(
+        spans=spans,
+        pools={
+            name: pool
+            for name, pool in sorted(pools.items())
+            if any((pool.start, pool.end) in spans[half] for half in halves_of(pool.phase))
+        },
+    )
+
+
+def _spans(pools: Iterable[BucketPool], phase: Phase, workload: Workload) -> tuple[Span, ...]:
+    spans = {(pool.start, pool.end) for pool in pools if pool.serves(phase)}
+    return tuple(sorted(span for span in spans if chance_of(workload, span) > 0))
+
+
+def _guest(
+    pool: BucketPool, hosts: Mapping[str, BucketPool], spans: Mapping[Phase, tuple[Span, ...]]
+) -> BucketPool | None:
+    """A server of the other plan in the bucket that suits it best."""
+    suited = [
+        span
+        for span in spans[halves_of(pool.phase)[0]]
+        if span[1] <= pool.end and all(span in spans[half] for half in halves_of(pool.phase))
+    ]
+    if not suited:
+        return None
+    start, end = max(suited, key=lambda span: (min(span[1], pool.end) - max(span[0], pool.start), span))
+    host = next(p for p in hosts.values() if (p.start, p.end) == (start, end) and p.serves(halves_of(pool.phase)[0]))
+    return replace(pool, start=start, end=end, late_share=host.late_share)

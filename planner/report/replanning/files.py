@@ -1,0 +1,34 @@
+"""What a run folder holds of a change, beside the steps' manifests."""
+
+import json
+from collections.abc import Sequence
+
+from planner.domain.replanning.changes import ChangePoint, PlanChange
+from planner.domain.replanning.rollouts import RollOut
+from planner.report.kit.frames import Frame
+from planner.report.replanning.document import change_document
+from planner.report.replanning.figures import CHANGE_FIGURES, change_figure
+from planner.report.replanning.frames import change_frontier_frame, changes_frame, steps_frame
+from planner.report.replanning.words import change_page
+
+DOCUMENT, PAGE, TABLES = "changes.json", "change.md", "change"
+
+
+def change_files(change: PlanChange, frontier: Sequence[ChangePoint], roll_out: RollOut, name: str) -> dict[str, bytes]:
+    """Document and page, tables and figures below `change/`; `name`: of the new plan."""
+    from planner.report.kit.style import encoded  # noqa: PLC0415  # matplotlib takes a second to load
+
+    document = json.dumps(change_document(change, frontier, roll_out), indent=2, ensure_ascii=False)
+    return {
+        DOCUMENT: f"{document}\n".encode(),
+        PAGE: change_page(change, frontier, roll_out, name).encode(),
+        f"{TABLES}/servers.csv": _csv(changes_frame(change)),
+        f"{TABLES}/steps.csv": _csv(steps_frame(roll_out)),
+        f"{TABLES}/frontier.csv": _csv(change_frontier_frame(frontier)),
+        **{f"{TABLES}/{key}.png": encoded(change_figure(roll_out, frontier, key, name)) for key in CHANGE_FIGURES},
+    }
+
+
+def _csv(frame: Frame) -> bytes:
+    text: str = frame.to_csv(index=False, lineterminator="\n")
+    return text.encode()

@@ -1,0 +1,52 @@
+"""Plots of a change for pages: the rate over the roll-out, and the frontier of rate against change."""
+
+from collections.abc import Sequence
+
+from planner.domain.replanning.changes import ChangePoint
+from planner.domain.replanning.rollouts import RollOut
+from planner.report.kit.html.plots import Kind, Plot, series_of
+
+DOCUMENT = "changes.json"
+
+
+def change_plots(roll_out: RollOut, frontier: Sequence[ChangePoint]) -> tuple[Plot, ...]:
+    """Those that there are."""
+    return (*([_timeline(roll_out)] if roll_out.steps else ()), *([_frontier(frontier)] if len(frontier) > 1 else ()))
+
+
+def timeline_of(roll_out: RollOut) -> list[tuple[float, float]]:
+    """(minutes since the begin, requests/s that can be served from then on), the end with what serves then."""
+    points, now_s = [], 0.0
+    for step in roll_out.steps:
+        points.append((now_s / 60, step.during_rps))
+        now_s += step.seconds
+    return [*points, (now_s / 60, roll_out.steps[-1].after_rps)] if points else []
+
+
+def _timeline(roll_out: RollOut) -> Plot:
+    return Plot(
+        name="roll-out",
+        title="What can be served while the change is rolled out",
+        says="Each level is a step: servers that drain or load do nothing meanwhile.",
+        kind=Kind.STEPS,
+        x="minutes since the begin",
+        y="rate of the whole mix (requests/s)",
+        series=(series_of("can be served", timeline_of(roll_out)),),
+        bounds=(("deployed", roll_out.current_rps), ("never below", roll_out.floor_rps)),
+        rest=DOCUMENT,
+    )
+
+
+def _frontier(frontier: Sequence[ChangePoint]) -> Plot:
+    points = [(float(point.gpus_touched), point.rate_rps) for point in frontier]
+    chosen = [(float(point.gpus_touched), point.rate_rps) for point in frontier if point.chosen]
+    return Plot(
+        name="rate-over-change",
+        title="Rate against change",
+        says="The best plan for so many GPUs touched; the last is planned from scratch.",
+        kind=Kind.LINES,
+        x="GPUs touched",
+        y="rate of the whole mix (requests/s)",
+        series=(series_of("best plan", points), *([series_of("chosen", chosen, tone="chosen")] if chosen else ())),
+        rest=DOCUMENT,
+    )

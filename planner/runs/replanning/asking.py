@@ -1,0 +1,63 @@
+"""A deployed plan changed: planned anew with least change, its roll-out ordered and replayed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from planner import pipeline
+from planner.domain import Plan, Scenario
+from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, LostServers
+from planner.errors import InputError
+from planner.replanning.copies import carried_out, joining_others
+from planner.replanning.interim_plans import InterimPlans, replayed
+from planner.replanning.rolling import LEAST_SHARE, roll_out
+from planner.runs.replanning.publication import ChangedPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeQuestion:
+    """What is asked of a change: the new plan's scenario, times, limits, what is `lost`, the share of the rate that no
+    step undercuts, and whether steps are replayed."""
+
+    scenario: Scenario
+    settings: ChangeSettings = field(default_factory=ChangeSettings)
+    limits: ChangeLimits = field(default_factory=ChangeLimits)
+    lost: LostServers = field(default_factory=LostServers)
+    least_share: float = LEAST_SHARE
+    replays: bool = True
+
+
+def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
+    """The new plan, the change, the frontier, and the steps.
+
+    Raises InputError where a plan has no buckets or the scenario does not suit it; InfeasibleError where nothing serves
+    the workload within the limits, or no order of steps leaves the share of the rate.
+    """
+    replan = pipeline.replan(saved, question.scenario, question.settings, question.limits, question.lost)
+    before, plan = replan.before, replan.plan
+    change = carried_out(replan.change, before, plan.scenario, question.settings)
+    inventory = {item.gpu.name: item.count for item in plan.scenario.inventory.items}
+    steps = roll_out(before, plan, change, least_share=question.least_share, inventory=inventory)
+    if question.replays:
+        steps = replayed(steps, InterimPlans(before, plan))
+    return ChangedPlan(replan=replan, change=change, roll_out=steps, joining=joining_others(replan.change))
+
+
+def lost_servers(saved: Plan, words: Iterable[str]) -> LostServers:
+    """What was lost: GPU=COUNT, ISLAND=COUNT, or the name of a node; each said once. InputError for other words."""
+    gpus, servers, nodes = dict[str, int](), dict[str, int](), list[str]()
+    types = {item.gpu.name for item in saved.scenario.inventory.items}
+    islands = {island.id for island in saved.islands}
+    for word in words:
+        name, sign, count = word.partition("=")
+        if name in (*gpus, *servers, *nodes):
+            raise InputError(f"lost: must name each loss once, got {name} twice.", hint="Add them up.")
+        if not sign:
+            nodes.append(name)
+            continue
+        if name not in types | islands or not (count.isascii() and count.isdecimal() and 0 < len(count) <= 9):
+            raise InputError(
+                f"lost: must be a GPU type or an island with a count, or a node, got {word!r:.80}.",
+                hint=f"Write {min(types)}=8 or {min(islands)}=1; types: {', '.join(sorted(types))}.",
+            )
+        (gpus if name in types else servers)[name] = int(count)
+    return LostServers(gpus=tuple(gpus.items()), servers=tuple(servers.items()), nodes=tuple(nodes))

@@ -1,0 +1,91 @@
+"""What a plan is changed for: the scenario that it was made for, with what is new about it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from planner import files
+from planner.domain import Plan, Scenario
+from planner.domain.replanning.changes import ChangeLimits, ChangeSettings
+from planner.errors import InputError
+from planner.files.scenario.settings import Setting, with_settings
+from planner.workload import summarize
+
+_BOUNDS = {"storage_gb_s": (1e-6, 1e4), "start_s": (0.0, 86_400.0), "drain_s": (0.0, 86_400.0)}
+
+
+def new_scenario(
+    saved: Plan,
+    scenario: str | Path | None = None,
+    *,
+    workload: str | Path | None = None,
+    inventory: object = None,
+    cluster: str | Path | None = None,
+    settings: Sequence[Setting] = (),
+) -> Scenario:
+    """The scenario of the new plan: a file or a shipped one, else the saved plan's own, some keys of it set anew.
+
+    Its objects keep the names that the deployed ones have. InputError where a value cannot be used.
+    """
+    chosen = (
+        *([Setting("workload", _path_or_name(workload))] if workload is not None else ()),
+        *([Setting("inventory", inventory)] if inventory is not None else ()),
+        *([Setting("cluster", str(Path(cluster).absolute()))] if cluster is not None else ()),
+        *settings,
+    )
+    if scenario is not None:
+        return _called_as(files.load_scenario(Path(scenario), summarize, chosen), saved)
+    if not chosen:
+        return saved.scenario
+    document = with_settings(_document(saved.scenario, inventory), chosen, f"plan {saved.scenario.name}")
+    origin = f"plan {saved.scenario.name} with {', '.join(setting.key for setting in chosen)}"
+    changed = files.scenario_from_document(document, origin=origin, base=Path.cwd(), summarize=summarize)
+    return _called_as(replace(changed, inputs=(*saved.scenario.inputs, *changed.inputs)), saved)
+
+
+def _path_or_name(workload: str | Path) -> str:
+    """A file by its full path, as the scenario may lie elsewhere."""
+    path = Path(workload)
+    return str(path.absolute()) if path.is_file() else str(workload)
+
+
+def _document(scenario: Scenario, inventory: object) -> dict[str, object]:
+    """The scenario as a mapping; labels of nodes only of GPU types that stay."""
+    document = files.scenario_document(scenario)
+    labels = document["node_selectors"]
+    assert isinstance(labels, dict), "labels stand by GPU type"
+    stays = {g: row for g, row in labels.items() if g in inventory} if isinstance(inventory, Mapping) else labels
+    return {**document, "node_selectors": stays}
+
+
+def _called_as(scenario: Scenario, saved: Plan) -> Scenario:
+    """Manifests of it have the names of the deployed ones, so that they are the same objects."""
+    deployed = saved.scenario.deploy.name or saved.scenario.name
+    if scenario.deploy.name or scenario.name == deployed:
+        return scenario
+    return replace(scenario, deploy=replace(scenario.deploy, name=deployed))
+
+
+def change_settings(**seconds: float) -> ChangeSettings:
+    """Times of a change: storage_gb_s, start_s, drain_s. InputError where one is none of these, or out of bounds."""
+    for key, value in seconds.items():
+        if key not in _BOUNDS:
+            raise InputError(f"{key}: must be one of {', '.join(_BOUNDS)}.", hint="Choose one of these.")
+        low, high = _BOUNDS[key]
+        if not low <= value <= high:
+            raise InputError(f"{key}: must be from {low:g} to {high:g}, got {value:g}.", hint="Leave it out.")
+    return ChangeSettings(**seconds)
+
+
+def change_limits(
+    most_gpus: int | None, keep: float | None, horizon_hours: float | None, *, turns_only: bool
+) -> ChangeLimits:
+    """How far a change may go. InputError where a limit is out of bounds."""
+    if most_gpus is not None and most_gpus < 0:
+        raise InputError(f"most_gpus: must be from 0 on, got {most_gpus}.", hint="Leave it out for no limit.")
+    if keep is not None and not 0 <= keep <= 1:
+        raise InputError(f"keep: must be a share of the servers from 0 to 1, got {keep:g}.", hint="Try 0.8.")
+    if horizon_hours is not None and not 0 < horizon_hours < math.inf:
+        raise InputError(f"horizon_hours: must be above 0, got {horizon_hours:g}.", hint="Leave it out for no limit.")
+    return ChangeLimits(most_gpus=most_gpus, least_running_on=keep, turns_only=turns_only, horizon_hours=horizon_hours)

@@ -1,0 +1,38 @@
+"""The page of a step in Markdown: what it does, and its commands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.domain.replanning.rollouts import RollOut, RollOutStep
+from planner.report.replanning.words import capacity_words, step_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    """Shell commands that belong together, `why`, and what to look at afterwards."""
+
+    title: str
+    why: str
+    commands: tuple[str, ...]
+    looks: tuple[str, ...] = ()
+
+
+def step_page(step: RollOutStep, roll_out: RollOut, commands: Sequence[Commands]) -> str:
+    """How to carry out one step."""
+    lines = [
+        f"# Step {step.number} of {len(roll_out.steps)}",
+        "",
+        *(f"- {line}" for line in step_words(step)),
+        f"- {capacity_words(step, roll_out)}",
+        "",
+        "Run the commands in this folder; `NAMESPACE` is where the engines run.",
+    ]
+    for number, group in enumerate(commands, start=1):
+        lines += ["", f"## {number}. {group.title}", "", group.why, "", *_block(group.commands)]
+        if group.looks:
+            lines += ["", "Then look at", "", *_block(group.looks)]
+    return "\n".join(lines) + "\n"
+
+
+def _block(commands: Sequence[str]) -> list[str]:
+    return ["```sh", *commands, "```"]

@@ -1,0 +1,88 @@
+"""The run folder of a changed plan: a run as any other, with the change, and the steps that lead to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planner.domain import Plan
+from planner.domain.replanning.changes import ChangePoint, PlanChange
+from planner.domain.replanning.replans import Replan
+from planner.domain.replanning.rollouts import RollOut
+from planner.errors import ExportError, InputError
+from planner.report.replanning.files import change_files
+from planner.report.replanning.plots import change_plots
+from planner.report.replanning.words import change_page
+from planner.runs.pages import written_page
+from planner.runs.publication import Publication, publish
+from planner.runs.replanning.steps import FOLDER, RolledOut, rolled_out
+
+HTML = "change.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedPlan:
+    """A plan that takes another's place. `change`: of `replan` as it can be carried out; `joining`: servers that would
+    run on in other islands, and are started anew there."""
+
+    replan: Replan
+    change: PlanChange
+    roll_out: RollOut
+    joining: int = 0
+
+    @property
+    def before(self) -> Plan:
+        """What is deployed, less what is lost."""
+        return self.replan.before
+
+    @property
+    def plan(self) -> Plan:
+        """The new plan."""
+        return self.replan.plan
+
+    @property
+    def frontier(self) -> tuple[ChangePoint, ...]:
+        """The best plans for so many GPUs touched."""
+        return self.replan.frontier
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader must be told of the change."""
+        if not self.joining:
+            return ()
+        return (
+            f"{self.joining} servers that could run on start anew: a copy cannot leave the island that it was started "
+            "in; the frontier counts them as running on",
+        )
+
+
+def publish_change(
+    changed: ChangedPlan, *, deployed: Mapping[str, str], target: str = "", engine: str = ""
+) -> Publication:
+    """Every file of the folder; nothing is written here. `deployed`: the manifests that stand (name -> text).
+
+    Where steps cannot be told as manifests, the run is published without them, and says so.
+    """
+    published = publish(changed.plan, engine=engine)
+    contents = {**published.files, **_told(changed)}
+    try:
+        steps = rolled_out(
+            changed.before, changed.plan, changed.roll_out, deployed=deployed, target=target, engine=engine
+        )
+    except (ExportError, InputError) as error:
+        note = f"no manifests of the steps were written: {error}"
+        contents |= {f"{FOLDER}/NOT-WRITTEN.txt": f"{note}\n".encode()}
+        return Publication(files=contents, warnings=(*published.warnings, *changed.notes, note))
+    return Publication(files=contents | _manifests(contents, steps), warnings=(*published.warnings, *changed.notes))
+
+
+def _manifests(contents: Mapping[str, bytes], steps: RolledOut) -> dict[str, bytes]:
+    """The steps' files, and the new plan's manifests as they stand after the last."""
+    carried = {f"manifests/{name}": text.encode() for name, text in steps.manifests.items()}
+    there = {name: text for name, text in carried.items() if name in contents}
+    return {**there, **{path: text.encode() for path, text in steps.files.items()}}
+
+
+def _told(changed: ChangedPlan) -> dict[str, bytes]:
+    """What is told of the change."""
+    results = (changed.change, changed.frontier, changed.roll_out, changed.plan.scenario.name)
+    plots = change_plots(changed.roll_out, changed.frontier)
+    return {**change_files(*results), HTML: written_page(change_page(*results), plots)}

@@ -1,0 +1,177 @@
+"""The steps of a roll-out as manifests: a folder a step, with a page of commands; then the new plan's own stand.
+
+A step's files are numbered in the order of their application:
+
+1-route.yaml  the router's table without servers that stop, and all else that serves with fewer
+2-stop.yaml   engines with fewer copies; those that go altogether are deleted
+3-start.yaml  engines with more copies, and new ones with what belongs to them
+4-route.yaml  the router's table with them; in the last step the new plan's
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from planner import export
+from planner.domain import Plan
+from planner.domain.replanning.rollouts import RollOut, RollOutStep
+from planner.export.carrying import Transition, carried_over, object_text, standing, transition
+from planner.replanning.interim_plans import InterimPlans
+from planner.runs.deployments import Rendered, render_plan
+from planner.runs.replanning.pages import Commands, step_page
+from planner.runs.runbook import goes_with_engines, looks_at
+
+FOLDER = "steps"
+ROUTE, STOP, START, ROUTE_AGAIN = "1-route.yaml", "2-stop.yaml", "3-start.yaml", "4-route.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFiles:
+    """A step as files of its folder (name -> text), and its commands in order."""
+
+    name: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    commands: tuple[Commands, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolledOut:
+    """`manifests`: the new plan's (name -> text), engines that run on as they were started; `steps` that lead there."""
+
+    manifests: Mapping[str, str]
+    steps: tuple[StepFiles, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Path below the run folder -> text, of all steps."""
+        return {f"{FOLDER}/{step.name}/{name}": text for step in self.steps for name, text in step.files.items()}
+
+
+def rolled_out(
+    before: Plan, after: Plan, roll_out: RollOut, *, deployed: Mapping[str, str], target: str, engine: str
+) -> RolledOut:
+    """The manifests of every step; `deployed`: those that stand (name -> text).
+
+    What stands after each step is held against its plan before it leaves. Raises ExportError where the target gives
+    islands no objects of their own, and what `render_plan` raises.
+    """
+    plans = InterimPlans(before, after)
+    rendered = render_plan(after, target=target, engine=engine)
+    final = _checked(carried_over(rendered.files, deployed), after)
+    stands, steps = standing(deployed), []
+    for step in roll_out.steps:
+        last = step is roll_out.steps[-1]
+        during = _state(plans, step, rendered, deployed, final, after=False)
+        afterwards = final if last else _state(plans, step, rendered, deployed, final, after=True)
+        stopping = transition(stands, during, annotated=False)
+        starting = transition(stopping.standing, afterwards, annotated=last)
+        stands = starting.standing
+        steps.append(_step_files(step, roll_out, stopping, starting))
+    return RolledOut(manifests=final, steps=tuple(steps), warnings=rendered.warnings)
+
+
+def _state(
+    plans: InterimPlans,
+    step: RollOutStep,
+    rendered: Rendered,
+    deployed: Mapping[str, str],
+    final: Mapping[str, str],
+    *,
+    after: bool,
+) -> Mapping[str, str]:
+    """All manifests while a step lasts, or after it."""
+    plan = plans.plan(step.after if after else step.during, new_table=step.new_table)
+    files = render_plan(plan, target=rendered.target, engine=rendered.engine).files
+    return _checked(carried_over(files, deployed, final), plan)
+
+
+def _checked(files: Mapping[str, str], plan: Plan) -> Mapping[str, str]:
+    export.check_manifests(dict(files), plan)
+    return files
+
+
+def _step_files(step: RollOutStep, roll_out: RollOut, stopping: Transition, starting: Transition) -> StepFiles:
+    name = step_name(step)
+    with_engines = [item for item in starting.others if goes_with_engines(item)]
+    routed = [item for item in starting.others if not goes_with_engines(item)]
+    objects = {
+        ROUTE: stopping.others,
+        STOP: stopping.engines,
+        START: (*with_engines, *starting.engines),
+        ROUTE_AGAIN: (*routed, *starting.annotated),
+    }
+    head = f"Step {step.number} of {len(roll_out.steps)}"
+    files = {file: object_text([f"{head}: {_TITLES[file]}."], items) for file, items in objects.items() if items}
+    commands = tuple(_commands(step, objects, stopping, starting))
+    page = step_page(step, roll_out, commands)
+    return StepFiles(name=name, files={**files, "README.md": page}, commands=commands)
+
+
+def step_name(step: RollOutStep) -> str:
+    """The name of its folder: number, servers that stop and start."""
+    stops, starts = (sum(item.count for item in side) for side in (step.stops, step.starts))
+    words = [f"stop-{stops}"] * bool(stops) + [f"start-{starts}"] * bool(starts)
+    return "-".join([f"{step.number:02}", *(words or ["route"])])
+
+
+_TITLES = {
+    ROUTE: "The router leaves out what stops",
+    STOP: "Servers stop",
+    START: "Servers start",
+    ROUTE_AGAIN: "The router's next table",
+}
+
+
+_AGAIN = "Requests go to all that serve now. Engines that stand in the file are told what they are; their pods run on."
+
+
+def _commands(
+    step: RollOutStep, objects: Mapping[str, Sequence[export.Manifest]], stopping: Transition, starting: Transition
+) -> Iterator[Commands]:
+    """What is typed, in order, and what to look at after it."""
+    drain_s, load_s = (_longest(times) for times in (_drains(step), _loads(step)))
+    gone = tuple(map(_deleted, stopping.gone))
+    yield from _applied(ROUTE, objects[ROUTE], "From now on requests go to servers that stay.")
+    if objects[STOP] or gone:
+        yield Commands(
+            title=_TITLES[STOP],
+            why=f"Requests in flight end by themselves, in {drain_s:.0f} s at most; then their GPUs are free.",
+            commands=(*([_apply(STOP)] if objects[STOP] else []), *gone),
+            looks=tuple(f"kubectl get pods --namespace NAMESPACE -l planner/island={name}" for name in _stopping(step)),
+        )
+    yield from _applied(START, objects[START], f"Weights are loaded in about {load_s:.0f} s; go on when all are ready.")
+    yield from _applied(ROUTE_AGAIN, objects[ROUTE_AGAIN], _AGAIN)
+    if starting.gone:
+        why = "Objects that nothing refers to any more."
+        yield Commands(title="What is left over goes", why=why, commands=tuple(map(_deleted, starting.gone)))
+
+
+def _applied(file: str, objects: Sequence[export.Manifest], why: str) -> Iterator[Commands]:
+    if objects:
+        yield Commands(title=_TITLES[file], why=why, commands=(_apply(file),), looks=tuple(looks_at(objects)))
+
+
+def _apply(file: str) -> str:
+    return f"kubectl apply --namespace NAMESPACE -f {file}"
+
+
+def _deleted(manifest: export.Manifest) -> str:
+    kind = shlex.quote(manifest.kind.lower())
+    return f"kubectl delete --namespace NAMESPACE --ignore-not-found {kind} {shlex.quote(manifest.name)}"
+
+
+def _drains(step: RollOutStep) -> list[float]:
+    return [item.drain_s for item in step.stops]
+
+
+def _loads(step: RollOutStep) -> list[float]:
+    return [item.load_s for item in step.starts]
+
+
+def _longest(seconds: Sequence[float]) -> float:
+    return max(seconds, default=0.0)
+
+
+def _stopping(step: RollOutStep) -> list[str]:
+    return sorted({item.before.island for item in step.stops if item.before is not None})
