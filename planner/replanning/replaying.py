@@ -2,7 +2,7 @@
 
 A window's rate counts as the next hundredth of the promise above it (a rung), so windows with the same plan and rung
 are replayed once, at a rate that none of them exceeds. A window without requests holds. Rates above `MOST` times the
-promise overload a plan and are not replayed: they do not hold.
+promise overload a plan and are not replayed: they do not hold. Nor do windows in which a change takes servers.
 """
 
 import math
@@ -81,8 +81,8 @@ def replay_schedule(
         results[rung] = _replayed(schedule, rung, windows_by_rung[rung], trace, settings, replays)
     progress(1.0)
     windows = (
-        replace(window, holds=True if rung is None else results[rung].holds)
-        for window, rung in zip(schedule.windows, rungs, strict=True)
+        replace(window, holds=rung is None or (results[rung].holds and number not in schedule.thin_windows))
+        for number, (window, rung) in enumerate(zip(schedule.windows, rungs, strict=True))
     )
     return replace(schedule, windows=tuple(windows), replayed=tuple(results.values()))
 

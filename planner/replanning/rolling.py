@@ -20,12 +20,14 @@ from planner.domain.replanning.forecasts import ForecastSettings
 from planner.domain.replanning.rates import RateSeries, RateWindow
 from planner.domain.replanning.schedules import SAME_RATE, Schedule, ScheduledWindow, Tariff, TariffKind
 from planner.errors import InfeasibleError, InputError
+from planner.replanning.changes import changes_between
 from planner.replanning.choosing import chosen_levels
 from planner.replanning.forecasts import first_window, forecasts_of, headroom_at, windows_of_a_day
 from planner.replanning.levels import LevelBook, LevelSet, Planner, Replanner
 from planner.replanning.reservations import best_plans
 from planner.replanning.schedules import require_changes, schedule_of
 from planner.replanning.tariffs import window_usd
+from planner.replanning.transitions import load_seconds
 
 HOUR_S = 3600.0
 
@@ -50,7 +52,6 @@ def rolling_schedule(
     settings: ForecastSettings,
     *,
     planner: Planner,
-    load_s: Callable[[LevelSet, ChangeSettings], LoadSeconds],
     replanner: Replanner | None = None,
     first: int | None = None,
 ) -> Schedule:
@@ -81,10 +82,20 @@ def rolling_schedule(
         tariff=tariff,
         most_changes=most_changes,
         every=max(1, round(settings.every_hours * HOUR_S / series.window_s)),
-        load_s=load_s(levels, change),
+        load_s=load_times(levels, change),
     )
     rolled = horizon.run(series, settings, first)
     return _judged(foresight, levels, rolled, scenario, settings)
+
+
+def load_times(levels: LevelSet, change: ChangeSettings) -> LoadSeconds:
+    """Of changes between plans, worked out where they are asked for."""
+
+    def seconds(before: int, after: int) -> float:
+        plans = (levels.levels[before].plan, levels.levels[after].plan)
+        return load_seconds(changes_between(*plans, change))
+
+    return seconds
 
 
 def demands_of(series: RateSeries, settings: ForecastSettings, first: int) -> RateSeries:

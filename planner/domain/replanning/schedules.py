@@ -78,8 +78,8 @@ class Schedule:
 
     `reserved`: GPUs that are paid all the time, by type (tariff `reserved`). `forecast`: what it was planned on; then
     `foresight_usd` is the cost of the schedule that knows the rates, and `emergencies` are windows that begin with a
-    change that no forecast asked for, as rates had passed the promise. `short_changes`: windows that begin with a
-    change for which the inventory lacks GPUs to load new servers before old ones stop.
+    change that no forecast asked for, as rates had passed the promise. `thin_windows`: before changes for which the
+    inventory lacks GPUs to load new servers beside the old plan, so that there are fewer servers meanwhile.
     """
 
     series: RateSeries
@@ -95,7 +95,7 @@ class Schedule:
     forecast: str = "known"
     foresight_usd: float | None = None
     emergencies: tuple[int, ...] = ()
-    short_changes: tuple[int, ...] = ()
+    thin_windows: tuple[int, ...] = ()
     replayed: tuple[ReplayedRung, ...] = ()
 
     @property
@@ -106,15 +106,17 @@ class Schedule:
 
     @property
     def carried(self) -> tuple[bool, ...]:
-        """Of every window, whether the plan that stands promises its rate."""
-        promises = [level.promise_rps * (1 + SAME_RATE) for level in self.levels]
+        """Of every window, whether the plan that stands promises its rate, and no change takes servers from it."""
+        promises, thin = [level.promise_rps * (1 + SAME_RATE) for level in self.levels], set(self.thin_windows)
+        rates = self.series.rates_rps
         return tuple(
-            promises[window.level] >= rate for window, rate in zip(self.windows, self.series.rates_rps, strict=True)
+            not rates[number] or (promises[window.level] >= rates[number] and number not in thin)
+            for number, window in enumerate(self.windows)
         )
 
     @property
     def carried_share(self) -> float:
-        """Of all windows, those whose rate the plan that stands promises."""
+        """Of all windows, those that are carried."""
         return sum(self.carried) / len(self.windows)
 
     @property

@@ -1,0 +1,1 @@
+"""Commands that change plans: over a day, by load, prices or nodes."""
