@@ -376,6 +376,7 @@ CROWDED = {
     "planner/placement/islands": 18,
     "planner/files/disk": 18,
     "planner/runs": 20,  # a file a job of the command line
+    "planner/api": 20,  # a file a subject of notebooks
 }
 
 

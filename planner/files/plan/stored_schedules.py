@@ -62,10 +62,10 @@ def _document(schedule: Schedule) -> dict[str, Any]:
         "levels": [_level(level, name) for level, name in zip(schedule.levels, names, strict=True)],
         "windows": [_window(*pair) for pair in zip(series.windows, schedule.windows, strict=True)],
         "most_changes_a_day": schedule.most_changes,
-        "usd": schedule.usd,
-        "static_usd": schedule.static_usd,
-        "bound_usd": schedule.bound_usd,
-        "unlimited_bound_usd": schedule.unlimited_bound_usd,
+        "usd": float(schedule.usd),
+        "static_usd": float(schedule.static_usd),
+        "bound_usd": float(schedule.bound_usd),
+        "unlimited_bound_usd": float(schedule.unlimited_bound_usd),
         "reserved": dict(schedule.reserved),
         "forecast": schedule.forecast,
         "foresight_usd": schedule.foresight_usd,
@@ -80,20 +80,20 @@ def _level(level: ScheduleLevel, name: str) -> dict[str, Any]:
         "plan": name,
         "digest": plan_document(level.plan)["digests"]["plan"],
         "promise_rps": level.promise_rps,
-        "usd_per_hour": level.usd_per_hour,
-        "bound_usd_per_hour": level.bound_usd_per_hour,
-        "watts": level.watts,
+        "usd_per_hour": float(level.usd_per_hour),
+        "bound_usd_per_hour": float(level.bound_usd_per_hour),
+        "watts": float(level.watts),
         "gpus": dict(level.gpus),
     }
 
 
 def _window(rates: RateWindow, window: ScheduledWindow) -> dict[str, Any]:
     return {
-        "rate_rps": rates.rate_rps,
+        "rate_rps": float(rates.rate_rps),
         "burstiness": rates.burstiness,
         "level": window.level,
-        "usd": window.usd,
-        "change_usd": window.change_usd,
+        "usd": float(window.usd),
+        "change_usd": float(window.change_usd),
         "holds": window.holds,
     }
 
