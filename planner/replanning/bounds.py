@@ -47,11 +47,11 @@ def least_of_schedules(
     scenario: Scenario, series: RateSeries, least: Sequence[LeastCost], tariff: Tariff, most_changes: int | None
 ) -> float:
     """No schedule with at most so many changes a day (None: any number) costs less (USD)."""
-    hours, rent = series.window_s / HOUR_S, np.array([0.0, *(step.usd_per_hour for step in least)])
+    hours, rent = series.window_s / HOUR_S, rents(least)
 
     def of_steps(usd_per_hour: Floats) -> float:
         usd = hours * usd_per_hour
-        return least_usd(series.rates_rps, _carried_rps(least), usd, days=series.days, most_changes=most_changes)
+        return least_usd(series.rates_rps, carried_rps(least), usd, days=series.days, most_changes=most_changes)
 
     match tariff.kind:
         case TariffKind.HOURLY:
@@ -66,15 +66,20 @@ def least_of_schedules(
             return len(series.windows) * hours * idle + of_steps(_owned_usd_per_hour(scenario, series, least, tariff))
 
 
-def _carried_rps(least: Sequence[LeastCost]) -> list[float]:
+def carried_rps(least: Sequence[LeastCost]) -> list[float]:
     """Rates up to which each step carries; the first is of rates below all that was planned for."""
     return [*(float(np.nextafter(step.rate_rps, 0.0)) for step in least), float("inf")]
+
+
+def rents(least: Sequence[LeastCost]) -> Floats:
+    """USD/hour of each step; nothing below all rates that were planned for."""
+    return np.array([0.0, *(step.usd_per_hour for step in least)])
 
 
 def _owned_usd_per_hour(scenario: Scenario, series: RateSeries, least: Sequence[LeastCost], tariff: Tariff) -> Floats:
     """What steps cost in every window, above all GPUs spare (T x steps)."""
     items = [item for item in scenario.inventory.items if item.count]
-    rent = np.array([0.0, *(step.usd_per_hour for step in least)])
+    rent = rents(least)
     below = np.array([*(step.rate_rps for step in least), np.inf])
     standing: float = min(serving_usd_per_hour(item, tariff) / item.price_usd_per_gpu_hour for item in items)
     working: float = min(power_usd_per_hour(item, tariff) / item.price_usd_per_gpu_hour for item in items)

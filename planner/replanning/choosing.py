@@ -18,16 +18,20 @@ from planner.replanning.levels import LevelBook, LevelSet
 from planner.replanning.reservations import best_plans
 from planner.replanning.switching import best_switching
 from planner.replanning.tariffs import HOUR_S
+from planner.replanning.tightening import tighten
 
 Floats = NDArray[np.float64]
 
 QUANTILES = 8
 IMAGINED = 48
 ROUNDS = 5
+MOST_PLANS = 64  # a plan takes about a CPU-second
 GAIN = 1e-3  # of the schedule's cost: what a round has to gain for another
 
 
-def chosen_levels(book: LevelBook, series: RateSeries, tariff: Tariff, most_changes: int) -> LevelSet:
+def chosen_levels(
+    book: LevelBook, series: RateSeries, tariff: Tariff, most_changes: int, most_plans: int = MOST_PLANS
+) -> LevelSet:
     """Plans that the best schedule of the series uses, with the bounds of all that were made.
 
     Raises InfeasibleError where no fleet promises the highest rate; it names the window.
@@ -45,6 +49,7 @@ def chosen_levels(book: LevelBook, series: RateSeries, tariff: Tariff, most_chan
         for rate in stretch_rates(levels, series, most_changes):
             if not book.carries(rate):
                 _add(book, rate)
+    tighten(book, series, most_changes, most_plans)
     levels = book.all()
     switching, _ = best_plans(levels, book.scenario, series, tariff, most_changes)
     return levels.only(_used(levels, switching.plans))

@@ -129,8 +129,12 @@ class LevelBook:
         return LevelSet(
             levels=tuple(self._levels[k] for k in order),
             change_usd=tuple(tuple(self._change_usd(j, k) for k in order) for j in order),
-            least=steps_of(self._least),
+            least=self.all_least(),
         )
+
+    def all_least(self) -> tuple[LeastCost, ...]:
+        """The bounds so far."""
+        return steps_of(self._least)
 
     def _change_usd(self, before: int, after: int) -> float:
         if (before, after) not in self._changes:
