@@ -16,6 +16,7 @@ GUIDES = (
         "comparing",
         "money",
         "replay",
+        "schedules",
         "traces-and-costs",
         "placement",
         "defragmentation",
