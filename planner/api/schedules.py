@@ -199,7 +199,10 @@ def schedule(
 
 
 def load_schedule(path: str | Path) -> PlannedSchedule:
-    """A saved schedule: its folder, or its schedule.json. Raises InputError where it is none, or was edited."""
+    """A saved schedule: its folder, or its schedule.json. Raises InputError where it is none, or was edited.
+
+    >>> schedule = planner.load_schedule("runs/chat-day")
+    """
     from planner.files.plan.stored_schedules import load_schedule as load
 
     return PlannedSchedule(load(Path(path)))
