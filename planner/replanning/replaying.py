@@ -20,6 +20,7 @@ from planner.layouts.feasibility import posed
 
 RUNGS = 100  # of a promise
 MOST = 1.5
+MOST_REQUESTS = 10_000_000
 POISSON = 1.0
 _BURSTINESS_STEP = 1.25
 _ROUNDING = 1e-9
@@ -38,10 +39,10 @@ class WindowReplay:
     bursty: bool = False
 
     def __post_init__(self) -> None:
-        if self.requests < 1 or not self.seeds:
+        if not 1 <= self.requests <= MOST_REQUESTS or not self.seeds:
             raise InputError(
-                f"replay of a schedule: must have at least one request and one seed, got {self.requests} and "
-                f"{len(self.seeds)}.",
+                f"replay of a schedule: must have 1 to {MOST_REQUESTS:,} requests and at least one seed, got "
+                f"{self.requests} and {len(self.seeds)}.",
                 hint="Leave them out for 4000 requests of one seed.",
             )
 

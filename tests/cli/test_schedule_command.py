@@ -96,7 +96,9 @@ def test_a_forecast_is_judged_on_the_days_that_it_did_not_know(planner: Command)
         (("--bursty",), "--bursty: goes with a replay"),
         (("--days", "3"), "up to day 3, got 1"),
         (("--from", "1"), "must lie within the 1 days"),
-        (("--replay", "--requests", "0"), "at least one request"),
+        (("--replay", "--requests", "0"), "must have 1 to 10,000,000 requests"),
+        (("--from", "nan"), "the days must be numbers, got from nan"),
+        (("--changes", "1000000000"), "must be at most 1000, got 1000000000"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(planner: Command, arguments, words) -> None:

@@ -107,5 +107,5 @@ def test_where_the_inventory_has_no_room_for_both_plans_the_windows_before_are_t
 
 
 def test_a_replay_without_requests_or_seeds_is_refused() -> None:
-    with pytest.raises(InputError, match="at least one request and one seed, got 0 and 1"):
+    with pytest.raises(InputError, match="1 to 10,000,000 requests and at least one seed, got 0 and 1"):
         WindowReplay(requests=0)

@@ -1,5 +1,6 @@
 """A schedule from question to folder: rates and a scenario in, plans and pages out."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -29,6 +30,9 @@ from planner.runs.publication import publish
 WINDOWS_FILE, SPOT_FILE, CHANGES_FILE, WORDS_FILE = "windows.csv", "spot.csv", "changes.md", "schedule.md"
 KINDS = (SCHEDULE_FILE, WINDOWS_FILE, SPOT_FILE, CHANGES_FILE, WORDS_FILE, files.PAGE_FILE, f"{PLANS_FOLDER}/level-1")
 """Names of what a schedule's folder may hold."""
+
+MOST_CHANGES = 1000
+"""A day: more would be one every minute and a half, and memory without end."""
 
 Listen = Callable[[str], None]
 Settings = TypeVar("Settings")
@@ -74,11 +78,21 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
 
 def _scheduled(request: ScheduleRequest, planner: Callable[[Scenario], Plan]) -> Schedule:
     series = request.series.part(0, request.after or len(request.series.windows))
-    settings = (request.tariff, request.change, request.most_changes)
+    settings = (request.tariff, request.change, _most_changes(request))
     if request.forecast.kind is ForecastKind.KNOWN:
         chosen = series.part(request.first or 0, len(series.windows))
         return best_schedule(request.scenario, chosen, *settings, planner=planner)
     return rolling_schedule(request.scenario, series, *settings, request.forecast, planner=planner, first=request.first)
+
+
+def _most_changes(request: ScheduleRequest) -> int:
+    """Changes a day, no more than a day has windows. InputError beyond MOST_CHANGES."""
+    if request.most_changes > MOST_CHANGES:
+        raise InputError(
+            f"schedule: most changes a day: must be at most {MOST_CHANGES}, got {request.most_changes}.",
+            hint="Servers take minutes to load: a change every few minutes serves nothing.",
+        )
+    return min(request.most_changes, math.ceil(DAY_S / request.series.window_s))
 
 
 def _tenths(listen: Listen) -> Callable[[float], None]:
@@ -103,6 +117,11 @@ def windows_between(series: RateSeries, begin_day: float | None, days: float | N
     """(first window, the one after the last) of so many `days` from `begin_day` on, both counted from the series'
     beginning; None where nothing is said. InputError where there are no such windows."""
     total_days = len(series.windows) * series.window_s / DAY_S
+    if not all(day is None or math.isfinite(day) for day in (begin_day, days)):
+        raise InputError(
+            f"rates {series.name}: the days must be numbers, got from {begin_day} and {days} days.",
+            hint="Count days from the first window, as 0; parts of days as 0.5.",
+        )
     first = None if begin_day is None else _window_at(series, begin_day)
     after = None if days is None else _window_at(series, (begin_day or 0.0) + days)
     if not 0 <= (first or 0) < len(series.windows) or (after is not None and not (first or 0) < after):
