@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCHEDULE_FIGURES = {
-    "load": "Load and promise over the days, changes marked",
-    "cost": "Cost of the schedule beside the static plan and the bounds",
+    "load": "Load, promise and changes over the days",
+    "cost": "Cost so far, beside the static plan and the bound",
     "gpus": "GPUs in servers over the days, by type",
 }
 """Names and titles of the figures of a schedule."""
@@ -33,7 +33,7 @@ def schedule_figure(schedule: Schedule, name: str) -> "Figure":
     draw: dict[str, Callable[[Axes, Schedule], None]] = {"load": _load, "cost": _cost, "gpus": _gpus}
     with style.look():
         figure = style.blank(4.2)
-        style.heading(figure, f"{style.shown(schedule.series.name, 40)}: {SCHEDULE_FIGURES[name].lower()}")
+        style.heading(figure, f"{style.shown(schedule.series.name, 40)}: {SCHEDULE_FIGURES[name]}")
         draw[name](figure.subplots(), schedule)
         return figure
 
@@ -52,6 +52,9 @@ def _load(axes: "Axes", schedule: Schedule) -> None:
     shade = style.mixed(style.palette()[0], style.paper(), 0.55)
     axes.stairs(schedule.series.rates_rps, edges, fill=True, color=shade, label="load")
     axes.stairs(promises, edges, baseline=None, color=style.ink(), linewidth=1.4, label="promise of the plan")
+    for number in schedule.changes:
+        colour = style.ALARM if number in schedule.emergencies else style.GRID
+        axes.axvline(edges[number], color=colour, linewidth=0.8, zorder=0)
     missed = [edges[number] for number, carried in enumerate(schedule.carried) if not carried]
     if missed:
         axes.plot(missed, [0.0] * len(missed), "x", color=style.ALARM, clip_on=False, label="not carried")
@@ -69,7 +72,7 @@ def _cost(axes: "Axes", schedule: Schedule) -> None:
     share = (np.arange(len(edges)) + 1) / len(edges)
     axes.plot(edges, schedule.static_usd * share, color=style.faint(), label="the cheapest plan, all the time")
     axes.plot(edges, spent, color=style.ink(), label="schedule")
-    axes.plot(edges, schedule.bound_usd * share, color=style.palette()[3], linestyle="--", label="bound")
+    axes.axhline(schedule.bound_usd, color=style.palette()[3], linestyle="--", label="bound of all windows")
     axes.set_xlabel("days")
     axes.set_ylabel("USD so far")
     style.legend_beside(axes)
