@@ -59,7 +59,7 @@ def test_a_day_as_a_folder_that_every_tool_reads(planner: Command) -> None:
 
 def test_owned_gpus_leave_room_for_spot(planner: Command) -> None:
     """What servers do not have of sixteen GPUs, hour by hour."""
-    assert planner(*DAY, "--tariff", "owned", "--changes", "2").status == 0
+    assert planner(*DAY, "--tariff", "owned", "--changes", "1").status == 0
     free = list(csv.DictReader(Path("day/spot.csv").read_text().splitlines()))
     serving = [sum(load_run(Path("day/plans", row["plan"])).fleet.values()) for row in windows_of("day")]
     assert [(int(row["hour"]), row["gpu"]) for row in free] == [(hour, "H20") for hour in range(24)]
@@ -70,7 +70,7 @@ def test_a_forecast_is_judged_on_the_days_that_it_did_not_know(planner: Command)
     rates = hourly().rates_rps
     write_rates("days.csv", (*rates, *(0.9 * rate for rate in rates)))
     arguments = ("schedule", "fleet.yaml", "--rates", "days.csv", "--forecast", "last-day", "--out", "two")
-    answer = planner(*arguments, "--headroom", "0", "--json")
+    answer = planner(*arguments, "--headroom", "0", "--changes", "2", "--json")
     assert (answer.status, answer.err) == (0, "")
     assert (answer.json["windows"], answer.json["carried_share"]) == (24, 1.0)
     assert answer.json["usd"] > answer.json["foresight_usd"] >= answer.json["bound_usd"]

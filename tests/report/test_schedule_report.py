@@ -14,7 +14,9 @@ from planner.report.replanning import schedule_tables as tables
 from planner.report.replanning.schedule_figures import SCHEDULE_FIGURES, schedule_figure
 from planner.report.replanning.schedule_page import schedule_page
 
-NAMES = level_names(small_schedule())
+
+def names() -> tuple[str, ...]:
+    return level_names(small_schedule())
 
 
 def missing() -> Schedule:
@@ -25,13 +27,13 @@ def missing() -> Schedule:
 
 def test_windows_changes_and_levels_add_up() -> None:
     schedule = small_schedule()
-    rows = list(csv.DictReader(tables.windows_csv(schedule, NAMES).decode().splitlines()))
+    rows = list(csv.DictReader(tables.windows_csv(schedule, names()).decode().splitlines()))
     assert sum(float(row["usd"]) + float(row["change_usd"]) for row in rows) == pytest.approx(schedule.usd)
-    changes = tables.change_rows(schedule, NAMES)
+    changes = tables.change_rows(schedule, names())
     starts = [row["time"] for before, row in pairwise(rows) if row["plan"] != before["plan"]]
     assert [change[1] for change in changes] == starts
-    assert sum(row[-1] for row in tables.level_rows(schedule, NAMES)) == len(rows) == 24
-    assert len(tables.windows_frame(schedule, NAMES)) == 24
+    assert sum(row[-1] for row in tables.level_rows(schedule, names())) == len(rows) == 24
+    assert len(tables.windows_frame(schedule, names())) == 24
     assert f"{schedule.usd:,.2f}" in tables.verdict(schedule)
     assert tables.notes(schedule) == []
 
@@ -40,15 +42,15 @@ def test_what_is_missed_is_told() -> None:
     schedule = missing()
     carried = [
         float(row["rate_rps"]) <= float(row["promise_rps"]) and int(row["window"]) not in schedule.thin_windows
-        for row in csv.DictReader(tables.windows_csv(schedule, NAMES).decode().splitlines())
+        for row in csv.DictReader(tables.windows_csv(schedule, names()).decode().splitlines())
     ]
     assert schedule.carried == tuple(carried)
-    words = " ".join([tables.verdict(schedule), *tables.notes(schedule), tables.roll_out_note(schedule, NAMES)])
+    words = " ".join([tables.verdict(schedule), *tables.notes(schedule), tables.roll_out_note(schedule, names())])
     assert f"{carried.count(False)} windows of 24 are not carried" in words
     assert "1 change came unplanned" in words
     assert "no room for both plans" in words
     assert "with the rates known it would cost 400.00 USD" in words
-    assert tables.change_rows(schedule, NAMES)[0][-1] == "emergency"
+    assert tables.change_rows(schedule, names())[0][-1] == "emergency"
 
 
 def test_free_gpus_are_those_that_no_plan_of_the_hour_has() -> None:
@@ -78,10 +80,10 @@ def test_an_unknown_figure_is_refused() -> None:
 
 def test_the_page_has_the_figures_of_the_schedule() -> None:
     schedule = small_schedule()
-    page = schedule_page(schedule, NAMES, "made by a test")
+    page = schedule_page(schedule, names(), "made by a test")
     assert page.figures[0].value == f"{schedule.usd:,.2f}"
     assert [section.name for section in page.sections] == ["load", "cost", "plans", "changes"]
-    assert schedule_page(missing(), NAMES, "made by a test").verdict == tables.verdict(missing())
+    assert schedule_page(missing(), names(), "made by a test").verdict == tables.verdict(missing())
 
 
 @pytest.mark.parametrize(
