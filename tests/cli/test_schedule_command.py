@@ -98,6 +98,10 @@ def test_a_forecast_is_judged_on_the_days_that_it_did_not_know(planner: Command)
         (("--from", "1"), "must lie within the 1 days"),
         (("--replay", "--requests", "0"), "must have 1 to 10,000,000 requests"),
         (("--from", "nan"), "the days must be numbers, got from nan"),
+        (
+            ("--rates", str(RATES), "--pool", "m-mid", "--from", "0.0209", "--days", "0.0139"),
+            "must have requests in the",
+        ),
         (("--changes", "1000000000"), "must be at most 1000, got 1000000000"),
     ],
 )

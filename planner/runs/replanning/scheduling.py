@@ -78,6 +78,11 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
 
 def _scheduled(request: ScheduleRequest, planner: Callable[[Scenario], Plan]) -> Schedule:
     series = request.series.part(0, request.after or len(request.series.windows))
+    if not series.part(request.first or 0, len(series.windows)).peak_rps:
+        raise InputError(
+            f"rates {series.name}: must have requests in the days that are planned for, got none.",
+            hint="Choose other days (--from, --days).",
+        )
     settings = (request.tariff, request.change, _most_changes(request))
     if request.forecast.kind is ForecastKind.KNOWN:
         chosen = series.part(request.first or 0, len(series.windows))
