@@ -6,8 +6,8 @@
 >>> plan.figure("routing")
 >>> plan.save("run"), plan.export("manifests", target="lws")
 
-Questions      plan, plan_scenario, cheapest, buy, max_rate, frontier, sweep
-Looking        load_plan, compare, explain, replay, export
+Questions      plan, plan_scenario, cheapest, buy, max_rate, frontier, sweep, schedule
+Looking        load_plan, load_schedule, compare, explain, replay, export
 What there is  workload, cluster, gpus, models, workloads, scenarios
 Studies        study
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from planner.api.on_plans import replay as replay  # export is a package to us, as `from planner import export` is
     from planner.api.planning import load_plan, plan, plan_scenario
     from planner.api.questions import AnsweredPlan, buy, cheapest, max_rate
+    from planner.api.schedules import PlannedSchedule, load_schedule, schedule
     from planner.api.shipped import gpus, models, scenarios, workloads
     from planner.api.studies.named import study
     from planner.api.workloads import workload as workload
@@ -44,6 +45,7 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "PlannedDeployment",
+    "PlannedSchedule",
     "PlannerError",
     "buy",
     "cheapest",
@@ -53,11 +55,13 @@ __all__ = [
     "frontier",
     "gpus",
     "load_plan",
+    "load_schedule",
     "max_rate",
     "models",
     "plan",
     "plan_scenario",
     "scenarios",
+    "schedule",
     "study",
     "sweep",
     "workloads",

@@ -37,6 +37,7 @@ COMMANDS = {
     "observe": "plan.observe",
     "compare": "comparison.compare",
     "sweep": "comparison.sweep",
+    "schedule": "replanning.schedule",
     "explain": "comparison.explain",
     "diff": "plan.diff",
     "report": "plan.report",

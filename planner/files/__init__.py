@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         measured_records,
     )
     from planner.files.tables.rate_curves import load_rate_curve
+    from planner.files.tables.rates import load_rates
     from planner.files.tables.traces.reader import read_trace
     from planner.files.tables.workload_writer import workload_path, write_workload
     from planner.files.tables.workloads import load_workload
@@ -105,6 +106,7 @@ __all__ = [
     "load_price_list",
     "load_published_measurements",
     "load_rate_curve",
+    "load_rates",
     "load_run",
     "load_scenario",
     "load_schemas",

@@ -47,20 +47,25 @@ def best_switching(
     *,
     days: Sequence[int],
     most_changes: int,
+    standing: int | None = None,
+    changes_so_far: int = 0,
 ) -> Switching:
     """The cheapest plans for `demands_rps` (T), out of plans that promise `promises_rps` (K).
 
     `window_usd`: T x K, or K where no window's prices differ; `change_usd`: K x K, from row to column; `days`: the day
-    of each window, ascending; `most_changes` a day. Of equal costs the plan that stands stays. Raises InfeasibleError
-    where no plan carries a window's rate, or too few changes are allowed to follow the rates.
+    of each window, ascending; `most_changes` a day. Of equal costs the plan that stands stays. `standing`: the plan
+    before the first window, which another in that window is a change from (None: any may be the first, for nothing);
+    `changes_so_far`: of the first window's day. Raises InfeasibleError where no plan carries a window's rate, or too
+    few changes are allowed to follow the rates.
     """
     demands, promises = np.asarray(demands_rps, dtype=float), np.asarray(promises_rps, dtype=float)
     _require_carried(demands, promises)
     costs = np.broadcast_to(np.asarray(window_usd, dtype=float), (len(demands), len(promises)))
     costs = np.where(promises[None, :] >= demands[:, None], costs, np.inf)
     changes = np.asarray(change_usd, dtype=float) + np.where(np.eye(len(promises)) > 0, np.inf, 0.0)
-    values, origins = _forward(costs, changes, days, most_changes)
-    return _backward(values, origins, days)
+    first = _first(costs[0], changes, most_changes, standing, changes_so_far)
+    values, origins = _forward(first, costs, changes, days)
+    return _backward(values, origins, days, standing)
 
 
 def least_usd(
@@ -100,14 +105,23 @@ def _require_carried(demands: Floats, promises: Floats) -> None:
         )
 
 
-def _forward(
-    costs: Floats, changes: Floats, days: Sequence[int], most_changes: int
-) -> tuple[Floats, NDArray[np.int32]]:
+def _first(costs: Floats, changes: Floats, most_changes: int, standing: int | None, changes_so_far: int) -> Floats:
+    """Cost of the first window by changes of its day and plan."""
+    values = np.full((most_changes + 1, len(costs)), np.inf)
+    if standing is None:
+        values[min(changes_so_far, most_changes)] = costs
+        return values
+    used = min(changes_so_far, most_changes)
+    values[used, standing] = costs[standing]
+    if used < most_changes:
+        values[used + 1] = costs + changes[standing]
+    return values
+
+
+def _forward(first: Floats, costs: Floats, changes: Floats, days: Sequence[int]) -> tuple[Floats, NDArray[np.int32]]:
     """Least cost up to the last window by changes of its day and plan; and per window the state each came from."""
     windows, plans = costs.shape
-    states = most_changes + 1
-    values = np.full((states, plans), np.inf)
-    values[0] = costs[0]
+    states, values = len(first), first
     origins = np.zeros((windows, states, plans), dtype=np.int32)
     places = np.arange(states * plans, dtype=np.int32).reshape(states, plans)
     for window in range(1, windows):
@@ -118,7 +132,7 @@ def _forward(
             before[0] = values[least, np.arange(plans)]
             came = np.broadcast_to(places[least, np.arange(plans)], (states, plans))
         values, origins[window] = before.copy(), came
-        if most_changes:
+        if states > 1:
             through = before[:-1, :, None] + changes[None, :, :]
             best = through.argmin(axis=1)
             reached = np.take_along_axis(through, best[:, None, :], axis=1)[:, 0, :]
@@ -129,7 +143,9 @@ def _forward(
     return values, origins
 
 
-def _backward(values: Floats, origins: NDArray[np.int32], days: Sequence[int]) -> Switching:
+def _backward(
+    values: Floats, origins: NDArray[np.int32], days: Sequence[int], standing: int | None = None
+) -> Switching:
     """The path that ends cheapest."""
     usd = float(values.min())
     if not np.isfinite(usd):
@@ -143,5 +159,6 @@ def _backward(values: Floats, origins: NDArray[np.int32], days: Sequence[int]) -
         plans.append(state % plan_count)
         state = int(origins[window].flat[state])
     plans.reverse()
-    changed = tuple(window for window in range(1, len(plans)) if plans[window] != plans[window - 1])
+    before = [plans[0] if standing is None else standing, *plans]
+    changed = tuple(window for window, plan in enumerate(plans) if plan != before[window])
     return Switching(plans=tuple(plans), usd=usd, changes=changed)

@@ -210,6 +210,8 @@ TEXTS = {
     "trace.csv": TRACE,
     "measured.csv": MEASURED,
     "profile.csv": PROFILE,
+    "rates.csv": "pool,window_start_s,requests_per_s,cv\n"
+    + "".join(f"a,{3600 * k},{1 + k % 3},1.5\n" for k in range(4)),
     "nodes.csv": NODES,
     "pods.csv": PODS,
     "arrivals.csv": "pod\n" + "".join(f"p{k}\n" for k in (3, 1, 4, 0, 5, 9, 2, 6)),

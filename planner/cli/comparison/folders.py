@@ -1,4 +1,4 @@
-"""Reports of folders that hold several runs: of a sweep, or of runs beside each other."""
+"""Reports of folders that hold several runs: of a schedule, of a sweep, or of runs beside each other."""
 
 from pathlib import Path
 
@@ -6,16 +6,20 @@ from planner.cli import screen
 
 
 def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> bool:
-    """Report a sweep or a folder of runs; False where the path is neither, but one run or none. A folder of runs gets a
-    `page` where nothing else is asked for; a sweep has one.
+    """Report a schedule, a sweep or a folder of runs; False where the path is neither, but one run or none. A schedule
+    and a folder of runs get a `page` where nothing else is asked for; a sweep has one.
 
     Raises InputError where a run in it is not sound, or `out` cannot be written.
     """
     from planner import files
+    from planner.files.plan.stored_schedules import holds_schedule
     from planner.files.plan.sweep_indexes import holds_sweep
 
     if not files.is_folder(folder) or files.holds_run(folder):
         return False
+    if holds_schedule(folder):
+        _report_schedule(folder, out, force=force, as_json=as_json, page=page)
+        return True
     if holds_sweep(folder):
         _report_sweep(folder, out, force=force, as_json=as_json)
         return True
@@ -23,6 +27,20 @@ def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool,
         _report_runs(folder, out, force=force, as_json=as_json, page=page)
         return True
     return False
+
+
+def _report_schedule(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> None:
+    from planner import files
+    from planner.cli.replanning.schedule import show
+    from planner.files.plan.stored_schedules import load_schedule
+    from planner.runs.replanning.scheduling import schedule_html, source_of, write_schedule
+
+    schedule = load_schedule(folder)
+    if out is not None:
+        write_schedule(out, schedule, force=force)
+    elif page and not as_json:
+        files.write_page(folder / files.PAGE_FILE, schedule_html(schedule), source=source_of(schedule), force=force)
+    show(schedule, folder if out is None else out, as_json=as_json)
 
 
 def _report_sweep(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> None:

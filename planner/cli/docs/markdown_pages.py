@@ -17,6 +17,7 @@ GUIDES = (
         "money",
         "replay",
         "replanning",
+        "schedules",
         "traces-and-costs",
         "placement",
         "defragmentation",

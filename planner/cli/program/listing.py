@@ -25,6 +25,9 @@ PANELS = {
         "replan": "Change a deployed plan as little as new load, GPUs or levels need, in steps that keep it serving.",
         "place": "Put the islands of a plan on nodes; its rates are then those of where they lie.",
         "replay": "Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds.",
+        "schedule": (
+            "Plan for a day or a week of changing load: which plan stands when, its cost, and the bound of the day."
+        ),
         "report": (
             "Print the summary of a run, and write its page, report.html; with --out, write both and the figures anew."
         ),

@@ -1,6 +1,7 @@
 """Rates over a day or a week: windows of equal length with a rate each."""
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 
 DAY_S = 86_400.0
@@ -51,3 +52,12 @@ class RateSeries:
         shifted = tuple(replace(window, start_s=window.start_s - chosen[0].start_s) for window in chosen)
         begins_s = (self.begins_s + chosen[0].start_s) % DAY_S
         return RateSeries(name=self.name, window_s=self.window_s, windows=shifted, begins_s=begins_s)
+
+
+class GapRule(StrEnum):
+    """What becomes of windows that a file of rates does not have. `refuse`: the file is refused. `interpolate`: rates
+    on the line between the windows beside the gap. `previous`: the rate before the gap goes on."""
+
+    REFUSE = "refuse"
+    INTERPOLATE = "interpolate"
+    PREVIOUS = "previous"

@@ -8,6 +8,9 @@ from planner.domain.keys import Bounds, Key
 from planner.domain.plan import Plan
 from planner.domain.replanning.rates import RateSeries
 
+SAME_RATE = 1e-6
+"""Relative difference of rates that is rounding."""
+
 
 class TariffKind(StrEnum):
     """How GPUs are paid. `hourly`: for the time that they are rented. `reserved`: some always, at a discount, others by
@@ -54,11 +57,29 @@ class ScheduledWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedRung:
+    """A plan's replay at `share` of its promise, the next hundredth above the rates of so many windows. `burstiness`:
+    coefficient of variation of the gaps between requests (1: Poisson). `within_levels`: share of the requests."""
+
+    level: int
+    share: float
+    rate_rps: float
+    burstiness: float
+    windows: int
+    holds: bool
+    within_levels: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """What stands when. `usd` with all changes. `static_usd`: of the cheapest plan that stands all the time;
-    `bound_usd`: no schedule with so few changes a day costs less; `unlimited_bound_usd`: nor with any number.
+    `bound_usd`: no schedule that carries every rate with so few changes a day costs less; `unlimited_bound_usd`: nor
+    with any number.
 
-    `reserved`: GPUs that are paid all the time, by type (tariff `reserved`). `forecast`: what it was planned on.
+    `reserved`: GPUs that are paid all the time, by type (tariff `reserved`). `forecast`: what it was planned on; then
+    `foresight_usd` is the cost of the schedule that knows the rates, and `emergencies` are windows that begin with a
+    change that no forecast asked for, as rates had passed the promise. `thin_windows`: before changes for which the
+    inventory lacks GPUs to load new servers beside the old plan, so that there are fewer servers meanwhile.
     """
 
     series: RateSeries
@@ -72,9 +93,39 @@ class Schedule:
     unlimited_bound_usd: float
     reserved: tuple[tuple[str, int], ...] = ()
     forecast: str = "known"
+    foresight_usd: float | None = None
+    emergencies: tuple[int, ...] = ()
+    thin_windows: tuple[int, ...] = ()
+    replayed: tuple[ReplayedRung, ...] = ()
 
     @property
     def changes(self) -> tuple[int, ...]:
         """Windows that begin with a change."""
         numbers = [window.level for window in self.windows]
         return tuple(k for k in range(1, len(numbers)) if numbers[k] != numbers[k - 1])
+
+    @property
+    def carried(self) -> tuple[bool, ...]:
+        """Of every window, whether the plan that stands promises its rate, and no change takes servers from it."""
+        promises, thin = [level.promise_rps * (1 + SAME_RATE) for level in self.levels], set(self.thin_windows)
+        rates = self.series.rates_rps
+        return tuple(
+            not rates[number] or (promises[window.level] >= rates[number] and number not in thin)
+            for number, window in enumerate(self.windows)
+        )
+
+    @property
+    def carried_share(self) -> float:
+        """Of all windows, those that are carried."""
+        return sum(self.carried) / len(self.windows)
+
+    @property
+    def gap(self) -> float | None:
+        """How much dearer than its bound it may be, as a share of the bound; None where that is no cost."""
+        return self.usd / self.bound_usd - 1 if self.bound_usd > 0 else None
+
+    @property
+    def holding_share(self) -> float | None:
+        """Of all windows, those whose replay holds the levels; None where none was replayed."""
+        answers = [window.holds for window in self.windows if window.holds is not None]
+        return sum(answers) / len(answers) if answers else None

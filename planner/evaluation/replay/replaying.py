@@ -1,6 +1,7 @@
 """A plan with a trace, ready to be replayed at any rate."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 
 from planner.domain import CacheRate, LengthProfile, Plan, RequestTrace, Workload
@@ -47,6 +48,13 @@ class PlanReplay:
             capacity_rps=plan.throughput_rps,
             slo=plan.scenario.slo,
         )
+
+    def with_settings(self, settings: ReplaySettings) -> "PlanReplay":
+        """The same plan and trace, its fleet priced once, with other requests; `storage_gb_s` as before."""
+        other = copy(self)
+        other._settings = settings
+        other.promise = replace(self.promise, arrivals=_words(settings.arrivals))
+        return other
 
     def requests(self, rate_rps: float, seed: int) -> Requests:
         """Requests at a rate of the whole mix; those that no pool takes are left out, and counted."""

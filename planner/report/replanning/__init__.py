@@ -1,1 +1,1 @@
-"""A change of plan: what stays, what stops and starts, the frontier of rate against change, the steps in order."""
+"""A change of plan: what stays, what stops and starts, the frontier, the roll-out; and plans over a day or a week."""

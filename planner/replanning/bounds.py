@@ -1,0 +1,87 @@
+"""The bound of the day: no schedule of a fleet serves the windows within the levels, by the cost model, for less.
+
+| symbol | meaning | unit |
+|---|---|---|
+| d_t, h, T | rate of window t, length of a window, windows | requests/s, hours, 1 |
+| P(F), c(F) | promise and rent of a fleet F | requests/s, USD/hour |
+| b_i, L_i | no fleet with P(F) >= L_i has c(F) < b_i; ascending, i = 1..m | USD/hour, requests/s |
+| B(d) | b_i of the largest L_i <= d; 0 below L_1 | USD/hour |
+| rho | rent of the GPUs that are reserved | USD/hour |
+| delta | discount of reserved GPUs | 1 |
+
+Any schedule is a fleet F_t in every window with P(F_t) >= d_t, the same between changes. B never falls, so c(F_t) >=
+B(P(F_t)) and every fleet is carried over to a step i with b_i <= c(F_t) and L_(i+1) > P(F_t) >= all rates while it
+stands. Steps change no more often than fleets, changes cost nothing, so
+
+    hourly      least sum_t h b_(i_t)   with  L_(i_t + 1) > d_t  and at most S changes a day
+
+is a bound: the switching programme over steps, where step i carries all rates below L_(i+1).
+
+    reserved    sum_g p_g max(0, n_g - R_g) >= max(0, sum_g p_g n_g - sum_g p_g R_g), so a schedule with rho =
+                sum_g p_g R_g costs at least T h (1 - delta) rho + sum_t h max(0, b_(i_t) - rho). For a fixed choice of
+                steps that is convex and piecewise linear in rho with corners at the b_i: the least over rho in
+                {0, b_1, ..., b_m} is a bound.
+
+    owned       a GPU in a server costs q_g = f_g + e W_g iota more than in none, and its power while it works (see
+                `tariffs`). With q = min_g q_g / p_g and w = min_g e W_g / p_g a fleet costs at least q b_i, and its
+                work w (1 - iota) d_t c(F) / capacity(F) >= w (1 - iota) d_t b_i margin / L_(i+1), above a constant: -
+                sum_g f_g N_g an hour. Of the last step, which has no L_(i+1), the work is left out.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.domain import Scenario
+from planner.domain.replanning.rates import RateSeries
+from planner.domain.replanning.schedules import Tariff, TariffKind
+from planner.replanning.levels import LeastCost
+from planner.replanning.switching import least_usd
+from planner.replanning.tariffs import HOUR_S, power_usd_per_hour, serving_usd_per_hour, spare_usd_per_hour
+
+Floats = NDArray[np.float64]
+
+
+def least_of_schedules(
+    scenario: Scenario, series: RateSeries, least: Sequence[LeastCost], tariff: Tariff, most_changes: int | None
+) -> float:
+    """No schedule with at most so many changes a day (None: any number) costs less (USD)."""
+    hours, rent = series.window_s / HOUR_S, rents(least)
+
+    def of_steps(usd_per_hour: Floats) -> float:
+        usd = hours * usd_per_hour
+        return least_usd(series.rates_rps, carried_rps(least), usd, days=series.days, most_changes=most_changes)
+
+    match tariff.kind:
+        case TariffKind.HOURLY:
+            return of_steps(rent)
+        case TariffKind.RESERVED:
+            paid_hours = len(series.windows) * hours * (1 - tariff.reserved_discount)
+            return min(
+                paid_hours * float(always) + of_steps(np.maximum(0.0, rent - always)) for always in np.unique(rent)
+            )
+        case TariffKind.OWNED:
+            idle = -sum(item.count * spare_usd_per_hour(item, tariff) for item in scenario.inventory.items)
+            return len(series.windows) * hours * idle + of_steps(_owned_usd_per_hour(scenario, series, least, tariff))
+
+
+def carried_rps(least: Sequence[LeastCost]) -> list[float]:
+    """Rates up to which each step carries; the first is of rates below all that was planned for."""
+    return [*(float(np.nextafter(step.rate_rps, 0.0)) for step in least), float("inf")]
+
+
+def rents(least: Sequence[LeastCost]) -> Floats:
+    """USD/hour of each step; nothing below all rates that were planned for."""
+    return np.array([0.0, *(step.usd_per_hour for step in least)])
+
+
+def _owned_usd_per_hour(scenario: Scenario, series: RateSeries, least: Sequence[LeastCost], tariff: Tariff) -> Floats:
+    """What steps cost in every window, above all GPUs spare (T x steps)."""
+    items = [item for item in scenario.inventory.items if item.count]
+    rent = rents(least)
+    below = np.array([*(step.rate_rps for step in least), np.inf])
+    standing: float = min(serving_usd_per_hour(item, tariff) / item.price_usd_per_gpu_hour for item in items)
+    working: float = min(power_usd_per_hour(item, tariff) / item.price_usd_per_gpu_hour for item in items)
+    of_rate = working * (1 - tariff.idle_share) * rent * scenario.routing.margin / below
+    return np.asarray(standing * rent + np.array(series.rates_rps)[:, None] * of_rate[None, :])

@@ -1,0 +1,121 @@
+"""Which rates plans are made for: quantiles first, then the highest rates of the stretches that the best schedule has.
+
+A plan is worth making where a stretch of windows between two changes has its highest rate: any other plan there costs
+more, or carries too little. Which stretches those are follows from the switching programme over imagined plans at many
+rates, whose costs lie between those of the plans that were made. That is done again until the schedule gains nothing.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.domain.replanning.rates import RateSeries
+from planner.domain.replanning.schedules import Tariff
+from planner.errors import InfeasibleError, SolverError
+from planner.replanning.levels import LevelBook, LevelSet
+from planner.replanning.reservations import best_plans
+from planner.replanning.switching import best_switching
+from planner.replanning.tariffs import HOUR_S
+from planner.replanning.tightening import tighten
+
+Floats = NDArray[np.float64]
+
+QUANTILES = 8
+IMAGINED = 48
+ROUNDS = 5
+MOST_PLANS = 64  # a plan takes about a CPU-second
+GAIN = 1e-3  # of the schedule's cost: what a round has to gain for another
+
+
+def chosen_levels(
+    book: LevelBook, series: RateSeries, tariff: Tariff, most_changes: int, most_plans: int = MOST_PLANS
+) -> LevelSet:
+    """Plans that the best schedule of the series uses, with the bounds of all that were made.
+
+    Raises InfeasibleError where no fleet promises the highest rate; it names the window.
+    """
+    _add_peak(book, series)
+    for rate in first_rates(series):
+        _add(book, rate)
+    usd = float("inf")
+    for _ in range(ROUNDS):
+        levels = book.all()
+        switching, _ = best_plans(levels, book.scenario, series, tariff, most_changes)
+        if switching.usd >= usd * (1 - GAIN):
+            break
+        usd = switching.usd
+        for rate in stretch_rates(levels, series, most_changes):
+            if not book.carries(rate):
+                _add(book, rate)
+    tighten(book, series, most_changes, most_plans)
+    levels = book.all()
+    switching, _ = best_plans(levels, book.scenario, series, tariff, most_changes)
+    return levels.only(_used(levels, switching.plans))
+
+
+def _used(levels: LevelSet, plans: Sequence[int]) -> set[int]:
+    """Plans that stand in some window, and the cheapest one that carries all: what a static plan would be."""
+    return {*plans, len(levels.levels) - 1}
+
+
+def _add(book: LevelBook, rate_rps: float) -> None:
+    """A rate without a plan in the time given is carried by the next larger plan."""
+    try:
+        book.add(rate_rps)
+    except (InfeasibleError, SolverError):
+        return
+
+
+def _add_peak(book: LevelBook, series: RateSeries) -> None:
+    try:
+        book.add(series.peak_rps)
+    except InfeasibleError as error:
+        window = series.rates_rps.index(series.peak_rps)
+        at_s = series.begins_s + series.windows[window].start_s
+        raise InfeasibleError(
+            f"scenario {book.scenario.name}: rates {series.name}: window {window} (day {series.days[window]}, "
+            f"{int(at_s % 86_400 // 3600):02d}:{int(at_s % 3600 // 60):02d}) needs {series.peak_rps:,.6g} requests/s, "
+            f"which no fleet of the inventory promises; the most is {book.most_rps():,.6g}. {error.message}",
+            hint="Offer more GPUs, loosen the service levels, or lower the rates.",
+        ) from None
+
+
+def first_rates(series: RateSeries) -> list[float]:
+    """Quantiles of the rates above 0, highest first."""
+    rates = np.unique([rate for rate in series.rates_rps if rate > 0])
+    places = np.unique(np.linspace(0, len(rates) - 1, QUANTILES).round().astype(int))
+    return [float(rates[place]) for place in places[::-1]]
+
+
+def stretch_rates(levels: LevelSet, series: RateSeries, most_changes: int) -> list[float]:
+    """Highest rates of the stretches that the best schedule over imagined plans has, highest first."""
+    points = sorted({(step.rate_rps, step.usd_per_hour) for step in levels.least})
+    rates = np.array(series.rates_rps)
+    imagined = np.unique([*np.quantile(rates[rates > 0], np.linspace(0, 1, IMAGINED)), *(rate for rate, _ in points)])
+    imagined = imagined[imagined <= series.peak_rps]
+    usd = np.interp(imagined, *np.array(points).T)
+    change = np.abs(usd[:, None] - usd[None, :]) * _hours_per_change(levels)
+    plans = best_switching(
+        rates.tolist(),
+        imagined.tolist(),
+        series.window_s / HOUR_S * usd,
+        change,
+        days=series.days,
+        most_changes=most_changes,
+    )
+    edges = [0, *plans.changes, len(rates)]
+    return sorted({float(rates[first:after].max()) for first, after in pairwise(edges)} - {0.0}, reverse=True)
+
+
+def _hours_per_change(levels: LevelSet) -> float:
+    """Hours of the difference in rent that changes between neighbouring plans cost, the median."""
+    pairs = list(pairwise(range(len(levels.levels))))
+    hours = [
+        (levels.change_usd[j][k] + levels.change_usd[k][j])
+        / 2
+        / max(1e-9, abs(levels.levels[k].usd_per_hour - levels.levels[j].usd_per_hour))
+        for j, k in pairs
+    ]
+    return float(np.median(hours)) if hours else 0.0

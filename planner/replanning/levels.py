@@ -1,0 +1,208 @@
+"""Plans for rates: the cheapest fleet whose promise carries a rate, what changing between two takes, and what no fleet
+undercuts.
+
+A plan promises its capacity times the routing's margin, so a rate d is planned for as a target of d / margin. A plan
+may be made anew, or from one that stands: dearer by little, and nearer to it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Scenario
+from planner.domain.replanning.changes import ChangeSettings
+from planner.domain.replanning.schedules import ScheduleLevel
+from planner.errors import InfeasibleError, InputError, SolverError
+from planner.replanning.change_costs import change_usd
+
+Planner = Callable[[Scenario], Plan]
+"""Makes the plan of a scenario, as `pipeline.plan` does."""
+
+Replanner = Callable[[Plan, Scenario], Plan]
+"""Makes a plan of a scenario that leaves as much as possible of a standing one as it is."""
+
+SAME = 1e-6  # relative, of rates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeastCost:
+    """No fleet that promises `rate_rps` or more costs less than `usd_per_hour`."""
+
+    rate_rps: float
+    usd_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelSet:
+    """Plans to choose from, smallest promise first; `change_usd[j][k]`: of changing from the plan j to the plan k;
+    `least`: bounds, by ascending rate."""
+
+    levels: tuple[ScheduleLevel, ...]
+    change_usd: tuple[tuple[float, ...], ...]
+    least: tuple[LeastCost, ...]
+
+    @property
+    def promises_rps(self) -> tuple[float, ...]:
+        """Of every plan."""
+        return tuple(level.promise_rps for level in self.levels)
+
+    def only(self, numbers: Iterable[int]) -> "LevelSet":
+        """The same bounds, with these plans alone."""
+        chosen = sorted(set(numbers))
+        return LevelSet(
+            levels=tuple(self.levels[k] for k in chosen),
+            change_usd=tuple(tuple(self.change_usd[j][k] for k in chosen) for j in chosen),
+            least=self.least,
+        )
+
+
+class LevelBook:
+    """Plans of one scenario at rates, each made once.
+
+    `planner` makes them; `replanner` makes them from neighbours. Raises as the planner does, where the highest rate
+    that is asked for has no plan.
+    """
+
+    def __init__(
+        self, scenario: Scenario, change: ChangeSettings, planner: Planner, replanner: Replanner | None = None
+    ) -> None:
+        require_buckets(scenario)
+        self.scenario, self.change = scenario, change
+        self._planner, self._replanner = planner, replanner
+        self._levels: list[ScheduleLevel] = []
+        self._least: dict[float, float] = {}
+        self._changes: dict[tuple[int, int], float] = {}
+
+    @property
+    def rates_rps(self) -> tuple[float, ...]:
+        """Rates that were planned for, ascending."""
+        return tuple(sorted(self._least))
+
+    def carries(self, rate_rps: float) -> bool:
+        """Whether a plan was made for a rate up to this one that promises it: no cheaper one is known to be missing."""
+        return any(
+            asked <= rate_rps * (1 + SAME) and rate_rps <= promised * (1 + SAME) for asked, promised in self._spans
+        )
+
+    @property
+    def _spans(self) -> list[tuple[float, float]]:
+        return [(planned_rps(level.plan), level.promise_rps) for level in self._levels]
+
+    def add(self, rate_rps: float) -> None:
+        """Plan for a rate, unless a plan does that already. Raises as the planner does."""
+        if rate_rps in self._least:
+            return
+        plan = self._planner(at_rate(self.scenario, rate_rps))
+        bound = least_usd_per_hour(plan)
+        self._least[rate_rps] = bound
+        self._keep(plan, bound)
+
+    def add_near(self, standing: ScheduleLevel, rate_rps: float) -> None:
+        """A plan for a rate that changes little of a standing one, where there is one."""
+        if self._replanner is None:
+            return
+        try:
+            plan = self._replanner(standing.plan, at_rate(self.scenario, rate_rps))
+        except (InfeasibleError, SolverError):
+            return
+        self._keep(plan, self.least_usd_per_hour(rate_rps))
+
+    def least_usd_per_hour(self, rate_rps: float) -> float:
+        """The bound of the largest rate planned for that is no higher; 0 below all."""
+        return max((usd for rate, usd in self._least.items() if rate <= rate_rps * (1 + SAME)), default=0.0)
+
+    def most_rps(self) -> float:
+        """The most that any fleet of the inventory promises; 0 where none serves."""
+        try:
+            plan = self._planner(replace(self.scenario, objective=ObjectiveSettings()))
+        except (InfeasibleError, SolverError):
+            return 0.0
+        return 0.0 if plan.buckets is None else plan.buckets.promise_rps
+
+    def _keep(self, plan: Plan, bound: float) -> None:
+        level = level_of(plan, bound)
+        if not any(plan.buckets == other.plan.buckets for other in self._levels):
+            self._levels.append(level)
+
+    def all(self) -> LevelSet:
+        """Every plan so far, with what changing between them costs."""
+        order = sorted(range(len(self._levels)), key=lambda k: (self._levels[k].promise_rps, k))
+        return LevelSet(
+            levels=tuple(self._levels[k] for k in order),
+            change_usd=tuple(tuple(self._change_usd(j, k) for k in order) for j in order),
+            least=self.all_least(),
+        )
+
+    def all_least(self) -> tuple[LeastCost, ...]:
+        """The bounds so far."""
+        return steps_of(self._least)
+
+    def _change_usd(self, before: int, after: int) -> float:
+        if (before, after) not in self._changes:
+            plans = (self._levels[before].plan, self._levels[after].plan)
+            self._changes[before, after] = change_usd(*plans, self.change)
+        return self._changes[before, after]
+
+
+def steps_of(least: dict[float, float]) -> tuple[LeastCost, ...]:
+    """Bounds by ascending rate; a fleet for a higher rate is one for a lower rate, too, so they never fall."""
+    steps: list[LeastCost] = []
+    for rate in sorted(least):
+        usd = max(least[rate], steps[-1].usd_per_hour if steps else 0.0)
+        steps.append(LeastCost(rate_rps=rate, usd_per_hour=usd))
+    return tuple(steps)
+
+
+def at_rate(scenario: Scenario, rate_rps: float) -> Scenario:
+    """The scenario whose cheapest plan promises a rate."""
+    target = ObjectiveSettings(
+        kind=ObjectiveKind.TARGET,
+        target_rps=rate_rps / scenario.routing.margin,
+        demand_rps=scenario.objective.demand_rps,
+    )
+    return replace(scenario, objective=target)
+
+
+def planned_rps(plan: Plan) -> float:
+    """The rate that a plan was made for."""
+    return plan.scenario.objective.target_rps * plan.scenario.routing.margin
+
+
+def level_of(plan: Plan, bound_usd_per_hour: float) -> ScheduleLevel:
+    """A finished plan as a level."""
+    assert plan.buckets is not None, "plans for rates have buckets"
+    gpus: dict[str, int] = {}
+    for pool in plan.buckets.pools:
+        gpus[pool.gpu] = gpus.get(pool.gpu, 0) + pool.gpus
+    items = plan.scenario.inventory
+    usd = sum(count * items.item(gpu).price_usd_per_gpu_hour for gpu, count in gpus.items())
+    return ScheduleLevel(
+        plan=plan,
+        promise_rps=plan.buckets.promise_rps,
+        usd_per_hour=usd,
+        bound_usd_per_hour=min(bound_usd_per_hour, usd),
+        watts=sum(count * items.item(gpu).gpu.max_w for gpu, count in gpus.items()),
+        gpus=tuple(sorted(gpus.items())),
+    )
+
+
+def least_usd_per_hour(plan: Plan) -> float:
+    """What no fleet for the plan's target costs less than; 0 where nothing is proven."""
+    bound = None if plan.certificate is None else plan.certificate.objective_bound
+    return 0.0 if bound is None else bound
+
+
+def require_buckets(scenario: Scenario) -> None:
+    """Raises InputError where plans of the scenario have no promise or no price."""
+    if not scenario.bucketed:
+        raise InputError(
+            f"scenario {scenario.name}: routing.form: must be buckets for a schedule, whose plans promise a rate; got "
+            f"{scenario.routing_form}.",
+            hint=f"Leave out {scenario.beyond_buckets or 'routing.form'}.",
+        )
+    free = [item.gpu.name for item in scenario.inventory.items if not item.price_usd_per_gpu_hour > 0]
+    if free:
+        raise InputError(
+            f"scenario {scenario.name}: prices_usd_per_gpu_hour: must be above 0 for a schedule; {', '.join(free)} "
+            "costs nothing.",
+            hint="Give it a price.",
+        )

@@ -1,0 +1,90 @@
+"""Plans of windows under a tariff, and with them the GPUs that are reserved, where some are.
+
+With the reservation R_g set, the switching programme is exact; with the plans set, the best R_g of each type is a
+quantile: as many as stand in at least a share 1 - delta of all windows. The two alternate from the fleet of every plan,
+and from none, until nothing is gained. Of one GPU type that tries every reservation that can be best (R_g is the n_kg
+of some plan k, or 0), so it is exact; of several types the gap to the bound tells what may be missing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from planner.domain import Scenario
+from planner.domain.replanning.rates import RateSeries
+from planner.domain.replanning.schedules import ScheduleLevel, Tariff, TariffKind
+from planner.replanning.levels import LevelSet
+from planner.replanning.switching import Switching, best_switching
+from planner.replanning.tariffs import gpus_of, window_usd
+
+GAIN = 1e-9  # relative, that goes on
+
+
+def best_plans(
+    levels: LevelSet,
+    scenario: Scenario,
+    series: RateSeries,
+    tariff: Tariff,
+    most_changes: int,
+    *,
+    standing: int | None = None,
+    changes_so_far: int = 0,
+    reserved: Mapping[str, int] | None = None,
+) -> tuple[Switching, dict[str, int]]:
+    """The cheapest plans, and the GPUs reserved for them by type; `reserved`: they are already."""
+
+    def switching(always: Mapping[str, int]) -> Switching:
+        return best_switching(
+            series.rates_rps,
+            levels.promises_rps,
+            window_usd(scenario, series, levels.levels, tariff, always),
+            levels.change_usd,
+            days=series.days,
+            most_changes=most_changes,
+            standing=standing,
+            changes_so_far=changes_so_far,
+        )
+
+    if tariff.kind is not TariffKind.RESERVED:
+        return switching({}), {}
+    if reserved is not None:
+        return switching(reserved), dict(reserved)
+    best: tuple[Switching, dict[str, int]] | None = None
+    for start in _starts(levels.levels):
+        attempt = _alternating(switching, start, lambda plans: quantiles(levels.levels, plans, tariff))
+        if best is None or attempt[0].usd < best[0].usd * (1 - GAIN):
+            best = attempt
+    assert best is not None, "there is a start"
+    return best
+
+
+def _alternating(
+    switching: Callable[[Mapping[str, int]], Switching],
+    start: dict[str, int],
+    reservation: Callable[[Sequence[int]], dict[str, int]],
+) -> tuple[Switching, dict[str, int]]:
+    """Plans for a reservation, a reservation for the plans, until nothing is gained."""
+    best, always = switching(start), start
+    while True:
+        better = reservation(best.plans)
+        answer = switching(better)
+        if answer.usd >= best.usd * (1 - GAIN):
+            return best, always
+        best, always = answer, better
+
+
+def _starts(levels: Sequence[ScheduleLevel]) -> Iterator[dict[str, int]]:
+    """Every reservation to begin with, once."""
+    seen = [{}, *(dict(level.gpus) for level in levels)]
+    yield from (gpus for n, gpus in enumerate(seen) if gpus not in seen[:n])
+
+
+def quantiles(levels: Sequence[ScheduleLevel], plans: Sequence[int], tariff: Tariff) -> dict[str, int]:
+    """The best reservation for plans that stand in windows of equal length."""
+    names = sorted({gpu for level in levels for gpu, _ in level.gpus})
+    always: dict[str, int] = {}
+    for name in names:
+        descending = np.sort(gpus_of(levels, name)[list(plans)])[::-1]
+        least_windows = max(1, int(np.ceil((1 - tariff.reserved_discount) * len(plans) - 1e-9)))
+        always[name] = int(descending[least_windows - 1])
+    return {name: count for name, count in always.items() if count}
