@@ -116,6 +116,8 @@ class Replanner:
     def _unchanged(self) -> NearPlan | None:
         """The best of what runs, with no GPU touched: the very pools where others gain next to nothing."""
         runs, routed = self.service.as_it_runs(), None
+        if runs is not None and self._turns_alone:
+            return runs
         with suppress(InfeasibleError, SolverError):
             routed = self._best(self._terms(0, limited=False), self._solver, "nothing touched")
         if runs is None or routed is None:

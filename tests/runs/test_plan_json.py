@@ -106,9 +106,10 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
         plan.search, trials=(trial, *trials), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
     )
     first, *others = plan.islands
-    islands = (replace(first, tokens_per_step=8192, overlapped=True, cached_share=0.25), *others)
+    islands = (replace(first, tokens_per_step=8192, overlapped=True, cached_share=0.25, context=9000), *others)
     assert pooled.buckets is not None
-    buckets = replace(pooled.buckets, replayed=_replayed())
+    pools = tuple(replace(pool, context=9000) for pool in pooled.buckets.pools)
+    buckets = replace(pooled.buckets, replayed=_replayed(), pools=pools)
     placed = placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
     assert placed.placement is not None
     part, *parts = placed.placement.parts
