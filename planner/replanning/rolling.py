@@ -110,7 +110,7 @@ class _Way:
         used = self.gpus(self.counts({}, {}))
 
         def rate_rps(stopped: Sequence[int], started: Sequence[int], new_table: bool) -> float:
-            less, more = _named(self.going, stopped), _named(self.coming, started)
+            less, more = _by_island(self.going, stopped), _by_island(self.coming, started)
             return self.fleet.rate_rps(self.counts(less, more), new_table=new_table or self.fleet.same_buckets)
 
         return Order(
@@ -138,7 +138,7 @@ def _stays(item: ServerChange) -> bool:
     return item.kind.runs_on and same
 
 
-def _named(counts: Mapping[str, int], numbers: Sequence[int]) -> dict[str, int]:
+def _by_island(counts: Mapping[str, int], numbers: Sequence[int]) -> dict[str, int]:
     return dict(zip(counts, numbers, strict=True))
 
 
@@ -154,18 +154,18 @@ def _require_alike(fleet: InterimFleet) -> None:
             raise _inconsistent(f"island {name}", "must be the same servers in both plans, or have another name")
 
 
-def _inconsistent(what: str, rule: str) -> InconsistentPlanError:
-    return InconsistentPlanError(f"{what}: {rule}.", hint="This is a defect of the planner; please report it.")
+def _inconsistent(subject: str, rule: str) -> InconsistentPlanError:
+    return InconsistentPlanError(f"{subject}: {rule}.", hint="This is a defect of the planner; please report it.")
 
 
 def _steps(way: _Way, first: Stage, stages: Sequence[Stage]) -> Iterator[RollOutStep]:
     stopping, starting = _pending(way.change, lambda c: c.before), _pending(way.change, lambda c: c.after)
     previous = first
     for number, stage in enumerate(stages, start=1):
-        less, more = _named(way.going, previous.stopped), _named(way.coming, previous.started)
-        stopped, started = _named(way.going, stage.stopped), _named(way.coming, stage.started)
-        stops = tuple(_taken(stopping, {name: count - less[name] for name, count in stopped.items()}))
-        starts = tuple(_taken(starting, {name: count - more[name] for name, count in started.items()}))
+        less, more = _by_island(way.going, previous.stopped), _by_island(way.coming, previous.started)
+        stopped, started = _by_island(way.going, stage.stopped), _by_island(way.coming, stage.started)
+        stops = tuple(_next_servers(stopping, {name: count - less[name] for name, count in stopped.items()}))
+        starts = tuple(_next_servers(starting, {name: count - more[name] for name, count in started.items()}))
         during, after = way.counts(stopped, more), way.counts(stopped, started)
         new_table = stage.new_table or way.fleet.same_buckets
         yield RollOutStep(
@@ -192,14 +192,14 @@ def _pending(change: PlanChange, side: Callable[[ServerChange], ServerRole | Non
     return pending
 
 
-def _taken(pending: Pending, counts: Mapping[str, int]) -> Iterator[ServerChange]:
+def _next_servers(pending: Pending, counts: Mapping[str, int]) -> Iterator[ServerChange]:
     """The next `counts` servers of each island, which are pending no more."""
     for name, wanted in counts.items():
-        left = wanted
-        while left:
+        remaining = wanted
+        while remaining:
             item = pending[name].pop(0)
-            count = min(left, item.count)
-            left -= count
+            count = min(remaining, item.count)
+            remaining -= count
             yield replace(item, count=count)
             if item.count > count:
                 pending[name].insert(0, replace(item, count=item.count - count))

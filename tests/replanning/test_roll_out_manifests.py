@@ -15,7 +15,7 @@ from planner.domain import Plan
 from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.rollouts import RollOut
 from planner.errors import ExportError
-from planner.export.carrying import carried_over, standing
+from planner.export.objects.operating.carrying import carried_over, standing
 from planner.replanning.changes import changes_between
 from planner.replanning.interim_plans import InterimPlans
 from planner.replanning.rolling import roll_out
