@@ -1,21 +1,23 @@
 """From a plan that runs and a new scenario to what a new plan is finished from."""
 
+import math
 from dataclasses import dataclass, replace
 
 from planner.domain import PHASES, BucketPool, Evaluation, Plan, Scenario, SearchRecord, SimplerPlan
-from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, LostServers
+from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
 from planner.domain.replanning.replans import Replan
-from planner.errors import InputError
+from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of
-from planner.evaluation.buckets.unrestricted import unrestricted_rps
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.pools import BucketChoice
 from planner.replanning.changes import changes_between, require_buckets, require_model
-from planner.replanning.losses import remaining_inventory, without_lost
+from planner.replanning.losses import remaining_cluster, remaining_inventory, without_lost
 from planner.replanning.naming import named_after
 from planner.replanning.near import NearPlan
 from planner.replanning.replanner import Replanned, Replanner
 from planner.search import given
+
+SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,7 @@ class FoundReplan:
 
     before: Plan
     settings: ChangeSettings
+    limits: ChangeLimits
     replanned: Replanned
     pools: tuple[BucketPool, ...]
     best: Evaluation
@@ -31,12 +34,17 @@ class FoundReplan:
     choice: BucketChoice
 
     def replan(self, finished: Plan) -> Replan:
-        """With the finished plan. Its change is counted anew, where its servers lie."""
+        """With the finished plan. Its change is counted anew, where its servers lie.
+
+        Raises InfeasibleError where servers that are placed anew move more than the limits allow.
+        """
         replanned = self.replanned
+        change = changes_between(self.before, finished, self.settings)
+        _require_limits(finished, change, self.limits)
         return Replan(
             plan=finished,
             before=self.before,
-            change=changes_between(self.before, finished, self.settings),
+            change=change,
             frontier=replanned.points,
             current_rps=None if replanned.current is None else replanned.current.priced.rate_rps,
             scratch_rps=None if replanned.anew is None else replanned.anew.priced.rate_rps,
@@ -44,6 +52,20 @@ class FoundReplan:
             scratch_bound=None if replanned.scratch is None else replanned.scratch.bound,
             bound=replanned.chosen.bound,
         )
+
+
+def _require_limits(finished: Plan, change: PlanChange, limits: ChangeLimits) -> None:
+    """Placing knows nothing of where servers lie now: what moves counts, too."""
+    moved = change.servers(ChangeKind.MOVE)
+    most, least = limits.most_gpus, limits.least_running_on or 0.0
+    if (most is None or change.gpus_touched <= most) and change.running_on_share >= least * (1 - SAME):
+        return
+    raise InfeasibleError(
+        f"scenario {finished.scenario.name}: placed on the cluster's nodes the plan touches {change.gpus_touched} GPUs "
+        f"and {100 * change.running_on_share:.0f} % of the servers run on, as {moved} servers move; the limits are "
+        f"{'none' if most is None else most} and {100 * least:.0f} %.",
+        hint="Allow more change, or leave the cluster out of the scenario: servers then stay where they are.",
+    )
 
 
 def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Scenario:
@@ -61,7 +83,8 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
             f"{scenario.beyond_buckets or 'routing.form: table'}.",
             hint="Leave that out, or plan it by itself (planner plan).",
         )
-    return replace(scenario, inventory=remaining_inventory(saved, scenario.inventory, lost))
+    cluster = None if scenario.cluster is None else remaining_cluster(scenario.cluster, lost)
+    return replace(scenario, inventory=remaining_inventory(saved, scenario.inventory, lost), cluster=cluster)
 
 
 def _require_engine(before: Scenario, after: Scenario) -> None:
@@ -102,15 +125,16 @@ def find_replan(
     return FoundReplan(
         before=before,
         settings=settings,
+        limits=limits,
         replanned=replanned,
         pools=pools,
         best=result.best,
         record=result.record,
-        choice=_choice(evaluator, replanned, near),
+        choice=_choice(replanned, near),
     )
 
 
-def _choice(evaluator: Evaluator, replanned: Replanned, near: NearPlan) -> BucketChoice:
+def _choice(replanned: Replanned, near: NearPlan) -> BucketChoice:
     """What the plan's certificate is made of: the bound of all plans, not of those alone that change so little."""
     scratch, pools = replanned.scratch, near.priced.pools
     point = SimplerPlan(
@@ -122,9 +146,7 @@ def _choice(evaluator: Evaluator, replanned: Replanned, near: NearPlan) -> Bucke
         chosen=True,
     )
     if scratch is None:
-        counts = {item.gpu.name: item.count for item in evaluator.question.scenario.inventory.items}
-        most = unrestricted_rps(evaluator.prices, counts)
-        bound, proven = near.value if most is None else most, True
+        bound, proven = math.inf, True
     else:
         bound, proven = scratch.bound, scratch.proven
     return BucketChoice(

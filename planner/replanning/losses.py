@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from planner.domain import BucketPool, Inventory, Plan, PlannedIsland
+from planner.domain import BucketPool, Cluster, Inventory, Plan, PlannedIsland
 from planner.domain.replanning.changes import LostServers
 from planner.errors import InputError
 
@@ -40,14 +40,23 @@ def remaining_inventory(plan: Plan, inventory: Inventory, lost: LostServers) -> 
         gpus[pools[island].gpu] += count * pools[island].server.parallel.devices
     items = []
     for item in inventory.items:
-        left = item.count - gpus[item.gpu.name]
-        if left < 0:
+        remaining = item.count - gpus[item.gpu.name]
+        if remaining < 0:
             raise InputError(
                 f"lost: {item.gpu.name}: must be at most the inventory's {item.count} GPUs, got {gpus[item.gpu.name]}.",
                 hint="The scenario's inventory is that of before the loss.",
             )
-        items.append(replace(item, count=left))
+        items.append(replace(item, count=remaining))
     return replace(inventory, items=tuple(items))
+
+
+def remaining_cluster(cluster: Cluster, lost: LostServers) -> Cluster:
+    """The cluster without the nodes that were lost, and what ran on them."""
+    return replace(
+        cluster,
+        nodes=tuple(node for node in cluster.nodes if node.name not in lost.nodes),
+        pods=tuple(pod for pod in cluster.pods if pod.node not in lost.nodes),
+    )
 
 
 def _lost_servers(plan: Plan, lost: LostServers) -> Counter[str]:
@@ -102,14 +111,14 @@ def _take(gone: Counter[str], plan: Plan, gpu: str, count: int) -> None:
             f"lost: {gpu}: must be GPUs of the plan's inventory, at most {offered or 0}, got {count}.",
             hint="Name a GPU type of the plan that runs.",
         )
-    left = count - (offered - sum(pool.gpus for pool in pools))
-    while left > 0:
-        largest = max(pools, key=lambda pool: (_left(pool, gone) * pool.server.parallel.devices, pool.island))
+    missing = count - (offered - sum(pool.gpus for pool in pools))
+    while missing > 0:
+        largest = max(pools, key=lambda pool: (_servers_left(pool, gone) * pool.server.parallel.devices, pool.island))
         gone[largest.island] += 1
-        left -= largest.server.parallel.devices
+        missing -= largest.server.parallel.devices
 
 
-def _left(pool: BucketPool, gone: Counter[str]) -> int:
+def _servers_left(pool: BucketPool, gone: Counter[str]) -> int:
     return pool.count - gone[pool.island]
 
 
@@ -117,13 +126,13 @@ def _smaller(island: PlannedIsland, servers: int) -> PlannedIsland:
     """An island without some of its servers."""
     if island.parallel is None or not servers:
         return island
-    left = island.parallel.replicas - servers
-    price = island.price_usd_per_hour / island.size * left * island.parallel.devices
-    if not left:
+    servers_left = island.parallel.replicas - servers
+    price = island.price_usd_per_hour / island.size * servers_left * island.parallel.devices
+    if not servers_left:
         return replace(island, size=0)
     return replace(
         island,
-        size=left * island.parallel.devices,
-        parallel=replace(island.parallel, replicas=left),
+        size=servers_left * island.parallel.devices,
+        parallel=replace(island.parallel, replicas=servers_left),
         price_usd_per_hour=price,
     )

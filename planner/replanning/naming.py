@@ -24,16 +24,16 @@ def named_after(before: Plan, pools: Sequence[BucketPool], scenario: Scenario) -
     for (island, number), _ in sorted(stay.items(), key=lambda item: (-item[1], item[0])):
         if number not in names and island not in names.values():
             names[number] = island
-    taken = {pool.island for pool in before.buckets.pools} | set(names.values())
+    used_names = {pool.island for pool in before.buckets.pools} | set(names.values())
     for number, pool in enumerate(pools):
         if number not in names:
-            names[number] = _free(stem_of(pool), taken)
-            taken.add(names[number])
+            names[number] = _free(stem_of(pool), used_names)
+            used_names.add(names[number])
     return tuple(replace(pool, island=names[number]) for number, pool in enumerate(pools))
 
 
-def _free(stem: str, taken: set[str]) -> str:
+def _free(stem: str, used_names: set[str]) -> str:
     number = 1
-    while f"{stem}-{number}" in taken:
+    while f"{stem}-{number}" in used_names:
         number += 1
     return f"{stem}-{number}"

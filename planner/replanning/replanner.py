@@ -200,7 +200,9 @@ class Replanner:
             posed = replace(posed, target_rps=posed.target_rps * wanted / max(near.priced.rate_rps, MET) * (1 + MET))
             if not wanted:
                 break
-        raise InfeasibleError("changes: the target is not reached with the queues of the pools together.", hint="")
+        raise InfeasibleError(
+            "changes: the target is not reached with the queues of the pools together.", hint="Lower the target."
+        )
 
     def _solved(
         self, offers: Sequence[BucketOffer], objective: ObjectiveSettings, settings: AssignmentSettings
@@ -240,12 +242,12 @@ class Replanner:
     def _beyond_limits(self) -> InfeasibleError:
         """What the least change is that serves at all, or what is asked for."""
         limits, scenario = self.limits, self.evaluator.question.scenario
-        asked = [
+        limit_words = [
             f"most_gpus {limits.most_gpus}" * (limits.most_gpus is not None),
             f"least_running_on {limits.least_running_on}" * (limits.least_running_on is not None),
             "turns_only" * limits.turns_only,
         ]
-        words = ", ".join(filter(None, asked)) or "none"
+        words = ", ".join(filter(None, limit_words)) or "none"
         least = self._least_that_serves()
         remedy = "Offer more GPUs, or lower the target." if least is None else f"Allow {least} GPUs to be touched."
         also = " (of the shapes that run)" * limits.turns_only
