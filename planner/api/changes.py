@@ -1,13 +1,12 @@
 """A deployed plan changed, at hand: the new plan, what becomes of servers, the steps, the frontier."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from planner import report
 from planner.api.cards import card, rows_of
-from planner.api.deployments import PlannedDeployment
 from planner.api.tables import counts_of
 from planner.domain import Plan
 from planner.files.scenario.settings import Setting
@@ -21,16 +20,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class ChangedDeployment:
-    """A changed plan at hand: `record` has the plans, the change, the steps and the frontier as frozen records."""
+PlanAtHand = TypeVar("PlanAtHand")
 
-    def __init__(self, record: ChangedPlan) -> None:
-        self.record = record
+
+class ChangedDeployment(Generic[PlanAtHand]):
+    """A changed plan at hand: `record` has the plans, the change, the steps and the frontier as frozen records, `plan`
+    is the new plan."""
+
+    def __init__(self, record: ChangedPlan, plan: PlanAtHand) -> None:
+        self.record, self.plan = record, plan
 
     @property
-    def plan(self) -> PlannedDeployment:
-        """The new plan."""
-        return PlannedDeployment(self.record.plan)
+    def name(self) -> str:
+        """What the new plan's scenario is called."""
+        return self.record.plan.scenario.name
 
     @property
     def running_on_share(self) -> float:
@@ -74,12 +77,12 @@ class ChangedDeployment:
 
     def figure(self, name: str = "rollout") -> "Figure":
         """A picture: rollout (what can be served, step by step) or frontier (rate against change). InputError."""
-        return report.change_figure(self.record.roll_out, self.record.frontier, name, self.plan.name)
+        return report.change_figure(self.record.roll_out, self.record.frontier, name, self.name)
 
     def summary(self) -> str:
         """The change in Markdown."""
         record = self.record
-        return report.change_page(record.change, record.frontier, record.roll_out, self.plan.name)
+        return report.change_page(record.change, record.frontier, record.roll_out, self.name)
 
     def save(
         self,
@@ -103,7 +106,7 @@ class ChangedDeployment:
         return Path(path)
 
     def __repr__(self) -> str:
-        return f"<change of {self.plan.name}: {self._verdict()}>"
+        return f"<change of {self.name}: {self._verdict()}>"
 
     def _verdict(self) -> str:
         return (
@@ -112,11 +115,12 @@ class ChangedDeployment:
         )
 
     def _repr_html_(self) -> str:
-        return card(f"Change of {self.plan.name}", self._verdict(), rows=rows_of(self.steps), rest="changed.steps")
+        return card(f"Change of {self.name}", self._verdict(), rows=rows_of(self.steps), rest="changed.steps")
 
 
 def changed_deployment(
     saved: Plan,
+    at_hand: Callable[[Plan], PlanAtHand],
     scenario: str | Path | None = None,
     *,
     workload: str | Path | None = None,
@@ -131,8 +135,9 @@ def changed_deployment(
     least_share: float = LEAST_SHARE,
     replay: bool = True,
     **seconds: float,
-) -> ChangedDeployment:
-    """As `PlannedDeployment.replan` says. `seconds`: storage_gb_s, start_s, drain_s."""
+) -> ChangedDeployment[PlanAtHand]:
+    """As `PlannedDeployment.replan` says. `seconds`: storage_gb_s, start_s, drain_s; `at_hand`: what makes the new
+    plan's."""
     asked = new_scenario(
         saved,
         scenario,
@@ -149,4 +154,5 @@ def changed_deployment(
         least_share=least_share,
         replays=replay,
     )
-    return ChangedDeployment(change_plan(saved, question))
+    changed = change_plan(saved, question)
+    return ChangedDeployment(changed, at_hand(changed.plan))

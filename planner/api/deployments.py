@@ -284,7 +284,7 @@ class PlannedDeployment:
         with share_bar(f"sweep {self.name}", progress) as heard:
             return SweptRates(pipeline.sweep_rates(self.record, source, chosen, heard))
 
-    def replan(self, scenario: "str | Path | None" = None, **changes: Any) -> "ChangedDeployment":
+    def replan(self, scenario: "str | Path | None" = None, **changes: Any) -> "ChangedDeployment[PlannedDeployment]":
         """This plan, deployed, changed as little as a new question needs; steps that keep it serving meanwhile.
 
         >>> changed = plan.replan(workload="azure-conv-2023", keep=0.8, least_share=0.9)
@@ -298,7 +298,7 @@ class PlannedDeployment:
         """
         from planner.api.changes import changed_deployment
 
-        return changed_deployment(self.record, scenario, **changes)
+        return changed_deployment(self.record, PlannedDeployment, scenario, **changes)
 
     def observe(self, *answers: str | Path, name: str = "") -> "ObservedPlan":
         """A running deployment of the plan beside it: `answers` of Prometheus to the queries that the export writes.
@@ -368,7 +368,7 @@ class PlannedDeployment:
         return f"about {banded}" if banded else f"{self.throughput_rps:.1f}"
 
     def _repr_html_(self) -> str:
-        from planner.api.plan_cards import plan_card
+        from planner.api.cards import plan_card
 
         return plan_card(self, self._rate())
 

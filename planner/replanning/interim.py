@@ -141,15 +141,15 @@ def full_question(plan: Plan) -> Question:
     return question_of(replace(plan.scenario, survive=SurvivalSettings(), cluster=None))
 
 
-def common_question(before: Plan, after: Plan, asked: Plan) -> Question:
-    """The prompts that both plans take, in the proportions and within the levels of the plan `asked`; in ranges that no
-    bucket of either cuts."""
+def common_question(before: Plan, after: Plan, loaded: Plan) -> Question:
+    """The prompts that both plans take, in the proportions and within the levels of the plan `loaded`, in ranges that
+    no bucket of either cuts."""
     end = min(max(pool.end for pool in pools_of(plan).values()) for plan in (before, after))
     pools = (*pools_of(before).values(), *pools_of(after).values())
     width = math.gcd(after.scenario.ranges.width, *(pool.start for pool in pools), *(pool.end for pool in pools))
-    scenario = replace(after.scenario, slo=asked.scenario.slo, survive=SurvivalSettings(), cluster=None)
+    scenario = replace(after.scenario, slo=loaded.scenario.slo, survive=SurvivalSettings(), cluster=None)
     ranges = replace(scenario.ranges, width=width)
-    return question_of(replace(scenario, workload=_below(asked.scenario.workload, end), ranges=ranges))
+    return question_of(replace(scenario, workload=_below(loaded.scenario.workload, end), ranges=ranges))
 
 
 def _below(profile: LengthProfile, end: int) -> LengthProfile:

@@ -186,7 +186,7 @@ def _layers(
                 if after not in reached and worst > fresh.get(after, -1.0):
                     fresh[after], origins[after] = worst, before
         reached |= fresh
-        layer = sorted(fresh, key=lambda stage: (_left(order, stage), -fresh[stage], stage))[:width]
+        layer = sorted(fresh, key=lambda stage: (_gpus_to_go(order, stage), -fresh[stage], stage))[:width]
     return _path(order, layer[0], origins) if layer else None
 
 
@@ -197,7 +197,7 @@ def _path(order: Order, end: Stage, origins: dict[Stage, Stage]) -> list[Stage]:
     return path[-2::-1]
 
 
-def _left(order: Order, stage: Stage) -> int:
+def _gpus_to_go(order: Order, stage: Stage) -> int:
     """GPUs of servers that have yet to stop or to start."""
     pairs = zip((*order.stops, *order.starts), (*stage.stopped, *stage.started), strict=True)
     return sum(group.gpus * (group.count - count) for group, count in pairs)

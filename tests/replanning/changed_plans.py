@@ -16,7 +16,7 @@ SMALL = {
     "name": "small",
     "model": "deepseek-v3",
     "workload": "azure-code-2023",
-    "inventory": {"H20": 128, "H200": 64, "H800": 64},
+    "inventory": {"H20": 64, "H200": 32, "H800": 32},
     "slo": {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99},
     "ranges": {"width": 1536},
 }

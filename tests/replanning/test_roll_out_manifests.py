@@ -15,15 +15,15 @@ from planner.domain import Plan
 from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.rollouts import RollOut
 from planner.errors import ExportError
-from planner.export.carrying import carried_over, standing
+from planner.export.checking.carrying import carried_over, standing
 from planner.replanning.changes import changes_between
 from planner.replanning.interim_plans import InterimPlans
 from planner.replanning.rolling import roll_out
 from planner.runs.deployments import render_plan
 from planner.runs.replanning.steps import RolledOut, rolled_out
 
-INVENTORY = {"H20": 128, "H200": 64, "H800": 64}
-SHARES = {"restarted": 0.6, "split": 0.5}
+INVENTORY = {"H20": 64, "H200": 32, "H800": 32}
+SHARES = {"restarted": 0.5, "split": 0.5}
 Objects = dict[tuple[str, str], dict[str, Any]]
 
 

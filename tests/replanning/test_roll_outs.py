@@ -18,7 +18,7 @@ from planner.replanning.interim_plans import InterimPlans, replayed
 from planner.replanning.rolling import roll_out
 from planner.workload import question_of
 
-INVENTORY = {"H20": 128, "H200": 64, "H800": 64}
+INVENTORY = {"H20": 64, "H200": 32, "H800": 32}
 
 
 def change(before: Plan, after: Plan) -> PlanChange:
@@ -38,7 +38,7 @@ def servers(plan: Plan) -> dict[str, int]:
     return {pool.island: pool.count for pool in plan.buckets.pools}
 
 
-CASES = [("restarted", 0.9), ("restarted", 0.6), ("split", 0.9), ("split", 0.5)]
+CASES = [("restarted", 0.8), ("restarted", 0.5), ("split", 0.9), ("split", 0.5)]
 
 
 @pytest.mark.parametrize(("name", "least_share"), CASES)
@@ -78,7 +78,7 @@ def test_steps_lead_from_the_one_plan_to_the_other_within_the_inventory(name: st
 
 
 def test_a_higher_share_takes_more_steps() -> None:
-    assert len(rolled("restarted", 0.9)[2].steps) > len(rolled("restarted", 0.6)[2].steps)
+    assert len(rolled("restarted", 0.8)[2].steps) > len(rolled("restarted", 0.5)[2].steps)
 
 
 def test_new_servers_serve_behind_the_old_buckets_until_the_table_is_swapped() -> None:
@@ -101,27 +101,28 @@ def test_a_bucket_without_servers_serves_nothing() -> None:
     assert fleet.exact_rps(counts, new_table=True) == 0.0
 
 
-@pytest.mark.parametrize("counts", [(1, 0, 0), (3, 2, 1), (6, 8, 4), (6, 1, 4)])
+@pytest.mark.parametrize("counts", [(1, 0, 0), (3, 2, 1), (3, 4, 2), (2, 1, 2)])
 def test_curves_lie_just_below_the_prices(counts: tuple[int, int, int]) -> None:
-    before, after, _ = rolled("restarted", 0.6)
+    before, after, _ = rolled("restarted", 0.5)
     fleet = InterimFleet(before, after)
     mix = dict(zip(("h20-16g-prefill-1", "h200-8g-prefill-1", "h800-16g-prefill-6"), counts, strict=True))
-    mix["h20-24g-decode-1"] = 1
+    mix["h20-16g-decode-1"] = 1
     exact = fleet.exact_rps(mix, new_table=False)
+    assert exact > 0
     assert exact * 0.998 <= fleet.rate_rps(mix, new_table=False) <= exact * (1 + 1e-9)
 
 
 def test_the_levels_hold_in_a_replay_of_every_step() -> None:
-    before, after, steps = rolled("restarted", 0.6)
+    before, after, steps = rolled("restarted", 0.5)
     seen = replayed(steps, InterimPlans(before, after))
     assert [step.replayed for step in seen.steps] == [True] * len(seen.steps)
     assert seen.holds is True
-    assert seen.replayed_rps == pytest.approx(0.6 * before.throughput_rps * 0.9)
+    assert seen.replayed_rps == pytest.approx(0.5 * before.throughput_rps * 0.9)
 
 
 def test_a_step_that_was_promised_too_much_breaks_in_its_replay() -> None:
     """The same servers at twice the rate."""
-    before, after, steps = rolled("restarted", 0.6)
+    before, after, steps = rolled("restarted", 0.5)
     beyond = replace(steps, least_share=1.0, current_rps=2 * steps.current_rps, new_rps=2 * steps.new_rps)
     assert replayed(beyond, InterimPlans(before, after)).holds is False
 

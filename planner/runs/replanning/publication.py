@@ -62,7 +62,7 @@ def publish_change(
     Where steps cannot be told as manifests, the run is published without them, and says so.
     """
     published = publish(changed.plan, engine=engine)
-    contents = {**published.files, **_told(changed)}
+    contents = {**published.files, **_change_pages(changed)}
     try:
         steps = rolled_out(
             changed.before, changed.plan, changed.roll_out, deployed=deployed, target=target, engine=engine
@@ -81,7 +81,7 @@ def _manifests(contents: Mapping[str, bytes], steps: RolledOut) -> dict[str, byt
     return {**there, **{path: text.encode() for path, text in steps.files.items()}}
 
 
-def _told(changed: ChangedPlan) -> dict[str, bytes]:
+def _change_pages(changed: ChangedPlan) -> dict[str, bytes]:
     """What is told of the change."""
     results = (changed.change, changed.frontier, changed.roll_out, changed.plan.scenario.name)
     plots = change_plots(changed.roll_out, changed.frontier)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from planner import export
 from planner.domain import Plan
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
-from planner.export.carrying import Transition, carried_over, object_text, standing, transition
+from planner.export.checking.carrying import Transition, carried_over, object_text, standing, transition
 from planner.replanning.interim_plans import InterimPlans
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.replanning.pages import Commands, step_page
