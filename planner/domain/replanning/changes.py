@@ -111,8 +111,20 @@ class PlanChange:
 
     @property
     def gpus_touched(self) -> int:
-        """GPUs of all servers whose engines do not run on."""
-        return sum(change.gpus for change in self.changes if not change.kind.runs_on)
+        """GPUs of servers whose engines do not run on; what starts takes those of what stops first."""
+        touched = [change for change in self.changes if not change.kind.runs_on]
+        return sum(max(self._gpus(touched, gpu)) for gpu in {role.gpu for c in touched for role in _roles(c)})
+
+    @staticmethod
+    def _gpus(changes: list[ServerChange], gpu: str) -> tuple[int, int]:
+        """GPUs of a type in servers that end, and in those that begin."""
+        ends = sum(c.count * c.before.gpus for c in changes if c.before is not None and c.before.gpu == gpu)
+        begins = sum(c.count * c.after.gpus for c in changes if c.after is not None and c.after.gpu == gpu)
+        return ends, begins
+
+
+def _roles(change: ServerChange) -> list[ServerRole]:
+    return [role for role in (change.before, change.after) if role is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from planner.domain import (
     kv_gb,
 )
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool, Uplink
-from planner.evaluation.replay.curves import ServerCurves
+from planner.evaluation.replay.curves import ServerCurves, node_weights_gb
 
 _SAME = 1e-9  # of shares: neighbouring ranges with the same ones are one interval
 
@@ -92,7 +92,7 @@ class ReplayServers:
         )
         return replace(
             curves.pool(phase, budget, server.batch_size),
-            reload_s=curves.node_weights_gb / self.storage_gb_s,
+            reload_s=node_weights_gb(curves.context, shape) / self.storage_gb_s,
             servers_per_node=max(1, spec.gpus_per_host // shape.stage_devices // shape.pp),
         )
 

@@ -1,0 +1,245 @@
+"""What it takes to get from one plan of buckets to another: which servers run on, and what becomes of the others.
+
+| symbol | meaning | unit |
+|---|---|---|
+| S_t, T_t | GPUs of type t in old servers that do not run on, in new ones that do not | 1 |
+| G | GPUs that are touched: sum_t max(S_t, T_t), what starts takes the GPUs of what stops first | 1 |
+| w | weights that the GPUs of a node load for a server | GB |
+| v | speed at which a node gets weights: of its storage, and of its NICs where the scenario has a network | GB/s |
+| load | w / v + time to start | s |
+| drain | what requests in flight take: P99 TTFT of prefill, the longest answer at the P99 TPOT of decode | s |
+
+As S_t and T_t sum to all GPUs less those of servers that run on, G is least where those are most: a pairing of largest
+gain. Of such pairings the one with most servers that are not even routed anew, then with most that are only started
+with other flags, then with most that turn. An engine runs on where it takes the prompts and answers of its new bucket.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from planner.cost import CostContext
+from planner.domain import BucketPool, InventoryItem, LoadPoint, ParallelConfig, Phase, Plan, Scenario, halves_of
+from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange, ServerRole
+from planner.errors import InputError
+from planner.evaluation.replay.curves import node_weights_gb
+from planner.replanning.matching import best_pairs
+from planner.units import MS_PER_S
+
+S_PER_HOUR = 3600.0
+Nodes = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Servers:
+    """Equal servers on the same nodes. `context`: tokens that their engines are started for; `nodes`: of a placed
+    server, none where that does not count."""
+
+    role: ServerRole
+    context: int
+    nodes: Nodes
+    count: int
+
+
+def changes_between(before: Plan, after: Plan, settings: ChangeSettings) -> PlanChange:
+    """The change that touches fewest GPUs; servers count as moved only where both plans are placed.
+
+    Raises InputError where a plan has no buckets, or the plans are of different models.
+    """
+    require_buckets(before)
+    require_buckets(after)
+    _require_model(before.scenario, after.scenario)
+    placed = before.placement is not None and after.placement is not None
+    old, new = list(_servers(before, placed=placed)), list(_servers(after, placed=placed))
+    same = _same_engines(before.scenario, after.scenario)
+    clock = ChangeClock.of(before, after.scenario, settings)
+    gpus = sorted({servers.role.gpu for servers in (*old, *new)})
+    changes = [change for gpu in gpus for change in _of_type(_only(old, gpu), _only(new, gpu), same_engines=same)]
+    return clock.timed(tuple(changes))
+
+
+def require_buckets(plan: Plan) -> None:
+    """Raises InputError where a plan has no pools behind buckets."""
+    if plan.buckets is None:
+        raise InputError(
+            f"plan {plan.scenario.name}: must be of buckets to be changed server by server, got a routing table by "
+            "length.",
+            hint="Plan again with `routing: {form: buckets}` in the scenario (planner plan), and change that plan.",
+        )
+
+
+def _require_model(before: Scenario, after: Scenario) -> None:
+    if before.model.name != after.model.name:
+        raise InputError(
+            f"scenario {after.name}: model must be that of the plan that runs, {before.model.name}, got "
+            f"{after.model.name}.",
+            hint="Another model shares no server with it: plan it by itself, or name the plan's model.",
+        )
+
+
+def _same_engines(before: Scenario, after: Scenario) -> bool:
+    """Whether servers of equal configuration are started with the same engine and flags."""
+    flags = [(s.model, s.engine, s.cost.mtp_tokens, s.cost.redundant_experts) for s in (before, after)]
+    return flags[0] == flags[1]
+
+
+def context_of(scenario: Scenario, end: int) -> int:
+    """Tokens that engines for prompts shorter than `end` are started for."""
+    return min(end - 1 + scenario.workload.max_output_tokens, scenario.model.max_context)
+
+
+def role_of(pool: BucketPool) -> ServerRole:
+    """What one server of a pool does."""
+    return ServerRole(
+        gpu=pool.gpu, phase=pool.phase, server=pool.server, start=pool.start, end=pool.end, island=pool.island
+    )
+
+
+def _servers(plan: Plan, *, placed: bool) -> Iterator[_Servers]:
+    """The servers of a plan's pools, by the nodes that they lie on."""
+    assert plan.buckets is not None, "plans are of buckets"
+    lying = _nodes(plan) if placed else {}
+    for pool in plan.buckets.pools:
+        role, context = role_of(pool), context_of(plan.scenario, pool.end)
+        by_nodes = lying.get(pool.island, Counter({(): pool.count}))
+        for nodes, count in sorted(by_nodes.items()):
+            yield _Servers(role=role, context=context, nodes=nodes, count=count)
+
+
+def _nodes(plan: Plan) -> dict[str, Counter[Nodes]]:
+    """How many servers of each island lie on which nodes."""
+    assert plan.placement is not None, "the plan is placed"
+    parts: dict[tuple[str, int], set[str]] = {}
+    for part in plan.placement.parts:
+        parts.setdefault((part.island, part.replica), set()).add(part.node)
+    lying: dict[str, Counter[Nodes]] = {}
+    for (island, _), nodes in parts.items():
+        lying.setdefault(island, Counter())[tuple(sorted(nodes))] += 1
+    return lying
+
+
+def _only(servers: list[_Servers], gpu: str) -> list[_Servers]:
+    return [group for group in servers if group.role.gpu == gpu]
+
+
+def _of_type(old: list[_Servers], new: list[_Servers], *, same_engines: bool) -> Iterator[ServerChange]:
+    """The changes of one GPU type."""
+    kinds = [[_kind(mine, other, same_engines=same_engines) for other in new] for mine in old]
+    weight = 1 + sum(group.count for group in (*old, *new))
+    gains = [
+        [None if kind is None else _gain(kind, mine.role.gpus, weight) for kind in row]
+        for mine, row in zip(old, kinds, strict=True)
+    ]
+    pairs = best_pairs([group.count for group in old], [group.count for group in new], gains)
+    for (i, j), count in pairs.items():
+        kind = kinds[i][j]
+        assert kind is not None, "pairs have a kind"
+        yield ServerChange(kind=kind, before=old[i].role, after=new[j].role, count=count)
+    gone = [replace(g, count=g.count - sum(n for (i, _), n in pairs.items() if i == k)) for k, g in enumerate(old)]
+    fresh = [replace(g, count=g.count - sum(n for (_, j), n in pairs.items() if j == k)) for k, g in enumerate(new)]
+    yield from _regrouped(gone, _gpus(fresh), ChangeKind.STOP)
+    yield from _regrouped(fresh, _gpus(gone), ChangeKind.START)
+
+
+def _kind(old: _Servers, new: _Servers, *, same_engines: bool) -> ChangeKind | None:
+    """What becomes of an old server that is a new one's; None: its GPUs would be grouped anew."""
+    before, after = old.role, new.role
+    if before.server.parallel != after.server.parallel:
+        return None
+    if old.nodes != new.nodes:
+        return ChangeKind.MOVE if before.phase == after.phase else None
+    if before.phase != after.phase:
+        return ChangeKind.TURN
+    if before.server != after.server or new.context > old.context or not same_engines:
+        return ChangeKind.RESTART
+    return ChangeKind.KEEP if (before.start, before.end) == (after.start, after.end) else ChangeKind.REROUTE
+
+
+_RANKS = {ChangeKind.KEEP: 3, ChangeKind.RESTART: 2, ChangeKind.MOVE: 2, ChangeKind.TURN: 1}
+
+
+def _gain(kind: ChangeKind, gpus: int, weight: int) -> int:
+    """GPUs that run on count before all else; `weight` is more than there are servers."""
+    bonus: int = weight ** _RANKS.get(kind, 0)
+    return bonus + (gpus * weight**4 if kind.runs_on else 0)
+
+
+def _gpus(groups: list[_Servers]) -> int:
+    return sum(group.count * group.role.gpus for group in groups)
+
+
+def _regrouped(groups: list[_Servers], gpus: int, alone: ChangeKind) -> Iterator[ServerChange]:
+    """Servers without a partner: as long as the other side has GPUs that are without one, too, they are grouped anew;
+    what is beyond those stops, or starts on GPUs that did nothing."""
+    for group in groups:
+        shared = min(group.count, -(-gpus // group.role.gpus)) if gpus > 0 else 0
+        gpus -= shared * group.role.gpus
+        for kind, count in ((ChangeKind.RESIZE, shared), (alone, group.count - shared)):
+            if count:
+                before, after = (group.role, None) if alone is ChangeKind.STOP else (None, group.role)
+                yield ServerChange(kind=kind, before=before, after=after, count=count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeClock:
+    """How long old servers drain and new ones load. `scenario`: of the new plan; `gpus`: of both; `waits_s`: of old
+    buckets, by phase, start and end."""
+
+    scenario: Scenario
+    settings: ChangeSettings
+    gpus: Mapping[str, InventoryItem]
+    waits_s: Mapping[tuple[Phase, int, int], float]
+
+    @classmethod
+    def of(cls, before: Plan, scenario: Scenario, settings: ChangeSettings) -> "ChangeClock":
+        """The times of changes from a plan to one of `scenario`."""
+        items = (*before.scenario.inventory.items, *scenario.inventory.items)
+        return cls(
+            scenario=scenario,
+            settings=settings,
+            gpus={item.gpu.name: item for item in items},
+            waits_s=dict(_waits_s(before)),
+        )
+
+    def timed(self, changes: tuple[ServerChange, ...]) -> PlanChange:
+        """The changes with their times, and the GPU time that they take."""
+        timed = tuple(self._timed(change) for change in changes)
+        seconds = dict[str, float]()
+        for change in timed:
+            for role, lost_s in ((change.before, change.drain_s), (change.after, change.load_s)):
+                if role is not None:
+                    seconds[role.gpu] = seconds.get(role.gpu, 0.0) + change.count * role.gpus * lost_s
+        usd = sum(lost_s / S_PER_HOUR * self.gpus[gpu].price_usd_per_gpu_hour for gpu, lost_s in seconds.items())
+        return PlanChange(changes=timed, gpu_seconds=sum(seconds.values()), usd=usd)
+
+    def _timed(self, change: ServerChange) -> ServerChange:
+        if change.kind.runs_on:
+            return change
+        drain_s = 0.0 if change.before is None else self.drain_s(change.before)
+        load_s = 0.0 if change.after is None else self.load_s(change.after.gpu, change.after.server.parallel)
+        return replace(change, drain_s=drain_s, load_s=load_s)
+
+    def drain_s(self, role: ServerRole) -> float:
+        """What requests in flight of an old server take, at most as long as they are waited for (s)."""
+        most = self.settings.drain_s
+        waits = (self.waits_s.get((half, role.start, role.end), most) for half in halves_of(role.phase))
+        return min(most, sum(waits))
+
+    def load_s(self, gpu: str, shape: ParallelConfig) -> float:
+        """From the start of a server to its first request (s)."""
+        spec, scenario = self.gpus[gpu].gpu, self.scenario
+        context = CostContext(gpu=spec, model=scenario.model, settings=scenario.cost)
+        gb_s = self.settings.storage_gb_s
+        if scenario.network is not None:
+            gb_s = min(gb_s, spec.nic_gb_s * spec.gpus_per_host)
+        return node_weights_gb(context, shape) / gb_s + self.settings.start_s
+
+
+def _waits_s(before: Plan) -> Iterator[tuple[tuple[Phase, int, int], float]]:
+    """What requests in flight take in each bucket of a plan at its promise; those without an end are left out."""
+    assert before.buckets is not None, "plans are of buckets"
+    longest = before.scenario.workload.max_output_tokens
+    for row in before.buckets.latencies:
+        if row.load is LoadPoint.PROMISE and row.p99_ms is not None:
+            tokens = longest if row.phase is Phase.DECODE else 1
+            yield (row.phase, row.start, row.end), row.p99_ms * tokens / MS_PER_S
