@@ -23,7 +23,7 @@ from planner.evaluation.goodput import service_of
 from planner.layouts.buckets.certificate import certify_buckets
 from planner.layouts.buckets.outlook import outlook
 from planner.layouts.buckets.pools import BucketChoice
-from planner.layouts.buckets.sensitivity import bucketed_sensitivity
+from planner.layouts.buckets.sensitivity import bucketed_sensitivity, prices_of
 from planner.layouts.certificate import certified_again, certify, is_exact
 from planner.layouts.feasibility import require_target
 from planner.layouts.sensitivity import sensitivity_of
@@ -50,6 +50,7 @@ def placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Plan
     assert evaluator.fleet is not None, "a plan is placed on a cluster"
     assert saved.certificate is not None, "plans of buckets have a certificate"
     question = evaluator.question
+    evaluator.price_with(prices_of(saved, question))
     before = BucketService(question).priced(replace(pool, share=1.0) for pool in buckets.pools)
     _require_rate(saved, before.rate_rps, "pools serve")
     placed = place_pools(before.pools, question, evaluator.fleet, advises=True)
@@ -152,11 +153,14 @@ def pooled_plan(
     record: SearchRecord,
     choice: BucketChoice,
     replayed: ReplayedChoice | None = None,
+    *,
+    names: tuple[BucketPool, ...] = (),
 ) -> Plan:
-    """The plan of pools behind buckets; on nodes where the scenario names a cluster."""
+    """The plan of pools behind buckets; on nodes where the scenario names a cluster. `names`: the pools with the ids of
+    their islands, where they have some already."""
     assert best.assignment is not None, "pools that serve have an assignment"
     question, scenario = evaluator.question, evaluator.question.scenario
-    assignment, pools = best.assignment, named_pools(best.assignment.pools)
+    assignment, pools = best.assignment, names or named_pools(best.assignment.pools)
     if evaluator.fleet is None:
         return _of_pools(evaluator, pools, assignment, record, choice, layout=best.layout, replayed=replayed)
     from planner.evaluation.buckets.placing import place_pools
@@ -184,7 +188,8 @@ def _of_pools(
     reaches, unplaced, advice = ({}, {}, {}) if placed is None else (placed.reaches, placed.unplaced, placed.advice)
     rate = assignment.throughput_rps
     routes = pool_routes(question, pools, rate)
-    certificate = certify_buckets(scenario, evaluator.prices, layout, rate, choice, searched=not is_exact(scenario))
+    searched = choice.searched and not is_exact(scenario)
+    certificate = certify_buckets(scenario, evaluator.prices, layout, rate, choice, searched=searched)
     finished = Plan(
         scenario=scenario,
         throughput_rps=rate,

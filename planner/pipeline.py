@@ -18,6 +18,8 @@ from planner.domain import (
     Workload,
     no_progress,
 )
+from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, LostServers
+from planner.domain.replanning.replans import Replan
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.replay.settings import ReplaySettings
 from planner.domain.serving.observed import Observation, ObservedSeries
@@ -84,6 +86,28 @@ def least_rent(scenario: Scenario, target_rps: float) -> float | None:
     where none serves at all. Of plans of buckets; nothing is searched."""
     with open_evaluator(posed(scenario)) as evaluator:
         return evaluator.prices.least_rent(target_rps)
+
+
+def replan(
+    saved: Plan,
+    scenario: Scenario,
+    settings: ChangeSettings | None = None,
+    limits: ChangeLimits | None = None,
+    lost: LostServers | None = None,
+) -> Replan:
+    """A plan for a new scenario that changes little of the one that runs, `saved`, less what it has `lost`; with the
+    frontier of what more or less change would give.
+
+    Raises InputError where the plan has no buckets, or is of another model, engine or GPUs; InfeasibleError where
+    nothing within the limits serves.
+    """
+    from planner.replanning.finding import find_replan, remaining_scenario
+
+    lost = lost or LostServers()
+    with open_evaluator(posed(remaining_scenario(saved, scenario, lost))) as evaluator:
+        near = find_replan(evaluator, saved, settings or ChangeSettings(), limits or ChangeLimits(), lost)
+        finished = pooled_plan(evaluator, near.best, near.record, near.choice, names=near.pools)
+        return near.replan(finished)
 
 
 def place(saved: Plan, scenario: Scenario) -> Plan:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from planner.doors import door
 
 if TYPE_CHECKING:
+    from planner.assignment.buckets.least_change import LeastChange, least_changed_pools
     from planner.assignment.buckets.offer import (
         BucketAnswer,
         BucketOffer,
         BucketOption,
+        ChangeTerms,
+        DeployedServers,
         Halves,
         Partition,
         Place,
@@ -36,9 +39,12 @@ __all__ = [
     "BucketOffer",
     "BucketOption",
     "CellPools",
+    "ChangeTerms",
+    "DeployedServers",
     "Halves",
     "IslandKind",
     "LayoutAnswer",
+    "LeastChange",
     "Offer",
     "Partition",
     "Place",
@@ -54,6 +60,7 @@ __all__ = [
     "fastest_of_kinds",
     "fractional_rps",
     "in_role",
+    "least_changed_pools",
     "pool_cells",
     "pools_of",
     "proves",

@@ -4,6 +4,9 @@ import pulp
 
 from planner.domain import ObjectiveSettings
 
+LEAST_RPS = 1e-5
+"""A rate below this is the solver's tolerance."""
+
 
 def aim(
     model: pulp.LpProblem, objective: ObjectiveSettings, rate: pulp.LpVariable, cost: pulp.LpAffineExpression
@@ -16,3 +19,24 @@ def aim(
     model.setObjective(1 * rate)
     if objective.kind.row.budgeted:
         model += cost <= objective.budget_usd_per_hour, "budget"
+
+
+def within_share(
+    model: pulp.LpProblem,
+    objective: ObjectiveSettings,
+    value: float,
+    share: float,
+    rate: pulp.LpVariable,
+    cost: pulp.LpAffineExpression,
+) -> None:
+    """Whatever else is asked for, the objective comes within a share of `value`, and its own constraint holds."""
+    if objective.kind.row.per_charge:
+        model += rate - (1 - share) * value * cost >= 0, "value"
+        model += rate >= max(objective.target_rps, LEAST_RPS), "target"
+    elif objective.minimises:
+        model += cost <= value * (1 + share), "value"
+        model += rate >= objective.target_rps, "target"
+    else:
+        model += rate >= value * (1 - share), "value"
+        if objective.kind.row.budgeted:
+            model += cost <= objective.budget_usd_per_hour, "budget"

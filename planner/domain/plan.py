@@ -57,6 +57,9 @@ class PlannedIsland:
         Bounds(low=0, below=1),
         Key("of its prompts' tokens in the cache; of prefill, unless cost.kv_cache_rate is a number", sparse=True),
     ] = None
+    context: Annotated[
+        _Count, Key("that its engines run with already, where its prompts need less", unit="tokens", sparse=True)
+    ] = 0
 
     @classmethod
     def idle(cls, name: str, gpu: str, size: int, price_usd_per_hour: float, note: str) -> "PlannedIsland":
@@ -78,7 +81,8 @@ class PlannedIsland:
 
 def context_tokens(scenario: Scenario, island: PlannedIsland) -> int:
     """Prompt and answer that the island's engines are started for (tokens)."""
-    return min(island.longest_prompt + scenario.workload.max_output_tokens, scenario.model.max_context)
+    needed = min(island.longest_prompt + scenario.workload.max_output_tokens, scenario.model.max_context)
+    return max(needed, island.context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,10 @@ class Evaluator:
             self._prices = BucketPrices(self.question)
         return self._prices
 
+    def price_with(self, prices: BucketPrices) -> None:
+        """Prices of the same question that know more, as of servers that run already."""
+        self._prices = prices
+
     def remember_pools(self, layout: Layout, priced: PricedPools, solver: str, *, optimal: bool = True) -> None:
         """The pools that a layout was made of stand for it, judged as those of any other."""
         named = replace(priced, pools=named_pools(priced.pools))

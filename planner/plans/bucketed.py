@@ -84,6 +84,7 @@ def pool_islands(
             reach=reaches.get(pool.island),
             tokens_per_step=pool.server.tokens_per_step,
             overlapped=pool.server.overlapped,
+            context=pool.context,
             note=_no_room(unplaced.get(pool.island, 0), pool, advice.get(pool.island, "")),
         )
 

@@ -15,7 +15,7 @@ with other flags, then with most that turn. An engine runs on where it takes the
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost import CostContext
@@ -48,14 +48,25 @@ def changes_between(before: Plan, after: Plan, settings: ChangeSettings) -> Plan
     """
     require_buckets(before)
     require_buckets(after)
-    _require_model(before.scenario, after.scenario)
+    require_model(before.scenario, after.scenario)
     placed = before.placement is not None and after.placement is not None
-    old, new = list(_servers(before, placed=placed)), list(_servers(after, placed=placed))
-    same = _same_engines(before.scenario, after.scenario)
-    clock = ChangeClock.of(before, after.scenario, settings)
+    new = list(_servers(after.scenario, _pools(after), _nodes(after) if placed else {}))
+    return _changes(before, new, after.scenario, settings, placed=placed)
+
+
+def changes_to(before: Plan, pools: Sequence[BucketPool], scenario: Scenario, settings: ChangeSettings) -> PlanChange:
+    """The same to pools of a scenario, before they are a plan."""
+    return _changes(before, list(_servers(scenario, pools, {})), scenario, settings, placed=False)
+
+
+def _changes(
+    before: Plan, new: "list[_Servers]", scenario: Scenario, settings: ChangeSettings, *, placed: bool
+) -> PlanChange:
+    old = list(_servers(before.scenario, _pools(before), _nodes(before) if placed else {}))
+    same = same_engines(before.scenario, scenario)
     gpus = sorted({servers.role.gpu for servers in (*old, *new)})
     changes = [change for gpu in gpus for change in _of_type(_only(old, gpu), _only(new, gpu), same_engines=same)]
-    return clock.timed(tuple(changes))
+    return ChangeClock.of(before, scenario, settings).timed(tuple(changes))
 
 
 def require_buckets(plan: Plan) -> None:
@@ -68,7 +79,8 @@ def require_buckets(plan: Plan) -> None:
         )
 
 
-def _require_model(before: Scenario, after: Scenario) -> None:
+def require_model(before: Scenario, after: Scenario) -> None:
+    """Raises InputError where a scenario is of another model than the plan that runs."""
     if before.model.name != after.model.name:
         raise InputError(
             f"scenario {after.name}: model must be that of the plan that runs, {before.model.name}, got "
@@ -77,15 +89,16 @@ def _require_model(before: Scenario, after: Scenario) -> None:
         )
 
 
-def _same_engines(before: Scenario, after: Scenario) -> bool:
+def same_engines(before: Scenario, after: Scenario) -> bool:
     """Whether servers of equal configuration are started with the same engine and flags."""
     flags = [(s.model, s.engine, s.cost.mtp_tokens, s.cost.redundant_experts) for s in (before, after)]
     return flags[0] == flags[1]
 
 
-def context_of(scenario: Scenario, end: int) -> int:
-    """Tokens that engines for prompts shorter than `end` are started for."""
-    return min(end - 1 + scenario.workload.max_output_tokens, scenario.model.max_context)
+def context_of(scenario: Scenario, pool: BucketPool) -> int:
+    """Tokens that the engines of a pool are started for."""
+    needed = min(pool.end - 1 + scenario.workload.max_output_tokens, scenario.model.max_context)
+    return max(needed, pool.context)
 
 
 def role_of(pool: BucketPool) -> ServerRole:
@@ -95,12 +108,17 @@ def role_of(pool: BucketPool) -> ServerRole:
     )
 
 
-def _servers(plan: Plan, *, placed: bool) -> Iterator[_Servers]:
-    """The servers of a plan's pools, by the nodes that they lie on."""
+def _pools(plan: Plan) -> tuple[BucketPool, ...]:
     assert plan.buckets is not None, "plans are of buckets"
-    lying = _nodes(plan) if placed else {}
-    for pool in plan.buckets.pools:
-        role, context = role_of(pool), context_of(plan.scenario, pool.end)
+    return plan.buckets.pools
+
+
+def _servers(
+    scenario: Scenario, pools: Sequence[BucketPool], lying: "Mapping[str, Counter[Nodes]]"
+) -> Iterator[_Servers]:
+    """The servers of pools, by the nodes that they lie on."""
+    for pool in pools:
+        role, context = role_of(pool), context_of(scenario, pool)
         by_nodes = lying.get(pool.island, Counter({(): pool.count}))
         for nodes, count in sorted(by_nodes.items()):
             yield _Servers(role=role, context=context, nodes=nodes, count=count)

@@ -2,7 +2,7 @@
 
 | symbol | meaning | unit |
 |---|---|---|
-| n_i, m_j | of each kind on the left, on the right | 1 |
+| n_i, m_j | of each kind of source, of sink | 1 |
 | g_ij | gain of a pair, None: they are no pair; above 0, or it is left out | any |
 | x_ij | pairs, integer: sum_j x_ij <= n_i, sum_i x_ij <= m_j, sum g x largest | 1 |
 
@@ -16,17 +16,17 @@ Pairs = dict[tuple[int, int], int]
 Gains = Sequence[Sequence[int | None]]
 
 
-def best_pairs(left: Sequence[int], right: Sequence[int], gains: Gains) -> Pairs:
+def best_pairs(sources: Sequence[int], sinks: Sequence[int], gains: Gains) -> Pairs:
     """How many of each pair, those of none left out. Gains are integers, so that the sum is exact."""
-    spare_left, spare_right, pairs = list(left), list(right), dict[tuple[int, int], int]()
+    spare_sources, spare_sinks, pairs = list(sources), list(sinks), dict[tuple[int, int], int]()
     while True:
-        path, gain = _best_path(spare_left, spare_right, gains, pairs)
+        path, gain = _best_path(spare_sources, spare_sinks, gains, pairs)
         if gain <= 0:
             return {pair: count for pair, count in sorted(pairs.items()) if count}
         forward, backward = path[0::2], path[1::2]
-        most = min([spare_left[path[0][0]], spare_right[path[-1][1]], *(pairs[pair] for pair in backward)])
-        spare_left[path[0][0]] -= most
-        spare_right[path[-1][1]] -= most
+        most = min([spare_sources[path[0][0]], spare_sinks[path[-1][1]], *(pairs[pair] for pair in backward)])
+        spare_sources[path[0][0]] -= most
+        spare_sinks[path[-1][1]] -= most
         for pair in forward:
             pairs[pair] = pairs.get(pair, 0) + most
         for pair in backward:
@@ -34,19 +34,19 @@ def best_pairs(left: Sequence[int], right: Sequence[int], gains: Gains) -> Pairs
 
 
 def _best_path(
-    left: Sequence[int], right: Sequence[int], gains: Gains, pairs: Pairs
+    sources: Sequence[int], sinks: Sequence[int], gains: Gains, pairs: Pairs
 ) -> tuple[list[tuple[int, int]], int]:
-    """The alternating path of largest gain from a left kind to a right one that both have some to spare: pairs that are
+    """The alternating path of largest gain from a source to a sink that have some to spare: pairs that are
     added and taken away in turn (Bellman-Ford)."""
-    reached: list[int | None] = [0 if spare else None for spare in left]
-    through: dict[int, tuple[int, int]] = {}  # right kind -> the pair that is added last
-    before: dict[int, tuple[int, int]] = {}  # left kind -> the pair that is taken away last
-    ends: list[int | None] = [None] * len(right)
+    reached: list[int | None] = [0 if spare else None for spare in sources]
+    through: dict[int, tuple[int, int]] = {}  # sink -> the pair that is added last
+    before: dict[int, tuple[int, int]] = {}  # source -> the pair that is taken away last
+    ends: list[int | None] = [None] * len(sinks)
     improved = True
     while improved:
         improved = False
         for i, start in enumerate(reached):
-            for j in range(len(right)) if start is not None else ():
+            for j in range(len(sinks)) if start is not None else ():
                 gain, best = gains[i][j], ends[j]
                 if gain is not None and start is not None and (best is None or start + gain > best):
                     ends[j], through[j], improved = start + gain, (i, j), True
@@ -54,7 +54,7 @@ def _best_path(
             end, gain, best = ends[j], gains[i][j], reached[i]
             if count and end is not None and gain is not None and (best is None or end - gain > best):
                 reached[i], before[i], improved = end - gain, (i, j), True
-    spare = [(end, -j) for j, end in enumerate(ends) if end is not None and right[j]]
+    spare = [(end, -j) for j, end in enumerate(ends) if end is not None and sinks[j]]
     if not spare:
         return [], 0
     gain, number = max(spare)

@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "replay", "defragmentation", "processes"},
     "layouts": LEAVES | {"layouts", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},
     "plans": LEAVES | {"plans", "cost", "assignment", "workload"},
-    "replanning": LEAVES | JUDGES | {"replanning", "replay", "cost", "assignment", "workload", "interrupts"},
+    "replanning": LEAVES | JUDGES | {"replanning", "replay", "cost", "assignment", "search", "workload", "interrupts"},
     "finishing": LEAVES | STAGES | JUDGES,
     "pipeline": LEAVES | STAGES | JUDGES | {"replanning", "finishing"},
     "studies": LEAVES | JUDGES | (STAGES - {"report"}) | {"studies", "processes", "interrupts", "files", "report.kit"},

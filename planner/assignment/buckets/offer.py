@@ -14,8 +14,9 @@ Halves = tuple[Place, Place]  # the buckets of prefill and of decode that a mixe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOption:
-    """A server on a bucket: `server` and `kind` are the caller's numbers, `lost`: servers of it that go with the nodes
-    whose loss is to be survived."""
+    """A server on a bucket: `server`, `kind` and `shape` are the caller's numbers, `lost`: servers of it that go with
+    the nodes whose loss is to be survived. `deployed`: number of the servers that run already which it is one of (None:
+    it would be started, which takes `start_usd`)."""
 
     stock: int
     use: int
@@ -23,13 +24,42 @@ class BucketOption:
     kind: int
     rate_rps: float
     lost: int = 1
+    shape: int = 0
+    deployed: int | None = None
+    start_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedServers:
+    """`count` equal servers that run already, each `use` of a stock: on any bucket of theirs they run on, or they stop,
+    which takes `stop_usd` each."""
+
+    stock: int
+    use: int
+    count: int
+    phase: Phase
+    shape: int = 0
+    stop_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTerms:
+    """How far servers may change. `most_gpus` touched (None: no limit), `least_running_on`: servers that run on,
+    `turns_only`: nothing starts but in place of as many servers of its shape. `usd_weight`: what a USD of the change
+    counts in the objective's charge."""
+
+    most_gpus: int | None = None
+    least_running_on: int = 0
+    turns_only: bool = False
+    usd_weight: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOffer:
     """Stocks with their counts and charges (USD/hour, or W, of a unit), options and probability of every bucket of a
     phase. `halves`: of every mixed bucket. `survive`: share of the rate that a loss must leave; 0: none.
-    `jointly`: a loss takes as much of a bucket as if all lost nodes were of its fastest pool.
+    `jointly`: a loss takes as much of a bucket as if all lost nodes were of its fastest pool. `deployed`: servers that
+    run already, and `terms` of changing them.
     """
 
     counts: tuple[int, ...]
@@ -39,6 +69,27 @@ class BucketOffer:
     halves: Mapping[Place, Halves] = field(default_factory=dict)
     survive: float = 0.0
     jointly: bool = False
+    deployed: tuple[DeployedServers, ...] = ()
+    terms: ChangeTerms = field(default_factory=ChangeTerms)
+
+    def most_of(self, option: BucketOption) -> int:
+        """Servers of an option that there may be."""
+        most = self.counts[option.stock] // option.use
+        return most if option.deployed is None else min(most, self.deployed[option.deployed].count)
+
+    def charge_of(self, pools: "Iterable[PoolCount]") -> float:
+        """USD/hour, or W, of servers, with the weight of the change to them."""
+        chosen = tuple(pools)
+        rent = sum(pool.count * pool.option.use * self.charges[pool.option.stock] for pool in chosen)
+        if not self.terms.usd_weight:
+            return rent
+        stops = [group.count for group in self.deployed]
+        for pool in chosen:
+            if pool.option.deployed is not None:
+                stops[pool.option.deployed] -= pool.count
+        ended = sum(count * group.stop_usd for count, group in zip(stops, self.deployed, strict=True))
+        begun = sum(pool.count * pool.option.start_usd for pool in chosen if pool.option.deployed is None)
+        return rent + self.terms.usd_weight * (ended + begun)
 
     def lost_of(self, option: BucketOption, count: int) -> int:
         """Servers of a pool that are lost, or as many as its bucket loses with them."""
@@ -99,10 +150,11 @@ class BucketAnswer:
 
 
 def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
-    """Without options that smaller ones of the same stock outdo in the same room."""
+    """Without options that smaller ones of the same stock outdo in the same room, for no more to start."""
     kept: list[BucketOption] = []
     for option in sorted(options, key=lambda o: (o.stock, o.use, -o.rate_rps, o.kind, o.server)):
         rivals = (o for o in kept if o.stock == option.stock and option.use % o.use == 0)
+        rivals = (o for o in rivals if option.use // o.use * o.start_usd <= option.start_usd * (1 + DOMINATED))
         copies = ((option.use // o.use) * o.rate_rps for o in rivals)
         if option.rate_rps > 0 and not any(rate >= option.rate_rps * (1 - DOMINATED) for rate in copies):
             kept.append(option)

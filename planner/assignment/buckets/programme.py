@@ -28,7 +28,9 @@ from dataclasses import dataclass, replace
 
 import pulp
 
-from planner.assignment.aim import aim
+from planner.assignment.aim import LEAST_RPS as NOTHING
+from planner.assignment.aim import aim, within_share
+from planner.assignment.buckets.change_rows import change_rows
 from planner.assignment.buckets.offer import (
     BucketAnswer,
     BucketOffer,
@@ -39,7 +41,7 @@ from planner.assignment.buckets.offer import (
     columns_of,
     places_of,
 )
-from planner.assignment.buckets.relaxed import NOTHING, relaxed_values, row_of
+from planner.assignment.buckets.relaxed import relaxed_values, row_of
 from planner.assignment.solver import dual_bound, solve
 from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
@@ -147,7 +149,7 @@ def pools_of(
 
     Raises InfeasibleError where there are none, SolverError where none were found in time.
     """
-    programme = _Programme(offer, partition, objective)
+    programme = PoolProgramme(offer, partition, objective)
     cost = programme.cost()
     if objective.kind.row.per_charge:
         programme.model.setObjective(programme.rate - reward * cost)
@@ -172,22 +174,12 @@ def simplest_pools(
 ) -> BucketAnswer:
     """The fewest kinds, then pools, whose objective is within the share `within` of that of `best`, with its
     partition. Raises as `pools_of` does."""
-    programme = _Programme(offer, best.partition, ObjectiveSettings())
+    programme = PoolProgramme(offer, best.partition, ObjectiveSettings())
     kinds, pools = programme.count_kinds()
     programme.model.sense = pulp.LpMinimize
     weight = 1.0 / (len(pools) + 1)
     programme.model.setObjective(pulp.lpSum(kinds.values()) + weight * pulp.lpSum(pools.values()))
-    cost, rate = programme.cost(), programme.rate
-    if objective.kind.row.per_charge:
-        programme.model += rate - (1 - within) * best.value * cost >= 0
-        programme.model += rate >= max(objective.target_rps, NOTHING)
-    elif objective.minimises:
-        programme.model += cost <= best.value * (1 + within)
-        programme.model += rate >= objective.target_rps
-    else:
-        programme.model += rate >= best.rate_rps * (1 - within)
-        if objective.kind.row.budgeted:
-            programme.model += cost <= objective.budget_usd_per_hour
+    within_share(programme.model, objective, best.value, within, programme.rate, programme.cost())
     if offer.survive:
         programme.survive()
     answer, _ = programme.solved(settings)
@@ -204,7 +196,7 @@ def fastest_of_kinds(
 ) -> BucketAnswer:
     """The most requests/s of at most so many kinds, for at most that cost (USD/hour, or W, as the offer charges; None:
     of all that is offered). Raises as `pools_of` does."""
-    programme = _Programme(offer, partition, ObjectiveSettings())
+    programme = PoolProgramme(offer, partition, ObjectiveSettings())
     kinds, _ = programme.count_kinds()
     programme.model += pulp.lpSum(kinds.values()) <= most_kinds, "most_kinds"
     if most_cost is not None:
@@ -216,7 +208,7 @@ def fastest_of_kinds(
     return answer
 
 
-class _Programme:
+class PoolProgramme:
     """One partition's servers as integers."""
 
     def __init__(self, offer: BucketOffer, partition: Partition, objective: ObjectiveSettings) -> None:
@@ -226,7 +218,7 @@ class _Programme:
         self.rate = pulp.LpVariable("rate", lowBound=0)
         self.servers: dict[tuple[Place, BucketOption], pulp.LpVariable] = {}
         for n, (place, option) in enumerate(columns_of(offer, partition)):
-            most = offer.counts[option.stock] // option.use
+            most = offer.most_of(option)
             if most:
                 self.servers[place, option] = pulp.LpVariable(f"servers_{n}", 0, most, pulp.LpInteger)
         for place in places_of(partition):
@@ -235,15 +227,17 @@ class _Programme:
         for t, count in enumerate(offer.counts):
             used = pulp.LpAffineExpression([(v, key[1].use) for key, v in self.servers.items() if key[1].stock == t])
             self.model += used <= count, f"offered_{t}"
+        self.change = change_rows(self.model, offer, self.servers)
 
     def _serving(self, place: Place) -> list[tuple[BucketOption, pulp.LpVariable]]:
         """Servers of a bucket of prefill or decode, mixed ones, too."""
         return [(o, v) for (mine, o), v in self.servers.items() if place in self.offer.served_by(mine)]
 
     def cost(self) -> pulp.LpAffineExpression:
-        """USD/hour, or W, of all servers."""
+        """USD/hour, or W, of all servers, with the weight of the change to them."""
         charges = self.offer.charges
-        return pulp.LpAffineExpression([(v, charges[o.stock] * o.use) for (_, o), v in self.servers.items()])
+        rent = pulp.LpAffineExpression([(v, charges[o.stock] * o.use) for (_, o), v in self.servers.items()])
+        return rent + self.offer.terms.usd_weight * self.change.usd
 
     def count_kinds(
         self,
@@ -349,7 +343,7 @@ def _per_charge(
                 break
             left -= seconds
             most = min(most, worth + max(0.0, answer.bound) / least)
-            cost = sum(pool.count * pool.option.use * offer.charges[pool.option.stock] for pool in answer.pools)
+            cost = offer.charge_of(answer.pools)
             if answer.rate_rps / cost <= worth * (1 + SLACK):
                 break
             worth = answer.rate_rps / cost

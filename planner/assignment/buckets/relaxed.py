@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import pulp
 
-from planner.assignment.aim import aim
-from planner.assignment.buckets.offer import BucketOffer, Partition, Place, columns_of, places_of
+from planner.assignment.aim import LEAST_RPS as NOTHING
+from planner.assignment.aim import aim, within_share
+from planner.assignment.buckets.change_rows import change_rows
+from planner.assignment.buckets.offer import BucketOffer, BucketOption, Partition, Place, columns_of, places_of
 from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError
-
-NOTHING = 1e-5  # a rate below this is the solver's tolerance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,24 +29,14 @@ def relaxed_buckets(
     offer: BucketOffer, partition: Partition, objective: ObjectiveSettings, settings: AssignmentSettings
 ) -> RelaxedBuckets | None:
     """What no pools of this partition can exceed; None where they cannot serve."""
-    best = _best_per_unit(offer, partition)
-    model = pulp.LpProblem("relaxed", pulp.LpMinimize if objective.minimises else pulp.LpMaximize)
-    rate = pulp.LpVariable("rate", lowBound=0)
-    units = {key: pulp.LpVariable(f"units_{n}", lowBound=0) for n, key in enumerate(best)}
-    scale = pulp.LpVariable("scale", lowBound=0) if objective.kind.row.per_charge else None
-    for place in places_of(partition):
-        served = pulp.LpAffineExpression([(units[key], best[key]) for key in best if place in offer.served_by(key[1])])
-        model += served - offer.probabilities[place] * rate >= 0, row_of(place)
-    for t, count in enumerate(offer.counts):
-        used = pulp.LpAffineExpression([(units[key], 1.0) for key in best if key[0] == t])
-        model += used - (count * scale if scale is not None else count) <= 0, f"offered_{t}"
-    cost = pulp.LpAffineExpression([(units[key], offer.charges[key[0]]) for key in best])
-    if scale is not None:
+    programme = _Relaxed(offer, partition, objective, scaled=objective.kind.row.per_charge)
+    model, rate, scale = programme.model, programme.rate, programme.scale
+    if objective.kind.row.per_charge:
         model.setObjective(1 * rate)
-        model += cost <= 1, "charge"
+        model += programme.cost() <= 1, "charge"
         model += rate - objective.target_rps * scale >= 0, "target"
     else:
-        aim(model, objective, rate, cost)
+        aim(model, objective, rate, programme.cost())
     try:
         solve(model, settings)
     except InfeasibleError:
@@ -62,18 +52,84 @@ def relaxed_buckets(
     )
 
 
+def relaxed_touched(
+    offer: BucketOffer,
+    partition: Partition,
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    *,
+    value: float,
+    within: float,
+) -> float | None:
+    """GPUs that any pools of this partition touch which come within a share of `value`; None: none come so near."""
+    programme = _Relaxed(offer, partition, ObjectiveSettings())
+    programme.model.sense = pulp.LpMinimize
+    programme.model.setObjective(1 * programme.change.gpus)
+    within_share(programme.model, objective, value, within, programme.rate, programme.cost())
+    try:
+        solve(programme.model, settings)
+    except InfeasibleError:
+        return None
+    return float(pulp.value(programme.change.gpus) or 0.0)
+
+
+class _Relaxed:
+    """One partition's servers, divisible: started ones by the best rate per unit of a stock. `scaled`: all counts are
+    multiplied with a variable, `scale`."""
+
+    def __init__(
+        self, offer: BucketOffer, partition: Partition, objective: ObjectiveSettings, *, scaled: bool = False
+    ) -> None:
+        self.offer = offer
+        self.model = pulp.LpProblem("relaxed", pulp.LpMinimize if objective.minimises else pulp.LpMaximize)
+        self.rate = pulp.LpVariable("rate", lowBound=0)
+        self.units = {key: pulp.LpVariable(f"units_{n}", lowBound=0) for n, key in enumerate(_units(offer, partition))}
+        self.scale = pulp.LpVariable("scale", lowBound=0) if scaled else 1
+        for place in places_of(partition):
+            mine = [
+                (v, option.rate_rps) for (other, option), v in self.units.items() if place in offer.served_by(other)
+            ]
+            served = pulp.LpAffineExpression(mine)
+            self.model += served - offer.probabilities[place] * self.rate >= 0, row_of(place)
+        for t, count in enumerate(offer.counts):
+            used = pulp.LpAffineExpression(
+                [(v, option.use) for (_, option), v in self.units.items() if option.stock == t]
+            )
+            self.model += used - count * self.scale <= 0, f"offered_{t}"
+        self.change = change_rows(self.model, offer, self.units, relaxed=True, scale=self.scale)
+
+    def cost(self) -> pulp.LpAffineExpression:
+        """USD/hour, or W, with the weight of the change."""
+        charges = self.offer.charges
+        rent = pulp.LpAffineExpression([(v, charges[o.stock] * o.use) for (_, o), v in self.units.items()])
+        return rent + self.offer.terms.usd_weight * self.change.usd
+
+
 def row_of(place: Place) -> str:
     """Name of the constraint that a bucket is served."""
     return f"serve_{place[0].value}_{place[1]}"
 
 
-def _best_per_unit(offer: BucketOffer, partition: Partition) -> dict[tuple[int, Place], float]:
-    """The best rate per unit of each stock on each bucket."""
-    best: dict[tuple[int, Place], float] = {}
+def _units(offer: BucketOffer, partition: Partition) -> list[tuple[Place, BucketOption]]:
+    """Servers that run already, and of each stock on each bucket a unit with the best rate and the least start of any
+    server that may be started."""
+    best: dict[tuple[int, Place], BucketOption] = {}
+    running = []
     for place, option in columns_of(offer, partition):
-        key = (option.stock, place)
-        best[key] = max(best.get(key, 0.0), option.rate_rps / option.use)
-    return best
+        if option.deployed is not None:
+            running.append((place, option))
+            continue
+        other = best.get((option.stock, place))
+        rate, start = option.rate_rps / option.use, option.start_usd / option.use
+        best[option.stock, place] = BucketOption(
+            stock=option.stock,
+            use=1,
+            server=0,
+            kind=0,
+            rate_rps=max(rate, 0.0 if other is None else other.rate_rps),
+            start_usd=start if other is None else min(start, other.start_usd),
+        )
+    return [*((place, unit) for (_, place), unit in best.items()), *running]
 
 
 def relaxed_values(

@@ -104,6 +104,11 @@ class PlanChange:
         return sum(change.count for change in self.changes if change.kind.runs_on)
 
     @property
+    def servers_in_place(self) -> int:
+        """Servers that stay on their GPUs with their parallelism and phase, engines started anew or not."""
+        return self.servers(ChangeKind.KEEP, ChangeKind.REROUTE, ChangeKind.RESTART)
+
+    @property
     def running_on_share(self) -> float:
         """Of the old plan's servers (1 where it has none)."""
         before = self.servers_before
@@ -143,10 +148,26 @@ class ChangePoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostServers:
+    """What a deployment has lost: `gpus` by type, `servers` by island, and `nodes` of a placed plan by name.
+
+    Of the GPUs of a type idle ones go first, then servers of its largest pool. The inventory of the new scenario is
+    still that of before the loss.
+    """
+
+    gpus: tuple[tuple[str, int], ...] = ()
+    servers: tuple[tuple[str, int], ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeLimits:
     """How far a new plan may go. `most_gpus` touched; `least_running_on`: share of the old servers whose engines run
-    on; `turns_only`: nothing starts but what turns; `horizon_hours`: a change must pay within so long (a weight: its
-    USD over this time join the objective). None: no limit."""
+    on; `turns_only`: GPUs stay grouped as they are, servers turn or start with other flags; `horizon_hours`: a change
+    must pay within so long (its USD, spread over this time, join an objective that counts money). None: no limit.
+
+    `give_up`: share of what a plan from scratch is worth that may be lost for touching fewer GPUs.
+    """
 
     most_gpus: int | None = None
     least_running_on: float | None = None

@@ -30,7 +30,8 @@ class BucketPool:
 
     `capacity_rps`: requests/s of the bucket's mix that one island serves within the service levels; `full_rps`: where
     nobody waits. `share`: of the bucket's requests that go to the pool. `late_share`: of the bucket's requests that may
-    miss a bound on TTFT (None: bounds hold for the mean, or there is none).
+    miss a bound on TTFT (None: bounds hold for the mean, or there is none). `context`: of engines that run already and
+    take longer prompts than the bucket has (0: as the bucket needs it).
     """
 
     gpu: str
@@ -44,6 +45,11 @@ class BucketPool:
     share: Annotated[float, Bounds(low=0, high=1.000001), Key("of the bucket's requests")] = 1.0
     late_share: Annotated[float | None, Bounds(low=0, high=1), Key("that may miss a bound on TTFT")] = None
     island: Annotated[str, Key("id of the island that the pool is in the plan")] = ""
+    context: Annotated[
+        int,
+        Bounds(low=0),
+        Key("that its engines run with already, where its prompts need less", unit="tokens", sparse=True),
+    ] = 0
 
     def serves(self, phase: Phase) -> bool:
         """Whether the pool does a half of its bucket's requests; mixed ones do both."""

@@ -119,10 +119,15 @@ def named_pools(pools: Sequence[BucketPool]) -> tuple[BucketPool, ...]:
     numbers: Counter[str] = Counter()
     named = []
     for pool in pools:
-        stem = f"{pool.gpu.lower()}-{pool.server.parallel.devices}g-{pool.phase}"
+        stem = stem_of(pool)
         numbers[stem] += 1
         named.append(replace(pool, island=f"{stem}-{numbers[stem]}"))
     return tuple(named)
+
+
+def stem_of(pool: BucketPool) -> str:
+    """What the id of a pool's island begins with."""
+    return f"{pool.gpu.lower()}-{pool.server.parallel.devices}g-{pool.phase}"
 
 
 def layout_of(pools: Sequence[BucketPool]) -> Layout:

@@ -9,7 +9,7 @@ Servers that do both phases serve buckets of the same lengths in both: where the
 prefill as well.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 
@@ -22,6 +22,7 @@ from planner.domain import PHASES, Phase, Question, ServingForm, SloScope, SloSe
 PREFILL_CUTS = 10  # more gain less than 0.2 % on the shipped workloads
 DECODE_CUTS = 3
 MOST_CHANGES = 4  # lengths where a bound changes that are cut points, too
+MOST_EDGES = 3  # cuts at further lengths alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +58,11 @@ _SERVING = {
 }
 
 
-def bucket_space(question: Question, most: int) -> BucketSpace:
-    """What a plan of at most `most` buckets a phase may be cut into."""
+def bucket_space(question: Question, most: int, edges: Collection[int] = ()) -> BucketSpace:
+    """What a plan of at most `most` buckets a phase may be cut into; `edges`: lengths where it may be, too."""
     serving = _SERVING[question.scenario.serving]
     mixed = Phase.MIXED in serving
-    prefill, decode = (phase_buckets(question, phase, most, aligned=mixed) for phase in PHASES)
+    prefill, decode = (phase_buckets(question, phase, most, edges, aligned=mixed) for phase in PHASES)
     numbers = {interval: number for number, interval in enumerate(decode.buckets.intervals)}
     halves = {
         bucket: ((Phase.PREFILL, bucket), (Phase.DECODE, numbers[interval]))
@@ -88,30 +89,42 @@ def bucket_space(question: Question, most: int) -> BucketSpace:
     )
 
 
-def phase_buckets(question: Question, phase: Phase, most: int, *, aligned: bool = False) -> PhaseBuckets:
-    """What a phase may have of at most `most` buckets; `aligned`: decode at the cut points of prefill, too."""
+def phase_buckets(
+    question: Question, phase: Phase, most: int, edges: Collection[int] = (), *, aligned: bool = False
+) -> PhaseBuckets:
+    """What a phase may have of at most `most` buckets; `edges`: lengths where it may be cut, too; `aligned`: decode at
+    the cut points of prefill, too."""
     workload, slo = question.workload, question.scenario.slo
     rows: dict[tuple[Interval, float], int] = {}
     chances = np.array([span.probability for span in workload.ranges])
 
-    def numbered(edges: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-        for ends in edges:
+    def numbered(of_phase: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+        for ends in of_phase:
             intervals = list(pairwise(ends))
             for misses in _ways_to_miss(slo, phase, [float(chances[a:b].sum()) for a, b in intervals]):
                 yield tuple(rows.setdefault(key, len(rows)) for key in zip(intervals, misses, strict=True))
 
-    partitions = tuple(numbered(_edges(question, phase, most)))
-    others = tuple(numbered(_edges(question, Phase.PREFILL, most)[1:])) if aligned and phase is Phase.DECODE else ()
+    partitions = tuple(numbered(_edges(question, phase, most, edges)))
+    others = (
+        tuple(numbered(_edges(question, Phase.PREFILL, most, edges)[1:])) if aligned and phase is Phase.DECODE else ()
+    )
     buckets = Buckets.of(workload, [interval for interval, _ in rows])
     levels = Levels.of(slo, workload, np.array([share for _, share in rows]))
     return PhaseBuckets(buckets=buckets, levels=levels, partitions=partitions, aligned=others)
 
 
-def _edges(question: Question, phase: Phase, most: int) -> list[tuple[int, ...]]:
-    """Where partitions of at most `most` buckets begin, cut and end; that of a single bucket is the first."""
+def _edges(question: Question, phase: Phase, most: int, edges: Collection[int]) -> list[tuple[int, ...]]:
+    """Where partitions of at most `most` buckets begin, cut and end; that of a single bucket is the first. `edges`:
+    lengths where it may be cut, too; at these alone into as many buckets as they make, and no more than `MOST_EDGES`.
+    """
     cuts = _cut_points(question, phase, PREFILL_CUTS if phase is Phase.PREFILL else DECODE_CUTS) if most > 1 else []
     n = len(question.workload.ranges)
-    return [(0, *inner, n) for count in range(min(most, len(cuts) + 1)) for inner in combinations(cuts, count)]
+    further = sorted({sum(span.end <= edge for span in question.workload.ranges) for edge in edges} - {0, n})
+    every = sorted({*cuts, *further}) if most > 1 else []
+    inner = [ends for count in range(min(most, len(every) + 1)) for ends in combinations(every, count)]
+    counts = range(1, min(MOST_EDGES, len(further)) + 1)
+    inner += [ends for count in counts for ends in combinations(further, count)]
+    return [(0, *ends, n) for ends in dict.fromkeys(inner)]
 
 
 def _ways_to_miss(slo: SloSettings, phase: Phase, chances: Sequence[float]) -> Iterator[tuple[float, ...]]:

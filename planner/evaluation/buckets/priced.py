@@ -100,7 +100,7 @@ def _priced(
     buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)])
     arrivals, late = arrivals.thinned(float(buckets.probabilities[0])), pools[0].late_share
     levels = Levels.of(scenario.slo, workload, None if late is None else np.array([late]))
-    servers = tuple(_servers(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
+    servers = tuple(servers_of(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
     full = [_full_rps(pool, mine, buckets, levels) for pool, mine in zip(pools, servers, strict=True)]
     together = np.array([sum(pool.count * rate for pool, rate in zip(pools, full, strict=True))])
     capped = [
@@ -115,7 +115,8 @@ def _priced(
     )
 
 
-def _servers(question: Question, pool: BucketPool, buckets: Buckets, reach: Reach | None) -> Servers:
+def servers_of(question: Question, pool: BucketPool, buckets: Buckets, reach: Reach | None = None) -> Servers:
+    """The servers of a pool on some buckets."""
     scenario, server = question.scenario, pool.server
     context = CostContext(
         gpu=scenario.inventory.item(pool.gpu).gpu,

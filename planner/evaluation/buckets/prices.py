@@ -9,7 +9,7 @@ X must be known before the servers are. lambda is what no pools exceed where not
 from it no pools exceed less, which is lambda for the next pass: caps are too high by little, so the bound remains one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
@@ -66,12 +66,12 @@ SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of 
 
 
 class BucketPrices:
-    """Prices of one question. `most`: buckets of a phase."""
+    """Prices of one question. `most`: buckets of a phase; `edges`: lengths that may be cut at, too (tokens)."""
 
-    def __init__(self, question: Question, most: int | None = None) -> None:
+    def __init__(self, question: Question, most: int | None = None, edges: Collection[int] = ()) -> None:
         self.question = question
         self.most = question.scenario.routing.most if most is None else most
-        self.space = bucket_space(question, self.most)
+        self.space = bucket_space(question, self.most, edges)
         self.phases = self.space.phases
         self._columns: dict[tuple[str, Phase], Column] = {}
 
@@ -132,7 +132,7 @@ class BucketPrices:
         stocks = inventory_stocks(inventory, [item.price_usd_per_gpu_hour for item in inventory.items])
         options: dict[Place, tuple[BucketOption, ...]] = {}
         for phase in self.space.serving:
-            best = np.array([column_of(stock.gpu, phase).best_per_gpu() for stock in stocks])
+            best = np.array([self.best_per_gpu(stock.gpu, phase, column_of(stock.gpu, phase)) for stock in stocks])
             for bucket, rates in enumerate(best.T):
                 options[phase, bucket] = tuple(
                     BucketOption(stock=t, use=1, server=0, kind=0, rate_rps=float(rate))
@@ -146,6 +146,10 @@ class BucketPrices:
             probabilities={place: self._probability(place) for place in self._places},
             halves=self._halves,
         )
+
+    def best_per_gpu(self, _gpu: str, _phase: Phase, column: Column) -> np.ndarray:
+        """The best rate of one GPU of a type on each bucket, of any server."""
+        return column.best_per_gpu()
 
     @cached_property
     def shortlist(self) -> tuple[Partition, ...]:
@@ -229,8 +233,18 @@ class BucketPrices:
                     kind=hash_of(config, mixed=phase is Phase.MIXED),
                     rate_rps=float(rates[row]) * copies,
                     lost=self._scenario.survive.nodes * max(1, host // (devices * copies)),
+                    shape=hash_of(ServerConfig(parallel=config.parallel)),
+                    start_usd=self.start_usd(stock.gpu, config.parallel),
                 )
             )
+        return self.pruned(options)
+
+    def start_usd(self, _gpu: str, _shape: ParallelConfig) -> float:
+        """What starting a server counts in an objective: nothing, where nothing runs yet."""
+        return 0.0
+
+    def pruned(self, options: Sequence[BucketOption]) -> tuple[BucketOption, ...]:
+        """What is offered of the servers of a stock for a bucket."""
         return undominated(options)
 
     def column(self, gpu: str, phase: Phase) -> Column:

@@ -8,6 +8,8 @@
 What being deployable costs is at most the difference of the two.
 """
 
+import math
+
 from planner.domain import Certificate, Layout, Scenario
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.unrestricted import unrestricted_rps
@@ -31,14 +33,16 @@ def certify_buckets(
     *,
     searched: bool = False,
 ) -> Certificate:
-    """Bounds for pools that form `layout` and serve `rate_rps`."""
+    """Bounds for pools that form `layout` and serve `rate_rps`; where the choice has none (inf), that of all layouts is
+    told for both."""
     value = objective_value(scenario, layout, rate_rps)
-    bound = min(choice.bound, value) if scenario.objective.minimises else max(choice.bound, value)
     counts = {item.gpu.name: item.count for item in scenario.inventory.items}
     if scenario.objective.rents:
         counts = used_gpus(layout)
     unrestricted = unrestricted_rps(prices, counts)
     most = None if unrestricted is None else max(unrestricted, rate_rps)
+    reached = most or value if math.isinf(choice.bound) else choice.bound
+    bound = min(reached, value) if scenario.objective.minimises else max(reached, value)
     notes = (
         OF_DEPLOYABLE,
         "" if choice.proven else STOPPED,

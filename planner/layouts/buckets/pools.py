@@ -53,7 +53,7 @@ Counts = tuple[int, int]  # buckets of prefill and of decode
 class BucketChoice:
     """The pools of the plan as they serve together, the value of the best pools and the bound of all deployable ones
     in the objective's unit, whether it was reached in the time given, what simpler plans would serve, and what
-    surviving a loss costs."""
+    surviving a loss costs. `searched`: a search may have chosen others in their place."""
 
     priced: PricedPools
     value: float
@@ -62,6 +62,7 @@ class BucketChoice:
     solver: str
     simpler: tuple[SimplerPlan, ...]
     survival_cost_rps: float | None = None
+    searched: bool = True
 
 
 def solve_buckets(evaluator: Evaluator) -> BucketChoice:

@@ -21,6 +21,7 @@ from planner.domain import (
     Phase,
     PhaseWorth,
     Plan,
+    Question,
     RangeHeadroom,
     Sensitivity,
 )
@@ -86,8 +87,22 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
     )
 
 
+def prices_of(plan: Plan, question: Question) -> BucketPrices:
+    """Prices of the plan's question; its buckets may be cut where those of a plan before it were."""
+    prices = BucketPrices(question)
+    if plan.buckets is None or _partition(plan, prices) is not None:
+        return prices
+    return BucketPrices(question, edges={edge for pool in plan.buckets.pools for edge in (pool.start, pool.end)})
+
+
 def partition_of(plan: Plan, prices: BucketPrices) -> Partition:
     """The plan's buckets by their numbers."""
+    partition = _partition(plan, prices)
+    assert partition is not None, "prices know the plan's buckets"
+    return partition
+
+
+def _partition(plan: Plan, prices: BucketPrices) -> Partition | None:
     ranges, phases = prices.question.workload.ranges, prices.phases
     spans = {
         phase: sorted({(route.range_start, route.range_end) for route in plan.routing if route.phase is phase})
@@ -98,7 +113,7 @@ def partition_of(plan: Plan, prices: BucketPrices) -> Partition:
         intervals = phases[phase].intervals(partition.of(phase))
         return [(ranges[a].start, ranges[b - 1].end) for a, b in intervals] == spans[phase]
 
-    return next(p for p in prices.partitions if all(cut_so(p, phase) for phase in PHASES))
+    return next((p for p in prices.partitions if all(cut_so(p, phase) for phase in PHASES)), None)
 
 
 def _gpu_worth(plan: Plan, gpu: str, relaxer: Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> GpuWorth:

@@ -15,6 +15,7 @@ from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
+from planner.layouts.buckets.sensitivity import prices_of
 from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of
 from planner.layouts.feasibility import posed
 
@@ -63,7 +64,7 @@ def _any_layout(plan: Plan) -> Iterator[Alternative]:
 
 
 def _of_buckets(plan: Plan) -> Iterator[Alternative]:
-    scenario, prices = plan.scenario, BucketPrices(posed(plan.scenario))
+    scenario, prices = plan.scenario, prices_of(plan, posed(plan.scenario))
     types = [gpu for gpu, count in plan.fleet.items() if count]
     if len(types) > 1:
         for gpu in types:

@@ -20,7 +20,7 @@ from planner.evaluation.buckets.rivals import (
     excluded_servers,
     rival_servers,
 )
-from planner.layouts.buckets.sensitivity import Relaxer
+from planner.layouts.buckets.sensitivity import Relaxer, prices_of
 from planner.layouts.explaining.replanning import Replanner
 from planner.layouts.explaining.what_ifs import what_ifs
 from planner.layouts.feasibility import posed
@@ -35,7 +35,7 @@ def explain_pool(plan: Plan, island: str, seconds: float) -> PoolExplanation:
     """
     assert plan.buckets is not None, "a plan of buckets"
     pool = _pool(plan, plan.buckets, island)
-    prices = BucketPrices(posed(plan.scenario))
+    prices = prices_of(plan, posed(plan.scenario))
     relaxer = Relaxer(plan, prices, plan.scenario.assignment)
     bucket = _bucket(prices, relaxer.partition, pool)
     probability = _probability(plan, pool)

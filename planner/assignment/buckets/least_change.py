@@ -1,0 +1,96 @@
+"""The pools that touch fewest GPUs of those which come within a share of a value, whatever the partition.
+
+A partition is relaxed first (servers divisible), and solved, least relaxation first, as long as that may still be less.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pulp
+
+from planner.assignment.aim import within_share
+from planner.assignment.buckets.offer import BucketAnswer, BucketOffer, Partition
+from planner.assignment.buckets.programme import PoolProgramme
+from planner.assignment.buckets.relaxed import relaxed_touched
+from planner.domain import AssignmentSettings, ObjectiveSettings
+from planner.errors import InfeasibleError, SolverError
+
+EDGE = 1e-6  # GPUs: the size of the solver's tolerances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeastChange:
+    """`answer`: the pools; `gpus`: what they touch; `proven`: whether no pools touch fewer."""
+
+    answer: BucketAnswer
+    gpus: int
+    proven: bool
+
+
+def least_changed_pools(
+    offer: BucketOffer,
+    partitions: Sequence[Partition],
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    *,
+    value: float,
+    within: float,
+) -> LeastChange:
+    """Raises InfeasibleError where no pools come so near to `value`, SolverError where none were found in time."""
+    floors = {
+        partition: least
+        for partition in partitions
+        if (least := relaxed_touched(offer, partition, objective, settings, value=value, within=within)) is not None
+    }
+    best: LeastChange | None = None
+    late, left = False, settings.time_limit_s
+    for partition in sorted(floors, key=lambda p: (round(floors[p], 3), sum(p.counts))):
+        if best is not None and math.ceil(floors[partition] - EDGE) >= best.gpus:
+            break
+        limits = replace(settings, time_limit_s=max(0.2, left / 4))
+        try:
+            change, seconds = _of_partition(offer, partition, objective, limits, value, within, best)
+        except InfeasibleError:
+            continue
+        except SolverError:
+            late, left = True, left - limits.time_limit_s
+            continue
+        best, late, left = change, late or not change.proven, left - seconds
+        if left <= 0:
+            late = True
+            break
+    if best is None:
+        raise _nothing(late=late)
+    return replace(best, proven=not late)
+
+
+def _nothing(*, late: bool) -> InfeasibleError | SolverError:
+    if late:
+        return SolverError("changes: none were found in the time given.", hint="Raise search.time_limit_s.")
+    return InfeasibleError("changes: no pools within these limits serve so much.", hint="Allow more change.")
+
+
+def _of_partition(
+    offer: BucketOffer,
+    partition: Partition,
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    value: float,
+    within: float,
+    best: LeastChange | None,
+) -> tuple[LeastChange, float]:
+    """The fewest GPUs of one partition, fewer than `best`, by the fewest pools; and the solver's seconds."""
+    programme = PoolProgramme(offer, partition, ObjectiveSettings())
+    programme.model.sense = pulp.LpMinimize
+    _, pools = programme.count_kinds()
+    weight = 1.0 / (len(pools) + 1)
+    programme.model.setObjective(programme.change.gpus + weight * pulp.lpSum(pools.values()))
+    within_share(programme.model, objective, value, within, programme.rate, programme.cost())
+    if best is not None:
+        programme.model += programme.change.gpus <= best.gpus - 1, "fewer"
+    if offer.survive:
+        programme.survive()
+    answer, seconds = programme.solved(replace(settings, gap=0.0))
+    gpus = round(float(pulp.value(programme.change.gpus) or 0.0))
+    return LeastChange(answer=answer, gpus=gpus, proven=answer.proven), seconds

@@ -1,0 +1,160 @@
+"""From a plan that runs and a new scenario to what a new plan is finished from."""
+
+import math
+from dataclasses import dataclass, replace
+
+from planner.domain import PHASES, BucketPool, Evaluation, Plan, Scenario, SearchRecord, SimplerPlan
+from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
+from planner.domain.replanning.replans import Replan
+from planner.errors import InfeasibleError, InputError
+from planner.evaluation.buckets.judging import layout_of
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts.buckets.pools import BucketChoice
+from planner.replanning.changes import changes_between, require_buckets, require_model
+from planner.replanning.losses import remaining_cluster, remaining_inventory, without_lost
+from planner.replanning.naming import named_after
+from planner.replanning.near import NearPlan
+from planner.replanning.replanner import Replanned, Replanner
+from planner.search import given
+
+SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundReplan:
+    """The pools of the new plan with the names of their islands, and what a plan is finished from."""
+
+    before: Plan
+    settings: ChangeSettings
+    limits: ChangeLimits
+    replanned: Replanned
+    pools: tuple[BucketPool, ...]
+    best: Evaluation
+    record: SearchRecord
+    choice: BucketChoice
+
+    def replan(self, finished: Plan) -> Replan:
+        """With the finished plan. Its change is counted anew, where its servers lie.
+
+        Raises InfeasibleError where servers that are placed anew move more than the limits allow.
+        """
+        replanned = self.replanned
+        change = changes_between(self.before, finished, self.settings)
+        _require_limits(finished, change, self.limits)
+        return Replan(
+            plan=finished,
+            before=self.before,
+            change=change,
+            frontier=replanned.points,
+            current_rps=None if replanned.current is None else replanned.current.priced.rate_rps,
+            scratch_rps=None if replanned.anew is None else replanned.anew.priced.rate_rps,
+            scratch_value=None if replanned.anew is None else replanned.anew.value,
+            scratch_bound=None if replanned.scratch is None else replanned.scratch.bound,
+            bound=replanned.chosen.bound,
+        )
+
+
+def _require_limits(finished: Plan, change: PlanChange, limits: ChangeLimits) -> None:
+    """Placing knows nothing of where servers lie now: what moves counts, too."""
+    moved = change.servers(ChangeKind.MOVE)
+    most, least = limits.most_gpus, limits.least_running_on or 0.0
+    if (most is None or change.gpus_touched <= most) and change.running_on_share >= least * (1 - SAME):
+        return
+    raise InfeasibleError(
+        f"scenario {finished.scenario.name}: placed on the cluster's nodes the plan touches {change.gpus_touched} GPUs "
+        f"and {100 * change.running_on_share:.0f} % of the servers run on, as {moved} servers move; the limits are "
+        f"{'none' if most is None else most} and {100 * least:.0f} %.",
+        hint="Allow more change, or leave the cluster out of the scenario: servers then stay where they are.",
+    )
+
+
+def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Scenario:
+    """The new scenario without the GPUs that were lost.
+
+    Raises InputError where the plan has no buckets, is of another model, engine or GPUs, or has not what was lost.
+    """
+    require_buckets(saved)
+    require_model(saved.scenario, scenario)
+    _require_engine(saved.scenario, scenario)
+    _require_gpus(saved, scenario)
+    if not scenario.bucketed:
+        raise InputError(
+            f"scenario {scenario.name}: must plan buckets to stay near a plan of buckets, got "
+            f"{scenario.beyond_buckets or 'routing.form: table'}.",
+            hint="Leave that out, or plan it by itself (planner plan).",
+        )
+    cluster = None if scenario.cluster is None else remaining_cluster(scenario.cluster, lost)
+    return replace(scenario, inventory=remaining_inventory(saved, scenario.inventory, lost), cluster=cluster)
+
+
+def _require_engine(before: Scenario, after: Scenario) -> None:
+    engines = [f"{scenario.engine.name} {scenario.engine.version}".strip() for scenario in (before, after)]
+    if engines[0] != engines[1]:
+        raise InputError(
+            f"scenario {after.name}: engine must be that of the plan that runs, {engines[0]}, got {engines[1]}.",
+            hint="Another engine runs no server on: plan it by itself (planner plan), or name the plan's engine.",
+        )
+
+
+def _require_gpus(saved: Plan, scenario: Scenario) -> None:
+    """Every GPU type of the plan is in the inventory, with 0 GPUs where they are gone: its figures are needed."""
+    assert saved.buckets is not None, "plans are of buckets"
+    offered = {item.gpu.name for item in scenario.inventory.items}
+    missing = sorted({pool.gpu for pool in saved.buckets.pools} - offered)
+    if missing:
+        raise InputError(
+            f"scenario {scenario.name}: inventory: must have the GPU types of the plan that runs, got no "
+            f"{', '.join(missing)}.",
+            hint=f"Say how many are left, as in `{missing[0]}: 0` where they are gone.",
+        )
+
+
+def find_replan(
+    evaluator: Evaluator, saved: Plan, settings: ChangeSettings, limits: ChangeLimits, lost: LostServers
+) -> FoundReplan:
+    """The new plan's pools. Raises as `Replanner.replanned` does."""
+    before = without_lost(saved, lost)
+    replanner = Replanner(before, evaluator, settings, limits)
+    replanned = replanner.replanned()
+    near, scenario = replanned.chosen, evaluator.question.scenario
+    pools = named_after(before, near.priced.pools, scenario)
+    layout = layout_of(pools)
+    evaluator.remember_pools(layout, replace(near.priced, pools=pools), near.solver)
+    result = given(layout, evaluator)
+    assert result.best is not None, "pools that serve are the best of one layout"
+    return FoundReplan(
+        before=before,
+        settings=settings,
+        limits=limits,
+        replanned=replanned,
+        pools=pools,
+        best=result.best,
+        record=result.record,
+        choice=_choice(replanned, near),
+    )
+
+
+def _choice(replanned: Replanned, near: NearPlan) -> BucketChoice:
+    """What the plan's certificate is made of: the bound of all plans, not of those alone that change so little."""
+    scratch, pools = replanned.scratch, near.priced.pools
+    point = SimplerPlan(
+        kinds=len({(pool.gpu, pool.server, pool.phase) for pool in pools}),
+        prefill_buckets=len({(pool.start, pool.end) for pool in pools if pool.serves(PHASES[0])}),
+        decode_buckets=len({(pool.start, pool.end) for pool in pools if pool.serves(PHASES[1])}),
+        pools=len(pools),
+        rate_rps=near.priced.rate_rps,
+        chosen=True,
+    )
+    if scratch is None:
+        bound, proven = math.inf, True
+    else:
+        bound, proven = scratch.bound, scratch.proven
+    return BucketChoice(
+        priced=near.priced,
+        value=near.value,
+        bound=bound,
+        proven=proven,
+        solver=near.solver,
+        simpler=(point,),
+        searched=False,
+    )

@@ -1,0 +1,138 @@
+"""A plan without the servers that were lost, and an inventory without their GPUs."""
+
+from collections import Counter
+from dataclasses import replace
+
+from planner.domain import BucketPool, Cluster, Inventory, Plan, PlannedIsland
+from planner.domain.replanning.changes import LostServers
+from planner.errors import InputError
+
+
+def without_lost(plan: Plan, lost: LostServers) -> Plan:
+    """The plan's pools with the servers that are left; those that lost all are gone. Rates are those of before.
+
+    Raises InputError where the plan has no such servers, GPUs or nodes.
+    """
+    assert plan.buckets is not None, "plans are of buckets"
+    gone = _lost_servers(plan, lost)
+    if not gone:
+        return plan
+    pools = [replace(pool, count=pool.count - gone[pool.island]) for pool in plan.buckets.pools]
+    islands = [_smaller(island, gone[island.id]) for island in plan.islands]
+    placement = plan.placement
+    if placement is not None and lost.nodes:
+        parts = tuple(part for part in placement.parts if not _on_lost(plan, part.island, part.replica, lost))
+        placement = replace(placement, parts=parts)
+    return replace(
+        plan,
+        buckets=replace(plan.buckets, pools=tuple(pool for pool in pools if pool.count)),
+        islands=tuple(island for island in islands if island.size),
+        placement=placement,
+    )
+
+
+def remaining_inventory(plan: Plan, inventory: Inventory, lost: LostServers) -> Inventory:
+    """The inventory less the GPUs that were lost. InputError where it has fewer."""
+    assert plan.buckets is not None, "plans are of buckets"
+    gpus = Counter(dict(lost.gpus))
+    pools = {pool.island: pool for pool in plan.buckets.pools}
+    for island, count in _lost_servers(plan, replace(lost, gpus=())).items():
+        gpus[pools[island].gpu] += count * pools[island].server.parallel.devices
+    items = []
+    for item in inventory.items:
+        remaining = item.count - gpus[item.gpu.name]
+        if remaining < 0:
+            raise InputError(
+                f"lost: {item.gpu.name}: must be at most the inventory's {item.count} GPUs, got {gpus[item.gpu.name]}.",
+                hint="The scenario's inventory is that of before the loss.",
+            )
+        items.append(replace(item, count=remaining))
+    return replace(inventory, items=tuple(items))
+
+
+def remaining_cluster(cluster: Cluster, lost: LostServers) -> Cluster:
+    """The cluster without the nodes that were lost, and what ran on them."""
+    return replace(
+        cluster,
+        nodes=tuple(node for node in cluster.nodes if node.name not in lost.nodes),
+        pods=tuple(pod for pod in cluster.pods if pod.node not in lost.nodes),
+    )
+
+
+def _lost_servers(plan: Plan, lost: LostServers) -> Counter[str]:
+    """Servers that are lost, by island."""
+    assert plan.buckets is not None, "plans are of buckets"
+    pools = {pool.island: pool for pool in plan.buckets.pools}
+    gone = Counter[str]()
+    for island, count in lost.servers:
+        if island not in pools or not 0 <= count <= pools[island].count:
+            raise InputError(
+                f"lost: {island}: must be servers of an island of the plan, at most as many as it has, got {count}.",
+                hint=f"The plan has {', '.join(f'{pool.count} of {name}' for name, pool in pools.items())}.",
+            )
+        gone[island] += count
+    if lost.nodes:
+        gone.update(_on_nodes(plan, lost))
+    for gpu, count in lost.gpus:
+        _take(gone, plan, gpu, count)
+    return Counter({island: min(count, pools[island].count) for island, count in gone.items() if count})
+
+
+def _on_nodes(plan: Plan, lost: LostServers) -> Counter[str]:
+    """Servers that have a part on a lost node."""
+    nodes = {part.node for part in plan.placement.parts} if plan.placement is not None else set()
+    strangers = sorted(set(lost.nodes) - nodes)
+    if strangers:
+        raise InputError(
+            f"lost: {', '.join(strangers)}: must be nodes that the plan lies on, got nodes without a server of it.",
+            hint="Name nodes of the plan's placement, or say which servers or GPUs were lost."
+            if nodes
+            else "The plan is not placed on nodes: say which servers or GPUs were lost.",
+        )
+    assert plan.placement is not None, "only placed plans lie on nodes"
+    replicas = {(part.island, part.replica) for part in plan.placement.parts if part.node in lost.nodes}
+    return Counter(island for island, _ in replicas)
+
+
+def _on_lost(plan: Plan, island: str, replica: int, lost: LostServers) -> bool:
+    assert plan.placement is not None, "only placed plans lie on nodes"
+    return any(
+        part.node in lost.nodes for part in plan.placement.parts if (part.island, part.replica) == (island, replica)
+    )
+
+
+def _take(gone: Counter[str], plan: Plan, gpu: str, count: int) -> None:
+    """So many GPUs of a type are lost: idle ones first, then servers of the largest pool, one at a time."""
+    assert plan.buckets is not None, "plans are of buckets"
+    pools = [pool for pool in plan.buckets.pools if pool.gpu == gpu]
+    offered = next((item.count for item in plan.scenario.inventory.items if item.gpu.name == gpu), None)
+    if offered is None or not 0 <= count <= offered:
+        raise InputError(
+            f"lost: {gpu}: must be GPUs of the plan's inventory, at most {offered or 0}, got {count}.",
+            hint="Name a GPU type of the plan that runs.",
+        )
+    missing = count - (offered - sum(pool.gpus for pool in pools))
+    while missing > 0:
+        largest = max(pools, key=lambda pool: (_servers_left(pool, gone) * pool.server.parallel.devices, pool.island))
+        gone[largest.island] += 1
+        missing -= largest.server.parallel.devices
+
+
+def _servers_left(pool: BucketPool, gone: Counter[str]) -> int:
+    return pool.count - gone[pool.island]
+
+
+def _smaller(island: PlannedIsland, servers: int) -> PlannedIsland:
+    """An island without some of its servers."""
+    if island.parallel is None or not servers:
+        return island
+    servers_left = island.parallel.replicas - servers
+    price = island.price_usd_per_hour / island.size * servers_left * island.parallel.devices
+    if not servers_left:
+        return replace(island, size=0)
+    return replace(
+        island,
+        size=servers_left * island.parallel.devices,
+        parallel=replace(island.parallel, replicas=servers_left),
+        price_usd_per_hour=price,
+    )

@@ -1,0 +1,129 @@
+"""Pools near those that run, with what they are worth and what it takes to come to them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from planner.domain import BucketPool, LengthRange, ObjectiveSettings, ParallelConfig, Phase, Plan, Question, halves_of
+from planner.domain.replanning.changes import ChangeSettings, PlanChange
+from planner.evaluation.buckets.deployed import DeployedPool, running_with
+from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.replanning.changes import S_PER_HOUR, ChangeClock, changes_to, context_of, role_of, same_engines
+
+MET = 1e-4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearPlan:
+    """Pools, their change from those that run, and their `value` in the objective's unit (the USD of the change in it,
+    where they count). `bound`: of all pools that touch no more (None: not solved for)."""
+
+    priced: PricedPools
+    change: PlanChange
+    value: float
+    bound: float | None
+    solver: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearService:
+    """Pools of a question as changes of the plan that runs. `horizon_hours`: time over which the USD of a change are
+    spread in an objective that counts money (None: they do not count)."""
+
+    before: Plan
+    question: Question
+    objective: ObjectiveSettings
+    settings: ChangeSettings
+    horizon_hours: float | None = None
+
+    def near(self, pools: Sequence[BucketPool], bound: float | None, solver: str, label: str = "") -> NearPlan:
+        """The pools at work together; those that get no requests are left out."""
+        service, scenario = BucketService(self.question), self.question.scenario
+        priced = service.priced(pools)
+        if any(not pool.share for pool in priced.pools):
+            priced = service.priced(pool for pool in priced.pools if pool.share)
+        change = changes_to(self.before, priced.pools, scenario, self.settings)
+        value = self._value(priced, change)
+        return NearPlan(priced=priced, change=change, value=value, bound=bound, solver=solver, label=label)
+
+    def _value(self, priced: PricedPools, change: PlanChange) -> float:
+        items = {item.gpu.name: item for item in self.question.scenario.inventory.items}
+        watts = sum(items[pool.gpu].gpu.max_w * pool.gpus for pool in priced.pools)
+        usd = self.rent(priced)
+        if self.horizon_hours is not None:
+            usd += change.usd / self.horizon_hours
+        return self.objective.kind.row.value(priced.rate_rps, usd, watts)
+
+    def rent(self, priced: PricedPools) -> float:
+        """USD/hour of the pools' GPUs."""
+        inventory = self.question.scenario.inventory
+        return sum(inventory.item(pool.gpu).price_usd_per_gpu_hour * pool.gpus for pool in priced.pools)
+
+    def serves(self, near: NearPlan) -> bool:
+        """Whether a target and a budget are kept to."""
+        objective, rate = self.objective, near.priced.rate_rps
+        paid = not objective.kind.row.budgeted or self.rent(near.priced) <= objective.budget_usd_per_hour * (1 + MET)
+        return paid and 0 < rate >= objective.target_rps * (1 - MET)
+
+    def as_it_runs(self) -> NearPlan | None:
+        """The old pools on the new workload, nothing but the load changed; None where that cannot be, or does not serve
+        what is asked for."""
+        pools = _pools(self.before)
+        if self.question.scenario.slo != self.before.scenario.slo or not self._offered(pools):
+            return None
+        if not same_engines(self.before.scenario, self.question.scenario) or not self._covers(pools):
+            return None
+        near = self.near([self._fitted(pool) for pool in pools], None, "as it runs", "nothing touched")
+        return near if self.serves(near) and not near.change.gpus_touched else None
+
+    def _fitted(self, pool: BucketPool) -> BucketPool:
+        """The pool on the ranges of its bucket, its engines with the context that they run with."""
+        spans = [span for span in self.question.workload.ranges if pool.start <= span.start < pool.end]
+        context = context_of(self.before.scenario, pool)
+        fitted = replace(pool, start=spans[0].start, end=spans[-1].end)
+        return running_with(fitted, context, self.question.scenario)
+
+    def _offered(self, pools: Sequence[BucketPool]) -> bool:
+        used: dict[str, int] = {}
+        for pool in pools:
+            used[pool.gpu] = used.get(pool.gpu, 0) + pool.gpus
+        counts = {item.gpu.name: item.count for item in self.question.scenario.inventory.items}
+        return all(count <= counts.get(gpu, 0) for gpu, count in used.items())
+
+    def _covers(self, pools: Sequence[BucketPool]) -> bool:
+        """Whether every prompt has servers in both phases, and every pool prompts."""
+        ranges = self.question.workload.ranges
+        if any(span.start < edge < span.end for span in ranges for pool in pools for edge in (pool.start, pool.end)):
+            return False
+        reached = [_cells(pool, ranges) for pool in pools]
+        return all(reached) and len(set().union(*reached)) == 2 * len(ranges)
+
+
+def deployed_pools(before: Plan, question: Question, clock: ChangeClock) -> Iterator[DeployedPool]:
+    """The servers that run; where engines would have to be started with other flags, none of them can run on."""
+    same = same_engines(before.scenario, question.scenario)
+    for pool in _pools(before):
+        price = question.scenario.inventory.item(pool.gpu).price_usd_per_gpu_hour
+        stop_usd = clock.drain_s(role_of(pool)) / S_PER_HOUR * pool.server.parallel.devices * price
+        yield DeployedPool(
+            pool=replace(pool, share=1.0),
+            context=context_of(before.scenario, pool) if same else 0,
+            stop_usd=stop_usd,
+        )
+
+
+def start_usd(question: Question, clock: ChangeClock, gpu: str, shape: ParallelConfig) -> float:
+    """GPU time that loading a server takes, in USD."""
+    price = question.scenario.inventory.item(gpu).price_usd_per_gpu_hour
+    return clock.load_s(gpu, shape) / S_PER_HOUR * shape.devices * price
+
+
+def _pools(plan: Plan) -> tuple[BucketPool, ...]:
+    assert plan.buckets is not None, "plans are of buckets"
+    return plan.buckets.pools
+
+
+def _cells(pool: BucketPool, ranges: Sequence[LengthRange]) -> set[tuple[Phase, int]]:
+    """Phases and starts of the ranges that a pool serves."""
+    starts = [span.start for span in ranges if pool.start <= span.start < pool.end]
+    return {(half, start) for half in halves_of(pool.phase) for start in starts}

@@ -1,0 +1,297 @@
+"""A new plan near the one that runs: what plans are worth against what they change, and the choice.
+
+The programme of buckets starts from the servers that run (`assignment.buckets.change_rows`). Points of the frontier
+are its best pools for at most so many GPUs touched. Unless limits say otherwise the choice is the simplest: the fewest
+GPUs touched of all plans within `give_up` of one that nothing runs before, and of these the best. Where a change is to
+pay within a time, it is what is best with its USD counted.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from planner.assignment import BucketAnswer, BucketOffer, ChangeTerms, best_pools, least_changed_pools, simplest_pools
+from planner.domain import AssignmentSettings, ObjectiveSettings, Plan
+from planner.domain.replanning.changes import ChangeLimits, ChangePoint, ChangeSettings
+from planner.errors import InfeasibleError, SolverError
+from planner.evaluation.buckets.deployed import DeployedPrices
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts.buckets.infeasible import stocks_of
+from planner.layouts.buckets.pools import BucketChoice, solve_buckets
+from planner.layouts.certificate import layout_settings, require_prices, single
+from planner.replanning.changes import ChangeClock
+from planner.replanning.near import MET, NearPlan, NearService, deployed_pools, start_usd
+
+STEPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
+"""Of the GPUs that the largest change touches: where the frontier has points."""
+
+MOST_RAISES = 6
+POINT_GAP, POINT_SECONDS = 0.005, 5.0
+SIMPLE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replanned:
+    """The choice among `points`, the plan from scratch (None: not solved for), and what serves without any change
+    (None: nothing does)."""
+
+    chosen: NearPlan
+    points: tuple[ChangePoint, ...]
+    scratch: BucketChoice | None
+    anew: NearPlan | None
+    current: NearPlan | None
+
+
+class Replanner:
+    """What the servers of a plan may become for the question of `evaluator`, which takes their prices from here."""
+
+    def __init__(self, before: Plan, evaluator: Evaluator, settings: ChangeSettings, limits: ChangeLimits) -> None:
+        self.limits, self.evaluator, question = limits, evaluator, evaluator.question
+        require_prices(question.scenario)
+        clock = ChangeClock.of(before, question.scenario, settings)
+        self.prices = DeployedPrices(
+            question,
+            tuple(deployed_pools(before, question, clock)),
+            start_usd=None if limits.horizon_hours is None else partial(start_usd, question, clock),
+            turns_only=limits.turns_only,
+        )
+        evaluator.price_with(self.prices)
+        self.objective = single(question.scenario.objective)
+        self._sign = -1.0 if self.objective.minimises else 1.0
+        self._stocks = stocks_of(question, self.objective)
+        self._solver, self._simplicity = layout_settings(question.scenario), question.scenario.simplicity
+        self.service = NearService(
+            before=before,
+            question=question,
+            objective=self.objective,
+            settings=settings,
+            horizon_hours=limits.horizon_hours,
+        )
+
+    def replanned(self) -> Replanned:
+        """The choice and the frontier. Raises InfeasibleError where nothing within the limits serves."""
+        scratch = None if self._turns_alone else solve_buckets(self.evaluator)
+        anew = None
+        if scratch is not None:
+            anew = self.service.near(scratch.priced.pools, scratch.bound, scratch.solver, "from scratch")
+        current = self._unchanged()
+        chosen = self._chosen(anew, current)
+        points = [point for point in (current, anew) if point is not None]
+        if not self._turns_alone:
+            points += self._between(max(point.change.gpus_touched for point in (*points, chosen)))
+        return Replanned(
+            chosen=chosen,
+            points=_frontier(points, chosen, self._sign),
+            scratch=scratch,
+            anew=anew,
+            current=current,
+        )
+
+    @property
+    def _turns_alone(self) -> bool:
+        """Whether nothing but turns is looked at: it is quick, and needs no plan from scratch beside it."""
+        return self.limits.turns_only and not self.objective.rents
+
+    def _terms(self, most_gpus: int | None = None, *, limited: bool = True) -> ChangeTerms:
+        limits, hours = self.limits, self.limits.horizon_hours
+        if not limited:
+            return ChangeTerms(most_gpus=most_gpus)
+        servers = sum(group.pool.count for group in self.prices.deployed)
+        most = [count for count in (most_gpus, limits.most_gpus) if count is not None]
+        return ChangeTerms(
+            most_gpus=min(most, default=None),
+            least_running_on=-int(-(limits.least_running_on or 0.0) * servers // 1),
+            turns_only=limits.turns_only,
+            usd_weight=0.0 if hours is None else 1.0 / hours,
+        )
+
+    def _offers(self, terms: ChangeTerms) -> tuple[BucketOffer, ...]:
+        return tuple(replace(offer, terms=terms) for offer in self._every_offer)
+
+    @cached_property
+    def _every_offer(self) -> tuple[BucketOffer, ...]:
+        return self.prices.changed_offers(self._stocks, self.prices.partitions, ChangeTerms())
+
+    def _unchanged(self) -> NearPlan | None:
+        """The best of what runs, with no GPU touched: the very pools where others gain next to nothing."""
+        runs, routed = self.service.as_it_runs(), None
+        with suppress(InfeasibleError, SolverError):
+            routed = self._best(self._terms(0, limited=False), self._solver, "nothing touched")
+        if runs is None or routed is None:
+            return runs or routed
+        bound = routed.bound
+        if self._sign * routed.value > self._sign * runs.value * (1 + self._sign * self._simplicity):
+            return routed
+        return replace(runs, bound=bound)
+
+    def _chosen(self, anew: NearPlan | None, current: NearPlan | None) -> NearPlan:
+        try:
+            if self.limits.horizon_hours is not None or anew is None:
+                return self._best_within_limits(current)
+            near = self._least_changed(anew, current)
+            return near if near is not None else self._best_within_limits(current)
+        except InfeasibleError:
+            raise self._beyond_limits() from None
+
+    def _best_within_limits(self, current: NearPlan | None) -> NearPlan:
+        """The best of all that may be, and nothing touched where that is as good but for what is given up."""
+        near = self._best(self._terms(), self._solver)
+        if current is not None and self.limits.horizon_hours is None and self._near_enough(current, near):
+            return current
+        return near
+
+    def _near_enough(self, near: NearPlan, best: NearPlan) -> bool:
+        floor = best.value * (1 - self._sign * self.limits.give_up)
+        return self._sign * near.value >= self._sign * floor * (1 - self._sign * MET)
+
+    def _least_changed(self, anew: NearPlan, current: NearPlan | None) -> NearPlan | None:
+        """The fewest GPUs touched that come near to a plan from scratch; None where limits keep all plans from it.
+
+        What the programme promises pools have to keep together: it is asked for more until they do."""
+        if current is not None and self._near_enough(current, anew):
+            return current
+        value, objective = anew.value, self.objective
+        for _ in range(MOST_RAISES):
+            gpus = self._least_gpus(objective, value)
+            if gpus is None:
+                break
+            near = self._best(self._terms(gpus), self._solver)
+            if self._near_enough(near, anew):
+                return near
+            value *= anew.value * (1 - self._sign * self.limits.give_up) / near.value * (1 + self._sign * MET)
+        return anew if self._within_limits(anew) else None
+
+    def _least_gpus(self, objective: ObjectiveSettings, value: float) -> int | None:
+        """GPUs that any pools touch which come so near to a value; None where there are none within the limits."""
+        least = []
+        for offer in self._offers(self._terms()):
+            with suppress(InfeasibleError, SolverError):
+                change = least_changed_pools(
+                    offer, self.prices.partitions, objective, self._solver, value=value, within=self.limits.give_up
+                )
+                least.append(change.gpus)
+        return min(least, default=None)
+
+    def _within_limits(self, near: NearPlan) -> bool:
+        limits, change = self.limits, near.change
+        return (
+            (limits.most_gpus is None or change.gpus_touched <= limits.most_gpus)
+            and change.running_on_share >= (limits.least_running_on or 0.0)
+            and not limits.turns_only
+        )
+
+    def _best(
+        self, terms: ChangeTerms, settings: AssignmentSettings, label: str = "", *, simple: bool = True
+    ) -> NearPlan:
+        """The best pools within terms, as simple as the scenario wants them; a target is met by the pools together.
+
+        Raises InfeasibleError where there are none, SolverError where none were found in time."""
+        wanted, posed, bound = self.objective.target_rps, self.objective, None
+        offers = self._offers(terms)
+        for _ in range(MOST_RAISES):
+            offer, answer, of_all = self._solved(offers, posed, settings)
+            bound = of_all if bound is None else bound
+            answers = [self._simplest(offer, answer, posed), answer] if simple else [answer]
+            for pools in dict.fromkeys(answers):
+                near = self.service.near(self.prices.pools(pools, self._stocks), bound, pools.solver, label)
+                if self.service.serves(near):
+                    return near
+            posed = replace(posed, target_rps=posed.target_rps * wanted / max(near.priced.rate_rps, MET) * (1 + MET))
+            if not wanted:
+                break
+        raise InfeasibleError(
+            "changes: the target is not reached with the queues of the pools together.", hint="Lower the target."
+        )
+
+    def _solved(
+        self, offers: Sequence[BucketOffer], objective: ObjectiveSettings, settings: AssignmentSettings
+    ) -> tuple[BucketOffer, BucketAnswer, float]:
+        """The best pools of any family of GPU types, and the bound of all."""
+        answers, errors = [], list[InfeasibleError]()
+        for offer in offers:
+            try:
+                answers.append((offer, best_pools(offer, self.prices.partitions, objective, settings)))
+            except InfeasibleError as error:
+                errors.append(error)
+        if not answers:
+            raise errors[0] if errors else InfeasibleError("changes: no GPUs are offered.", hint="Offer some.")
+        offer, answer = max(answers, key=lambda pair: self._sign * pair[1].value)
+        return offer, answer, self._sign * max(self._sign * other.bound for _, other in answers)
+
+    def _simplest(self, offer: BucketOffer, answer: BucketAnswer, objective: ObjectiveSettings) -> BucketAnswer:
+        if not self._simplicity:
+            return answer
+        limits = replace(self._solver, time_limit_s=SIMPLE_SECONDS, gap=0.0)
+        try:
+            return simplest_pools(offer, answer, objective, limits, within=self._simplicity)
+        except (InfeasibleError, SolverError):
+            return answer
+
+    def _between(self, most: int) -> list[NearPlan]:
+        """Points of the frontier, where they are found in the time given."""
+        seconds = min(POINT_SECONDS, self._solver.time_limit_s)
+        settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), time_limit_s=seconds)
+        points = []
+        for gpus in sorted({int(share * most) for share in STEPS} - {0}):
+            with suppress(InfeasibleError, SolverError):
+                terms = self._terms(gpus, limited=False)
+                points.append(self._best(terms, settings, f"at most {gpus} GPUs touched", simple=False))
+        return points
+
+    def _beyond_limits(self) -> InfeasibleError:
+        """What the least change is that serves at all, or what is asked for."""
+        limits, scenario = self.limits, self.evaluator.question.scenario
+        limit_words = [
+            f"most_gpus {limits.most_gpus}" * (limits.most_gpus is not None),
+            f"least_running_on {limits.least_running_on}" * (limits.least_running_on is not None),
+            "turns_only" * limits.turns_only,
+        ]
+        words = ", ".join(filter(None, limit_words)) or "none"
+        least = self._least_that_serves()
+        remedy = "Offer more GPUs, or lower the target." if least is None else f"Allow {least} GPUs to be touched."
+        also = " (of the shapes that run)" * limits.turns_only
+        needs = "no change would do" if least is None else f"the least that would do touches {least} GPUs{also}"
+        return InfeasibleError(
+            f"scenario {scenario.name}: no plan within the limits of change ({words}) serves the workload"
+            f"{f' at {self.objective.target_rps:g} requests/s' * bool(self.objective.target_rps)}; {needs}.",
+            hint=remedy,
+        )
+
+    def _least_that_serves(self) -> int | None:
+        offers, row = self._offers(self._terms(limited=False)), self.objective.kind.row
+        charges = sum(stock.count * stock.charge for stock in self._stocks)
+        value = charges if row.minimises else MET if not row.per_charge else MET / max(charges, 1.0)
+        least = []
+        for offer in offers:
+            with suppress(InfeasibleError, SolverError):
+                change = least_changed_pools(
+                    offer, self.prices.partitions, self.objective, self._solver, value=value, within=MET
+                )
+                least.append(change.gpus)
+        return min(least, default=None)
+
+
+def _frontier(points: Sequence[NearPlan], chosen: NearPlan, sign: float) -> tuple[ChangePoint, ...]:
+    """The points that are better than all that touch no more, and in any case the chosen one and that from scratch."""
+    shown, best = list[ChangePoint](), None
+    others = [point for point in points if point is not chosen and point.priced.pools != chosen.priced.pools]
+    for point in sorted([chosen, *others], key=lambda point: (point.change.gpus_touched, -sign * point.value)):
+        better = best is None or sign * point.value > sign * best * (1 + sign * MET)
+        if better or point is chosen or point.label == "from scratch":
+            shown.append(_point(point, chosen=point is chosen))
+        best = point.value if better else best
+    return tuple(shown)
+
+
+def _point(near: NearPlan, *, chosen: bool) -> ChangePoint:
+    return ChangePoint(
+        gpus_touched=near.change.gpus_touched,
+        running_on_share=near.change.running_on_share,
+        rate_rps=near.priced.rate_rps,
+        value=near.value,
+        bound=near.bound,
+        change_usd=near.change.usd,
+        label=near.label or "chosen" * chosen,
+        chosen=chosen,
+    )

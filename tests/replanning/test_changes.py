@@ -1,0 +1,178 @@
+"""What becomes of servers between two plans, by hand and against every way to take one for the other."""
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from replanned_scenarios import small_plan
+
+from planner.cost import CostContext
+from planner.domain import BucketPool, ParallelConfig, Phase, Plan, ServerConfig
+from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange
+from planner.errors import InputError
+from planner.evaluation.replay.curves import node_weights_gb
+from planner.replanning.changes import changes_between
+
+SETTINGS = ChangeSettings(storage_gb_s=4.0, start_s=100.0, drain_s=50.0)
+EIGHT, WIDE, SIXTEEN = ParallelConfig(tp=8, dp=1), ParallelConfig(tp=4, dp=2), ParallelConfig(tp=8, dp=2)
+
+
+def pool(count: int, shape: ParallelConfig = EIGHT, phase: Phase = Phase.PREFILL, **changes: Any) -> BucketPool:
+    """`count` H200 servers on prompts of 0 to 1024 tokens."""
+    server = ServerConfig(
+        parallel=shape,
+        tokens_per_step=0 if phase is Phase.DECODE else changes.pop("budget", 8192),
+        batch_size=changes.pop("batch", 64),
+    )
+    span = {"start": 0, "end": 1024, "island": "h200-8g-1"} | changes
+    return BucketPool(gpu="H200", phase=phase, server=server, count=count, capacity_rps=1.0, full_rps=1.0, **span)
+
+
+@cache
+def _plan() -> Plan:
+    return small_plan()
+
+
+def plan_of(*pools: BucketPool) -> Plan:
+    """A plan with these pools; what else it says does not count here."""
+    plan = _plan()
+    assert plan.buckets is not None
+    return replace(plan, buckets=replace(plan.buckets, pools=pools))
+
+
+def change(before: tuple[BucketPool, ...], after: tuple[BucketPool, ...]) -> PlanChange:
+    return changes_between(plan_of(*before), plan_of(*after), SETTINGS)
+
+
+def kinds(between: PlanChange) -> dict[ChangeKind, int]:
+    counts = Counter[ChangeKind]()
+    for row in between.changes:
+        counts[row.kind] += row.count
+    return dict(counts)
+
+
+K = ChangeKind
+BY_HAND = [
+    ((pool(3),), (pool(3),), {K.KEEP: 3}, 0),
+    ((pool(3),), (pool(3, end=512),), {K.REROUTE: 3}, 0),
+    ((pool(3),), (pool(3, end=2048),), {K.RESTART: 3}, 24),  # engines do not take such prompts
+    ((pool(3, context=10**6),), (pool(3, end=2048),), {K.REROUTE: 3}, 0),
+    ((pool(3),), (pool(3, budget=4096),), {K.RESTART: 3}, 24),
+    ((pool(3),), (pool(3, phase=Phase.DECODE),), {K.TURN: 3}, 24),
+    ((pool(3),), (pool(5),), {K.KEEP: 3, K.START: 2}, 16),
+    ((pool(3),), (pool(1),), {K.KEEP: 1, K.STOP: 2}, 16),
+    ((pool(4),), (pool(2, SIXTEEN),), {K.RESIZE: 6}, 32),
+    ((pool(4),), (pool(4, WIDE),), {K.RESIZE: 8}, 32),
+    ((pool(4),), (pool(1, SIXTEEN),), {K.RESIZE: 3, K.STOP: 2}, 32),
+    ((pool(1),), (pool(1, SIXTEEN),), {K.RESIZE: 2}, 16),
+    ((pool(2),), (pool(2, phase=Phase.DECODE), pool(1, end=512)), {K.REROUTE: 1, K.TURN: 1, K.START: 1}, 16),
+    # the long bucket takes the servers whose engines can do it, the short one the others
+    (
+        (pool(1, end=512), pool(1, end=1024)),
+        (pool(1, end=900), pool(1, end=256)),
+        {K.REROUTE: 2},
+        0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "expected", "gpus"), BY_HAND)
+def test_changes_by_hand(
+    before: tuple[BucketPool, ...], after: tuple[BucketPool, ...], expected: dict[ChangeKind, int], gpus: int
+) -> None:
+    between = change(before, after)
+    assert kinds(between) == expected
+    assert between.gpus_touched == gpus
+    assert between.servers_before == sum(p.count for p in before)
+
+
+def test_other_flags_of_all_engines_let_none_run_on() -> None:
+    before, after = plan_of(pool(2)), plan_of(pool(2))
+    drafting = replace(after.scenario, cost=replace(after.scenario.cost, mtp_tokens=1))
+    assert kinds(changes_between(before, replace(after, scenario=drafting), SETTINGS)) == {K.RESTART: 2}
+
+
+def _touched(before: list[BucketPool], after: list[BucketPool]) -> int:
+    """The fewest GPUs that any pairing of single servers touches: those of the pairs that run on are not."""
+    longest, shortest = sorted([before, after], key=len, reverse=True)
+    padded = [*shortest, *[None] * (len(longest) - len(shortest))]
+    sums = [sum(p.server.parallel.devices for p in side) for side in (before, after)]
+    most = 0
+    for order in permutations(longest):
+        run_on = 0
+        for one_side, other in zip(order, padded, strict=True):
+            if other is not None:
+                old, new = (one_side, other) if longest is before else (other, one_side)
+                same = (old.phase, old.server) == (new.phase, new.server) and new.end <= old.end
+                run_on += same * old.server.parallel.devices
+        most = max(most, run_on)
+    return max(sums) - most
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_pairing_touches_fewer_gpus(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def drawn() -> list[BucketPool]:
+        return [
+            pool(
+                1,
+                (EIGHT, SIXTEEN)[rng.integers(2)],
+                end=(512, 1024, 2048)[rng.integers(3)],
+                budget=(4096, 8192)[rng.integers(2)],
+            )
+            for _ in range(rng.integers(1, 6))
+        ]
+
+    before, after = drawn(), drawn()
+    assert change(tuple(before), tuple(after)).gpus_touched == _touched(before, after)
+
+
+def test_times_are_those_of_weights_and_answers() -> None:
+    plan = _plan()
+    assert plan.buckets is not None
+    scenario = plan.scenario
+    context = CostContext(gpu=scenario.inventory.item("H200").gpu, model=scenario.model, settings=scenario.cost)
+    load_s = node_weights_gb(context, EIGHT) / 4.0 + 100.0
+    (row,) = change((), (pool(2),)).changes
+    assert (row.load_s, row.drain_s) == (pytest.approx(load_s), 0.0)
+    between = change((pool(2, phase=Phase.DECODE),), ())  # a bucket that no latency is known of: the longest wait
+    assert [(r.kind, r.drain_s) for r in between.changes] == [(K.STOP, 50.0)]
+    assert between.gpu_seconds == pytest.approx(2 * 8 * 50.0)
+    assert between.usd == pytest.approx(2 * 8 * 50.0 / 3600 * scenario.inventory.item("H200").price_usd_per_gpu_hour)
+
+
+def test_weights_of_a_server_are_read_at_the_speed_of_storage() -> None:
+    """DeepSeek-V3's 671 GB in FP8: a node of eight reads all experts once and eight shards of the rest, 640-760 GB."""
+    context = CostContext(
+        gpu=_plan().scenario.inventory.item("H200").gpu,
+        model=_plan().scenario.model,
+        settings=_plan().scenario.cost,
+    )
+    assert 600 < node_weights_gb(context, EIGHT) < 800
+
+
+def test_requests_in_flight_take_the_longest_answer() -> None:
+    plan = _plan()
+    assert plan.buckets is not None
+    decode = next(p for p in plan.buckets.pools if p.phase is Phase.DECODE)
+    row = next(r for r in plan.buckets.latencies if r.phase is Phase.DECODE and r.load == "promise")
+    assert row.p99_ms is not None
+    patient = replace(SETTINGS, drain_s=86_400.0)
+    between = changes_between(plan, plan_of(), patient)
+    drains = [r.drain_s for r in between.changes if r.before is not None and r.before.island == decode.island]
+    assert drains == [pytest.approx(row.p99_ms / 1000 * plan.scenario.workload.max_output_tokens)]
+
+
+def test_plans_without_buckets_and_of_other_models_are_refused() -> None:
+    plan = _plan()
+    with pytest.raises(InputError, match=r"must be of buckets to be changed .* got a routing table") as caught:
+        changes_between(replace(plan, buckets=None), plan, SETTINGS)
+    assert "routing: {form: buckets}" in caught.value.hint
+    other = replace(plan, scenario=replace(plan.scenario, model=replace(plan.scenario.model, name="other")))
+    with pytest.raises(InputError, match="model must be that of the plan that runs, deepseek-v3, got other"):
+        changes_between(plan, other, SETTINGS)
