@@ -38,6 +38,7 @@ COMMANDS = {
     "sweep": "comparison.sweep",
     "explain": "comparison.explain",
     "diff": "plan.diff",
+    "watch": "replanning.watch",
     "report": "plan.report",
     "defrag": "cluster.defrag",
     "docs": "docs.command",

@@ -80,9 +80,7 @@ def _windows(steps: Sequence[WatchStep], last_s: float, start: Fleet | None) -> 
         promises = [fleet.promise_rps, *([before.promise_rps] if before is not None and loading else [])]
         rent = fleet.usd_per_hour(dict(step.observation.prices)) * hours
         changing = changed_to.change_usd if changed_to is not None else 0.0
-        windows.append(
-            _Window(step=step, hours=hours, fleet=fleet, promise_rps=min(promises), usd=rent + changing)
-        )
+        windows.append(_Window(step=step, hours=hours, fleet=fleet, promise_rps=min(promises), usd=rent + changing))
     return windows
 
 

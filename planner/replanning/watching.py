@@ -10,15 +10,15 @@
 | H | hours within which a change must pay | h |
 
 A change is forced where GPUs of the plan have been gone for `smooth_s` (`lost`), or L_t > raise_at r (`load`). One for
-money (`saving`) comes where C(p_s) - C'(p_s) >= max(n least_saving C(p_s), factor x / H) at every moment s of the dwell
-time (the n-th of 24 hours: the few that there are are not spent on little), no other change was near, and the other plan promises the dwell time's highest L_s and the headroom. H shrinks to
-how long such changes lasted in the last day until load forced them back (their median), so that a load that swings
-faster than changes pay is left alone.
+money (`saving`), the n-th of 24 hours, comes where C(p_s) - C'(p_s) >= max(n least_saving C(p_s), factor x / H) at
+every moment s of the dwell time, no other change was near, and the other plan promises the dwell time's highest L_s and
+the headroom. H shrinks to how long such changes lasted in the last day until load forced them back (their median), so
+that a load that swings faster than changes pay is left alone.
 
 No feed makes it flap, by construction: in any 24 hours there are at most `most_savings` changes for money, `most_rises`
 for load and `most_losses` for lost GPUs, as each is counted. So that the limit of rises does not bind where it hurts,
-from the fourth of a day on they ask for the day's highest load as well, and for headroom that doubles; the last asks for
-the most that there is; and no plan gives way to a smaller one while the day's rises are used up.
+from the fourth of a day on they ask for the day's highest load as well, and for headroom that doubles; the last asks
+for the most that there is; and no plan gives way to a smaller one while the day's rises are used up.
 """
 
 import math
@@ -157,7 +157,7 @@ def decide(state: WatchState, propose: Propose) -> Decision:
         return _started(state, propose)
     gone = _gone(state, state.standing)
     if gone:
-        return _without_lost(state, state.standing, gone, propose)
+        return _without_lost(state, gone, propose)
     load_rps = state.now.load_rps
     if load_rps is not None and load_rps > state.settings.raise_at * state.standing.promise_rps:
         return _raised(state, state.standing, load_rps, propose)
@@ -202,7 +202,7 @@ def _started(state: WatchState, propose: Propose) -> Decision:
     return _changed(state, Cause.START, _target(state), "the first plan", propose, least_rps=0.0)
 
 
-def _without_lost(state: WatchState, standing: Fleet, gone: tuple[str, ...], propose: Propose) -> Decision:
+def _without_lost(state: WatchState, gone: tuple[str, ...], propose: Propose) -> Decision:
     names = ", ".join(gone)
     if state.count(Cause.LOST) >= state.settings.most_losses:
         limit = state.settings.most_losses

@@ -24,6 +24,7 @@ PANELS = {
         "check": "Read a scenario, resolve every name, and check that the model fits, without searching.",
         "place": "Put the islands of a plan on nodes; its rates are then those of where they lie.",
         "replay": "Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds.",
+        "watch": "Follow load, prices, inventory and lost GPUs: re-plan where it is needed or pays, and never flap.",
         "report": (
             "Print the summary of a run, and write its page, report.html; with --out, write both and the figures anew."
         ),

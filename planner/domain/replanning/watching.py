@@ -76,7 +76,9 @@ class WatchSettings:
     ] = 6.0
     raise_at: Annotated[float, Bounds(above=0, high=1), Key("share of the promise above which load needs more")] = 0.95
     headroom: Annotated[_Share, Key("of a new plan's promise over the highest load of the dwell time")] = 0.25
-    least_saving: Annotated[float, Bounds(low=0, below=1), Key("of the rent; the n-th of a day must save n times as much")] = 0.1
+    least_saving: Annotated[
+        float, Bounds(low=0, below=1), Key("of the rent; the n-th of a day must save n times as much")
+    ] = 0.1
     horizon_hours: Annotated[float, Bounds(above=0, high=8760), Key("within which a change must pay")] = 24.0
     factor: Annotated[float, Bounds(low=1, high=1000), Key("times that it must pay for itself")] = 2.0
     most_savings: Annotated[_Times, Key("changes a day for money")] = 4
@@ -177,7 +179,8 @@ class WatchTally:
     """What a watch came to, over `hours`. `usd`: rent and changes. `hindsight_usd`: of the cheapest sequence of its own
     plans that carries all that the watch carried, with at most `bound_a_day` changes a day, chosen knowing all to come;
     `free_usd`: with changes that cost nothing, any number; `static_usd`: of the cheapest one that stands all the time
-    (None: none carries it all). `short_hours`: with more load than the plan in force promises (a plan that loads is not in force yet);
+    (None: none carries it all). `short_hours`: with more load than the plan in force promises (a plan that loads is not
+    in force yet);
     `unserved`: share of the requests that were beyond it. `most_in_a_day`: changes in the worst 24 hours.
     """
 

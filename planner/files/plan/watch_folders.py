@@ -96,7 +96,9 @@ class WatchFolder:
     def add(self, step: WatchStep, *, durable: bool = True) -> None:
         """One more line; `durable`: it is on the disk before this returns, else written and safe from a kill of the
         process. InputError where the disk does not take it."""
-        line = line_of("step", {"time": _clock(step.observation.at_s, iso=self.header.iso), **record_document(step)})
+        line = line_of(
+            "step", {"time": clock_text(step.observation.at_s, iso=self.header.iso), **record_document(step)}
+        )
         with errors_told(self.folder), held_back():
             if durable:
                 append(self._descriptor, line)
@@ -217,6 +219,6 @@ def _require_same(folder: Path, begun: WatchHeader, came: WatchHeader) -> None:
         )
 
 
-def _clock(at_s: float, *, iso: bool) -> str | float:
+def clock_text(at_s: float, *, iso: bool) -> str | float:
     """A time as people read it: a date in UTC, else seconds."""
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if iso else at_s

@@ -53,9 +53,9 @@ def require_watchable(scenario: Scenario) -> None:
     """InputError where no cheapest plan can be asked for: plans without buckets promise nothing, and what has no price
     cannot be compared."""
     if not scenario.bucketed:
+        reason = scenario.beyond_buckets or "routing"
         raise InputError(
-            f"scenario {scenario.name}: must be planned with buckets to be watched, {scenario.beyond_buckets or 'routing'}"
-            " asks for another form.",
+            f"scenario {scenario.name}: must be planned with buckets to be watched; {reason} asks for another form.",
             hint="Watch a scenario with routing.form: buckets, and without what that form does not know.",
         )
     if scenario.inventory.without_price:

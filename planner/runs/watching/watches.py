@@ -25,7 +25,14 @@ from planner.replanning.inputs import Timeline, Usual
 from planner.replanning.watching import WatchState, advance, after, decide
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE
-from planner.runs.watching.fleets import Fleets, fleet_of, require_same_model, require_watchable, scenario_digest, usual_of
+from planner.runs.watching.fleets import (
+    Fleets,
+    fleet_of,
+    require_same_model,
+    require_watchable,
+    scenario_digest,
+    usual_of,
+)
 from planner.workload import summarize
 
 EARLIEST_EPOCH_S = 1e9
@@ -115,7 +122,13 @@ class _Watch:
         return step
 
     def _put(self, number: int, plan: Plan) -> None:
-        self.folder.put_plan(number, publication.publish(plan, engine=self.engine).files)
+        self.folder.put_plan(number, publication.publish(_without_times(plan), engine=self.engine).files)
+
+
+def _without_times(plan: Plan) -> Plan:
+    """The plan without the CPU-seconds that its search took: made again, it is the same to the byte."""
+    rounds = tuple(replace(row, generation_cpu_s=None, evaluation_cpu_s=None) for row in plan.search.rounds)
+    return replace(plan, search=replace(plan.search, rounds=rounds))
 
 
 class _Simulated:
@@ -200,9 +213,7 @@ def _source(job: WatchJob, usual: Usual, clock: Clock) -> _Simulated | _Live:
     return _Simulated(job, usual) if job.simulate else _Live(job, usual, clock)
 
 
-def _header(
-    job: WatchJob, scenario: Scenario, start: Plan | None, source: _Simulated | _Live
-) -> WatchHeader:
+def _header(job: WatchJob, scenario: Scenario, start: Plan | None, source: _Simulated | _Live) -> WatchHeader:
     return WatchHeader(
         name=scenario.name,
         settings=job.settings,

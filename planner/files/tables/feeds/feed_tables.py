@@ -5,7 +5,7 @@
 
 | column | names that are understood | holds |
 |---|---|---|
-| time | time, time_s, timestamp, date, window_start, window_start_s, start, start_s | ISO 8601, UTC without a zone, or s |
+| time | time, time_s, timestamp, date, window_start, window_start_s, start, start_s | ISO 8601, or seconds |
 | GPU type | gpu | a type of the scenario |
 | node | node | a node of the scenario's cluster |
 | price | usd_per_hour, usd_per_gpu_hour, price | USD per GPU and hour |
@@ -138,4 +138,3 @@ def _value(row: CsvRow, columns: _Columns, gpus: Collection[str], at_s: float) -
 def type_of(name: str, gpus: Collection[str]) -> str:
     """The type that a name stands for, as scenarios read them; the name where it is none."""
     return next(iter(same_names(name, gpus)), name) if name else ""
-

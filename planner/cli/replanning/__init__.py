@@ -1,0 +1,1 @@
+"""Commands that change plans: anew with least change, over a day, as inputs change."""
