@@ -40,6 +40,7 @@ COMMANDS = {
     "schedule": "replanning.schedule",
     "explain": "comparison.explain",
     "diff": "plan.diff",
+    "watch": "replanning.watch",
     "report": "plan.report",
     "defrag": "cluster.defrag",
     "docs": "docs.command",

@@ -28,6 +28,7 @@ PANELS = {
         "schedule": (
             "Plan for a day or a week of changing load: which plan stands when, its cost, and the bound of the day."
         ),
+        "watch": "Follow load, prices, inventory and lost GPUs: re-plan where it is needed or pays, and never flap.",
         "report": (
             "Print the summary of a run, and write its page, report.html; with --out, write both and the figures anew."
         ),

@@ -51,14 +51,14 @@ def write_all(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def rows_of(path: Path, descriptor: int) -> list[Document]:
-    """The whole lines; what a kill left of one more is cut off."""
+def rows_of(path: Path, descriptor: int, *, heal: bool = True) -> list[Document]:
+    """The whole lines; what a kill left of one more is cut off, or with `heal` False passed over."""
     data = read_bytes(path, most=MOST_OF_A_LIST)
     *lines, torn = data.split(b"\n")
     if not lines:
         raise damaged(path, 1, "is not whole")
     rows = [_row(path, number, line) for number, line in enumerate(lines, start=1)]
-    if torn:
+    if torn and heal:
         os.ftruncate(descriptor, len(data) - len(torn))
         os.fsync(descriptor)
     return rows

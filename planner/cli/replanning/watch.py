@@ -1,0 +1,140 @@
+"""`planner watch`: prices, inventory, load and lost GPUs as files; plans that follow them without flapping."""
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.domain.replanning.watching import WatchStep, WatchTally
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)?")
+_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def command(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file; its prices and inventory are what feeds change.")],
+    feeds: Annotated[
+        list[Path], typer.Option("--feed", help="A CSV history or a YAML file of the current state; any number.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the decision log and the plans; a watch in it goes on.")],
+    run: Annotated[
+        Path | None, typer.Option(help="Run folder of the plan that stands. [default: one is made]", show_default=False)
+    ] = None,
+    every: Annotated[str, typer.Option(help="Between two observations: 60s, 5m, 1h.")] = "60s",
+    once: Annotated[bool, typer.Option("--once", help="One observation, as --ticks 1.")] = False,
+    ticks: Annotated[
+        int | None, typer.Option(min=1, help="Observations of this call. [default: no end]", show_default=False)
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="No observation after this time: ISO 8601, or seconds.", show_default=False)
+    ] = None,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Go through the feeds' own times, as fast as plans are made.")
+    ] = False,
+    dwell: Annotated[str, typer.Option(help="So long must a saving last.")] = "1h",
+    changes: Annotated[int, typer.Option(min=1, max=1000, help="Most changes for money in 24 hours.")] = 4,
+    headroom: Annotated[
+        float, typer.Option(min=0, max=10, help="Of a new plan's promise over the highest load of the dwell time.")
+    ] = 0.25,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, such as slo.tpot_ms=40."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the tally as JSON, and no decisions.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Begin anew where the folder holds another watch.")] = False,
+) -> None:
+    """Follow load, prices, inventory and lost GPUs: re-plan where it is needed or pays, and never flap.
+
+    Every decision is a line of watch.jsonl in the folder; `current` names the run folder of the plan that stands. A
+    watch that was ended, or killed, goes on with the same command."""
+    from planner.domain.replanning.watching import WatchSettings
+    from planner.files.scenario.settings import read_setting
+    from planner.runs.watching.tallies import tally_of
+    from planner.runs.watching.watches import WatchJob, watch
+
+    if once and ticks not in (None, 1):
+        raise InputError(f"--once: is --ticks 1, got --ticks {ticks} too.", hint="Give one of the two.")
+    job = WatchJob(
+        scenario=scenario,
+        feeds=tuple(feeds),
+        out=out,
+        run=run,
+        every_s=_seconds("--every", every),
+        simulate=simulate,
+        ticks=1 if once else ticks,
+        until_s=None if until is None else _moment(until),
+        force=force,
+        changes=tuple(map(read_setting, settings or [])),
+        settings=WatchSettings(dwell_s=_seconds("--dwell", dwell), most_savings=changes, headroom=headroom),
+    )
+    for step in watch(job):
+        if not json:
+            _tell(step, iso=not simulate)
+    tally = tally_of(out)
+    if json:
+        screen.show_json(_document(tally))
+    else:
+        _show(tally, out)
+
+
+def _seconds(flag: str, text: str) -> float:
+    """A length of time."""
+    match = _TIME.fullmatch(text.strip())
+    seconds = float(match[1]) * _UNITS[match[2] or "s"] if match else math.nan
+    if not 0 < seconds <= 7 * _UNITS["d"]:
+        raise InputError(f"{flag}: must be a time of at most a week, got {text!r:.40}.", hint="Write 60s, 5m or 1h.")
+    return seconds
+
+
+def _moment(text: str) -> float:
+    """A point in time as seconds."""
+    from planner.files.disk.csv_rows import number_of
+    from planner.files.tables.traces.times import iso_microseconds
+
+    number = number_of(text)
+    seconds = number if math.isfinite(number) else iso_microseconds(text) / 1e6
+    if not math.isfinite(seconds):
+        raise InputError(f"--until: must be a time, got {text!r:.40}.", hint="Write ISO 8601, or seconds.")
+    return seconds
+
+
+def _tell(step: "WatchStep", *, iso: bool) -> None:
+    """What is worth reading: changes, needs that cannot be met, and what was refused."""
+    from planner.domain.replanning.watching import Verdict
+    from planner.files.plan.watch_folders import clock_text
+
+    observation, decision = step.observation, step.decision
+    for note in observation.notes:
+        screen.show_warning(note)
+    if decision.verdict is not Verdict.KEEP:
+        number = f" plan {decision.number:04d}" if decision.verdict is Verdict.REPLAN else ""
+        time = clock_text(observation.at_s, iso=iso)
+        screen.show_text(f"{time}  {decision.verdict.value}{number}: {decision.reason}")
+
+
+def _document(tally: "WatchTally") -> dict[str, object]:
+    from planner.files.records import record_document
+
+    return record_document(tally) | {"regret": tally.regret, "free_regret": tally.free_regret}
+
+
+def _show(tally: "WatchTally", out: Path) -> None:
+    static = "none of them serves all" if tally.static_usd is None else f"{tally.static_usd:,.2f}"
+    rows: list[tuple[object, ...]] = [
+        ("hours watched", f"{tally.hours:,.1f}"),
+        ("USD, changes among them", f"{tally.usd:,.2f} ({tally.change_usd:,.2f})"),
+        ("changes for load, lost GPUs, money", ", ".join(str(count) for _, count in tally.changes)),
+        ("changes in the worst 24 hours, at most", f"{tally.most_in_a_day}, {tally.bound_a_day}"),
+        ("hours short, share of requests beyond", f"{tally.short_hours:,.2f}, {tally.unserved:.3%}"),
+        ("USD, one of the plans all the time", static),
+        ("USD, best sequence in hindsight", f"{tally.hindsight_usd:,.2f} ({tally.regret:+.1%} regret)"),
+        ("USD, switching freely for nothing", f"{tally.free_usd:,.2f} ({tally.free_regret:+.1%})"),
+    ]
+    screen.show_table("Watch", ("", "value"), rows)
+    screen.show_text(f"Written to {out}")

@@ -1,0 +1,33 @@
+"""What the log of a watch comes to, its plans read back."""
+
+from functools import cache
+from pathlib import Path
+
+from planner import files
+from planner.domain import Plan
+from planner.domain.replanning.changes import ChangeSettings
+from planner.domain.replanning.watching import Fleet, WatchTally
+from planner.files.plan.watch_folders import load_watch, plan_folder
+from planner.replanning.changes import changes_between
+from planner.replanning.hindsight import tally
+from planner.runs.watching.fleets import fleet_of
+
+
+def tally_of(folder: Path) -> WatchTally:
+    """The tally of the watch in `folder`, which may be at work. InputError where it is none, or is damaged."""
+    header, steps = load_watch(folder)
+    numbers = {step.decision.fleet.plan: step.decision.number for step in steps if step.decision.fleet is not None}
+    start = None
+    if dict(header.facts)["run"]:
+        start = fleet_of(files.load_run(plan_folder(folder, 1)))
+        numbers.setdefault(start.plan, 1)
+
+    @cache
+    def plan_at(number: int) -> Plan:
+        return files.load_run(plan_folder(folder, number))
+
+    def change_usd(before: Fleet, later: Fleet) -> float:
+        change = changes_between(plan_at(numbers[before.plan]), plan_at(numbers[later.plan]), ChangeSettings())
+        return change.usd
+
+    return tally(steps, header.settings, change_usd, last_s=header.every_s, start=start)

@@ -1,0 +1,236 @@
+"""`planner watch`: feeds observed, decisions logged, plans written; a watch that was ended goes on where it stood."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+from planner import files
+from planner.domain import Plan, Scenario
+from planner.domain.replanning.watching import (
+    Observation,
+    Verdict,
+    WatchSettings,
+    WatchStep,
+)
+from planner.errors import InputError
+from planner.files.plan.watch_folders import WatchFolder, WatchHeader, plan_folder
+from planner.files.scenario.settings import Setting
+from planner.files.tables.feeds.feed_files import load_feed
+from planner.plans.provenance import versions
+from planner.replanning.inputs import Timeline, Usual
+from planner.replanning.watching import WatchState, advance, after, decide
+from planner.runs import publication
+from planner.runs.batches.jobs import ENGINE
+from planner.runs.watching.fleets import (
+    Fleets,
+    fleet_of,
+    require_same_model,
+    require_watchable,
+    scenario_digest,
+    usual_of,
+)
+from planner.workload import summarize
+
+EARLIEST_EPOCH_S = 1e9
+"""September 2001: smaller times are no seconds since 1970."""
+
+MOST_TICKS = 1_000_000
+"""Of a simulation: two years of minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """Time as it is. Tests have others."""
+
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchJob:
+    """What is to be watched. `run`: the plan that stands at first (None: one is made). `ticks`: observations of this
+    call; `until_s`: none after it. `simulate`: the feeds' own times, as fast as plans are made."""
+
+    scenario: Path
+    feeds: tuple[Path, ...]
+    out: Path
+    run: Path | None = None
+    every_s: float = 60.0
+    simulate: bool = False
+    ticks: int | None = None
+    until_s: float | None = None
+    force: bool = False
+    changes: tuple[Setting, ...] = ()
+    settings: WatchSettings = field(default_factory=WatchSettings)
+
+
+def watch(job: WatchJob, clock: Clock | None = None) -> Iterator[WatchStep]:
+    """Each observation with its decision, once both are on the disk; those of earlier processes do not come again.
+
+    Raises InputError where the scenario, a feed, the run or the folder cannot be used, before anything is observed; a
+    feed that breaks later is told in the steps' notes.
+    """
+    scenario = files.load_scenario(job.scenario, summarize, job.changes)
+    require_watchable(scenario)
+    engine = scenario.engine.name or ENGINE
+    publication.require_deployable(scenario, engine)
+    start = None if job.run is None else files.load_run(job.run)
+    if start is not None:
+        require_same_model(start, scenario)
+    source = _source(job, usual_of(scenario), clock or Clock())
+    with closing(WatchFolder.open(job.out, _header(job, scenario, start, source), force=job.force)) as folder:
+        yield from _Watch(folder, scenario, start, engine).through(source, job.ticks)
+
+
+class _Watch:
+    """A watch at work in its folder."""
+
+    def __init__(self, folder: WatchFolder, scenario: Scenario, start: Plan | None, engine: str) -> None:
+        self.folder, self.engine = folder, engine
+        self.state = WatchState(settings=folder.header.settings)
+        if start is not None:
+            self.state = replace(self.state, standing=fleet_of(start), number=1)
+            if not folder.steps:
+                self._put(1, start)
+        for step in folder.steps:
+            self.state = after(advance(self.state, step.observation), step.decision)
+        number = self.state.number
+        if number:
+            folder.point(number)
+        self.fleets = Fleets(scenario, files.load_run(plan_folder(folder.folder, number)) if number else None)
+
+    def through(self, source: "_Simulated | _Live", ticks: int | None) -> Iterator[WatchStep]:
+        """One step after the other, at most so many."""
+        before = self.folder.steps[-1].observation if self.folder.steps else None
+        for observation in islice(source.observations(len(self.folder.steps), before), ticks):
+            yield self._step(observation, durable=source.live)
+
+    def _step(self, observation: Observation, *, durable: bool) -> WatchStep:
+        self.state = advance(self.state, observation)
+        decision = decide(self.state, self.fleets.propose)
+        if decision.fleet is not None:
+            self._put(decision.number, self.fleets.take(decision.fleet))
+        step = WatchStep(observation=observation, decision=decision)
+        self.folder.add(step, durable=durable or decision.verdict is Verdict.REPLAN)
+        self.state = after(self.state, decision)
+        if decision.fleet is not None:
+            self.folder.point(decision.number)
+        return step
+
+    def _put(self, number: int, plan: Plan) -> None:
+        self.folder.put_plan(number, publication.publish(_without_times(plan), engine=self.engine).files)
+
+
+def _without_times(plan: Plan) -> Plan:
+    """The plan without the CPU-seconds that its search took: made again, it is the same to the byte."""
+    rounds = tuple(replace(row, generation_cpu_s=None, evaluation_cpu_s=None) for row in plan.search.rounds)
+    return replace(plan, search=replace(plan.search, rounds=rounds))
+
+
+class _Simulated:
+    """The feeds' own times, one observation every so often from the first to the last."""
+
+    live = False
+
+    def __init__(self, job: WatchJob, usual: Usual) -> None:
+        gpus = [gpu for gpu, _ in usual.counts]
+        feeds = [load_feed(path, gpus) for path in job.feeds]
+        clocks = {feed.iso for feed in feeds if feed.iso is not None}
+        if len(clocks) > 1:
+            raise InputError(
+                "--feed: times must be all dates or all numbers, got both.", hint="Give one kind of time in all feeds."
+            )
+        self.iso = True in clocks
+        self.timeline = Timeline(feeds, usual)
+        self.begin_s, end_s = self.timeline.span_s or (0.0, 0.0)
+        self.every_s = job.every_s
+        self.end_s = end_s if job.until_s is None else min(end_s, job.until_s)
+        if (self.end_s - self.begin_s) / self.every_s > MOST_TICKS:
+            raise InputError(
+                f"--every: must give at most {MOST_TICKS:,} observations, got "
+                f"{(self.end_s - self.begin_s) / self.every_s:,.0f}.",
+                hint="Observe less often, or cut the feeds.",
+            )
+
+    def observations(self, number: int, before: Observation | None) -> Iterator[Observation]:
+        """From the one of that number on; `before`: the last of an earlier process."""
+        while (at_s := self.begin_s + number * self.every_s) <= self.end_s:
+            before = self.timeline.observe(at_s, before)
+            yield before
+            number += 1
+
+
+class _Live:
+    """Files as they are now, again and again."""
+
+    live, iso = True, True
+
+    def __init__(self, job: WatchJob, usual: Usual, clock: Clock) -> None:
+        self.job, self.usual, self.clock = job, usual, clock
+        self.gpus = [gpu for gpu, _ in usual.counts]
+        self.feeds = {path: load_feed(path, self.gpus, live=True) for path in job.feeds}
+        for path, feed in self.feeds.items():
+            if any(value.at_s is not None and value.at_s < EARLIEST_EPOCH_S for value in feed.values):
+                raise InputError(
+                    f"{path}: times must be dates, or seconds since 1970, to be watched as they are.",
+                    hint="Give --simulate to go through a history.",
+                )
+
+    def observations(self, _number: int, before: Observation | None) -> Iterator[Observation]:
+        """One now, and one whenever the time has come."""
+        earlier: tuple[str, ...] = ()
+        until_s = math.inf if self.job.until_s is None else self.job.until_s
+        while (now_s := self.clock.now()) <= until_s:
+            at_s = now_s if before is None else max(now_s, before.at_s)
+            failures = self._read()
+            timeline = Timeline(self.feeds.values(), self.usual, before)
+            notes = (*failures, *timeline.refusals(at_s))
+            fresh = tuple(note for note in notes if note not in earlier)
+            before, earlier = replace(timeline.observe(at_s, before), notes=fresh), notes
+            yield before
+            self.clock.sleep(max(0.0, self._next_s(at_s) - self.clock.now()))
+
+    def _read(self) -> list[str]:
+        """Read all feeds; what cannot be read stays as it was, and is told."""
+        failures = []
+        for path in self.feeds:
+            try:
+                self.feeds[path] = load_feed(path, self.gpus, live=True)
+            except InputError as error:
+                failures.append(f"{error.message} What was read before stands.")
+        return failures
+
+    def _next_s(self, at_s: float) -> float:
+        """The next multiple of the interval: a slow plan delays no observation but its own."""
+        return (math.floor(at_s / self.job.every_s) + 1) * self.job.every_s
+
+
+def _source(job: WatchJob, usual: Usual, clock: Clock) -> _Simulated | _Live:
+    return _Simulated(job, usual) if job.simulate else _Live(job, usual, clock)
+
+
+def _header(job: WatchJob, scenario: Scenario, start: Plan | None, source: _Simulated | _Live) -> WatchHeader:
+    return WatchHeader(
+        name=scenario.name,
+        settings=job.settings,
+        facts=(
+            ("scenario", scenario_digest(scenario)),
+            ("version", repr(versions()) if job.simulate else ""),
+            ("run", "" if start is None else fleet_of(start).plan),
+            ("mode", "simulated" if job.simulate else "live"),
+            ("every", f"{job.every_s:g} s"),
+            *_feed_facts(job.feeds, simulate=job.simulate),
+        ),
+        every_s=job.every_s,
+        iso=source.iso,
+    )
+
+
+def _feed_facts(paths: Sequence[Path], *, simulate: bool) -> Iterator[tuple[str, str]]:
+    """A history is the same when a simulation goes on; a live feed changes."""
+    for number, path in enumerate(paths, start=1):
+        yield f"feed {number}", files.input_hash(path).sha256 if simulate else path.name
