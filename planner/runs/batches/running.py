@@ -1,12 +1,13 @@
 """One scenario from file to run folder, and an interrupted search resumed."""
 
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from planner import files, pipeline
 from planner.domain import Plan, ReportProgress, Scenario, no_progress
-from planner.errors import EXIT_DONE, EXIT_INTERRUPTED, PlannerError
+from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, InputError, PlannerError
 from planner.plans.provenance import versions
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE, Job, Outcome, altered, read_job, require_content
@@ -64,6 +65,38 @@ def resume_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
         journal.forget(evaluations_to_repeat(begun.scenario, scenario, journal.rounds))
         journal.adopt(replace(begun, scenario=scenario, engine=job.engine or begun.engine))
         return _searched(job, journal, progress)
+
+
+def outcome_of(job: Job) -> Outcome:
+    """Plan a scenario, as `run_or_resume` does; what goes wrong is an outcome, too."""
+    return _as_outcome(run_or_resume, job)
+
+
+def outcome_again(job: Job) -> Outcome:
+    """The job once more, where nobody knows how far it came: what it finished is reported, what it began goes on."""
+    return _as_outcome(_run_again, job)
+
+
+def failure(job: Job, status: int, message: str) -> Outcome:
+    """The outcome of a job that made no plan."""
+    return Outcome(scenario=job.name, folder=str(job.folder), status=status, message=message)
+
+
+def _run_again(job: Job) -> Outcome:
+    files.recover(job.folder)
+    if job.content and files.holds_run(job.folder) and not files.holds_search(job.folder):
+        with suppress(InputError):  # a run of another scenario, which the job is to replace
+            return replace(resume_job(replace(job, force=False)), message="")
+    return run_or_resume(job)
+
+
+def _as_outcome(run: Callable[[Job], Outcome], job: Job) -> Outcome:
+    try:
+        return run(job)
+    except PlannerError as error:
+        return failure(job, error.exit_status, str(error))
+    except Exception as error:  # noqa: BLE001  (the report of a defect must not be lost with the process)
+        return failure(job, EXIT_FAILURE, f"internal error: {type(error).__name__}: {error}")
 
 
 def _searched(job: Job, journal: files.Journal, progress: ReportProgress) -> Outcome:
