@@ -63,7 +63,7 @@ def _connected(scheduler: str, patience_s: float) -> Client:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise InputError(
             f"--scheduler {scheduler}: must be a Dask scheduler that answers within {patience_s:g} s, "
-            f"got {reason.splitlines()[0]}",
+            f"got {reason.splitlines()[0].rstrip('.')}.",
             hint="Look whether it runs (`dask scheduler`), and whether a firewall or TLS is between.",
         ) from error
     kind = client.scheduler_info(n_workers=0).get("type")
