@@ -7,6 +7,7 @@ from pathlib import Path
 from planner import files, pipeline
 from planner.domain import Plan, ReportProgress, Scenario, no_progress
 from planner.errors import EXIT_DONE, EXIT_INTERRUPTED, PlannerError
+from planner.plans.comparisons.figures import plan_figures
 from planner.plans.provenance import versions
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE, Job, Outcome, altered, read_job, require_content
@@ -35,7 +36,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     files.claim_run_folder(job.folder, force=job.force)
     plan = pipeline.plan(scenario, progress)
     published = publication.publish(plan, engine=engine)
-    files.write_run(job.folder, published.files, force=job.force)
+    files.write_run(job.folder, published.files, force=job.force, durable=bool(job.content))
     return _outcome(job.folder, plan, published.warnings)
 
 
@@ -105,6 +106,7 @@ def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
         price_usd_per_hour=plan.price_usd_per_hour if plan.priced else None,
         price_usd_per_million_tokens=plan.price_usd_per_million_tokens if plan.priced else None,
         warnings=warnings,
+        figures=plan_figures(plan, folder.name),
     )
 
 
