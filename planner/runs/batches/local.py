@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 from planner.interrupts import Interrupts, heeded
 from planner.processes import deaf_to_interrupts, end_with_parent
-from planner.runs.batches.executing import failed, interrupted, outcome_of
+from planner.runs.batches.executing import failure, outcome_of
 from planner.runs.batches.jobs import Job, Outcome
 
 PATIENCE_S = 10.0
@@ -98,7 +98,7 @@ class _Worker:
         except EOFError:
             self.process.join()
             reason = f"its process ended without an answer (exit code {self.process.exitcode})"
-            return failed(job, EXIT_FAILURE, reason, worker_died=True), False
+            return failure(job, EXIT_FAILURE, reason, worker_died=True), False
         assert isinstance(outcome, Outcome)
         return outcome, True
 
@@ -141,4 +141,4 @@ def _outcome_of(job: Job, interrupts: Interrupts) -> Outcome:
     try:
         return outcome_of(job)
     except KeyboardInterrupt:
-        return interrupted(job, interrupts.status)
+        return failure(job, interrupts.status, "interrupted")
