@@ -165,7 +165,7 @@ def _plan_one(job: "Job", workers: Workers, *, resume: bool, as_json: bool, quie
     if outcome.message and not outcome.status:
         screen.show_note(f"{job.folder}: {outcome.message}")
     if as_json:
-        screen.show_json(asdict(outcome))
+        screen.show_json(_document(outcome))
     else:
         screen.show_markdown((job.folder / "summary.md").read_text(encoding="utf-8"))
         screen.show_text(f"Written to {job.folder}")
@@ -189,6 +189,14 @@ def _tell_of(outcome: "Outcome", *, quiet: bool) -> None:
         screen.show_note(f"{outcome.scenario}: {result}")
     for warning in outcome.warnings:
         screen.show_warning(f"{outcome.scenario}: {warning}")
+
+
+_FOR_BATCHES = frozenset({"figures", "worker_died", "unwritable", "cpu_s", "wall_s"})
+
+
+def _document(outcome: "Outcome") -> dict[str, object]:
+    """What is printed of an outcome: the same bytes for the same plan, without what batches alone look at."""
+    return {key: value for key, value in asdict(outcome).items() if key not in _FOR_BATCHES}
 
 
 def _rate(outcome: "Outcome") -> object:
@@ -216,7 +224,7 @@ def _several(jobs: "list[Job]", workers: Workers, *, as_json: bool, quiet: bool)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     ordered = [outcomes[str(job.folder)] for job in jobs]
     if as_json:
-        screen.show_json([asdict(outcome) for outcome in ordered])
+        screen.show_json([_document(outcome) for outcome in ordered])
     else:
         columns = ("scenario", "status", "requests/s", "USD/hour", "USD/M tokens", "folder or error")
         screen.show_table(

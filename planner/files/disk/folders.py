@@ -73,11 +73,14 @@ def claim_folder(folder: Path, names: Iterable[str], *, force: bool = False) -> 
             )
 
 
-def write_run(folder: Path, files: Mapping[str, bytes], *, force: bool = False, searched: bool = False) -> None:
+def write_run(
+    folder: Path, files: Mapping[str, bytes], *, force: bool = False, searched: bool = False, durable: bool = False
+) -> None:
     """Write a run: all of `files` (relative path -> content), or nothing.
 
-    `searched`: the folder holds the caller's own search, which the run takes the place of; then the run is on the disk
-    for good before that is gone. Raises InputError as `claim_run_folder` does, and where a path would leave the folder.
+    `durable`: it is on the disk for good when this returns. `searched`: the folder holds the caller's own search, which
+    the run takes the place of; then the run is durable before that is gone. Raises InputError as `claim_run_folder`
+    does, and where a path would leave the folder.
     """
 
     def refuse(place: Path) -> None:
@@ -86,7 +89,7 @@ def write_run(folder: Path, files: Mapping[str, bytes], *, force: bool = False, 
         else:
             refuse_what_is_there(folder, place, force=force)
 
-    _write(folder, files, refuse, durable=searched)
+    _write(folder, files, refuse, durable=durable or searched)
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes], *, force: bool = False, kinds: Iterable[str] = ()) -> None:

@@ -1,15 +1,15 @@
 """One scenario from file to run folder, and an interrupted search resumed."""
 
-from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from planner import files, pipeline
 from planner.domain import Plan, ReportProgress, Scenario, SearchJournal, no_progress
-from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, InputError, PlannerError
+from planner.errors import EXIT_DONE, EXIT_INTERRUPTED, PlannerError
 from planner.evaluation.evaluator import open_evaluator
 from planner.layouts.feasibility import posed
+from planner.plans.comparisons.figures import plan_figures
 from planner.plans.provenance import versions
 from planner.processes import TaskPool
 from planner.runs import publication
@@ -39,7 +39,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress, pool: TaskPool | N
     files.claim_run_folder(job.folder, force=job.force)
     plan = _planned(scenario, progress, None, pool)
     published = publication.publish(plan, engine=engine)
-    files.write_run(job.folder, published.files, force=job.force)
+    files.write_run(job.folder, published.files, force=job.force, durable=bool(job.content))
     return _outcome(job.folder, plan, published.warnings)
 
 
@@ -68,38 +68,6 @@ def resume_job(job: Job, progress: ReportProgress = no_progress, pool: TaskPool 
         journal.forget(evaluations_to_repeat(begun.scenario, scenario, journal.rounds))
         journal.adopt(replace(begun, scenario=scenario, engine=job.engine or begun.engine))
         return _searched(job, journal, progress, pool)
-
-
-def outcome_of(job: Job) -> Outcome:
-    """Plan a scenario, as `run_or_resume` does; what goes wrong is an outcome, too."""
-    return _as_outcome(run_or_resume, job)
-
-
-def outcome_again(job: Job) -> Outcome:
-    """The job once more, where nobody knows how far it came: what it finished is reported, what it began goes on."""
-    return _as_outcome(_run_again, job)
-
-
-def failure(job: Job, status: int, message: str) -> Outcome:
-    """The outcome of a job that made no plan."""
-    return Outcome(scenario=job.name, folder=str(job.folder), status=status, message=message)
-
-
-def _run_again(job: Job) -> Outcome:
-    files.recover(job.folder)
-    if job.content and files.holds_run(job.folder) and not files.holds_search(job.folder):
-        with suppress(InputError):  # a run of another scenario, which the job is to replace
-            return replace(resume_job(replace(job, force=False)), message="")
-    return run_or_resume(job)
-
-
-def _as_outcome(run: Callable[[Job], Outcome], job: Job) -> Outcome:
-    try:
-        return run(job)
-    except PlannerError as error:
-        return failure(job, error.exit_status, str(error))
-    except Exception as error:  # noqa: BLE001  (the report of a defect must not be lost with the process)
-        return failure(job, EXIT_FAILURE, f"internal error: {type(error).__name__}: {error}")
 
 
 def _planned(
@@ -148,6 +116,7 @@ def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
         price_usd_per_hour=plan.price_usd_per_hour if plan.priced else None,
         price_usd_per_million_tokens=plan.price_usd_per_million_tokens if plan.priced else None,
         warnings=warnings,
+        figures=plan_figures(plan, folder.name),
     )
 
 

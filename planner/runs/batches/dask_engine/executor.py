@@ -8,8 +8,8 @@ from pathlib import Path
 from planner.errors import EXIT_FAILURE
 from planner.runs.batches.dask_engine.dispatching import Ended
 from planner.runs.batches.dask_engine.sessions import DaskSettings, open_dispatcher
+from planner.runs.batches.executing import failure, outcome_again, outcome_of
 from planner.runs.batches.jobs import Job, Outcome
-from planner.runs.batches.running import failure, outcome_again, outcome_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,4 +45,4 @@ def _outcome(job: Job, ended: Ended[Outcome]) -> Outcome:
         return ended.answer
     if ended.error is not None:
         return failure(job, EXIT_FAILURE, f"internal error: {type(ended.error).__name__}: {ended.error}")
-    return failure(job, EXIT_FAILURE, f"{ended.death}, and so had that of a first try")
+    return failure(job, EXIT_FAILURE, f"{ended.death}, and so had that of a first try", worker_died=True)
