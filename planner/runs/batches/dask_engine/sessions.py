@@ -8,7 +8,7 @@ from pathlib import Path
 from planner.errors import InputError
 from planner.runs.batches.dask_engine.admission import Admission, Tell
 from planner.runs.batches.dask_engine.children import end_children
-from planner.runs.batches.dask_engine.clusters import open_client
+from planner.runs.batches.dask_engine.clusters import open_client, require_address
 from planner.runs.batches.dask_engine.dispatching import ABSENCE_S, Dispatcher
 
 PATIENCE_S = 10.0
@@ -19,7 +19,8 @@ class DaskSettings:
     """Workers of the Dask scheduler at `scheduler`; None: `workers` processes of a cluster on this machine.
 
     `patience_s`: how long a scheduler may take to answer, and a first worker to be there; `absence_s`: how long work
-    waits where all workers have gone; `tell`: hears of workers that get no work. InputError: fewer than one worker.
+    waits where all workers have gone; `tell`: hears of workers that get no work. InputError: fewer than one worker, or
+    what cannot be an address.
     """
 
     workers: int
@@ -31,6 +32,8 @@ class DaskSettings:
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise InputError(f"processes: must be at least 1, got {self.workers}.", hint="Give one or more.")
+        if self.scheduler is not None:
+            require_address(self.scheduler)
 
 
 @contextmanager
