@@ -7,12 +7,14 @@ import pytest
 from dask_processes import LIMIT_S, Cluster, started_cluster
 from plain_pictures import unpainted
 
+from planner.report.page import pages
 from planner.runs.batches.dask_engine.clusters import open_client
 
 
 @pytest.fixture(autouse=True)
 def _unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that are started here write runs without pictures."""
+    """Runs are written without pictures, here and by processes that are started here."""
+    monkeypatch.setattr(pages, "figures_of", lambda _plan: ())
     monkeypatch.setenv("PYTHONPATH", unpainted(os.environ)["PYTHONPATH"])
 
 

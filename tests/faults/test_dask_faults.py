@@ -48,15 +48,20 @@ search: {method: random, iterations: ITERATIONS, batch_size: 4, min_island_size:
 
 def alive(pid: int) -> bool:
     """Whether there is such a process that has not ended."""
-    with suppress(FileNotFoundError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+    return state_of(Path(f"/proc/{pid}"))[0] not in "ZX"
 
 
 def children_of(pid: int) -> list[int]:
-    with suppress(FileNotFoundError):
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
+    processes = [path for path in Path("/proc").iterdir() if path.name.isdecimal()]
+    return [int(path.name) for path in processes if state_of(path)[1] == pid]
+
+
+def state_of(process: Path) -> tuple[str, int]:
+    """The letter of a process's state, and its parent's id; `X` where there is none."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        state, parent, *_ = (process / "stat").read_text().rpartition(")")[2].split()
+        return state, int(parent)
+    return "X", 0
 
 
 def descendants_of(pid: int) -> list[int]:
