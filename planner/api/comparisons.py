@@ -20,7 +20,8 @@ from planner.report.comparison.plans.comparison_frames import sweep_frame
 from planner.report.comparison.plans.explanation_words import Explanation, explanation_page
 from planner.report.comparison.plans.sweep_tables import sweep_page
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
-from planner.runs.batches.sweeps import ReportPoint, SweepRequest, run_sweep
+from planner.runs.batches.sweeps import SweepRequest, run_sweep
+from planner.runs.batches.working import ReportJob
 from planner.runs.comparisons.pages import sweep_files, write_sweep_files
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def sweep(
     processes: int = 1,
     seed: int | None = None,
     engine: str | None = None,
-    progress: ReportPoint | bool | None = None,
+    progress: ReportJob | bool | None = None,
 ) -> SweptScenario:
     """A scenario file at every combination of values of its keys: `settings={"inventory.H20": range(64, 257, 64)}`.
 
