@@ -52,6 +52,9 @@ def command(
     engine: Annotated[
         str | None, typer.Option(help="Engine to plan for: vllm or sglang. [default: the jobs']", show_default=False)
     ] = None,
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", help="Draw the figures of every run; small plans take less time.")
+    ] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
@@ -65,7 +68,9 @@ def command(
 
     check_engine(engine)
     changes = tuple(map(read_setting, settings or []))
-    request = BatchRequest(source=source, folder=out, settings=changes, seed=seed, engine=engine, executor=executor)
+    request = BatchRequest(
+        source=source, folder=out, settings=changes, seed=seed, engine=engine, executor=executor, figures=figures
+    )
     chosen = executor_of(executor, workers=processes or os.cpu_count() or 1, scheduler=scheduler)
     try:
         with _progress(executor, quiet=quiet or json) as report:
@@ -120,6 +125,7 @@ def _tell_how_to_resume(request: "BatchRequest") -> None:
     words += [word for setting in request.settings for word in ("--set", setting.text)]
     words += [] if request.seed is None else ["--seed", str(request.seed)]
     words += [] if request.engine is None else ["--engine", request.engine]
+    words += [] if request.figures else ["--no-figures"]
     words += ["--out", str(request.folder), "--resume"]
     screen.show_note(f"Interrupted; resume with: {shlex.join(words)}")
 

@@ -6,7 +6,7 @@ settings; killed at any moment, what has ended stays; resumed, only what is miss
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from planner.runs.batches.working import MISSING, ReportJob, in_folders, last_no
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRequest:
     """The jobs of `source`, a jobs file or a folder of scenarios; `settings`, `seed` and `engine` above what it says.
-    `executor` is what the executor is called."""
+    `executor` is what the executor is called; `figures`: whether runs have pictures."""
 
     source: Path
     folder: Path
@@ -33,6 +33,7 @@ class BatchRequest:
     seed: int | None = None
     engine: str | None = None
     executor: str = "local"
+    figures: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,8 @@ def run_batch(
     runs = request.folder / indexes.RUNS_FOLDER
     indexes.claim_folder_of(request.folder / indexes.INDEX_FILE, runs, resume=resume, kind="batch")
     with alone_in(request.folder):
-        jobs = in_folders(((named.name, named.job) for named in listed), runs)
+        named_jobs = ((named.name, replace(named.job, figures=request.figures)) for named in listed)
+        jobs = in_folders(named_jobs, runs)
         index = _index(request, listed, jobs)
         indexes.write_index(request.folder, index)
         endings = work_off(request.folder, jobs, executor, report)

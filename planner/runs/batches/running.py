@@ -35,7 +35,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
             return _searched(job, journal, progress)
     files.claim_run_folder(job.folder, force=job.force)
     plan = pipeline.plan(scenario, progress)
-    published = publication.publish(plan, engine=engine)
+    published = publication.publish(plan, engine=engine, figures=job.figures)
     files.write_run(job.folder, published.files, force=job.force, durable=bool(job.content))
     return _outcome(job.folder, plan, published.warnings)
 
@@ -77,7 +77,7 @@ def _searched(job: Job, journal: files.Journal, progress: ReportProgress) -> Out
         if isinstance(error, PlannerError):
             raise with_way_on(error, journal, _command_to_resume(job)) from error
         raise
-    published = publication.publish(plan, engine=undertaking.engine)
+    published = publication.publish(plan, engine=undertaking.engine, figures=job.figures)
     remains = journal.remains(interrupted=plan.search.interrupted)
     files.write_run(job.folder, {**published.files, **remains}, searched=True)
     return _outcome(job.folder, plan, published.warnings)

@@ -64,8 +64,8 @@ def is_untouched(note: RunNote, run: Path) -> bool:
 
 
 def missing_entries(run: Path) -> list[str]:
-    """What every run folder holds and this one does not."""
-    return sorted(name for name in RUN_ENTRIES if not (run / name).exists())
+    """What every run folder holds and this one does not; figures aside, which a batch may do without."""
+    return sorted(name for name in RUN_ENTRIES - {"figures"} if not (run / name).exists())
 
 
 def is_ended(note: RunNote) -> bool:
