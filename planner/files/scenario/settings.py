@@ -128,6 +128,12 @@ def _number(key: str, text: str) -> Decimal:
     return number
 
 
+def set_over(lower: Iterable[Setting], upper: Iterable[Setting]) -> tuple[Setting, ...]:
+    """Settings with others over them, which take the place of those of the same key and of keys below it."""
+    above = tuple(upper)
+    return (*(old for old in lower if not any(_below(old.key, new.key) for new in above)), *above)
+
+
 def with_settings(document: Mapping[str, object], settings: Iterable[Setting], origin: str) -> dict[str, object]:
     """The document with its keys set; `origin` names it in errors. Mappings above a key are made where there are none.
 

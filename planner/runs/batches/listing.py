@@ -10,7 +10,7 @@ from pathlib import Path
 from planner import export
 from planner.errors import InputError, PlannerError, SeveralMistakesError
 from planner.files.plan.batches.jobs_files import ENGINE, SEED, ListedJobs, load_listed_jobs
-from planner.files.scenario.settings import Setting
+from planner.files.scenario.settings import Setting, set_over
 from planner.runs.batches.jobs import Job, with_content
 
 MOST_JOBS = 100_000
@@ -62,12 +62,12 @@ def _spread(entry: ListedJobs, settings: Sequence[Setting], seed: int | None, en
     twice = Counter(names)
     for number, (point, name) in enumerate(zip(points, names, strict=True), start=1):
         chosen = {setting.key: setting for setting in point}
-        keys = {setting.key: setting for setting in (*entry.settings, *point, *settings)}
+        keys = [setting for key, setting in chosen.items() if key not in (SEED, ENGINE)]
         seeds, engines = chosen.get(SEED), chosen.get(ENGINE)
         job = Job(
             scenario=entry.scenario,
             folder=Path(),
-            settings=tuple(setting for key, setting in keys.items() if key not in (SEED, ENGINE)),
+            settings=set_over(set_over(entry.settings, keys), settings),
             seed=seed if seed is not None else _whole_number(seeds),
             engine=engine or (str(engines.value) if engines else None),
         )

@@ -20,7 +20,7 @@ from planner.files.disk.mistakes import read_all
 from planner.files.disk.opening import is_folder
 from planner.files.disk.references import is_path, resolve
 from planner.files.scenario.scenarios import scenario_path
-from planner.files.scenario.settings import Setting, SweptKey, is_key, stretched, swept_key
+from planner.files.scenario.settings import Setting, SweptKey, is_key, set_over, stretched, swept_key
 from planner.files.sections import Section
 from planner.files.tables.traces.forms import TRACES
 
@@ -76,13 +76,12 @@ def jobs_from_section(document: Section, base: Path) -> tuple[ListedJobs, ...]:
 def _listed(row: Section, defaults: Section, base: Path) -> ListedJobs:
     row.allow_only("name", *_SHARED)
     scenario = _scenario(row if "scenario" in row or "scenario" not in defaults else defaults, base)
-    settings = {**_settings(defaults), **_settings(row)}
     lists = {key: (row if key in row else defaults) for key in _SHARED[2:] if key in row or key in defaults}
     return ListedJobs(
         name=row.name("name") if "name" in row else _stem(row, scenario),
         place=row.path,
         scenario=scenario,
-        settings=tuple(settings.values()),
+        settings=set_over(_settings(defaults), _settings(row)),
         axes=tuple(axis for key, section in lists.items() for axis in _axes(section, key, scenario, base)),
     )
 
@@ -106,9 +105,9 @@ def _scenario(section: Section, base: Path) -> Path:
     return path
 
 
-def _settings(section: Section) -> dict[str, Setting]:
+def _settings(section: Section) -> tuple[Setting, ...]:
     values = section.section("set", optional=True)
-    return {key: Setting(_key(values, key), value) for key, value in values.plain().items()}
+    return tuple(Setting(_key(values, key), value) for key, value in values.plain().items())
 
 
 def _key(section: Section, key: str) -> str:
