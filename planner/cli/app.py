@@ -36,6 +36,7 @@ COMMANDS = {
     "observe": "plan.observe",
     "compare": "comparison.compare",
     "sweep": "comparison.sweep",
+    "batch": "batches.batch",
     "explain": "comparison.explain",
     "diff": "plan.diff",
     "report": "plan.report",

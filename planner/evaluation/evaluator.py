@@ -30,6 +30,7 @@ from planner.evaluation.buckets.judging import (
     solve_pools,
 )
 from planner.evaluation.buckets.prices import BucketPrices
+from planner.evaluation.buckets.remembered import prices_of
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.stocks import island_stocks
 from planner.evaluation.judging import broken_off, judge
@@ -77,9 +78,9 @@ class Evaluator:
 
     @property
     def prices(self) -> BucketPrices:
-        """What servers do of buckets, computed at most once."""
+        """What servers do of buckets, computed at most once, also for questions alike that follow each other."""
         if self._prices is None:
-            self._prices = BucketPrices(self.question)
+            self._prices = prices_of(self.question)
         return self._prices
 
     def remember_pools(self, layout: Layout, priced: PricedPools, solver: str, *, optimal: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Reports of folders that hold several runs: of a sweep, or of runs beside each other."""
+"""Reports of folders that hold several runs: of a sweep, of a batch, or of runs beside each other."""
 
 from pathlib import Path
 
@@ -6,18 +6,22 @@ from planner.cli import screen
 
 
 def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> bool:
-    """Report a sweep or a folder of runs; False where the path is neither, but one run or none. A folder of runs gets a
-    `page` where nothing else is asked for; a sweep has one.
+    """Report a sweep, a batch or a folder of runs; False where the path is none of them, but one run or none. A folder
+    of runs gets a `page` where nothing else is asked for; sweeps and batches have one.
 
     Raises InputError where a run in it is not sound, or `out` cannot be written.
     """
     from planner import files
+    from planner.files.plan.batches.indexes import holds_batch
     from planner.files.plan.sweep_indexes import holds_sweep
 
     if not files.is_folder(folder) or files.holds_run(folder):
         return False
     if holds_sweep(folder):
         _report_sweep(folder, out, force=force, as_json=as_json)
+        return True
+    if holds_batch(folder):
+        _report_batch(folder, out, force=force, as_json=as_json)
         return True
     if any(folder.glob("*/plan.json")):
         _report_runs(folder, out, force=force, as_json=as_json, page=page)
@@ -35,6 +39,18 @@ def _report_sweep(folder: Path, out: Path | None, *, force: bool, as_json: bool)
     if out is not None:
         files.write_folder(out, sweep_files(sweep), force=force)
     show(sweep, folder, as_json=as_json)
+
+
+def _report_batch(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> None:
+    from planner import files
+    from planner.cli.batches.batch import show
+    from planner.runs.batches.batches import read_batch
+    from planner.runs.comparisons.batch_files import batch_files
+
+    batch = read_batch(folder)
+    if out is not None:
+        files.write_folder(out, batch_files(batch), force=force)
+    show(batch, folder, as_json=as_json)
 
 
 def _report_runs(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> None:

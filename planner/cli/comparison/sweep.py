@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.batches.batch import duration
 from planner.cli.comparison.wide_tables import show_rows
 from planner.cli.program.executor_options import Executor, Scheduler
 from planner.errors import EXIT_FAILURE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from planner.domain.comparisons.sweeps import Sweep
-    from planner.runs.batches.sweeps import ReportPoint, SweepProgress
+    from planner.runs.batches.working import BatchProgress, ReportJob
 
 
 def command(
@@ -100,23 +101,16 @@ def _tell_how_to_resume(scenario: Path, settings: list[str], out: Path) -> None:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> "Iterator[ReportPoint]":
+def _progress(*, quiet: bool) -> "Iterator[ReportJob]":
     """A line a point, with the time left; on a terminal too, as points take seconds."""
 
-    def listen(progress: "SweepProgress") -> None:
+    def listen(progress: "BatchProgress") -> None:
         if quiet:
             return
         outcome = progress.outcome
         rate = f"{outcome.throughput_rps:.1f} requests/s" if outcome.throughput_rps else f"status {outcome.status}"
-        left = f", {_duration(progress.left_s)} left" if progress.ended < progress.total else ""
+        left = f", {duration(progress.left_s)} left" if progress.ended < progress.total else ""
         name = Path(outcome.folder).name.rpartition("-")[0]
         print(f"{progress.ended}/{progress.total}: {name}: {rate}{left}", file=sys.stderr, flush=True)
 
     yield listen
-
-
-def _duration(seconds: float) -> str:
-    """`40 s`, `3 min`, `2.5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

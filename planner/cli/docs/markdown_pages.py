@@ -14,6 +14,7 @@ GUIDES = (
     *(
         "planning",
         "comparing",
+        "batches",
         "money",
         "replay",
         "traces-and-costs",

@@ -34,6 +34,9 @@ PANELS = {
         ),
         "compare": "Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each.",
         "sweep": "Plan a scenario at every combination of values of its keys; one table and one page of all.",
+        "batch": (
+            "Plan many scenarios, each once: jobs of a file with grids, or every scenario of a folder; a table of all."
+        ),
         "frontier": (
             "The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."
         ),

@@ -25,6 +25,7 @@ from planner.domain.comparisons.plans import PlanFigures
 from planner.errors import InputError
 from planner.files.scenario.settings import Setting
 from planner.plans.provenance import versions
+from planner.runs.batches.reading import load_scenario_again
 from planner.workload import summarize
 
 ENGINE = "vllm"
@@ -40,7 +41,8 @@ class Job:
     `settings`: keys of the scenario that are set anew. `content`: digest of what decides the result, as `content_of`
     works it out; a job that has one is refused where the scenario is not that any more (empty: not worked out), and
     resumes an unfinished search in its folder. `kin`: digest of what its tables rest on; jobs of the same are best done
-    by the same worker, one after the other.
+    by the same worker, one after the other. `figures`: whether the run has pictures, which take longer than
+    a small plan.
     """
 
     scenario: Path | None
@@ -52,6 +54,7 @@ class Job:
     settings: tuple[Setting, ...] = ()
     content: str = ""
     kin: str = ""
+    figures: bool = True
 
     @property
     def name(self) -> str:
@@ -88,8 +91,10 @@ class Outcome:
 
 
 def read_job(job: Job) -> Scenario:
-    """The scenario of the job's file, with its settings. Raises InputError."""
+    """The scenario of the job's file, with its settings; the process of a batch reads a workload once. InputError."""
     assert job.scenario is not None
+    if job.content:
+        return load_scenario_again(job.scenario, job.settings)
     return files.load_scenario(job.scenario, summarize, job.settings)
 
 
@@ -121,7 +126,8 @@ def _digest(document: Mapping[str, object]) -> str:
 
 def with_content(job: Job) -> Job:
     """The job with the digest of what its scenario says now, and of what its tables rest on. Raises InputError."""
-    scenario = altered(read_job(job), job)
+    assert job.scenario is not None
+    scenario = altered(load_scenario_again(job.scenario, job.settings), job)
     document = _document(scenario)
     content = _content(document, job.engine or scenario.engine.name or ENGINE)
     return replace(job, content=content, kin=_digest({key: document.get(key) for key in _TABLES}))

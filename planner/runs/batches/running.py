@@ -38,7 +38,7 @@ def run_job(job: Job, progress: ReportProgress = no_progress, pool: TaskPool | N
             return _searched(job, journal, progress, pool)
     files.claim_run_folder(job.folder, force=job.force)
     plan = _planned(scenario, progress, None, pool)
-    published = publication.publish(plan, engine=engine)
+    published = publication.publish(plan, engine=engine, figures=job.figures)
     files.write_run(job.folder, published.files, force=job.force, durable=bool(job.content))
     return _outcome(job.folder, plan, published.warnings)
 
@@ -87,7 +87,7 @@ def _searched(job: Job, journal: files.Journal, progress: ReportProgress, pool: 
         if isinstance(error, PlannerError):
             raise with_way_on(error, journal, _command_to_resume(job)) from error
         raise
-    published = publication.publish(plan, engine=undertaking.engine)
+    published = publication.publish(plan, engine=undertaking.engine, figures=job.figures)
     remains = journal.remains(interrupted=plan.search.interrupted)
     files.write_run(job.folder, {**published.files, **remains}, searched=True)
     return _outcome(job.folder, plan, published.warnings)
