@@ -48,4 +48,4 @@ def _outcome(job: Job, ended: Ended[Outcome]) -> Outcome:
         return ended.answer
     if ended.error is not None:
         return failure(job, EXIT_FAILURE, f"internal error: {type(ended.error).__name__}: {ended.error}")
-    return failure(job, EXIT_FAILURE, f"{ended.death}, and so had that of a first try", worker_died=True)
+    return failure(job, EXIT_FAILURE, f"{ended.death}, and so had that of a first try")
