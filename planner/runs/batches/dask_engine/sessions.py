@@ -51,6 +51,6 @@ def open_dispatcher(
         try:
             yield Dispatcher(client, admission, current=current, absence_s=settings.absence_s)
         finally:
-            if settings.scheduler is not None and client.status == "running":
+            if client.status == "running":
                 with suppress(Exception):  # they end with their worker, too
                     client.run(end_children, on_error="ignore")
