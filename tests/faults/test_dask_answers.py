@@ -8,6 +8,7 @@ import pytest
 from dask_processes import Cluster
 from fault_tasks import square
 
+from planner.cli import main
 from planner.errors import InputError
 from planner.runs.batches.choosing import executor_of, open_pool
 from planner.runs.batches.dask_engine.executor import DaskExecutor
@@ -116,6 +117,35 @@ def test_a_thousand_jobs_on_two_workers(cluster: Cluster, tmp_path: Path) -> Non
     assert sorted(o.folder for o in outcomes) == sorted(str(job.folder) for job in jobs)
     assert {outcome.status for outcome in outcomes} == {0}
     assert len({(run / "routing.csv").read_bytes() for run in (tmp_path / "runs").iterdir()}) == 1
+
+
+STUDY = "simulate defragmentation --nodes 6 --days 0.3 --warm-up-days 0.1 --every never,2 --seeds 0-1 --json --quiet"
+
+
+def test_commands_take_the_executor(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A study, a sweep, one plan and several: with Dask what comes without it."""
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text(SMALL)
+    Path("searched.yaml").write_text(SEARCHED)
+
+    def planner(line: str) -> str:
+        monkeypatch.setattr("sys.argv", ["planner", *line.split()])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert not left.value.code
+        return capsys.readouterr().out
+
+    dask = f"--executor dask --scheduler {cluster.address}"
+    assert planner(f"{STUDY} {dask}") == planner(f"{STUDY} --executor serial")
+    for where, options in (("there", dask), ("here", "--executor serial")):
+        planner(f"plan searched.yaml --out {where}/one --quiet {options}")
+        planner(f"sweep small.yaml --set inventory.H200=16 --out {where}/sweep --quiet {options}")
+    runs = {path.parent.relative_to("there") for path in Path("there").rglob("plan.json")}
+    assert len(runs) == 2
+    for run in runs:
+        assert untimed("there" / run) == untimed("here" / run)
 
 
 def test_executors_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ GUIDES = (
         "planning",
         "comparing",
         "batches",
+        "dask",
         "money",
         "replay",
         "traces-and-costs",
