@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from planner.errors import InputError
+from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, InputError
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import is_dns_label, is_dns_subdomain, is_label_value
 
@@ -71,9 +71,13 @@ def indexed_job_files(batch: BatchObjects) -> dict[str, str]:
         "parallelism": batch.workers,
         "backoffLimitPerIndex": 3,
         "maxFailedIndexes": batch.workers,  # one share's failure stops no other
+        "podFailurePolicy": _failures("shards", "FailIndex"),
     }
     del pods["spec"]["backoffLimit"]
-    told = ("A pod that is started anew goes on where it was: apply again, too, after a change of the jobs.",)
+    told = (
+        "A pod that is started anew goes on where it was.",
+        "An index that failed with exit status 3 has done its share: some of its jobs are infeasible.",
+    )
     return {
         "10-network-policy.yaml": yaml_text((), [_policy(batch, ingress=[], egress=[])]),
         "20-shards.yaml": yaml_text(told, [pods]),
@@ -115,8 +119,15 @@ def _job(batch: BatchObjects, part: str, words: list[str], *, cpus: int | None =
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": _metadata(batch, part),
-        "spec": {"backoffLimit": 3, "template": pod},
+        "spec": {"backoffLimit": 3, "podFailurePolicy": _failures(part, "FailJob"), "template": pod},
     }
+
+
+def _failures(container: str, action: str) -> Object:
+    """What trying again does not mend is not tried again; a pod that had to leave its node is, uncounted."""
+    codes = {"containerName": container, "operator": "In", "values": [EXIT_BAD_INPUT, EXIT_INFEASIBLE]}
+    left = [{"type": "DisruptionTarget", "status": "True"}]
+    return {"rules": [{"action": action, "onExitCodes": codes}, {"action": "Ignore", "onPodConditions": left}]}
 
 
 def _deployment(batch: BatchObjects, part: str, words: list[str], replicas: int, *, cpus: int | None = None) -> Object:

@@ -73,6 +73,9 @@ def test_the_pods_of_the_job_are_the_shards() -> None:
     _, shards, tables = documents(indexed_job_files(BatchObjects(**SOUND)))
     assert (shards["spec"]["completionMode"], shards["spec"]["completions"]) == ("Indexed", 16)
     (container,) = shards["spec"]["template"]["spec"]["containers"]
+    (rule, _) = shards["spec"]["podFailurePolicy"]["rules"]
+    assert (rule["action"], rule["onExitCodes"]["containerName"]) == ("FailIndex", container["name"])
+    assert rule["onExitCodes"]["values"] == [2, 3]  # what the planner says of bad input, and where nothing serves
     assert container["command"][:3] == ["planner", "batch", "/files/jobs.yaml"]
     assert container["command"][-2:] == ["--shard", "$(JOB_COMPLETION_INDEX)/16"]
     assert tables["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "--resume"
