@@ -16,10 +16,10 @@ ranges: {width: 4096}
 search: {method: random, iterations: 1, batch_size: 2, min_island_size: 8}
 """
 BATCH = """\
-defaults: {scenario: tiny.yaml, set: {slo.tpot_ms: 90}}
+defaults: {scenario: tiny.yaml, set: {slo.ttft_ms: 9000}}
 jobs:
-  - {name: grid, grid: {inventory.H20: 8..16:8}, seeds: [0], engines: [vllm]}
-  - {name: fleets, scenario: tiny.yaml, inventories: [{H200: 16}], traces: [normal-500-2000]}
+  - {name: grid, grid: {slo.tpot_ms: 80..90:10}, seeds: [0], engines: [vllm]}
+  - {name: fleets, scenario: quickstart, inventories: [{H200: 16}], traces: [normal-500-2000]}
 """
 RICH = """\
 name: rich
