@@ -37,6 +37,7 @@ COMMANDS = {
     "compare": "comparison.compare",
     "sweep": "comparison.sweep",
     "batch": "batches.batch",
+    "batch-manifests": "batches.manifests",
     "explain": "comparison.explain",
     "diff": "plan.diff",
     "report": "plan.report",

@@ -13,6 +13,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.comparison.wide_tables import show_rows
+from planner.cli.program.executor_options import Executor, Scheduler
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError, PlannerError
 
 if TYPE_CHECKING:
@@ -36,12 +37,11 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key of every scenario, such as slo.tpot_ms=40."),
     ] = None,
-    executor: Annotated[
-        str, typer.Option(help="Who plans: local (processes), serial (this process) or dask.")
-    ] = "local",
-    scheduler: Annotated[
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
+    shard: Annotated[
         str | None,
-        typer.Option(help="With --executor dask: address of its scheduler, tcp://HOST:PORT.", show_default=False),
+        typer.Option(metavar="I/N", help="Plan part I of N, counted from 0, beside others.", show_default=False),
     ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Jobs side by side on this machine. [default: cores]")
@@ -65,24 +65,34 @@ def command(
     from planner.files.scenario.settings import read_setting
     from planner.runs.batches.batches import BatchRequest, run_batch
     from planner.runs.batches.choosing import executor_of
+    from planner.runs.batches.shards import read_shard
 
     check_engine(engine)
     changes = tuple(map(read_setting, settings or []))
     request = BatchRequest(
-        source=source, folder=out, settings=changes, seed=seed, engine=engine, executor=executor, figures=figures
+        source=source,
+        folder=out,
+        settings=changes,
+        seed=seed,
+        engine=engine,
+        executor=executor,
+        figures=figures,
+        shard=read_shard(shard) if shard else None,
     )
-    chosen = executor_of(executor, workers=processes or os.cpu_count() or 1, scheduler=scheduler)
+    workers = processes or os.cpu_count() or 1
+    chosen = executor_of(executor, workers=workers, scheduler=scheduler, tell=screen.show_warning)
     try:
         with _progress(executor, quiet=quiet or json) as report:
             result = run_batch(request, chosen, report, resume=resume)
     except KeyboardInterrupt:
         _tell_how_to_resume(request)
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    _finish(result, out, as_json=json)
+    _finish(result, out, as_json=json, part=shard)
 
 
-def _finish(result: "BatchResult", out: Path, *, as_json: bool) -> None:
-    """Files and words; where the disk takes no files any more, the words nevertheless."""
+def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None) -> None:
+    """Files and words; where the disk takes no files any more, the words nevertheless. A part writes no files of all:
+    others are at work."""
     from planner.files.plan.batches.parquet import INSTALL, can_write_parquet
     from planner.runs.batches.batches import exit_status
     from planner.runs.comparisons.batch_files import write_batch_files
@@ -91,7 +101,8 @@ def _finish(result: "BatchResult", out: Path, *, as_json: bool) -> None:
         screen.show_warning(f"{run}: moved to {out / 'quarantine'} and done again: {reason}")
     refusal: InputError | None = None
     try:
-        write_batch_files(out, result)
+        if part is None:
+            write_batch_files(out, result)
     except InputError as error:
         refusal = error
     show(result.batch, out, as_json=as_json)
@@ -126,7 +137,8 @@ def _tell_how_to_resume(request: "BatchRequest") -> None:
     words += [] if request.seed is None else ["--seed", str(request.seed)]
     words += [] if request.engine is None else ["--engine", request.engine]
     words += [] if request.figures else ["--no-figures"]
-    words += ["--out", str(request.folder), "--resume"]
+    part = ["--resume"] if request.shard is None else ["--shard", f"{request.shard.index}/{request.shard.count}"]
+    words += ["--out", str(request.folder), *part]
     screen.show_note(f"Interrupted; resume with: {shlex.join(words)}")
 
 

@@ -13,6 +13,7 @@ import typer
 from planner.cli import screen
 from planner.cli.batches.batch import duration
 from planner.cli.comparison.wide_tables import show_rows
+from planner.cli.program.executor_options import Executor, Scheduler
 from planner.errors import EXIT_FAILURE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def command(
     processes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Points side by side. [default: cores]", show_default=False)
     ] = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**32 - 1, help="Instead of the scenario's search.seed.")
     ] = None,
@@ -49,17 +52,19 @@ def command(
     """Plan a scenario at every combination of values of its keys; one table and one page of all."""
     from planner.cli.plan.plan import check_engine
     from planner.files.scenario.settings import read_swept_key
-    from planner.runs.batches.local import LocalExecutor
+    from planner.runs.batches.choosing import executor_of
     from planner.runs.batches.sweeps import SweepRequest, run_sweep
     from planner.runs.comparisons.pages import write_sweep_files
 
     check_engine(engine)
     keys = tuple(map(read_swept_key, settings))
     request = SweepRequest(scenario=scenario, keys=keys, folder=out, seed=seed, engine=engine)
-    executor = LocalExecutor(workers=processes or os.cpu_count() or 1)
+    workers = executor_of(
+        executor, workers=processes or os.cpu_count() or 1, scheduler=scheduler, tell=screen.show_warning
+    )
     try:
         with _progress(quiet=quiet or json) as report:
-            sweep = run_sweep(request, executor, report, resume=resume)
+            sweep = run_sweep(request, workers, report, resume=resume)
     except KeyboardInterrupt:
         _tell_how_to_resume(scenario, settings, out)
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -31,6 +31,11 @@ def probes_in(folders: Iterable[Path]) -> Iterator[tuple[Path, ...]]:
                 probe.unlink()
 
 
+def present(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Files that are here, each once, by paths that do not depend on the current folder."""
+    return tuple(path.absolute() for path in dict.fromkeys(paths) if path.is_file())
+
+
 def unseen(paths: Sequence[Path]) -> tuple[str, ...]:
     """Those of `paths` that are not here, and probes in folders that are read-only, each as words of a sentence."""
     return tuple(reason for reason in map(_fault, paths) if reason)

@@ -19,13 +19,15 @@ from planner.files.scenario.settings import Setting
 from planner.runs.batches.executors import Executor
 from planner.runs.batches.jobs import Job
 from planner.runs.batches.listing import NamedJob, list_jobs
+from planner.runs.batches.shards import Shard
 from planner.runs.batches.working import MISSING, ReportJob, in_folders, last_note, work_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRequest:
     """The jobs of `source`, a jobs file or a folder of scenarios; `settings`, `seed` and `engine` above what it says.
-    `executor` is what the executor is called; `figures`: whether runs have pictures."""
+    `executor` is what the executor is called; `figures`: whether runs have pictures. `shard`: the part of
+    the jobs that is planned, beside others; None: all."""
 
     source: Path
     folder: Path
@@ -34,6 +36,7 @@ class BatchRequest:
     engine: str | None = None
     executor: str = "local"
     figures: bool = True
+    shard: Shard | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +54,24 @@ def run_batch(
     """Plan what is not planned yet.
 
     Every scenario is read before anything is planned. Raises InputError where jobs are none, the folder is not new
-    (with `resume`: holds no batch), or another batch is at work in it.
+    (with `resume`: holds no batch), or another batch is at work in it. A shard goes on with what is there of it, and
+    the result is of its jobs.
     """
     began, began_s = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-    require_free(request.folder)
+    shard = request.shard
+    require_free(request.folder, shard.name if shard else "")
     listed = list_jobs(request.source, settings=request.settings, seed=request.seed, engine=request.engine)
     runs = request.folder / indexes.RUNS_FOLDER
-    indexes.claim_folder_of(request.folder / indexes.INDEX_FILE, runs, resume=resume, kind="batch")
-    with alone_in(request.folder):
+    indexes.claim_folder_of(request.folder / indexes.INDEX_FILE, runs, resume=resume, kind="batch", shared=bool(shard))
+    with alone_in(request.folder, shard.name if shard else ""):
         named_jobs = ((named.name, replace(named.job, figures=request.figures)) for named in listed)
         jobs = in_folders(named_jobs, runs)
         index = _index(request, listed, jobs)
         indexes.write_index(request.folder, index)
+        if shard:
+            mine = shard.of(jobs)
+            entries = tuple(entry for entry, job in zip(index.entries, jobs, strict=True) if shard.takes(job))
+            jobs, index = mine, replace(index, entries=entries)
         endings = work_off(request.folder, jobs, executor, report)
     effort = BatchEffort(
         began=began,

@@ -22,15 +22,16 @@ def holds_batch(folder: Path) -> bool:
     return is_there(folder / INDEX_FILE)
 
 
-def claim_folder_of(index: Path, runs: Path, *, resume: bool, kind: str) -> None:
+def claim_folder_of(index: Path, runs: Path, *, resume: bool, kind: str, shared: bool = False) -> None:
     """Check that the folder of a batch or a sweep (`kind`), which `index` stands in, is new or empty, or with `resume`
-    holds one; and make it, with that of its `runs`. Raises InputError."""
+    holds one; and make it, with that of its `runs`. `shared`: others may be making the same. Raises InputError."""
     folder = index.parent
+    names = (index.name, runs.name) if shared else ()
     if resume and not is_there(index):
         raise InputError(f"{folder}: holds no {kind}.", hint="Leave out --resume to begin one there.")
     with errors_told(folder):
         place = place_of(folder)
-        if not resume and place.exists() and (not place.is_dir() or _holds_anything(place)):
+        if not resume and place.exists() and (not place.is_dir() or _holds_anything(place, names)):
             raise InputError(
                 f"{folder}: must be a new folder, or an empty one.",
                 hint=f"Give --resume to go on with the {kind} in it." if is_there(index) else "Choose another.",
@@ -38,8 +39,10 @@ def claim_folder_of(index: Path, runs: Path, *, resume: bool, kind: str) -> None
         runs.mkdir(parents=True, exist_ok=True)
 
 
-def _holds_anything(folder: Path) -> bool:
-    return any(path.name != LOCK_FILE for path in folder.iterdir())
+def _holds_anything(folder: Path, names: tuple[str, ...]) -> bool:
+    """Whether there is something else than locks; nothing, where there is one of `names`: it is being made."""
+    listed = [path.name for path in folder.iterdir()]
+    return not set(names) & set(listed) and not all(name.startswith(LOCK_FILE) for name in listed)
 
 
 def write_index(folder: Path, index: BatchIndex) -> None:

@@ -34,11 +34,27 @@ class Holder:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """No other batch in the folder, which is there, until the block is left. InputError: one is, or it cannot be
-    written."""
+def alone_in(folder: Path, shard: str = "") -> Iterator[None]:
+    """No other batch in the folder, which is there, until the block is left; of a batch in parts no other process with
+    the part `shard`, and no batch that is not in parts. InputError: one is, or it cannot be written."""
+    if not shard:
+        with _locked(folder, LOCK_FILE):
+            yield
+        return
     with errors_told(folder):
         descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _take(folder, descriptor, fcntl.LOCK_SH)
+        with _locked(folder, f"{LOCK_FILE}-{shard}"):
+            yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(folder: Path, name: str) -> Iterator[None]:
+    with errors_told(folder):
+        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _take(folder, descriptor)
         with errors_told(folder):
@@ -52,22 +68,22 @@ def alone_in(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def require_free(folder: Path) -> None:
-    """InputError where a batch is at work in the folder; nothing is written."""
+def require_free(folder: Path, shard: str = "") -> None:
+    """InputError where a batch is at work in the folder, that of another part left aside; nothing is written."""
     try:
         descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except (OSError, ValueError):  # none was there, or there is something else to be said of the folder
         return
     try:
-        _take(folder, descriptor)
+        _take(folder, descriptor, fcntl.LOCK_SH if shard else fcntl.LOCK_EX)
     finally:
         os.close(descriptor)
 
 
-def _take(folder: Path, descriptor: int) -> None:
+def _take(folder: Path, descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
     """The lock, as long as the descriptor is open."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         raise _at_work(folder, _holder(descriptor)) from None
     except OSError:  # a file system without locks

@@ -46,7 +46,7 @@ def answer_in_child(folder: Path | None, function: Callable[..., Answer], task: 
     thread = current_thread().name
     child: Workers = children.pop(thread, None) or _new_child(worker)
     try:
-        (answer,) = child.run(_call_in, [(folder, function, task)])
+        answers: list[Answer | BrokenExecutor] = list(child.run(_call_in, [(folder, function, task)]))
     except UnwantedError as error:
         child.__exit__(type(error), error, None)
         raise
@@ -54,6 +54,7 @@ def answer_in_child(folder: Path | None, function: Callable[..., Answer], task: 
         children[thread] = child
         raise
     children[thread] = child
+    (answer,) = answers
     if isinstance(answer, BrokenExecutor):
         return ChildDeath(reason="its process ended without an answer, and so did the next one")
     return answer

@@ -1,16 +1,19 @@
 """A client of Dask workers: of a cluster on this machine that ends with it, or of a scheduler that is there already."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 
 import dask
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security, rpc
 
 from planner.errors import InputError
 from planner.processes import deaf_to_interrupts
 
+SCHEDULER = "Scheduler"
 PROTOCOLS = ("tcp", "tls")
 CONFIG = {
     "distributed.admin.large-graph-warning-threshold": "1GB",  # a placed layout is sent with its cluster
@@ -55,21 +58,18 @@ def _local_client(stack: ExitStack, workers: int) -> Client:
 
 
 def _connected(scheduler: str, patience_s: float) -> Client:
-    _require_address(scheduler)
     try:
         with dask.config.set({"distributed.comm.timeouts.connect": f"{patience_s}s"}), deaf_to_interrupts():
-            client = Client(scheduler, timeout=patience_s, set_as_default=False)
+            kind = _kind(scheduler, patience_s)  # a client would wait for ever for one that answers something else
+            client = Client(scheduler, timeout=patience_s, set_as_default=False) if kind == SCHEDULER else None
     except Exception as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise InputError(
             f"--scheduler {scheduler}: must be a Dask scheduler that answers within {patience_s:g} s, "
-            f"got {reason.splitlines()[0]}",
+            f"got {reason.splitlines()[0].rstrip('.')}.",
             hint="Look whether it runs (`dask scheduler`), and whether a firewall or TLS is between.",
         ) from error
-    kind = client.scheduler_info(n_workers=0).get("type")
-    if kind != "Scheduler":
-        with suppress(Exception):
-            client.close(timeout=1)
+    if client is None:
         raise InputError(
             f"--scheduler {scheduler}: must be the address of a Dask scheduler, got that of a {kind}.",
             hint="Give the address that `dask scheduler` prints.",
@@ -77,7 +77,22 @@ def _connected(scheduler: str, patience_s: float) -> Client:
     return client
 
 
-def _require_address(scheduler: str) -> None:
+def _kind(address: str, patience_s: float) -> str:
+    """What answers there says that it is."""
+
+    async def ask() -> str:
+        async with rpc(address, connection_args=Security().get_connection_args("client")) as other:
+            return str((await other.identity())["type"])
+
+    async def ask_in_time() -> str:
+        return await asyncio.wait_for(ask(), patience_s)
+
+    with ThreadPoolExecutor(1) as thread:  # of its own: a notebook's has a loop already
+        return thread.submit(asyncio.run, ask_in_time()).result()
+
+
+def require_address(scheduler: str) -> None:
+    """InputError where it cannot be the address of a scheduler."""
     protocol, _, place = scheduler.partition("://")
     host, _, port = place.rpartition(":")
     if protocol not in PROTOCOLS or not host or not port.isdecimal() or not 0 < int(port) < 2**16:

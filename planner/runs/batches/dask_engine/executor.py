@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.errors import EXIT_FAILURE
+from planner.files.plan.shared_folders import present
 from planner.runs.batches.dask_engine.dispatching import Ended
 from planner.runs.batches.dask_engine.sessions import DaskSettings, open_dispatcher
 from planner.runs.batches.executing import failure, outcome_again, outcome_of
@@ -33,7 +34,9 @@ class DaskExecutor:
         current = Path.cwd() if relative else None
         tasks = [(job,) for job in jobs]
         with (
-            open_dispatcher(self.settings, current=current, folders=tuple(folders), files=tuple(scenarios)) as workers,
+            open_dispatcher(
+                self.settings, current=current, folders=tuple(folders), files=present(scenarios)
+            ) as workers,
             closing(workers.run(outcome_of, tasks, again=outcome_again)) as endings,
         ):
             for ended in endings:

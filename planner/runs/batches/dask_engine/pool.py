@@ -32,7 +32,7 @@ class DaskPool:
 
 
 @contextmanager
-def open_pool(settings: DaskSettings) -> Iterator[DaskPool]:
+def open_dask_pool(settings: DaskSettings) -> Iterator[DaskPool]:
     """A pool that ends with the block. Raises InputError where the workers are not fit for it."""
     with open_dispatcher(settings) as workers:
         yield DaskPool(workers)

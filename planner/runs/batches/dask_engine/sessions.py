@@ -8,7 +8,7 @@ from pathlib import Path
 from planner.errors import InputError
 from planner.runs.batches.dask_engine.admission import Admission, Tell
 from planner.runs.batches.dask_engine.children import end_children
-from planner.runs.batches.dask_engine.clusters import open_client
+from planner.runs.batches.dask_engine.clusters import open_client, require_address
 from planner.runs.batches.dask_engine.dispatching import ABSENCE_S, Dispatcher
 
 PATIENCE_S = 10.0
@@ -19,7 +19,8 @@ class DaskSettings:
     """Workers of the Dask scheduler at `scheduler`; None: `workers` processes of a cluster on this machine.
 
     `patience_s`: how long a scheduler may take to answer, and a first worker to be there; `absence_s`: how long work
-    waits where all workers have gone; `tell`: hears of workers that get no work. InputError: fewer than one worker.
+    waits where all workers have gone; `tell`: hears of workers that get no work. InputError: fewer than one worker, or
+    what cannot be an address.
     """
 
     workers: int
@@ -31,6 +32,8 @@ class DaskSettings:
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise InputError(f"processes: must be at least 1, got {self.workers}.", hint="Give one or more.")
+        if self.scheduler is not None:
+            require_address(self.scheduler)
 
 
 @contextmanager
@@ -48,6 +51,6 @@ def open_dispatcher(
         try:
             yield Dispatcher(client, admission, current=current, absence_s=settings.absence_s)
         finally:
-            if settings.scheduler is not None and client.status == "running":
+            if client.status == "running":
                 with suppress(Exception):  # they end with their worker, too
                     client.run(end_children, on_error="ignore")
