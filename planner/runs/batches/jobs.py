@@ -16,7 +16,7 @@ What a batch guarantees, whatever executes it:
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planner import files
@@ -86,8 +86,8 @@ class Outcome:
     figures: PlanFigures | None = None
     worker_died: bool = False
     unwritable: bool = False
-    cpu_s: float = 0.0
-    wall_s: float = 0.0
+    cpu_s: float = field(default=0.0, compare=False)
+    wall_s: float = field(default=0.0, compare=False)
 
 
 def read_job(job: Job) -> Scenario:

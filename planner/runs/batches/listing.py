@@ -16,7 +16,7 @@ from planner.runs.batches.jobs import Job, with_content
 MOST_JOBS = 100_000
 _MOST_MISTAKES = 20
 _NO_LETTERS = re.compile(r"[^A-Za-z0-9.]+")
-_LONGEST_LABEL = 24
+_LONGEST_LABEL, _LONGEST_MISTAKE = 24, 1500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +105,24 @@ def _with_contents(source: Path, jobs: Sequence[NamedJob]) -> list[NamedJob]:
                 _require_engine(listed)
             read.append(replace(listed, job=with_content(listed.job)))
         except InputError as error:
-            mistakes.setdefault(
-                str(error), InputError(f"{listed.name} ({listed.place}): {error.message}", hint=error.hint)
-            )
+            mistakes.setdefault(_without_settings(error, listed), _placed(error, listed))
             if len(mistakes) == _MOST_MISTAKES:
                 break
     if mistakes:
         raise _joined(source, tuple(mistakes.values()))
     return read
+
+
+def _without_settings(error: InputError, listed: NamedJob) -> str:
+    """What is wrong, alike for all jobs of which it is: where a scenario's error names the settings, without them."""
+    settings = ", ".join(setting.text for setting in listed.job.settings)
+    return error.message.replace(f"{listed.job.scenario} with {settings}", str(listed.job.scenario))
+
+
+def _placed(error: InputError, listed: NamedJob) -> InputError:
+    """The error with the first job that has it; only the beginning of long ones, as others follow."""
+    text = error.message if len(error.message) <= _LONGEST_MISTAKE else f"{error.message[:_LONGEST_MISTAKE]} ..."
+    return InputError(f"{listed.name} ({listed.place}): {text}", hint=error.hint)
 
 
 def _joined(source: Path, mistakes: tuple[PlannerError, ...]) -> PlannerError:

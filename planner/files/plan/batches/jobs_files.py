@@ -75,13 +75,15 @@ def jobs_from_section(document: Section, base: Path) -> tuple[ListedJobs, ...]:
 
 def _listed(row: Section, defaults: Section, base: Path) -> ListedJobs:
     row.allow_only("name", *_SHARED)
+    name = row.name("name") if "name" in row else ""
+    settings = set_over(_settings(defaults), _settings(row))
     scenario = _scenario(row if "scenario" in row or "scenario" not in defaults else defaults, base)
     lists = {key: (row if key in row else defaults) for key in _SHARED[2:] if key in row or key in defaults}
     return ListedJobs(
-        name=row.name("name") if "name" in row else _stem(row, scenario),
+        name=name or _stem(row, scenario),
         place=row.path,
         scenario=scenario,
-        settings=set_over(_settings(defaults), _settings(row)),
+        settings=settings,
         axes=tuple(axis for key, section in lists.items() for axis in _axes(section, key, scenario, base)),
     )
 
