@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
+import psutil
 import pytest
 from dask_processes import Cluster, environment, started_cluster, wait_for
 from fault_tasks import parent_after, square
@@ -49,6 +50,16 @@ search: {method: random, iterations: ITERATIONS, batch_size: 4, min_island_size:
 def alive(pid: int) -> bool:
     """Whether there is such a process that has not ended."""
     return state_of(Path(f"/proc/{pid}"))[0] not in "ZX"
+
+
+def listening(pids: list[int]) -> set[str]:
+    """The addresses at which processes can be reached; some may have ended."""
+    addresses = set()
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            connections = psutil.Process(pid).net_connections()
+            addresses |= {entry.laddr.ip for entry in connections if entry.status == psutil.CONN_LISTEN}
+    return addresses
 
 
 def children_of(pid: int) -> list[int]:
@@ -199,6 +210,7 @@ def test_workers_end_with_their_client_and_the_sweep_resumes(tmp_path: Path, end
     wait_for(lambda: len(list(points.glob("[!.]*/plan.json"))) >= 1, "a first plan")
     processes = descendants_of(client.pid)
     assert len(processes) >= 2
+    assert listening([client.pid, *processes]) == {"127.0.0.1"}
     client.send_signal(end)
     assert client.wait(60) == {signal.SIGKILL: -9, signal.SIGINT: 130}[end]
     assert client.stderr is not None

@@ -18,6 +18,8 @@ PROTOCOLS = ("tcp", "tls")
 CONFIG = {
     "distributed.admin.large-graph-warning-threshold": "1GB",  # a placed layout is sent with its cluster
     "distributed.worker.daemon": False,
+    "distributed.worker.profile.enabled": False,  # it would look at every worker a hundred times a second
+    "distributed.worker.http.routes": [],
 }
 
 
@@ -48,7 +50,8 @@ def _local_client(stack: ExitStack, workers: int) -> Client:
                 host="127.0.0.1",
                 protocol="tcp://",
                 dashboard_address=None,
-                worker_dashboard_address=None,
+                worker_dashboard_address="127.0.0.1:0",  # left out it is a port for everybody; there is nothing on it
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
                 local_directory=folder,
                 memory_limit=0,  # the memory is that of children, which Dask does not count
                 silence_logs=logging.CRITICAL,
