@@ -349,6 +349,37 @@ def test_what_is_wrong_is_told_at_once_and_nothing_is_planned(planner: Command, 
     assert not Path("out").exists()
 
 
+def test_a_mistake_of_many_jobs_is_told_once(planner: Command) -> None:
+    Path("jobs.yaml").write_text("jobs: [{scenario: small.yaml, set: {slo.tpt_ms: 3}, seeds: 0..9:1}]")
+    answer = planner("batch", "jobs.yaml", "--out", "out", *BARE)
+    assert (answer.status, answer.err.count("slo.tpt_ms is not a known key")) == (2, 1)
+    assert "small-s0 (jobs[0])" in answer.err
+
+
+def test_interrupted_it_says_how_to_resume_and_loses_nothing(
+    planner: Command, monkeypatch: pytest.MonkeyPatch, executed: list[str]
+) -> None:
+    from planner.runs.batches import local
+
+    run = local.outcome_of
+
+    def until_the_second(job: Job) -> Outcome:
+        if "level-80" in job.folder.name:
+            raise KeyboardInterrupt
+        return run(job)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "outcome_of", until_the_second)
+        answer = planner("batch", "jobs.yaml", "--set", "simplicity=0.02", "--out", "out", *BARE)
+    assert answer.status == 130
+    way = "planner batch jobs.yaml --set simplicity=0.02 --no-figures --out out --resume"
+    assert f"Interrupted; resume with: {way}" in answer.err
+    assert executed == ["level-40"]
+    assert "not planned yet" in planner("report", "out").out
+    assert planner(*way.split()[1:], "--executor", "serial").status == 3
+    assert executed == ["level-40", "level-80", "none"]
+
+
 def test_traces_are_relative_to_the_jobs_file(planner: Command) -> None:
     Path("far").mkdir()
     shutil.move("small.yaml", "far/small.yaml")

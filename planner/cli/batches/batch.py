@@ -14,7 +14,7 @@ import typer
 from planner.cli import screen
 from planner.cli.comparison.wide_tables import show_rows
 from planner.cli.program.executor_options import Executor, Scheduler
-from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError, PlannerError
+from planner.errors import EXIT_DONE, EXIT_INFEASIBLE, EXIT_INTERRUPTED, InputError, PlannerError
 
 if TYPE_CHECKING:
     from planner.domain.comparisons.batches import Batch
@@ -176,7 +176,7 @@ class _Lines:
     def __call__(self, progress: "BatchProgress") -> None:
         """A line, where it is time for one."""
         now_s = time.monotonic()
-        failed = progress.outcome.status == EXIT_FAILURE
+        failed = progress.outcome.status not in (EXIT_DONE, EXIT_INFEASIBLE)
         if failed or progress.ended in (1, progress.total) or now_s - self._last_s >= LINE_EVERY_S:
             self._last_s = now_s
             name = Path(progress.outcome.folder).name
