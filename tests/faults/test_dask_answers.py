@@ -112,7 +112,7 @@ def test_many_small_tasks_are_each_answered_once(cluster: Cluster, tmp_path: Pat
 def test_a_thousand_jobs_on_two_workers(cluster: Cluster, tmp_path: Path) -> None:
     scenario = tmp_path / "small.yaml"
     scenario.write_text(SMALL)
-    jobs = [Job(scenario=scenario, folder=tmp_path / f"runs/{seed}", seed=seed) for seed in range(1000)]
+    jobs = [Job(scenario=scenario, folder=tmp_path / f"runs/{seed}", seed=seed, figures=False) for seed in range(1000)]
     outcomes = list(DaskExecutor(settings=cluster.settings()).run(jobs))
     assert sorted(o.folder for o in outcomes) == sorted(str(job.folder) for job in jobs)
     assert {outcome.status for outcome in outcomes} == {0}
