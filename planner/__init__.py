@@ -6,7 +6,8 @@
 >>> plan.figure("routing")
 >>> plan.save("run"), plan.export("manifests", target="lws")
 
-Questions      plan, plan_scenario, cheapest, buy, max_rate, frontier, sweep, schedule
+Questions      plan, plan_scenario, cheapest, buy, max_rate, frontier, sweep,
+               batch, schedule
 Looking        load_plan, load_schedule, compare, explain, replay, export
 What there is  workload, cluster, gpus, models, workloads, scenarios
 Studies        study
@@ -23,7 +24,7 @@ from planner.doors import door
 
 if TYPE_CHECKING:
     from planner.api.clusters import ClusterAtHand, cluster
-    from planner.api.comparisons import compare, explain, sweep
+    from planner.api.comparisons import PlannedBatch, batch, compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
     from planner.api.frontiers import frontier
     from planner.api.on_plans import replay as replay  # export is a package to us, as `from planner import export` is
@@ -44,9 +45,11 @@ __all__ = [
     "Failure",
     "InfeasibleError",
     "InputError",
+    "PlannedBatch",
     "PlannedDeployment",
     "PlannedSchedule",
     "PlannerError",
+    "batch",
     "buy",
     "cheapest",
     "cluster",

@@ -5,12 +5,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from planner.errors import InputError
 from planner.interrupts import check, held_back
@@ -18,6 +18,23 @@ from planner.interrupts import check, held_back
 Answer = TypeVar("Answer")
 WAKE_S = 0.2
 """How long a wait may last before it looks for an interrupt."""
+_ONE_STARTS = threading.Lock()  # whose process is new is told by the list of all
+
+
+class TaskPool(Protocol):
+    """Who answers tasks: processes of this machine, or of others."""
+
+    def run(
+        self, function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]], /
+    ) -> Iterator[Answer | BrokenExecutor]:
+        """`function` of each task's arguments, in order; an error in place of the answer where processes died of it.
+
+        An exception of `function` is raised here.
+        """
+
+
+Processes = int | TaskPool
+"""How many processes of this machine, or a pool that is open."""
 
 
 @contextmanager
@@ -55,10 +72,14 @@ class Workers:
     is handed to an executor that is just finding out that it broke (before Python 3.12 it may then hang, or raise).
     """
 
-    def __init__(self, count: int) -> None:
-        """Of `count` processes, each started when it is first needed. InputError: fewer than one."""
+    def __init__(self, count: int, check: Callable[[], None] = check) -> None:
+        """Of `count` processes, each started when it is first needed. InputError: fewer than one.
+
+        `check` is called while answers are waited for; what it raises ends the run.
+        """
         if count < 1:
             raise InputError(f"processes: must be at least 1, got {count}.", hint="Give 1, or the number of cores.")
+        self._check = check
         self._idle = [_opened() for _ in range(count)]
         self._busy: dict[Future[Any], ProcessPoolExecutor] = {}
         self._started: set[BaseProcess] = set()
@@ -77,7 +98,7 @@ class Workers:
             executor.shutdown(cancel_futures=True)
 
     def run(
-        self, function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]]
+        self, function: Callable[..., Answer], tasks: Sequence[tuple[Any, ...]], /
     ) -> Iterator[Answer | BrokenProcessPool]:
         """`function` of each task's arguments, in order; the error itself for a task that no process survived, twice.
 
@@ -104,7 +125,7 @@ class Workers:
             yield error if isinstance(error, BrokenProcessPool) else future.result()
 
     def _submit(self, function: Callable[..., Answer], task: tuple[Any, ...]) -> Future[Answer]:
-        with deaf_to_interrupts():  # the executor starts its process when it is first asked
+        with _ONE_STARTS, deaf_to_interrupts():  # the executor starts its process when it is first asked
             executor = self._idle.pop()
             before = set(multiprocessing.active_children())
             try:
@@ -123,7 +144,7 @@ class Workers:
         """
         ended: set[Future[Any]] = set()
         while not ended:
-            check()
+            self._check()
             ended, _ = wait(self._busy, WAKE_S, return_when=FIRST_COMPLETED)
         for future in ended:
             executor = self._busy.pop(future)
@@ -132,6 +153,16 @@ class Workers:
                 executor = _opened()
             self._idle.append(executor)
         return ended
+
+
+@contextmanager
+def pool_of(processes: Processes, most: int) -> Iterator[TaskPool]:
+    """The pool that `processes` is, or one of so many processes, at most `most`, that ends with the block."""
+    if not isinstance(processes, int):
+        yield processes
+        return
+    with Workers(max(1, min(processes, most))) as workers:
+        yield workers
 
 
 def _opened() -> ProcessPoolExecutor:

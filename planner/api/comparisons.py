@@ -1,4 +1,4 @@
-"""Plans beside each other, sweeps over keys of a scenario, and why a plan is what it is."""
+"""Plans beside each other, sweeps and batches of scenarios, and why a plan is what it is."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -11,16 +11,22 @@ from planner.api.compared import ComparedPlans, compare_records
 from planner.api.deployments import PlannedDeployment
 from planner.api.progress import point_bar
 from planner.domain import Plan
+from planner.domain.comparisons.batches import Batch
 from planner.domain.comparisons.sweeps import Sweep
-from planner.files.scenario.settings import swept_key
+from planner.files.scenario.settings import Setting, swept_key
 from planner.layouts.explaining.islands import explain_island
 from planner.layouts.explaining.plans import explain_plan
 from planner.layouts.explaining.pools import explain_pool
-from planner.report.comparison.plans.comparison_frames import sweep_frame
+from planner.report.comparison.plans.batch_tables import batch_page
+from planner.report.comparison.plans.comparison_frames import batch_frame, sweep_frame
 from planner.report.comparison.plans.explanation_words import Explanation, explanation_page
 from planner.report.comparison.plans.sweep_tables import sweep_page
+from planner.runs.batches.batches import BatchRequest, run_batch
+from planner.runs.batches.choosing import executor_of
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
-from planner.runs.batches.sweeps import ReportPoint, SweepRequest, run_sweep
+from planner.runs.batches.sweeps import SweepRequest, run_sweep
+from planner.runs.batches.working import ReportJob
+from planner.runs.comparisons.batch_files import batch_files, write_batch_files
 from planner.runs.comparisons.pages import sweep_files, write_sweep_files
 
 if TYPE_CHECKING:
@@ -51,6 +57,33 @@ class SweptScenario:
 
     def __repr__(self) -> str:
         return f"<sweep of {self.record.index.scenario}: {len(self.record.points)} points>"
+
+    def _repr_html_(self) -> str:
+        return card(repr(self).strip("<>"), rows=rows_of(self.frame), rest=".frame")
+
+
+class PlannedBatch:
+    """A batch at hand: `record` is the frozen batch, `folder` where its runs lie."""
+
+    def __init__(self, record: Batch, folder: Path) -> None:
+        self.record = record
+        self.folder = folder
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a job: what was asked, how it ended, its figures, its run."""
+        return batch_frame(self.record)
+
+    def summary(self) -> str:
+        """The batch in Markdown."""
+        return batch_page(self.record)
+
+    def page(self) -> str:
+        """The batch as one HTML file that reaches nothing outside itself."""
+        return batch_files(self.record)["report.html"].decode()
+
+    def __repr__(self) -> str:
+        return f"<batch of {self.record.index.source}: {len(self.record.jobs)} jobs>"
 
     def _repr_html_(self) -> str:
         return card(repr(self).strip("<>"), rows=rows_of(self.frame), rest=".frame")
@@ -94,7 +127,7 @@ def sweep(
     processes: int = 1,
     seed: int | None = None,
     engine: str | None = None,
-    progress: ReportPoint | bool | None = None,
+    progress: ReportJob | bool | None = None,
 ) -> SweptScenario:
     """A scenario file at every combination of values of its keys: `settings={"inventory.H20": range(64, 257, 64)}`.
 
@@ -111,6 +144,48 @@ def sweep(
         record = run_sweep(request, executor, heard, resume=resume)
     write_sweep_files(folder, record)
     return SweptScenario(record, folder)
+
+
+def batch(
+    jobs: str | Path,
+    out: str | Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    processes: int = 1,
+    executor: str = "",
+    scheduler: str | None = None,
+    seed: int | None = None,
+    engine: str | None = None,
+    figures: bool = True,
+    progress: ReportJob | bool | None = None,
+) -> PlannedBatch:
+    """The jobs of a jobs file, or every scenario of a folder, each planned once: `.frame` has a row a job.
+
+    >>> planner.batch("jobs.yaml", "nightly", processes=4).frame
+
+    Runs, tables and page are written to the folder `out`; `resume` plans only what is missing or changed in it.
+    `settings`: keys of every scenario. `executor`: local, serial or dask; left out, processes where there is more than
+    one. Without `figures` runs have no pictures. `progress`: False for no bar, or what hears of each job. A job that
+    fails is a row of the frame, and not raised. With more `processes` than one a script needs `if __name__ ==
+    "__main__":` around its own code. Raises InputError where jobs are none, `out` is not new, or another batch is at
+    work in it.
+    """
+    folder, name = Path(out), executor or ("local" if processes != 1 else "serial")
+    request = BatchRequest(
+        source=Path(jobs),
+        folder=folder,
+        settings=tuple(Setting(key, value) for key, value in (settings or {}).items()),
+        seed=seed,
+        engine=engine,
+        executor=name,
+        figures=figures,
+    )
+    chosen = executor_of(name, workers=processes, scheduler=scheduler)
+    with point_bar(f"batch {request.source.stem}", progress) as heard:
+        result = run_batch(request, chosen, heard, resume=resume)
+    write_batch_files(folder, result)
+    return PlannedBatch(result.batch, folder)
 
 
 def explain(

@@ -38,6 +38,8 @@ COMMANDS = {
     "compare": "comparison.compare",
     "sweep": "comparison.sweep",
     "schedule": "replanning.schedule",
+    "batch": "batches.batch",
+    "batch-manifests": "batches.manifests",
     "explain": "comparison.explain",
     "diff": "plan.diff",
     "watch": "replanning.watch",

@@ -30,10 +30,11 @@ from planner.evaluation.buckets.judging import (
     solve_pools,
 )
 from planner.evaluation.buckets.prices import BucketPrices
+from planner.evaluation.buckets.remembered import prices_of
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.stocks import island_stocks
 from planner.evaluation.judging import broken_off, judge
-from planner.processes import Workers
+from planner.processes import TaskPool, Workers
 
 if TYPE_CHECKING:
     from planner.placement import Fleet
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 class Evaluator:
     """Judges layouts by the rate at which they serve the workload of a question."""
 
-    def __init__(self, question: Question, workers: Workers | None = None) -> None:
-        self._workers = workers
+    def __init__(self, question: Question, pool: TaskPool | None = None) -> None:
+        self._pool = pool
         self.question = question
         scenario = question.scenario
         self.fleet = None if scenario.cluster is None else _fleet_of(scenario.cluster)
@@ -77,9 +78,9 @@ class Evaluator:
 
     @property
     def prices(self) -> BucketPrices:
-        """What servers do of buckets, computed at most once."""
+        """What servers do of buckets, computed at most once, also for questions alike that follow each other."""
         if self._prices is None:
-            self._prices = BucketPrices(self.question)
+            self._prices = prices_of(self.question)
         return self._prices
 
     def price_with(self, prices: BucketPrices) -> None:
@@ -176,7 +177,7 @@ class Evaluator:
         return self._each(judge_placed, [(table, layout, self.question, self.fleet) for table, layout in pairs])
 
     def _each(self, judged: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
-        return starmap(judged, tasks) if self._workers is None else _answers(self._workers, judged, tasks)
+        return starmap(judged, tasks) if self._pool is None else _answers(self._pool, judged, tasks)
 
 
 def _fleet_of(cluster: Cluster) -> "Fleet":
@@ -185,18 +186,18 @@ def _fleet_of(cluster: Cluster) -> "Fleet":
     return Fleet.of(cluster)
 
 
-def _answers(workers: Workers, judged: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
+def _answers(pool: TaskPool, judged: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
     """Each as soon as it is known; a process that died has broken off its layout."""
-    for (_, layout, *_), outcome in zip(tasks, workers.run(judged, tasks), strict=True):
+    for (_, layout, *_), outcome in zip(tasks, pool.run(judged, tasks), strict=True):
         yield broken_off(layout, outcome) if isinstance(outcome, BaseException) else outcome
 
 
 @contextmanager
-def open_evaluator(question: Question) -> Iterator[Evaluator]:
-    """An evaluator with `search.processes` processes behind it; they end with the block."""
+def open_evaluator(question: Question, pool: TaskPool | None = None) -> Iterator[Evaluator]:
+    """An evaluator with `pool` behind it; None: with `search.processes` processes, which end with the block."""
     processes = question.scenario.search.processes
-    if processes == 1:
-        yield Evaluator(question)
+    if pool is not None or processes == 1:
+        yield Evaluator(question, pool)
         return
     with Workers(processes) as workers:
         yield Evaluator(question, workers)

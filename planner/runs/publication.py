@@ -26,8 +26,8 @@ def require_deployable(scenario: Scenario, engine: str) -> None:
         export.check_deployable(scenario, engine, settings.target or DEFAULT_TARGET, settings.router, settings)
 
 
-def publish(plan: Plan, *, engine: str = "") -> Publication:
-    """Every file of the run folder; nothing is written here.
+def publish(plan: Plan, *, engine: str = "", figures: bool = True) -> Publication:
+    """Every file of the run folder, its `figures` where they are wanted; nothing is written here.
 
     Where manifests cannot be made (a reference-mode plan may ask for degrees that no engine has, a model may lack a
     usable location), the run is published without them, and says so: a finished search is not thrown away.
@@ -42,7 +42,7 @@ def publish(plan: Plan, *, engine: str = "") -> Publication:
         "trials.csv": _csv(report.trials_frame(plan)),
         **({"flows.csv": _csv(report.flows_frame(plan))} if plan.flows else {}),
         **({"placement.csv": _csv(report.placement_frame(plan))} if plan.placement else {}),
-        **report.render(plan),
+        **report.render(plan, drawn=figures),
     }
     try:
         # a scenario that says how it is deployed is told what that does to its promise

@@ -4,13 +4,13 @@ An interrupt ends a study at once; in several processes those end with it.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from planner.errors import InputError, SolverError
-from planner.processes import Workers
+from planner.processes import Processes, pool_of
 
 Run = TypeVar("Run")
 Task = tuple[Any, ...]
@@ -30,7 +30,7 @@ def run_tasks(
     function: Callable[..., Run],
     tasks: Sequence[Task],
     *,
-    processes: int = 1,
+    processes: Processes = 1,
     listen: Callable[[RunsDone[Run]], None] = lambda _: None,
 ) -> Iterator[Run]:
     """`function` of each task's arguments, in order; the same runs in any number of processes.
@@ -64,11 +64,11 @@ def _one_by_one(
 
 
 def _at_once(
-    study: str, function: Callable[..., Run], tasks: Sequence[Task], processes: int
+    study: str, function: Callable[..., Run], tasks: Sequence[Task], processes: Processes
 ) -> Generator[Run, None, None]:
-    with Workers(max(1, min(processes, len(tasks)))) as workers:
-        for run in workers.run(function, tasks):
-            if isinstance(run, BrokenProcessPool):
+    with pool_of(processes, most=len(tasks)) as pool:
+        for run in pool.run(function, tasks):
+            if isinstance(run, BrokenExecutor):
                 raise SolverError(
                     f"{study}: the process of a run died twice.", hint="Give it more memory, or fewer --processes."
                 ) from run

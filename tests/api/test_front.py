@@ -44,7 +44,19 @@ def test_completion_shows_what_users_need(shell: InteractiveShell) -> None:
         shell.Completer.use_jedi = False
     _, names = shell.complete("planner.")
     shown = {name.removeprefix("planner.").removeprefix(".") for name in names}
-    wanted = {"plan", "cheapest", "buy", "max_rate", "frontier", "compare", "sweep", "explain", "load_plan", "workload"}
+    wanted = {
+        "plan",
+        "cheapest",
+        "buy",
+        "max_rate",
+        "frontier",
+        "compare",
+        "sweep",
+        "batch",
+        "explain",
+        "load_plan",
+        "workload",
+    }
     assert wanted | {"cluster", "replay", "study", "export", "gpus", "models"} <= shown
     assert not shown & {"placement", "placing", "api", "pipeline", "domain", "doors", "runs", "cli", "import_module"}
 

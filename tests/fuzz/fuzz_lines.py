@@ -54,6 +54,10 @@ diff run placed-run --json | run/plan.json placed-run/plan.json
 compare run placed-run --sort price --csv made.csv --html made.html | run/plan.json placed-run/plan.json
 schedule budget.yaml --rates rates.csv --changes 1 --tariff reserved --out made --quiet --json | budget.yaml rates.csv costly
 sweep tiny.yaml --set inventory.H20=8,16 --set slo.tpot_ms=80..100:20 --out made --processes 1 --quiet --json | tiny.yaml costly
+batch jobs.yaml --out made --processes 1 --quiet --json | jobs.yaml tiny.yaml costly
+batch jobs.yaml --set slo.tpot_ms=80 --out made --executor serial --no-figures | jobs.yaml tiny.yaml costly
+batch jobs.yaml --out made --shard 0/2 --executor serial --no-figures --quiet | jobs.yaml tiny.yaml costly
+batch-manifests /files/jobs.yaml --batch /files/batch --image planner:1 --claim files --out made --kind dask --workers 2 |
 explain run --json | run/plan.json
 explain run --island h20-8g-decode-1 --seconds 0 | run/plan.json
 diff script lws | script/routing.json lws/*prefill-1.yaml lws/routing.yaml

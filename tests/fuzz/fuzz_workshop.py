@@ -15,6 +15,12 @@ inventory: {H200: 16, H20: 16}
 ranges: {width: 4096}
 search: {method: random, iterations: 1, batch_size: 2, min_island_size: 8}
 """
+BATCH = """\
+defaults: {scenario: tiny.yaml, set: {slo.ttft_ms: 9000}}
+jobs:
+  - {name: grid, grid: {slo.tpot_ms: 80..90:10}, seeds: [0], engines: [vllm]}
+  - {name: fleets, scenario: quickstart, inventories: [{H200: 16}], traces: [normal-500-2000]}
+"""
 RICH = """\
 name: rich
 model: ./model/config.json
@@ -200,6 +206,7 @@ def kind_of_its_own() -> dict[str, Any]:
 TEXTS = {
     "tiny.yaml": TINY,
     "rich.yaml": RICH,
+    "jobs.yaml": BATCH,
     "tabulated.yaml": TABULATED,
     "budget.yaml": BUDGET,
     "goals.yaml": GOALS,

@@ -48,6 +48,11 @@ def cluster_list() -> str:
     return json.dumps({"kind": "List", "items": [node, pod]})
 
 
+def file_stem(document: dict[str, object]) -> str:
+    """A scenario has a name; what has none is a jobs file or an offer."""
+    return str(document.get("name", "jobs" if "jobs" in document else "offer"))
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder with what a reader of the README has at hand."""
@@ -61,8 +66,8 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "measurements.csv").write_text(MEASUREMENTS)
     (tmp_path / "cluster-list.json").write_text(cluster_list())
     (tmp_path / "gpu-numa.yaml").write_text(GPU_NUMA)
-    for document in blocks("yaml"):  # a scenario has a name; what has none is an offer
-        (tmp_path / f"{yaml.safe_load(document).get('name', 'offer')}.yaml").write_text(document)
+    for document in blocks("yaml"):
+        (tmp_path / f"{file_stem(yaml.safe_load(document))}.yaml").write_text(document)
     return tmp_path
 
 

@@ -13,6 +13,7 @@ from plain_pictures import unpainted
 
 from planner.errors import InfeasibleError, InputError
 from planner.files import load_run
+from planner.plans.comparisons.figures import plan_figures
 from planner.runs import Job, Outcome, run_job, run_scenarios
 from planner.runs.batches.local import PATIENCE_S
 
@@ -72,6 +73,7 @@ def test_a_job_writes_its_run_and_tells_its_figures(job: MakeJob) -> None:
         decode_rps=plan.decode_rps,
         price_usd_per_hour=160.0,
         price_usd_per_million_tokens=plan.price_usd_per_million_tokens,
+        figures=plan_figures(plan, "one"),
     )
     assert heard == [(4 * (i + 1), 8, best) for i, best in enumerate(plan.search.best_by_iteration())]
 

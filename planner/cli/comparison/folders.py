@@ -1,4 +1,4 @@
-"""Reports of folders that hold several runs: of a schedule, of a sweep, or of runs beside each other."""
+"""Reports of folders that hold several runs: of a schedule, a sweep, a batch, or of runs beside each other."""
 
 from pathlib import Path
 
@@ -6,12 +6,13 @@ from planner.cli import screen
 
 
 def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> bool:
-    """Report a schedule, a sweep or a folder of runs; False where the path is neither, but one run or none. A schedule
-    and a folder of runs get a `page` where nothing else is asked for; a sweep has one.
+    """Report a schedule, a sweep, a batch or a folder of runs; False where it is none of them, but one run or none. A
+    schedule and a folder of runs get a `page` where nothing else is asked for; sweeps and batches have one.
 
     Raises InputError where a run in it is not sound, or `out` cannot be written.
     """
     from planner import files
+    from planner.files.plan.batches.indexes import holds_batch
     from planner.files.plan.stored_schedules import holds_schedule
     from planner.files.plan.sweep_indexes import holds_sweep
 
@@ -22,6 +23,9 @@ def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool,
         return True
     if holds_sweep(folder):
         _report_sweep(folder, out, force=force, as_json=as_json)
+        return True
+    if holds_batch(folder):
+        _report_batch(folder, out, force=force, as_json=as_json)
         return True
     if any(folder.glob("*/plan.json")):
         _report_runs(folder, out, force=force, as_json=as_json, page=page)
@@ -53,6 +57,18 @@ def _report_sweep(folder: Path, out: Path | None, *, force: bool, as_json: bool)
     if out is not None:
         files.write_folder(out, sweep_files(sweep), force=force)
     show(sweep, folder, as_json=as_json)
+
+
+def _report_batch(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> None:
+    from planner import files
+    from planner.cli.batches.batch import show
+    from planner.runs.batches.batches import read_batch
+    from planner.runs.comparisons.batch_files import batch_files
+
+    batch = read_batch(folder)
+    if out is not None:
+        files.write_folder(out, batch_files(batch), force=force)
+    show(batch, folder, as_json=as_json)
 
 
 def _report_runs(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.batches.batch import duration
 from planner.cli.comparison.wide_tables import show_rows
+from planner.cli.program.executor_options import Executor, Scheduler
 from planner.errors import EXIT_FAILURE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from planner.domain.comparisons.sweeps import Sweep
-    from planner.runs.batches.sweeps import ReportPoint, SweepProgress
+    from planner.runs.batches.working import BatchProgress, ReportJob
 
 
 def command(
@@ -35,6 +37,8 @@ def command(
     processes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Points side by side. [default: cores]", show_default=False)
     ] = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**32 - 1, help="Instead of the scenario's search.seed.")
     ] = None,
@@ -48,17 +52,19 @@ def command(
     """Plan a scenario at every combination of values of its keys; one table and one page of all."""
     from planner.cli.plan.plan import check_engine
     from planner.files.scenario.settings import read_swept_key
-    from planner.runs.batches.local import LocalExecutor
+    from planner.runs.batches.choosing import executor_of
     from planner.runs.batches.sweeps import SweepRequest, run_sweep
     from planner.runs.comparisons.pages import write_sweep_files
 
     check_engine(engine)
     keys = tuple(map(read_swept_key, settings))
     request = SweepRequest(scenario=scenario, keys=keys, folder=out, seed=seed, engine=engine)
-    executor = LocalExecutor(workers=processes or os.cpu_count() or 1)
+    workers = executor_of(
+        executor, workers=processes or os.cpu_count() or 1, scheduler=scheduler, tell=screen.show_warning
+    )
     try:
         with _progress(quiet=quiet or json) as report:
-            sweep = run_sweep(request, executor, report, resume=resume)
+            sweep = run_sweep(request, workers, report, resume=resume)
     except KeyboardInterrupt:
         _tell_how_to_resume(scenario, settings, out)
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -95,23 +101,16 @@ def _tell_how_to_resume(scenario: Path, settings: list[str], out: Path) -> None:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> "Iterator[ReportPoint]":
+def _progress(*, quiet: bool) -> "Iterator[ReportJob]":
     """A line a point, with the time left; on a terminal too, as points take seconds."""
 
-    def listen(progress: "SweepProgress") -> None:
+    def listen(progress: "BatchProgress") -> None:
         if quiet:
             return
         outcome = progress.outcome
         rate = f"{outcome.throughput_rps:.1f} requests/s" if outcome.throughput_rps else f"status {outcome.status}"
-        left = f", {_duration(progress.left_s)} left" if progress.ended < progress.total else ""
+        left = f", {duration(progress.left_s)} left" if progress.ended < progress.total else ""
         name = Path(outcome.folder).name.rpartition("-")[0]
         print(f"{progress.ended}/{progress.total}: {name}: {rate}{left}", file=sys.stderr, flush=True)
 
     yield listen
-
-
-def _duration(seconds: float) -> str:
-    """`40 s`, `3 min`, `2.5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

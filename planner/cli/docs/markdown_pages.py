@@ -14,6 +14,8 @@ GUIDES = (
     *(
         "planning",
         "comparing",
+        "batches",
+        "dask",
         "money",
         "replay",
         "replanning",

@@ -4,19 +4,49 @@ import os
 import shlex
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import screen
+from planner.cli.program.executor_options import Executor, Scheduler
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from planner.processes import TaskPool
     from planner.runs import Job, Outcome
+    from planner.runs.batches.executors import Executor as Executing
 
 RUNS = Path("runs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """Who plans, as the options say it; `processes`: None for a default."""
+
+    executor: str
+    scheduler: str | None
+    processes: int | None
+
+    def pool(self) -> "AbstractContextManager[TaskPool | None]":
+        """Who evaluates the layouts of one scenario; None: this machine's processes."""
+        from planner.runs.batches.choosing import open_pool
+
+        return open_pool(self.executor, workers=self._count, scheduler=self.scheduler, tell=screen.show_warning)
+
+    def executing(self) -> "Executing":
+        """Who plans several scenarios. Raises InputError."""
+        from planner.runs.batches.choosing import executor_of
+
+        return executor_of(self.executor, workers=self._count, scheduler=self.scheduler, tell=screen.show_warning)
+
+    @property
+    def _count(self) -> int:
+        return self.processes or os.cpu_count() or 1
 
 
 def command(
@@ -37,6 +67,8 @@ def command(
             help="Processes: for the evaluations of one scenario, or for several scenarios. [default: 1; cores]",
         ),
     ] = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     engine: Annotated[
         str | None,
         typer.Option(help="Engine to plan for: vllm or sglang. [default: the scenario's]", show_default=False),
@@ -56,6 +88,7 @@ def command(
     from planner.runs import Job
 
     paths, changes = scenarios or [], tuple(map(read_setting, settings or []))
+    workers = Workers(executor=executor, scheduler=scheduler, processes=processes)
     check_engine(engine)
     if resume is not None:
         _check_resume(paths, out=out, force=force)
@@ -66,7 +99,7 @@ def command(
             )
         path = paths[0] if paths else None
         job = Job(scenario=path, folder=resume, seed=seed, processes=processes, engine=engine, settings=changes)
-        _plan_one(job, resume=True, as_json=json, quiet=quiet or json)
+        _plan_one(job, workers, resume=True, as_json=json, quiet=quiet or json)
         return
     if not paths:
         raise typer.BadParameter("name one, or give --resume DIR.", param_hint="SCENARIOS")
@@ -83,9 +116,9 @@ def command(
         for path in paths
     ]
     if len(jobs) == 1:
-        _plan_one(jobs[0], resume=False, as_json=json, quiet=quiet or json)
+        _plan_one(jobs[0], workers, resume=False, as_json=json, quiet=quiet or json)
     else:
-        _several(jobs, workers=processes or os.cpu_count() or 1, as_json=json, quiet=quiet or json)
+        _several(jobs, workers, as_json=json, quiet=quiet or json)
 
 
 def _check_resume(scenarios: list[Path], *, out: Path | None, force: bool) -> None:
@@ -118,12 +151,12 @@ def check_engine(engine: str | None) -> None:
         raise InputError(f"--engine: must be one of {', '.join(ENGINES)}, got {engine!r}.", hint="Choose one of them.")
 
 
-def _plan_one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
+def _plan_one(job: "Job", workers: Workers, *, resume: bool, as_json: bool, quiet: bool) -> None:
     from planner.runs import resume_job, run_job
 
     try:
-        with screen.search_progress(job.name, quiet=quiet) as progress:
-            outcome = resume_job(job, progress) if resume else run_job(job, progress)
+        with workers.pool() as pool, screen.search_progress(job.name, quiet=quiet) as progress:
+            outcome = resume_job(job, progress, pool) if resume else run_job(job, progress, pool)
     except KeyboardInterrupt:
         _tell_how_to_go_on([job.folder])
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -132,7 +165,7 @@ def _plan_one(job: "Job", *, resume: bool, as_json: bool, quiet: bool) -> None:
     if outcome.message and not outcome.status:
         screen.show_note(f"{job.folder}: {outcome.message}")
     if as_json:
-        screen.show_json(asdict(outcome))
+        screen.show_json(_document(outcome))
     else:
         screen.show_markdown((job.folder / "summary.md").read_text(encoding="utf-8"))
         screen.show_text(f"Written to {job.folder}")
@@ -158,6 +191,14 @@ def _tell_of(outcome: "Outcome", *, quiet: bool) -> None:
         screen.show_warning(f"{outcome.scenario}: {warning}")
 
 
+_FOR_BATCHES = frozenset({"figures", "worker_died", "unwritable", "cpu_s", "wall_s"})
+
+
+def _document(outcome: "Outcome") -> dict[str, object]:
+    """What is printed of an outcome: the same bytes for the same plan, without what batches alone look at."""
+    return {key: value for key, value in asdict(outcome).items() if key not in _FOR_BATCHES}
+
+
 def _rate(outcome: "Outcome") -> object:
     """Requests/s, with the band where there is one."""
     from planner.report.kit.bands import Banded
@@ -166,9 +207,7 @@ def _rate(outcome: "Outcome") -> object:
     return str(Banded(rate, low, high)) if rate and low and high else rate
 
 
-def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> None:
-    from planner.runs import run_scenarios
-
+def _several(jobs: "list[Job]", workers: Workers, *, as_json: bool, quiet: bool) -> None:
     twice = sorted({str(job.folder) for job in jobs if sum(job.folder == other.folder for other in jobs) > 1})
     if twice:
         raise InputError(
@@ -176,7 +215,7 @@ def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> 
         )
     outcomes = {}
     try:
-        with closing(run_scenarios(jobs, workers)) as ended:
+        with closing(workers.executing().run(jobs)) as ended:
             for outcome in ended:
                 outcomes[outcome.folder] = outcome
                 _tell_of(outcome, quiet=quiet)
@@ -185,7 +224,7 @@ def _several(jobs: "list[Job]", *, workers: int, as_json: bool, quiet: bool) -> 
         raise typer.Exit(EXIT_INTERRUPTED) from None
     ordered = [outcomes[str(job.folder)] for job in jobs]
     if as_json:
-        screen.show_json([asdict(outcome) for outcome in ordered])
+        screen.show_json([_document(outcome) for outcome in ordered])
     else:
         columns = ("scenario", "status", "requests/s", "USD/hour", "USD/M tokens", "folder or error")
         screen.show_table(

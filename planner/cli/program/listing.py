@@ -39,6 +39,12 @@ PANELS = {
         ),
         "compare": "Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each.",
         "sweep": "Plan a scenario at every combination of values of its keys; one table and one page of all.",
+        "batch": (
+            "Plan many scenarios, each once: jobs of a file with grids, or every scenario of a folder; a table of all."
+        ),
+        "batch-manifests": (
+            "Write Kubernetes manifests of a batch: an indexed Job, or a Dask cluster with its client; plain objects."
+        ),
         "frontier": (
             "The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."
         ),

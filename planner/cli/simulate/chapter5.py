@@ -11,6 +11,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from planner.cli import screen
+from planner.cli.program.executor_options import Executor, Scheduler, workers_of
 from planner.cli.simulate import pwr
 from planner.cli.simulate.study_folder import REPORT_FILE
 from planner.cli.studies.asi import command as asi_command
@@ -61,6 +62,8 @@ def chapter5(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1001, help="Of the first trial; the others follow.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for study.md, tables and figures.")] = OUT,
     processes: Annotated[int, typer.Option(min=1, max=1024, help="Searches at once.")] = 1,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     small: Annotated[
         bool, typer.Option("--small", help="Fewer trials, rounds and values: minutes, not hours.")
     ] = False,
@@ -94,8 +97,13 @@ def chapter5(
     scenario_of = _scenarios(mode)
     if not quiet:
         _tell_time(request, scenario_of, processes)
-    with trial_journal(out, versions()) as journal, _keeping_searches(journal, out), _progress(quiet=quiet) as listen:
-        study = run(request, scenario_of, processes=processes, listen=listen, journal=journal, traces=traces)
+    with (
+        trial_journal(out, versions()) as journal,
+        _keeping_searches(journal, out),
+        workers_of(executor, processes, scheduler) as workers,
+        _progress(quiet=quiet) as listen,
+    ):
+        study = run(request, scenario_of, processes=workers, listen=listen, journal=journal, traces=traces)
         rendered = render_study(study) | {REPORT_FILE: written_page(study_page(study), chapter5_plots(study))}
         files.write_folder(out, rendered, force=True, kinds=kinds)  # in place of the searches
     _show(study, out)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.program.executor_options import Executor, Scheduler, workers_of
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate import inputs, results
 from planner.cli.simulate.shared_options import Figures, Force, Processes, Quiet
@@ -69,6 +70,8 @@ def command(
     ] = False,
     figures: Figures = True,
     processes: Processes = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print the means as JSON.")] = False,
     quiet: Quiet = False,
@@ -99,8 +102,11 @@ def command(
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, results.file_names(study), force=force)
     _tell_too_large(study, pods)
-    with runs_progress("policies", _line, quiet=quiet) as listen:
-        done = results.collected(study, run_study(study, processes=processes or _cores(study), listen=listen))
+    with (
+        workers_of(executor, processes or _cores(study), scheduler) as workers,
+        runs_progress("policies", _line, quiet=quiet) as listen,
+    ):
+        done = results.collected(study, run_study(study, processes=workers, listen=listen))
     if out is not None:
         rendered = results.rendered(study, done, against, name=pods.stem, figures=figures)
         files.write_folder(out, rendered, force=force, kinds=results.file_names(study))

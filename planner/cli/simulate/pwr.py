@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.program.executor_options import Executor, Scheduler, workers_of
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate import inputs
 from planner.cli.simulate.shared_options import Force, Processes, Quiet
@@ -15,6 +16,7 @@ from planner.cli.simulate.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMA
 from planner.errors import InputError
 
 if TYPE_CHECKING:
+    from planner.processes import TaskPool
     from planner.studies.policies.paper import Reproduced, Traces
     from planner.studies.policies.records import OnlineRun
     from planner.studies.policies.study import PolicyStudy, SeedRun
@@ -42,6 +44,8 @@ def command(
     seeds: Annotated[str, typer.Option(help="Seeds of arrivals and ties.")] = SEEDS,
     inflate: Annotated[float, typer.Option(help="Pods ask for this many times the GPUs.")] = INFLATION,
     processes: Processes = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -68,7 +72,8 @@ def command(
         studies[name] = PolicyStudy(
             nodes=trace_nodes, pods=trace_pods, policies=mixes, seeds=listed, inflation=inflate, power=power
         )
-    traces = {name: _runs(name, study, processes, quiet=quiet) for name, study in studies.items()}
+    with workers_of(executor, processes or _cores(studies), scheduler) as workers:
+        traces = {name: _runs(name, study, workers, quiet=quiet) for name, study in studies.items()}
     drawn = paper_figures(traces, FGD)
     page = paper_page(traces, listed, tuple(drawn))
     rendered = {SUMMARY_FILE: page.encode(), REPORT_FILE: written_page(page, trace_plots(traces, FGD))} | paper_tables(
@@ -103,7 +108,9 @@ def _traces(pods: Sequence[str]) -> dict[str, Path]:
     return paths
 
 
-def _runs(name: str, study: "PolicyStudy", processes: int | None, *, quiet: bool) -> "Mapping[str, list[OnlineRun]]":
+def _runs(
+    name: str, study: "PolicyStudy", workers: "int | TaskPool", *, quiet: bool
+) -> "Mapping[str, list[OnlineRun]]":
     from planner.studies.policies.study import run_study
 
     def line(step: "RunsDone[SeedRun]") -> None:
@@ -111,11 +118,15 @@ def _runs(name: str, study: "PolicyStudy", processes: int | None, *, quiet: bool
             screen.show_note(f"{name}: {step.done:.0f}/{step.total} runs: {step.last.policy}, seed {step.last.seed}")
 
     runs: dict[str, list[OnlineRun]] = {mix.name: [] for mix in study.policies}
-    cores = min(len(os.sched_getaffinity(0)), len(study.policies) * len(study.seeds))
     with runs_progress("policies", line, quiet=quiet) as listen:
-        for seed_run in run_study(study, processes=processes or cores, listen=listen):
+        for seed_run in run_study(study, processes=workers, listen=listen):
             runs[seed_run.policy].append(seed_run.run)
     return runs
+
+
+def _cores(studies: "Mapping[str, PolicyStudy]") -> int:
+    most = max(len(study.policies) * len(study.seeds) for study in studies.values())
+    return min(len(os.sched_getaffinity(0)), most)
 
 
 def _show(traces: "Traces", figures: Sequence[int], out: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.program.executor_options import Executor, Scheduler, workers_of
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate import serving_results as results
 from planner.cli.simulate.inputs import policies_of, seeds_of
@@ -112,6 +113,8 @@ def command(
     ] = None,
     figures: Figures = True,
     processes: Processes = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -156,8 +159,11 @@ def command(
     _require_machine(study, machine)
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, results.file_names(), force=force)
-    with runs_progress("serving", _line, quiet=quiet) as listen:
-        runs = list(run_serving_study(study, processes=processes or _cores(study), listen=listen))
+    with (
+        workers_of(executor, processes or _cores(study), scheduler) as workers,
+        runs_progress("serving", _line, quiet=quiet) as listen,
+    ):
+        runs = list(run_serving_study(study, processes=workers, listen=listen))
     done = results.ServingResults(study=study, runs=runs, machine=machine, records=records)
     _answer(done, given, out, figures=figures, force=force, json=json)
 

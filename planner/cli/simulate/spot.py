@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.program.executor_options import Executor, Scheduler, workers_of
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate import spot_results as results
 from planner.cli.simulate.inputs import baseline_of, policies_of, seeds_of
@@ -112,6 +113,8 @@ def command(
     ] = None,
     figures: Figures = True,
     processes: Processes = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -158,8 +161,11 @@ def command(
     )
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, results.file_names(), force=force)
-    with runs_progress("spot", _line, quiet=quiet) as listen:
-        runs = list(run_spot_study(study, processes=processes or _cores(study), listen=listen))
+    with (
+        workers_of(executor, processes or _cores(study), scheduler) as workers,
+        runs_progress("spot", _line, quiet=quiet) as listen,
+    ):
+        runs = list(run_spot_study(study, processes=workers, listen=listen))
     done = results.SpotResults.of(study, runs, against, load, loads, limits)
     if out is not None:
         name = jobs.stem if jobs else nodes.stem if nodes else ""

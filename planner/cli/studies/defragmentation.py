@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
+from planner.cli.program.executor_options import Executor, Scheduler, workers_of
 from planner.cli.run_progress import runs_progress
 from planner.cli.simulate.inputs import seeds_of
 from planner.cli.simulate.shared_options import Figures, Force, Json, Processes, Quiet
@@ -37,6 +38,8 @@ def command(
     ] = None,
     figures: Figures = True,
     processes: Processes = None,
+    executor: Executor = "local",
+    scheduler: Scheduler = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -59,9 +62,10 @@ def command(
     )
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, _file_names(), force=force)
-    with runs_progress("defragmentation", _tell, quiet=quiet) as listen:
-        runs = list(run_churn(study, processes=processes or 1, listen=listen))
-    comparisons = list(run_exact(study, processes=processes or 1))
+    with workers_of(executor, processes or 1, scheduler) as workers:
+        with runs_progress("defragmentation", _tell, quiet=quiet) as listen:
+            runs = list(run_churn(study, processes=workers, listen=listen))
+        comparisons = list(run_exact(study, processes=workers))
     if out is not None:
         files.write_folder(out, _rendered(study, runs, comparisons, figures=figures), force=force, kinds=_file_names())
     _show(study, runs, comparisons, json=json)

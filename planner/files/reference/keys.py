@@ -37,6 +37,7 @@ from planner.errors import InputError
 from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.disk.shipped import shipped_folder
 from planner.files.models.gpu_specs import gpu_spec_from_section, price_from_section
+from planner.files.plan.batches.jobs_files import jobs_from_section
 from planner.files.reference.recording import KeyLog, KeyReading, RecordingSection
 from planner.files.scenario.offers import offer_from_section
 from planner.files.scenario.scenarios import scenario_from_section
@@ -50,6 +51,7 @@ _NOWHERE = Path("sample")
 _SAMPLE_GPU = "H200"
 _ELSEWHERE = {
     "scenario": re.compile(r"^(cluster|workload|model|cost\.calibration)\."),  # documents of their own
+    "jobs": re.compile(r"^defaults\."),  # the keys of a job
 }
 _RENAMED = {
     "scenario": (
@@ -116,6 +118,7 @@ READERS: Mapping[str, Callable[[Section], object]] = {
     "offer": offer_from_section,
     "workload": lambda section: workload_from_document(section, _NOWHERE),
     "calibration": calibration_from_document,
+    "jobs": lambda section: jobs_from_section(section, _NOWHERE),
 }
 DOCUMENTS: Mapping[str, str] = {
     "scenario": "Scenario (`planner plan SCENARIO.yaml`)",
@@ -126,6 +129,7 @@ DOCUMENTS: Mapping[str, str] = {
     "workload": "Workload (`workloads/NAME.yaml`, `workload:` of a scenario)",
     "measurement": "Measurements (columns of a CSV: `planner cost calibrate`, `cost.profile`)",
     "calibration": "Calibration (`planner cost calibrate --out`, `cost.calibration`)",
+    "jobs": "Jobs file (`planner batch JOBS.yaml`)",
 }
 """Titles of the documents, in the order of the reference."""
 

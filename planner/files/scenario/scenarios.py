@@ -100,9 +100,14 @@ _KEYS = (
 )
 
 
-def load_scenario(path: Path, summarize: Summarize, settings: Sequence[Setting] = ()) -> Scenario:
+def load_scenario(
+    path: Path,
+    summarize: Summarize,
+    settings: Sequence[Setting] = (),
+    read_requests: ReadRequests = read_workload,
+) -> Scenario:
     """The scenario of a file, names and paths resolved; `summarize` turns a trace into a profile, `settings` set some
-    of its keys anew.
+    of its keys anew, `read_requests` reads the file of a workload.
 
     `inputs` holds the SHA-256 of the scenario, of the settings, and of every file it drew on. The name of a shipped
     scenario stands for its file, unless there is a file of that name.
@@ -114,7 +119,7 @@ def load_scenario(path: Path, summarize: Summarize, settings: Sequence[Setting] 
         section = top_level(with_settings(section.plain(), settings, str(path)), origin)
         text = "\n".join(setting.text for setting in settings)
         inputs.append(InputHash(name="settings", sha256=hashlib.sha256(text.encode()).hexdigest()))
-    return _read_all(section, file.parent, summarize, tuple(inputs))
+    return _read_all(section, file.parent, summarize, tuple(inputs), read_requests)
 
 
 def scenario_path(path: Path) -> Path:
@@ -142,12 +147,18 @@ def scenario_from_document(
     return _read_all(section, base, summarize, inputs)
 
 
-def _read_all(document: Section, base: Path, summarize: Summarize, inputs: tuple[InputHash, ...]) -> Scenario:
+def _read_all(
+    document: Section,
+    base: Path,
+    summarize: Summarize,
+    inputs: tuple[InputHash, ...],
+    read_requests: ReadRequests = read_workload,
+) -> Scenario:
     """The scenario, or all its mistakes at once; a trace that it names is read once."""
-    read_requests = cache(read_workload)
+    read_once = cache(read_requests)
     return read_all(
         document,
-        lambda section: scenario_from_section(section, base, summarize, inputs, read_requests),
+        lambda section: scenario_from_section(section, base, summarize, inputs, read_once),
         stand_ins=_STAND_INS,
         rests_on=_RESTS_ON,
     )

@@ -66,7 +66,7 @@ def read_swept_key(text: str) -> SweptKey:
     key, typed = _parts(text)
     items = parse_yaml(f"values: [{typed}]", file=f"--set {key}").plain()["values"]
     assert isinstance(items, list)
-    return swept_key(key, (value for item in items for value in _stretched(key, item)))
+    return swept_key(key, (value for item in items for value in stretched(key, item)))
 
 
 def swept_key(key: str, listed: Iterable[object]) -> SweptKey:
@@ -92,8 +92,14 @@ def _parts(text: str) -> tuple[str, str]:
     return key, typed
 
 
-def _stretched(key: str, item: object) -> list[object]:
-    """The values that one typed value stands for."""
+def is_key(text: str) -> bool:
+    """Whether a scenario may have such a key."""
+    return bool(_KEY.fullmatch(text))
+
+
+def stretched(key: str, item: object) -> list[object]:
+    """The values that one typed value of a key stands for: itself, or those of a range `a..b:step`. Raises InputError
+    where it is a range that leads nowhere."""
     match = _RANGE.fullmatch(item) if isinstance(item, str) else None
     if match is None:
         if isinstance(item, str) and re.fullmatch(r"[-+.\d]+\.\.[-+.\d]+", item):
@@ -120,6 +126,12 @@ def _number(key: str, text: str) -> Decimal:
     if not number.is_finite() or abs(number) > _LARGEST:
         raise InputError(f"--set {key}: a range must be of numbers, got {text!r}.", hint="Write 64..256:64.")
     return number
+
+
+def set_over(lower: Iterable[Setting], upper: Iterable[Setting]) -> tuple[Setting, ...]:
+    """Settings with others over them, which take the place of those of the same key and of keys below it."""
+    above = tuple(upper)
+    return (*(old for old in lower if not any(_below(old.key, new.key) for new in above)), *above)
 
 
 def with_settings(document: Mapping[str, object], settings: Iterable[Setting], origin: str) -> dict[str, object]:

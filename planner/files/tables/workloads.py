@@ -72,6 +72,14 @@ def read_workload(path: Path) -> tuple[LengthProfile | RequestTrace, tuple[Input
     return workload, (input_hash(path), *inputs)
 
 
+def files_of_workload(path: Path) -> tuple[Path, ...]:
+    """The files whose content decides a workload: its own, and the trace that it names. InputError where it is none."""
+    if holds_requests(path):
+        return (path,)
+    document = read_yaml(path)
+    return (path, resolve(document.text("file"), path.parent)) if document.holds_text("file") else (path,)
+
+
 def workload_from_document(document: Section, base: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
     """The profile that a workload document describes, or the requests of the trace that it names relative to `base`;
     and the files that were read."""

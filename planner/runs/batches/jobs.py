@@ -15,17 +15,22 @@ What a batch guarantees, whatever executes it:
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planner import files
 from planner.domain import Scenario
+from planner.domain.comparisons.plans import PlanFigures
 from planner.errors import InputError
 from planner.files.scenario.settings import Setting
 from planner.plans.provenance import versions
+from planner.runs.batches.reading import load_scenario_again
 from planner.workload import summarize
 
 ENGINE = "vllm"
+_TABLES = ("workload", "model", "cost", "ranges")
+"""What tables of rates rest on, beside the GPU types; in the order of what takes longest to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,9 @@ class Job:
 
     `settings`: keys of the scenario that are set anew. `content`: digest of what decides the result, as `content_of`
     works it out; a job that has one is refused where the scenario is not that any more (empty: not worked out), and
-    resumes an unfinished search in its folder.
+    resumes an unfinished search in its folder. `kin`: digest of what its tables rest on; jobs of the same are best done
+    by the same worker, one after the other. `figures`: whether the run has pictures, which take longer than
+    a small plan.
     """
 
     scenario: Path | None
@@ -46,6 +53,8 @@ class Job:
     engine: str | None = None
     settings: tuple[Setting, ...] = ()
     content: str = ""
+    kin: str = ""
+    figures: bool = True
 
     @property
     def name(self) -> str:
@@ -57,7 +66,9 @@ class Job:
 class Outcome:
     """How a job ended: `status` is the exit status it would have alone, `message` its error, or what was different.
 
-    `low_rps`, `high_rps`: P10 and P90 of the throughput, where its estimates have bands.
+    `low_rps`, `high_rps`: P10 and P90 of the throughput, where its estimates have bands. `figures`: of the plan, for
+    tables of many. `worker_died`: the job did not fail, who executed it did; `unwritable`: the disk is full, or may not
+    be written. `cpu_s`, `wall_s`: what the job took where it was executed.
     """
 
     scenario: str
@@ -72,11 +83,18 @@ class Outcome:
     price_usd_per_hour: float | None = None
     price_usd_per_million_tokens: float | None = None
     warnings: tuple[str, ...] = ()
+    figures: PlanFigures | None = None
+    worker_died: bool = False
+    unwritable: bool = False
+    cpu_s: float = field(default=0.0, compare=False)
+    wall_s: float = field(default=0.0, compare=False)
 
 
 def read_job(job: Job) -> Scenario:
-    """The scenario of the job's file, with its settings. Raises InputError."""
+    """The scenario of the job's file, with its settings; the process of a batch reads a workload once. InputError."""
     assert job.scenario is not None
+    if job.content:
+        return load_scenario_again(job.scenario, job.settings)
     return files.load_scenario(job.scenario, summarize, job.settings)
 
 
@@ -91,19 +109,28 @@ def altered(scenario: Scenario, job: Job) -> Scenario:
 
 def content_of(scenario: Scenario, engine: str) -> str:
     """Digest (SHA-256, hexadecimal) of everything that decides the plan of `scenario`, as the module says."""
-    search = replace(scenario.search, processes=1)
-    deciding = {
-        "scenario": files.scenario_document(replace(scenario, search=search)),
-        "engine": engine,
-        "versions": versions(),
-    }
-    return hashlib.sha256(json.dumps(deciding, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return _content(_document(scenario), engine)
+
+
+def _document(scenario: Scenario) -> Mapping[str, object]:
+    return files.scenario_document(replace(scenario, search=replace(scenario.search, processes=1)))
+
+
+def _content(document: Mapping[str, object], engine: str) -> str:
+    return _digest({"scenario": document, "engine": engine, "versions": versions()})
+
+
+def _digest(document: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def with_content(job: Job) -> Job:
-    """The job with the digest of what its scenario says now. Raises InputError."""
-    scenario = altered(read_job(job), job)
-    return replace(job, content=content_of(scenario, job.engine or scenario.engine.name or ENGINE))
+    """The job with the digest of what its scenario says now, and of what its tables rest on. Raises InputError."""
+    assert job.scenario is not None
+    scenario = altered(load_scenario_again(job.scenario, job.settings), job)
+    document = _document(scenario)
+    content = _content(document, job.engine or scenario.engine.name or ENGINE)
+    return replace(job, content=content, kin=_digest({key: document.get(key) for key in _TABLES}))
 
 
 def require_content(job: Job, scenario: Scenario, engine: str) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError, PlannerError
+from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 from planner.interrupts import Interrupts, heeded
 from planner.processes import deaf_to_interrupts, end_with_parent
+from planner.runs.batches.executing import failure, outcome_of
 from planner.runs.batches.jobs import Job, Outcome
-from planner.runs.batches.running import run_or_resume
 
 PATIENCE_S = 10.0
 """How long a worker may take to end with its best so far; a solver deep in a branch tree may take longer, and is not
@@ -62,10 +62,7 @@ class SerialExecutor:
     def run(self, jobs: Sequence[Job], /) -> Generator[Outcome, None, None]:
         """Outcomes as jobs end; see `Executor`."""
         for job in jobs:
-            try:
-                outcome = run_or_resume(job)
-            except PlannerError as error:
-                outcome = _failed(job, error.exit_status, str(error))
+            outcome = outcome_of(job)
             yield outcome
             if outcome.status == EXIT_INTERRUPTED:  # a search that made a run of its best so far
                 raise KeyboardInterrupt
@@ -101,7 +98,7 @@ class _Worker:
         except EOFError:
             self.process.join()
             reason = f"its process ended without an answer (exit code {self.process.exitcode})"
-            return _failed(job, EXIT_FAILURE, reason), False
+            return failure(job, EXIT_FAILURE, reason, worker_died=True), False
         assert isinstance(outcome, Outcome)
         return outcome, True
 
@@ -110,10 +107,6 @@ class _Worker:
         self._jobs.close()
         self.process.join()
         self.answers.close()
-
-
-def _failed(job: Job, status: int, message: str) -> Outcome:
-    return Outcome(scenario=job.name, folder=str(job.folder), status=status, message=message)
 
 
 def _stop(processes: Iterable[BaseProcess]) -> None:
@@ -146,10 +139,6 @@ def _work(jobs: Connection, answers: Connection) -> None:
 
 def _outcome_of(job: Job, interrupts: Interrupts) -> Outcome:
     try:
-        return run_or_resume(job)
-    except PlannerError as error:
-        return _failed(job, error.exit_status, str(error))
+        return outcome_of(job)
     except KeyboardInterrupt:
-        return _failed(job, interrupts.status, "interrupted")
-    except Exception as error:  # noqa: BLE001  (the report of a defect must not be lost with the process)
-        return _failed(job, EXIT_FAILURE, f"internal error: {type(error).__name__}: {error}")
+        return failure(job, interrupts.status, "interrupted")

@@ -5,9 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from planner import files, pipeline
-from planner.domain import Plan, ReportProgress, Scenario, no_progress
+from planner.domain import Plan, ReportProgress, Scenario, SearchJournal, no_progress
 from planner.errors import EXIT_DONE, EXIT_INTERRUPTED, PlannerError
+from planner.evaluation.evaluator import open_evaluator
+from planner.layouts.feasibility import posed
+from planner.plans.comparisons.figures import plan_figures
 from planner.plans.provenance import versions
+from planner.processes import TaskPool
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE, Job, Outcome, altered, read_job, require_content
 from planner.runs.batches.resuming import (
@@ -18,8 +22,8 @@ from planner.runs.batches.resuming import (
 )
 
 
-def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
-    """Plan one scenario and write its run folder.
+def run_job(job: Job, progress: ReportProgress = no_progress, pool: TaskPool | None = None) -> Outcome:
+    """Plan one scenario and write its run folder. `pool`: who evaluates layouts; None: `search.processes` processes.
 
     Raises PlannerError; then nothing has been written but the journal of a search that has evaluated something. An
     interrupt makes a run of the best so far, with its journal; KeyboardInterrupt where nothing serves yet.
@@ -31,11 +35,11 @@ def run_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     if not scenario.search.method.row.solves:
         undertaking = files.Undertaking(scenario=scenario, versions=versions(), engine=engine)
         with closing(files.Journal.begin(job.folder, undertaking, force=job.force)) as journal:
-            return _searched(job, journal, progress)
+            return _searched(job, journal, progress, pool)
     files.claim_run_folder(job.folder, force=job.force)
-    plan = pipeline.plan(scenario, progress)
-    published = publication.publish(plan, engine=engine)
-    files.write_run(job.folder, published.files, force=job.force)
+    plan = _planned(scenario, progress, None, pool)
+    published = publication.publish(plan, engine=engine, figures=job.figures)
+    files.write_run(job.folder, published.files, force=job.force, durable=bool(job.content))
     return _outcome(job.folder, plan, published.warnings)
 
 
@@ -46,7 +50,7 @@ def run_or_resume(job: Job, progress: ReportProgress = no_progress) -> Outcome:
     return run_job(job, progress)
 
 
-def resume_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
+def resume_job(job: Job, progress: ReportProgress = no_progress, pool: TaskPool | None = None) -> Outcome:
     """Resume the search in `job.folder`, with the job's scenario where it has one; a finished run is only reported.
 
     Raises as `run_job` does, and InputError where there is no search, or one that the job's scenario would make
@@ -63,20 +67,27 @@ def resume_job(job: Job, progress: ReportProgress = no_progress) -> Outcome:
         require_same_search(job.folder, begun.scenario, scenario)
         journal.forget(evaluations_to_repeat(begun.scenario, scenario, journal.rounds))
         journal.adopt(replace(begun, scenario=scenario, engine=job.engine or begun.engine))
-        return _searched(job, journal, progress)
+        return _searched(job, journal, progress, pool)
 
 
-def _searched(job: Job, journal: files.Journal, progress: ReportProgress) -> Outcome:
+def _planned(
+    scenario: Scenario, progress: ReportProgress, journal: SearchJournal | None, pool: TaskPool | None
+) -> Plan:
+    with open_evaluator(posed(scenario), pool) as evaluator:
+        return pipeline.plan(scenario, progress, journal, opened=evaluator)
+
+
+def _searched(job: Job, journal: files.Journal, progress: ReportProgress, pool: TaskPool | None) -> Outcome:
     undertaking = journal.undertaking
     try:
-        plan = pipeline.plan(undertaking.scenario, progress, journal)
+        plan = _planned(undertaking.scenario, progress, journal, pool)
     except Exception as error:
         if journal.empty:  # else the evaluations made so far stay, whatever the error
             journal.discard()
         if isinstance(error, PlannerError):
             raise with_way_on(error, journal, _command_to_resume(job)) from error
         raise
-    published = publication.publish(plan, engine=undertaking.engine)
+    published = publication.publish(plan, engine=undertaking.engine, figures=job.figures)
     remains = journal.remains(interrupted=plan.search.interrupted)
     files.write_run(job.folder, {**published.files, **remains}, searched=True)
     return _outcome(job.folder, plan, published.warnings)
@@ -105,6 +116,7 @@ def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
         price_usd_per_hour=plan.price_usd_per_hour if plan.priced else None,
         price_usd_per_million_tokens=plan.price_usd_per_million_tokens if plan.priced else None,
         warnings=warnings,
+        figures=plan_figures(plan, folder.name),
     )
 
 

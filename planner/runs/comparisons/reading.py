@@ -7,7 +7,10 @@ from planner import files, pipeline
 from planner.domain import Plan
 from planner.domain.comparisons.plans import PlanComparison
 from planner.errors import InputError
+from planner.files.plan.batches.indexes import holds_batch
+from planner.files.plan.batches.notes import QUARANTINE_FOLDER
 from planner.plans.comparisons.compared import compare_plans
+from planner.runs.batches.batches import runs_of
 
 MOST_RUNS = 1000
 DEPTH = 3
@@ -15,7 +18,7 @@ DEPTH = 3
 
 
 def runs_in(path: Path) -> list[Path]:
-    """The runs that a path stands for: a run folder, its plan.json, or every run below a folder, by name.
+    """The runs that a path stands for: a run folder, its plan.json, those of a batch, or every run below a folder.
 
     Raises InputError where there is none.
     """
@@ -23,6 +26,8 @@ def runs_in(path: Path) -> list[Path]:
         raise InputError(f"{path}: there is no such file or folder.", hint="Name a run folder, or a folder of runs.")
     if not files.is_folder(path) or files.holds_run(path):
         return [path]
+    if holds_batch(path):
+        return runs_of(path)
     below = [run for depth in range(1, DEPTH + 1) for run in path.glob("/".join(["*"] * depth)) if _is_run(run, path)]
     if not below:
         raise InputError(
@@ -34,7 +39,7 @@ def runs_in(path: Path) -> list[Path]:
 
 def _is_run(folder: Path, above: Path) -> bool:
     """Whether it is a run that is no half-written one."""
-    hidden = any(part.startswith(".") for part in folder.relative_to(above).parts)
+    hidden = any(part.startswith(".") or part == QUARANTINE_FOLDER for part in folder.relative_to(above).parts)
     return not hidden and folder.is_dir() and files.holds_run(folder)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import RequestTrace, Scenario
+from planner.processes import Processes
 from planner.studies.chapter5.expected_time import Search, exact_key, searches
 from planner.studies.chapter5.experiments import (
     CODE,
@@ -55,7 +56,7 @@ def run(
     request: Request,
     scenario_of: ScenarioOf,
     *,
-    processes: int = 1,
+    processes: Processes = 1,
     listen: Listen = lambda _: None,
     journal: StudyJournal | None = None,
     traces: Sequence[RequestTrace] = (),
@@ -97,7 +98,7 @@ class _Bench:
         self,
         chosen: Sequence[Experiment],
         scenario_of: ScenarioOf,
-        processes: int,
+        processes: Processes,
         listen: Listen,
         journal: StudyJournal,
     ) -> None:

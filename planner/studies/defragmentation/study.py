@@ -6,6 +6,7 @@ from dataclasses import replace
 from planner.defragmentation import consolidate, fewest_nodes
 from planner.domain.defragmentation import DefragmentationSettings
 from planner.errors import InputError
+from planner.processes import Processes
 from planner.studies.defragmentation.records import ChurnRun, ChurnWorkload, DefragmentationStudy, ExactComparison
 from planner.studies.defragmentation.simulation import churned, simulate_churn
 from planner.studies.runner import RunsDone, require_each_once, run_tasks
@@ -17,7 +18,7 @@ EXACT_S = 60.0
 
 
 def run_churn(
-    study: DefragmentationStudy, *, processes: int = 1, listen: Listen = lambda _: None
+    study: DefragmentationStudy, *, processes: Processes = 1, listen: Listen = lambda _: None
 ) -> Iterator[ChurnRun]:
     """Every rhythm over every seed, in this order; the same runs in any number of processes.
 
@@ -36,7 +37,7 @@ def run_churn(
 
 
 def run_exact(
-    study: DefragmentationStudy, *, processes: int = 1, listen: ListenExact = lambda _: None
+    study: DefragmentationStudy, *, processes: Processes = 1, listen: ListenExact = lambda _: None
 ) -> Iterator[ExactComparison]:
     """IPC and the optimum on each exact seed's cluster of `exact_nodes`; none without such seeds."""
     workload = replace(study.workload, nodes=study.exact_nodes)

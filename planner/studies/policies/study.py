@@ -10,6 +10,7 @@ from planner.domain import PowerFormula, PowerTable, Semantics, TraceNode, Trace
 from planner.errors import InputError
 from planner.placement.power_model import OPENB_POWER
 from planner.placement.typical_pods import target_workload
+from planner.processes import Processes
 from planner.studies.policies.online.arrivals import INFLATION, draw_arrivals, draw_tie_order
 from planner.studies.policies.online.policies import PolicyMix
 from planner.studies.policies.online.simulation import simulate
@@ -52,7 +53,7 @@ class SeedRun:
 Listen = Callable[[RunsDone[SeedRun]], None]
 
 
-def run_study(study: PolicyStudy, *, processes: int = 1, listen: Listen = lambda _: None) -> Iterator[SeedRun]:
+def run_study(study: PolicyStudy, *, processes: Processes = 1, listen: Listen = lambda _: None) -> Iterator[SeedRun]:
     """Every policy's run over every seed, policy by policy, seeds in order; the same ones in any number of processes.
 
     InputError: nothing to compare, the same twice, given orders with several seeds, an inflation out of range, and what

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from planner.errors import InputError
+from planner.processes import Processes
 from planner.studies.runner import RunsDone, require_each_once, run_tasks
 from planner.studies.serving.arrivals import ArrivalLaw, MinuteCounts, draw_counts, requests_of
 from planner.studies.serving.measures import ServingFigures, figures_of
@@ -45,7 +46,7 @@ Listen = Callable[[RunsDone[ServingSeedRun]], None]
 
 
 def run_serving_study(
-    study: ServingStudy, *, processes: int = 1, listen: Listen = lambda _: None
+    study: ServingStudy, *, processes: Processes = 1, listen: Listen = lambda _: None
 ) -> Iterator[ServingSeedRun]:
     """Every policy's run over every seed, in this order; the same ones in any number of processes.
 

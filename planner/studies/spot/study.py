@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from planner.errors import InputError
+from planner.processes import Processes
 from planner.studies.runner import RunsDone, require_each_once, run_tasks
 from planner.studies.spot.means import SpotSeedRun
 from planner.studies.spot.records import EvictionLaw, SpotJob, SpotNode, SpotPolicy, SpotWorkload
@@ -45,7 +46,9 @@ Task = tuple[SpotStudy, SpotPolicy, int, float | None]
 Listen = Callable[[RunsDone[SpotSeedRun]], None]
 
 
-def run_spot_study(study: SpotStudy, *, processes: int = 1, listen: Listen = lambda _: None) -> Iterator[SpotSeedRun]:
+def run_spot_study(
+    study: SpotStudy, *, processes: Processes = 1, listen: Listen = lambda _: None
+) -> Iterator[SpotSeedRun]:
     """Every policy's run at every load over every seed, in this order; the same ones in any number of processes.
 
     InputError: nothing to compare, the same twice, loads out of range, and what `draw_jobs` and `simulate_spot` refuse.

@@ -1,7 +1,9 @@
-"""Comparisons and sweeps as data frames: the rows of their CSV files, with all digits."""
+"""Comparisons, sweeps and batches as data frames: the rows of their CSV files, with all digits."""
 
+from planner.domain.comparisons.batches import Batch
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
+from planner.report.comparison.plans.batch_tables import batch_rows
 from planner.report.comparison.plans.side_by_side import CSV_COLUMNS, figures_row
 from planner.report.comparison.plans.sweep_tables import sweep_rows
 from planner.report.kit.frames import Frame
@@ -19,4 +21,12 @@ def sweep_frame(sweep: Sweep) -> Frame:
     import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
 
     header, rows = sweep_rows(sweep)
+    return pd.DataFrame(rows, columns=list(header))
+
+
+def batch_frame(batch: Batch) -> Frame:
+    """One row a job."""
+    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+
+    header, rows = batch_rows(batch)
     return pd.DataFrame(rows, columns=list(header))

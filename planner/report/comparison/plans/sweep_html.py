@@ -22,10 +22,11 @@ from planner.report.kit.quantities import rate, significant
 MOST_MAPS = 12
 """Heat maps of a figure; beyond them the table tells."""
 
-_FIGURES: Mapping[str, tuple[str, Callable[[PlanFigures], float | None]]] = {
+SHOWN_FIGURES: Mapping[str, tuple[str, Callable[[PlanFigures], float | None]]] = {
     "rates": ("requests/s", lambda figures: figures.rate_rps),
     "token-prices": ("USD per million tokens", lambda figures: figures.price_usd_per_million_tokens),
 }
+FIGURE_COLUMNS = ("requests/s", "P10", "P90", "promise", "USD/hour", "USD per million tokens", "gap (%)", "pools")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
@@ -34,7 +35,7 @@ def sweep_html(sweep: Sweep, made_by: str) -> Page:
     best = best_points(sweep.points)
     fixed = fixed_words(sweep)
     blocks: list[Block] = [Prose(markdown=f"Everywhere: {escaped(fixed)}.")] if fixed else []
-    blocks += [chart for name in _FIGURES for chart in _charts(sweep, name)] if best else []
+    blocks += [chart for name in SHOWN_FIGURES for chart in _charts(sweep, name)] if best else []
     return Page(
         title=f"Sweep of {sweep.index.scenario}",
         verdict=verdict(sweep),
@@ -69,16 +70,15 @@ def _table(sweep: Sweep) -> DataTable:
     rows = []
     for point in sweep.points:
         values: list[Cell] = [_number(point.entry.labels[k]) for k in sweep.varying]
-        rows.append((*values, *_cells(point), point.state.value, point.entry.name))
+        rows.append((*values, *table_cells(point.figures), point.state.value, point.entry.name))
     keys = columns_of(sweep)[: len(sweep.varying)]
-    figures = ("requests/s", "P10", "P90", "promise", "USD/hour", "USD per million tokens", "gap (%)", "pools")
-    return DataTable(columns=(*keys, *figures, "state", "run"), rows=tuple(rows), caption="Every point")
+    return DataTable(columns=(*keys, *FIGURE_COLUMNS, "state", "run"), rows=tuple(rows), caption="Every point")
 
 
-def _cells(point: SweepPoint) -> tuple[Cell, ...]:
-    figures = point.figures
+def table_cells(figures: PlanFigures | None) -> tuple[Cell, ...]:
+    """The cells of `FIGURE_COLUMNS`; None where there is no plan."""
     if figures is None:
-        return (None,) * 8
+        return (None,) * len(FIGURE_COLUMNS)
     return (
         figures.rate_rps,
         figures.band.low_rps if figures.band else None,
@@ -108,11 +108,11 @@ def _charts(sweep: Sweep, name: str) -> list[Chart]:
 
 
 def _value(point: SweepPoint | None, name: str) -> float | None:
-    return None if point is None or point.figures is None else _FIGURES[name][1](point.figures)
+    return None if point is None or point.figures is None else SHOWN_FIGURES[name][1](point.figures)
 
 
 def _lines(sweep: Sweep, name: str) -> Chart:
-    title, position = _FIGURES[name][0], sweep.varying[0] if sweep.varying else 0
+    title, position = SHOWN_FIGURES[name][0], sweep.varying[0] if sweep.varying else 0
     labels = [_number(point.entry.labels[position]) for point in sweep.points]
     values = [_value(point, name) for point in sweep.points]
     numeric = all(isinstance(label, int | float) for label in labels)
@@ -134,7 +134,7 @@ def _lines(sweep: Sweep, name: str) -> Chart:
 
 
 def _heat_map(sweep: Sweep, name: str, axes: tuple[int, int], fixed: Mapping[int, str]) -> Chart:
-    title, (along, across) = _FIGURES[name][0], axes
+    title, (along, across) = SHOWN_FIGURES[name][0], axes
     places = {
         (point.entry.labels[along], point.entry.labels[across]): point
         for point in sweep.points

@@ -14,13 +14,13 @@ from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, counted, money, rate, significant
 
 FIGURES = ("requests/s", "P10–P90", "promise", "USD/hour", "USD/M tokens", "gap", "levels")
-_CSV_FIGURES = (
+CSV_FIGURES = (
     *("rate_rps", "promise_rps", "price_usd_per_hour", "price_usd_per_million_tokens", "watts", "unit", "value"),
     *("bound", "gap", "unrestricted_rps", "levels_hold", "gpus", "idle_gpus", "pools", "remaining_rps"),
 )
 WORK = frozenset({"workload", "model"})
 """Keys that change what a request is."""
-_BANDS = ("low_rps", "high_rps")
+BAND_COLUMNS = ("low_rps", "high_rps")
 
 
 def figure_texts(figures: PlanFigures) -> tuple[str, ...]:
@@ -34,6 +34,15 @@ def figure_texts(figures: PlanFigures) -> tuple[str, ...]:
         NONE if figures.price_usd_per_million_tokens is None else significant(figures.price_usd_per_million_tokens),
         gap_words(figures),
         levels_word(figures),
+    )
+
+
+def figure_cells(figures: PlanFigures | None) -> tuple[object, ...]:
+    """The cells of `CSV_FIGURES` and `BAND_COLUMNS`, with all digits; None where there is no plan."""
+    band = figures.band if figures else None
+    return (
+        *(getattr(figures, name, None) for name in CSV_FIGURES),
+        *(getattr(band, name, None) for name in BAND_COLUMNS),
     )
 
 
@@ -143,13 +152,12 @@ def sweep_csv(sweep: Sweep) -> bytes:
 
 def sweep_rows(sweep: Sweep) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Columns, and a row a point: all keys, state, figures, the run's folder, the reason."""
-    header = (*sweep.index.keys, "state", *_CSV_FIGURES, *_BANDS, "run", "content", "message")
+    header = (*sweep.index.keys, "state", *CSV_FIGURES, *BAND_COLUMNS, "run", "content", "message")
     rows: list[tuple[object, ...]] = [
         (
             *point.entry.labels,
             point.state.value,
-            *(getattr(point.figures, name, None) for name in _CSV_FIGURES),
-            *(getattr(point.figures.band, name) if point.figures and point.figures.band else None for name in _BANDS),
+            *figure_cells(point.figures),
             point.entry.name,
             point.entry.content,
             point.message,

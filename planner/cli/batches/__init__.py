@@ -1,0 +1,1 @@
+"""Commands for many scenarios at once."""

@@ -1,0 +1,36 @@
+"""Options that say who does the work of a sweep, a study or a search: processes here, or the workers of Dask."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+
+if TYPE_CHECKING:
+    from planner.processes import Processes
+
+Executor = Annotated[
+    str,
+    typer.Option(
+        help="Who works: local (processes of this machine), serial (this process alone), dask (workers of Dask).",
+        metavar="local|serial|dask",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        help="With dask: the scheduler's address, tcp://HOST:PORT. [default: a cluster on this machine]",
+        show_default=False,
+    ),
+]
+
+
+@contextmanager
+def workers_of(executor: str, processes: int, scheduler: str | None) -> "Iterator[Processes]":
+    """What a study's `processes` are: so many of this machine, or the workers of Dask. Raises InputError."""
+    from planner.runs.batches.choosing import SERIAL, open_pool
+
+    with open_pool(executor, workers=processes, scheduler=scheduler, tell=screen.show_warning) as pool:
+        yield pool or (1 if executor == SERIAL else processes)

@@ -1,0 +1,254 @@
+"""A batch as Kubernetes objects: an indexed Job whose pods share the jobs, or a Dask cluster with a client.
+
+Plain objects, no custom resources. Every pod sees one volume, at the same path: the jobs, the scenarios and the batch's
+folder lie on it. Pods run as a user without rights, write nowhere else but on the volume and in a folder of their own
+memory, have no token of the cluster, and speak to nobody, or with Dask to each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, InputError
+from planner.export.objects.documents import yaml_text
+from planner.export.objects.names import is_dns_label, is_dns_subdomain, is_label_value
+
+DASK_PORT = 8786
+INDEX = "$(JOB_COMPLETION_INDEX)"
+"""Kubernetes puts the number of an indexed Job's pod in its place."""
+LONGEST_NAME = 40  # pods of a Job are called by it, with up to 23 characters more
+USER = 1000
+_INSTANCE, _PART = "app.kubernetes.io/instance", "app.kubernetes.io/component"
+_LEAST_MEMORY_GB = 1.0
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchObjects:
+    """What a batch's objects say. `jobs` and `folder`: the jobs and where the batch is written, below `mount`, where
+    the volume of `claim` lies in every pod. `workers`: pods side by side, each with `cpus` cores and `memory_gb` GB.
+
+    Raises InputError where a name cannot be that of an object, or a path or an image cannot be written into one.
+    """
+
+    name: str
+    image: str
+    claim: str
+    mount: PurePosixPath
+    jobs: PurePosixPath
+    folder: PurePosixPath
+    workers: int
+    cpus: int = 1
+    memory_gb: float = 4.0
+
+    def __post_init__(self) -> None:
+        if not is_dns_label(self.name, LONGEST_NAME):
+            raise _refused("--name", f"a DNS label of at most {LONGEST_NAME} characters", self.name, "Give nightly.")
+        if not is_dns_subdomain(self.claim):
+            raise _refused("--claim", "the name of a PersistentVolumeClaim", self.claim, "Give planner-files.")
+        if not self.image or not self.image.isprintable() or set(self.image) & set(" $\"'\\"):
+            raise _refused("--image", "the name of an image", self.image, "Give registry/planner:0.1.0.")
+        _require_path("--mount", self.mount, None)
+        for option, path in (("JOBS", self.jobs), ("--out", self.folder)):
+            _require_path(option, path, self.mount)
+        if self.workers < 1 or self.cpus < 1 or not _LEAST_MEMORY_GB <= self.memory_gb < float("inf"):
+            raise InputError(
+                f"--workers, --cpus, --memory-gb: must be at least 1, got {self.workers}, {self.cpus}, "
+                f"{self.memory_gb:g}.",
+                hint="Give pods a core and 4 GB.",
+            )
+
+
+def indexed_job_files(batch: BatchObjects) -> dict[str, str]:
+    """File name -> text: a Job of `workers` pods, each with its share of the jobs; the Job that makes the tables of
+    all, to be applied when that is complete; and who may speak to their pods: nobody."""
+    pods = _job(batch, "shards", [*_batch(batch), "--shard", f"{INDEX}/{batch.workers}"])
+    pods["spec"] |= {
+        "completionMode": "Indexed",
+        "completions": batch.workers,
+        "parallelism": batch.workers,
+        "backoffLimitPerIndex": 3,
+        "maxFailedIndexes": batch.workers,  # one share's failure stops no other
+        "podFailurePolicy": _failures("shards", "FailIndex"),
+    }
+    del pods["spec"]["backoffLimit"]
+    told = (
+        "A pod that is started anew goes on where it was.",
+        "An index that failed with exit status 3 has done its share: some of its jobs are infeasible.",
+    )
+    return {
+        "10-network-policy.yaml": yaml_text((), [_policy(batch, ingress=[], egress=[])]),
+        "20-shards.yaml": yaml_text(told, [pods]),
+        "30-tables.yaml": _tables(batch),
+    }
+
+
+def dask_files(batch: BatchObjects) -> dict[str, str]:
+    """File name -> text: a Dask scheduler with its Service, `workers` workers, the Job of the client, the Job that
+    makes the tables of all, and who may speak to their pods: they themselves."""
+    address = f"tcp://{batch.name}-scheduler:{DASK_PORT}"
+    scheduler = ["dask", "scheduler", "--port", str(DASK_PORT), "--no-dashboard"]
+    worker = ["dask", "worker", address, "--no-nanny", "--nthreads", str(batch.cpus), "--no-dashboard"]
+    worker += ["--local-directory", "/tmp", "--death-timeout", "60"]  # noqa: S108  (the pod's own folder)
+    client = [*_batch(batch), "--shard", "0/1", "--executor", "dask", "--scheduler", address]
+    told = ("Dask hands functions to its workers as they are: whoever reaches the scheduler runs code in the pods.",)
+    return {
+        "10-network-policy.yaml": yaml_text(told, [_policy(batch, **_among_themselves(batch))]),
+        "20-scheduler.yaml": yaml_text((), [_service(batch), _scheduler(batch, scheduler)]),
+        "30-workers.yaml": yaml_text((), [_deployment(batch, "worker", worker, batch.workers)]),
+        "40-client.yaml": yaml_text((), [_job(batch, "client", client, cpus=1)]),
+        "50-tables.yaml": _tables(batch),
+    }
+
+
+def _tables(batch: BatchObjects) -> str:
+    words = [*_batch(batch), "--resume"]
+    return yaml_text(("Apply when the Job before it is complete.",), [_job(batch, "tables", words)])
+
+
+def _batch(batch: BatchObjects) -> list[str]:
+    return ["planner", "batch", str(batch.jobs), "--out", str(batch.folder), "--processes", str(batch.cpus), "--quiet"]
+
+
+def _job(batch: BatchObjects, part: str, words: list[str], *, cpus: int | None = None) -> Object:
+    pod = _pod(batch, part, words, cpus=cpus)
+    pod["spec"]["restartPolicy"] = "Never"
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _metadata(batch, part),
+        "spec": {"backoffLimit": 3, "podFailurePolicy": _failures(part, "FailJob"), "template": pod},
+    }
+
+
+def _failures(container: str, action: str) -> Object:
+    """What trying again does not mend is not tried again; a pod that had to leave its node is, uncounted."""
+    codes = {"containerName": container, "operator": "In", "values": [EXIT_BAD_INPUT, EXIT_INFEASIBLE]}
+    left = [{"type": "DisruptionTarget", "status": "True"}]
+    return {"rules": [{"action": action, "onExitCodes": codes}, {"action": "Ignore", "onPodConditions": left}]}
+
+
+def _deployment(batch: BatchObjects, part: str, words: list[str], replicas: int, *, cpus: int | None = None) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(batch, part),
+        "spec": {
+            "replicas": replicas,
+            "strategy": {"type": "Recreate"},  # two versions side by side would be refused
+            "selector": {"matchLabels": _labels(batch, part)},
+            "template": _pod(batch, part, words, cpus=cpus),
+        },
+    }
+
+
+def _scheduler(batch: BatchObjects, words: list[str]) -> Object:
+    deployment = _deployment(batch, "scheduler", words, 1, cpus=1)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    container["ports"] = [{"name": "dask", "containerPort": DASK_PORT}]
+    container["readinessProbe"] = {"tcpSocket": {"port": "dask"}, "periodSeconds": 5}
+    return deployment
+
+
+def _service(batch: BatchObjects) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(batch, "scheduler"),
+        "spec": {
+            "selector": _labels(batch, "scheduler"),
+            "ports": [{"name": "dask", "port": DASK_PORT, "targetPort": "dask"}],
+        },
+    }
+
+
+def _pod(batch: BatchObjects, part: str, words: list[str], *, cpus: int | None) -> Object:
+    """A pod's template: one container that runs `words`."""
+    resources = {"cpu": str(cpus or batch.cpus), "memory": f"{round(batch.memory_gb * 1000)}M"}
+    environment = {"HOME": "/tmp", "MPLCONFIGDIR": "/tmp", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # noqa: S108  (as above)
+    return {
+        "metadata": {"labels": _labels(batch, part)},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "fsGroup": USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": part,
+                    "image": batch.image,
+                    "command": words,
+                    "workingDir": str(batch.mount),
+                    "env": [{"name": name, "value": value} for name, value in environment.items()],
+                    "resources": {"requests": resources, "limits": {"memory": resources["memory"]}},
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                    "volumeMounts": [
+                        {"name": "files", "mountPath": str(batch.mount)},
+                        {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108  (as above)
+                    ],
+                }
+            ],
+            "volumes": [
+                {"name": "files", "persistentVolumeClaim": {"claimName": batch.claim}},
+                {"name": "scratch", "emptyDir": {}},
+            ],
+        },
+    }
+
+
+def _policy(batch: BatchObjects, *, ingress: list[Object], egress: list[Object]) -> Object:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(batch, "pods"),
+        "spec": {
+            "podSelector": {"matchLabels": {_INSTANCE: batch.name}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": ingress,
+            "egress": egress,
+        },
+    }
+
+
+def _among_themselves(batch: BatchObjects) -> Mapping[str, list[Object]]:
+    """Pods of the batch, and the cluster's names to find each other by."""
+    pods = [{"podSelector": {"matchLabels": {_INSTANCE: batch.name}}}]
+    names = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
+    ports = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    return {"ingress": [{"from": pods}], "egress": [{"to": pods}, {"to": [names], "ports": ports}]}
+
+
+def _metadata(batch: BatchObjects, part: str) -> Object:
+    return {"name": f"{batch.name}-{part}", "labels": _labels(batch, part)}
+
+
+def _labels(batch: BatchObjects, part: str) -> Mapping[str, str]:
+    labels = {_INSTANCE: batch.name, _PART: part}
+    assert all(map(is_label_value, labels.values())), "a name of an object is a label's value"
+    return labels
+
+
+def _require_path(option: str, path: PurePosixPath, above: PurePosixPath | None) -> None:
+    """An absolute path below `above` that stands for itself: Kubernetes puts values in the place of `$(NAME)`."""
+    text = str(path)
+    below = above is None or (path != above and path.is_relative_to(above))
+    if not path.is_absolute() or ".." in path.parts or path == PurePosixPath("/") or not below:
+        where = f"a path below {above}" if above else "an absolute path of a folder"
+        raise _refused(option, where, text, "Give it as it is in the pods, without `..`.")
+    if not text.isprintable() or "$" in text or ":" in text:
+        raise _refused(option, "a path of printable characters, without $ and :", text, "Rename it on the volume.")
+
+
+def _refused(option: str, rule: str, came: str, hint: str) -> InputError:
+    return InputError(f"{option}: must be {rule}, got {came!r}.", hint=hint)

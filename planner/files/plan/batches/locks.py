@@ -1,0 +1,137 @@
+"""One batch at a time in a folder: a lock that ends with its process, however that ends.
+
+The system holds the lock (`flock`), not the file: what a killed batch leaves is taken over by the next one. The file
+tells who holds it. Over NFS the lock holds between machines where the mount has locks (the default since version 4). Of
+a file system without any, what the file says decides: it is respected while its process lives, and where it is another
+machine's until somebody removes it; two batches that begin in the same instant there are not told apart.
+"""
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from planner.errors import InputError
+from planner.files.disk.folders import errors_told
+
+LOCK_FILE = ".batch.lock"
+_MOST = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who is at work. `began`: of the process, in the system's clock ticks since it was started; 0: not known."""
+
+    pid: int
+    host: str
+    since: str
+    began: int
+
+
+@contextmanager
+def alone_in(folder: Path, shard: str = "") -> Iterator[None]:
+    """No other batch in the folder, which is there, until the block is left; of a batch in parts no other process with
+    the part `shard`, and no batch that is not in parts. InputError: one is, or it cannot be written."""
+    if not shard:
+        with _locked(folder, LOCK_FILE):
+            yield
+        return
+    with errors_told(folder):
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _take(folder, descriptor, fcntl.LOCK_SH)
+        with _locked(folder, f"{LOCK_FILE}-{shard}"):
+            yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(folder: Path, name: str) -> Iterator[None]:
+    with errors_told(folder):
+        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _take(folder, descriptor)
+        with errors_told(folder):
+            _write(descriptor, json.dumps(asdict(_this_process())).encode())
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def require_free(folder: Path, shard: str = "") -> None:
+    """InputError where a batch is at work in the folder, that of another part left aside; nothing is written."""
+    try:
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
+    except (OSError, ValueError):  # none was there, or there is something else to be said of the folder
+        return
+    try:
+        _take(folder, descriptor, fcntl.LOCK_SH if shard else fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
+def _take(folder: Path, descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
+    """The lock, as long as the descriptor is open."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _at_work(folder, _holder(descriptor)) from None
+    except OSError:  # a file system without locks
+        holder = _holder(descriptor)
+        if holder is not None and _lives(holder):
+            raise _at_work(folder, holder) from None
+
+
+def _at_work(folder: Path, holder: Holder | None) -> InputError:
+    who = "another process" if holder is None else f"process {holder.pid} on {holder.host} since {holder.since}"
+    return InputError(
+        f"{folder}: another batch is at work in it: {who}.",
+        hint=f"Let it finish, or choose another folder; where that process is no more, remove {folder / LOCK_FILE}.",
+    )
+
+
+def _holder(descriptor: int) -> Holder | None:
+    try:
+        row = json.loads(os.pread(descriptor, _MOST, 0))
+        return Holder(pid=int(row["pid"]), host=str(row["host"]), since=str(row["since"]), began=int(row["began"]))
+    except (OSError, ValueError, KeyError, TypeError):  # it has not said yet who it is, or has ended
+        return None
+
+
+def _lives(holder: Holder) -> bool:
+    """Whether the process is at work; of another machine nobody here can tell that it is not."""
+    if holder.host != socket.gethostname():
+        return True
+    return _ticks(holder.pid) == holder.began
+
+
+def _this_process() -> Holder:
+    return Holder(
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        since=datetime.now(UTC).isoformat(timespec="seconds"),
+        began=_ticks(os.getpid()) or 0,
+    )
+
+
+def _ticks(pid: int) -> int | None:
+    """When a process of this machine was started, in ticks since it was booted; None: there is none."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, content, 0)

@@ -1,0 +1,1 @@
+"""Jobs and tasks on the workers of Dask's distributed, an optional extra."""

@@ -1,0 +1,117 @@
+"""Which workers may take up tasks: those with the versions of this process that see the same folders and files."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from distributed import Client
+
+from planner.errors import InputError, PlannerError
+from planner.files.plan.shared_folders import probes_in, unseen
+from planner.runs.batches.dask_engine.skew import cluster_versions, require_no_skew, skew_table
+
+LOOK_S = 0.5
+Tell = Callable[[str], None]
+
+
+class Admission:
+    """The workers that were let in, and how many tasks each takes at once.
+
+    `folders`, `files`: what workers must see; with none of either nothing is looked for. Those that are there when the
+    work begins are all right, or nothing begins; of those that come later the others are told of, and get no task.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        folders: Sequence[Path] = (),
+        files: Sequence[Path] = (),
+        tell: Tell = lambda _: None,
+    ) -> None:
+        self._client, self._folders, self._files, self._tell = client, folders, files, tell
+        self._refused: dict[str, str] = {}
+        self.threads: dict[str, int] = {}
+
+    @property
+    def scheduler(self) -> str:
+        """Its address."""
+        assert self._client.scheduler is not None
+        return str(self._client.scheduler.address)
+
+    def begin(self, patience_s: float) -> None:
+        """Let in the workers that are there, waiting for a first one. Raises InputError where none comes, versions
+        differ, or folders and files are not seen."""
+        until_s = time.monotonic() + patience_s
+        while not (present := self._present()):
+            if time.monotonic() > until_s:
+                raise InputError(
+                    f"{self.scheduler}: must have workers, got none within {patience_s:g} s.",
+                    hint=f"Start some: `dask worker {self.scheduler}`.",
+                )
+            time.sleep(LOOK_S / 5)
+        require_no_skew(self.scheduler, cluster_versions(self._client))
+        faults = self._unseen(tuple(present))
+        if faults:
+            address, reasons = next(iter(faults.items()))
+            raise InputError(
+                f"worker {address}: must see the folders and files of this machine by the same paths, does not see "
+                f"{reasons}.",
+                hint="Let client and workers share a file system, or leave out --scheduler to work on this machine.",
+            )
+        self.threads = present
+
+    def look(self) -> None:
+        """Who has gone and who has come. Raises PlannerError where the scheduler is gone."""
+        present = self._present()
+        fresh = present.keys() - self.threads.keys() - self._refused.keys()
+        self.threads = {address: threads for address, threads in present.items() if address in self.threads}
+        if fresh:
+            refused = self._faults(tuple(sorted(fresh)))
+            for address, reason in refused.items():
+                self._refused[address] = reason
+                self._tell(f"Worker {address} gets no work: {reason}")
+            self.threads |= {address: present[address] for address in fresh if address not in refused}
+
+    def why_none(self) -> str:
+        """What stands against the workers that are there, for a message."""
+        return " ".join(f"Worker {address}: {reason}" for address, reason in self._refused.items())
+
+    def _present(self) -> dict[str, int]:
+        if self._client.status != "running":
+            raise lost(self.scheduler)
+        info = self._client.scheduler_info(n_workers=-1)
+        return {address: int(worker["nthreads"]) for address, worker in info.get("workers", {}).items()}
+
+    def _faults(self, addresses: tuple[str, ...]) -> dict[str, str]:
+        versions = cluster_versions(self._client)
+        faults = {
+            address: f"it has other versions:\n{skew_table(versions)}"
+            for address in addresses
+            if address in versions.skewed or address not in versions.workers
+        }
+        sound = tuple(address for address in addresses if address not in faults)
+        seen = {address: f"it does not see {reasons}." for address, reasons in self._unseen(sound).items()}
+        return faults | seen
+
+    def _unseen(self, addresses: tuple[str, ...]) -> dict[str, str]:
+        """What each worker lacks; those that lack nothing are left out."""
+        if not addresses or not (self._folders or self._files):
+            return {}
+        with probes_in(self._folders) as probes:
+            answers = self._client.run(unseen, [*probes, *self._files], workers=list(addresses), on_error="return")
+        reasons = {}
+        for address in addresses:
+            answer = answers.get(address, ("its worker, which has gone",))
+            listed = (f"{type(answer).__name__}: {answer}",) if isinstance(answer, Exception) else answer
+            if listed:
+                more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
+                reasons[address] = f"{listed[0]}{more}"
+        return reasons
+
+
+def lost(scheduler: str) -> PlannerError:
+    """The error of a scheduler that went while there was work."""
+    return PlannerError(
+        f"{scheduler}: the Dask scheduler does not answer any more.",
+        hint="What has ended is kept: start it again, and give --resume.",
+    )

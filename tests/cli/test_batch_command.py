@@ -1,0 +1,502 @@
+"""`planner batch`: every job is the plan made alone, each once, whatever happens on the way."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from command_line import Command, untimed
+
+from planner.files.plan.batches import locks, parquet
+from planner.runs.batches.executing import failure, outcome_of
+from planner.runs.batches.jobs import Job, Outcome
+
+SMALL = """\
+name: small
+model: deepseek-v3
+workload: normal-500-2000
+inventory: {H200: 16}
+prices_usd_per_gpu_hour: {H200: 4, H20: 1}
+ranges: {width: 4096}
+"""
+JOBS = """\
+defaults: {scenario: small.yaml}
+jobs:
+  - {name: level, grid: {slo.tpot_ms: [40, 80]}}
+  - {name: same, set: {slo.tpot_ms: 80}}
+  - {name: none, inventories: [{H200: 8}]}
+"""
+BARE = ("--executor", "serial", "--no-figures")
+
+
+@pytest.fixture(autouse=True)
+def _small(here: Path) -> None:
+    Path("small.yaml").write_text(SMALL)
+    Path("jobs.yaml").write_text(JOBS)
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of jobs that are executed, in this process."""
+    from planner.runs.batches import local
+
+    names: list[str] = []
+
+    def run(job: Job) -> Outcome:
+        names.append(job.folder.name.rpartition("-")[0])
+        return outcome_of(job)
+
+    monkeypatch.setattr(local, "outcome_of", run)
+    return names
+
+
+def rows_of(folder: str) -> list[dict[str, str]]:
+    """The rows of results.csv."""
+    return list(csv.DictReader(Path(folder, "results.csv").read_text().splitlines()))
+
+
+def runs_of(folder: str) -> dict[str, Path]:
+    """The run of each planned job."""
+    return {row["job"]: Path(folder, "runs", row["run"]) for row in rows_of(folder) if row["state"] == "planned"}
+
+
+def test_jobs_are_the_plans_made_alone_and_equal_ones_are_made_once(planner: Command, executed: list[str]) -> None:
+    answer = planner("batch", "jobs.yaml", "--out", "out", "--executor", "serial", "--quiet")
+    assert (answer.status, answer.err) == (3, "")  # one is infeasible, none failed
+    rows = {row["job"]: row for row in rows_of("out")}
+    assert list(rows) == ["level-40", "level-80", "same", "none"]
+    assert [row["state"] for row in rows.values()] == ["planned", "planned", "planned", "infeasible"]
+    assert executed == ["level-40", "level-80", "none"]
+    assert (rows["same"]["run"], rows["same"]["same_as"]) == (rows["level-80"]["run"], "level-80")
+    assert "4 jobs: 3 planned, 1 infeasible; 1 job asked what another had asked" in answer.out
+    assert planner("plan", "small.yaml", "--set", "slo.tpot_ms=40", "--out", "alone", "--quiet").status == 0
+    assert untimed(runs_of("out")["level-40"]) == untimed(Path("alone"))
+    plan = json.loads(Path("alone/plan.json").read_text())
+    assert float(rows["level-40"]["rate_rps"]) == pytest.approx(plan["throughput_rps"])
+    assert "H200" in rows["none"]["message"]
+
+
+def test_a_folder_of_scenarios_is_a_job_each_and_settings_stand_above(planner: Command) -> None:
+    Path("fleet").mkdir()
+    for name in ("a.yaml", "b.yaml"):
+        shutil.copy("small.yaml", Path("fleet", name))
+    answer = planner("batch", "fleet", "--set", "inventory.H200=24", "--out", "out", *BARE, "--json")
+    assert answer.status == 0
+    assert [(job["name"], job["same_as"], job["settings"]) for job in answer.json["jobs"]] == [
+        ("a", "", ["inventory.H200=24"]),
+        ("b", "a", ["inventory.H200=24"]),
+    ]
+    shutil.copy("small.yaml", "fleet/a.yml")
+    Path("fleet/a.yml").write_text(SMALL.replace("4096", "2048"))
+    answer = planner("batch", "fleet", "--out", "other", *BARE)
+    assert answer.status == 2
+    assert "two different jobs are called a: fleet/a.yaml and fleet/a.yml" in answer.err
+
+
+def test_resumed_it_plans_only_what_is_missing_or_changed(planner: Command, executed: list[str]) -> None:
+    line = ("batch", "jobs.yaml", "--out", "out", *BARE, "--json")
+    first = planner(*line)
+    summary = Path("out/summary.json").read_bytes()
+    executed.clear()
+    again = planner(*line, "--resume")
+    assert (again.json, executed) == (first.json, [])
+    assert Path("out/summary.json").read_bytes() == summary
+    Path("jobs.yaml").write_text(JOBS.replace("[40, 80]", "[80, 60, 40]"))
+    assert planner(*line, "--resume").status == 3
+    assert executed == ["level-60"]
+    Path("small.yaml").write_text(SMALL.replace("H200: 4", "H200: 5"))
+    executed.clear()
+    assert planner(*line, "--resume").status == 3
+    assert len(executed) == 4
+    assert planner(*line).status == 2  # without --resume a folder with something in it is left alone
+
+
+def test_an_unfinished_search_goes_on_where_it_was(planner: Command, executed: list[str]) -> None:
+    searched = "search: {method: random, iterations: 3, batch_size: 2, min_island_size: 8}\nrouting: {form: table}\n"
+    Path("small.yaml").write_text(SMALL + searched)
+    Path("jobs.yaml").write_text("jobs: [{name: s, scenario: small.yaml, seeds: [3]}]")
+    line = ("batch", "jobs.yaml", "--out", "out", *BARE)
+    assert planner(*line).status == 0
+    run = runs_of("out")["s"]
+    complete = untimed(run)
+    begun = run.with_name("begun")
+    job = Job(scenario=Path("small.yaml"), folder=begun, seed=3, content="", figures=False)
+    _cut_short(job)
+    shutil.rmtree(run)
+    begun.rename(run)
+    assert planner(*line, "--resume").status == 0
+    assert {name: content for name, content in untimed(run).items() if "/" not in name} == {
+        name: content for name, content in complete.items() if "/" not in name
+    }
+    assert not list(Path("out").glob("quarantine/*"))
+
+
+def _cut_short(job: Job) -> None:
+    """A search that was killed after its first round."""
+
+    class Killed(BaseException):
+        pass
+
+    from planner.runs.batches.running import run_job
+
+    def tell(done: int, total: int, best: float) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        run_job(job, tell)
+
+
+def _edit(run: Path) -> str:
+    path = run / "plan.json"
+    plan = path.read_text()
+    rate = json.loads(plan)["throughput_rps"]
+    path.write_text(plan.replace(f"{rate}", f"{rate * 2}"))
+    return "throughput_rps"
+
+
+def _halve(run: Path) -> str:
+    (run / "plan.json").unlink()
+    return "lacks plan.json"
+
+
+def _thin(run: Path) -> str:
+    shutil.rmtree(run / "manifests")
+    return "lacks manifests"
+
+
+def _swap(run: Path) -> str:
+    other = next(path for path in run.parent.iterdir() if path.is_dir() and path != run)
+    shutil.copy(other / "plan.json", run / "plan.json")
+    return "that of another scenario"
+
+
+def _truncate(run: Path) -> str:
+    (run / "plan.json").write_bytes((run / "plan.json").read_bytes()[:500])
+    return "plan.json"
+
+
+def _damage_journal(run: Path) -> str:
+    shutil.rmtree(run)
+    (run / "search").mkdir(parents=True)
+    (run / "search/journal.jsonl").write_text("{}\n")
+    return "journal.jsonl"
+
+
+@pytest.mark.parametrize("damage", [_edit, _halve, _thin, _swap, _truncate, _damage_journal])
+def test_a_run_that_is_no_good_is_moved_aside_and_made_again(planner: Command, executed: list[str], damage) -> None:
+    Path("jobs.yaml").write_text(JOBS.partition("  - {name: same")[0])
+    line = ("batch", "jobs.yaml", "--out", "out", *BARE)
+    assert planner(*line).status == 0
+    run = runs_of("out")["level-40"]
+    plan = untimed(run)
+    reason = damage(run)
+    executed.clear()
+    assert planner("report", "out").status == 0
+    assert run.exists()  # who only looks changes nothing
+    answer = planner(*line, "--resume")
+    assert (answer.status, executed) == (0, ["level-40"])
+    aside = Path("out/quarantine", f"{run.name}-1")
+    assert aside.is_dir()
+    assert reason in aside.with_name(f"{aside.name}.reason.txt").read_text()
+    assert f"{run.name}: moved to out/quarantine and done again" in answer.err
+    assert untimed(run) == plan
+    assert json.loads(Path("out/times.json").read_text())["quarantined"][0]["run"] == run.name
+    compared = planner("compare", "out", "--json")
+    assert len(compared.json["plans"]) == 2  # and none of the quarantine
+
+
+def test_notes_that_nobody_can_read_cost_nothing_but_a_look(planner: Command, executed: list[str]) -> None:
+    line = ("batch", "jobs.yaml", "--out", "out", *BARE)
+    assert planner(*line).status == 3
+    executed.clear()
+    for note in Path("out/runs").glob("level-*.note.json"):
+        note.write_text("{")
+    assert planner(*line, "--resume").status == 3
+    assert executed == []
+    assert not Path("out/quarantine").exists()
+
+
+class Dying:
+    """Workers that die at their first `times` tries of a job called by `name`; else a serial executor."""
+
+    def __init__(self, name: str, times: int) -> None:
+        self.name, self.left = name, times
+
+    def run(self, jobs: Sequence[Job], /):
+        """Outcomes."""
+        for job in jobs:
+            if job.folder.name.startswith(self.name) and self.left:
+                self.left -= 1
+                yield failure(job, 1, "its process ended without an answer (exit code -9)", worker_died=True)
+            else:
+                yield outcome_of(job)
+
+
+@pytest.mark.parametrize(("deaths", "status", "states"), [(1, 0, "planned planned"), (2, 1, "failed planned")])
+def test_a_job_whose_worker_died_is_done_once_more(
+    planner: Command, monkeypatch: pytest.MonkeyPatch, deaths: int, status: int, states: str
+) -> None:
+    from planner.runs.batches import choosing
+
+    Path("jobs.yaml").write_text(JOBS.partition("  - {name: same")[0])
+    with monkeypatch.context() as patched:
+        patched.setattr(choosing, "executor_of", lambda *_, **__: Dying("level-40", deaths))
+        answer = planner("batch", "jobs.yaml", "--out", "out", "--no-figures")
+    assert answer.status == status
+    assert [row["state"] for row in rows_of("out")] == states.split()
+    assert "2/2 jobs (local)" in answer.err
+    assert ("1 failed" in answer.err) is (deaths == 2)
+    if deaths == 2:
+        assert "exit code -9" in planner("report", "out").out  # what failed is noted, and done again
+        assert planner("batch", "jobs.yaml", "--out", "out", "--resume", *BARE).status == 0
+
+
+def test_one_failure_stops_no_other(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from planner.runs.batches import executing
+
+    run = executing.run_or_resume
+
+    def breaks(job: Job) -> Outcome:
+        if "level-40" in job.folder.name:
+            raise ZeroDivisionError("of ours")
+        return run(job)
+
+    monkeypatch.setattr(executing, "run_or_resume", breaks)
+    answer = planner("batch", "jobs.yaml", "--out", "out", *BARE, "--json")
+    assert answer.status == answer.json["status"] == 1
+    assert answer.json["counts"] == {
+        "jobs": 4, "distinct": 3, "planned": 2, "infeasible": 1, "failed": 1, "missing": 0,
+    }  # fmt: skip
+    assert "internal error: ZeroDivisionError" in answer.json["jobs"][0]["message"]
+
+
+def test_the_summary_says_no_times_and_the_table_is_the_frame(planner: Command) -> None:
+    import pyarrow.parquet as pq
+
+    import planner as package
+
+    batch = package.batch("jobs.yaml", "here", figures=False, progress=False)
+    assert planner("batch", "jobs.yaml", "--out", "out", *BARE).status == 3
+    for name in ("summary.json", "results.csv", "results.parquet", "batch.md", "report.html", "batch.json"):
+        assert Path("here", name).read_bytes() == Path("out", name).read_bytes(), name
+    assert not re.search(r'"(wall|cpu)_s"', Path("out/summary.json").read_text())
+    times = json.loads(Path("out/times.json").read_text())["runs"]
+    assert all(took["cpu_s"] > 0 for took in times.values())
+    table, rows = pq.read_table("out/results.parquet").to_pylist(), rows_of("out")
+    assert [row["job"] for row in table] == [row["job"] for row in rows] == list(batch.frame["job"])
+    for typed, text in zip(table, rows, strict=True):
+        assert text["rate_rps"] == ("" if typed["rate_rps"] is None else f"{typed['rate_rps']:.10g}")
+        assert (typed["seed"], typed["status"]) == (None, int(text["status"]))
+    assert batch.summary() == Path("out/batch.md").read_text()
+    assert "level-40" in batch.page()
+    assert planner("report", "out", "--out", "copy").status == 0
+    assert Path("copy/report.html").read_bytes() == Path("out/report.html").read_bytes()
+
+
+def test_without_the_library_there_is_no_parquet_and_a_line_says_so(
+    planner: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "find_spec", lambda _: None)
+    Path("jobs.yaml").write_text("jobs: [{scenario: small.yaml}]")
+    answer = planner("batch", "jobs.yaml", "--out", "out", *BARE, "--quiet")
+    assert answer.status == 0
+    assert parquet.INSTALL in answer.err
+    assert not Path("out/results.parquet").exists()
+    assert [row["job"] for row in rows_of("out")] == ["small"]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "parts"),
+    [
+        (
+            "defaults: {scenario: small.yaml}\njobs:\n  - {name: a, grid: {}}\n  - {name: b, gird: {}}\n"
+            "  - {scenario: gone.yaml}\n  - {name: 'a b'}\n",
+            ["mistakes", "jobs[1].gird is not a known key", "grid", "gone.yaml: there is no such file", "jobs[3].name"],
+        ),
+        ("jobs: []", ["jobs must be a list of at least one job"]),
+        ("jobs: [{scenario: small.yaml, grid: {slo.tpot_ms: []}}]", ["grid", "must have a value"]),
+        ("jobs: [{scenario: small.yaml, grid: {slo.tpot_ms: 1..5}}]", ["a range must have a step"]),
+        ("jobs: [{scenario: small.yaml, grid: {slo.tpot_ms: [5, 5]}}]", ["each value once"]),
+        ("jobs: [{scenario: small.yaml, grid: {}}]", ["grid must be a mapping of at least one key"]),
+        ("jobs: [{scenario: small.yaml, seeds: [-1]}]", ["seeds must be whole numbers of 0 to 4294967295, got -1"]),
+        ("jobs: [{scenario: small.yaml, engines: [vlm]}]", ["engines: must be of vllm, sglang, got 'vlm'"]),
+        ("jobs: [{scenario: small.yaml, traces: [gone.csv]}]", ["gone.csv", "no such file"]),
+        ("jobs: [{scenario: no-such}]", ["names no scenario", "shipped scenarios are"]),
+        (
+            "jobs: [{scenario: small.yaml, grid: {slo.tpt_ms: [1, 2], inventory.H2O: [8]}}]",
+            ["slo.tpt_ms is not a known key", "H2O is not a known GPU type"],
+        ),
+        (
+            "jobs:\n  - {name: a, scenario: small.yaml}\n  - {name: a, scenario: small.yaml, set: {slo.tpot_ms: 5}}\n",
+            ["two different jobs are called a: jobs[0] and jobs[1]"],
+        ),
+        ("jobs: [{scenario: small.yaml, set: {inventory.H20.x: 1}}]", ["inventory.H20"]),
+    ],
+)
+def test_what_is_wrong_is_told_at_once_and_nothing_is_planned(planner: Command, jobs: str, parts: list[str]) -> None:
+    Path("jobs.yaml").write_text(jobs)
+    answer = planner("batch", "jobs.yaml", "--out", "out", *BARE)
+    assert (answer.status, answer.out) == (2, "")
+    for part in parts:
+        assert part in answer.err, answer.err
+    assert not Path("out").exists()
+
+
+def test_a_mistake_of_many_jobs_is_told_once(planner: Command) -> None:
+    Path("jobs.yaml").write_text("jobs: [{scenario: small.yaml, set: {slo.tpt_ms: 3}, seeds: 0..9:1}]")
+    answer = planner("batch", "jobs.yaml", "--out", "out", *BARE)
+    assert (answer.status, answer.err.count("slo.tpt_ms is not a known key")) == (2, 1)
+    assert "small-s0 (jobs[0])" in answer.err
+
+
+def test_interrupted_it_says_how_to_resume_and_loses_nothing(
+    planner: Command, monkeypatch: pytest.MonkeyPatch, executed: list[str]
+) -> None:
+    from planner.runs.batches import local
+
+    run = local.outcome_of
+
+    def until_the_second(job: Job) -> Outcome:
+        if "level-80" in job.folder.name:
+            raise KeyboardInterrupt
+        return run(job)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "outcome_of", until_the_second)
+        answer = planner("batch", "jobs.yaml", "--set", "simplicity=0.02", "--out", "out", *BARE)
+    assert answer.status == 130
+    way = "planner batch jobs.yaml --set simplicity=0.02 --no-figures --out out --resume"
+    assert f"Interrupted; resume with: {way}" in answer.err
+    assert executed == ["level-40"]
+    assert "not planned yet" in planner("report", "out").out
+    assert planner(*way.split()[1:], "--executor", "serial").status == 3
+    assert executed == ["level-40", "level-80", "none"]
+
+
+def test_traces_are_relative_to_the_jobs_file(planner: Command) -> None:
+    Path("far").mkdir()
+    shutil.move("small.yaml", "far/small.yaml")
+    rows = "".join(f"{k * 0.5},{300 + 7 * k},{10 + k % 3}\n" for k in range(40))
+    Path("mine.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{rows}")
+    Path("jobs.yaml").write_text(
+        "jobs: [{scenario: far/small.yaml, traces: [mine.csv, normal-500-2000], inventories: [{H200: 16}, {H200: 24}]}]"
+    )
+    answer = planner("batch", "jobs.yaml", "--out", "out", *BARE, "--json")
+    assert answer.status == 0
+    assert [job["name"] for job in answer.json["jobs"]] == [
+        "small-mine-H200x16",
+        "small-mine-H200x24",
+        "small-normal-500-2000-H200x16",
+        "small-normal-500-2000-H200x24",
+    ]
+    assert "workload=./../mine.csv" in answer.json["jobs"][0]["settings"]
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from planner.files.plan.batches.locks import alone_in
+with alone_in(Path("out")):
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_batch_is_refused_and_a_killed_ones_lock_is_taken_over(planner: Command) -> None:
+    Path("jobs.yaml").write_text("jobs: [{scenario: small.yaml}]")
+    line = ("batch", "jobs.yaml", "--out", "out", *BARE)
+    assert planner(*line).status == 0
+    holder = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "locked\n"
+    before = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
+    refused = planner(*line, "--resume")
+    assert refused.status == 2
+    assert re.search(rf"process {holder.pid} on \S+ since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", refused.err)
+    assert planner("sweep", "small.yaml", "--set", "slo.tpot_ms=40", "--out", "out", "--resume").status == 2
+    assert {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")} == before
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    assert str(holder.pid) in Path("out", locks.LOCK_FILE).read_text()  # what it left
+    assert planner(*line, "--resume").status == 0
+    assert Path("out", locks.LOCK_FILE).read_bytes() == b""
+
+
+def test_where_the_file_system_has_no_locks_the_file_counts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+    import fcntl
+
+    from planner.errors import InputError
+
+    def none(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with locks.alone_in(here), pytest.raises(InputError, match=f"process {os.getpid()} on "):
+        locks.require_free(here)
+    locks.require_free(here)
+    row = {"pid": 2**22 + 1, "host": os.uname().nodename, "since": "x", "began": 1}
+    for change, free in (({}, True), ({"pid": os.getpid()}, True), ({"host": "elsewhere"}, False)):
+        (here / locks.LOCK_FILE).write_text(json.dumps(row | change))  # of that number, but not that process
+        if free:
+            locks.require_free(here)
+        else:
+            with pytest.raises(InputError, match="on elsewhere since x"):
+                locks.require_free(here)
+
+
+@pytest.mark.parametrize("code", ["ENOSPC", "EROFS"])
+def test_a_disk_that_takes_no_more_ends_the_batch_and_the_rest_is_told(
+    planner: Command, monkeypatch: pytest.MonkeyPatch, executed: list[str], code: str
+) -> None:
+    import errno
+
+    from planner.files.disk import folders, single_files
+
+    number, writes = getattr(errno, code), single_files._write_beside
+
+    def full(path: Path, *rest: object) -> None:
+        if path.name.startswith("level-40"):
+            raise OSError(number, os.strerror(number))
+        writes(path, *rest)  # type: ignore[arg-type]  # as there
+
+    with monkeypatch.context() as patched:
+        patched.setattr(single_files, "_write_beside", full)
+        answer = planner("batch", "jobs.yaml", "--out", "out", *BARE)
+    assert answer.status == 1
+    assert os.strerror(number) in answer.err
+    assert "run it again with --resume" in answer.err
+    assert executed == ["level-40"]
+    assert [row["state"] for row in rows_of("out")] == ["failed", "missing", "missing", "missing"]
+    executed.clear()
+    assert planner("batch", "jobs.yaml", "--out", "out", "--resume", *BARE).status == 3
+    assert executed == ["level-80", "none"]  # the run itself had been written
+    monkeypatch.setattr(folders.Path, "write_bytes", lambda *_: (_ for _ in ()).throw(OSError(number, "no")))
+    Path("jobs.yaml").write_text(JOBS.replace("[40, 80]", "[50, 70]"))
+    assert planner("batch", "jobs.yaml", "--out", "out", "--resume", *BARE).status == 1
+    assert sum(row["state"] == "missing" for row in rows_of("out")) == 1
+    assert not list(Path("out/runs").glob(".*partial*"))
+
+
+def test_a_limit_on_file_sizes_leaves_nothing_half_written(here: Path) -> None:
+    """A real process that may write no file above 3 kB, less than a plan has."""
+    Path("jobs.yaml").write_text("jobs: [{name: a, scenario: small.yaml, grid: {slo.tpot_ms: [40, 50]}}]")
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "from planner.cli import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); sys.argv = ['planner', *sys.argv[1:]]; main()"
+    )
+    line = ["batch", "jobs.yaml", "--out", "out", *BARE]
+    process = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, text=True, check=False)
+    assert process.returncode == 1, process.stderr
+    assert "File too large" in process.stderr
+    assert not list(Path("out/runs").glob("*/plan.json"))
+    assert not [path for path in Path("out").rglob("*") if "partial" in path.name]
+    assert all(json.loads(path.read_text()) for path in Path("out").rglob("*.json"))

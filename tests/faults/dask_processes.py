@@ -1,0 +1,77 @@
+"""Dask's own programs, started as a user starts them, each with its process id."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from plain_pictures import unpainted
+
+from planner.runs.batches.dask_engine.sessions import DaskSettings
+
+HERE = Path(__file__).parent
+LIMIT_S = 60.0
+
+
+def wait_for(happened: Callable[[], object], what: str) -> None:
+    """Until it has happened; AssertionError where it takes too long even for a laden machine."""
+    until_s = time.monotonic() + LIMIT_S
+    while not happened():
+        assert time.monotonic() < until_s, f"{what} took more than {LIMIT_S:g} s"
+        time.sleep(0.02)
+
+
+def environment(*folders: Path) -> dict[str, str]:
+    """What a process gets: tasks of these tests, and `folders` before everything else, can be imported."""
+    paths = unpainted(os.environ)["PYTHONPATH"]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, folders), paths, str(HERE)])}
+
+
+@dataclass(slots=True)
+class Cluster:
+    """A scheduler's address and process, and its workers'."""
+
+    address: str
+    scheduler: "subprocess.Popen[bytes]"
+    folder: Path
+    workers: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
+
+    def start_worker(self, *folders: Path, options: tuple[str, ...] = ("--no-nanny",)) -> "subprocess.Popen[bytes]":
+        """One more, of one thread; `folders`: where it looks for packages first."""
+        scratch = str(self.folder / f"worker-{len(self.workers)}")
+        where = ("--host", "127.0.0.1", "--local-directory", scratch)
+        words = ["distributed.cli.dask_worker", self.address, "--nthreads", "1", "--no-dashboard", *where, *options]
+        worker = _started(words, environment(*folders))
+        self.workers.append(worker)
+        return worker
+
+    def settings(self, **changes: object) -> DaskSettings:
+        """Settings with this cluster's scheduler."""
+        return DaskSettings(workers=2, scheduler=self.address, patience_s=LIMIT_S, **changes)  # type: ignore[arg-type]
+
+
+@contextmanager
+def started_cluster(folder: Path) -> Iterator[Cluster]:
+    """A scheduler, and workers as they are started; all end with the block."""
+    file = folder / "scheduler.json"
+    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+    scheduler = _started(["distributed.cli.dask_scheduler", *options], environment())
+    workers: list[subprocess.Popen[bytes]] = []
+    try:
+        wait_for(lambda: file.exists() and file.read_text().strip().endswith("}"), "starting a scheduler")
+        yield Cluster(json.loads(file.read_text())["address"], scheduler, folder, workers)
+    finally:
+        for process in (*workers, scheduler):
+            process.kill()
+            process.wait()
+
+
+def _started(words: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", *words], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
