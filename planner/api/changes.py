@@ -10,7 +10,7 @@ from planner.api.cards import card, rows_of
 from planner.api.tables import counts_of
 from planner.domain import Plan
 from planner.files.scenario.settings import Setting
-from planner.replanning.rolling import LEAST_SHARE
+from planner.replanning.rollouts.rolling import LEAST_SHARE
 from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
 from planner.runs.replanning.inputs import change_limits, change_settings, new_scenario
 from planner.runs.replanning.publication import ChangedPlan

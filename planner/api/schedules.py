@@ -120,7 +120,7 @@ class PlannedSchedule:
     ) -> "PlannedSchedule":
         """The schedule with every window replayed. `trace`: the scenario's own table of lengths where it is None;
         `bursty`: gaps vary as the rates' file says of each window. Raises InputError."""
-        from planner.replanning.replaying import WindowReplay, replay_schedule
+        from planner.replanning.days.replaying import WindowReplay, replay_schedule
 
         settings = WindowReplay(requests=requests, seeds=seeds, bursty=bursty)
         source = self.record.levels[0].plan.scenario.workload if trace is None else trace

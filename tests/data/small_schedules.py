@@ -9,7 +9,7 @@ from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.rates import RateSeries, RateWindow
 from planner.domain.replanning.schedules import Schedule, Tariff
 from planner.files import load_rates, scenario_from_document
-from planner.replanning.schedules import best_schedule
+from planner.replanning.schedules.scheduling import best_schedule
 from planner.workload import summarize
 
 RATES = Path(__file__).parent / "servegen/rates_excerpt.csv"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
 from planner.domain.replanning.rates import RateSeries, RateWindow
 from planner.errors import InputError
-from planner.replanning.forecasts import first_window, forecasts_of, headroom_at
+from planner.replanning.days.forecasts import first_window, forecasts_of, headroom_at
 
 QUARTERS = 4  # windows of six hours a day
 FORECASTS = (ForecastKind.LAST_DAY, ForecastKind.LAST_WEEK, ForecastKind.EWMA)

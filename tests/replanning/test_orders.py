@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.replanning import orders
-from planner.replanning.orders import Group, Order, Stage, best_rate_rps, fewest_steps, spare_gpus
+from planner.replanning.rollouts.orders import Group, Order, Stage, best_rate_rps, fewest_steps, spare_gpus
 
 
 def drawn(seed: int, most: int = 2) -> Order:

@@ -13,9 +13,9 @@ from planner.domain import Scenario
 from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.schedules import Tariff
 from planner.files import load_rates, scenario_from_document
-from planner.replanning.replaying import WindowReplay, replay_schedule
-from planner.replanning.schedules import best_schedule
-from planner.replanning.transitions import with_thin_windows
+from planner.replanning.days.replaying import WindowReplay, replay_schedule
+from planner.replanning.schedules.scheduling import best_schedule
+from planner.replanning.days.transitions import with_thin_windows
 from planner.workload import summarize
 
 WEEK = 7 * 144

@@ -13,8 +13,8 @@ from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
 from planner.domain.replay.settings import ReplaySettings
 from planner.errors import InputError
 from planner.replanning.changes import changes_between
-from planner.replanning.replaying import WindowReplay, replay_schedule
-from planner.replanning.transitions import gpus_of_both, with_thin_windows
+from planner.replanning.days.replaying import WindowReplay, replay_schedule
+from planner.replanning.days.transitions import gpus_of_both, with_thin_windows
 
 QUICK = WindowReplay(requests=1500, seconds=0)
 

@@ -17,8 +17,8 @@ from planner.domain.replanning.rollouts import RollOut
 from planner.errors import ExportError
 from planner.export.checking.carrying import carried_over, standing
 from planner.replanning.changes import changes_between
-from planner.replanning.interim_plans import InterimPlans
-from planner.replanning.rolling import roll_out
+from planner.replanning.rollouts.interim_plans import InterimPlans
+from planner.replanning.rollouts.rolling import roll_out
 from planner.runs.deployments import render_plan
 from planner.runs.replanning.steps import RolledOut, rolled_out
 

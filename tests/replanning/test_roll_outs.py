@@ -13,9 +13,9 @@ from planner.domain.replanning.rollouts import RollOut
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.replanning.changes import changes_between
-from planner.replanning.interim import InterimFleet
-from planner.replanning.interim_plans import InterimPlans, replayed
-from planner.replanning.rolling import roll_out
+from planner.replanning.rollouts.interim import InterimFleet
+from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
+from planner.replanning.rollouts.rolling import roll_out
 from planner.workload import question_of
 
 INVENTORY = {"H20": 64, "H200": 32, "H800": 32}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.errors import InfeasibleError
-from planner.replanning.switching import best_switching, least_usd
+from planner.replanning.schedules.switching import best_switching, least_usd
 
 
 def cheapest_of_all(

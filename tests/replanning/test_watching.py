@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from watched_feeds import CHANGE_USD, LADDER, STOCK, cheapest, loads, observed, watched
 
 from planner.domain.replanning.watching import DAY_S, Cause, Decision, Fleet, Verdict, WatchSettings, WatchStep
-from planner.replanning.hindsight import most_in_a_day, tally
-from planner.replanning.watching import WatchState, advance, after, decide
+from planner.replanning.watches.hindsight import most_in_a_day, tally
+from planner.replanning.watches.watching import WatchState, advance, after, decide
 
 DAYS = 3
 MINUTES = 1440

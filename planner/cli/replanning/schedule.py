@@ -16,7 +16,7 @@ from planner.errors import InputError
 if TYPE_CHECKING:
     from planner.domain import LengthProfile, RequestTrace
     from planner.domain.replanning.schedules import Schedule
-    from planner.replanning.replaying import WindowReplay
+    from planner.replanning.days.replaying import WindowReplay
 
 MOST_CHANGES_SHOWN = 30
 
@@ -129,7 +129,7 @@ def _refuse_idle(
 
 def _replay(requests: int, seeds: str, *, bursty: bool) -> "WindowReplay":
     from planner.cli.plan.replay_options import read_seeds
-    from planner.replanning.replaying import WindowReplay
+    from planner.replanning.days.replaying import WindowReplay
 
     return WindowReplay(requests=requests, seeds=read_seeds(seeds), bursty=bursty)
 

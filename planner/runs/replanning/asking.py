@@ -7,9 +7,9 @@ from planner import pipeline
 from planner.domain import Plan, Scenario
 from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, LostServers
 from planner.errors import InputError
-from planner.replanning.copies import carried_out, joining_others
-from planner.replanning.interim_plans import InterimPlans, replayed
-from planner.replanning.rolling import LEAST_SHARE, roll_out
+from planner.replanning.rollouts.copies import carried_out, joining_others
+from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
+from planner.replanning.rollouts.rolling import LEAST_SHARE, roll_out
 from planner.runs.replanning.publication import ChangedPlan
 
 

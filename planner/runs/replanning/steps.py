@@ -16,7 +16,7 @@ from planner import export
 from planner.domain import Plan
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
 from planner.export.checking.carrying import Transition, carried_over, object_text, standing, transition
-from planner.replanning.interim_plans import InterimPlans
+from planner.replanning.rollouts.interim_plans import InterimPlans
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.replanning.pages import Commands, step_page
 from planner.runs.runbook import goes_with_engines, looks_at

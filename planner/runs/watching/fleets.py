@@ -12,7 +12,7 @@ from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.watching import Fleet, Need
 from planner.errors import InfeasibleError, InputError
 from planner.replanning.changes import changes_between
-from planner.replanning.inputs import Usual
+from planner.replanning.watches.inputs import Usual
 
 MOST_ANSWERS = 256
 """Questions whose answers are remembered; the oldest go first."""

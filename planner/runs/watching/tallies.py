@@ -9,7 +9,7 @@ from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.watching import Fleet, WatchTally
 from planner.files.plan.watch_folders import load_watch, plan_folder
 from planner.replanning.changes import changes_between
-from planner.replanning.hindsight import tally
+from planner.replanning.watches.hindsight import tally
 from planner.runs.watching.fleets import fleet_of
 
 

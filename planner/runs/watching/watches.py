@@ -21,8 +21,8 @@ from planner.files.plan.watch_folders import WatchFolder, WatchHeader, plan_fold
 from planner.files.scenario.settings import Setting
 from planner.files.tables.feeds.feed_files import load_feed
 from planner.plans.provenance import versions
-from planner.replanning.inputs import Timeline, Usual
-from planner.replanning.watching import WatchState, advance, after, decide
+from planner.replanning.watches.inputs import Timeline, Usual
+from planner.replanning.watches.watching import WatchState, advance, after, decide
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE
 from planner.runs.watching.fleets import (

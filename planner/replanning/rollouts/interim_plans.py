@@ -9,7 +9,7 @@ from planner.domain.replay.settings import ReplaySettings
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.replay.replaying import PlanReplay
 from planner.plans.bucketed import pool_islands, pool_routes
-from planner.replanning.interim import InterimFleet, full_question
+from planner.replanning.rollouts.interim import InterimFleet, full_question
 
 QUICK = ReplaySettings(seeds=(0,), requests=20_000)
 """A look at each step; of a few thousand requests, queues at the end would be taken for a fleet that cannot keep up."""

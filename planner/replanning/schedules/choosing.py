@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from planner.domain.replanning.rates import RateSeries
 from planner.domain.replanning.schedules import Tariff
 from planner.errors import InfeasibleError, SolverError
-from planner.replanning.levels import LevelBook, LevelSet
-from planner.replanning.reservations import best_plans
-from planner.replanning.switching import best_switching
-from planner.replanning.tariffs import HOUR_S
-from planner.replanning.tightening import tighten
+from planner.replanning.schedules.levels import LevelBook, LevelSet
+from planner.replanning.schedules.reservations import best_plans
+from planner.replanning.schedules.switching import best_switching
+from planner.replanning.schedules.tariffs import HOUR_S
+from planner.replanning.schedules.tightening import tighten
 
 Floats = NDArray[np.float64]
 

@@ -36,9 +36,9 @@ from numpy.typing import NDArray
 from planner.domain import Scenario
 from planner.domain.replanning.rates import RateSeries
 from planner.domain.replanning.schedules import Tariff, TariffKind
-from planner.replanning.levels import LeastCost
-from planner.replanning.switching import least_usd
-from planner.replanning.tariffs import HOUR_S, power_usd_per_hour, serving_usd_per_hour, spare_usd_per_hour
+from planner.replanning.schedules.levels import LeastCost
+from planner.replanning.schedules.switching import least_usd
+from planner.replanning.schedules.tariffs import HOUR_S, power_usd_per_hour, serving_usd_per_hour, spare_usd_per_hour
 
 Floats = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from planner.domain.replanning.rates import RateSeries
 from planner.errors import InfeasibleError, SolverError
-from planner.replanning.bounds import carried_rps, rents
-from planner.replanning.levels import LeastCost, LevelBook
-from planner.replanning.switching import best_switching
+from planner.replanning.schedules.bounds import carried_rps, rents
+from planner.replanning.schedules.levels import LeastCost, LevelBook
+from planner.replanning.schedules.switching import best_switching
 
 TIGHT = 0.005  # of the bound: what it may rise by at most is not worth plans
 AT_ONCE = 6

@@ -5,11 +5,11 @@ from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.rates import RateSeries
 from planner.domain.replanning.schedules import Schedule, ScheduledWindow, Tariff
 from planner.errors import InputError
-from planner.replanning.bounds import least_of_schedules
-from planner.replanning.choosing import chosen_levels
-from planner.replanning.levels import LevelBook, LevelSet, Planner, Replanner
-from planner.replanning.reservations import best_plans
-from planner.replanning.tariffs import window_usd
+from planner.replanning.schedules.bounds import least_of_schedules
+from planner.replanning.schedules.choosing import chosen_levels
+from planner.replanning.schedules.levels import LevelBook, LevelSet, Planner, Replanner
+from planner.replanning.schedules.reservations import best_plans
+from planner.replanning.schedules.tariffs import window_usd
 
 
 def best_schedule(

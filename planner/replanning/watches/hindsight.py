@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from planner.domain.replanning.watching import DAY_S, Cause, Fleet, WatchSettings, WatchStep, WatchTally
-from planner.replanning.switching import best_switching
+from planner.replanning.schedules.switching import best_switching
 
 ChangeUsd = Callable[[Fleet, Fleet], float]
 

@@ -13,9 +13,9 @@ import numpy as np
 from planner.domain import Scenario
 from planner.domain.replanning.rates import RateSeries
 from planner.domain.replanning.schedules import ScheduleLevel, Tariff, TariffKind
-from planner.replanning.levels import LevelSet
-from planner.replanning.switching import Switching, best_switching
-from planner.replanning.tariffs import gpus_of, window_usd
+from planner.replanning.schedules.levels import LevelSet
+from planner.replanning.schedules.switching import Switching, best_switching
+from planner.replanning.schedules.tariffs import gpus_of, window_usd
 
 GAIN = 1e-9  # relative, that goes on
 

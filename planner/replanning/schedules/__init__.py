@@ -1,0 +1,1 @@
+"""Schedules: plans at rates, what they cost, which stands when, and the bound of the day."""

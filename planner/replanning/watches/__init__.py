@@ -1,0 +1,1 @@
+"""Following what changes: what feeds say, when a plan gives way, and what that was worth."""
