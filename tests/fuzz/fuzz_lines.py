@@ -50,6 +50,7 @@ import lws --out made.json | lws/routing.yaml lws/*prefill-1.yaml lws/noderesour
 import script | script/routing.json script/*decode*.sh
 diff run placed-run --json | run/plan.json placed-run/plan.json
 compare run placed-run --sort price --csv made.csv --html made.html | run/plan.json placed-run/plan.json
+watch budget.yaml --feed load.csv --simulate --once --out made --json | budget.yaml load.csv costly
 sweep tiny.yaml --set inventory.H20=8,16 --set slo.tpot_ms=80..100:20 --out made --processes 1 --quiet --json | tiny.yaml costly
 explain run --json | run/plan.json
 explain run --island h20-8g-decode-1 --seconds 0 | run/plan.json

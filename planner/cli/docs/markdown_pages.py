@@ -21,6 +21,7 @@ GUIDES = (
         "defragmentation",
         "manifests",
         "observing",
+        "watching",
         "studies",
     ),
     "results",
