@@ -13,7 +13,6 @@ _Share = Annotated[float, Bounds(low=0, high=10)]
 _Times = Annotated[int, Bounds(low=1, high=1000)]
 _Usd = Annotated[tuple[tuple[str, float], ...], Mapped()]
 _Gpus = Annotated[tuple[tuple[str, int], ...], Mapped()]
-_Changes = _Gpus
 
 
 class FeedKind(StrEnum):
@@ -188,7 +187,7 @@ class WatchTally:
     hours: float
     usd: float
     change_usd: float
-    changes: _Changes
+    changes: _Gpus
     most_in_a_day: int
     bound_a_day: int
     short_hours: float
