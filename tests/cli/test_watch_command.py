@@ -1,6 +1,5 @@
 """`planner watch`: a history gone through, killed and gone on with; feeds that break; one watch a folder."""
 
-import json
 import os
 import signal
 import subprocess
@@ -34,7 +33,9 @@ def _feeds(here: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Every file but pictures, whose pixels depend on the style that the test runner's process has."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".png"]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def test_a_killed_watch_goes_on_as_if_nothing_had_been(planner: Command) -> None:
@@ -70,12 +71,7 @@ def _require_log(out: Path, tally: dict[str, object]) -> None:
     assert [cause.value for cause in causes if cause] == ["start", "load", "saving"]
     assert [step.observation.at_s for step in steps] == [300.0 * k for k in range(49)]
     notes = [note for step in steps for note in step.observation.notes]
-    assert [note.partition(": ")[2][:30] for note in notes] == [
-        "row 2, column usd_per_hour must",
-        "row 3, column usd_per_hour must",
-        "row 4: 100 USD/hour is over 10",
-        "row 5: 'B999' is no GPU type of",
-    ] or len(notes) == 4
+    assert [note.partition("prices.csv: ")[2][:6] for note in notes] == ["row 2,", "row 3,", "row 4:", "row 5:"]
     assert {dict(step.observation.prices)["H20"] for step in steps} == {1.0, 1.02}
     assert tally["changes"] == {"load": 1, "lost": 0, "saving": 1}
     assert Path(out, "current").read_text() == "plans/0003\n"
@@ -101,7 +97,7 @@ def test_live_feeds_that_break_are_told_and_the_last_good_value_stands(
 
     state.write_text("load_rps: 6\n")
     clock = Clock(now=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr(watches, "decide", lambda state, propose: _KEEP)
+    monkeypatch.setattr(watches, "decide", lambda *_: _KEEP)
     job = WatchJob(scenario=Path("small.yaml"), feeds=(state,), out=Path("live"), ticks=5)
     steps = list(watch(job, clock))
     assert [step.observation.load_rps for step in steps] == [6, 6, 6, 6, 7]
@@ -176,4 +172,4 @@ def test_a_folder_of_something_else_is_left_alone(planner: Command) -> None:
     answer = planner("watch", "small.yaml", "--feed", "load.csv", "--simulate", "--out", "out", "--force")
     assert answer.status == 2
     assert Path("out/notes.txt").read_text() == "mine"
-    assert json.dumps(sorted(path.name for path in Path("out").iterdir())) == '["notes.txt"]'
+    assert [path.name for path in Path("out").iterdir()] == ["notes.txt"]

@@ -209,6 +209,7 @@ TEXTS = {
     "jobs.yaml": BATCH,
     "tabulated.yaml": TABULATED,
     "budget.yaml": BUDGET,
+    "load.csv": "time,requests_per_s\n" + "".join(f"{600 * k},{1 + k % 3}\n" for k in range(4)),
     "goals.yaml": GOALS,
     "placed.yaml": PLACED,
     "lengths.yaml": LENGTHS,

@@ -14,8 +14,8 @@ from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.schedules import Tariff
 from planner.files import load_rates, scenario_from_document
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
-from planner.replanning.schedules.scheduling import best_schedule
 from planner.replanning.days.transitions import with_thin_windows
+from planner.replanning.schedules.scheduling import best_schedule
 from planner.workload import summarize
 
 WEEK = 7 * 144

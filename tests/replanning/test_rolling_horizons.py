@@ -12,8 +12,8 @@ from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
 from planner.domain.replanning.rates import RateSeries, RateWindow
 from planner.domain.replanning.schedules import ScheduleLevel, Tariff, TariffKind
 from planner.errors import InputError
-from planner.replanning.schedules.levels import LevelSet
 from planner.replanning.days.rolling_horizons import Horizon, Rolled, rolling_schedule
+from planner.replanning.schedules.levels import LevelSet
 from planner.replanning.schedules.scheduling import schedule_of
 
 HOUR_S = 3600.0

@@ -25,6 +25,7 @@ GUIDES = (
         "defragmentation",
         "manifests",
         "observing",
+        "watching",
         "studies",
     ),
     "results",

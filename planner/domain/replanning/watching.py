@@ -187,7 +187,7 @@ class WatchTally:
     hours: float
     usd: float
     change_usd: float
-    changes: tuple[tuple[str, int], ...]
+    changes: _Gpus
     most_in_a_day: int
     bound_a_day: int
     short_hours: float

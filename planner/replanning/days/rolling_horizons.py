@@ -21,13 +21,13 @@ from planner.domain.replanning.rates import RateSeries, RateWindow
 from planner.domain.replanning.schedules import SAME_RATE, Schedule, ScheduledWindow, Tariff, TariffKind
 from planner.errors import InfeasibleError, InputError
 from planner.replanning.changes import changes_between
-from planner.replanning.schedules.choosing import chosen_levels
 from planner.replanning.days.forecasts import first_window, forecasts_of, headroom_at, windows_of_a_day
+from planner.replanning.days.transitions import load_seconds
+from planner.replanning.schedules.choosing import chosen_levels
 from planner.replanning.schedules.levels import LevelBook, LevelSet, Planner, Replanner
 from planner.replanning.schedules.reservations import best_plans
 from planner.replanning.schedules.scheduling import require_changes, schedule_of
 from planner.replanning.schedules.tariffs import window_usd
-from planner.replanning.days.transitions import load_seconds
 
 HOUR_S = 3600.0
 

@@ -20,8 +20,8 @@ from planner.files.records import read_record
 from planner.files.sections import top_level
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
 from planner.replanning.days.rolling_horizons import rolling_schedule
-from planner.replanning.schedules.scheduling import best_schedule
 from planner.replanning.days.transitions import with_thin_windows
+from planner.replanning.schedules.scheduling import best_schedule
 from planner.report.replanning import schedule_tables
 from planner.report.replanning.schedule_page import schedule_page
 from planner.runs.pages import made_by, page_bytes

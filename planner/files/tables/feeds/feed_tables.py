@@ -105,7 +105,10 @@ def _first(names: Sequence[str], header: Sequence[str]) -> str:
 
 def _row(path: Path, place: int, header: Sequence[str], cells: Sequence[str]) -> CsvRow:
     if len(cells) != len(header):
-        raise InputError(f"{path}: row {place} must have {len(header)} cells like the header, got {len(cells)}.")
+        raise InputError(
+            f"{path}: row {place} must have {len(header)} cells like the header, got {len(cells)}.",
+            hint="Quote cells that hold commas.",
+        )
     return CsvRow(path, place, {name: cell.strip() for name, cell in zip(header, cells, strict=True)})
 
 
