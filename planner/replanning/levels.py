@@ -12,7 +12,7 @@ from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Scenario
 from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.schedules import ScheduleLevel
 from planner.errors import InfeasibleError, InputError, SolverError
-from planner.replanning.change_costs import change_usd
+from planner.replanning.changes import changes_between
 
 Planner = Callable[[Scenario], Plan]
 """Makes the plan of a scenario, as `pipeline.plan` does."""
@@ -139,7 +139,7 @@ class LevelBook:
     def _change_usd(self, before: int, after: int) -> float:
         if (before, after) not in self._changes:
             plans = (self._levels[before].plan, self._levels[after].plan)
-            self._changes[before, after] = change_usd(*plans, self.change)
+            self._changes[before, after] = changes_between(*plans, self.change).usd
         return self._changes[before, after]
 
 
