@@ -19,7 +19,7 @@ from pathlib import Path
 from planner.domain.comparisons.batches import RunNote
 from planner.domain.comparisons.sweeps import Sweep, SweepEntry, SweepIndex, SweepPoint
 from planner.errors import InputError
-from planner.files.plan import sweep_indexes
+from planner.files.plan.batches import sweep_indexes
 from planner.files.plan.batches.indexes import claim_folder_of
 from planner.files.plan.batches.locks import alone_in, require_free
 from planner.files.scenario.settings import SweptKey

@@ -7,7 +7,7 @@ from pathlib import Path
 from distributed import Client
 
 from planner.errors import InputError, PlannerError
-from planner.files.plan.shared_folders import probes_in, unseen
+from planner.files.plan.batches.shared_folders import probes_in, unseen
 from planner.runs.batches.dask_engine.skew import cluster_versions, require_no_skew, skew_table
 
 LOOK_S = 0.5
