@@ -138,7 +138,7 @@ def changed_deployment(
 ) -> ChangedDeployment[PlanAtHand]:
     """As `PlannedDeployment.replan` says. `seconds`: storage_gb_s, start_s, drain_s; `at_hand`: what makes the new
     plan's."""
-    asked = new_scenario(
+    new = new_scenario(
         saved,
         scenario,
         workload=workload,
@@ -147,7 +147,7 @@ def changed_deployment(
         settings=tuple(Setting(key, value) for key, value in (settings or {}).items()),
     )
     question = ChangeQuestion(
-        scenario=asked,
+        scenario=new,
         settings=change_settings(**seconds),
         limits=change_limits(most_gpus, keep, horizon_hours, turns_only=turns_only),
         lost=lost_servers(saved, lost),

@@ -142,11 +142,11 @@ def _only(servers: list[_Servers], gpu: str) -> list[_Servers]:
 
 def _of_type(old: list[_Servers], new: list[_Servers], *, same_engines: bool) -> Iterator[ServerChange]:
     """The changes of one GPU type."""
-    kinds = [[_kind(mine, other, same_engines=same_engines) for other in new] for mine in old]
+    kinds = [[_kind(group, other, same_engines=same_engines) for other in new] for group in old]
     weight = 1 + sum(group.count for group in (*old, *new))
     gains = [
-        [None if kind is None else _gain(kind, mine.role.gpus, weight) for kind in row]
-        for mine, row in zip(old, kinds, strict=True)
+        [None if kind is None else _gain(kind, group.role.gpus, weight) for kind in row]
+        for group, row in zip(old, kinds, strict=True)
     ]
     pairs = best_pairs([group.count for group in old], [group.count for group in new], gains)
     for (i, j), count in pairs.items():

@@ -104,11 +104,6 @@ class PlanChange:
         return sum(change.count for change in self.changes if change.kind.runs_on)
 
     @property
-    def servers_in_place(self) -> int:
-        """Servers that stay on their GPUs with their parallelism and phase, engines started anew or not."""
-        return self.servers(ChangeKind.KEEP, ChangeKind.REROUTE, ChangeKind.RESTART)
-
-    @property
     def running_on_share(self) -> float:
         """Of the old plan's servers (1 where it has none)."""
         before = self.servers_before

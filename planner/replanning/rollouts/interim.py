@@ -170,11 +170,11 @@ def _below(profile: LengthProfile, end: int) -> LengthProfile:
     )
 
 
-def _table(mine: Mapping[str, BucketPool], others: Mapping[str, BucketPool], workload: Workload) -> Table:
+def _table(pools_of_plan: Mapping[str, BucketPool], others: Mapping[str, BucketPool], workload: Workload) -> Table:
     """The buckets of one plan; `others`: servers of the other plan, which take part."""
-    spans = {phase: _spans(mine.values(), phase, workload) for phase in PHASES}
-    guests = {name: _guest(pool, mine, spans) for name, pool in others.items() if name not in mine}
-    pools = {**mine, **{name: pool for name, pool in guests.items() if pool is not None}}
+    spans = {phase: _spans(pools_of_plan.values(), phase, workload) for phase in PHASES}
+    guests = {name: _guest(pool, pools_of_plan, spans) for name, pool in others.items() if name not in pools_of_plan}
+    pools = {**pools_of_plan, **{name: pool for name, pool in guests.items() if pool is not None}}
     return Table(
         spans=spans,
         pools={

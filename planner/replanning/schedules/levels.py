@@ -80,7 +80,7 @@ class LevelBook:
     def carries(self, rate_rps: float) -> bool:
         """Whether a plan was made for a rate up to this one that promises it: no cheaper one is known to be missing."""
         return any(
-            asked <= rate_rps * (1 + SAME) and rate_rps <= promised * (1 + SAME) for asked, promised in self._spans
+            planned <= rate_rps * (1 + SAME) and rate_rps <= promised * (1 + SAME) for planned, promised in self._spans
         )
 
     @property

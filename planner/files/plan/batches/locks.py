@@ -93,9 +93,9 @@ def _take(folder: Path, descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
 
 
 def _at_work(folder: Path, holder: Holder | None) -> InputError:
-    who = "another process" if holder is None else f"process {holder.pid} on {holder.host} since {holder.since}"
+    worker = "another process" if holder is None else f"process {holder.pid} on {holder.host} since {holder.since}"
     return InputError(
-        f"{folder}: another batch is at work in it: {who}.",
+        f"{folder}: another batch is at work in it: {worker}.",
         hint=f"Let it finish, or choose another folder; where that process is no more, remove {folder / LOCK_FILE}.",
     )
 

@@ -90,8 +90,8 @@ class Admission:
             if address in versions.skewed or address not in versions.workers
         }
         sound = tuple(address for address in addresses if address not in faults)
-        seen = {address: f"it does not see {reasons}." for address, reasons in self._unseen(sound).items()}
-        return faults | seen
+        blind = {address: f"it does not see {reasons}." for address, reasons in self._unseen(sound).items()}
+        return faults | blind
 
     def _unseen(self, addresses: tuple[str, ...]) -> dict[str, str]:
         """What each worker lacks; those that lack nothing are left out."""
