@@ -110,12 +110,18 @@ def _require_gpus(saved: Plan, scenario: Scenario) -> None:
 
 
 def find_replan(
-    evaluator: Evaluator, saved: Plan, settings: ChangeSettings, limits: ChangeLimits, lost: LostServers
+    evaluator: Evaluator,
+    saved: Plan,
+    settings: ChangeSettings,
+    limits: ChangeLimits,
+    lost: LostServers,
+    *,
+    frontier: bool = True,
 ) -> FoundReplan:
     """The new plan's pools. Raises as `Replanner.replanned` does."""
     before = without_lost(saved, lost)
     replanner = Replanner(before, evaluator, settings, limits)
-    replanned = replanner.replanned()
+    replanned = replanner.replanned(frontier=frontier)
     near, scenario = replanned.chosen, evaluator.question.scenario
     pools = named_after(before, near.priced.pools, scenario)
     layout = layout_of(pools)
