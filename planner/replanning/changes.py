@@ -5,7 +5,7 @@
 | S_t, T_t | GPUs of type t in old servers that do not run on, in new ones that do not | 1 |
 | G | GPUs that are touched: sum_t max(S_t, T_t), what starts takes the GPUs of what stops first | 1 |
 | w | weights that the GPUs of a node load for a server | GB |
-| v | speed at which a node gets weights: of its storage, and of its NICs where the scenario has a network | GB/s |
+| v | speed at which a node gets weights: that of storage, of the network or of the node's NICs, the least | GB/s |
 | load | w / v + time to start | s |
 | drain | what requests in flight take: P99 TTFT of prefill, the longest answer at the P99 TPOT of decode | s |
 
@@ -247,10 +247,12 @@ class ChangeClock:
         """From the start of a server to its first request (s)."""
         spec, scenario = self.gpus[gpu].gpu, self.scenario
         context = CostContext(gpu=spec, model=scenario.model, settings=scenario.cost)
-        gb_s = self.settings.storage_gb_s
-        if scenario.network is not None:
-            gb_s = min(gb_s, spec.nic_gb_s * spec.gpus_per_host)
-        return node_weights_gb(context, shape) / gb_s + self.settings.start_s
+        speeds = [self.settings.storage_gb_s]
+        if self.settings.network_gb_s is not None:
+            speeds.append(self.settings.network_gb_s)
+        elif scenario.network is not None:
+            speeds.append(spec.nic_gb_s * spec.gpus_per_host)
+        return node_weights_gb(context, shape) / min(speeds) + self.settings.start_s
 
 
 def _waits_s(before: Plan) -> Iterator[tuple[tuple[Phase, int, int], float]]:

@@ -16,6 +16,7 @@ FREE = frozenset(
         "name",
         "node_selectors",
         "deploy",
+        "changes",
         "assignment.time_limit_s",  # an evaluation that ended within it is the same within another
         "search.processes",
         "search.failure_limit",

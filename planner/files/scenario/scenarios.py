@@ -23,6 +23,7 @@ from planner.domain import (
     RequestTrace,
     Scenario,
 )
+from planner.domain.replanning.changes import ChangePolicy
 from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
@@ -97,6 +98,7 @@ _KEYS = (
     "serving",
     "survive",
     "deploy",
+    "changes",
 )
 
 
@@ -244,6 +246,7 @@ def _question(
         serving=document.choice("serving", ServingForm, default=DEFAULT_SERVING),
         survive=read_survival(document.section("survive", optional=True)),
         deploy=read_record(DeploySettings, document.section("deploy", optional=True)),
+        changes=read_record(ChangePolicy, document.section("changes", optional=True)),
     )
     inputs = (model_inputs, workload_inputs, cost_inputs, objective_inputs, cluster_inputs)
     return scenario, sum(inputs, inventory_inputs), trace
