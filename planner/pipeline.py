@@ -106,7 +106,7 @@ def replan(
     lost, policy = lost or LostServers(), scenario.changes
     with open_evaluator(posed(remaining_scenario(saved, scenario, lost))) as evaluator:
         near = find_replan(evaluator, saved, settings or policy.times, limits or policy.limits, lost)
-        finished = pooled_plan(evaluator, near.best, near.record, near.choice, names=near.pools)
+        finished = pooled_plan(evaluator, near.best, near.record, near.choice, names=near.pools, stays=near.stays)
         return near.replan(finished)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from replanned_scenarios import small_plan
+from replanned_scenarios import LEVELS, longer, small_plan
 
 from planner.domain import Plan
 from planner.domain.cluster import Cluster, ClusterNode, NodeGpu, NumaNode
@@ -13,6 +13,7 @@ from planner.pipeline import place, replan
 from planner.replanning.changes import changes_between
 from planner.replanning.finding import remaining_scenario
 from planner.replanning.losses import without_lost
+from planner.replanning.staying import staying_parts
 
 
 def node(name: str) -> ClusterNode:
@@ -91,3 +92,56 @@ def test_what_placing_moves_counts_against_the_limits(placed: Plan) -> None:
 def test_nodes_that_the_plan_does_not_lie_on_cannot_be_lost(placed: Plan) -> None:
     with pytest.raises(InputError, match="lost: n-99: must be nodes that the plan lies on"):
         without_lost(placed, LostServers(nodes=("n-99",)))
+
+
+@pytest.fixture(scope="module")
+def shared_nodes() -> Plan:
+    """Servers of one and two GPUs, several to a node."""
+    target = {"kind": "target", "target_rps": 60.0}
+    unplaced = small_plan(model="qwen3-30b-a3b", slo=LEVELS, objective=target)
+    return place(unplaced, replace(unplaced.scenario, cluster=CLUSTER))
+
+
+def gpus_of(plan: Plan, island: str) -> dict[int, set[tuple[str, tuple[int, ...]]]]:
+    """Nodes and GPUs of each copy of an island."""
+    assert plan.placement is not None
+    copies: dict[int, set[tuple[str, tuple[int, ...]]]] = {}
+    for part in plan.placement.parts:
+        if part.island == island:
+            copies.setdefault(part.replica, set()).add((part.node, part.gpu_indices))
+    return copies
+
+
+@pytest.mark.parametrize("shorter", [0.7, 1.3])
+def test_what_runs_on_keeps_its_gpus(shared_nodes: Plan, shorter: float) -> None:
+    """Placed afresh, the placer would put one and two of them elsewhere."""
+    change = replan(shared_nodes, longer(shared_nodes.scenario, shorter))
+    assert change.change.servers(ChangeKind.MOVE) == 0
+    assert change.change.servers_running_on >= 3
+    before, after = (gpus_of(plan, "h200-1g-prefill-1") for plan in (shared_nodes, change.plan))
+    stays = range(min(len(before), len(after)))
+    assert len(stays) >= 3
+    assert [after[copy] for copy in stays] == [before[copy] for copy in stays], "the highest numbers go first"
+
+
+def test_other_gpus_of_the_same_node_are_another_place(shared_nodes: Plan) -> None:
+    assert shared_nodes.placement is not None
+    first = next(part for part in shared_nodes.placement.parts if len(part.gpu_indices) == 1)
+    parts = [replace(p, gpu_indices=(7,)) if p is first else p for p in shared_nodes.placement.parts]
+    elsewhere = replace(shared_nodes, placement=replace(shared_nodes.placement, parts=tuple(parts)))
+    change = changes_between(shared_nodes, elsewhere, ChangeSettings())
+    assert (change.servers(ChangeKind.MOVE), change.gpus_touched) == (1, 1)
+
+
+def test_pods_that_would_ask_for_other_cores_do_not_stay(shared_nodes: Plan) -> None:
+    assert shared_nodes.buckets is not None
+    pools, scenario = shared_nodes.buckets.pools, shared_nodes.scenario
+    assert len(staying_parts(shared_nodes, pools, scenario)) == sum(pool.count for pool in pools)
+    fewer = replace(scenario, placement=replace(scenario.placement, cpus_per_gpu=4))
+    assert staying_parts(shared_nodes, pools, fewer) == ()
+
+
+def test_lost_servers_take_their_places_with_them(shared_nodes: Plan) -> None:
+    left = without_lost(shared_nodes, LostServers(servers=(("h200-1g-prefill-1", 3),)))
+    first = gpus_of(shared_nodes, "h200-1g-prefill-1")[0]
+    assert gpus_of(left, "h200-1g-prefill-1") == {0: first}

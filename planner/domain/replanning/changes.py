@@ -19,7 +19,7 @@ class ChangeKind(StrEnum):
 
     `keep`: nothing. `reroute`: the engine runs on, the router sends it other prompts. `restart`: the same GPUs with the
     same parallelism, started with other flags. `turn`: the same GPUs with the same parallelism do another phase.
-    `resize`: GPUs of servers that stop are put together to others. `move`: the same server on other nodes. `start`: on
+    `resize`: GPUs of servers that stop are put together to others. `move`: the same server on other GPUs. `start`: on
     GPUs that did nothing. `stop`: nothing takes their place.
     """
 
