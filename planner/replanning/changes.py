@@ -4,9 +4,7 @@
 |---|---|---|
 | S_t, T_t | GPUs of type t in old servers that do not run on, in new ones that do not | 1 |
 | G | GPUs that are touched: sum_t max(S_t, T_t), what starts takes the GPUs of what stops first | 1 |
-| w | weights that the GPUs of a node load for a server | GB |
-| v | speed at which a node gets weights: that of storage, of the network or of the node's NICs, the least | GB/s |
-| load | w / v + time to start | s |
+| load | what a server takes to load and start: `planner.cost.serving.loading` | s |
 | drain | what requests in flight take: P99 TTFT of prefill, the longest answer at the P99 TPOT of decode | s |
 
 As S_t and T_t sum to all GPUs less those of servers that run on, G is least where those are most: a pairing of largest
@@ -18,15 +16,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.cost import CostContext
+from planner.cost.serving.loading import S_PER_HOUR, load_s
 from planner.domain import BucketPool, InventoryItem, LoadPoint, ParallelConfig, Phase, Plan, Scenario, halves_of
 from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange, ServerRole
 from planner.errors import InputError
-from planner.evaluation.replay.curves import node_weights_gb
 from planner.replanning.matching import best_pairs
 from planner.units import MS_PER_S
 
-S_PER_HOUR = 3600.0
 Place = tuple[tuple[str, tuple[int, ...]], ...]
 """Nodes of a server with its GPUs there by index: none where it is not known which those are."""
 
@@ -248,14 +244,7 @@ class ChangeClock:
 
     def load_s(self, gpu: str, shape: ParallelConfig) -> float:
         """From the start of a server to its first request (s)."""
-        spec, scenario = self.gpus[gpu].gpu, self.scenario
-        context = CostContext(gpu=spec, model=scenario.model, settings=scenario.cost)
-        speeds = [self.settings.storage_gb_s]
-        if self.settings.network_gb_s is not None:
-            speeds.append(self.settings.network_gb_s)
-        elif scenario.network is not None:
-            speeds.append(spec.nic_gb_s * spec.gpus_per_host)
-        return node_weights_gb(context, shape) / min(speeds) + self.settings.start_s
+        return load_s(self.scenario, self.settings, self.gpus[gpu].gpu, shape)
 
 
 def _waits_s(before: Plan) -> Iterator[tuple[tuple[Phase, int, int], float]]:

@@ -11,10 +11,10 @@ import pytest
 from replanned_scenarios import small_plan
 
 from planner.cost import CostContext
+from planner.cost.serving.loading import node_weights_gb
 from planner.domain import BucketPool, ParallelConfig, Phase, Plan, ServerConfig
 from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange
 from planner.errors import InputError
-from planner.evaluation.replay.curves import node_weights_gb
 from planner.replanning.changes import changes_between
 
 SETTINGS = ChangeSettings(storage_gb_s=4.0, start_s=100.0, drain_s=50.0)

@@ -42,6 +42,7 @@ from planner.files.scenario.network_sections import read_network, require_flows
 from planner.files.scenario.objective_sections import (
     objective_section,
     read_objective,
+    require_costed,
     require_measurable,
     require_method,
     with_requests,
@@ -204,6 +205,7 @@ def scenario_from_section(
     scenario = replace(scenario, search=search, inputs=inputs + read_inputs + search_inputs)
     require_method(document.file, scenario.objective, search)
     require_measurable(document.file, scenario)
+    require_costed(document.file, scenario, objective_section(document), base)
     require_placeable(document.file, scenario)
     return scenario
 
