@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from planner.domain import PHASES, BucketPool, Evaluation, Plan, Scenario, SearchRecord, SimplerPlan
+from planner.domain import PHASES, BucketPool, Evaluation, PlacedPart, Plan, Scenario, SearchRecord, SimplerPlan
 from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
 from planner.domain.replanning.replans import Replan
 from planner.errors import InfeasibleError, InputError
@@ -15,6 +15,7 @@ from planner.replanning.losses import remaining_cluster, remaining_inventory, wi
 from planner.replanning.naming import named_after
 from planner.replanning.near import NearPlan
 from planner.replanning.replanner import Replanned, Replanner
+from planner.replanning.staying import staying_parts
 from planner.search import given
 
 SAME = 1e-9
@@ -22,7 +23,8 @@ SAME = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundReplan:
-    """The pools of the new plan with the names of their islands, and what a plan is finished from."""
+    """The pools of the new plan with the names of their islands, and what a plan is finished from; `stays`: where their
+    servers lie already."""
 
     before: Plan
     settings: ChangeSettings
@@ -32,6 +34,7 @@ class FoundReplan:
     best: Evaluation
     record: SearchRecord
     choice: BucketChoice
+    stays: tuple[PlacedPart, ...] = ()
 
     def replan(self, finished: Plan) -> Replan:
         """With the finished plan. Its change is counted anew, where its servers lie.
@@ -55,7 +58,7 @@ class FoundReplan:
 
 
 def _require_limits(finished: Plan, change: PlanChange, limits: ChangeLimits) -> None:
-    """Placing knows nothing of where servers lie now: what moves counts, too."""
+    """Servers move where their GPUs are not free, or others would find no room: that counts, too."""
     moved = change.servers(ChangeKind.MOVE)
     most, least = limits.most_gpus, limits.least_running_on or 0.0
     if (most is None or change.gpus_touched <= most) and change.running_on_share >= least * (1 - SAME):
@@ -137,6 +140,7 @@ def find_replan(
         best=result.best,
         record=result.record,
         choice=_choice(replanned, near),
+        stays=staying_parts(before, pools, scenario),
     )
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from planner import files, pipeline
 from planner.domain import Inventory, Plan, Scenario
 from planner.domain.objective import ObjectiveKind, ObjectiveSettings
-from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.watching import Fleet, Need
 from planner.errors import InfeasibleError, InputError
 from planner.replanning.changes import changes_between
@@ -121,7 +120,7 @@ def fleet_of(plan: Plan) -> Fleet:
 def changed_fleet(standing: Plan, plan: Plan) -> Fleet:
     """A plan with what it takes to get there from the one that stands: the USD of GPUs that serve nothing meanwhile,
     and the time of its slowest server, as those of one step drain and load side by side."""
-    change = changes_between(standing, plan, ChangeSettings())
+    change = changes_between(standing, plan, plan.scenario.changes.times)
     seconds = max((row.drain_s + row.load_s for row in change.changes), default=0.0)
     return replace(fleet_of(plan), change_usd=change.usd, change_s=seconds)
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.watching import Fleet, WatchTally
 from planner.files.plan.watch_folders import load_watch, plan_folder
 from planner.replanning.changes import changes_between
@@ -27,7 +26,7 @@ def tally_of(folder: Path) -> WatchTally:
         return files.load_run(plan_folder(folder, number))
 
     def change_usd(before: Fleet, later: Fleet) -> float:
-        change = changes_between(plan_at(numbers[before.plan]), plan_at(numbers[later.plan]), ChangeSettings())
-        return change.usd
+        plan = plan_at(numbers[later.plan])
+        return changes_between(plan_at(numbers[before.plan]), plan, plan.scenario.changes.times).usd
 
     return tally(steps, header.settings, change_usd, last_s=header.every_s, start=start)
