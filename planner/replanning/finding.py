@@ -75,7 +75,7 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
     """
     require_buckets(saved)
     require_model(saved.scenario, scenario)
-    _require_engine(saved.scenario, scenario)
+    require_engine(saved.scenario, scenario)
     _require_gpus(saved, scenario)
     if not scenario.bucketed:
         raise InputError(
@@ -87,7 +87,8 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
     return replace(scenario, inventory=remaining_inventory(saved, scenario.inventory, lost), cluster=cluster)
 
 
-def _require_engine(before: Scenario, after: Scenario) -> None:
+def require_engine(before: Scenario, after: Scenario) -> None:
+    """Raises InputError where a scenario is of another engine than the plan that runs."""
     engines = [f"{scenario.engine.name} {scenario.engine.version}".strip() for scenario in (before, after)]
     if engines[0] != engines[1]:
         raise InputError(
@@ -110,12 +111,18 @@ def _require_gpus(saved: Plan, scenario: Scenario) -> None:
 
 
 def find_replan(
-    evaluator: Evaluator, saved: Plan, settings: ChangeSettings, limits: ChangeLimits, lost: LostServers
+    evaluator: Evaluator,
+    saved: Plan,
+    settings: ChangeSettings,
+    limits: ChangeLimits,
+    lost: LostServers,
+    *,
+    frontier: bool = True,
 ) -> FoundReplan:
     """The new plan's pools. Raises as `Replanner.replanned` does."""
     before = without_lost(saved, lost)
     replanner = Replanner(before, evaluator, settings, limits)
-    replanned = replanner.replanned()
+    replanned = replanner.replanned(frontier=frontier)
     near, scenario = replanned.chosen, evaluator.question.scenario
     pools = named_after(before, near.priced.pools, scenario)
     layout = layout_of(pools)

@@ -129,6 +129,7 @@ def _show(tally: "WatchTally", out: Path) -> None:
     rows: list[tuple[object, ...]] = [
         ("hours watched", f"{tally.hours:,.1f}"),
         ("USD, changes among them", f"{tally.usd:,.2f} ({tally.change_usd:,.2f})"),
+        ("GPUs touched by changes", f"{tally.gpus_touched:,}"),
         ("changes for load, lost GPUs, money", ", ".join(str(count) for _, count in tally.changes)),
         ("changes in the worst 24 hours, at most", f"{tally.most_in_a_day}, {tally.bound_a_day}"),
         ("hours short, share of requests beyond", f"{tally.short_hours:,.2f}, {tally.unserved:.3%}"),

@@ -81,6 +81,11 @@ class WatchSettings:
     ] = 0.1
     horizon_hours: Annotated[float, Bounds(above=0, high=8760), Key("within which a change must pay")] = 24.0
     factor: Annotated[float, Bounds(low=1, high=1000), Key("times that it must pay for itself")] = 2.0
+    give_up: Annotated[
+        float,
+        Bounds(low=0, below=1),
+        Key("of the cheapest plan's rent, so that more servers run on"),
+    ] = 0.05
     most_savings: Annotated[_Times, Key("changes a day for money")] = 4
     most_rises: Annotated[_Times, Key("changes a day for load")] = 6
     most_losses: Annotated[_Times, Key("changes a day for lost GPUs")] = 8
@@ -121,7 +126,8 @@ class Need:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """A plan as the watch sees it: `plan` tells it from others. `nodes`: that it lies on, of a placed plan.
-    `change_usd`, `change_s`: what getting there from the plan that stands costs, and how long it takes."""
+    `change_usd`, `change_s`, `gpus_touched`: what getting there from the plan that stands costs, how long it takes, and
+    the GPUs of servers whose engines do not run on."""
 
     plan: str
     promise_rps: float
@@ -129,6 +135,7 @@ class Fleet:
     nodes: tuple[str, ...] = ()
     change_usd: float = 0.0
     change_s: float = 0.0
+    gpus_touched: int = 0
 
     def usd_per_hour(self, prices: Mapping[str, float]) -> float:
         """Rent of its GPUs; a type without a price costs nothing."""
@@ -176,17 +183,19 @@ class WatchStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTally:
-    """What a watch came to, over `hours`. `usd`: rent and changes. `hindsight_usd`: of the cheapest sequence of its own
-    plans that carries all that the watch carried, with at most `bound_a_day` changes a day, chosen knowing all to come;
-    `free_usd`: with changes that cost nothing, any number; `static_usd`: of the cheapest one that stands all the time
-    (None: none carries it all). `short_hours`: with more load than the plan in force promises (a plan that loads is not
-    in force yet);
-    `unserved`: share of the requests that were beyond it. `most_in_a_day`: changes in the worst 24 hours.
+    """What a watch came to, over `hours`. `usd`: rent and changes. `gpus_touched`: by all changes.
+
+    `hindsight_usd`: of the cheapest sequence of its own plans that carries all that the watch carried, with at most
+    `bound_a_day` changes a day, chosen knowing all to come; `free_usd`: with changes that cost nothing, any number;
+    `static_usd`: of the cheapest one that stands all the time (None: none carries it all). `short_hours`: with more
+    load than the plan in force promises (a plan that loads is not in force yet); `unserved`: share of the requests that
+    were beyond it. `most_in_a_day`: changes in the worst 24 hours.
     """
 
     hours: float
     usd: float
     change_usd: float
+    gpus_touched: int
     changes: _Gpus
     most_in_a_day: int
     bound_a_day: int

@@ -47,6 +47,7 @@ def tally(
         hours=sum(window.hours for window in windows),
         usd=sum(window.usd for window in windows),
         change_usd=sum(step.decision.fleet.change_usd for step in steps if step.decision.fleet is not None),
+        gpus_touched=sum(step.decision.fleet.gpus_touched for step in steps if step.decision.fleet is not None),
         changes=tuple(
             (cause.value, sum(other is cause for _, other in changed)) for cause in Cause if cause is not Cause.START
         ),
@@ -109,8 +110,10 @@ def _sequences(
 
 
 def _window_usd(window: _Window, fleet: Fleet) -> float:
-    """Infinite where its GPUs could not be had, unless it is the plan that stood."""
-    available = dict(window.step.observation.available)
-    if fleet.plan != window.fleet.plan and any(count > available.get(gpu, 0) for gpu, count in fleet.gpus):
+    """Infinite where its GPUs or nodes could not be had, unless it is the plan that stood."""
+    observation = window.step.observation
+    available = dict(observation.available)
+    short = any(count > available.get(gpu, 0) for gpu, count in fleet.gpus)
+    if fleet.plan != window.fleet.plan and (short or not set(fleet.nodes).isdisjoint(observation.lost_nodes)):
         return float("inf")
     return fleet.usd_per_hour(dict(window.step.observation.prices)) * window.hours

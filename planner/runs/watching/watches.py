@@ -101,7 +101,7 @@ class _Watch:
         number = self.state.number
         if number:
             folder.point(number)
-        self.fleets = Fleets(scenario, files.load_run(plan_folder(folder.folder, number)) if number else None)
+        self.fleets = Fleets(scenario, self._read(number) if number else None, give_up=folder.header.settings.give_up)
 
     def through(self, source: "_Simulated | _Live", ticks: int | None) -> Iterator[WatchStep]:
         """One step after the other, at most so many."""
@@ -113,7 +113,8 @@ class _Watch:
         self.state = advance(self.state, observation)
         decision = decide(self.state, self.fleets.propose)
         if decision.fleet is not None:
-            self._put(decision.number, self.fleets.take(decision.fleet))
+            self._put(decision.number, self.fleets.plan_of(decision.fleet))
+            self.fleets.stand(self._read(decision.number))
         step = WatchStep(observation=observation, decision=decision)
         self.folder.add(step, durable=durable or decision.verdict is Verdict.REPLAN)
         self.state = after(self.state, decision)
@@ -123,6 +124,10 @@ class _Watch:
 
     def _put(self, number: int, plan: Plan) -> None:
         self.folder.put_plan(number, publication.publish(_without_times(plan), engine=self.engine).files)
+
+    def _read(self, number: int) -> Plan:
+        """A plan as it lies on the disk: what comes next is the same for a watch that goes on from there."""
+        return files.load_run(plan_folder(self.folder.folder, number))
 
 
 def _without_times(plan: Plan) -> Plan:
