@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -214,3 +215,41 @@ class WatchTally:
     def free_regret(self) -> float:
         """Share that it costs more than switching freely at no cost."""
         return self.usd / self.free_usd - 1.0 if self.free_usd else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchWindow:
+    """From one observation to the next: the plan that stands (None: none yet), the promise in force (the smaller of two
+    while a change is under way), and USD of rent and change."""
+
+    step: WatchStep
+    hours: float
+    fleet: Fleet | None
+    promise_rps: float
+    usd: float
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Rent at the prices of the moment."""
+        return 0.0 if self.fleet is None else self.fleet.usd_per_hour(dict(self.step.observation.prices))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchLog:
+    """All that a watch has observed and decided so far. `iso`: times are seconds since 1970."""
+
+    name: str
+    iso: bool
+    settings: WatchSettings
+    windows: tuple[WatchWindow, ...]
+    tally: WatchTally
+
+    @property
+    def changes(self) -> tuple[WatchWindow, ...]:
+        """The windows that a new plan begins in, the first plan's among them."""
+        return tuple(window for window in self.windows if window.step.decision.fleet is not None)
+
+
+def clock_text(at_s: float, *, iso: bool) -> str | float:
+    """A time as people read it: a date in UTC, else seconds."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if iso else at_s
