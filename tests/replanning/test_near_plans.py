@@ -13,7 +13,7 @@ from planner.runs.watching.fleets import Fleets, change_between, usual_of
 from planner.runs.watching.near_plans import what_is_left
 
 MIXED = {"inventory": {"H200": 64, "H20": 64}, "prices_usd_per_gpu_hour": {"H200": 4.0, "H20": 1.0}}
-GIVE_UP = 0.05
+GIVE_UP = 0.02
 
 
 def gpus_of(plan: Plan) -> dict[str, int]:

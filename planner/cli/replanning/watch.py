@@ -48,7 +48,7 @@ def command(
     ] = 0.25,
     give_up: Annotated[
         float, typer.Option(min=0, max=0.99, help="Share of the cheapest plan's rent, so that more servers run on.")
-    ] = 0.05,
+    ] = 0.02,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, such as slo.tpot_ms=40."),

@@ -86,7 +86,7 @@ class WatchSettings:
         float,
         Bounds(low=0, below=1),
         Key("of the cheapest plan's rent, so that more servers run on"),
-    ] = 0.05
+    ] = 0.02
     most_savings: Annotated[_Times, Key("changes a day for money")] = 4
     most_rises: Annotated[_Times, Key("changes a day for load")] = 6
     most_losses: Annotated[_Times, Key("changes a day for lost GPUs")] = 8
