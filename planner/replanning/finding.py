@@ -78,7 +78,7 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
     """
     require_buckets(saved)
     require_model(saved.scenario, scenario)
-    _require_engine(saved.scenario, scenario)
+    require_engine(saved.scenario, scenario)
     _require_gpus(saved, scenario)
     if not scenario.bucketed:
         raise InputError(
@@ -90,7 +90,8 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
     return replace(scenario, inventory=remaining_inventory(saved, scenario.inventory, lost), cluster=cluster)
 
 
-def _require_engine(before: Scenario, after: Scenario) -> None:
+def require_engine(before: Scenario, after: Scenario) -> None:
+    """Raises InputError where a scenario is of another engine than the plan that runs."""
     engines = [f"{scenario.engine.name} {scenario.engine.version}".strip() for scenario in (before, after)]
     if engines[0] != engines[1]:
         raise InputError(
