@@ -12,7 +12,7 @@ from planner.errors import InfeasibleError, InputError
 from planner.pipeline import place, replan
 from planner.replanning.changes import changes_between
 from planner.replanning.finding import remaining_scenario
-from planner.replanning.losses import without_lost
+from planner.replanning.losses import remaining_inventory, without_lost
 
 
 def node(name: str) -> ClusterNode:
@@ -91,3 +91,14 @@ def test_what_placing_moves_counts_against_the_limits(placed: Plan) -> None:
 def test_nodes_that_the_plan_does_not_lie_on_cannot_be_lost(placed: Plan) -> None:
     with pytest.raises(InputError, match="lost: n-99: must be nodes that the plan lies on"):
         without_lost(placed, LostServers(nodes=("n-99",)))
+
+
+def test_idle_gpus_of_a_lost_node_are_gone_too_and_other_nodes_of_its_servers_are_not(placed: Plan) -> None:
+    """A server has four GPUs on each of two nodes; the other four of the lost one do nothing."""
+    assert placed.placement is not None
+    first = placed.placement.parts[0]
+    half = replace(first, gpu_indices=first.gpu_indices[:4])
+    across = replace(placed, placement=replace(placed.placement, parts=(half, replace(half, node="n-9"))))
+    lost = LostServers(nodes=(first.node,))
+    assert remaining_inventory(across, placed.scenario.inventory, lost).item("H200").count == 36
+    assert remaining_scenario(across, placed.scenario, lost).inventory.item("H200").count == 32
