@@ -14,7 +14,7 @@ from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.schedules import Tariff
 from planner.files import load_rates, scenario_from_document
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
-from planner.replanning.days.transitions import with_thin_windows
+from planner.replanning.days.transitions import with_transitions
 from planner.replanning.schedules.scheduling import best_schedule
 from planner.workload import summarize
 
@@ -50,7 +50,7 @@ def test_schedules_of_production_hold_the_levels_in_99_of_100_windows(pool) -> N
     series = series.part(0, min(WEEK, len(series.windows)))
     scenario, change = fleet(pool), ChangeSettings()
     schedule = best_schedule(scenario, series, Tariff(), change, 4, planner=pipeline.plan)
-    replayed = replay_schedule(with_thin_windows(schedule, scenario, change), scenario.workload, WindowReplay())
+    replayed = replay_schedule(with_transitions(schedule, scenario, change), scenario.workload, WindowReplay())
     assert replayed.carried_share >= 0.99
     assert replayed.holding_share is not None
     assert replayed.holding_share >= 0.99

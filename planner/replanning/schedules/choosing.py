@@ -5,7 +5,6 @@ more, or carries too little. Which stretches those are follows from the switchin
 rates, whose costs lie between those of the plans that were made. That is done again until the schedule gains nothing.
 """
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -32,7 +31,8 @@ GAIN = 1e-3  # of the schedule's cost: what a round has to gain for another
 def chosen_levels(
     book: LevelBook, series: RateSeries, tariff: Tariff, most_changes: int, most_plans: int = MOST_PLANS
 ) -> LevelSet:
-    """Plans that the best schedule of the series uses, with the bounds of all that were made.
+    """Plans that the best schedule of the series uses, the cheapest that stands all the time and the largest, with the
+    bounds of all that were made.
 
     Raises InfeasibleError where no fleet promises the highest rate; it names the window.
     """
@@ -52,12 +52,8 @@ def chosen_levels(
     tighten(book, series, most_changes, most_plans)
     levels = book.all()
     switching, _ = best_plans(levels, book.scenario, series, tariff, most_changes)
-    return levels.only(_used(levels, switching.plans))
-
-
-def _used(levels: LevelSet, plans: Sequence[int]) -> set[int]:
-    """Plans that stand in some window, and the cheapest one that carries all: what a static plan would be."""
-    return {*plans, len(levels.levels) - 1}
+    static, _ = best_plans(levels, book.scenario, series, tariff, 0)
+    return levels.only({*switching.plans, *static.plans, len(levels.levels) - 1})
 
 
 def _add(book: LevelBook, rate_rps: float) -> None:

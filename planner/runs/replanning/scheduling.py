@@ -20,7 +20,7 @@ from planner.files.records import read_record
 from planner.files.sections import top_level
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
 from planner.replanning.days.rolling_horizons import rolling_schedule
-from planner.replanning.days.transitions import with_thin_windows
+from planner.replanning.days.transitions import with_transitions
 from planner.replanning.schedules.scheduling import best_schedule
 from planner.report.replanning import schedule_tables
 from planner.report.replanning.schedule_page import schedule_page
@@ -69,7 +69,7 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
         listen(f"plan {next(planned)}: {promise:,.6g} requests/s for {plan.price_usd_per_hour:,.6g} USD/hour")
         return plan
 
-    schedule = with_thin_windows(_scheduled(request, planner), request.scenario, request.change)
+    schedule = with_transitions(_scheduled(request, planner), request.scenario, request.change)
     if request.replay is None:
         return schedule
     trace = request.scenario.workload if request.trace is None else request.trace
