@@ -19,7 +19,7 @@ def planned_again(scenario: Scenario) -> Plan:
 
 @pytest.mark.parametrize(("kind", "usd_per_hour"), [("hourly", 1.0), ("reserved", 1.0), ("owned", 0.3)])
 def test_gpus_that_load_cost_what_the_tariff_says(kind: str, usd_per_hour: float) -> None:
-    """A rented GPU its price of 1 USD/hour; an owned one what spot would pay for it, 0.3 of that, its 500 W paid for
+    """A rented GPU its price of 1 USD/hour; an owned one what spot would pay for it, 0.3 of that: its power is paid for
     in either case."""
     book = LevelBook(small_fleet(), ChangeSettings(), planned_again, tariff=Tariff(kind=TariffKind(kind)))
     for level in small_schedule().levels:
