@@ -13,7 +13,7 @@ with other flags, then with most that turn. An engine runs on where it takes the
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost.serving.loading import S_PER_HOUR, load_s
@@ -197,6 +197,16 @@ def _regrouped(groups: list[_Servers], gpus: int, alone: ChangeKind) -> Iterator
                 yield ServerChange(kind=kind, before=before, after=after, count=count)
 
 
+def gpu_seconds_of(changes: Iterable[ServerChange]) -> dict[str, float]:
+    """GPU time that drains and loads take, by GPU type (s)."""
+    seconds = dict[str, float]()
+    for change in changes:
+        for role, lost_s in ((change.before, change.drain_s), (change.after, change.load_s)):
+            if role is not None:
+                seconds[role.gpu] = seconds.get(role.gpu, 0.0) + change.count * role.gpus * lost_s
+    return seconds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeClock:
     """How long old servers drain and new ones load. `scenario`: of the new plan; `gpus`: of both; `waits_s`: of old
@@ -221,11 +231,7 @@ class ChangeClock:
     def timed(self, changes: tuple[ServerChange, ...]) -> PlanChange:
         """The changes with their times, and the GPU time that they take."""
         timed = tuple(self._timed(change) for change in changes)
-        seconds = dict[str, float]()
-        for change in timed:
-            for role, lost_s in ((change.before, change.drain_s), (change.after, change.load_s)):
-                if role is not None:
-                    seconds[role.gpu] = seconds.get(role.gpu, 0.0) + change.count * role.gpus * lost_s
+        seconds = gpu_seconds_of(timed)
         usd = sum(lost_s / S_PER_HOUR * self.gpus[gpu].price_usd_per_gpu_hour for gpu, lost_s in seconds.items())
         return PlanChange(changes=timed, gpu_seconds=sum(seconds.values()), usd=usd)
 

@@ -14,7 +14,7 @@ from planner.domain.replanning.rates import RateSeries, RateWindow
 from planner.domain.replanning.schedules import Schedule, Tariff
 from planner.files import load_rates, load_scenario, shipped_scenarios
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
-from planner.replanning.days.transitions import with_thin_windows
+from planner.replanning.days.transitions import with_transitions
 from planner.replanning.schedules.scheduling import best_schedule
 from planner.workload import summarize
 
@@ -29,7 +29,7 @@ def fleet(pool: str) -> Scenario:
 def scheduled(pool: str, series: RateSeries) -> Schedule:
     scenario = fleet(pool)
     schedule = best_schedule(scenario, series, Tariff(), ChangeSettings(), 4, planner=pipeline.plan)
-    return with_thin_windows(schedule, scenario, ChangeSettings())
+    return with_transitions(schedule, scenario, ChangeSettings())
 
 
 def quarters(pool: str, share: float) -> RateSeries:

@@ -71,7 +71,7 @@ def rolling_schedule(
             hint="Begin later (--from), or give earlier rates, too.",
         )
     judged = series.part(first, len(series.windows))
-    book = LevelBook(scenario, change, planner, replanner)
+    book = LevelBook(scenario, change, planner, replanner, tariff)
     known_levels = chosen_levels(book, judged, tariff, most_changes)
     foresight = schedule_of(known_levels, scenario, judged, tariff, most_changes)
     demands = demands_of(series, settings, first)

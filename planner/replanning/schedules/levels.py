@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 
 from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Scenario
 from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.schedules import ScheduleLevel
+from planner.domain.replanning.schedules import ScheduleLevel, Tariff
 from planner.errors import InfeasibleError, InputError, SolverError
-from planner.replanning.changes import changes_between
+from planner.replanning.changes import changes_between, gpu_seconds_of
+from planner.replanning.schedules.tariffs import changing_usd_per_hour
+from planner.units import SECONDS_PER_HOUR
 
 Planner = Callable[[Scenario], Plan]
 """Makes the plan of a scenario, as `pipeline.plan` does."""
@@ -56,17 +58,22 @@ class LevelSet:
 
 
 class LevelBook:
-    """Plans of one scenario at rates, each made once.
+    """Plans of one scenario at rates, each made once; changes between them cost what `tariff` says.
 
     `planner` makes them; `replanner` makes them from neighbours. Raises as the planner does, where the highest rate
     that is asked for has no plan.
     """
 
     def __init__(
-        self, scenario: Scenario, change: ChangeSettings, planner: Planner, replanner: Replanner | None = None
+        self,
+        scenario: Scenario,
+        change: ChangeSettings,
+        planner: Planner,
+        replanner: Replanner | None = None,
+        tariff: Tariff | None = None,
     ) -> None:
         require_buckets(scenario)
-        self.scenario, self.change = scenario, change
+        self.scenario, self.change, self.tariff = scenario, change, tariff or Tariff()
         self._planner, self._replanner = planner, replanner
         self._levels: list[ScheduleLevel] = []
         self._spans: list[tuple[float, float]] = []
@@ -136,7 +143,11 @@ class LevelBook:
 
     def change_usd(self, before: ScheduleLevel, after: ScheduleLevel) -> float:
         """What changing from one plan to another costs."""
-        return changes_between(before.plan, after.plan, self.change).usd
+        seconds = gpu_seconds_of(changes_between(before.plan, after.plan, self.change).changes)
+        return sum(
+            seconds.get(item.gpu.name, 0.0) / SECONDS_PER_HOUR * changing_usd_per_hour(item, self.tariff)
+            for item in self.scenario.inventory.items
+        )
 
     def _change_usd(self, before: int, after: int) -> float:
         if (before, after) not in self._changes:

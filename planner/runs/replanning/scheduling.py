@@ -20,7 +20,7 @@ from planner.files.records import read_record
 from planner.files.sections import top_level
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
 from planner.replanning.days.rolling_horizons import rolling_schedule
-from planner.replanning.days.transitions import with_thin_windows
+from planner.replanning.days.transitions import with_transitions
 from planner.replanning.schedules.levels import Planner, Replanner
 from planner.replanning.schedules.scheduling import best_schedule
 from planner.report.replanning import schedule_tables
@@ -84,7 +84,7 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
         )
         return plan
 
-    schedule = with_thin_windows(_scheduled(request, planner, replanner), request.scenario, request.change)
+    schedule = with_transitions(_scheduled(request, planner, replanner), request.scenario, request.change)
     if request.replay is None:
         return schedule
     trace = request.scenario.workload if request.trace is None else request.trace
