@@ -69,8 +69,9 @@ class Replanner:
             horizon_hours=limits.horizon_hours,
         )
 
-    def replanned(self) -> Replanned:
-        """The choice and the frontier. Raises InfeasibleError where nothing within the limits serves."""
+    def replanned(self, *, frontier: bool = True) -> Replanned:
+        """The choice, and the `frontier` where it is wanted. Raises InfeasibleError where nothing within the limits
+        serves."""
         scratch = None if self._turns_alone else solve_buckets(self.evaluator)
         anew = None
         if scratch is not None:
@@ -78,7 +79,7 @@ class Replanner:
         current = self._unchanged()
         chosen = self._chosen(anew, current)
         points = [point for point in (current, anew) if point is not None]
-        if not self._turns_alone:
+        if frontier and not self._turns_alone:
             points += self._between(max(point.change.gpus_touched for point in (*points, chosen)))
         return Replanned(
             chosen=chosen,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, untimed
 
+from planner.errors import InputError
 from planner.files.plan.batches import locks, parquet
 from planner.runs.batches.executing import failure, outcome_of
 from planner.runs.batches.jobs import Job, Outcome
@@ -258,6 +259,30 @@ def test_a_job_whose_worker_died_is_done_once_more(
         assert planner("batch", "jobs.yaml", "--out", "out", "--resume", *BARE).status == 0
 
 
+class Refusing:
+    """No worker is fit for the jobs."""
+
+    def run(self, _jobs: Sequence[Job], /):
+        """None."""
+        raise InputError("tcp://10.0.0.5:8786: must have workers, got none.", hint="Start some.")
+        yield
+
+
+@pytest.mark.parametrize("line", ["batch one.yaml --no-figures", "sweep small.yaml --set slo.tpot_ms=40"])
+def test_where_nothing_was_begun_the_same_line_begins_later(
+    planner: Command, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    from planner.runs.batches import choosing
+
+    Path("one.yaml").write_text("jobs: [{scenario: small.yaml}]")
+    with monkeypatch.context() as patched:
+        patched.setattr(choosing, "executor_of", lambda *_, **__: Refusing())
+        refused = planner(*line.split(), "--out", "out", "--quiet")
+    assert (refused.status, "got none" in refused.err) == (2, True)
+    assert [path.name for path in Path("out").iterdir()] == [locks.LOCK_FILE]
+    assert planner(*line.split(), "--out", "out", "--quiet", "--executor", "serial").status == 0
+
+
 def test_one_failure_stops_no_other(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     from planner.runs.batches import executing
 
@@ -433,8 +458,6 @@ def test_where_the_file_system_has_no_locks_the_file_counts(here: Path, monkeypa
     import errno
     import fcntl
 
-    from planner.errors import InputError
-
     def none(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -472,7 +495,10 @@ def test_a_disk_that_takes_no_more_ends_the_batch_and_the_rest_is_told(
         answer = planner("batch", "jobs.yaml", "--out", "out", *BARE)
     assert answer.status == 1
     assert os.strerror(number) in answer.err
-    assert "run it again with --resume" in answer.err
+    way = {"ENOSPC": "Make room there, or choose another folder", "EROFS": "Choose a folder that you may write to"}[
+        code
+    ]
+    assert f"{way}. Then run it again with --resume." in answer.err
     assert executed == ["level-40"]
     assert [row["state"] for row in rows_of("out")] == ["failed", "missing", "missing", "missing"]
     executed.clear()

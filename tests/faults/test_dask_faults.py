@@ -15,6 +15,7 @@ from threading import Thread
 import psutil
 import pytest
 from dask_processes import Cluster, environment, started_cluster, wait_for
+from distributed import Client
 from fault_tasks import parent_after, square
 from test_dask_answers import SMALL, untimed
 
@@ -24,7 +25,7 @@ from planner.files.plan.batches.shared_folders import probes_in, unseen
 from planner.files.scenario.settings import read_swept_key
 from planner.plans.provenance import planner_version, versions
 from planner.runs.batches.choosing import executor_of
-from planner.runs.batches.dask_engine.admission import Admission
+from planner.runs.batches.dask_engine.admission import Admission, workers_of
 from planner.runs.batches.dask_engine.children import answer_in_child
 from planner.runs.batches.dask_engine.clusters import open_client
 from planner.runs.batches.dask_engine.executor import DaskExecutor
@@ -234,14 +235,32 @@ def test_a_client_that_leaves_takes_its_tasks_along(cluster: Cluster, tmp_path: 
     """Its connection is gone, whatever it died of; the workers are there for others."""
     job = Job(scenario=scenario_file(tmp_path, LONG, iterations=100_000), folder=tmp_path / "run")
     with open_client(cluster.address, 1, 60) as client:
-        present = client.scheduler_info()["workers"]
-        future = client.submit(answer_in_child, None, run_job, (job,), workers=[min(present)], pure=False)
+        worker = min(workers_of(client))
+        future = client.submit(answer_in_child, None, run_job, (job,), workers=[worker], pure=False)
         wait_for(lambda: evaluations(job.folder) > 2, "a few evaluations")
         (child,) = [pid for w in cluster.workers for pid in children_of(w.pid) if writes(pid, job.folder)]
         assert future.status == "pending"
     wait_for(lambda: not alive(child), "the end of the search")
     with open_dask_pool(cluster.settings()) as pool:
         assert list(pool.run(square, [(3,), (4,)])) == [9, 16]
+
+
+def test_what_a_client_learns_meanwhile_takes_no_worker_away(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every two seconds a client asks for the scheduler's totals, without workers; here after each question of ours."""
+    learn = Client._update_scheduler_info
+
+    async def learn_totals_at_once(client: Client, n_workers: int = 0) -> None:
+        await learn(client, n_workers)
+        await learn(client)
+
+    monkeypatch.setattr(Client, "_update_scheduler_info", learn_totals_at_once)
+    with open_client(cluster.address, 1, 60) as client:
+        admission = Admission(client)
+        admission.begin(0.0)
+        present = dict(admission.threads)
+        admission.look()
+        assert admission.threads == present == workers_of(client)
+    assert present
 
 
 def other_planner(folder: Path) -> Path:
@@ -315,7 +334,7 @@ def test_a_closed_port_and_a_worker_in_the_place_of_a_scheduler(cluster: Cluster
     with socket.create_server(("127.0.0.1", 0)) as server:
         closed = f"tcp://127.0.0.1:{server.getsockname()[1]}"
     with open_client(cluster.address, 1, 60) as client:
-        worker = min(client.scheduler_info()["workers"])
+        worker = min(workers_of(client))
     for address in (closed, worker):
         with (
             pytest.raises(InputError, match=r"must be .*a Dask scheduler"),

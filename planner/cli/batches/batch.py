@@ -109,10 +109,8 @@ def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None
     if not can_write_parquet() and not as_json:
         screen.show_note(f"No results.parquet: pyarrow is not installed ({INSTALL}); results.csv has the same rows.")
     if refusal is not None or result.refused:
-        reason = result.refused or (refusal.message if refusal else "")
-        raise PlannerError(
-            f"{out}: the batch is not complete: {reason}", hint="Make room, and run it again with --resume."
-        )
+        reason = result.refused or str(refusal)
+        raise PlannerError(f"{out}: the batch is not complete: {reason}", hint="Then run it again with --resume.")
     raise typer.Exit(exit_status(result.batch))
 
 

@@ -1,6 +1,7 @@
 """A scenario as a mapping with every key and its value, for a plan's record."""
 
 from planner.domain import DeploySettings, LengthProfile, ModelSpec, PlacementSettings, Scenario
+from planner.domain.replanning.changes import ChangePolicy
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.shipped import shipped_models, shipped_workloads
 from planner.files.engine_profiles.profiles import engine_document
@@ -42,6 +43,7 @@ def scenario_document(scenario: Scenario, cluster: dict[str, object] | None = No
         "serving": scenario.serving.value,
         "survive": record_document(scenario.survive),
         **({"deploy": record_document(scenario.deploy)} if scenario.deploy != DeploySettings() else {}),
+        **({"changes": record_document(scenario.changes)} if scenario.changes != ChangePolicy() else {}),
     }
 
 

@@ -62,8 +62,12 @@ def run_batch(
     require_free(request.folder, shard.name if shard else "")
     listed = list_jobs(request.source, settings=request.settings, seed=request.seed, engine=request.engine)
     runs = request.folder / indexes.RUNS_FOLDER
-    indexes.claim_folder_of(request.folder / indexes.INDEX_FILE, runs, resume=resume, kind="batch", shared=bool(shard))
-    with alone_in(request.folder, shard.name if shard else ""):
+    index_file, fresh = request.folder / indexes.INDEX_FILE, not resume and shard is None
+    indexes.claim_folder_of(index_file, runs, resume=resume, kind="batch", shared=bool(shard))
+    with (
+        alone_in(request.folder, shard.name if shard else ""),
+        indexes.withdrawn_if_refused(index_file, runs, fresh=fresh),
+    ):
         named_jobs = ((listing.name, replace(listing.job, figures=request.figures)) for listing in listed)
         jobs = in_folders(named_jobs, runs)
         index = _index(request, listed, jobs)
