@@ -66,6 +66,7 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "measurements.csv").write_text(MEASUREMENTS)
     (tmp_path / "cluster-list.json").write_text(cluster_list())
     (tmp_path / "gpu-numa.yaml").write_text(GPU_NUMA)
+    (tmp_path / "load.csv").write_text(next(body for body in blocks("") if body.startswith("time,requests_per_s")))
     for document in blocks("yaml"):
         (tmp_path / f"{file_stem(yaml.safe_load(document))}.yaml").write_text(document)
     return tmp_path
@@ -113,6 +114,7 @@ def test_commands_run_in_order(planner: Planner, checkout: Path) -> None:
     assert (checkout / "runs/budget/plan.json").is_file()
     assert (checkout / "runs/cheapest-50rps/plan.json").is_file()
     assert (checkout / "runs/docs/index.html").is_file()
+    assert (checkout / "watched/report.html").is_file()
 
 
 def test_python_blocks_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
