@@ -123,7 +123,7 @@ def changed_fleet(standing: Plan, plan: Plan) -> Fleet:
     and the time of its slowest server, as those of one step drain and load side by side."""
     change = changes_between(standing, plan, ChangeSettings())
     seconds = max((row.drain_s + row.load_s for row in change.changes), default=0.0)
-    return replace(fleet_of(plan), change_usd=change.usd, change_s=seconds)
+    return replace(fleet_of(plan), change_usd=change.usd or 0.0, change_s=seconds)
 
 
 def _planned(scenario: Scenario, need: Need) -> Plan | None:

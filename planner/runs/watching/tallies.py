@@ -28,6 +28,6 @@ def tally_of(folder: Path) -> WatchTally:
 
     def change_usd(before: Fleet, later: Fleet) -> float:
         change = changes_between(plan_at(numbers[before.plan]), plan_at(numbers[later.plan]), ChangeSettings())
-        return change.usd
+        return change.usd or 0.0  # watches have prices
 
     return tally(steps, header.settings, change_usd, last_s=header.every_s, start=start)
