@@ -60,7 +60,7 @@ class NearService:
         watts = sum(items[pool.gpu].gpu.max_w * pool.gpus for pool in priced.pools)
         usd = self.rent(priced)
         if self.horizon_hours is not None:
-            usd += change.usd / self.horizon_hours
+            usd += (change.usd or 0.0) / self.horizon_hours
         return self.objective.kind.row.value(priced.rate_rps, usd, watts)
 
     def rent(self, priced: PricedPools) -> float:

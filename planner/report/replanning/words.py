@@ -56,8 +56,12 @@ def change_verdict(change: PlanChange) -> str:
     return (
         f"**{stay:,} of {counted(all_servers, 'server')} run on ({percent(change.running_on_share)})**; "
         f"{counted(change.gpus_touched, 'GPU')} touched, {significant(change.gpu_seconds / 3600)} GPU-hours that serve "
-        f"nothing meanwhile, {money(change.usd)} USD of rent."
+        f"nothing meanwhile, {_rent(change)}."
     )
+
+
+def _rent(change: PlanChange) -> str:
+    return "of GPUs without a price" if change.usd is None else f"{money(change.usd)} USD of rent"
 
 
 def roll_out_verdict(roll_out: RollOut) -> str:
@@ -159,7 +163,7 @@ def _frontier_part(points: Sequence[ChangePoint], unit: str) -> Iterator[str]:
             rate(point.rate_rps),
             *[significant(point.value, 4) for _ in values],
             "–" if point.bound is None else significant(point.bound, 4),
-            money(point.change_usd),
+            "–" if point.change_usd is None else money(point.change_usd),
         ]
         for point in points
     ]
