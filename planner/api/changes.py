@@ -81,7 +81,7 @@ class ChangedDeployment(Generic[PlanAtHand]):
     def summary(self) -> str:
         """The change in Markdown."""
         record = self.record
-        return report.change_page(record.change, record.frontier, record.roll_out, self.name)
+        return report.change_page(record.change, record.frontier, record.roll_out, record.plan, record.notes)
 
     def save(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planner.api.cards import card
 from planner.api.deployments import PlannedDeployment
 from planner.domain.replanning.watching import WatchLog, WatchStep, WatchTally
+from planner.report.kit.quantities import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,10 +107,9 @@ class WatchAtHand:
         return f"<watch of {self.record.name}: {self._verdict()}>"
 
     def _verdict(self) -> str:
-        count = sum(number for _, number in self.tally.changes)
-        return (
-            f"{self.usd:,.2f} USD in {self.tally.hours:,.1f} hours, {count} changes, {self.gpus_touched} GPUs touched"
-        )
+        changes = sum(count for _, count in self.tally.changes)
+        hours = f"{self.tally.hours:,.1f} hours"
+        return f"{self.usd:,.2f} USD in {hours}, {counted(changes, 'change')}, {self.gpus_touched} GPUs touched"
 
     def _repr_html_(self) -> str:
         from planner.report.replanning.watch_tables import CHANGE_COLUMNS, change_rows

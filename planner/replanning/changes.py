@@ -233,7 +233,8 @@ class ChangeClock:
         timed = tuple(self._timed(change) for change in changes)
         seconds = gpu_seconds_of(timed)
         usd = sum(lost_s / S_PER_HOUR * self.gpus[gpu].price_usd_per_gpu_hour for gpu, lost_s in seconds.items())
-        return PlanChange(changes=timed, gpu_seconds=sum(seconds.values()), usd=usd)
+        priced = all(self.gpus[gpu].price_known for gpu, lost_s in seconds.items() if lost_s)
+        return PlanChange(changes=timed, gpu_seconds=sum(seconds.values()), usd=usd if priced else None)
 
     def _timed(self, change: ServerChange) -> ServerChange:
         if change.kind.runs_on:

@@ -116,6 +116,7 @@ def test_commands_run_in_order(planner: Planner, checkout: Path) -> None:
     assert (checkout / "runs/watched/current").read_text() == "plans/0002\n"
     assert (checkout / "runs/cheapest-50rps/plan.json").is_file()
     assert (checkout / "runs/docs/index.html").is_file()
+    assert (checkout / "runs/watched/report.html").is_file()
 
 
 def test_python_blocks_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,7 +147,7 @@ def test_a_reservation_pays_from_its_share_of_the_windows_on() -> None:
 
 def test_owned_gpus_cost_their_power_and_earn_what_spot_pays() -> None:
     """Two H20 of four serve 10 of 20 / 0.9 requests/s, the others are spot's at 0.3 of their price and their full draw;
-    the H200 bring 0.3 x 4 USD. A change pays its rent, as everywhere."""
+    the H200 bring 0.3 x 4 USD. A GPU that loads for half an hour is not spot's, at its full draw."""
     tariff = Tariff(kind=TariffKind.OWNED, usd_per_kwh=0.1, idle_share=0.25, spot_share=0.3)
     schedule = scheduled(hourly(20, 10, 20), 0, tariff)
     watts = [item.gpu.max_w for item in two_types().inventory.items]
@@ -157,7 +157,10 @@ def test_owned_gpus_cost_their_power_and_earn_what_spot_pays() -> None:
     due = sum(2 * power[0] * (0.25 + 0.75 * share * margin) - spare for share in (1.0, 0.5, 1.0))
     assert schedule.usd == pytest.approx(due) == pytest.approx(schedule.static_usd)
     assert schedule.bound_usd <= schedule.usd
-    assert rents(scheduled(hourly(20, 10, 20), 2, tariff)) == [2, 2, 2]  # loading costs more than spot brings
+    changing = scheduled(hourly(20, 10, 20), 2, tariff)
+    assert rents(changing) == [2, 1, 2]
+    saved = power[0] * 0.25 + 0.3 - power[0]  # in the hour in which one GPU does all
+    assert changing.usd == pytest.approx(due - saved + 0.5 * 0.3, rel=NEARLY)
 
 
 def other_engines(scenario: Scenario) -> Plan:

@@ -153,6 +153,10 @@ def test_pages_name_what_happens_and_say_what_serves_meanwhile() -> None:
     assert "kubectl apply --namespace NAMESPACE -f 1-route.yaml" in page
     assert f"{steps.steps[0].during_rps / steps.current_rps:.1%}" in page
     assert [step.name for step in rolled.steps] == sorted(step.name for step in rolled.steps)
+    stopped = objects({"2-stop.yaml": rolled.steps[0].files["2-stop.yaml"]}).values()
+    templates = [body["spec"]["leaderWorkerTemplate"]["workerTemplate"] for body in stopped]
+    grace_s = max(template["spec"]["terminationGracePeriodSeconds"] for template in templates)
+    assert f"pods have {grace_s} s. GPUs are free when the pods are gone" in page
 
 
 def test_a_target_that_puts_islands_into_one_object_is_refused() -> None:

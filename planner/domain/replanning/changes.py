@@ -90,11 +90,12 @@ class ServerChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChange:
-    """All servers of two plans, each once. `gpu_seconds`: GPU time that serves nothing meanwhile; `usd`: its rent."""
+    """All servers of two plans, each once. `gpu_seconds`: GPU time that serves nothing meanwhile; `usd`: its rent
+    (None: of GPUs whose price is not known)."""
 
     changes: tuple[ServerChange, ...]
     gpu_seconds: float
-    usd: float
+    usd: float | None
 
     def servers(self, *kinds: ChangeKind) -> int:
         """Servers of these kinds of change."""
@@ -144,7 +145,7 @@ class ChangePoint:
     rate_rps: float
     value: float
     bound: float | None
-    change_usd: float
+    change_usd: float | None
     label: str = ""
     chosen: bool = False
 

@@ -125,7 +125,7 @@ def _running(path: Path, *, costed: bool) -> tuple[CurrentIsland, ...]:
     """The islands of a plan.json that serve something, alike ones together; with degrees where a cost needs them."""
     counts: dict[tuple[str, int, Phase, int, int, int], int] = {}
     for row in read_saved_plan(path).sections("islands"):
-        degrees = _degrees(row.section("parallel")) if costed else (0, 1, 1)
+        degrees = _degrees(row) if costed else (0, 1, 1)
         kind = (row.text("gpu"), row.integer("size", low=1), row.choice("phase", Phase), *degrees)
         counts[kind] = counts.get(kind, 0) + 1
     return tuple(
@@ -134,8 +134,8 @@ def _running(path: Path, *, costed: bool) -> tuple[CurrentIsland, ...]:
     )
 
 
-def _degrees(section: Section) -> tuple[int, int, int]:
-    return section.integer("tp", low=1), section.integer("dp", low=1), section.integer("pp", low=1, default=1)
+def _degrees(row: Section) -> tuple[int, int, int]:
+    return row.integer("tp", low=1), row.integer("dp", low=1), row.integer("pp", low=1, default=1)
 
 
 def require_costed(file: str, scenario: Scenario, section: Section, base: Path) -> None:

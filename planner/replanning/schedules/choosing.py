@@ -32,8 +32,8 @@ GAIN = 1e-3  # of the schedule's cost: what a round has to gain for another
 def chosen_levels(
     book: LevelBook, series: RateSeries, tariff: Tariff, most_changes: int, most_plans: int = MOST_PLANS
 ) -> LevelSet:
-    """Plans that the best schedule of the series uses, the cheapest that stands all the time and the largest, with the
-    bounds of all that were made.
+    """Plans that the best schedule of the series uses, the cheapest that stands all the time and one that
+    carries the highest rate that was planned for, with the bounds of all that were made.
 
     Rates that are all 0 are carried by plans that the book has already. Raises InfeasibleError where no fleet promises
     the highest rate; it names the window. InputError where there is nothing to plan for.
@@ -48,7 +48,7 @@ def chosen_levels(
     levels = book.all()
     switching, _ = best_plans(levels, book.scenario, series, tariff, most_changes)
     static, _ = best_plans(levels, book.scenario, series, tariff, 0)
-    return levels.only({*switching.plans, *static.plans, len(levels.levels) - 1})
+    return levels.only({*switching.plans, *static.plans, levels.carrying(max(book.rates_rps))})
 
 
 def _plan_for(book: LevelBook, series: RateSeries, tariff: Tariff, most_changes: int, most_plans: int) -> None:

@@ -48,6 +48,11 @@ class LevelSet:
         """Of every plan."""
         return tuple(level.promise_rps for level in self.levels)
 
+    def carrying(self, rate_rps: float) -> int:
+        """The first plan that promises a rate; the last where none does."""
+        enough = (k for k, promise in enumerate(self.promises_rps) if promise >= rate_rps * (1 - SAME))
+        return next(enough, len(self.levels) - 1)
+
     def only(self, numbers: Iterable[int]) -> "LevelSet":
         """The same bounds, with these plans alone."""
         chosen = sorted(set(numbers))

@@ -71,7 +71,7 @@ def _rent(axes: "Axes", log: WatchLog) -> None:
     from planner.report.kit import style  # noqa: PLC0415  # as above
 
     rents = [window.usd_per_hour for window in log.windows]
-    axes.stairs(rents, edges_of(log), color=style.ink(), label="rent")
+    axes.stairs(rents, edges_of(log), baseline=None, color=style.ink(), label="rent")
     axes.set_ylim(0, 1.1 * max(*rents, 1e-9))
     axes.set_ylabel("USD/hour")
     axes.set_xlabel("hours")

@@ -64,17 +64,11 @@ def _notes(log: WatchLog) -> Iterator[Block]:
 def _load(log: WatchLog, hours: tuple[float, ...]) -> Plot:
     loads = tuple(window.step.observation.load_rps for window in log.windows)
     promises = tuple(window.promise_rps for window in log.windows)
-    begin = edges_of(log) if log.windows else []
-    changes = [
-        (window.step.decision.cause.value, begin[number])
-        for number, window in enumerate(log.windows)
-        if window.step.decision.fleet is not None and window.step.decision.cause is not None
-    ]
     return Plot(
         name="load-and-promise",
         title="Load and promise",
         says="Requests/s as observed, and the promise in force, which is the smaller of two plans' while a change is "
-        "under way. Upright lines are the last changes, each with its cause.",
+        "under way.",
         kind=Kind.STEPS,
         x="hours",
         y="requests/s",
@@ -82,7 +76,6 @@ def _load(log: WatchLog, hours: tuple[float, ...]) -> Plot:
             Series(name="load", x=hours, y=loads, place=0),
             Series(name="promise in force", x=hours, y=promises, tone="chosen"),
         ),
-        marks=tuple(changes[-40:]),
         rest=_ALL_WINDOWS,
     )
 

@@ -45,7 +45,23 @@ def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
     steps = roll_out(before, plan, change, least_share=least_share, inventory=inventory)
     if question.replays:
         steps = replayed(steps, InterimPlans(before, plan))
-    return ChangedPlan(replan=replan, change=change, roll_out=steps, joining=joining)
+    return ChangedPlan(
+        replan=replan,
+        change=change,
+        roll_out=steps,
+        joining=joining,
+        lost=_fewer_servers(saved, before),
+        guessed=bool(question.lost.gpus),
+    )
+
+
+def _fewer_servers(saved: Plan, before: Plan) -> tuple[tuple[str, int], ...]:
+    """Islands of the deployed plan that have fewer servers left, and how many are gone."""
+    assert saved.buckets is not None, "plans are of buckets"
+    assert before.buckets is not None, "plans are of buckets"
+    left = {pool.island: pool.count for pool in before.buckets.pools}
+    gone = [(pool.island, pool.count - left.get(pool.island, 0)) for pool in saved.buckets.pools]
+    return tuple((island, count) for island, count in gone if count)
 
 
 def lost_servers(saved: Plan, words: Iterable[str]) -> LostServers:

@@ -93,13 +93,17 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
 
 def _within_bounds(request: ScheduleRequest) -> ScheduleRequest:
     """The request with its settings read anew, as Python may make them of anything."""
-    tariff, change, forecast = request.tariff, request.change, request.forecast
     return replace(
         request,
-        tariff=checked(Tariff, **asdict(tariff)),
-        change=checked(ChangeSettings, **asdict(change)),
-        forecast=checked(ForecastSettings, **asdict(forecast)),
+        tariff=checked(Tariff, **_present(request.tariff)),
+        change=checked(ChangeSettings, **_present(request.change)),
+        forecast=checked(ForecastSettings, **_present(request.forecast)),
     )
+
+
+def _present(settings: Tariff | ChangeSettings | ForecastSettings) -> dict[str, object]:
+    """Fields by name; those that are None stand for what follows from elsewhere, and are not in files."""
+    return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
 def _scheduled(request: ScheduleRequest, planner: Planner, replanner: Replanner) -> Schedule:

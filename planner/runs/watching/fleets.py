@@ -138,7 +138,7 @@ def changed_fleet(plan: Plan, change: PlanChange) -> Fleet:
     """A plan with what it takes to get there: the USD of GPUs that serve nothing meanwhile, the time of its slowest
     server, as those of one step drain and load side by side, and the GPUs that are touched."""
     seconds = max((row.drain_s + row.load_s for row in change.changes), default=0.0)
-    return replace(fleet_of(plan), change_usd=change.usd, change_s=seconds, gpus_touched=change.gpus_touched)
+    return replace(fleet_of(plan), change_usd=change.usd or 0.0, change_s=seconds, gpus_touched=change.gpus_touched)
 
 
 def change_between(standing: Plan, plan: Plan) -> PlanChange:

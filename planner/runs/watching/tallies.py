@@ -27,7 +27,8 @@ def read_log(folder: Path) -> WatchLog:
 
     def change_usd(before: Fleet, later: Fleet) -> float:
         plan = plan_at(numbers[later.plan])
-        return changes_between(plan_at(numbers[before.plan]), plan, plan.scenario.changes.times).usd
+        change = changes_between(plan_at(numbers[before.plan]), plan, plan.scenario.changes.times)
+        return change.usd or 0.0  # watches have prices
 
     return WatchLog(
         name=header.name,
