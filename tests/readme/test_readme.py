@@ -49,8 +49,9 @@ def cluster_list() -> str:
 
 
 def file_stem(document: dict[str, object]) -> str:
-    """A scenario has a name; what has none is a jobs file or an offer."""
-    return str(document.get("name", "jobs" if "jobs" in document else "offer"))
+    """A scenario has a name; what has none is a jobs file, an offer, or a section of a scenario."""
+    kinds = {"jobs": "jobs", "gpus": "offer"}
+    return str(document.get("name") or next((kinds[key] for key in kinds if key in document), min(document)))
 
 
 @pytest.fixture
@@ -132,6 +133,11 @@ def test_python_blocks_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_scenarios_are_scenarios(planner: Planner, checkout: Path) -> None:
     (synth,) = (line for line in "".join(blocks("bash")).splitlines() if line.endswith("--out cluster.yaml"))
     planner(synth)
+    sections = [b for b in blocks("yaml") if not {"name", "jobs", "gpus"} & yaml.safe_load(b).keys()]
+    (checkout / "quickstart.yaml").write_text((ROOT / "workloads/scenarios/quickstart.yaml").read_text())
+    with (checkout / "quickstart.yaml").open("a") as scenario:
+        scenario.write("".join(f"\n{section}" for section in sections))
+    planner("planner check quickstart.yaml")
     names = [document["name"] for document in map(yaml.safe_load, blocks("yaml")) if "name" in document]
     assert "my-fleet" in names
     for name in names:
