@@ -254,8 +254,8 @@ class Replanner:
             return answer
 
     def _between(self, most: int) -> list[NearPlan]:
-        """Points of the frontier, where they are found in the time given. Where copies would have to join other islands,
-        a point touches more than its programme counts, whose bound is of fewer GPUs."""
+        """Points of the frontier, where they are found in the time given. Where copies would have to join other
+        islands, a point touches more than its programme counts, whose bound is of fewer GPUs."""
         seconds = min(POINT_SECONDS, self._solver.time_limit_s)
         settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), time_limit_s=seconds)
         points = []
