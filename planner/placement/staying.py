@@ -153,10 +153,10 @@ class _Room:
         )
 
 
-def _is_sound(left: Left) -> bool:
+def _is_sound(room: Left) -> bool:
     """Whether no more is held than there is."""
-    counts = min((*left.gpus, *left.cores, left.idle), default=0)
-    return counts >= 0 and left.cpus >= -ROUNDING and left.memory_gb >= -ROUNDING
+    counts = min((*room.gpus, *room.cores, room.idle), default=0)
+    return counts >= 0 and room.cpus >= -ROUNDING and room.memory_gb >= -ROUNDING
 
 
 def _is_there(part: PlacedPart, node: ClusterNode) -> bool:

@@ -110,12 +110,12 @@ def _on_nodes(plan: Plan, lost: LostServers) -> Counter[str]:
 def _remaining_parts(plan: Plan, lost: LostServers, counts: Mapping[str, int]) -> Iterator[PlacedPart]:
     """The parts of so many servers of each island: those on lost nodes are gone, then those of the highest numbers."""
     assert plan.placement is not None, "only placed plans have parts"
-    left: dict[str, list[int]] = {}
+    replicas_of: dict[str, list[int]] = {}
     for part in plan.placement.parts:
-        there = left.setdefault(part.island, [])
+        there = replicas_of.setdefault(part.island, [])
         if part.replica not in there and not _on_lost(plan, part.island, part.replica, lost):
             there.append(part.replica)
-    stays = {island: set(sorted(replicas)[: counts[island]]) for island, replicas in left.items()}
+    stays = {island: set(sorted(replicas)[: counts[island]]) for island, replicas in replicas_of.items()}
     for part in plan.placement.parts:
         if part.replica in stays[part.island]:
             yield part

@@ -58,12 +58,17 @@ def test_a_day_as_a_folder_that_every_tool_reads(planner: Command) -> None:
 
 
 def test_owned_gpus_leave_room_for_spot(planner: Command) -> None:
-    """What servers do not have of sixteen GPUs, hour by hour."""
+    """What servers do not have of sixteen GPUs, hour by hour; beside a change fewer, as others load or drain."""
     assert planner(*DAY, "--tariff", "owned", "--changes", "1").status == 0
     free = list(csv.DictReader(Path("day/spot.csv").read_text().splitlines()))
     serving = [sum(load_run(Path("day/plans", row["plan"])).fleet.values()) for row in windows_of("day")]
     assert [(int(row["hour"]), row["gpu"]) for row in free] == [(hour, "H20") for hour in range(24)]
-    assert [int(row["spot_gpus"]) for row in free] == [16 - gpus for gpus in serving]
+    spot, plans = [int(row["spot_gpus"]) for row in free], [row["plan"] for row in windows_of("day")]
+    calm = [hour for hour in range(24) if len(set(plans[max(0, hour - 1) : hour + 2])) == 1]
+    assert 18 <= len(calm) < 24
+    assert [spot[hour] for hour in calm] == [16 - serving[hour] for hour in calm]
+    assert all(0 <= gpus <= 16 - used for gpus, used in zip(spot, serving, strict=True))
+    assert sum(spot) < sum(16 - used for used in serving)
 
 
 def test_a_forecast_is_judged_on_the_days_that_it_did_not_know(planner: Command) -> None:

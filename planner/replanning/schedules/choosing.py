@@ -55,7 +55,8 @@ def _plan_for(book: LevelBook, series: RateSeries, tariff: Tariff, most_changes:
     """Plans for rates above 0, until neither the schedule nor its bound gains by more."""
     _add_peak(book, series)
     for rate in first_rates(series):
-        _add(book, rate)
+        if not book.carries(rate):
+            _add(book, rate)
     usd = float("inf")
     for _ in range(ROUNDS):
         levels = book.all()
@@ -93,10 +94,10 @@ def _add_peak(book: LevelBook, series: RateSeries) -> None:
 
 
 def first_rates(series: RateSeries) -> list[float]:
-    """Quantiles of the rates above 0, highest first."""
+    """Quantiles of the rates above 0, lowest first: what a plan for one of them carries needs none of its own."""
     rates = np.unique([rate for rate in series.rates_rps if rate > 0])
     places = np.unique(np.linspace(0, len(rates) - 1, QUANTILES).round().astype(int))
-    return [float(rates[place]) for place in places[::-1]]
+    return [float(rates[place]) for place in places]
 
 
 def stretch_rates(levels: LevelSet, series: RateSeries, most_changes: int) -> list[float]:

@@ -5,6 +5,7 @@ A plan promises its capacity times the routing's margin, so a rate d is planned 
 may be made anew, or from one that stands: dearer by little, and nearer to it.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -116,6 +117,10 @@ class LevelBook:
     def least_usd_per_hour(self, rate_rps: float) -> float:
         """The bound of the largest rate planned for that is no higher; 0 below all."""
         return max((usd for rate, usd in self._least.items() if rate <= rate_rps * (1 + SAME)), default=0.0)
+
+    def cheapest_usd_per_hour(self, rate_rps: float) -> float:
+        """Rent of the cheapest plan so far that promises the rate; infinite where none does."""
+        return min((level.usd_per_hour for level in self._levels if level.promise_rps >= rate_rps), default=math.inf)
 
     def most_rps(self) -> float:
         """The most that any fleet of the inventory promises; 0 where none serves."""

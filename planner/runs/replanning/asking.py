@@ -59,8 +59,8 @@ def _fewer_servers(saved: Plan, before: Plan) -> tuple[tuple[str, int], ...]:
     """Islands of the deployed plan that have fewer servers left, and how many are gone."""
     assert saved.buckets is not None, "plans are of buckets"
     assert before.buckets is not None, "plans are of buckets"
-    left = {pool.island: pool.count for pool in before.buckets.pools}
-    gone = [(pool.island, pool.count - left.get(pool.island, 0)) for pool in saved.buckets.pools]
+    remaining = {pool.island: pool.count for pool in before.buckets.pools}
+    gone = [(pool.island, pool.count - remaining.get(pool.island, 0)) for pool in saved.buckets.pools]
     return tuple((island, count) for island, count in gone if count)
 
 

@@ -16,7 +16,7 @@ from planner.domain.replanning.rates import DAY_S, RateSeries
 from planner.domain.replanning.schedules import Schedule, Tariff, TariffKind
 from planner.errors import InputError
 from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, level_names, schedule_digest, schedule_text
-from planner.files.records import read_record
+from planner.files.records import fields_of, read_record
 from planner.files.sections import top_level
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
 from planner.replanning.days.rolling_horizons import rolling_schedule
@@ -151,8 +151,14 @@ def _tenths(listen: Listen) -> Callable[[float], None]:
 
 
 def checked(record: type[Settings], **values: object) -> Settings:
-    """Settings of those values, each within the bounds of its field. InputError names the first that is not."""
-    document = {key: value.value if isinstance(value, StrEnum) else value for key, value in values.items()}
+    """Settings of those values, each within the bounds of its field; None, where a field may have it, is left out.
+    InputError names the first that is not."""
+    nullable = {field.key for field in fields_of(record) if field.nullable}
+    document = {
+        key: value.value if isinstance(value, StrEnum) else value
+        for key, value in values.items()
+        if value is not None or key not in nullable
+    }
     return read_record(record, top_level(document, "schedule"))
 
 

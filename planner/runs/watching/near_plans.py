@@ -26,8 +26,8 @@ def next_plan(scenario: Scenario, standing: Plan | None, offered: dict[str, int]
     """
     if not any(offered.values()):
         return None
-    left = None if standing is None else what_is_left(standing, scenario, offered)
-    near = None if left is None else _near(scenario, left, give_up)
+    remaining = None if standing is None else what_is_left(standing, scenario, offered)
+    near = None if remaining is None else _near(scenario, remaining, give_up)
     return near if near is not None else _from_scratch(scenario)
 
 
@@ -59,10 +59,12 @@ def _used(plan: Plan) -> dict[str, int]:
     return used
 
 
-def _near(scenario: Scenario, left: Plan, give_up: float) -> NextPlan | None:
+def _near(scenario: Scenario, remaining: Plan, give_up: float) -> NextPlan | None:
     """None where no plan is found from the servers that are left: from scratch there may be one."""
     try:
-        near = pipeline.replan(left, scenario, limits=replace(scenario.changes.limits, give_up=give_up), frontier=False)
+        near = pipeline.replan(
+            remaining, scenario, limits=replace(scenario.changes.limits, give_up=give_up), frontier=False
+        )
     except (InfeasibleError, SolverError):
         return None
     return NextPlan(plan=near.plan, change=near.change)
