@@ -61,6 +61,15 @@ def test_a_shift_keeps_most_servers_and_most_of_the_rate(shifted: Replan) -> Non
     assert shifted.plan.throughput_rps >= CURRENT_SHARE * shifted.scratch_rps * (1 - 1e-3)
 
 
+def test_without_its_frontier_the_plan_is_the_same(deployed: Plan, shifted: Replan) -> None:
+    """As schedules ask for it: what it gives up against a plan from scratch is still told."""
+    alone = replan(deployed, longer(deployed.scenario, 1.3), frontier=False)
+    assert bucket_pools(alone.plan) == bucket_pools(shifted.plan)
+    assert (alone.change, alone.scratch_rps) == (shifted.change, shifted.scratch_rps)
+    assert set(alone.frontier) <= set(shifted.frontier)
+    assert any(point.chosen for point in alone.frontier)
+
+
 def test_no_change_is_the_old_plan_priced_on_the_new_workload(deployed: Plan) -> None:
     """Counted from the old pools themselves, by the service that prices any."""
     scenario = longer(deployed.scenario, 0.75)
