@@ -81,7 +81,7 @@ class ChangedDeployment(Generic[PlanAtHand]):
     def summary(self) -> str:
         """The change in Markdown."""
         record = self.record
-        return report.change_page(record.change, record.frontier, record.roll_out, self.name)
+        return report.change_page(record.change, record.frontier, record.roll_out, record.plan, record.notes)
 
     def save(
         self,
@@ -138,7 +138,7 @@ def changed_deployment(
     """As `PlannedDeployment.replan` says. `seconds`: storage_gb_s, start_s, drain_s; what is left out is
     as the scenario says (`changes`); `at_hand`: what makes the new
     plan's."""
-    asked = new_scenario(
+    new = new_scenario(
         saved,
         scenario,
         workload=workload,
@@ -147,9 +147,9 @@ def changed_deployment(
         settings=tuple(Setting(key, value) for key, value in (settings or {}).items()),
     )
     question = ChangeQuestion(
-        scenario=asked,
-        settings=change_settings(asked.changes.times, **seconds),
-        limits=change_limits(asked.changes.limits, most_gpus, keep, horizon_hours, turns_only=turns_only),
+        scenario=new,
+        settings=change_settings(new.changes.times, **seconds),
+        limits=change_limits(new.changes.limits, most_gpus, keep, horizon_hours, turns_only=turns_only),
         lost=lost_servers(saved, lost),
         least_share=least_share,
         replays=replay,

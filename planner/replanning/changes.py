@@ -13,7 +13,7 @@ with other flags, then with most that turn. An engine runs on where it takes the
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost.serving.loading import S_PER_HOUR, load_s
@@ -152,11 +152,11 @@ def _of_type(old: list[_Servers], new: list[_Servers], *, same_engines: bool) ->
     """The changes of one GPU type: servers that stay in their place, then the others."""
     staying, old, new = _in_place(old, new, same_engines=same_engines)
     yield from staying
-    kinds = [[_kind(mine, other, same_engines=same_engines) for other in new] for mine in old]
+    kinds = [[_kind(group, other, same_engines=same_engines) for other in new] for group in old]
     weight = 1 + sum(group.count for group in (*old, *new))
     gains = [
-        [None if kind is None else _gain(kind, mine.role.gpus, weight) for kind in row]
-        for mine, row in zip(old, kinds, strict=True)
+        [None if kind is None else _gain(kind, group.role.gpus, weight) for kind in row]
+        for group, row in zip(old, kinds, strict=True)
     ]
     pairs = best_pairs([group.count for group in old], [group.count for group in new], gains)
     for (i, j), count in pairs.items():
@@ -244,6 +244,16 @@ def _regrouped(groups: list[_Servers], gpus: int, alone: ChangeKind) -> Iterator
                 yield ServerChange(kind=kind, before=before, after=after, count=count)
 
 
+def gpu_seconds_of(changes: Iterable[ServerChange]) -> dict[str, float]:
+    """GPU time that drains and loads take, by GPU type (s)."""
+    seconds = dict[str, float]()
+    for change in changes:
+        for role, lost_s in ((change.before, change.drain_s), (change.after, change.load_s)):
+            if role is not None:
+                seconds[role.gpu] = seconds.get(role.gpu, 0.0) + change.count * role.gpus * lost_s
+    return seconds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeClock:
     """How long old servers drain and new ones load. `scenario`: of the new plan; `gpus`: of both; `waits_s`: of old
@@ -268,13 +278,10 @@ class ChangeClock:
     def timed(self, changes: tuple[ServerChange, ...]) -> PlanChange:
         """The changes with their times, and the GPU time that they take."""
         timed = tuple(self._timed(change) for change in changes)
-        seconds = dict[str, float]()
-        for change in timed:
-            for role, lost_s in ((change.before, change.drain_s), (change.after, change.load_s)):
-                if role is not None:
-                    seconds[role.gpu] = seconds.get(role.gpu, 0.0) + change.count * role.gpus * lost_s
+        seconds = gpu_seconds_of(timed)
         usd = sum(lost_s / S_PER_HOUR * self.gpus[gpu].price_usd_per_gpu_hour for gpu, lost_s in seconds.items())
-        return PlanChange(changes=timed, gpu_seconds=sum(seconds.values()), usd=usd)
+        priced = all(self.gpus[gpu].price_known for gpu, lost_s in seconds.items() if lost_s)
+        return PlanChange(changes=timed, gpu_seconds=sum(seconds.values()), usd=usd if priced else None)
 
     def _timed(self, change: ServerChange) -> ServerChange:
         if change.kind.runs_on:

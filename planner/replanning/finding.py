@@ -11,7 +11,7 @@ from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.pools import BucketChoice
 from planner.replanning.changes import changes_between, require_buckets, require_model
-from planner.replanning.losses import remaining_cluster, remaining_inventory, without_lost
+from planner.replanning.losses import no_more_than, remaining_cluster, remaining_inventory, without_lost
 from planner.replanning.naming import named_after
 from planner.replanning.near import NearPlan
 from planner.replanning.replanner import Replanned, Replanner
@@ -19,6 +19,7 @@ from planner.replanning.staying import staying_parts
 from planner.search import given
 
 SAME = 1e-9
+_UNPLACED = ", or leave the cluster out of the scenario: servers then stay where they are"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,8 @@ class FoundReplan:
         """
         replanned = self.replanned
         change = changes_between(self.before, finished, self.settings)
-        _require_limits(finished, change, self.limits)
+        moved = f"{change.servers(ChangeKind.MOVE)} servers move"
+        require_limits(finished, change, self.limits, f"placed on the cluster's nodes {moved}", _UNPLACED)
         return Replan(
             plan=finished,
             before=self.before,
@@ -57,17 +59,16 @@ class FoundReplan:
         )
 
 
-def _require_limits(finished: Plan, change: PlanChange, limits: ChangeLimits) -> None:
-    """Servers move where their GPUs are not free, or others would find no room: that counts, too."""
-    moved = change.servers(ChangeKind.MOVE)
+def require_limits(finished: Plan, change: PlanChange, limits: ChangeLimits, reason: str, remedy: str) -> None:
+    """Raises InfeasibleError where a change goes beyond the limits; its pools did not: `reason` says why it does."""
     most, least = limits.most_gpus, limits.least_running_on or 0.0
     if (most is None or change.gpus_touched <= most) and change.running_on_share >= least * (1 - SAME):
         return
     raise InfeasibleError(
-        f"scenario {finished.scenario.name}: placed on the cluster's nodes the plan touches {change.gpus_touched} GPUs "
-        f"and {100 * change.running_on_share:.0f} % of the servers run on, as {moved} servers move; the limits are "
+        f"scenario {finished.scenario.name}: the plan touches {change.gpus_touched} GPUs and "
+        f"{100 * change.running_on_share:.0f} % of the servers run on, as {reason}; the limits are "
         f"{'none' if most is None else most} and {100 * least:.0f} %.",
-        hint="Allow more change, or leave the cluster out of the scenario: servers then stay where they are.",
+        hint=f"Allow more change{remedy}.",
     )
 
 
@@ -78,7 +79,7 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
     """
     require_buckets(saved)
     require_model(saved.scenario, scenario)
-    _require_engine(saved.scenario, scenario)
+    require_engine(saved.scenario, scenario)
     _require_gpus(saved, scenario)
     if not scenario.bucketed:
         raise InputError(
@@ -86,11 +87,15 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
             f"{scenario.beyond_buckets or 'routing.form: table'}.",
             hint="Leave that out, or plan it by itself (planner plan).",
         )
-    cluster = None if scenario.cluster is None else remaining_cluster(scenario.cluster, lost)
-    return replace(scenario, inventory=remaining_inventory(saved, scenario.inventory, lost), cluster=cluster)
+    inventory = remaining_inventory(saved, scenario.inventory, lost)
+    if scenario.cluster is None or not lost.nodes:
+        return replace(scenario, inventory=inventory)
+    cluster = remaining_cluster(scenario.cluster, lost)
+    return replace(scenario, inventory=no_more_than(cluster, inventory, scenario.placement), cluster=cluster)
 
 
-def _require_engine(before: Scenario, after: Scenario) -> None:
+def require_engine(before: Scenario, after: Scenario) -> None:
+    """Raises InputError where a scenario is of another engine than the plan that runs."""
     engines = [f"{scenario.engine.name} {scenario.engine.version}".strip() for scenario in (before, after)]
     if engines[0] != engines[1]:
         raise InputError(
@@ -113,12 +118,18 @@ def _require_gpus(saved: Plan, scenario: Scenario) -> None:
 
 
 def find_replan(
-    evaluator: Evaluator, saved: Plan, settings: ChangeSettings, limits: ChangeLimits, lost: LostServers
+    evaluator: Evaluator,
+    saved: Plan,
+    settings: ChangeSettings,
+    limits: ChangeLimits,
+    lost: LostServers,
+    *,
+    frontier: bool = True,
 ) -> FoundReplan:
     """The new plan's pools. Raises as `Replanner.replanned` does."""
     before = without_lost(saved, lost)
     replanner = Replanner(before, evaluator, settings, limits)
-    replanned = replanner.replanned()
+    replanned = replanner.replanned(frontier=frontier)
     near, scenario = replanned.chosen, evaluator.question.scenario
     pools = named_after(before, near.priced.pools, scenario)
     layout = layout_of(pools)

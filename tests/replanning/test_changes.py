@@ -17,6 +17,7 @@ from planner.domain.placement import ClusterState, PlacedPart, Placement
 from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange
 from planner.errors import InputError
 from planner.replanning.changes import changes_between
+from planner.report.replanning.words import change_verdict
 
 SETTINGS = ChangeSettings(storage_gb_s=4.0, start_s=100.0, drain_s=50.0)
 EIGHT, WIDE, SIXTEEN = ParallelConfig(tp=8, dp=1), ParallelConfig(tp=4, dp=2), ParallelConfig(tp=8, dp=2)
@@ -257,3 +258,14 @@ def test_plans_without_buckets_and_of_other_models_are_refused() -> None:
     other = replace(plan, scenario=replace(plan.scenario, model=replace(plan.scenario.model, name="other")))
     with pytest.raises(InputError, match="model must be that of the plan that runs, deepseek-v3, got other"):
         changes_between(plan, other, SETTINGS)
+
+
+def test_gpus_without_a_price_are_not_told_as_free() -> None:
+    plan = plan_of(pool(2))
+    inventory = plan.scenario.inventory
+    unpriced = tuple(replace(item, price_usd_per_gpu_hour=0.0, price_known=False) for item in inventory.items)
+    scenario = replace(plan.scenario, inventory=replace(inventory, items=unpriced))
+    between = changes_between(replace(plan, scenario=scenario), replace(plan_of(), scenario=scenario), SETTINGS)
+    assert between.usd is None
+    assert "GPU-hours that serve nothing meanwhile, of GPUs without a price." in change_verdict(between)
+    assert changes_between(plan, plan, SETTINGS).usd == 0.0

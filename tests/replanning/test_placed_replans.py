@@ -17,7 +17,7 @@ from planner.export.checking.carrying import require_pins
 from planner.pipeline import place, replan
 from planner.replanning.changes import changes_between
 from planner.replanning.finding import remaining_scenario
-from planner.replanning.losses import without_lost
+from planner.replanning.losses import remaining_inventory, without_lost
 from planner.replanning.staying import staying_parts
 from planner.runs.deployments import render_plan
 from planner.runs.replanning.asking import ChangeQuestion, change_plan
@@ -194,3 +194,14 @@ def test_lost_servers_take_their_places_with_them(shared_nodes: Plan) -> None:
     left = without_lost(shared_nodes, LostServers(servers=(("h200-1g-prefill-1", 3),)))
     first = gpus_of(shared_nodes, "h200-1g-prefill-1")[0]
     assert gpus_of(left, "h200-1g-prefill-1") == {0: first}
+
+
+def test_idle_gpus_of_a_lost_node_are_gone_too_and_other_nodes_of_its_servers_are_not(placed: Plan) -> None:
+    """A server has four GPUs on each of two nodes; the other four of the lost one do nothing."""
+    assert placed.placement is not None
+    first = placed.placement.parts[0]
+    half = replace(first, gpu_indices=first.gpu_indices[:4])
+    across = replace(placed, placement=replace(placed.placement, parts=(half, replace(half, node="n-9"))))
+    lost = LostServers(nodes=(first.node,))
+    assert remaining_inventory(across, placed.scenario.inventory, lost).item("H200").count == 36
+    assert remaining_scenario(across, placed.scenario, lost).inventory.item("H200").count == 32

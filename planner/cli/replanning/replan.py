@@ -125,9 +125,10 @@ def _tell(changed: "ChangedPlan", published: "Publication", out: Path, *, as_jso
 
     for warning in published.warnings:
         screen.show_warning(warning)
-    results = (changed.change, changed.frontier, changed.roll_out)
+    results = (changed.change, changed.frontier, changed.roll_out, changed.plan, changed.notes)
     if as_json:
         screen.show_json({"folder": str(out), **change_document(*results)})
         return
-    screen.show_markdown(change_page(*results, changed.plan.scenario.name))
-    screen.show_text(f"Written to {out}; its steps, with their commands, to {out / 'steps'}")
+    screen.show_markdown(change_page(*results))
+    steps = f"; its steps, with their commands, to {out / 'steps'}" if changed.roll_out.steps else ""
+    screen.show_text(f"Written to {out}{steps}")

@@ -90,11 +90,12 @@ class ServerChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChange:
-    """All servers of two plans, each once. `gpu_seconds`: GPU time that serves nothing meanwhile; `usd`: its rent."""
+    """All servers of two plans, each once. `gpu_seconds`: GPU time that serves nothing meanwhile; `usd`: its rent
+    (None: of GPUs whose price is not known)."""
 
     changes: tuple[ServerChange, ...]
     gpu_seconds: float
-    usd: float
+    usd: float | None
 
     def servers(self, *kinds: ChangeKind) -> int:
         """Servers of these kinds of change."""
@@ -109,11 +110,6 @@ class PlanChange:
     def servers_running_on(self) -> int:
         """Servers whose engines are not touched."""
         return sum(change.count for change in self.changes if change.kind.runs_on)
-
-    @property
-    def servers_in_place(self) -> int:
-        """Servers that stay on their GPUs with their parallelism and phase, engines started anew or not."""
-        return self.servers(ChangeKind.KEEP, ChangeKind.REROUTE, ChangeKind.RESTART)
 
     @property
     def running_on_share(self) -> float:
@@ -149,7 +145,7 @@ class ChangePoint:
     rate_rps: float
     value: float
     bound: float | None
-    change_usd: float
+    change_usd: float | None
     label: str = ""
     chosen: bool = False
 

@@ -144,9 +144,11 @@ def _commands(
     gone = tuple(map(_deleted, stopping.gone))
     yield from _applied(ROUTE, objects[ROUTE], "From now on requests go to servers that stay.")
     if objects[STOP] or gone:
+        grace_s = max(map(_grace_s, (*stopping.engines, *stopping.gone)), default=0)
         yield Commands(
             title=_TITLES[STOP],
-            why=f"Requests in flight end by themselves, in {drain_s:.0f} s at most; then their GPUs are free.",
+            why=f"Requests in flight end by themselves, as a rule within {drain_s:.0f} s; pods have {grace_s} s. GPUs "
+            "are free when the pods are gone: go on then.",
             commands=(*([_apply(STOP)] if objects[STOP] else []), *gone),
             looks=tuple(f"kubectl get pods --namespace NAMESPACE -l planner/island={name}" for name in _stopping(step)),
         )
@@ -169,6 +171,21 @@ def _apply(file: str) -> str:
 def _deleted(manifest: export.Manifest) -> str:
     kind = shlex.quote(manifest.kind.lower())
     return f"kubectl delete --namespace NAMESPACE --ignore-not-found {kind} {shlex.quote(manifest.name)}"
+
+
+def _grace_s(manifest: export.Manifest) -> int:
+    """Seconds that the pods of an object are given at their end."""
+    return max(_values(manifest.body, "terminationGracePeriodSeconds"), default=0)
+
+
+def _values(node: object, key: str) -> Iterator[int]:
+    """All values of a key, wherever it stands."""
+    if isinstance(node, Mapping):
+        for name, value in node.items():
+            yield from [value] if name == key else _values(value, key)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _values(item, key)
 
 
 def _drains(step: RollOutStep) -> list[float]:
