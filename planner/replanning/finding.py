@@ -15,6 +15,7 @@ from planner.replanning.losses import remaining_cluster, remaining_inventory, wi
 from planner.replanning.naming import named_after
 from planner.replanning.near import NearPlan
 from planner.replanning.replanner import Replanned, Replanner
+from planner.replanning.staying import staying
 from planner.search import given
 
 SAME = 1e-9
@@ -34,11 +35,12 @@ class FoundReplan:
     choice: BucketChoice
 
     def replan(self, finished: Plan) -> Replan:
-        """With the finished plan. Its change is counted anew, where its servers lie.
+        """With the finished plan, its servers on the nodes that they run on as far as those are alike. Its change is
+        counted anew, where its servers lie.
 
         Raises InfeasibleError where servers that are placed anew move more than the limits allow.
         """
-        replanned = self.replanned
+        replanned, finished = self.replanned, staying(self.before, finished)
         change = changes_between(self.before, finished, self.settings)
         _require_limits(finished, change, self.limits)
         return Replan(

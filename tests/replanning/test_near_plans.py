@@ -138,6 +138,7 @@ def test_a_lost_node_is_left_and_its_servers_alone(placed: Scenario) -> None:
     assert lost[0] not in second.nodes
     assert first.plan != second.plan
     assert second.promise_rps == first.promise_rps
+    assert (first.gpus_touched, second.gpus_touched) == (0, 8)  # the other server of eight runs on
     assert fleets.standing is not None
     assert fleets.standing.scenario.inventory.item("H200").count == 32
 
