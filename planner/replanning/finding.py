@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from planner.domain import PHASES, BucketPool, Evaluation, Plan, Scenario, SearchRecord, SimplerPlan
+from planner.domain import PHASES, BucketPool, Evaluation, PlacedPart, Plan, Scenario, SearchRecord, SimplerPlan
 from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
 from planner.domain.replanning.replans import Replan
 from planner.errors import InfeasibleError, InputError
@@ -11,19 +11,21 @@ from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.pools import BucketChoice
 from planner.replanning.changes import changes_between, require_buckets, require_model
-from planner.replanning.losses import remaining_cluster, remaining_inventory, without_lost
+from planner.replanning.losses import no_more_than, remaining_cluster, remaining_inventory, without_lost
 from planner.replanning.naming import named_after
 from planner.replanning.near import NearPlan
 from planner.replanning.replanner import Replanned, Replanner
-from planner.replanning.staying import staying
+from planner.replanning.staying import staying_parts
 from planner.search import given
 
 SAME = 1e-9
+_UNPLACED = ", or leave the cluster out of the scenario: servers then stay where they are"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundReplan:
-    """The pools of the new plan with the names of their islands, and what a plan is finished from."""
+    """The pools of the new plan with the names of their islands, and what a plan is finished from; `stays`: where their
+    servers lie already."""
 
     before: Plan
     settings: ChangeSettings
@@ -33,16 +35,17 @@ class FoundReplan:
     best: Evaluation
     record: SearchRecord
     choice: BucketChoice
+    stays: tuple[PlacedPart, ...] = ()
 
     def replan(self, finished: Plan) -> Replan:
-        """With the finished plan, its servers on the nodes that they run on as far as those are alike. Its change is
-        counted anew, where its servers lie.
+        """With the finished plan. Its change is counted anew, where its servers lie.
 
         Raises InfeasibleError where servers that are placed anew move more than the limits allow.
         """
-        replanned, finished = self.replanned, staying(self.before, finished)
+        replanned = self.replanned
         change = changes_between(self.before, finished, self.settings)
-        _require_limits(finished, change, self.limits)
+        moved = f"{change.servers(ChangeKind.MOVE)} servers move"
+        require_limits(finished, change, self.limits, f"placed on the cluster's nodes {moved}", _UNPLACED)
         return Replan(
             plan=finished,
             before=self.before,
@@ -56,17 +59,16 @@ class FoundReplan:
         )
 
 
-def _require_limits(finished: Plan, change: PlanChange, limits: ChangeLimits) -> None:
-    """Placing knows nothing of where servers lie now: what moves counts, too."""
-    moved = change.servers(ChangeKind.MOVE)
+def require_limits(finished: Plan, change: PlanChange, limits: ChangeLimits, reason: str, remedy: str) -> None:
+    """Raises InfeasibleError where a change goes beyond the limits; its pools did not: `reason` says why it does."""
     most, least = limits.most_gpus, limits.least_running_on or 0.0
     if (most is None or change.gpus_touched <= most) and change.running_on_share >= least * (1 - SAME):
         return
     raise InfeasibleError(
-        f"scenario {finished.scenario.name}: placed on the cluster's nodes the plan touches {change.gpus_touched} GPUs "
-        f"and {100 * change.running_on_share:.0f} % of the servers run on, as {moved} servers move; the limits are "
+        f"scenario {finished.scenario.name}: the plan touches {change.gpus_touched} GPUs and "
+        f"{100 * change.running_on_share:.0f} % of the servers run on, as {reason}; the limits are "
         f"{'none' if most is None else most} and {100 * least:.0f} %.",
-        hint="Allow more change, or leave the cluster out of the scenario: servers then stay where they are.",
+        hint=f"Allow more change{remedy}.",
     )
 
 
@@ -85,8 +87,11 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
             f"{scenario.beyond_buckets or 'routing.form: table'}.",
             hint="Leave that out, or plan it by itself (planner plan).",
         )
-    cluster = None if scenario.cluster is None else remaining_cluster(scenario.cluster, lost)
-    return replace(scenario, inventory=remaining_inventory(saved, scenario.inventory, lost), cluster=cluster)
+    inventory = remaining_inventory(saved, scenario.inventory, lost)
+    if scenario.cluster is None or not lost.nodes:
+        return replace(scenario, inventory=inventory)
+    cluster = remaining_cluster(scenario.cluster, lost)
+    return replace(scenario, inventory=no_more_than(cluster, inventory, scenario.placement), cluster=cluster)
 
 
 def require_engine(before: Scenario, after: Scenario) -> None:
@@ -140,6 +145,7 @@ def find_replan(
         best=result.best,
         record=result.record,
         choice=_choice(replanned, near),
+        stays=staying_parts(before, pools, scenario),
     )
 
 

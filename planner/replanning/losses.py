@@ -1,10 +1,12 @@
 """A plan without the servers that were lost, and an inventory without their GPUs."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from planner.domain import BucketPool, Cluster, Inventory, Plan, PlannedIsland
+from planner.domain import BucketPool, Cluster, Inventory, PlacedPart, PlacementSettings, Plan, PlannedIsland
 from planner.domain.replanning.changes import LostServers
+from planner.domain.usable import preemptible_by_type, usable_by_type
 from planner.errors import InputError
 
 
@@ -20,9 +22,8 @@ def without_lost(plan: Plan, lost: LostServers) -> Plan:
     pools = [replace(pool, count=pool.count - gone[pool.island]) for pool in plan.buckets.pools]
     islands = [_smaller(island, gone[island.id]) for island in plan.islands]
     placement = plan.placement
-    if placement is not None and lost.nodes:
-        parts = tuple(part for part in placement.parts if not _on_lost(plan, part.island, part.replica, lost))
-        placement = replace(placement, parts=parts)
+    if placement is not None:
+        placement = replace(placement, parts=tuple(_remaining_parts(plan, lost, {p.island: p.count for p in pools})))
     return replace(
         plan,
         buckets=replace(plan.buckets, pools=tuple(pool for pool in pools if pool.count)),
@@ -32,12 +33,15 @@ def without_lost(plan: Plan, lost: LostServers) -> Plan:
 
 
 def remaining_inventory(plan: Plan, inventory: Inventory, lost: LostServers) -> Inventory:
-    """The inventory less the GPUs that were lost. InputError where it has fewer."""
+    """The inventory less the GPUs that were lost; of servers across nodes those on nodes that were. InputError where it
+    has fewer."""
     assert plan.buckets is not None, "plans are of buckets"
     gpus = Counter(dict(lost.gpus))
     pools = {pool.island: pool for pool in plan.buckets.pools}
-    for island, count in _lost_servers(plan, replace(lost, gpus=())).items():
+    for island, count in _lost_servers(plan, replace(lost, gpus=(), nodes=())).items():
         gpus[pools[island].gpu] += count * pools[island].server.parallel.devices
+    for part in plan.placement.parts if plan.placement is not None else ():
+        gpus[pools[part.island].gpu] += len(part.gpu_indices) * (part.node in lost.nodes)
     items = []
     for item in inventory.items:
         remaining = item.count - gpus[item.gpu.name]
@@ -57,6 +61,15 @@ def remaining_cluster(cluster: Cluster, lost: LostServers) -> Cluster:
         nodes=tuple(node for node in cluster.nodes if node.name not in lost.nodes),
         pods=tuple(pod for pod in cluster.pods if pod.node not in lost.nodes),
     )
+
+
+def no_more_than(cluster: Cluster, inventory: Inventory, settings: PlacementSettings) -> Inventory:
+    """The inventory as far as the cluster has it: GPUs that did nothing on a lost node are gone, too."""
+    usable, _ = usable_by_type(cluster, settings)
+    evictable = preemptible_by_type(cluster, settings) if settings.preempt else {}
+    counts = {gpu: usable.get(gpu, 0) + evictable.get(gpu, 0) for gpu in {*usable, *evictable}}
+    items = (replace(item, count=min(item.count, counts.get(item.gpu.name, 0))) for item in inventory.items)
+    return replace(inventory, items=tuple(items))
 
 
 def _lost_servers(plan: Plan, lost: LostServers) -> Counter[str]:
@@ -92,6 +105,20 @@ def _on_nodes(plan: Plan, lost: LostServers) -> Counter[str]:
     assert plan.placement is not None, "only placed plans lie on nodes"
     replicas = {(part.island, part.replica) for part in plan.placement.parts if part.node in lost.nodes}
     return Counter(island for island, _ in replicas)
+
+
+def _remaining_parts(plan: Plan, lost: LostServers, counts: Mapping[str, int]) -> Iterator[PlacedPart]:
+    """The parts of so many servers of each island: those on lost nodes are gone, then those of the highest numbers."""
+    assert plan.placement is not None, "only placed plans have parts"
+    left: dict[str, list[int]] = {}
+    for part in plan.placement.parts:
+        there = left.setdefault(part.island, [])
+        if part.replica not in there and not _on_lost(plan, part.island, part.replica, lost):
+            there.append(part.replica)
+    stays = {island: set(sorted(replicas)[: counts[island]]) for island, replicas in left.items()}
+    for part in plan.placement.parts:
+        if part.replica in stays[part.island]:
+            yield part
 
 
 def _on_lost(plan: Plan, island: str, replica: int, lost: LostServers) -> bool:

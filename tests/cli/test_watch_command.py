@@ -219,3 +219,9 @@ def test_a_folder_of_something_else_is_left_alone(planner: Command) -> None:
     assert answer.status == 2
     assert Path("out/notes.txt").read_text() == "mine"
     assert [path.name for path in Path("out").iterdir()] == ["notes.txt"]
+
+
+def test_histories_with_dates_are_told_with_dates(planner: Command) -> None:
+    Path("dated.csv").write_text("time,requests_per_s\n2026-11-23T00:00:00Z,5\n")
+    answer = planner("watch", "small.yaml", "--feed", "dated.csv", "--simulate", "--out", "out", "--once")
+    assert "2026-11-23T00:00:00Z  replan plan 0001: the first plan" in answer.out

@@ -37,7 +37,10 @@ FULL = {
 def test_what_is_written_is_read(tmp_path, changes) -> None:
     schedule = replace(small_schedule(), **changes)
     if changes:
-        windows = tuple(replace(window, holds=number % 2 == 0) for number, window in enumerate(schedule.windows))
+        windows = tuple(
+            replace(window, holds=number % 2 == 0, changing=(("H20", 3),) * (number == 2))
+            for number, window in enumerate(schedule.windows)
+        )
         schedule = replace(schedule, windows=windows)
     again = load_schedule(write(tmp_path, schedule))
     plans = [level.plan for level in schedule.levels]

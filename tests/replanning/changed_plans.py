@@ -81,3 +81,12 @@ def split(base: Plan, at: int) -> Plan:
         for pool in base.buckets.pools
     ]
     return plan_of_pools(base, pools)
+
+
+def with_longer_answers(base: Plan) -> Plan:
+    """The longest answer is twice as long: every engine is started anew, for more tokens."""
+    assert base.buckets is not None
+    workload = base.scenario.workload
+    longer = replace(workload, max_output_tokens=2 * workload.max_output_tokens)
+    scenario = replace(base.scenario, workload=longer)
+    return plan_of_pools(replace(base, scenario=scenario), [renamed(pool) for pool in base.buckets.pools])

@@ -11,11 +11,12 @@ import pytest
 from replanned_scenarios import small_plan
 
 from planner.cost import CostContext
+from planner.cost.serving.loading import node_weights_gb
 from planner.domain import BucketPool, ParallelConfig, Phase, Plan, ServerConfig
 from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange
 from planner.errors import InputError
-from planner.evaluation.replay.curves import node_weights_gb
 from planner.replanning.changes import changes_between
+from planner.report.replanning.words import change_verdict
 
 SETTINGS = ChangeSettings(storage_gb_s=4.0, start_s=100.0, drain_s=50.0)
 EIGHT, WIDE, SIXTEEN = ParallelConfig(tp=8, dp=1), ParallelConfig(tp=4, dp=2), ParallelConfig(tp=8, dp=2)
@@ -140,6 +141,9 @@ def test_times_are_those_of_weights_and_answers() -> None:
     load_s = node_weights_gb(context, EIGHT) / 4.0 + 100.0
     (row,) = change((), (pool(2),)).changes
     assert (row.load_s, row.drain_s) == (pytest.approx(load_s), 0.0)
+    thin = replace(SETTINGS, network_gb_s=2.0)  # what the network carries is less than what storage gives
+    (row,) = changes_between(plan_of(), plan_of(pool(2)), thin).changes
+    assert row.load_s == pytest.approx(node_weights_gb(context, EIGHT) / 2.0 + 100.0)
     between = change((pool(2, phase=Phase.DECODE),), ())  # a bucket that no latency is known of: the longest wait
     assert [(r.kind, r.drain_s) for r in between.changes] == [(K.STOP, 50.0)]
     assert between.gpu_seconds == pytest.approx(2 * 8 * 50.0)
@@ -176,3 +180,14 @@ def test_plans_without_buckets_and_of_other_models_are_refused() -> None:
     other = replace(plan, scenario=replace(plan.scenario, model=replace(plan.scenario.model, name="other")))
     with pytest.raises(InputError, match="model must be that of the plan that runs, deepseek-v3, got other"):
         changes_between(plan, other, SETTINGS)
+
+
+def test_gpus_without_a_price_are_not_told_as_free() -> None:
+    plan = plan_of(pool(2))
+    inventory = plan.scenario.inventory
+    unpriced = tuple(replace(item, price_usd_per_gpu_hour=0.0, price_known=False) for item in inventory.items)
+    scenario = replace(plan.scenario, inventory=replace(inventory, items=unpriced))
+    between = changes_between(replace(plan, scenario=scenario), replace(plan_of(), scenario=scenario), SETTINGS)
+    assert between.usd is None
+    assert "GPU-hours that serve nothing meanwhile, of GPUs without a price." in change_verdict(between)
+    assert changes_between(plan, plan, SETTINGS).usd == 0.0

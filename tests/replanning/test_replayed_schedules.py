@@ -14,7 +14,7 @@ from planner.domain.replay.settings import ReplaySettings
 from planner.errors import InputError
 from planner.replanning.changes import changes_between
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
-from planner.replanning.days.transitions import gpus_of_both, with_thin_windows
+from planner.replanning.days.transitions import gpus_of_both, with_transitions
 
 QUICK = WindowReplay(requests=1500, seconds=0)
 
@@ -93,7 +93,7 @@ def test_where_the_inventory_has_no_room_for_both_plans_the_windows_before_are_t
     """Counted by hand: the old plan's GPUs and those of servers that load, of 16 that there are."""
     schedule = small_schedule()
     change = ChangeSettings()
-    thin = set(with_thin_windows(schedule, small_fleet(), change).thin_windows)
+    thin = set(with_transitions(schedule, small_fleet(), change).thin_windows)
     for number in schedule.changes:
         before, after = (schedule.levels[schedule.windows[k].level] for k in (number - 1, number))
         both = gpus_of_both(before, changes_between(before.plan, after.plan, change))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from changed_plans import restarted, small_plan, split
+from changed_plans import restarted, small_plan, split, with_longer_answers
 
 from planner import export
 from planner.domain import Plan
@@ -23,19 +23,26 @@ from planner.runs.deployments import render_plan
 from planner.runs.replanning.steps import RolledOut, rolled_out
 
 INVENTORY = {"H20": 64, "H200": 32, "H800": 32}
-SHARES = {"restarted": 0.5, "split": 0.5}
+INVENTORIES = {"restarted": INVENTORY, "split": INVENTORY, "answers": {**INVENTORY, "H20": 80}}
+SHARES = {"restarted": 0.5, "split": 0.5, "answers": 0.5}
 Objects = dict[tuple[str, str], dict[str, Any]]
 
 
 def changed(name: str) -> Plan:
-    return restarted(small_plan()) if name == "restarted" else split(small_plan(), 3072)
+    match name:
+        case "restarted":
+            return restarted(small_plan())
+        case "split":
+            return split(small_plan(), 3072)
+        case _:
+            return with_longer_answers(small_plan())
 
 
 @cache
 def steps_of(name: str, target: str = "lws") -> tuple[Mapping[str, str], RollOut, RolledOut]:
     before, after = small_plan(), changed(name)
     change = changes_between(before, after, ChangeSettings())
-    steps = roll_out(before, after, change, least_share=SHARES[name], inventory=INVENTORY)
+    steps = roll_out(before, after, change, least_share=SHARES[name], inventory=INVENTORIES[name])
     deployed = render_plan(before, target=target).files
     return deployed, steps, rolled_out(before, after, steps, deployed=deployed, target=target, engine="")
 
@@ -86,10 +93,10 @@ def test_the_last_step_leaves_exactly_the_new_plans_manifests(name: str) -> None
 @pytest.mark.parametrize("name", SHARES)
 def test_no_command_asks_for_more_gpus_than_there_are(name: str) -> None:
     for command, there in carried(name):
-        assert all(count <= INVENTORY[gpu] for gpu, count in gpus(there).items()), command
+        assert all(count <= INVENTORIES[name][gpu] for gpu, count in gpus(there).items()), command
 
 
-@pytest.mark.parametrize("name", SHARES)
+@pytest.mark.parametrize("name", ["restarted", "split"])
 def test_engines_that_run_on_keep_their_pods(name: str) -> None:
     deployed, steps, _ = steps_of(name)
     first = objects(deployed)
@@ -146,6 +153,10 @@ def test_pages_name_what_happens_and_say_what_serves_meanwhile() -> None:
     assert "kubectl apply --namespace NAMESPACE -f 1-route.yaml" in page
     assert f"{steps.steps[0].during_rps / steps.current_rps:.1%}" in page
     assert [step.name for step in rolled.steps] == sorted(step.name for step in rolled.steps)
+    stopped = objects({"2-stop.yaml": rolled.steps[0].files["2-stop.yaml"]}).values()
+    templates = [body["spec"]["leaderWorkerTemplate"]["workerTemplate"] for body in stopped]
+    grace_s = max(template["spec"]["terminationGracePeriodSeconds"] for template in templates)
+    assert f"pods have {grace_s} s. GPUs are free when the pods are gone" in page
 
 
 def test_a_target_that_puts_islands_into_one_object_is_refused() -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from changed_plans import plan_of_pools, restarted, small_plan, split
+from changed_plans import plan_of_pools, renamed, restarted, small_plan, split, with_longer_answers
 
+from planner import pipeline
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangeSettings, PlanChange
+from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, PlanChange
+from planner.domain.replanning.replans import Replan
 from planner.domain.replanning.rollouts import RollOut
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.service import BucketService
@@ -16,6 +18,8 @@ from planner.replanning.changes import changes_between
 from planner.replanning.rollouts.interim import InterimFleet
 from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
 from planner.replanning.rollouts.rolling import roll_out
+from planner.runs.replanning.asking import ChangeQuestion, change_plan
+from planner.runs.replanning.publication import ChangedPlan
 from planner.workload import question_of
 
 INVENTORY = {"H20": 64, "H200": 32, "H800": 32}
@@ -101,6 +105,15 @@ def test_a_bucket_without_servers_serves_nothing() -> None:
     assert fleet.exact_rps(counts, new_table=True) == 0.0
 
 
+def test_engines_too_short_for_the_new_answers_take_no_part_behind_the_new_buckets() -> None:
+    """7 679 tokens of a prompt and twice 1 899 of an answer are more than the 9 578 that they were started for."""
+    before, after = small_plan(), with_longer_answers(small_plan())
+    fleet = InterimFleet(before, after)
+    assert set(fleet.tables[True].pools) == set(servers(after))
+    assert set(fleet.tables[False].pools) == {*servers(before), *servers(after)}
+    assert fleet.question.workload.max_output_tokens == before.scenario.workload.max_output_tokens == 1899
+
+
 @pytest.mark.parametrize("counts", [(1, 0, 0), (3, 2, 1), (3, 4, 2), (2, 1, 2)])
 def test_curves_lie_just_below_the_prices(counts: tuple[int, int, int]) -> None:
     before, after, _ = rolled("restarted", 0.5)
@@ -181,3 +194,37 @@ def test_a_change_of_other_plans_is_a_defect() -> None:
     after = restarted(before)
     with pytest.raises(InconsistentPlanError, match="must lead from the servers"):
         roll_out(before, after, change(before, before), inventory=INVENTORY)
+
+
+def test_servers_that_cannot_join_another_island_count_against_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of four servers of an island would run on in another one; there they are started anew: 8 of 10 run on."""
+    before = small_plan()
+    assert before.buckets is not None
+    pools = [pool for pool in before.buckets.pools if pool.island != "h200-8g-prefill-1"]
+    four = next(pool for pool in before.buckets.pools if pool.island == "h200-8g-prefill-1")
+    after = plan_of_pools(before, [*pools, replace(four, count=2), renamed(replace(four, count=2))])
+    near = Replan(
+        plan=after,
+        before=before,
+        change=change(before, after),
+        frontier=(),
+        current_rps=None,
+        scratch_rps=None,
+        scratch_value=None,
+        scratch_bound=None,
+        bound=None,
+    )
+    monkeypatch.setattr(pipeline, "replan", lambda *_: near)
+    assert near.change.running_on_share == 1.0
+
+    def changed(limits: ChangeLimits) -> ChangedPlan:
+        return change_plan(
+            before, ChangeQuestion(scenario=after.scenario, limits=limits, least_share=0.5, replays=False)
+        )
+
+    assert changed(ChangeLimits(least_running_on=0.8, most_gpus=16)).change.running_on_share == 0.8
+    for limits in (ChangeLimits(least_running_on=0.9), ChangeLimits(most_gpus=15)):
+        with pytest.raises(
+            InfeasibleError, match="80 % of the servers run on, as 2 servers that go on in other islands"
+        ):
+            changed(limits)

@@ -7,9 +7,11 @@ from itertools import pairwise
 import pytest
 from small_schedules import hourly, small_fleet, small_schedule
 
+from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.schedules import Schedule
 from planner.errors import InputError
 from planner.files.plan.stored_schedules import level_names
+from planner.replanning.days.transitions import with_transitions
 from planner.report.replanning import schedule_tables as tables
 from planner.report.replanning.schedule_figures import SCHEDULE_FIGURES, schedule_figure
 from planner.report.replanning.schedule_page import schedule_page
@@ -61,6 +63,19 @@ def test_free_gpus_are_those_that_no_plan_of_the_hour_has() -> None:
     gpus = [dict(schedule.levels[window.level].gpus)["H20"] for window in schedule.windows]
     assert free == [16 - max(gpus[k : k + 2]) for k in range(0, 24, 2)]
     assert small_fleet().inventory.item("H20").count == 16
+
+
+def test_gpus_that_load_or_drain_are_not_free() -> None:
+    """New servers load in the hour before they serve, old ones drain in the hour after: as many as the plans differ by,
+    as all servers of the smaller one are in the larger."""
+    schedule = with_transitions(small_schedule(), small_fleet(), ChangeSettings())
+    gpus = [dict(schedule.levels[window.level].gpus)["H20"] for window in schedule.windows]
+    free = [16 - count for count in gpus]
+    for number in schedule.changes:
+        more = gpus[number] - gpus[number - 1]
+        free[number - (more > 0)] -= abs(more)
+    assert [row[2] for row in tables.spot_rows(schedule)] == free
+    assert any(window.changing for window in schedule.windows)
 
 
 @pytest.mark.parametrize("name", SCHEDULE_FIGURES)

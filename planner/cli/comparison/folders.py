@@ -24,8 +24,8 @@ def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool,
     """
     from planner import files
     from planner.files.plan.batches.indexes import holds_batch
+    from planner.files.plan.batches.sweep_indexes import holds_sweep
     from planner.files.plan.stored_schedules import holds_schedule
-    from planner.files.plan.sweep_indexes import holds_sweep
     from planner.files.plan.watch_folders import holds_watch
 
     if not files.is_folder(folder) or files.holds_run(folder):

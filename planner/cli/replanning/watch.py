@@ -85,7 +85,7 @@ def command(
     )
     for step in watch(job):
         if not json:
-            _tell(step, iso=not simulate)
+            _tell(step)
     show(read_log(out), out, as_json=json)
 
 
@@ -110,16 +110,17 @@ def _moment(text: str) -> float:
     return seconds
 
 
-def _tell(step: "WatchStep", *, iso: bool) -> None:
+def _tell(step: "WatchStep") -> None:
     """What is worth reading: changes, needs that cannot be met, and what was refused."""
     from planner.domain.replanning.watching import Verdict, clock_text
+    from planner.runs.watching.watches import EARLIEST_EPOCH_S
 
     observation, decision = step.observation, step.decision
     for note in observation.notes:
         screen.show_warning(note)
     if decision.verdict is not Verdict.KEEP:
         number = f" plan {decision.number:04d}" if decision.verdict is Verdict.REPLAN else ""
-        time = clock_text(observation.at_s, iso=iso)
+        time = clock_text(observation.at_s, iso=observation.at_s >= EARLIEST_EPOCH_S)
         screen.show_text(f"{time}  {decision.verdict.value}{number}: {decision.reason}")
 
 

@@ -37,8 +37,9 @@ class RollOut:
     """Steps in order; after the last the router has the new plan's table.
 
     `least_share`: of `current_rps` (and of the new plan's rate, where that is lower) that is never undercut, as it was
-    asked for; `reached_share`: of `current_rps` that the worst step leaves. `new_rps`: what the new plan serves of the
-    same prompts. `old_load`: rates are of the deployed plan's workload and levels, as it serves nothing of the new one.
+    asked for; `reached_share`: of `current_rps` that the worst step leaves, 0 of nothing. `new_rps`: what the new plan
+    serves of the same prompts. `old_load`: rates are of the deployed plan's workload and levels, as it serves nothing
+    of the new one.
     `replayed_rps`: at which steps were replayed; None: they were not.
     """
 

@@ -48,12 +48,14 @@ class ScheduleLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledWindow:
-    """One window: the number of the level that stands, its cost, and what changing into it cost (0: it stood)."""
+    """One window: the number of the level that stands, its cost, and what changing into it cost (0: it stood).
+    `changing`: GPUs by type that load or drain in it, for the change after or before it."""
 
     level: int
     usd: float
     change_usd: float = 0.0
     holds: bool | None = None
+    changing: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

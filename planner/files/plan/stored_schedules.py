@@ -95,6 +95,7 @@ def _window(rates: RateWindow, window: ScheduledWindow) -> dict[str, Any]:
         "usd": float(window.usd),
         "change_usd": float(window.change_usd),
         "holds": window.holds,
+        **({"changing": dict(window.changing)} if window.changing else {}),
     }
 
 
@@ -176,12 +177,13 @@ def _read_series(section: Section, rows: Sequence[Section]) -> RateSeries:
 
 
 def _read_window(row: Section, levels: int) -> ScheduledWindow:
-    row.allow_only("rate_rps", "burstiness", "level", "usd", "change_usd", "holds")
+    row.allow_only("rate_rps", "burstiness", "level", "usd", "change_usd", "holds", "changing")
     return ScheduledWindow(
         level=row.integer("level", low=0, high=levels - 1),
         usd=row.number("usd"),
         change_usd=row.number("change_usd", low=0),
         holds=None if row.is_empty("holds") else row.flag("holds"),
+        changing=_read_gpus(row.section("changing", optional=True)),
     )
 
 

@@ -2,12 +2,11 @@
 
 New servers load before their window begins and old ones drain after it has: for that the inventory must have room for
 the old plan and what loads beside it. Where it has none, old servers stop first, and until the new ones serve there are
-fewer than either plan has: these windows count as not carried.
+fewer than either plan has: these windows count as not carried. GPUs that load and drain are nobody's to sell meanwhile.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.domain import Scenario
@@ -40,17 +39,37 @@ def has_room(scenario: Scenario, before: ScheduleLevel, change: PlanChange) -> b
     return all(scenario.inventory.item(gpu).count >= count for gpu, count in gpus_of_both(before, change).items())
 
 
-def with_thin_windows(schedule: Schedule, scenario: Scenario, settings: ChangeSettings) -> Schedule:
-    """The schedule with the windows in which a change leaves fewer servers than either plan."""
-    thin = sorted({window for number in schedule.changes for window in _thin(schedule, scenario, settings, number)})
-    return replace(schedule, thin_windows=tuple(thin))
+def with_transitions(schedule: Schedule, scenario: Scenario, settings: ChangeSettings) -> Schedule:
+    """The schedule with the GPUs that load and drain, and the windows in which a change leaves fewer servers than
+    either plan."""
+    thin, busy = set[int](), [Counter[str]() for _ in schedule.windows]
+    for number in schedule.changes:
+        before, after = (schedule.levels[schedule.windows[window].level] for window in (number - 1, number))
+        change = changes_between(before.plan, after.plan, settings)
+        load_s, drain_s = load_seconds(change), drain_seconds(change)
+        both = Counter(gpus_of_both(before, change))
+        for window in _windows(schedule, number, -load_s):
+            busy[window] += both - Counter(dict(before.gpus))
+        for window in _windows(schedule, number, drain_s):
+            busy[window] += both - Counter(dict(after.gpus))
+        if not has_room(scenario, before, change):
+            thin |= set(_windows(schedule, number, -drain_s - load_s))
+    windows = tuple(
+        replace(window, changing=_at_most(scenario, schedule.levels[window.level], gpus))
+        for window, gpus in zip(schedule.windows, busy, strict=True)
+    )
+    return replace(schedule, windows=windows, thin_windows=tuple(sorted(thin)))
 
 
-def _thin(schedule: Schedule, scenario: Scenario, settings: ChangeSettings, number: int) -> Iterator[int]:
-    """Windows before a change while old servers stop and new ones load, where there is no room for both."""
-    before, after = (schedule.levels[schedule.windows[window].level] for window in (number - 1, number))
-    change = changes_between(before.plan, after.plan, settings)
-    if has_room(scenario, before, change):
-        return
-    seconds = drain_seconds(change) + load_seconds(change)
-    yield from range(max(0, number - math.ceil(seconds / schedule.series.window_s)), number)
+def _windows(schedule: Schedule, number: int, seconds: float) -> range:
+    """Windows that have some of the time from a window's beginning on; before it, where the seconds are negative."""
+    count = math.ceil(abs(seconds) / schedule.series.window_s)
+    first, after = (number - count, number) if seconds < 0 else (number, number + count)
+    return range(max(0, first), min(len(schedule.windows), after))
+
+
+def _at_most(scenario: Scenario, level: ScheduleLevel, gpus: Counter[str]) -> tuple[tuple[str, int], ...]:
+    """No more than the inventory has beside a plan: without room for both, old servers stop first."""
+    used = dict(level.gpus)
+    counts = {gpu: min(count, scenario.inventory.item(gpu).count - used.get(gpu, 0)) for gpu, count in gpus.items()}
+    return tuple(sorted((gpu, count) for gpu, count in counts.items() if count > 0))

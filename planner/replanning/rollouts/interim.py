@@ -1,9 +1,10 @@
 """What the servers of two plans serve together on the way from one to the other, behind the old or the new buckets.
 
 A server that runs takes prompts of the bucket that its plan gives it under that plan's table. Under the other table it
-takes the bucket that has most of its prompts in common, of those that are no longer than its engine was started for; it
-idles where there is none. Rates count the prompts that both plans take, in the new workload's proportions and within
-its levels; nodes that may fail are not counted on meanwhile.
+takes the bucket that has most of its prompts in common, of those that are no longer than its engine was started for,
+with the longest answer that comes; it idles where there is none. Rates count the prompts that both plans take, with
+answers no longer than either plan's, in the new workload's proportions and within its levels; nodes that may fail are
+not counted on meanwhile.
 """
 
 import math
@@ -24,6 +25,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.evaluation.buckets.curves import CapacityCurve, capacity_curve
 from planner.evaluation.buckets.service import BucketService
+from planner.replanning.changes import context_of
 from planner.workload import question_of
 
 Span = tuple[int, int]
@@ -48,6 +50,10 @@ class InterimFleet:
         self.before, self.after = pools_of(before), pools_of(after)
         self._curves: dict[tuple[str, Span], CapacityCurve] = {}
         self._capacities: dict[Servers, float] = {}
+        self._ends = {
+            False: {name: pool.end for name, pool in self.after.items()},
+            True: {name: _end_of(pool, before, after) for name, pool in self.before.items()},
+        }
         self.old_load = False
         self._price(common_question(before, after, after))
         if not self.exact_rps({name: pool.count for name, pool in self.before.items()}, new_table=False):
@@ -58,8 +64,8 @@ class InterimFleet:
         """Rates are those of this question from now on."""
         self.question, self._service = question, BucketService(question)
         self.tables = {
-            False: _table(self.before, self.after, question.workload),
-            True: _table(self.after, self.before, question.workload),
+            False: _table(self.before, self.after, self._ends[False], question.workload),
+            True: _table(self.after, self.before, self._ends[True], question.workload),
         }
 
     @property
@@ -149,7 +155,19 @@ def common_question(before: Plan, after: Plan, loaded: Plan) -> Question:
     width = math.gcd(after.scenario.ranges.width, *(pool.start for pool in pools), *(pool.end for pool in pools))
     scenario = replace(after.scenario, slo=loaded.scenario.slo, survive=SurvivalSettings(), cluster=None)
     ranges = replace(scenario.ranges, width=width)
-    return question_of(replace(scenario, workload=_below(loaded.scenario.workload, end), ranges=ranges))
+    answers = min(plan.scenario.workload.max_output_tokens for plan in (before, after))
+    workload = _answered(_below(loaded.scenario.workload, end), answers)
+    return question_of(replace(scenario, workload=workload, ranges=ranges))
+
+
+def _answered(profile: LengthProfile, most: int) -> LengthProfile:
+    """With no answers longer than `most` tokens, as engines end them that were started for these."""
+    return replace(
+        profile,
+        output_tokens=tuple(min(tokens, most) for tokens in profile.output_tokens),
+        mean_output_tokens=min(profile.mean_output_tokens, most),
+        max_output_tokens=min(profile.max_output_tokens, most),
+    )
 
 
 def _below(profile: LengthProfile, end: int) -> LengthProfile:
@@ -170,11 +188,26 @@ def _below(profile: LengthProfile, end: int) -> LengthProfile:
     )
 
 
-def _table(mine: Mapping[str, BucketPool], others: Mapping[str, BucketPool], workload: Workload) -> Table:
-    """The buckets of one plan; `others`: servers of the other plan, which take part."""
-    spans = {phase: _spans(mine.values(), phase, workload) for phase in PHASES}
-    guests = {name: _guest(pool, mine, spans) for name, pool in others.items() if name not in mine}
-    pools = {**mine, **{name: pool for name, pool in guests.items() if pool is not None}}
+def _end_of(pool: BucketPool, before: Plan, after: Plan) -> int:
+    """Tokens that prompts of a deployed pool's engines must be below, with the new workload's longest answer."""
+    context, most = context_of(before.scenario, pool), after.scenario.model.max_context
+    return pool.end if context >= most else min(pool.end, context - after.scenario.workload.max_output_tokens + 1)
+
+
+def _table(
+    pools_of_plan: Mapping[str, BucketPool],
+    others: Mapping[str, BucketPool],
+    ends: Mapping[str, int],
+    workload: Workload,
+) -> Table:
+    """The buckets of one plan; `others`: servers of the other plan, which take part up to `ends`."""
+    spans = {phase: _spans(pools_of_plan.values(), phase, workload) for phase in PHASES}
+    guests = {
+        name: _guest(pool, ends[name], pools_of_plan, spans)
+        for name, pool in others.items()
+        if name not in pools_of_plan
+    }
+    pools = {**pools_of_plan, **{name: pool for name, pool in guests.items() if pool is not None}}
     return Table(
         spans=spans,
         pools={
@@ -191,13 +224,13 @@ def _spans(pools: Iterable[BucketPool], phase: Phase, workload: Workload) -> tup
 
 
 def _guest(
-    pool: BucketPool, hosts: Mapping[str, BucketPool], spans: Mapping[Phase, tuple[Span, ...]]
+    pool: BucketPool, longest: int, hosts: Mapping[str, BucketPool], spans: Mapping[Phase, tuple[Span, ...]]
 ) -> BucketPool | None:
-    """A server of the other plan in the bucket that suits it best."""
+    """A server of the other plan in the bucket that suits it best, of those that end at `longest` or before."""
     suited = [
         span
         for span in spans[halves_of(pool.phase)[0]]
-        if span[1] <= pool.end and all(span in spans[half] for half in halves_of(pool.phase))
+        if span[1] <= longest and all(span in spans[half] for half in halves_of(pool.phase))
     ]
     if not suited:
         return None

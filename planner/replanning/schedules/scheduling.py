@@ -28,7 +28,7 @@ def best_schedule(
     promise or `most_changes` is negative; InfeasibleError where no fleet promises the highest rate.
     """
     require_changes(most_changes)
-    book = LevelBook(scenario, change, planner, replanner)
+    book = LevelBook(scenario, change, planner, replanner, tariff)
     levels = chosen_levels(book, series, tariff, most_changes)
     return schedule_of(levels, scenario, series, tariff, most_changes)
 

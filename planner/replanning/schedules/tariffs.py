@@ -15,6 +15,9 @@ owned       h sum_g e W_g n_kg (iota + (1 - iota) min(1, d_t / c_k)) - h sum_g f
             f_g = max(sigma p_g - e W_g, - iota e W_g): given to spot, drawing all it can, or idle, what is better
 
 Of owned GPUs only what depends on them is counted; they are bought whatever stands.
+
+A GPU that loads or drains beside the plan that stands costs p_g an hour where it is rented (as if none that are
+reserved were idle), and f_g + e W_g where it is owned: it is not given to spot, and may draw all it can.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,6 +80,13 @@ def spare_usd_per_hour(item: InventoryItem, tariff: Tariff) -> float:
     """What a GPU in no server brings, less its power; negative where it is idle."""
     power = power_usd_per_hour(item, tariff)
     return max(tariff.spot_share * item.price_usd_per_gpu_hour - power, -tariff.idle_share * power)
+
+
+def changing_usd_per_hour(item: InventoryItem, tariff: Tariff) -> float:
+    """What a GPU costs that loads or drains beside the plan that stands, rather than being in no server."""
+    if tariff.kind is TariffKind.OWNED:
+        return spare_usd_per_hour(item, tariff) + power_usd_per_hour(item, tariff)
+    return item.price_usd_per_gpu_hour
 
 
 def serving_usd_per_hour(item: InventoryItem, tariff: Tariff) -> float:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from planner.domain.replanning.watching import Feed, FeedKind, FeedValue, Observation, Refusal
 
-MOST_PRICE_FACTOR = 10.0
-"""A price that is so many times the scenario's, or as small a part of it, is a slip of a unit or of a decimal point:
-the dearest hour of the dearest cloud is within it."""
+MOST_PRICE_FACTOR, LEAST_PRICE_SHARE = 5.0, 0.1
+"""Of the scenario's price: more or less is a slip of a unit or of a decimal point. A node of eight GPUs costs eight
+times as much as one of them; spot capacity is given for a tenth."""
 
 MOST_LOAD_FACTOR = 20.0
 """Of the highest load so far: a day swings by a factor of two to three; requests a minute are 60 times those a
@@ -152,8 +152,14 @@ def _price_fault(value: FeedValue, usual: Mapping[str, float]) -> str:
     if value.name not in usual:
         return f"{value.name!r:.60} is no GPU type of the scenario's inventory"
     listed = usual[value.name]
-    if listed and not listed / MOST_PRICE_FACTOR <= value.value <= listed * MOST_PRICE_FACTOR:
-        return f"{value.value:g} USD/hour is over {MOST_PRICE_FACTOR:g} times off the scenario's price, {listed:g}"
+    if listed and value.value > listed * MOST_PRICE_FACTOR:
+        return (
+            f"{value.value:g} USD/hour for a GPU is over {MOST_PRICE_FACTOR:g} times the scenario's price, {listed:g}"
+        )
+    if value.value < listed * LEAST_PRICE_SHARE:
+        return (
+            f"{value.value:g} USD/hour for a GPU is below {LEAST_PRICE_SHARE:.0%} of the scenario's price, {listed:g}"
+        )
     return ""
 
 

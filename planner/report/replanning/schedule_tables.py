@@ -1,5 +1,6 @@
 """A schedule in words and tables: its cost beside static plans and bounds, its levels, its changes, its windows."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -138,20 +139,20 @@ def windows_frame(schedule: Schedule, names: Sequence[str]) -> Frame:
 
 
 def spot_csv(schedule: Schedule) -> bytes:
-    """spot.csv: GPUs of each type that no server has in an hour, the fewest of its windows."""
+    """spot.csv: GPUs of each type that no server has in an hour, none that loads or drains either."""
     return csv_table(("hour", "gpu", "spot_gpus"), spot_rows(schedule))
 
 
 def spot_rows(schedule: Schedule) -> Iterator[Row]:
     """(hour from the first window, GPU type, GPUs free throughout)."""
     inventory = schedule.levels[0].plan.scenario.inventory
-    hours: dict[int, list[int]] = {}
+    hours: dict[int, list[Counter[str]]] = {}
     for number, window in enumerate(schedule.windows):
-        hours.setdefault(int(number * schedule.series.window_s // 3600), []).append(window.level)
-    for hour, levels in hours.items():
+        used = Counter(dict(schedule.levels[window.level].gpus)) + Counter(dict(window.changing))
+        hours.setdefault(int(number * schedule.series.window_s // 3600), []).append(used)
+    for hour, uses in hours.items():
         for item in inventory.items:
-            most = max(dict(schedule.levels[level].gpus).get(item.gpu.name, 0) for level in levels)
-            yield hour, item.gpu.name, item.count - most
+            yield hour, item.gpu.name, item.count - max(used[item.gpu.name] for used in uses)
 
 
 def roll_out_note(schedule: Schedule, names: Sequence[str]) -> str:

@@ -10,12 +10,19 @@ A step's files are numbered in the order of their application:
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planner import export
 from planner.domain import Plan
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
-from planner.export.checking.carrying import Transition, carried_over, object_text, standing, transition
+from planner.export.checking.carrying import (
+    Transition,
+    carried_over,
+    object_text,
+    require_pins,
+    standing,
+    transition,
+)
 from planner.replanning.rollouts.interim_plans import InterimPlans
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.replanning.pages import Commands, step_page
@@ -58,7 +65,9 @@ def rolled_out(
     """
     plans = InterimPlans(before, after)
     rendered = render_plan(after, target=target, engine=engine)
-    final = _checked(carried_over(rendered.files, deployed), after)
+    final = carried_over(rendered.files, deployed)
+    require_pins(final, after)
+    _checked(final, after)
     stands, steps = standing(deployed), []
     for step in roll_out.steps:
         last = step is roll_out.steps[-1]
@@ -80,8 +89,9 @@ def _state(
     *,
     after: bool,
 ) -> Mapping[str, str]:
-    """All manifests while a step lasts, or after it."""
+    """All manifests while a step lasts, or after it. What is started is pinned as it is before or after the change."""
     plan = plans.plan(step.after if after else step.during, new_table=step.new_table)
+    plan = replace(plan, scenario=replace(plan.scenario, deploy=replace(plan.scenario.deploy, pin_nodes=False)))
     files = render_plan(plan, target=rendered.target, engine=rendered.engine).files
     return _checked(carried_over(files, deployed, final), plan)
 
@@ -134,9 +144,11 @@ def _commands(
     gone = tuple(map(_deleted, stopping.gone))
     yield from _applied(ROUTE, objects[ROUTE], "From now on requests go to servers that stay.")
     if objects[STOP] or gone:
+        grace_s = max(map(_grace_s, (*stopping.engines, *stopping.gone)), default=0)
         yield Commands(
             title=_TITLES[STOP],
-            why=f"Requests in flight end by themselves, in {drain_s:.0f} s at most; then their GPUs are free.",
+            why=f"Requests in flight end by themselves, as a rule within {drain_s:.0f} s; pods have {grace_s} s. GPUs "
+            "are free when the pods are gone: go on then.",
             commands=(*([_apply(STOP)] if objects[STOP] else []), *gone),
             looks=tuple(f"kubectl get pods --namespace NAMESPACE -l planner/island={name}" for name in _stopping(step)),
         )
@@ -159,6 +171,21 @@ def _apply(file: str) -> str:
 def _deleted(manifest: export.Manifest) -> str:
     kind = shlex.quote(manifest.kind.lower())
     return f"kubectl delete --namespace NAMESPACE --ignore-not-found {kind} {shlex.quote(manifest.name)}"
+
+
+def _grace_s(manifest: export.Manifest) -> int:
+    """Seconds that the pods of an object are given at their end."""
+    return max(_values(manifest.body, "terminationGracePeriodSeconds"), default=0)
+
+
+def _values(node: object, key: str) -> Iterator[int]:
+    """All values of a key, wherever it stands."""
+    if isinstance(node, Mapping):
+        for name, value in node.items():
+            yield from [value] if name == key else _values(value, key)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _values(item, key)
 
 
 def _drains(step: RollOutStep) -> list[float]:

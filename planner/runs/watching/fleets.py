@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner import files
 from planner.domain import Inventory, Plan, Scenario
 from planner.domain.objective import ObjectiveKind, ObjectiveSettings
-from planner.domain.replanning.changes import ChangeSettings, PlanChange
+from planner.domain.replanning.changes import PlanChange
 from planner.domain.replanning.watching import Fleet, Need
 from planner.errors import InputError
 from planner.replanning.changes import changes_between
@@ -138,12 +138,12 @@ def changed_fleet(plan: Plan, change: PlanChange) -> Fleet:
     """A plan with what it takes to get there: the USD of GPUs that serve nothing meanwhile, the time of its slowest
     server, as those of one step drain and load side by side, and the GPUs that are touched."""
     seconds = max((row.drain_s + row.load_s for row in change.changes), default=0.0)
-    return replace(fleet_of(plan), change_usd=change.usd, change_s=seconds, gpus_touched=change.gpus_touched)
+    return replace(fleet_of(plan), change_usd=change.usd or 0.0, change_s=seconds, gpus_touched=change.gpus_touched)
 
 
 def change_between(standing: Plan, plan: Plan) -> PlanChange:
     """What it takes to get from one plan to the other."""
-    return changes_between(standing, plan, ChangeSettings())
+    return changes_between(standing, plan, plan.scenario.changes.times)
 
 
 def scenario_for(scenario: Scenario, need: Need) -> Scenario:

@@ -1,10 +1,10 @@
 """The next plan of a watch: near the one that stands where servers can run on, else the cheapest there is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner import pipeline
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.changes import ChangeLimits, LostServers, PlanChange
+from planner.domain.replanning.changes import LostServers, PlanChange
 from planner.errors import InfeasibleError, SolverError
 from planner.replanning.losses import without_lost
 
@@ -62,7 +62,7 @@ def _used(plan: Plan) -> dict[str, int]:
 def _near(scenario: Scenario, left: Plan, give_up: float) -> NextPlan | None:
     """None where no plan is found from the servers that are left: from scratch there may be one."""
     try:
-        near = pipeline.replan(left, scenario, limits=ChangeLimits(give_up=give_up), frontier=False)
+        near = pipeline.replan(left, scenario, limits=replace(scenario.changes.limits, give_up=give_up), frontier=False)
     except (InfeasibleError, SolverError):
         return None
     return NextPlan(plan=near.plan, change=near.change)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.watching import Fleet, WatchLog
 from planner.files.plan.watch_folders import load_watch, plan_folder
 from planner.replanning.changes import changes_between
@@ -27,8 +26,9 @@ def read_log(folder: Path) -> WatchLog:
         return files.load_run(plan_folder(folder, number))
 
     def change_usd(before: Fleet, later: Fleet) -> float:
-        change = changes_between(plan_at(numbers[before.plan]), plan_at(numbers[later.plan]), ChangeSettings())
-        return change.usd
+        plan = plan_at(numbers[later.plan])
+        change = changes_between(plan_at(numbers[before.plan]), plan, plan.scenario.changes.times)
+        return change.usd or 0.0  # watches have prices
 
     return WatchLog(
         name=header.name,

@@ -97,9 +97,9 @@ def _take(
 
 
 def _at_work(lock: Path, work: str, holder: Holder | None) -> InputError:
-    who = "another process" if holder is None else f"process {holder.pid} on {holder.host} since {holder.since}"
+    worker = "another process" if holder is None else f"process {holder.pid} on {holder.host} since {holder.since}"
     return InputError(
-        f"{lock.parent}: another {work} is at work in it: {who}.",
+        f"{lock.parent}: another {work} is at work in it: {worker}.",
         hint=f"Let it finish, or choose another folder; where that process is no more, remove {lock}.",
     )
 
