@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +25,7 @@ from planner.files.disk.opening import is_there
 from planner.files.disk.single_files import write_file
 from planner.files.plan.journal_lines import append, damaged, line_of, lock, rows_of
 from planner.files.records import load_record, record_document
+from planner.files.tables.traces.times import iso_text
 from planner.interrupts import held_back
 
 FORMAT = 1
@@ -221,4 +221,4 @@ def _require_same(folder: Path, begun: WatchHeader, came: WatchHeader) -> None:
 
 def clock_text(at_s: float, *, iso: bool) -> str | float:
     """A time as people read it: a date in UTC, else seconds."""
-    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if iso else at_s
+    return iso_text(at_s) if iso else at_s
