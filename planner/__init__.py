@@ -7,8 +7,9 @@
 >>> plan.save("run"), plan.export("manifests", target="lws")
 
 Questions      plan, plan_scenario, cheapest, buy, max_rate, frontier, sweep,
-               batch, schedule
-Looking        load_plan, load_schedule, compare, explain, replay, export
+               batch, schedule, watch
+Looking        load_plan, load_schedule, load_watch, compare, explain, replay,
+               export
 What there is  workload, cluster, gpus, models, workloads, scenarios
 Studies        study
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from planner.api.schedules import PlannedSchedule, load_schedule, schedule
     from planner.api.shipped import gpus, models, scenarios, workloads
     from planner.api.studies.named import study
+    from planner.api.watches import WatchAtHand, load_watch, watch
     from planner.api.workloads import workload as workload
     from planner.domain.replay.settings import Failure
     from planner.errors import InfeasibleError, InputError, PlannerError
@@ -49,6 +51,7 @@ __all__ = [
     "PlannedDeployment",
     "PlannedSchedule",
     "PlannerError",
+    "WatchAtHand",
     "batch",
     "buy",
     "cheapest",
@@ -59,6 +62,7 @@ __all__ = [
     "gpus",
     "load_plan",
     "load_schedule",
+    "load_watch",
     "max_rate",
     "models",
     "plan",
@@ -67,6 +71,7 @@ __all__ = [
     "schedule",
     "study",
     "sweep",
+    "watch",
     "workloads",
 ]
 

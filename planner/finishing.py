@@ -11,6 +11,7 @@ from planner.domain import (
     Certificate,
     Evaluation,
     Layout,
+    PlacedPart,
     Plan,
     SearchRecord,
 )
@@ -155,9 +156,10 @@ def pooled_plan(
     replayed: ReplayedChoice | None = None,
     *,
     names: tuple[BucketPool, ...] = (),
+    stays: tuple[PlacedPart, ...] = (),
 ) -> Plan:
     """The plan of pools behind buckets; on nodes where the scenario names a cluster. `names`: the pools with the ids of
-    their islands, where they have some already."""
+    their islands, where they have some already; `stays`: their servers that run where they are to be."""
     assert best.assignment is not None, "pools that serve have an assignment"
     question, scenario = evaluator.question, evaluator.question.scenario
     assignment, pools = best.assignment, names or named_pools(best.assignment.pools)
@@ -165,7 +167,7 @@ def pooled_plan(
         return _of_pools(evaluator, pools, assignment, record, choice, layout=best.layout, replayed=replayed)
     from planner.evaluation.buckets.placing import place_pools
 
-    placed = place_pools(pools, question, evaluator.fleet, advises=True)
+    placed = place_pools(pools, question, evaluator.fleet, advises=True, stays=stays)
     assignment = pooled_assignment(placed.priced, assignment.solver, optimal=assignment.optimal)
     require_target(scenario, assignment.throughput_rps)
     return _of_pools(evaluator, placed.priced.pools, assignment, record, choice, placed, replayed=replayed)

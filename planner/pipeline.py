@@ -94,19 +94,22 @@ def replan(
     settings: ChangeSettings | None = None,
     limits: ChangeLimits | None = None,
     lost: LostServers | None = None,
+    *,
+    frontier: bool = True,
 ) -> Replan:
     """A plan for a new scenario that changes little of the one that runs, `saved`, less what it has `lost`; with the
-    frontier of what more or less change would give.
+    `frontier` of what more or less change would give, unless that is left out.
 
-    Raises InputError where the plan has no buckets, or is of another model, engine or GPUs; InfeasibleError where
-    nothing within the limits serves.
+    `settings` and `limits` are the scenario's own where they are None. Raises InputError where the plan has no buckets,
+    or is of another model, engine or GPUs; InfeasibleError where nothing within the limits serves.
     """
     from planner.replanning.finding import find_replan, remaining_scenario
 
-    lost = lost or LostServers()
+    lost, policy = lost or LostServers(), scenario.changes
     with open_evaluator(posed(remaining_scenario(saved, scenario, lost))) as evaluator:
-        near = find_replan(evaluator, saved, settings or ChangeSettings(), limits or ChangeLimits(), lost)
-        finished = pooled_plan(evaluator, near.best, near.record, near.choice, names=near.pools)
+        settings, limits = settings or policy.times, limits or policy.limits
+        near = find_replan(evaluator, saved, settings, limits, lost, frontier=frontier)
+        finished = pooled_plan(evaluator, near.best, near.record, near.choice, names=near.pools, stays=near.stays)
         return near.replan(finished)
 
 

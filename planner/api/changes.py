@@ -10,7 +10,6 @@ from planner.api.cards import card, rows_of
 from planner.api.tables import counts_of
 from planner.domain import Plan
 from planner.files.scenario.settings import Setting
-from planner.replanning.rollouts.rolling import LEAST_SHARE
 from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
 from planner.runs.replanning.inputs import change_limits, change_settings, new_scenario
 from planner.runs.replanning.publication import ChangedPlan
@@ -82,7 +81,7 @@ class ChangedDeployment(Generic[PlanAtHand]):
     def summary(self) -> str:
         """The change in Markdown."""
         record = self.record
-        return report.change_page(record.change, record.frontier, record.roll_out, self.name)
+        return report.change_page(record.change, record.frontier, record.roll_out, record.plan, record.notes)
 
     def save(
         self,
@@ -130,15 +129,16 @@ def changed_deployment(
     lost: Sequence[str] = (),
     most_gpus: int | None = None,
     keep: float | None = None,
-    turns_only: bool = False,
+    turns_only: bool | None = None,
     horizon_hours: float | None = None,
-    least_share: float = LEAST_SHARE,
+    least_share: float | None = None,
     replay: bool = True,
     **seconds: float,
 ) -> ChangedDeployment[PlanAtHand]:
-    """As `PlannedDeployment.replan` says. `seconds`: storage_gb_s, start_s, drain_s; `at_hand`: what makes the new
+    """As `PlannedDeployment.replan` says. `seconds`: storage_gb_s, start_s, drain_s; what is left out is
+    as the scenario says (`changes`); `at_hand`: what makes the new
     plan's."""
-    asked = new_scenario(
+    new = new_scenario(
         saved,
         scenario,
         workload=workload,
@@ -147,9 +147,9 @@ def changed_deployment(
         settings=tuple(Setting(key, value) for key, value in (settings or {}).items()),
     )
     question = ChangeQuestion(
-        scenario=asked,
-        settings=change_settings(**seconds),
-        limits=change_limits(most_gpus, keep, horizon_hours, turns_only=turns_only),
+        scenario=new,
+        settings=change_settings(new.changes.times, **seconds),
+        limits=change_limits(new.changes.limits, most_gpus, keep, horizon_hours, turns_only=turns_only),
         lost=lost_servers(saved, lost),
         least_share=least_share,
         replays=replay,

@@ -261,7 +261,7 @@ class PlannedDeployment:
         """
         from planner import pipeline
         from planner.api.replays import ReplayedPlan
-        from planner.runs.replays import rate_of, with_failures
+        from planner.runs.replays.replays import rate_of, with_failures
 
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
         with share_bar(f"replay {self.name}", progress) as heard:
@@ -316,8 +316,8 @@ class PlannedDeployment:
     ) -> "tuple[RequestTrace | LengthProfile, ReplaySettings]":
         """What is replayed, and how."""
         from planner.domain import LengthProfile, RequestTrace
-        from planner.runs.replay_settings import replay_settings
-        from planner.runs.replays import trace_of
+        from planner.runs.replays.replay_settings import replay_settings
+        from planner.runs.replays.replays import trace_of
 
         chosen = replay_settings(self.record, **settings)
         trace = getattr(trace, "record", trace)  # of a workload at hand

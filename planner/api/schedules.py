@@ -185,11 +185,12 @@ def schedule(
 
     series = rates if isinstance(rates, RateSeries) else _series(rates, pool, gaps)
     first, after = windows_between(series, begin_day, days)
+    loaded = scenario if isinstance(scenario, Scenario) else _scenario(scenario, settings)
     request = ScheduleRequest(
-        scenario=scenario if isinstance(scenario, Scenario) else _scenario(scenario, settings),
+        scenario=loaded,
         series=series,
         tariff=tariff if isinstance(tariff, Tariff) else checked(Tariff, kind=tariff),
-        change=change or ChangeSettings(),
+        change=change or loaded.changes.times,
         most_changes=most_changes,
         forecast=forecast if isinstance(forecast, ForecastSettings) else checked(ForecastSettings, kind=forecast),
         first=first,

@@ -1,5 +1,6 @@
 """What a plan is to be best at, and how good it is proven to be."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +8,7 @@ from types import MappingProxyType
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
-from planner.domain.layout import Phase
+from planner.domain.layout import ParallelConfig, Phase
 from planner.domain.replay.arrivals import ArrivalProcess
 
 _MOST_GPUS = 10_000_000
@@ -125,7 +126,8 @@ class Goal(StrEnum):
     `rate`: requests/s (more is better). `price`: USD/hour of the GPUs in islands. `watts`: their highest draw (W).
     `headroom`: what the slowest range leaves of its service level at the demanded rate, as a share (more is better);
     where more is demanded than is served, the share not served, negative.
-    `changes`: islands to set up, tear down or turn round, measured against those that run now.
+    `changes`: islands to set up, tear down or turn round, measured against those that run now. `change_cost`: rent of
+    the GPUs that drain and load meanwhile (USD), servers of the same GPU type, phase and degrees running on.
     """
 
     RATE = "rate"
@@ -133,11 +135,17 @@ class Goal(StrEnum):
     WATTS = "watts"
     HEADROOM = "headroom"
     CHANGES = "changes"
+    CHANGE_COST = "change_cost"
 
     @property
     def maximised(self) -> bool:
         """Whether more is better."""
         return self in (Goal.RATE, Goal.HEADROOM)
+
+    @property
+    def of_changes(self) -> bool:
+        """Whether it is measured against what runs now."""
+        return self in (Goal.CHANGES, Goal.CHANGE_COST)
 
 
 class Pick(StrEnum):
@@ -159,14 +167,31 @@ class DrawnFrom(StrEnum):
     TRACE = "trace"
 
 
+ServerKind = tuple[str, Phase, ParallelConfig]
+"""Servers alike: GPU type, phase, and the degrees of one copy."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentIsland:
-    """Islands that run now."""
+    """Islands that run now. Degrees of 0: they are not known, which `change_cost` needs."""
 
     gpu: Annotated[str, Key("type")]
     size: Annotated[int, Bounds(low=1, high=_MOST_GPUS), Key("of each", unit="GPUs")]
     phase: Phase
     count: Annotated[int, Bounds(low=1, high=_MOST_GPUS), Key("how many there are")] = 1
+    tp: Annotated[int, Bounds(low=1, high=_MOST_GPUS), Key("of a server; for change_cost", sparse=True)] = 0
+    dp: Annotated[int, Bounds(low=1, high=_MOST_GPUS), Key("of a server", sparse=True)] = 1
+    pp: Annotated[int, Bounds(low=1, high=_MOST_GPUS), Key("stages of a server", sparse=True)] = 1
+
+    @property
+    def server(self) -> ParallelConfig:
+        """One of its servers."""
+        return ParallelConfig(tp=self.tp, dp=self.dp, pp=self.pp)
+
+    @property
+    def servers(self) -> int:
+        """Servers of all such islands."""
+        return self.count * self.size // self.server.devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +205,7 @@ class ObjectiveSettings:
     pick: Annotated[Pick, Key("of pareto: the rule that picks the plan")] = Pick.KNEE
     within: Annotated[float, Bounds(low=0, below=1), Key("share of the best first goal, of pick: within")] = 0.05
     demand_rps: Annotated[_Figure, Key("where headroom is measured; else the workload's own rate", sparse=True)] = 0.0
-    current: Annotated[tuple[CurrentIsland, ...], Key("islands that run now, or the run of them; of changes")] = ()
+    current: Annotated[tuple[CurrentIsland, ...], Key("islands that run now, or their run; of changes")] = ()
     arrivals: Annotated[ArrivalProcess, Key("of replayed: poisson, gamma or trace")] = ArrivalProcess.POISSON
     drawn_from: Annotated[DrawnFrom, Key("of replayed: the workload's lengths, or its trace")] = DrawnFrom.LENGTHS
     requests: Annotated[int, Bounds(low=1000, high=1_000_000), Key("of replayed: of one replay")] = 10_000
@@ -190,6 +215,14 @@ class ObjectiveSettings:
     def rents(self) -> bool:
         """Whether the number of GPUs is chosen, up to the inventory."""
         return Goal.PRICE in self.goals or Goal.WATTS in self.goals if self.kind.row.several else self.kind.row.rents
+
+    @property
+    def running_servers(self) -> Counter[ServerKind]:
+        """The servers of `current`, whose degrees are known."""
+        servers: Counter[ServerKind] = Counter()
+        for island in self.current:
+            servers[island.gpu, island.phase, island.server] += island.servers
+        return servers
 
     @property
     def minimises(self) -> bool:

@@ -17,6 +17,7 @@ from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.prefix import CachedPrefixes, CacheRate, KvCacheRate
+from planner.domain.replanning.changes import ChangePolicy
 from planner.domain.serving.deploy import DeploySettings
 from planner.domain.serving.routing import (
     DEFAULT_SERVING,
@@ -266,8 +267,9 @@ class Scenario:
     """Model, workload, inventory and settings. `workload` keeps exact lengths; the pipeline cuts the ranges.
 
     `network` is None where KV transfer is taken to be free; `cluster` is None where islands are not put on nodes.
-    `engine`: whose rules a plan has to keep. `deploy`: how the plan is deployed. `trace`: the workload's own requests,
-    where the objective replays them; a scenario that was read back from a run has lost them.
+    `engine`: whose rules a plan has to keep. `deploy`: how the plan is deployed; `changes`: what changing it takes.
+    `trace`: the workload's own requests, where the objective replays them; a scenario that was read back from a run has
+    lost them.
     """
 
     name: str
@@ -290,6 +292,7 @@ class Scenario:
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
     engine: EngineProfile = field(default_factory=EngineProfile)
     deploy: DeploySettings = field(default_factory=DeploySettings)
+    changes: ChangePolicy = field(default_factory=ChangePolicy)
     trace: RequestTrace | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

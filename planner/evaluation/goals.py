@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
+from planner.cost.serving.loading import change_usd, most_change_usd
 from planner.domain import (
     Assignment,
     CurrentIsland,
@@ -15,6 +17,7 @@ from planner.domain import (
     Scenario,
     SloSettings,
 )
+from planner.domain.objective import ServerKind
 from planner.evaluation.goodput import duties_at_work, service_at
 
 NOTHING_SERVED = -1.0  # headroom of a layout that serves nothing
@@ -45,6 +48,8 @@ def goal_values(
                 )
             case Goal.CHANGES:
                 return float(changes(scenario.objective.current, assignment, table))
+            case Goal.CHANGE_COST:
+                return change_usd(scenario, scenario.objective.running_servers, _servers(assignment, table))
 
     return tuple((goal.value, value(goal)) for goal in scenario.objective.goals)
 
@@ -83,11 +88,21 @@ def changes(current: Iterable[CurrentIsland], assignment: Assignment, table: Per
     return max((new - old).total(), (old - new).total())
 
 
+def _servers(assignment: Assignment, table: PerformanceTable) -> Counter[ServerKind]:
+    """The servers of islands that serve something."""
+    servers: Counter[ServerKind] = Counter()
+    for duty in duties_at_work(assignment, table):
+        parallel = table.row(duty.island).phase(duty.phase).parallel
+        assert parallel is not None, "an island that serves runs the model"
+        servers[duty.island.gpu, duty.phase, replace(parallel, replicas=1)] += duty.count * parallel.replicas
+    return servers
+
+
 def reference_values(scenario: Scenario) -> tuple[float, ...]:
     """Per goal the value that is no use any more: that of a layout that serves nothing, or uses and changes everything.
 
     Rate 0; headroom -1; price and watts of the whole inventory and a tenth; one change more than replacing all
-    that runs by the layout of the most islands.
+    that runs by the layout of the most islands; no less than any change costs, and a tenth.
     """
     items = scenario.inventory.items
     most_new = sum(item.count // scenario.search.min_island_size for item in items)
@@ -98,4 +113,6 @@ def reference_values(scenario: Scenario) -> tuple[float, ...]:
         Goal.HEADROOM: NOTHING_SERVED,
         Goal.CHANGES: 1.0 + max(most_new, sum(island.count for island in scenario.objective.current)),
     }
+    if Goal.CHANGE_COST in scenario.objective.goals:
+        values[Goal.CHANGE_COST] = BEYOND * most_change_usd(scenario, scenario.objective.running_servers)
     return tuple(values[goal] for goal in scenario.objective.goals)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.defragmentation import moves_for, replay
-from planner.domain import Cluster, Placement, PlacementDemand, PlacementSettings, Pod
+from planner.domain import Cluster, Placement, PlacementDemand, PlacementSettings
 from planner.domain.defragmentation import Defragmentation, DefragmentationSettings
-from planner.placement import place
+from planner.placement import place, with_islands
 
 Watts = dict[str, tuple[float, float]]
 MOST_ISLANDS = 8
@@ -92,18 +92,5 @@ def _count(number: int, noun: str) -> str:
 def _occupied(placement: Placement, demands: dict[str, PlacementDemand], cluster: Cluster) -> Cluster:
     """The cluster with the placed islands on it, which stay, and without the pods that go for them."""
     gone = {victim.pod for victim in placement.victims}
-    islands = tuple(
-        Pod(
-            name=f"{part.island}-{number}",
-            namespace="planned-islands",
-            node=part.node,
-            gpus=part.gpu_indices,
-            gpu_request=len(part.gpu_indices),
-            cpus=float(len(part.gpu_indices) * demands[part.island].cpus_per_gpu),
-            memory_gb=len(part.gpu_indices) * demands[part.island].memory_gb_per_gpu,
-            cores=part.cores,
-            locked=True,
-        )
-        for number, part in enumerate(placement.parts)
-    )
-    return replace(cluster, pods=(*(pod for pod in cluster.pods if pod.key not in gone), *islands))
+    pods = tuple(pod for pod in cluster.pods if pod.key not in gone)
+    return with_islands(replace(cluster, pods=pods), placement.parts, demands.values())

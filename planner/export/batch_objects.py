@@ -74,13 +74,13 @@ def indexed_job_files(batch: BatchObjects) -> dict[str, str]:
         "podFailurePolicy": _failures("shards", "FailIndex"),
     }
     del pods["spec"]["backoffLimit"]
-    told = (
+    notes = (
         "A pod that is started anew goes on where it was.",
         "An index that failed with exit status 3 has done its share: some of its jobs are infeasible.",
     )
     return {
         "10-network-policy.yaml": yaml_text((), [_policy(batch, ingress=[], egress=[])]),
-        "20-shards.yaml": yaml_text(told, [pods]),
+        "20-shards.yaml": yaml_text(notes, [pods]),
         "30-tables.yaml": _tables(batch),
     }
 
@@ -93,9 +93,9 @@ def dask_files(batch: BatchObjects) -> dict[str, str]:
     worker = ["dask", "worker", address, "--no-nanny", "--nthreads", str(batch.cpus), "--no-dashboard"]
     worker += ["--local-directory", "/tmp", "--death-timeout", "60"]  # noqa: S108  (the pod's own folder)
     client = [*_batch(batch), "--shard", "0/1", "--executor", "dask", "--scheduler", address]
-    told = ("Dask hands functions to its workers as they are: whoever reaches the scheduler runs code in the pods.",)
+    notes = ("Dask hands functions to its workers as they are: whoever reaches the scheduler runs code in the pods.",)
     return {
-        "10-network-policy.yaml": yaml_text(told, [_policy(batch, **_among_themselves(batch))]),
+        "10-network-policy.yaml": yaml_text(notes, [_policy(batch, **_among_themselves(batch))]),
         "20-scheduler.yaml": yaml_text((), [_service(batch), _scheduler(batch, scheduler)]),
         "30-workers.yaml": yaml_text((), [_deployment(batch, "worker", worker, batch.workers)]),
         "40-client.yaml": yaml_text((), [_job(batch, "client", client, cpus=1)]),
@@ -126,8 +126,8 @@ def _job(batch: BatchObjects, part: str, words: list[str], *, cpus: int | None =
 def _failures(container: str, action: str) -> Object:
     """What trying again does not mend is not tried again; a pod that had to leave its node is, uncounted."""
     codes = {"containerName": container, "operator": "In", "values": [EXIT_BAD_INPUT, EXIT_INFEASIBLE]}
-    left = [{"type": "DisruptionTarget", "status": "True"}]
-    return {"rules": [{"action": action, "onExitCodes": codes}, {"action": "Ignore", "onPodConditions": left}]}
+    disrupted = [{"type": "DisruptionTarget", "status": "True"}]
+    return {"rules": [{"action": action, "onExitCodes": codes}, {"action": "Ignore", "onPodConditions": disrupted}]}
 
 
 def _deployment(batch: BatchObjects, part: str, words: list[str], replicas: int, *, cpus: int | None = None) -> Object:

@@ -1,22 +1,25 @@
 """Layouts that a search begins with: solved for, rounded from the relaxation, or taken from earlier runs."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.assignment import rounded
-from planner.domain import Layout, Scenario, WarmStart
+from planner.domain import Goal, IslandClass, Layout, Scenario, WarmStart
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
 from planner.layouts.queued_layouts import best_with_queues
 from planner.search import Seed
 
-EARLIER = "earlier"
+EARLIER, RUNNING = "earlier", "runs now"
 OF_AUTO = (WarmStart.EXACT, WarmStart.RELAXATION)
 
 
 def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
-    """The layouts of search.warm_start, each once; `Seed.origin` is its word, or `earlier`.
+    """The layouts of search.warm_start, each once; `Seed.origin` is its word, or `earlier`. Where the cost of a change
+    is among the goals, what runs now is one of them: it costs nothing, where its islands have the degrees and phases
+    that serve most.
 
     They are made for the highest rate, as the layout programme sees it: neither the network nor further goals. One that
     is not to be had is left out: the search can do without. The method `auto` begins with both words; where it had to
@@ -29,9 +32,23 @@ def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
     for word in words:
         for layout in _solved(scenario, evaluator) if word is WarmStart.EXACT else _relaxed(scenario, evaluator):
             origins.setdefault(layout, word.value)
+    if Goal.CHANGE_COST in scenario.objective.goals and (running := _running(scenario)) is not None:
+        origins.setdefault(running, RUNNING)
     for layout in scenario.search.earlier:
         origins.setdefault(layout, EARLIER)
     return tuple(Seed(layout=layout, origin=origin) for layout, origin in origins.items())
+
+
+def _running(scenario: Scenario) -> Layout | None:
+    """The layout that runs now; None where nothing does, or the inventory cannot form it."""
+    islands = [IslandClass(gpu=row.gpu, size=row.size) for row in scenario.objective.current for _ in range(row.count)]
+    offered = {item.gpu.name: item.count for item in scenario.inventory.items}
+    used = Counter[str]()
+    for island in islands:
+        used[island.gpu] += island.size
+    fits = all(count <= offered.get(gpu, 0) for gpu, count in used.items())
+    large = all(island.size >= scenario.search.min_island_size for island in islands)
+    return Layout.of(islands) if islands and fits and large else None
 
 
 def _solved(scenario: Scenario, evaluator: Evaluator) -> Iterator[Layout]:

@@ -1,6 +1,7 @@
 """Islands on real nodes, and pods on them one by one.
 
-Doors: `place` (a plan's islands; `Fleet` prepares a cluster that is placed on many times), `simulate` (a trace of pods
+Doors: `place` (a plan's islands; `Fleet` prepares a cluster that is placed on many times), `place_around` (with copies
+that stay where they lie; `with_islands` has a cluster with islands on it), `simulate` (a trace of pods
 under an online policy) and `simulate_departures` (with pods that leave, and a queue). `violations` looks at a placement
 from outside; `synthesize` makes clusters up.
 """
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from planner.placement.clusters import DEFAULT_TYPES, Fit, NodeType, TaskMix, synthesize
     from planner.placement.islands import Fleet, place, violations
     from planner.placement.power_model import OPENB_POWER, with_gpu_specs
+    from planner.placement.staying import place_around, with_islands
     from planner.placement.typical_pods import target_workload
 
 __all__ = [
@@ -23,10 +25,12 @@ __all__ = [
     "NodeType",
     "TaskMix",
     "place",
+    "place_around",
     "synthesize",
     "target_workload",
     "violations",
     "with_gpu_specs",
+    "with_islands",
 ]
 
 if not TYPE_CHECKING:

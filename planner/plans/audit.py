@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
+from planner.cost.serving.loading import change_usd
 from planner.domain import (
     PHASES,
     Goal,
@@ -24,6 +25,7 @@ from planner.domain import (
     halves_of,
     kv_gb,
 )
+from planner.domain.objective import ServerKind
 from planner.errors import InconsistentPlanError
 from planner.plans.claims import TOLERANCE, false_claims
 from planner.plans.claims import close as _close
@@ -207,11 +209,21 @@ def _own_goals(plan: Plan, claimed: dict[str, float]) -> Iterator[str]:
         Goal.WATTS.value: sum(items.item(island.gpu).gpu.max_w * island.size for island in plan.islands),
         Goal.CHANGES.value: max((serving - running).total(), (running - serving).total()),
     }
+    if Goal.CHANGE_COST in plan.scenario.objective.goals and plan.placement is None:
+        due[Goal.CHANGE_COST.value] = change_usd(plan.scenario, plan.scenario.objective.running_servers, _servers(plan))
     if plan.placement is not None and plan.placement.shortfalls:
         due.pop(Goal.CHANGES.value)  # counted as if every island found room
     for name, value in claimed.items():
         if name in due and not _close(value, due[name]):
             yield f"its {name} is {due[name]:.6g}, its trial says {value:.6g}"
+
+
+def _servers(plan: Plan) -> Counter[ServerKind]:
+    serving = Counter[ServerKind]()
+    for island in plan.islands:
+        if island.phase is not None and island.parallel is not None:
+            serving[island.gpu, island.phase, replace(island.parallel, replicas=1)] += island.parallel.replicas
+    return serving
 
 
 def _handed_over(plan: Plan, workload: Workload) -> Iterator[str]:

@@ -4,9 +4,7 @@
 |---|---|---|
 | S_t, T_t | GPUs of type t in old servers that do not run on, in new ones that do not | 1 |
 | G | GPUs that are touched: sum_t max(S_t, T_t), what starts takes the GPUs of what stops first | 1 |
-| w | weights that the GPUs of a node load for a server | GB |
-| v | speed at which a node gets weights: of its storage, and of its NICs where the scenario has a network | GB/s |
-| load | w / v + time to start | s |
+| load | what a server takes to load and start: `planner.cost.serving.loading` | s |
 | drain | what requests in flight take: P99 TTFT of prefill, the longest answer at the P99 TPOT of decode | s |
 
 As S_t and T_t sum to all GPUs less those of servers that run on, G is least where those are most: a pairing of largest
@@ -18,31 +16,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.cost import CostContext
+from planner.cost.serving.loading import S_PER_HOUR, load_s
 from planner.domain import BucketPool, InventoryItem, LoadPoint, ParallelConfig, Phase, Plan, Scenario, halves_of
 from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange, ServerRole
 from planner.errors import InputError
-from planner.evaluation.replay.curves import node_weights_gb
 from planner.replanning.matching import best_pairs
 from planner.units import MS_PER_S
 
-S_PER_HOUR = 3600.0
-Nodes = tuple[str, ...]
+Place = tuple[tuple[str, tuple[int, ...]], ...]
+"""Nodes of a server with its GPUs there by index: none where it is not known which those are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Servers:
-    """Equal servers on the same nodes. `context`: tokens that their engines are started for; `nodes`: of a placed
-    server, none where that does not count."""
+    """Equal servers in the same place. `context`: tokens that their engines are started for; `place`: of a placed
+    server, empty where that does not count."""
 
     role: ServerRole
     context: int
-    nodes: Nodes
+    place: Place
     count: int
 
 
 def changes_between(before: Plan, after: Plan, settings: ChangeSettings) -> PlanChange:
-    """The change that touches fewest GPUs; servers count as moved only where both plans are placed.
+    """The change that touches fewest GPUs; servers count as moved, to other nodes or GPUs, only where
+    both plans are placed.
 
     Raises InputError where a plan has no buckets, or the plans are of different models.
     """
@@ -50,7 +48,7 @@ def changes_between(before: Plan, after: Plan, settings: ChangeSettings) -> Plan
     require_buckets(after)
     require_model(before.scenario, after.scenario)
     placed = before.placement is not None and after.placement is not None
-    new = list(_servers(after.scenario, _pools(after), _nodes(after) if placed else {}))
+    new = list(_servers(after.scenario, _pools(after), _places(after) if placed else {}))
     return _changes(before, new, after.scenario, settings, placed=placed)
 
 
@@ -62,7 +60,7 @@ def changes_to(before: Plan, pools: Sequence[BucketPool], scenario: Scenario, se
 def _changes(
     before: Plan, new: "list[_Servers]", scenario: Scenario, settings: ChangeSettings, *, placed: bool
 ) -> PlanChange:
-    old = list(_servers(before.scenario, _pools(before), _nodes(before) if placed else {}))
+    old = list(_servers(before.scenario, _pools(before), _places(before) if placed else {}))
     same = same_engines(before.scenario, scenario)
     gpus = sorted({servers.role.gpu for servers in (*old, *new)})
     changes = [change for gpu in gpus for change in _of_type(_only(old, gpu), _only(new, gpu), same_engines=same)]
@@ -114,25 +112,26 @@ def _pools(plan: Plan) -> tuple[BucketPool, ...]:
 
 
 def _servers(
-    scenario: Scenario, pools: Sequence[BucketPool], lying: "Mapping[str, Counter[Nodes]]"
+    scenario: Scenario, pools: Sequence[BucketPool], lying: "Mapping[str, Counter[Place]]"
 ) -> Iterator[_Servers]:
-    """The servers of pools, by the nodes that they lie on."""
+    """The servers of pools, by where they lie."""
     for pool in pools:
         role, context = role_of(pool), context_of(scenario, pool)
-        by_nodes = lying.get(pool.island, Counter({(): pool.count}))
-        for nodes, count in sorted(by_nodes.items()):
-            yield _Servers(role=role, context=context, nodes=nodes, count=count)
+        by_place = lying.get(pool.island, Counter({(): pool.count}))
+        for place, count in sorted(by_place.items()):
+            yield _Servers(role=role, context=context, place=place, count=count)
 
 
-def _nodes(plan: Plan) -> dict[str, Counter[Nodes]]:
-    """How many servers of each island lie on which nodes."""
+def _places(plan: Plan) -> dict[str, Counter[Place]]:
+    """How many servers of each island lie where."""
     assert plan.placement is not None, "the plan is placed"
-    parts: dict[tuple[str, int], set[str]] = {}
+    parts: dict[tuple[str, int], list[tuple[str, tuple[int, ...]]]] = {}
     for part in plan.placement.parts:
-        parts.setdefault((part.island, part.replica), set()).add(part.node)
-    lying: dict[str, Counter[Nodes]] = {}
-    for (island, _), nodes in parts.items():
-        lying.setdefault(island, Counter())[tuple(sorted(nodes))] += 1
+        gpus = () if part.gpus_assumed else tuple(sorted(part.gpu_indices))
+        parts.setdefault((part.island, part.replica), []).append((part.node, gpus))
+    lying: dict[str, Counter[Place]] = {}
+    for (island, _), there in parts.items():
+        lying.setdefault(island, Counter())[tuple(sorted(there))] += 1
     return lying
 
 
@@ -142,11 +141,11 @@ def _only(servers: list[_Servers], gpu: str) -> list[_Servers]:
 
 def _of_type(old: list[_Servers], new: list[_Servers], *, same_engines: bool) -> Iterator[ServerChange]:
     """The changes of one GPU type."""
-    kinds = [[_kind(mine, other, same_engines=same_engines) for other in new] for mine in old]
+    kinds = [[_kind(group, other, same_engines=same_engines) for other in new] for group in old]
     weight = 1 + sum(group.count for group in (*old, *new))
     gains = [
-        [None if kind is None else _gain(kind, mine.role.gpus, weight) for kind in row]
-        for mine, row in zip(old, kinds, strict=True)
+        [None if kind is None else _gain(kind, group.role.gpus, weight) for kind in row]
+        for group, row in zip(old, kinds, strict=True)
     ]
     pairs = best_pairs([group.count for group in old], [group.count for group in new], gains)
     for (i, j), count in pairs.items():
@@ -164,7 +163,7 @@ def _kind(old: _Servers, new: _Servers, *, same_engines: bool) -> ChangeKind | N
     before, after = old.role, new.role
     if before.server.parallel != after.server.parallel:
         return None
-    if old.nodes != new.nodes:
+    if old.place != new.place:
         return ChangeKind.MOVE if before.phase == after.phase else None
     if before.phase != after.phase:
         return ChangeKind.TURN
@@ -252,12 +251,7 @@ class ChangeClock:
 
     def load_s(self, gpu: str, shape: ParallelConfig) -> float:
         """From the start of a server to its first request (s)."""
-        spec, scenario = self.gpus[gpu].gpu, self.scenario
-        context = CostContext(gpu=spec, model=scenario.model, settings=scenario.cost)
-        gb_s = self.settings.storage_gb_s
-        if scenario.network is not None:
-            gb_s = min(gb_s, spec.nic_gb_s * spec.gpus_per_host)
-        return node_weights_gb(context, shape) / gb_s + self.settings.start_s
+        return load_s(self.scenario, self.settings, self.gpus[gpu].gpu, shape)
 
 
 def _waits_s(before: Plan) -> Iterator[tuple[tuple[Phase, int, int], float]]:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from planner.domain import PHASES, BucketPool, Evaluation, Plan, Scenario, SearchRecord, SimplerPlan
+from planner.domain import PHASES, BucketPool, Evaluation, PlacedPart, Plan, Scenario, SearchRecord, SimplerPlan
 from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
 from planner.domain.replanning.replans import Replan
 from planner.errors import InfeasibleError, InputError
@@ -15,6 +15,7 @@ from planner.replanning.losses import no_more_than, remaining_cluster, remaining
 from planner.replanning.naming import named_after
 from planner.replanning.near import NearPlan
 from planner.replanning.replanner import Replanned, Replanner
+from planner.replanning.staying import staying_parts
 from planner.search import given
 
 SAME = 1e-9
@@ -23,7 +24,8 @@ _UNPLACED = ", or leave the cluster out of the scenario: servers then stay where
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundReplan:
-    """The pools of the new plan with the names of their islands, and what a plan is finished from."""
+    """The pools of the new plan with the names of their islands, and what a plan is finished from; `stays`: where their
+    servers lie already."""
 
     before: Plan
     settings: ChangeSettings
@@ -33,6 +35,7 @@ class FoundReplan:
     best: Evaluation
     record: SearchRecord
     choice: BucketChoice
+    stays: tuple[PlacedPart, ...] = ()
 
     def replan(self, finished: Plan) -> Replan:
         """With the finished plan. Its change is counted anew, where its servers lie.
@@ -76,7 +79,7 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
     """
     require_buckets(saved)
     require_model(saved.scenario, scenario)
-    _require_engine(saved.scenario, scenario)
+    require_engine(saved.scenario, scenario)
     _require_gpus(saved, scenario)
     if not scenario.bucketed:
         raise InputError(
@@ -91,7 +94,8 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
     return replace(scenario, inventory=no_more_than(cluster, inventory, scenario.placement), cluster=cluster)
 
 
-def _require_engine(before: Scenario, after: Scenario) -> None:
+def require_engine(before: Scenario, after: Scenario) -> None:
+    """Raises InputError where a scenario is of another engine than the plan that runs."""
     engines = [f"{scenario.engine.name} {scenario.engine.version}".strip() for scenario in (before, after)]
     if engines[0] != engines[1]:
         raise InputError(
@@ -114,12 +118,18 @@ def _require_gpus(saved: Plan, scenario: Scenario) -> None:
 
 
 def find_replan(
-    evaluator: Evaluator, saved: Plan, settings: ChangeSettings, limits: ChangeLimits, lost: LostServers
+    evaluator: Evaluator,
+    saved: Plan,
+    settings: ChangeSettings,
+    limits: ChangeLimits,
+    lost: LostServers,
+    *,
+    frontier: bool = True,
 ) -> FoundReplan:
     """The new plan's pools. Raises as `Replanner.replanned` does."""
     before = without_lost(saved, lost)
     replanner = Replanner(before, evaluator, settings, limits)
-    replanned = replanner.replanned()
+    replanned = replanner.replanned(frontier=frontier)
     near, scenario = replanned.chosen, evaluator.question.scenario
     pools = named_after(before, near.priced.pools, scenario)
     layout = layout_of(pools)
@@ -135,6 +145,7 @@ def find_replan(
         best=result.best,
         record=result.record,
         choice=_choice(replanned, near),
+        stays=staying_parts(before, pools, scenario),
     )
 
 

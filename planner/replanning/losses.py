@@ -1,9 +1,10 @@
 """A plan without the servers that were lost, and an inventory without their GPUs."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from planner.domain import BucketPool, Cluster, Inventory, PlacementSettings, Plan, PlannedIsland
+from planner.domain import BucketPool, Cluster, Inventory, PlacedPart, PlacementSettings, Plan, PlannedIsland
 from planner.domain.replanning.changes import LostServers
 from planner.domain.usable import preemptible_by_type, usable_by_type
 from planner.errors import InputError
@@ -21,9 +22,8 @@ def without_lost(plan: Plan, lost: LostServers) -> Plan:
     pools = [replace(pool, count=pool.count - gone[pool.island]) for pool in plan.buckets.pools]
     islands = [_smaller(island, gone[island.id]) for island in plan.islands]
     placement = plan.placement
-    if placement is not None and lost.nodes:
-        parts = tuple(part for part in placement.parts if not _on_lost(plan, part.island, part.replica, lost))
-        placement = replace(placement, parts=parts)
+    if placement is not None:
+        placement = replace(placement, parts=tuple(_remaining_parts(plan, lost, {p.island: p.count for p in pools})))
     return replace(
         plan,
         buckets=replace(plan.buckets, pools=tuple(pool for pool in pools if pool.count)),
@@ -105,6 +105,20 @@ def _on_nodes(plan: Plan, lost: LostServers) -> Counter[str]:
     assert plan.placement is not None, "only placed plans lie on nodes"
     replicas = {(part.island, part.replica) for part in plan.placement.parts if part.node in lost.nodes}
     return Counter(island for island, _ in replicas)
+
+
+def _remaining_parts(plan: Plan, lost: LostServers, counts: Mapping[str, int]) -> Iterator[PlacedPart]:
+    """The parts of so many servers of each island: those on lost nodes are gone, then those of the highest numbers."""
+    assert plan.placement is not None, "only placed plans have parts"
+    left: dict[str, list[int]] = {}
+    for part in plan.placement.parts:
+        there = left.setdefault(part.island, [])
+        if part.replica not in there and not _on_lost(plan, part.island, part.replica, lost):
+            there.append(part.replica)
+    stays = {island: set(sorted(replicas)[: counts[island]]) for island, replicas in left.items()}
+    for part in plan.placement.parts:
+        if part.replica in stays[part.island]:
+            yield part
 
 
 def _on_lost(plan: Plan, island: str, replica: int, lost: LostServers) -> bool:

@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from planner.cost.serving.loading import S_PER_HOUR
 from planner.domain import BucketPool, LengthRange, ObjectiveSettings, ParallelConfig, Phase, Plan, Question, halves_of
 from planner.domain.replanning.changes import ChangeSettings, PlanChange
 from planner.evaluation.buckets.deployed import DeployedPool, running_with
 from planner.evaluation.buckets.service import BucketService, PricedPools
-from planner.replanning.changes import S_PER_HOUR, ChangeClock, changes_to, context_of, role_of, same_engines
+from planner.replanning.changes import ChangeClock, changes_to, context_of, role_of, same_engines
+from planner.replanning.naming import named_after
+from planner.replanning.rollouts.copies import carried_out
 
 MET = 1e-4
 
@@ -38,13 +41,19 @@ class NearService:
 
     def near(self, pools: Sequence[BucketPool], bound: float | None, solver: str, label: str = "") -> NearPlan:
         """The pools at work together; those that get no requests are left out."""
-        service, scenario = BucketService(self.question), self.question.scenario
+        service = BucketService(self.question)
         priced = service.priced(pools)
         if any(not pool.share for pool in priced.pools):
             priced = service.priced(pool for pool in priced.pools if pool.share)
-        change = changes_to(self.before, priced.pools, scenario, self.settings)
+        change = self._change(priced.pools)
         value = self._value(priced, change)
         return NearPlan(priced=priced, change=change, value=value, bound=bound, solver=solver, label=label)
+
+    def _change(self, pools: Sequence[BucketPool]) -> PlanChange:
+        """As it can be carried out once the pools have names: no copy joins another island."""
+        before, scenario = self.before, self.question.scenario
+        change = changes_to(before, named_after(before, pools, scenario), scenario, self.settings)
+        return carried_out(change, before, scenario, self.settings)
 
     def _value(self, priced: PricedPools, change: PlanChange) -> float:
         items = {item.gpu.name: item for item in self.question.scenario.inventory.items}

@@ -69,8 +69,9 @@ class Replanner:
             horizon_hours=limits.horizon_hours,
         )
 
-    def replanned(self) -> Replanned:
-        """The choice and the frontier. Raises InfeasibleError where nothing within the limits serves."""
+    def replanned(self, *, frontier: bool = True) -> Replanned:
+        """The choice, and the `frontier` where it is wanted. Raises InfeasibleError where nothing within the limits
+        serves."""
         scratch = None if self._turns_alone else solve_buckets(self.evaluator)
         anew = None
         if scratch is not None:
@@ -78,8 +79,9 @@ class Replanner:
         current = self._unchanged()
         chosen = self._chosen(anew, current)
         points = [point for point in (current, anew) if point is not None]
-        if not self._turns_alone:
+        if frontier and not self._turns_alone:
             points += self._between(max(point.change.gpus_touched for point in (*points, chosen)))
+            chosen = self._never_worse(chosen, points)
         return Replanned(
             chosen=chosen,
             points=_frontier(points, chosen, self._sign),
@@ -174,6 +176,26 @@ class Replanner:
                 )
                 least.append(change.gpus)
         return min(least, default=None)
+
+    def _never_worse(self, chosen: NearPlan, points: Sequence[NearPlan]) -> NearPlan:
+        """A point of the frontier in place of the choice, where it is better, as simple, and touches no more; or where
+        the choice breaks the limits. It was solved for to a gap, made simple at the cost of a share, and the programme
+        lets copies join other islands, as they cannot."""
+        broken = not self.limits.turns_only and not self._within_limits(chosen)
+        better = [
+            point
+            for point in points
+            if (broken or self._undercuts(point, chosen)) and self._within_limits(point) and self.service.serves(point)
+        ]
+        best = max(better, key=lambda point: self._sign * point.value, default=None)
+        return chosen if best is None else replace(best, label="")
+
+    def _undercuts(self, point: NearPlan, chosen: NearPlan) -> bool:
+        return (
+            self._sign * point.value > self._sign * chosen.value * (1 + self._sign * MET)
+            and point.change.gpus_touched <= chosen.change.gpus_touched
+            and len(point.priced.pools) <= len(chosen.priced.pools)
+        )
 
     def _within_limits(self, near: NearPlan) -> bool:
         limits, change = self.limits, near.change

@@ -9,8 +9,8 @@ from planner.errors import InputError
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
 from planner.runs import runbook
-from planner.runs.routed_plans import routed_plan
-from planner.runs.router_losses import router_loss
+from planner.runs.replays.routed_plans import routed_plan
+from planner.runs.replays.router_losses import router_loss
 
 DEFAULT_TARGET = "lws"
 WARNING_MARK = "# WARNING: "

@@ -9,9 +9,9 @@
 H is exact (While, Bradstreet, Barone 2012, "A fast way of calculating exact hypervolumes"): points by falling first
 coordinate; each adds the box below it less what the earlier ones cover of that box, one dimension lower.
 
-Gains are scaled before: g - r over |r| for price, watts and changes, whose best is 0; over 2 for headroom, -1 to 1; the
-rate, which has no best known beforehand, stays in requests/s. So H is in requests/s, at most the highest rate, and can
-be compared between searches of one scenario.
+Gains are scaled before: g - r over |r| for all whose best is 0, as price, watts and changes; over 2 for headroom,
+-1 to 1; the rate, which has no best known beforehand, stays in requests/s. So H is in requests/s, at most the highest
+rate, and can be compared between searches of one scenario.
 """
 
 from collections.abc import Sequence

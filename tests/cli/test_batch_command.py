@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, untimed
 
+from planner.errors import InputError
 from planner.files.plan.batches import locks, parquet
 from planner.runs.batches.executing import failure, outcome_of
 from planner.runs.batches.jobs import Job, Outcome
@@ -258,6 +259,30 @@ def test_a_job_whose_worker_died_is_done_once_more(
         assert planner("batch", "jobs.yaml", "--out", "out", "--resume", *BARE).status == 0
 
 
+class Refusing:
+    """No worker is fit for the jobs."""
+
+    def run(self, _jobs: Sequence[Job], /):
+        """None."""
+        raise InputError("tcp://10.0.0.5:8786: must have workers, got none.", hint="Start some.")
+        yield
+
+
+@pytest.mark.parametrize("line", ["batch one.yaml --no-figures", "sweep small.yaml --set slo.tpot_ms=40"])
+def test_where_nothing_was_begun_the_same_line_begins_later(
+    planner: Command, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    from planner.runs.batches import choosing
+
+    Path("one.yaml").write_text("jobs: [{scenario: small.yaml}]")
+    with monkeypatch.context() as patched:
+        patched.setattr(choosing, "executor_of", lambda *_, **__: Refusing())
+        refused = planner(*line.split(), "--out", "out", "--quiet")
+    assert (refused.status, "got none" in refused.err) == (2, True)
+    assert [path.name for path in Path("out").iterdir()] == [locks.LOCK_FILE]
+    assert planner(*line.split(), "--out", "out", "--quiet", "--executor", "serial").status == 0
+
+
 def test_one_failure_stops_no_other(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     from planner.runs.batches import executing
 
@@ -370,13 +395,13 @@ def test_interrupted_it_says_how_to_resume_and_loses_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(local, "outcome_of", until_the_second)
-        answer = planner("batch", "jobs.yaml", "--set", "simplicity=0.02", "--out", "out", *BARE)
+        answer = planner("batch", "jobs.yaml", "--set", "simplicity=0.02", "--seed", "0", "--out", "out", *BARE)
     assert answer.status == 130
-    way = "planner batch jobs.yaml --set simplicity=0.02 --no-figures --out out --resume"
+    way = "planner batch jobs.yaml --set simplicity=0.02 --executor serial --seed 0 --no-figures --out out --resume"
     assert f"Interrupted; resume with: {way}" in answer.err
     assert executed == ["level-40"]
     assert "not planned yet" in planner("report", "out").out
-    assert planner(*way.split()[1:], "--executor", "serial").status == 3
+    assert planner(*way.split()[1:]).status == 3
     assert executed == ["level-40", "level-80", "none"]
 
 
@@ -433,8 +458,6 @@ def test_where_the_file_system_has_no_locks_the_file_counts(here: Path, monkeypa
     import errno
     import fcntl
 
-    from planner.errors import InputError
-
     def none(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -472,7 +495,10 @@ def test_a_disk_that_takes_no_more_ends_the_batch_and_the_rest_is_told(
         answer = planner("batch", "jobs.yaml", "--out", "out", *BARE)
     assert answer.status == 1
     assert os.strerror(number) in answer.err
-    assert "run it again with --resume" in answer.err
+    way = {"ENOSPC": "Make room there, or choose another folder", "EROFS": "Choose a folder that you may write to"}[
+        code
+    ]
+    assert f"{way}. Then run it again with --resume." in answer.err
     assert executed == ["level-40"]
     assert [row["state"] for row in rows_of("out")] == ["failed", "missing", "missing", "missing"]
     executed.clear()
@@ -494,7 +520,8 @@ def test_a_limit_on_file_sizes_leaves_nothing_half_written(here: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); sys.argv = ['planner', *sys.argv[1:]]; main()"
     )
     line = ["batch", "jobs.yaml", "--out", "out", *BARE]
-    process = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, text=True, check=False)
+    without_caches = [sys.executable, "-B", "-c", code]  # modules would be cached in part, and all later imports fail
+    process = subprocess.run([*without_caches, *line], capture_output=True, text=True, check=False)
     assert process.returncode == 1, process.stderr
     assert "File too large" in process.stderr
     assert not list(Path("out/runs").glob("*/plan.json"))

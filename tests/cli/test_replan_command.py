@@ -124,6 +124,16 @@ def test_a_share_that_cannot_be_left_is_infeasible(planner: Command, run: Path) 
     assert not Path("new").exists()
 
 
+def test_the_scenarios_own_limits_count_unless_an_option_says_otherwise(planner: Command, run: Path) -> None:
+    fewer = ("replan", run, "--inventory", "H200=32,H20=16", "--no-replay", "--out", "new")
+    limited = (*fewer, "--set", "changes.limits.most_gpus=0")
+    answer = planner(*limited)
+    assert answer.status == EXIT_INFEASIBLE
+    assert "limits of change (most_gpus 0)" in answer.err
+    assert planner(*limited, "--most-gpus", 64).status == EXIT_DONE
+    assert load_run(Path("new")).scenario.changes.limits.most_gpus == 0
+
+
 def test_manifests_that_are_not_the_plans_are_no_base(planner: Command, run: Path) -> None:
     (path,) = (run / "manifests").glob("*-h200-*.yaml")
     path.write_text(path.read_text().replace("replicas: 4", "replicas: 3"))

@@ -186,3 +186,20 @@ def test_killed_on_the_way_it_loses_nothing_and_repeats_nothing(planner: Command
     assert len(answer.err.splitlines()) == 3 - len(written)  # a line a point that was planned
     assert {path: path.read_bytes() for path in written} == written
     assert [row["state"] for row in rows_of(Path("grid"))] == ["planned"] * 3
+
+
+def test_interrupted_it_resumes_with_the_seed_and_engine_that_it_was_begun_with(
+    planner: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others would be other points."""
+    from planner.runs.batches import local
+
+    def interrupt(_job: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local, "outcome_of", interrupt)
+    options = ("--executor", "serial", "--processes", "2", "--seed", "7", "--engine", "sglang")
+    answer = planner("sweep", "small.yaml", "--set", "slo.tpot_ms=40", "--out", "grid", "--quiet", *options)
+    assert answer.status == 130
+    way = f"planner sweep small.yaml --set slo.tpot_ms=40 {' '.join(options)} --out grid --resume"
+    assert f"Interrupted; resume with: {way}" in answer.err

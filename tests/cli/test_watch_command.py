@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -52,6 +53,7 @@ def test_a_killed_watch_goes_on_as_if_nothing_had_been(planner: Command) -> None
     assert planner(*SIMULATE, "--out", "killed", "--json").json == answer.json
     assert contents(Path("killed")) == contents(Path("undisturbed"))
     _require_log(Path("undisturbed"), answer.json)
+    _require_report(planner, Path("undisturbed"), answer.json)
 
 
 def _killed(out: Path) -> int:
@@ -75,6 +77,48 @@ def _require_log(out: Path, tally: dict[str, object]) -> None:
     assert {dict(step.observation.prices)["H20"] for step in steps} == {1.0, 1.02}
     assert tally["changes"] == {"load": 1, "lost": 0, "saving": 1}
     assert Path(out, "current").read_text() == "plans/0003\n"
+
+
+def _require_report(planner: Command, out: Path, tally: dict[str, object]) -> None:
+    """The page has each plan and each value that was not believed; it replaces itself, and the watch goes on beside."""
+    assert planner("report", str(out), "--json").json == tally
+    assert not (out / "report.html").exists()
+    assert planner("report", str(out)).status == 0
+    page = (out / "report.html").read_text()
+    for words in ("Watch of small", "Load and promise", "0003", "prices.csv: row 2", f"{tally['gpus_touched']}"):
+        assert words in page
+    assert planner("report", str(out)).status == 0
+    assert planner("report", str(out), "--out", "sent").status == 0
+    rows = Path("sent/windows.csv").read_text().splitlines()
+    assert len(rows) == 1 + 49
+    assert sorted(path.name for path in Path("sent").iterdir()) == ["report.html", "watch.md", "windows.csv"]
+    assert planner("report", str(out), "--out", "sent").status == 2
+    assert planner(*SIMULATE, "--out", str(out), "--json").json == tally
+
+
+def test_feeds_that_nobody_writes_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written at noon, watched from an hour before until two hours later, every half an hour."""
+    from planner.runs.watching import watches
+    from planner.runs.watching.watches import Clock, WatchJob, watch
+
+    state, noon = Path("state.yaml"), 1_700_000_000.0
+    now = [noon - 3600]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    state.write_text("load_rps: 6\n")
+    os.utime(state, (noon, noon))
+    monkeypatch.setattr(watches, "decide", lambda *_: _KEEP)
+    clock = Clock(now=lambda: now[0], sleep=sleep)
+    job = WatchJob(
+        scenario=Path("small.yaml"), feeds=(state,), out=Path("live"), every_s=1800, until_s=noon + 7200, stale_s=3600
+    )
+    steps = list(watch(job, clock))
+    times = [step.observation.at_s for step in steps if any("stale" in note for note in step.observation.notes)]
+    late = [step.observation.at_s for step in steps if step.observation.at_s > noon + 3600]
+    assert len(late) >= 2
+    assert times == late[:1]
 
 
 def test_live_feeds_that_break_are_told_and_the_last_good_value_stands(
@@ -130,6 +174,8 @@ def test_two_watches_of_one_folder_refuse_each_other(planner: Command) -> None:
         folder.close()
     assert second.status == 2
     assert "another watch is at work in it" in second.err
+    assert f"process {os.getpid()} on {socket.gethostname()} since 20" in " ".join(second.err.split())
+    assert Path("out/.watch.lock").read_bytes() == b""
     other = planner(*arguments, "--every", "2m")
     assert other.status == 2
     assert "another every" in other.err
@@ -173,3 +219,9 @@ def test_a_folder_of_something_else_is_left_alone(planner: Command) -> None:
     assert answer.status == 2
     assert Path("out/notes.txt").read_text() == "mine"
     assert [path.name for path in Path("out").iterdir()] == ["notes.txt"]
+
+
+def test_histories_with_dates_are_told_with_dates(planner: Command) -> None:
+    Path("dated.csv").write_text("time,requests_per_s\n2026-11-23T00:00:00Z,5\n")
+    answer = planner("watch", "small.yaml", "--feed", "dated.csv", "--simulate", "--out", "out", "--once")
+    assert "2026-11-23T00:00:00Z  replan plan 0001: the first plan" in answer.out

@@ -6,16 +6,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 from plain_pictures import unpainted
 
 from planner.runs.batches.dask_engine.sessions import DaskSettings
 
 HERE = Path(__file__).parent
-LIMIT_S = 60.0
+LIMIT_S = 240.0
+"""After that a process hangs; a laden machine may take a minute to start one."""
+EVALUATIONS = 5
+"""So many are made of a search that halts."""
 
 
 def wait_for(happened: Callable[[], object], what: str) -> None:
@@ -24,6 +28,47 @@ def wait_for(happened: Callable[[], object], what: str) -> None:
     while not happened():
         assert time.monotonic() < until_s, f"{what} took more than {LIMIT_S:g} s"
         time.sleep(0.02)
+
+
+@contextmanager
+def halted(folder: Path, name: str) -> Iterator[Callable[[], None]]:
+    """Searches below `folder` whose run is called `name` or begins so, of processes that are started here, go no
+    further than to `EVALUATIONS`, until the block is left. Yields what waits for one that has come so far."""
+    words = folder / "halt"
+    words.write_text(f"{name} {EVALUATIONS}")
+
+    def halts() -> bool:
+        return any(
+            evaluations(path.parents[1]) >= EVALUATIONS for path in folder.rglob(f"{name}*/search/journal.jsonl")
+        )
+
+    try:
+        yield lambda: wait_for(halts, f"{EVALUATIONS} evaluations")
+    finally:
+        words.unlink()
+
+
+@contextmanager
+def in_the_middle(folder: Path, name: str, act: Callable[[], None]) -> Iterator[None]:
+    """While the block runs, `act` is called once such a search halts, which then goes on."""
+    with ExitStack() as stack:
+        wait = stack.enter_context(halted(folder, name))
+
+        def wait_and_act() -> None:
+            with stack:
+                wait()
+                act()
+
+        thread = Thread(target=wait_and_act)
+        thread.start()
+        yield
+        thread.join()
+
+
+def evaluations(run: Path) -> int:
+    """How many a search has made."""
+    journal = run / "search/journal.jsonl"
+    return journal.read_bytes().count(b'{"judged"') if journal.exists() else 0
 
 
 def environment(*folders: Path) -> dict[str, str]:
@@ -46,7 +91,7 @@ class Cluster:
         scratch = str(self.folder / f"worker-{len(self.workers)}")
         where = ("--host", "127.0.0.1", "--local-directory", scratch)
         words = ["distributed.cli.dask_worker", self.address, "--nthreads", "1", "--no-dashboard", *where, *options]
-        worker = _started(words, environment(*folders))
+        worker = _started(words, self.folder, *folders)
         self.workers.append(worker)
         return worker
 
@@ -60,7 +105,7 @@ def started_cluster(folder: Path) -> Iterator[Cluster]:
     """A scheduler, and workers as they are started; all end with the block."""
     file = folder / "scheduler.json"
     options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
-    scheduler = _started(["distributed.cli.dask_scheduler", *options], environment())
+    scheduler = _started(["distributed.cli.dask_scheduler", *options], folder)
     workers: list[subprocess.Popen[bytes]] = []
     try:
         wait_for(lambda: file.exists() and file.read_text().strip().endswith("}"), "starting a scheduler")
@@ -71,7 +116,8 @@ def started_cluster(folder: Path) -> Iterator[Cluster]:
             process.wait()
 
 
-def _started(words: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
+def _started(words: list[str], scratch: Path, *folders: Path) -> "subprocess.Popen[bytes]":
+    variables = {**environment(*folders), "TMPDIR": str(scratch)}
     return subprocess.Popen(
         [sys.executable, "-m", *words], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

@@ -14,17 +14,27 @@ from threading import Thread
 
 import psutil
 import pytest
-from dask_processes import Cluster, environment, started_cluster, wait_for
+from dask_processes import (
+    EVALUATIONS,
+    LIMIT_S,
+    Cluster,
+    environment,
+    halted,
+    in_the_middle,
+    started_cluster,
+    wait_for,
+)
+from distributed import Client
 from fault_tasks import parent_after, square
 from test_dask_answers import SMALL, untimed
 
 from planner import files
 from planner.errors import InputError, PlannerError
-from planner.files.plan.shared_folders import probes_in, unseen
+from planner.files.plan.batches.shared_folders import probes_in, unseen
 from planner.files.scenario.settings import read_swept_key
 from planner.plans.provenance import planner_version, versions
 from planner.runs.batches.choosing import executor_of
-from planner.runs.batches.dask_engine.admission import Admission
+from planner.runs.batches.dask_engine.admission import Admission, workers_of
 from planner.runs.batches.dask_engine.children import answer_in_child
 from planner.runs.batches.dask_engine.clusters import open_client
 from planner.runs.batches.dask_engine.executor import DaskExecutor
@@ -86,11 +96,6 @@ def writes(pid: int, folder: Path) -> bool:
     return False
 
 
-def evaluations(folder: Path) -> int:
-    journal = folder / "search/journal.jsonl"
-    return journal.read_bytes().count(b'{"judged"') if journal.exists() else 0
-
-
 def scenario_file(folder: Path, text: str, iterations: int = 1) -> Path:
     path = folder / "scenario.yaml"
     path.write_text(text.replace("ITERATIONS", str(iterations)))
@@ -122,23 +127,19 @@ def test_what_a_killed_worker_had_is_done_by_another(cluster: Cluster, tmp_path:
 
 
 def test_a_search_whose_worker_is_killed_resumes_on_another(cluster: Cluster, tmp_path: Path) -> None:
-    scenario = scenario_file(tmp_path, LONG, iterations=30)
+    scenario = scenario_file(tmp_path, LONG, iterations=3)
     job = with_content(Job(scenario=scenario, folder=tmp_path / "there"))
     killed: list[int] = []
 
     def kill() -> None:
-        wait_for(lambda: evaluations(job.folder) > 4, "a few evaluations")
         (worker,) = [w for w in cluster.workers if any(writes(child, job.folder) for child in children_of(w.pid))]
         worker.kill()
         killed.append(worker.pid)
 
-    killer = Thread(target=kill)
-    with closing(DaskExecutor(settings=cluster.settings()).run([job])) as outcomes:
-        killer.start()
-        (outcome,) = outcomes
-    killer.join()
+    with in_the_middle(tmp_path, "there", kill):
+        (outcome,) = DaskExecutor(settings=cluster.settings()).run([job])
     cluster.start_worker()
-    assert killed
+    assert len(killed) == 1
     assert (outcome.status, outcome.message) == (0, "")
     run_job(Job(scenario=scenario, folder=tmp_path / "here"))
     assert untimed(job.folder) == untimed(tmp_path / "here")
@@ -170,60 +171,67 @@ def test_a_killed_scheduler_ends_the_batch_and_leaves_what_has_ended(own_cluster
     """The worker ends the search that it was at; that resumes elsewhere."""
     short = tmp_path / "short.yaml"
     short.write_text(SMALL)
-    paths = (short, scenario_file(tmp_path, LONG, iterations=100_000))
-    jobs = [with_content(Job(scenario=path, folder=tmp_path / path.stem)) for path in paths]
-    with closing(DaskExecutor(settings=own_cluster.settings()).run(jobs)) as outcomes:
+    jobs = [
+        with_content(Job(scenario=path, folder=tmp_path / path.stem))
+        for path in (short, scenario_file(tmp_path, LONG, iterations=3))
+    ]
+    with (
+        halted(tmp_path, "scenario") as wait,
+        closing(DaskExecutor(settings=own_cluster.settings()).run(jobs)) as outcomes,
+    ):
         assert next(outcomes).status == 0
-        Thread(target=kill_after, args=(own_cluster.scheduler, jobs[1].folder)).start()
+        killer = Thread(target=lambda: (wait(), own_cluster.scheduler.kill()))
+        killer.start()
         with pytest.raises(PlannerError, match="scheduler does not answer any more") as error:
             next(outcomes)
-    assert "--resume" in error.value.hint
-    assert files.load_run(jobs[0].folder).scenario.name == "small"
-    wait_for(lambda: own_cluster.workers[0].poll() is not None, "the end of the worker")
-    begun = evaluations(jobs[1].folder)
-    assert begun > 2
-    with closing(files.Journal.reopen(jobs[1].folder, versions())) as journal:  # nobody holds it any more
-        assert journal.evaluations == begun
+        killer.join()
+        assert "--resume" in error.value.hint
+        assert files.load_run(jobs[0].folder).scenario.name == "small"
+        wait_for(lambda: own_cluster.workers[0].poll() is not None, "the end of the worker")
+        with closing(files.Journal.reopen(jobs[1].folder, versions())) as journal:  # nobody holds it any more
+            assert journal.evaluations == EVALUATIONS
 
 
-def kill_after(process: "subprocess.Popen[bytes]", folder: Path) -> None:
-    """SIGKILL, once a search in the folder has evaluated something."""
-    wait_for(lambda: evaluations(folder) > 2, "a few evaluations")
-    process.kill()
+SWEEP = ("--set", "search.seed=0..1:1", "--executor", "dask", "--quiet")
 
 
-SWEEP = ("--set", "search.seed=0..3:1", "--executor", "dask", "--quiet")
-
-
-def planner(*words: object, folder: Path) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "planner", *map(str, words)], cwd=folder, env=environment(), stderr=subprocess.PIPE
-    )
+@contextmanager
+def planner(*words: object, folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """The program in a process of its own, which ends with the block."""
+    variables = {**environment(), "TMPDIR": str(folder)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "planner", *map(str, words)], cwd=folder, env=variables, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_their_client_and_the_sweep_resumes(tmp_path: Path, end: signal.Signals) -> None:
     """A cluster of its own: nothing of it lives on; what was planned is not planned again."""
-    scenario_file(tmp_path, LONG, iterations=3)
-    client = planner("sweep", "scenario.yaml", *SWEEP, "--processes", 1, "--out", "grid", folder=tmp_path)
+    scenario_file(tmp_path, LONG, iterations=2)
     points = tmp_path / "grid/points"
-    wait_for(lambda: len(list(points.glob("[!.]*/plan.json"))) >= 1, "a first plan")
-    processes = descendants_of(client.pid)
-    assert len(processes) >= 2
-    assert listening([client.pid, *processes]) == {"127.0.0.1"}
-    client.send_signal(end)
-    assert client.wait(60) == {signal.SIGKILL: -9, signal.SIGINT: 130}[end]
-    assert client.stderr is not None
-    assert (b"resume with: planner sweep" in client.stderr.read()) == (end == signal.SIGINT)
-    client.stderr.close()
-    wait_for(lambda: not any(map(alive, processes)), "the end of the workers")
+    line = ("sweep", "scenario.yaml", *SWEEP, "--processes", 1, "--out", "grid")
+    with halted(tmp_path, "1-") as wait, planner(*line, folder=tmp_path) as client:
+        wait()
+        processes = descendants_of(client.pid)
+        assert len(processes) >= 2
+        assert listening([client.pid, *processes]) == {"127.0.0.1"}
+        client.send_signal(end)
+        _, told = client.communicate(timeout=LIMIT_S)
+        assert client.returncode == {signal.SIGKILL: -9, signal.SIGINT: 130}[end]
+        assert (b"resume with: planner sweep" in told) == (end == signal.SIGINT)
+        wait_for(lambda: not any(map(alive, processes)), "the end of the workers")
     before = {path: path.stat().st_mtime_ns for path in points.glob("[!.]*/plan.json")}
+    assert len(before) == 1
     request = SweepRequest(
         scenario=tmp_path / "scenario.yaml", keys=(read_swept_key(SWEEP[1]),), folder=tmp_path / "grid"
     )
     resumed = run_sweep(request, SerialExecutor(), resume=True)
     undisturbed = run_sweep(replace(request, folder=tmp_path / "alone"), SerialExecutor())
-    assert [point.state.value for point in resumed.points] == ["planned"] * 4
+    assert [point.state.value for point in resumed.points] == ["planned"] * 2
     assert {path: path.stat().st_mtime_ns for path in before} == before
     for point, alone in zip(resumed.points, undisturbed.points, strict=True):
         assert point.entry == alone.entry
@@ -232,16 +240,35 @@ def test_workers_end_with_their_client_and_the_sweep_resumes(tmp_path: Path, end
 
 def test_a_client_that_leaves_takes_its_tasks_along(cluster: Cluster, tmp_path: Path) -> None:
     """Its connection is gone, whatever it died of; the workers are there for others."""
-    job = Job(scenario=scenario_file(tmp_path, LONG, iterations=100_000), folder=tmp_path / "run")
-    with open_client(cluster.address, 1, 60) as client:
-        present = client.scheduler_info()["workers"]
-        future = client.submit(answer_in_child, None, run_job, (job,), workers=[min(present)], pure=False)
-        wait_for(lambda: evaluations(job.folder) > 2, "a few evaluations")
-        (child,) = [pid for w in cluster.workers for pid in children_of(w.pid) if writes(pid, job.folder)]
-        assert future.status == "pending"
-    wait_for(lambda: not alive(child), "the end of the search")
+    job = Job(scenario=scenario_file(tmp_path, LONG, iterations=2), folder=tmp_path / "run")
+    with halted(tmp_path, "run") as wait:
+        with open_client(cluster.address, 1, LIMIT_S) as client:
+            worker = min(workers_of(client))
+            future = client.submit(answer_in_child, None, run_job, (job,), workers=[worker], pure=False)
+            wait()
+            (child,) = [pid for w in cluster.workers for pid in children_of(w.pid) if writes(pid, job.folder)]
+            assert future.status == "pending"
+        wait_for(lambda: not alive(child), "the end of the search")
     with open_dask_pool(cluster.settings()) as pool:
         assert list(pool.run(square, [(3,), (4,)])) == [9, 16]
+
+
+def test_what_a_client_learns_meanwhile_takes_no_worker_away(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every two seconds a client asks for the scheduler's totals, without workers; here after each question of ours."""
+    learn = Client._update_scheduler_info
+
+    async def learn_totals_at_once(client: Client, n_workers: int = 0) -> None:
+        await learn(client, n_workers)
+        await learn(client)
+
+    monkeypatch.setattr(Client, "_update_scheduler_info", learn_totals_at_once)
+    with open_client(cluster.address, 1, LIMIT_S) as client:
+        admission = Admission(client)
+        admission.begin(0.0)
+        present = dict(admission.threads)
+        admission.look()
+        assert admission.threads == present == workers_of(client)
+    assert present
 
 
 def other_planner(folder: Path) -> Path:
@@ -255,9 +282,9 @@ def other_planner(folder: Path) -> Path:
 def test_a_worker_of_another_version_gets_no_work(own_cluster: Cluster, tmp_path: Path) -> None:
     """It is refused with the others before anything runs, and alone where it comes later."""
     heard: list[str] = []
-    with open_client(own_cluster.address, 1, 60) as client:
+    with open_client(own_cluster.address, 1, LIMIT_S) as client:
         admission = Admission(client, tell=heard.append)
-        admission.begin(60)
+        admission.begin(LIMIT_S)
         (sound,) = admission.threads
         own_cluster.start_worker(other_planner(tmp_path))
         wait_for(lambda: admission.look() or heard, "refusing a worker")
@@ -314,8 +341,8 @@ def test_addresses_that_are_none(address: str) -> None:
 def test_a_closed_port_and_a_worker_in_the_place_of_a_scheduler(cluster: Cluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         closed = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-    with open_client(cluster.address, 1, 60) as client:
-        worker = min(client.scheduler_info()["workers"])
+    with open_client(cluster.address, 1, LIMIT_S) as client:
+        worker = min(workers_of(client))
     for address in (closed, worker):
         with (
             pytest.raises(InputError, match=r"must be .*a Dask scheduler"),

@@ -4,11 +4,10 @@ import multiprocessing
 import os
 import signal
 from pathlib import Path
-from threading import Thread
 
-from dask_processes import wait_for
+from dask_processes import in_the_middle
 from test_dask_answers import untimed
-from test_dask_faults import LONG, evaluations, scenario_file
+from test_dask_faults import LONG, scenario_file
 
 from planner.runs.batches.batches import BatchRequest, run_batch
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
@@ -18,26 +17,18 @@ def test_a_search_whose_worker_is_killed_is_the_one_of_an_undisturbed_batch(tmp_
     """The other job goes on; the search resumes in another process, and counts as done once."""
     jobs = tmp_path / "jobs"
     jobs.mkdir()
-    scenario_file(jobs, LONG, iterations=30)
+    scenario_file(jobs, LONG, iterations=3)
     (jobs / "other.yaml").write_text(LONG.replace("ITERATIONS", "1").replace("name: long", "name: other"))
     killed: list[int] = []
 
-    def search() -> Path | None:
-        return next(
-            (path.parents[1] for path in (tmp_path / "batch").glob("runs/scenario*/search/journal.jsonl")), None
-        )
-
     def kill() -> None:
-        wait_for(lambda: (folder := search()) and evaluations(folder) > 4, "a few evaluations")
         for child in multiprocessing.active_children():
             if child.pid is not None:
                 os.kill(child.pid, signal.SIGKILL)
                 killed.append(child.pid)
 
-    killer = Thread(target=kill)
-    killer.start()
-    result = run_batch(BatchRequest(source=jobs, folder=tmp_path / "batch"), LocalExecutor(workers=1))
-    killer.join()
+    with in_the_middle(tmp_path, "scenario", kill):
+        result = run_batch(BatchRequest(source=jobs, folder=tmp_path / "batch"), LocalExecutor(workers=1))
     assert len(killed) == 1
     undisturbed = run_batch(BatchRequest(source=jobs, folder=tmp_path / "alone"), SerialExecutor())
     assert result.batch == undisturbed.batch

@@ -53,7 +53,7 @@ import script | script/routing.json script/*decode*.sh
 diff run placed-run --json | run/plan.json placed-run/plan.json
 compare run placed-run --sort price --csv made.csv --html made.html | run/plan.json placed-run/plan.json
 schedule budget.yaml --rates rates.csv --changes 1 --tariff reserved --out made --quiet --json | budget.yaml rates.csv costly
-watch budget.yaml --feed load.csv --simulate --once --out made --json | budget.yaml load.csv costly
+watch budget.yaml --feed load.csv --simulate --give-up 0.1 --once --out made --json | budget.yaml load.csv costly
 sweep tiny.yaml --set inventory.H20=8,16 --set slo.tpot_ms=80..100:20 --out made --processes 1 --quiet --json | tiny.yaml costly
 batch jobs.yaml --out made --processes 1 --quiet --json | jobs.yaml tiny.yaml costly
 batch jobs.yaml --set slo.tpot_ms=80 --out made --executor serial --no-figures | jobs.yaml tiny.yaml costly

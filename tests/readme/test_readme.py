@@ -66,6 +66,8 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "measurements.csv").write_text(MEASUREMENTS)
     (tmp_path / "cluster-list.json").write_text(cluster_list())
     (tmp_path / "gpu-numa.yaml").write_text(GPU_NUMA)
+    (load,) = (text for text in blocks("text") if text.startswith("time,requests_per_s\n"))
+    (tmp_path / "load.csv").write_text(load)
     for document in blocks("yaml"):
         (tmp_path / f"{file_stem(yaml.safe_load(document))}.yaml").write_text(document)
     return tmp_path
@@ -111,8 +113,10 @@ def test_commands_run_in_order(planner: Planner, checkout: Path) -> None:
     assert (checkout / "runs/quickstart-script/routing.json").is_file()
     assert (checkout / "runs/spot/curve.csv").is_file()
     assert (checkout / "runs/budget/plan.json").is_file()
+    assert (checkout / "runs/watched/current").read_text() == "plans/0002\n"
     assert (checkout / "runs/cheapest-50rps/plan.json").is_file()
     assert (checkout / "runs/docs/index.html").is_file()
+    assert (checkout / "runs/watched/report.html").is_file()
 
 
 def test_python_blocks_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ import pytest
 from replanned_scenarios import small_plan
 
 from planner.cost import CostContext
+from planner.cost.serving.loading import node_weights_gb
 from planner.domain import BucketPool, ParallelConfig, Phase, Plan, ServerConfig
 from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange
 from planner.errors import InputError
-from planner.evaluation.replay.curves import node_weights_gb
 from planner.replanning.changes import changes_between
 from planner.report.replanning.words import change_verdict
 
@@ -141,6 +141,9 @@ def test_times_are_those_of_weights_and_answers() -> None:
     load_s = node_weights_gb(context, EIGHT) / 4.0 + 100.0
     (row,) = change((), (pool(2),)).changes
     assert (row.load_s, row.drain_s) == (pytest.approx(load_s), 0.0)
+    thin = replace(SETTINGS, network_gb_s=2.0)  # what the network carries is less than what storage gives
+    (row,) = changes_between(plan_of(), plan_of(pool(2)), thin).changes
+    assert row.load_s == pytest.approx(node_weights_gb(context, EIGHT) / 2.0 + 100.0)
     between = change((pool(2, phase=Phase.DECODE),), ())  # a bucket that no latency is known of: the longest wait
     assert [(r.kind, r.drain_s) for r in between.changes] == [(K.STOP, 50.0)]
     assert between.gpu_seconds == pytest.approx(2 * 8 * 50.0)

@@ -7,7 +7,7 @@ from planner.domain import Plan, Scenario
 from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.schedules import Tariff, TariffKind
 from planner.replanning.changes import changes_between
-from planner.replanning.schedules.levels import LevelBook, planned_rps
+from planner.replanning.schedules.levels import LevelBook
 
 
 def planned_again(scenario: Scenario) -> Plan:
@@ -23,7 +23,8 @@ def test_gpus_that_load_cost_what_the_tariff_says(kind: str, usd_per_hour: float
     in either case."""
     book = LevelBook(small_fleet(), ChangeSettings(), planned_again, tariff=Tariff(kind=TariffKind(kind)))
     for level in small_schedule().levels:
-        book.add(planned_rps(level.plan))
+        scenario = level.plan.scenario
+        book.add(scenario.objective.target_rps * scenario.routing.margin)
     levels = book.all()
     first, last = levels.levels[0].plan, levels.levels[-1].plan
     gpu_hours = changes_between(first, last, ChangeSettings()).gpu_seconds / 3600

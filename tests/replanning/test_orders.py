@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.replanning import orders
+from planner.replanning.rollouts import orders
 from planner.replanning.rollouts.orders import Group, Order, Stage, best_rate_rps, fewest_steps, spare_gpus
 
 

@@ -1,18 +1,27 @@
 """Placed plans: nodes that are lost, and servers that would lie elsewhere."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from replanned_scenarios import small_plan
+import yaml
+from replanned_scenarios import LEVELS, longer, small_plan
 
+from planner import export
 from planner.domain import Plan
 from planner.domain.cluster import Cluster, ClusterNode, NodeGpu, NumaNode
 from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers
-from planner.errors import InfeasibleError, InputError
+from planner.errors import ExportError, InfeasibleError, InputError
+from planner.export.checking.carrying import require_pins
 from planner.pipeline import place, replan
 from planner.replanning.changes import changes_between
 from planner.replanning.finding import remaining_scenario
 from planner.replanning.losses import remaining_inventory, without_lost
+from planner.replanning.staying import staying_parts
+from planner.runs.deployments import render_plan
+from planner.runs.replanning.asking import ChangeQuestion, change_plan
+from planner.runs.replanning.steps import rolled_out
 
 
 def node(name: str) -> ClusterNode:
@@ -91,6 +100,100 @@ def test_what_placing_moves_counts_against_the_limits(placed: Plan) -> None:
 def test_nodes_that_the_plan_does_not_lie_on_cannot_be_lost(placed: Plan) -> None:
     with pytest.raises(InputError, match="lost: n-99: must be nodes that the plan lies on"):
         without_lost(placed, LostServers(nodes=("n-99",)))
+
+
+@pytest.fixture(scope="module")
+def shared_nodes() -> Plan:
+    """Servers of one and two GPUs, several to a node."""
+    target = {"kind": "target", "target_rps": 60.0}
+    unplaced = small_plan(model="qwen3-30b-a3b", slo=LEVELS, objective=target)
+    return place(unplaced, replace(unplaced.scenario, cluster=CLUSTER))
+
+
+def gpus_of(plan: Plan, island: str) -> dict[int, set[tuple[str, tuple[int, ...]]]]:
+    """Nodes and GPUs of each copy of an island."""
+    assert plan.placement is not None
+    copies: dict[int, set[tuple[str, tuple[int, ...]]]] = {}
+    for part in plan.placement.parts:
+        if part.island == island:
+            copies.setdefault(part.replica, set()).add((part.node, part.gpu_indices))
+    return copies
+
+
+def test_what_runs_on_keeps_its_gpus(shared_nodes: Plan) -> None:
+    """Placed afresh, the placer would put two of them elsewhere."""
+    change = replan(shared_nodes, longer(shared_nodes.scenario, 1.3))
+    assert change.change.servers(ChangeKind.MOVE) == 0
+    assert change.change.servers_running_on >= 3
+    before, after = (gpus_of(plan, "h200-1g-prefill-1") for plan in (shared_nodes, change.plan))
+    stays = range(min(len(before), len(after)))
+    assert len(stays) >= 3
+    assert [after[copy] for copy in stays] == [before[copy] for copy in stays], "the highest numbers go first"
+
+
+def test_other_gpus_of_the_same_node_are_another_place(shared_nodes: Plan) -> None:
+    assert shared_nodes.placement is not None
+    first = next(part for part in shared_nodes.placement.parts if len(part.gpu_indices) == 1)
+    parts = [replace(p, gpu_indices=(7,)) if p is first else p for p in shared_nodes.placement.parts]
+    elsewhere = replace(shared_nodes, placement=replace(shared_nodes.placement, parts=tuple(parts)))
+    change = changes_between(shared_nodes, elsewhere, ChangeSettings())
+    assert (change.servers(ChangeKind.MOVE), change.gpus_touched) == (1, 1)
+
+
+def test_pods_that_would_ask_for_other_cores_do_not_stay(shared_nodes: Plan) -> None:
+    assert shared_nodes.buckets is not None
+    pools, scenario = shared_nodes.buckets.pools, shared_nodes.scenario
+    assert len(staying_parts(shared_nodes, pools, scenario)) == sum(pool.count for pool in pools)
+    fewer = replace(scenario, placement=replace(scenario.placement, cpus_per_gpu=4))
+    assert staying_parts(shared_nodes, pools, fewer) == ()
+
+
+def pinned(plan: Plan) -> Plan:
+    return replace(plan, scenario=replace(plan.scenario, deploy=replace(plan.scenario.deploy, pin_nodes=True)))
+
+
+def test_steps_keep_the_pins_that_pods_were_started_with(shared_nodes: Plan) -> None:
+    """All lies on one node, before and after."""
+    plan = pinned(shared_nodes)
+    changed = change_plan(plan, ChangeQuestion(scenario=longer(plan.scenario, 0.7), replays=False))
+    deployed = render_plan(plan).files
+    rolled = rolled_out(changed.before, changed.plan, changed.roll_out, deployed=deployed, target="lws", engine="")
+    assert rolled.steps
+    assert changed.change.servers(ChangeKind.MOVE) == 0, "placed afresh, one would move"
+    assert changed.change.servers(ChangeKind.TURN) == 1
+    engines = [text for name, text in rolled.files.items() if name.endswith("start.yaml")]
+    assert engines
+    assert all("- n-0\n" in text for text in engines)
+    stood, stands = (_copies(files, "h200-1g-prefill-1") for files in (deployed, rolled.manifests))
+    assert stands["leaderWorkerTemplate"] == stood["leaderWorkerTemplate"]
+    assert stands["replicas"] < stood["replicas"]
+
+
+def _copies(files: Mapping[str, str], island: str) -> dict[str, Any]:
+    """What an island's object asks for."""
+    (text,) = (text for name, text in files.items() if name.endswith(f"{island}.yaml"))
+    bodies = [body for body in yaml.safe_load_all(text) if body and body["kind"] == "LeaderWorkerSet"]
+    return dict(bodies[0]["spec"])
+
+
+def test_pods_that_run_cannot_be_pinned_anew(shared_nodes: Plan) -> None:
+    plan = pinned(shared_nodes)
+    deployed = render_plan(plan).files
+    require_pins(deployed, plan)
+    assert plan.placement is not None
+    last = plan.placement.parts[3]
+    wider = [replace(part, node="n-4") if part is last else part for part in plan.placement.parts]
+    grown = replace(plan, placement=replace(plan.placement, parts=tuple(wider)))
+    with pytest.raises(ExportError, match="h200-1g-prefill-1 run pinned to n-0, the new plan has it on n-0, n-4"):
+        require_pins(deployed, grown)
+    assert any("n-4 too, got n-0" in str(fault) for fault in export.find_faults(dict(deployed), grown))
+    require_pins(render_plan(shared_nodes).files, grown)
+
+
+def test_lost_servers_take_their_places_with_them(shared_nodes: Plan) -> None:
+    left = without_lost(shared_nodes, LostServers(servers=(("h200-1g-prefill-1", 3),)))
+    first = gpus_of(shared_nodes, "h200-1g-prefill-1")[0]
+    assert gpus_of(left, "h200-1g-prefill-1") == {0: first}
 
 
 def test_idle_gpus_of_a_lost_node_are_gone_too_and_other_nodes_of_its_servers_are_not(placed: Plan) -> None:

@@ -1,45 +1,52 @@
-"""A week (a day of deepseek-r1) of each production pool, its schedule replayed window by window.
+"""A week (a day of deepseek-r1) of each production pool: its schedule against a plan that stands, and its bound; and,
+as a study, replayed window by window.
 
-The rates are the shipped curves of the pools; the models and fleets are ours, as rates tell neither. The small form of
-it is in `test_replayed_schedules.py`.
+The rates are the shipped curves of the pools, the fleets the shipped scenarios. Measured in full they are in the guide
+on schedules; the small form has hours of a day, and a 16th of the load.
 """
-
-from pathlib import Path
 
 import pytest
 
 from planner import pipeline
 from planner.domain import Scenario
 from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.schedules import Tariff
-from planner.files import load_rates, scenario_from_document
+from planner.domain.replanning.rates import RateSeries, RateWindow
+from planner.domain.replanning.schedules import Schedule, Tariff
+from planner.files import load_rates, load_scenario, shipped_scenarios
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
 from planner.replanning.days.transitions import with_transitions
 from planner.replanning.schedules.scheduling import best_schedule
 from planner.workload import summarize
 
 WEEK = 7 * 144
-POOLS = {
-    "deepseek-r1": ("deepseek-r1", 256),
-    "m-large": ("qwen3-235b-a22b", 1024),
-    "m-mid": ("gpt-oss-120b", 2048),
-    "m-small": ("qwen3-30b-a3b", 2048),
-}
-"""Pool -> model, and GPUs of each of two types."""
+POOLS = ("deepseek-r1", "m-large", "m-mid", "m-small")
 
 
 def fleet(pool: str) -> Scenario:
-    model, gpus = POOLS[pool]
-    document = {
-        "name": f"{pool}-fleet",
-        "model": model,
-        "workload": "azure-conv-2023",
-        "inventory": {"H200": gpus, "H20": gpus},
-        "prices_usd_per_gpu_hour": {"H200": 4, "H20": 1},
-        "engine": {"name": "vllm", "version": "0.18.0"},
-        "slo": {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99},
-    }
-    return scenario_from_document(document, origin=pool, base=Path(), summarize=summarize)
+    return load_scenario(shipped_scenarios()[f"pool-{pool}"], summarize)
+
+
+def scheduled(pool: str, series: RateSeries) -> Schedule:
+    scenario = fleet(pool)
+    schedule = best_schedule(scenario, series, Tariff(), ChangeSettings(), 4, planner=pipeline.plan)
+    return with_transitions(schedule, scenario, ChangeSettings())
+
+
+def quarters(pool: str, share: float) -> RateSeries:
+    """The highest rate of every quarter of the pool's first day, times a share."""
+    day = load_rates(f"servegen-{pool}").rates_rps[:144]
+    highest = [share * max(day[first : first + 36]) for first in range(0, 144, 36)]
+    windows = tuple(RateWindow(start_s=21_600.0 * k, rate_rps=rate) for k, rate in enumerate(highest))
+    return RateSeries(name=pool, window_s=21_600.0, windows=windows)
+
+
+def test_a_day_in_quarters_beats_the_plan_that_stands_and_is_near_its_bound() -> None:
+    """The small form: goodput per dollar, the rates being the same, is the inverse of the cost."""
+    schedule = scheduled("m-small", quarters("m-small", 1 / 16))
+    assert (schedule.carried_share, schedule.thin_windows) == (1.0, ())
+    assert schedule.static_usd / schedule.usd >= 1.1
+    assert schedule.gap is not None
+    assert schedule.gap <= 0.1
 
 
 @pytest.mark.study
@@ -47,10 +54,11 @@ def fleet(pool: str) -> Scenario:
 def test_schedules_of_production_hold_the_levels_in_99_of_100_windows(pool) -> None:
     """Most rungs of the largest pool are tens of thousands of requests: minutes to a quarter of an hour a pool."""
     series = load_rates(f"servegen-{pool}")
-    series = series.part(0, min(WEEK, len(series.windows)))
-    scenario, change = fleet(pool), ChangeSettings()
-    schedule = best_schedule(scenario, series, Tariff(), change, 4, planner=pipeline.plan)
-    replayed = replay_schedule(with_transitions(schedule, scenario, change), scenario.workload, WindowReplay())
+    schedule = scheduled(pool, series.part(0, min(WEEK, len(series.windows))))
+    assert schedule.static_usd > schedule.usd
+    assert schedule.gap is not None
+    assert schedule.gap <= 0.1
+    replayed = replay_schedule(schedule, schedule.levels[0].plan.scenario.workload, WindowReplay())
     assert replayed.carried_share >= 0.99
     assert replayed.holding_share is not None
     assert replayed.holding_share >= 0.99

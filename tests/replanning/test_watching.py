@@ -40,9 +40,12 @@ def summary(steps: list[WatchStep]) -> tuple[float, float, int]:
     return result.regret, result.unserved, result.most_in_a_day
 
 
-def diurnal(noise: float, rng: random.Random) -> list[float]:
+def diurnal(noise: float, rng: random.Random, swing: float = 3.0) -> list[float]:
+    """`swing`: the highest load over the lowest."""
+    half = (swing - 1) / (swing + 1)
     return [
-        100 * (1 - 0.5 * math.cos(2 * math.pi * k / MINUTES)) * (1 + rng.gauss(0, noise)) for k in range(DAYS * MINUTES)
+        100 * (1 - half * math.cos(2 * math.pi * k / MINUTES)) * (1 + rng.gauss(0, noise))
+        for k in range(DAYS * MINUTES)
     ]
 
 
@@ -63,6 +66,7 @@ def square(minutes: int) -> list[float]:
     [
         pytest.param([100 * (1 + random.Random(k).gauss(0, 0.1)) for k in range(4320)], 0, 0.01, id="noise"),
         pytest.param(diurnal(0.1, random.Random(1)), 10, 0.25, id="day"),
+        pytest.param(diurnal(0.1, random.Random(1), swing=8.0), 10, 0.4, id="day-of-large-swing"),
         pytest.param(walk(random.Random(1)), 10, 0.25, id="walk"),
         pytest.param(square(10), 0, 0.01, id="square-10min"),
         pytest.param(square(60), 0, 0.01, id="square-1h"),

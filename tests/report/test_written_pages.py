@@ -187,6 +187,12 @@ def test_all_of_them_open_without_a_complaint(pages, tmp_path):
 
 
 class TestPlots:
+    def test_bounds_are_told_apart(self):
+        bounds = (("deployed", 3.0), ("never below", 2.0))
+        chart = chart_of(self.plot([series_of("rate", [(1.0, 2.0), (5.0, 4.0)])], bounds=bounds))
+        dashes = [trace["line"]["dash"] for trace in chart.traces if trace["name"] != "rate"]
+        assert dashes == ["dash", "dot"]
+
     def test_bounds_are_lines_at_their_values(self):
         chart = chart_of(self.plot([series_of("rate", [(1.0, 2.0), (5.0, 4.0)])], bounds=(("demand", 3.0),)))
         (line,) = [trace for trace in chart.traces if trace["name"] == "demand"]

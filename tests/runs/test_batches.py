@@ -198,5 +198,5 @@ def test_a_page_of_many_jobs_names_the_failures_first_and_not_all() -> None:
     assert len(lines) == MOST_LISTED + 1
     assert lines[0].startswith("- j30: failed: because \\| of j30")
     assert lines[-1] == "- and 12 more"
-    assert "2 jobs asked what another had asked, and point" in batch_page(batch_of(*states, same=2))
+    assert "2 jobs asked what another had asked, and point to its run." in batch_page(batch_of(*states, same=2))
     assert batch_html(batch_of(*[PointState.MISSING] * (MOST_BARS + 1)), "us").figures[0].value == str(MOST_BARS + 1)

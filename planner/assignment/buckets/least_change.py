@@ -44,20 +44,20 @@ def least_changed_pools(
         if (least := relaxed_touched(offer, partition, objective, settings, value=value, within=within)) is not None
     }
     best: LeastChange | None = None
-    late, left = False, settings.time_limit_s
+    late, seconds_left = False, settings.time_limit_s
     for partition in sorted(floors, key=lambda p: (round(floors[p], 3), sum(p.counts))):
         if best is not None and math.ceil(floors[partition] - EDGE) >= best.gpus:
             break
-        limits = replace(settings, time_limit_s=max(0.2, left / 4))
+        limits = replace(settings, time_limit_s=max(0.2, seconds_left / 4))
         try:
             change, seconds = _of_partition(offer, partition, objective, limits, value, within, best)
         except InfeasibleError:
             continue
         except SolverError:
-            late, left = True, left - limits.time_limit_s
+            late, seconds_left = True, seconds_left - limits.time_limit_s
             continue
-        best, late, left = change, late or not change.proven, left - seconds
-        if left <= 0:
+        best, late, seconds_left = change, late or not change.proven, seconds_left - seconds
+        if seconds_left <= 0:
             late = True
             break
     if best is None:

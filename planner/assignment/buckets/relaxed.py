@@ -86,10 +86,10 @@ class _Relaxed:
         self.units = {key: pulp.LpVariable(f"units_{n}", lowBound=0) for n, key in enumerate(_units(offer, partition))}
         self.scale = pulp.LpVariable("scale", lowBound=0) if scaled else 1
         for place in places_of(partition):
-            mine = [
+            rates = [
                 (v, option.rate_rps) for (other, option), v in self.units.items() if place in offer.served_by(other)
             ]
-            served = pulp.LpAffineExpression(mine)
+            served = pulp.LpAffineExpression(rates)
             self.model += served - offer.probabilities[place] * self.rate >= 0, row_of(place)
         for t, count in enumerate(offer.counts):
             used = pulp.LpAffineExpression(

@@ -13,7 +13,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.comparison.wide_tables import show_rows
-from planner.cli.program.executor_options import Executor, Scheduler
+from planner.cli.program.executor_options import Executor, Scheduler, typed_again
 from planner.errors import EXIT_DONE, EXIT_INFEASIBLE, EXIT_INTERRUPTED, InputError, PlannerError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def command(
         with _progress(executor, quiet=quiet or json) as report:
             result = run_batch(request, chosen, report, resume=resume)
     except KeyboardInterrupt:
-        _tell_how_to_resume(request)
+        _tell_how_to_resume(request, typed_again(executor, scheduler, processes, seed, engine))
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _finish(result, out, as_json=json, part=shard)
 
@@ -109,10 +109,8 @@ def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None
     if not can_write_parquet() and not as_json:
         screen.show_note(f"No results.parquet: pyarrow is not installed ({INSTALL}); results.csv has the same rows.")
     if refusal is not None or result.refused:
-        reason = result.refused or (refusal.message if refusal else "")
-        raise PlannerError(
-            f"{out}: the batch is not complete: {reason}", hint="Make room, and run it again with --resume."
-        )
+        reason = result.refused or str(refusal)
+        raise PlannerError(f"{out}: the batch is not complete: {reason}", hint="Then run it again with --resume.")
     raise typer.Exit(exit_status(result.batch))
 
 
@@ -131,12 +129,10 @@ def show(batch: "Batch", folder: Path, *, as_json: bool) -> None:
     screen.show_text(f"Tables, page and runs: {folder}")
 
 
-def _tell_how_to_resume(request: "BatchRequest") -> None:
+def _tell_how_to_resume(request: "BatchRequest", options: list[str]) -> None:
     words = ["planner", "batch", str(request.source)]
     words += [word for setting in request.settings for word in ("--set", setting.text)]
-    words += [] if request.seed is None else ["--seed", str(request.seed)]
-    words += [] if request.engine is None else ["--engine", request.engine]
-    words += [] if request.figures else ["--no-figures"]
+    words += [*options, *([] if request.figures else ["--no-figures"])]
     part = ["--resume"] if request.shard is None else ["--shard", f"{request.shard.index}/{request.shard.count}"]
     words += ["--out", str(request.folder), *part]
     screen.show_note(f"Interrupted; resume with: {shlex.join(words)}")
@@ -187,9 +183,9 @@ class _Lines:
 
 def pace_words(progress: "BatchProgress") -> str:
     """`14.2 jobs/min, 3 min left, 2 failed`."""
-    left = [f"{duration(progress.left_s)} left"] if progress.ended < progress.total else []
+    remaining = [f"{duration(progress.left_s)} left"] if progress.ended < progress.total else []
     failures = [f"{progress.failures} failed"] if progress.failures else []
-    return ", ".join([f"{progress.per_minute:.3g} jobs/min", *left, *failures])
+    return ", ".join([f"{progress.per_minute:.3g} jobs/min", *remaining, *failures])
 
 
 def duration(seconds: float) -> str:

@@ -1,77 +1,110 @@
-"""Reports of folders that hold several runs: of a schedule, a sweep, a batch, or of runs beside each other."""
+"""Reports of folders that hold several runs: of a schedule, a watch, a sweep, a batch, or of runs beside each other."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from planner.cli import screen
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Report:
+    """What the command line says of a report; `out`: None where it goes to the folder itself."""
+
+    out: Path | None
+    force: bool
+    as_json: bool
+    page: bool
+
+
 def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> bool:
-    """Report a schedule, a sweep, a batch or a folder of runs; False where it is none of them, but one run or none. A
-    schedule and a folder of runs get a `page` where nothing else is asked for; sweeps and batches have one.
+    """Report a schedule, a watch, a sweep, a batch or a folder of runs; False where it is none of them, but one run or
+    none. A schedule, a watch and a folder of runs get a `page` where nothing else is asked for; the others have one.
 
     Raises InputError where a run in it is not sound, or `out` cannot be written.
     """
     from planner import files
     from planner.files.plan.batches.indexes import holds_batch
+    from planner.files.plan.batches.sweep_indexes import holds_sweep
     from planner.files.plan.stored_schedules import holds_schedule
-    from planner.files.plan.sweep_indexes import holds_sweep
+    from planner.files.plan.watch_folders import holds_watch
 
     if not files.is_folder(folder) or files.holds_run(folder):
         return False
-    if holds_schedule(folder):
-        _report_schedule(folder, out, force=force, as_json=as_json, page=page)
-        return True
-    if holds_sweep(folder):
-        _report_sweep(folder, out, force=force, as_json=as_json)
-        return True
-    if holds_batch(folder):
-        _report_batch(folder, out, force=force, as_json=as_json)
-        return True
-    if any(folder.glob("*/plan.json")):
-        _report_runs(folder, out, force=force, as_json=as_json, page=page)
-        return True
+    kinds = (
+        (holds_schedule, _report_schedule),
+        (holds_watch, _report_watch),
+        (holds_sweep, _report_sweep),
+        (holds_batch, _report_batch),
+        (_holds_runs, _report_runs),
+    )
+    for holds, report in kinds:
+        if holds(folder):
+            report(folder, _Report(out=out, force=force, as_json=as_json, page=page))
+            return True
     return False
 
 
-def _report_schedule(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> None:
+def _holds_runs(folder: Path) -> bool:
+    return any(folder.glob("*/plan.json"))
+
+
+def _report_schedule(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.replanning.schedule import show
     from planner.files.plan.stored_schedules import load_schedule
     from planner.runs.replanning.scheduling import schedule_html, source_of, write_schedule
 
     schedule = load_schedule(folder)
-    if out is not None:
-        write_schedule(out, schedule, force=force)
-    elif page and not as_json:
-        files.write_page(folder / files.PAGE_FILE, schedule_html(schedule), source=source_of(schedule), force=force)
-    show(schedule, folder if out is None else out, as_json=as_json)
+    if wanted.out is not None:
+        write_schedule(wanted.out, schedule, force=wanted.force)
+    elif wanted.page and not wanted.as_json:
+        files.write_page(
+            folder / files.PAGE_FILE, schedule_html(schedule), source=source_of(schedule), force=wanted.force
+        )
+    show(schedule, wanted.out or folder, as_json=wanted.as_json)
 
 
-def _report_sweep(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> None:
+def _report_watch(folder: Path, wanted: _Report) -> None:
+    from planner import files
+    from planner.cli.replanning.watch import show
+    from planner.runs.watching.pages import source_of, watch_files, watch_html
+    from planner.runs.watching.tallies import read_log
+
+    log = read_log(folder)
+    if wanted.out is not None:
+        files.write_folder(wanted.out, watch_files(log, source_of(folder)), force=wanted.force)
+    elif wanted.page and not wanted.as_json:
+        place, source = folder / files.PAGE_FILE, source_of(folder)
+        files.write_page(place, watch_html(log, source), source=source, force=wanted.force)
+        screen.show_note(f"Page: {place}")
+    show(log, wanted.out or folder, as_json=wanted.as_json)
+
+
+def _report_sweep(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.comparison.sweep import show
     from planner.runs.batches.sweeps import read_sweep
     from planner.runs.comparisons.pages import sweep_files
 
     sweep = read_sweep(folder)
-    if out is not None:
-        files.write_folder(out, sweep_files(sweep), force=force)
-    show(sweep, folder, as_json=as_json)
+    if wanted.out is not None:
+        files.write_folder(wanted.out, sweep_files(sweep), force=wanted.force)
+    show(sweep, folder, as_json=wanted.as_json)
 
 
-def _report_batch(folder: Path, out: Path | None, *, force: bool, as_json: bool) -> None:
+def _report_batch(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.batches.batch import show
     from planner.runs.batches.batches import read_batch
     from planner.runs.comparisons.batch_files import batch_files
 
     batch = read_batch(folder)
-    if out is not None:
-        files.write_folder(out, batch_files(batch), force=force)
-    show(batch, folder, as_json=as_json)
+    if wanted.out is not None:
+        files.write_folder(wanted.out, batch_files(batch), force=wanted.force)
+    show(batch, folder, as_json=wanted.as_json)
 
 
-def _report_runs(folder: Path, out: Path | None, *, force: bool, as_json: bool, page: bool) -> None:
+def _report_runs(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.comparison.compare import show
     from planner.report.comparison.plans.side_by_side import comparison_document
@@ -79,13 +112,13 @@ def _report_runs(folder: Path, out: Path | None, *, force: bool, as_json: bool, 
     from planner.runs.comparisons.reading import compared, read_plans
 
     comparison = compared(read_plans([folder]))
-    if out is not None:
-        files.write_folder(out, comparison_files(comparison), force=force)
-    elif page and not as_json:
+    if wanted.out is not None:
+        files.write_folder(wanted.out, comparison_files(comparison), force=wanted.force)
+    elif wanted.page and not wanted.as_json:
         place = folder / files.PAGE_FILE
-        files.write_page(place, comparison_bytes(comparison), source=FOLDER_SOURCE, force=force)
+        files.write_page(place, comparison_bytes(comparison), source=FOLDER_SOURCE, force=wanted.force)
         screen.show_note(f"Page: {place}")
-    if as_json:
+    if wanted.as_json:
         screen.show_json(comparison_document(comparison))
     else:
         show(comparison)

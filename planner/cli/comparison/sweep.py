@@ -13,7 +13,7 @@ import typer
 from planner.cli import screen
 from planner.cli.batches.batch import duration
 from planner.cli.comparison.wide_tables import show_rows
-from planner.cli.program.executor_options import Executor, Scheduler
+from planner.cli.program.executor_options import Executor, Scheduler, typed_again
 from planner.errors import EXIT_FAILURE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def command(
         with _progress(quiet=quiet or json) as report:
             sweep = run_sweep(request, workers, report, resume=resume)
     except KeyboardInterrupt:
-        _tell_how_to_resume(scenario, settings, out)
+        _tell_how_to_resume(scenario, settings, typed_again(executor, scheduler, processes, seed, engine), out)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     write_sweep_files(out, sweep)
     show(sweep, out, as_json=json)
@@ -95,8 +95,8 @@ def _status(sweep: "Sweep") -> int:
     return 0 if sweep.count(PointState.PLANNED) else EXIT_INFEASIBLE
 
 
-def _tell_how_to_resume(scenario: Path, settings: list[str], out: Path) -> None:
-    words = ["planner", "sweep", str(scenario), *(word for text in settings for word in ("--set", text))]
+def _tell_how_to_resume(scenario: Path, settings: list[str], options: list[str], out: Path) -> None:
+    words = ["planner", "sweep", str(scenario), *(word for text in settings for word in ("--set", text)), *options]
     screen.show_note(f"Interrupted; resume with: {shlex.join([*words, '--out', str(out), '--resume'])}")
 
 
@@ -109,8 +109,8 @@ def _progress(*, quiet: bool) -> "Iterator[ReportJob]":
             return
         outcome = progress.outcome
         rate = f"{outcome.throughput_rps:.1f} requests/s" if outcome.throughput_rps else f"status {outcome.status}"
-        left = f", {duration(progress.left_s)} left" if progress.ended < progress.total else ""
+        remaining = f", {duration(progress.left_s)} left" if progress.ended < progress.total else ""
         name = Path(outcome.folder).name.rpartition("-")[0]
-        print(f"{progress.ended}/{progress.total}: {name}: {rate}{left}", file=sys.stderr, flush=True)
+        print(f"{progress.ended}/{progress.total}: {name}: {rate}{remaining}", file=sys.stderr, flush=True)
 
     yield listen

@@ -83,8 +83,8 @@ def command(
     """Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds."""
     from planner import files, pipeline, report
     from planner.runs.pages import written_page
-    from planner.runs.replay_settings import replay_settings
-    from planner.runs.replays import rate_of, trace_of, with_failures
+    from planner.runs.replays.replay_settings import replay_settings
+    from planner.runs.replays.replays import rate_of, trace_of, with_failures
 
     plan = saved_runs.read_run(run)
     settings = replay_settings(

@@ -9,7 +9,7 @@ from planner.cli import screen
 from planner.cli.plan import saved_runs
 
 if TYPE_CHECKING:
-    from planner.runs.router_losses import RouterLoss
+    from planner.runs.replays.router_losses import RouterLoss
 
 _COLUMNS = (
     "router",
@@ -34,7 +34,7 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Replay a plan's promise under every router: which can execute it, and what each gives up."""
-    from planner.runs.router_losses import router_losses
+    from planner.runs.replays.router_losses import router_losses
 
     def listen(router: str) -> None:
         if not (quiet or json):

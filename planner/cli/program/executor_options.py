@@ -27,6 +27,16 @@ Scheduler = Annotated[
 ]
 
 
+def typed_again(
+    executor: str, scheduler: str | None, processes: int | None, seed: int | None, engine: str | None
+) -> list[str]:
+    """The options of a batch or a sweep as words of a command line, those that were not given left out: who goes on
+    with it needs the same."""
+    options = {"--scheduler": scheduler, "--processes": processes, "--seed": seed, "--engine": engine}
+    words = ["--executor", executor] if executor != "local" else []
+    return words + [word for name, value in options.items() if value is not None for word in (name, str(value))]
+
+
 @contextmanager
 def workers_of(executor: str, processes: int, scheduler: str | None) -> "Iterator[Processes]":
     """What a study's `processes` are: so many of this machine, or the workers of Dask. Raises InputError."""

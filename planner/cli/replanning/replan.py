@@ -44,17 +44,25 @@ def command(
         float | None, typer.Option(min=0, max=1, help="Least share of the servers that run on, as 0.8.")
     ] = None,
     turns_only: Annotated[
-        bool, typer.Option("--turns-only", help="Nothing starts or stops but what turns to the other phase.")
-    ] = False,
+        bool | None,
+        typer.Option("--turns-only/--any-change", help="Nothing starts or stops but what turns to the other phase."),
+    ] = None,
     horizon_hours: Annotated[
         float | None, typer.Option(min=0.01, help="A change must pay within so long, where the objective is in USD.")
     ] = None,
     least_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Of the rate, that no step of the roll-out undercuts.")
-    ] = 0.9,
-    storage_gb_s: Annotated[float, typer.Option(help="GB/s at which a node reads weights.")] = 2.0,
-    start_s: Annotated[float, typer.Option(help="Seconds from the weights to the first request.")] = 120.0,
-    drain_s: Annotated[float, typer.Option(help="Most seconds that requests in flight are waited for.")] = 300.0,
+        float | None,
+        typer.Option(min=0, max=1, help="Of the rate, that no step of the roll-out undercuts. [default: 0.9]"),
+    ] = None,
+    storage_gb_s: Annotated[
+        float | None, typer.Option(help="GB/s at which a node reads weights. [default: 2]", show_default=False)
+    ] = None,
+    start_s: Annotated[
+        float | None, typer.Option(help="Seconds from the weights to the first request. [default: 120]")
+    ] = None,
+    drain_s: Annotated[
+        float | None, typer.Option(help="Most seconds that requests in flight are waited for. [default: 300]")
+    ] = None,
     target: Annotated[str, typer.Option(help="Kind of the steps' manifests. [default: that of RUN]")] = "",
     engine: Annotated[str, typer.Option(help="Engine of the manifests. [default: that of RUN]")] = "",
     replay: Annotated[bool, typer.Option("--replay/--no-replay", help="Replay what serves during each step.")] = True,
@@ -69,10 +77,12 @@ def command(
     from planner.runs.replanning.publication import publish_change
 
     saved = saved_runs.read_run(run)
+    changed_scenario = _scenario(saved, scenario, workload, inventory, cluster, settings or [])
+    policy = changed_scenario.changes
     question = ChangeQuestion(
-        scenario=_scenario(saved, scenario, workload, inventory, cluster, settings or []),
-        settings=change_settings(storage_gb_s=storage_gb_s, start_s=start_s, drain_s=drain_s),
-        limits=change_limits(most_gpus, keep, horizon_hours, turns_only=turns_only),
+        scenario=changed_scenario,
+        settings=change_settings(policy.times, storage_gb_s=storage_gb_s, start_s=start_s, drain_s=drain_s),
+        limits=change_limits(policy.limits, most_gpus, keep, horizon_hours, turns_only=turns_only),
         lost=lost_servers(saved, lost or []),
         least_share=least_share,
         replays=replay,
@@ -115,9 +125,10 @@ def _tell(changed: "ChangedPlan", published: "Publication", out: Path, *, as_jso
 
     for warning in published.warnings:
         screen.show_warning(warning)
-    results = (changed.change, changed.frontier, changed.roll_out)
+    results = (changed.change, changed.frontier, changed.roll_out, changed.plan, changed.notes)
     if as_json:
         screen.show_json({"folder": str(out), **change_document(*results)})
         return
-    screen.show_markdown(change_page(*results, changed.plan.scenario.name))
-    screen.show_text(f"Written to {out}; its steps, with their commands, to {out / 'steps'}")
+    screen.show_markdown(change_page(*results))
+    steps = f"; its steps, with their commands, to {out / 'steps'}" if changed.roll_out.steps else ""
+    screen.show_text(f"Written to {out}{steps}")

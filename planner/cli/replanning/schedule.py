@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
 from planner.domain.replanning.rates import GapRule
 from planner.domain.replanning.schedules import Tariff, TariffKind
@@ -51,9 +50,15 @@ def command(
         typer.Option(help="Share planned above forecasts. [default: by past errors]", show_default=False),
     ] = None,
     quantile: Annotated[float, typer.Option(help="Of past errors, where no headroom is stated.")] = 0.95,
-    storage_gb_s: Annotated[float, typer.Option(help="GB/s at which a node reads weights.")] = 2.0,
-    start_s: Annotated[float, typer.Option(help="Seconds from weights to the first request.")] = 120.0,
-    drain_s: Annotated[float, typer.Option(help="Seconds at most for requests in flight.")] = 300.0,
+    storage_gb_s: Annotated[
+        float | None, typer.Option(help="GB/s at which a node reads weights. [default: 2]", show_default=False)
+    ] = None,
+    start_s: Annotated[
+        float | None, typer.Option(help="Seconds from weights to the first request. [default: 120]", show_default=False)
+    ] = None,
+    drain_s: Annotated[
+        float | None, typer.Option(help="Seconds at most for requests in flight. [default: 300]", show_default=False)
+    ] = None,
     replay: Annotated[bool, typer.Option("--replay", help="Replay every window: do the levels hold?")] = False,
     bursty: Annotated[bool, typer.Option("--bursty", help="With gaps as the file's burstiness says.")] = False,
     trace: Annotated[
@@ -73,6 +78,7 @@ def command(
     """Plan for a day or a week of changing load: which plan stands when, its cost, and the bound of the day."""
     from planner import files
     from planner.files.scenario.settings import read_setting
+    from planner.runs.replanning.inputs import change_settings
     from planner.runs.replanning.scheduling import (
         ScheduleRequest,
         checked,
@@ -87,8 +93,9 @@ def command(
     claim_schedule_folder(out, force=force)
     series = files.load_rates(rates, pool, gaps=gaps)
     first, after = windows_between(series, begin, days)
+    planned = files.load_scenario(scenario, summarize, tuple(map(read_setting, settings or [])))
     request = ScheduleRequest(
-        scenario=files.load_scenario(scenario, summarize, tuple(map(read_setting, settings or []))),
+        scenario=planned,
         series=series,
         tariff=checked(
             Tariff,
@@ -98,7 +105,7 @@ def command(
             idle_share=idle_share,
             spot_share=spot_share,
         ),
-        change=checked(ChangeSettings, storage_gb_s=storage_gb_s, start_s=start_s, drain_s=drain_s),
+        change=change_settings(planned.changes.times, storage_gb_s=storage_gb_s, start_s=start_s, drain_s=drain_s),
         most_changes=changes,
         forecast=checked(ForecastSettings, kind=forecast, every_hours=every, headroom=headroom, quantile=quantile),
         first=first,

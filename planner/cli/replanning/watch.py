@@ -11,7 +11,7 @@ from planner.cli import screen
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain.replanning.watching import WatchStep, WatchTally
+    from planner.domain.replanning.watching import WatchLog, WatchStep
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -37,11 +37,18 @@ def command(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Go through the feeds' own times, as fast as plans are made.")
     ] = False,
+    stale: Annotated[
+        str | None,
+        typer.Option(help="Tell of a feed that nobody has written for so long: 1h, 1d.", show_default=False),
+    ] = None,
     dwell: Annotated[str, typer.Option(help="So long must a saving last.")] = "1h",
     changes: Annotated[int, typer.Option(min=1, max=1000, help="Most changes for money in 24 hours.")] = 4,
     headroom: Annotated[
         float, typer.Option(min=0, max=10, help="Of a new plan's promise over the highest load of the dwell time.")
     ] = 0.25,
+    give_up: Annotated[
+        float, typer.Option(min=0, max=0.99, help="Share of the cheapest plan's rent, so that more servers run on.")
+    ] = 0.02,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, such as slo.tpot_ms=40."),
@@ -55,7 +62,7 @@ def command(
     watch that was ended, or killed, goes on with the same command."""
     from planner.domain.replanning.watching import WatchSettings
     from planner.files.scenario.settings import read_setting
-    from planner.runs.watching.tallies import tally_of
+    from planner.runs.watching.tallies import read_log
     from planner.runs.watching.watches import WatchJob, watch
 
     if once and ticks not in (None, 1):
@@ -69,18 +76,17 @@ def command(
         simulate=simulate,
         ticks=1 if once else ticks,
         until_s=None if until is None else _moment(until),
+        stale_s=None if stale is None else _seconds("--stale", stale),
         force=force,
         changes=tuple(map(read_setting, settings or [])),
-        settings=WatchSettings(dwell_s=_seconds("--dwell", dwell), most_savings=changes, headroom=headroom),
+        settings=WatchSettings(
+            dwell_s=_seconds("--dwell", dwell), most_savings=changes, headroom=headroom, give_up=give_up
+        ),
     )
     for step in watch(job):
         if not json:
-            _tell(step, iso=not simulate)
-    tally = tally_of(out)
-    if json:
-        screen.show_json(_document(tally))
-    else:
-        _show(tally, out)
+            _tell(step)
+    show(read_log(out), out, as_json=json)
 
 
 def _seconds(flag: str, text: str) -> float:
@@ -104,37 +110,29 @@ def _moment(text: str) -> float:
     return seconds
 
 
-def _tell(step: "WatchStep", *, iso: bool) -> None:
+def _tell(step: "WatchStep") -> None:
     """What is worth reading: changes, needs that cannot be met, and what was refused."""
-    from planner.domain.replanning.watching import Verdict
-    from planner.files.plan.watch_folders import clock_text
+    from planner.domain.replanning.watching import Verdict, clock_text
+    from planner.runs.watching.watches import EARLIEST_EPOCH_S
 
     observation, decision = step.observation, step.decision
     for note in observation.notes:
         screen.show_warning(note)
     if decision.verdict is not Verdict.KEEP:
         number = f" plan {decision.number:04d}" if decision.verdict is Verdict.REPLAN else ""
-        time = clock_text(observation.at_s, iso=iso)
+        time = clock_text(observation.at_s, iso=observation.at_s >= EARLIEST_EPOCH_S)
         screen.show_text(f"{time}  {decision.verdict.value}{number}: {decision.reason}")
 
 
-def _document(tally: "WatchTally") -> dict[str, object]:
+def show(log: "WatchLog", folder: Path, *, as_json: bool) -> None:
+    """What a watch comes to so far, on standard output."""
     from planner.files.records import record_document
+    from planner.report.replanning.watch_tables import TALLY_COLUMNS, tally_rows
 
-    return record_document(tally) | {"regret": tally.regret, "free_regret": tally.free_regret}
-
-
-def _show(tally: "WatchTally", out: Path) -> None:
-    static = "none of them serves all" if tally.static_usd is None else f"{tally.static_usd:,.2f}"
-    rows: list[tuple[object, ...]] = [
-        ("hours watched", f"{tally.hours:,.1f}"),
-        ("USD, changes among them", f"{tally.usd:,.2f} ({tally.change_usd:,.2f})"),
-        ("changes for load, lost GPUs, money", ", ".join(str(count) for _, count in tally.changes)),
-        ("changes in the worst 24 hours, at most", f"{tally.most_in_a_day}, {tally.bound_a_day}"),
-        ("hours short, share of requests beyond", f"{tally.short_hours:,.2f}, {tally.unserved:.3%}"),
-        ("USD, one of the plans all the time", static),
-        ("USD, best sequence in hindsight", f"{tally.hindsight_usd:,.2f} ({tally.regret:+.1%} regret)"),
-        ("USD, switching freely for nothing", f"{tally.free_usd:,.2f} ({tally.free_regret:+.1%})"),
-    ]
-    screen.show_table("Watch", ("", "value"), rows)
-    screen.show_text(f"Written to {out}")
+    tally = log.tally
+    if as_json:
+        shares = {"regret": tally.regret, "free_regret": tally.free_regret}
+        screen.show_json(record_document(tally) | shares)
+        return
+    screen.show_table("Watch", TALLY_COLUMNS, tally_rows(log))
+    screen.show_text(f"Written to {folder}")

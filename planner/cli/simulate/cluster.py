@@ -106,14 +106,14 @@ def command(
         workers_of(executor, processes or _cores(study), scheduler) as workers,
         runs_progress("policies", _line, quiet=quiet) as listen,
     ):
-        done = results.collected(study, run_study(study, processes=workers, listen=listen))
+        ended = results.collected(study, run_study(study, processes=workers, listen=listen))
     if out is not None:
-        rendered = results.rendered(study, done, against, name=pods.stem, figures=figures)
+        rendered = results.rendered(study, ended, against, name=pods.stem, figures=figures)
         files.write_folder(out, rendered, force=force, kinds=results.file_names(study))
     if json:
-        screen.show_json(results.document(study, done.runs, against))
+        screen.show_json(results.document(study, ended.runs, against))
     else:
-        results.show(study, done.runs, against)
+        results.show(study, ended.runs, against)
         if out is not None:
             screen.show_text(f"Written to {out}")
 

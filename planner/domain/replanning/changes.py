@@ -1,6 +1,6 @@
 """What it takes to get from one plan to another: servers that stay, and those that start, stop, turn or move."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,13 +10,16 @@ from planner.domain.serving.server import ServerConfig
 
 _Seconds = Annotated[float, Bounds(low=0, high=86_400)]
 
+LEAST_SHARE = 0.9
+"""Of the rate, that no step undercuts unless it is asked for: an assumption, the headroom that many fleets have."""
+
 
 class ChangeKind(StrEnum):
     """What becomes of servers.
 
     `keep`: nothing. `reroute`: the engine runs on, the router sends it other prompts. `restart`: the same GPUs with the
     same parallelism, started with other flags. `turn`: the same GPUs with the same parallelism do another phase.
-    `resize`: GPUs of servers that stop are put together to others. `move`: the same server on other nodes. `start`: on
+    `resize`: GPUs of servers that stop are put together to others. `move`: the same server on other GPUs. `start`: on
     GPUs that did nothing. `stop`: nothing takes their place.
     """
 
@@ -38,9 +41,13 @@ class ChangeKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSettings:
     """What a change takes: a node reads weights at `storage_gb_s`, engines are ready `start_s` after them, requests in
-    flight are waited for at most `drain_s`."""
+    flight are waited for at most `drain_s`. `network_gb_s`: what the storage's network carries to a node (None: what
+    its NICs do where the scenario has a network, else it does not limit)."""
 
     storage_gb_s: Annotated[float, Bounds(above=0, high=1e4), Key("at which a node reads weights", unit="GB/s")] = 2.0
+    network_gb_s: Annotated[
+        float | None, Bounds(above=0, high=1e4), Key("that the network carries", unit="GB/s", sparse=True)
+    ] = None
     start_s: Annotated[_Seconds, Key("from the weights to the first request: graphs, warm-up", unit="s")] = 120.0
     drain_s: Annotated[_Seconds, Key("at most, for requests in flight", unit="s")] = 300.0
 
@@ -105,11 +112,6 @@ class PlanChange:
         return sum(change.count for change in self.changes if change.kind.runs_on)
 
     @property
-    def servers_in_place(self) -> int:
-        """Servers that stay on their GPUs with their parallelism and phase, engines started anew or not."""
-        return self.servers(ChangeKind.KEEP, ChangeKind.REROUTE, ChangeKind.RESTART)
-
-    @property
     def running_on_share(self) -> float:
         """Of the old plan's servers (1 where it has none)."""
         before = self.servers_before
@@ -170,8 +172,22 @@ class ChangeLimits:
     `give_up`: share of what a plan from scratch is worth that may be lost for touching fewer GPUs.
     """
 
-    most_gpus: int | None = None
-    least_running_on: float | None = None
-    turns_only: bool = False
-    horizon_hours: float | None = None
-    give_up: float = 0.05
+    most_gpus: Annotated[int | None, Bounds(low=0, high=10_000_000), Key("touched at most", sparse=True)] = None
+    least_running_on: Annotated[
+        float | None, Bounds(low=0, high=1), Key("share of servers that run on, at least", sparse=True)
+    ] = None
+    turns_only: Annotated[bool, Key("nothing but turns and other flags", sparse=True)] = False
+    horizon_hours: Annotated[
+        float | None, Bounds(above=0, high=1e6), Key("within which a change must pay", sparse=True)
+    ] = None
+    give_up: Annotated[float, Bounds(low=0, below=1), Key("of a plan from scratch, for fewer GPUs touched")] = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePolicy:
+    """What a scenario says of changes of its plans: what they take, how far they may go, and the `least_share` of the
+    rate that no step of a roll-out undercuts."""
+
+    times: Annotated[ChangeSettings, Key("what a change takes")] = field(default_factory=ChangeSettings)
+    limits: Annotated[ChangeLimits, Key("how far a change may go")] = field(default_factory=ChangeLimits)
+    least_share: Annotated[float, Bounds(low=0, high=1), Key("of the rate, at every step of a roll-out")] = LEAST_SHARE

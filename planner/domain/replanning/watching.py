@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -81,6 +82,11 @@ class WatchSettings:
     ] = 0.1
     horizon_hours: Annotated[float, Bounds(above=0, high=8760), Key("within which a change must pay")] = 24.0
     factor: Annotated[float, Bounds(low=1, high=1000), Key("times that it must pay for itself")] = 2.0
+    give_up: Annotated[
+        float,
+        Bounds(low=0, below=1),
+        Key("of the cheapest plan's rent, so that more servers run on"),
+    ] = 0.02
     most_savings: Annotated[_Times, Key("changes a day for money")] = 4
     most_rises: Annotated[_Times, Key("changes a day for load")] = 6
     most_losses: Annotated[_Times, Key("changes a day for lost GPUs")] = 8
@@ -121,7 +127,8 @@ class Need:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """A plan as the watch sees it: `plan` tells it from others. `nodes`: that it lies on, of a placed plan.
-    `change_usd`, `change_s`: what getting there from the plan that stands costs, and how long it takes."""
+    `change_usd`, `change_s`, `gpus_touched`: what getting there from the plan that stands costs, how long it takes, and
+    the GPUs of servers whose engines do not run on."""
 
     plan: str
     promise_rps: float
@@ -129,6 +136,7 @@ class Fleet:
     nodes: tuple[str, ...] = ()
     change_usd: float = 0.0
     change_s: float = 0.0
+    gpus_touched: int = 0
 
     def usd_per_hour(self, prices: Mapping[str, float]) -> float:
         """Rent of its GPUs; a type without a price costs nothing."""
@@ -176,17 +184,19 @@ class WatchStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTally:
-    """What a watch came to, over `hours`. `usd`: rent and changes. `hindsight_usd`: of the cheapest sequence of its own
-    plans that carries all that the watch carried, with at most `bound_a_day` changes a day, chosen knowing all to come;
-    `free_usd`: with changes that cost nothing, any number; `static_usd`: of the cheapest one that stands all the time
-    (None: none carries it all). `short_hours`: with more load than the plan in force promises (a plan that loads is not
-    in force yet);
-    `unserved`: share of the requests that were beyond it. `most_in_a_day`: changes in the worst 24 hours.
+    """What a watch came to, over `hours`. `usd`: rent and changes. `gpus_touched`: by all changes.
+
+    `hindsight_usd`: of the cheapest sequence of its own plans that carries all that the watch carried, with at most
+    `bound_a_day` changes a day, chosen knowing all to come; `free_usd`: with changes that cost nothing, any number;
+    `static_usd`: of the cheapest one that stands all the time (None: none carries it all). `short_hours`: with more
+    load than the plan in force promises (a plan that loads is not in force yet); `unserved`: share of the requests that
+    were beyond it. `most_in_a_day`: changes in the worst 24 hours.
     """
 
     hours: float
     usd: float
     change_usd: float
+    gpus_touched: int
     changes: _Gpus
     most_in_a_day: int
     bound_a_day: int
@@ -205,3 +215,41 @@ class WatchTally:
     def free_regret(self) -> float:
         """Share that it costs more than switching freely at no cost."""
         return self.usd / self.free_usd - 1.0 if self.free_usd else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchWindow:
+    """From one observation to the next: the plan that stands (None: none yet), the promise in force (the smaller of two
+    while a change is under way), and USD of rent and change."""
+
+    step: WatchStep
+    hours: float
+    fleet: Fleet | None
+    promise_rps: float
+    usd: float
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Rent at the prices of the moment."""
+        return 0.0 if self.fleet is None else self.fleet.usd_per_hour(dict(self.step.observation.prices))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchLog:
+    """All that a watch has observed and decided so far. `iso`: times are seconds since 1970."""
+
+    name: str
+    iso: bool
+    settings: WatchSettings
+    windows: tuple[WatchWindow, ...]
+    tally: WatchTally
+
+    @property
+    def changes(self) -> tuple[WatchWindow, ...]:
+        """The windows that a new plan begins in, the first plan's among them."""
+        return tuple(window for window in self.windows if window.step.decision.fleet is not None)
+
+
+def clock_text(at_s: float, *, iso: bool) -> str | float:
+    """A time as people read it: a date in UTC, else seconds."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if iso else at_s

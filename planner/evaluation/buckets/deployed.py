@@ -129,17 +129,17 @@ class DeployedPrices(BucketPrices):
         return self._rates[number]
 
     def _rates_of(self, pool: BucketPool) -> _Rates:
-        mine, batch = self.phases[pool.phase], pool.server.batch_size
-        servers = servers_of(self.question, pool, mine.buckets)
+        half, batch = self.phases[pool.phase], pool.server.batch_size
+        servers = servers_of(self.question, pool, half.buckets)
         arrivals = Arrivals.of(self._scenario.routing.policy)
-        together = self.served_rps * mine.buckets.probabilities
+        together = self.served_rps * half.buckets.probabilities
         if isinstance(servers, PrefillServers):
-            full = servers.full_rps(mine.buckets)
-            capped = servers.capped_rps(mine.buckets, mine.levels, together, arrivals, served=True)
+            full = servers.full_rps(half.buckets)
+            capped = servers.capped_rps(half.buckets, half.levels, together, arrivals, served=True)
         elif isinstance(servers, DecodeServers):
-            _, capped, full = servers.capped_rps(mine.buckets, mine.levels, together, batch, arrivals, served=True)
+            _, capped, full = servers.capped_rps(half.buckets, half.levels, together, batch, arrivals, served=True)
         else:
-            _, capped, full = servers.capped_rps(mine.buckets, mine.levels, together, batch, arrivals, served=True)
+            _, capped, full = servers.capped_rps(half.buckets, half.levels, together, batch, arrivals, served=True)
         return _Rates(capped=capped[0], full=full[0])
 
     def pools(self, answer: BucketAnswer, stocks: Sequence[Stock]) -> tuple[BucketPool, ...]:
@@ -185,13 +185,13 @@ class DeployedPrices(BucketPrices):
         return best
 
     def _full_rates(self, pool: BucketPool) -> np.ndarray:
-        mine, batch = self.phases[pool.phase], pool.server.batch_size
-        servers = servers_of(self.question, pool, mine.buckets)
+        half, batch = self.phases[pool.phase], pool.server.batch_size
+        servers = servers_of(self.question, pool, half.buckets)
         if isinstance(servers, PrefillServers):
-            return np.asarray(servers.full_rps(mine.buckets)[0])
+            return np.asarray(servers.full_rps(half.buckets)[0])
         if isinstance(servers, DecodeServers):
-            return np.asarray(servers.batches(mine.buckets, mine.levels, batch)[1][0])
-        return np.asarray(servers.full_rps(mine.buckets, mine.levels, batch)[1][0])
+            return np.asarray(servers.batches(half.buckets, half.levels, batch)[1][0])
+        return np.asarray(servers.full_rps(half.buckets, half.levels, batch)[1][0])
 
     def shapes(self, gpu: str, phase: Phase) -> list[ParallelConfig]:
         """As of any prices; of those that run alone, where servers only turn."""

@@ -7,6 +7,7 @@ from planner.domain import (
     PHASES,
     BucketPool,
     Phase,
+    PlacedPart,
     Placement,
     PlacementDemand,
     Question,
@@ -18,7 +19,7 @@ from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.hosting import advice_of, advised_by
 from planner.evaluation.placing import judged_rps, remedy
 from planner.evaluation.reaches import reaches_of
-from planner.placement import Fleet, place
+from planner.placement import Fleet, place_around
 
 MOST_ATTEMPTS = 24
 SMALLER = 8  # a pool without room gives up an eighth of its servers at a time, at least one
@@ -36,8 +37,16 @@ class PlacedPools:
     advice: dict[str, str]
 
 
-def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet, *, advises: bool = False) -> PlacedPools:
-    """Put named pools on nodes; `advises`: it is told what moves would do for those without room.
+def place_pools(
+    pools: Sequence[BucketPool],
+    question: Question,
+    fleet: Fleet,
+    *,
+    advises: bool = False,
+    stays: Sequence[PlacedPart] = (),
+) -> PlacedPools:
+    """Put named pools on nodes; `advises`: it is told what moves would do for those without room. `stays`: servers that
+    run where they are to be, copies numbered from 0; they move only where others would find no room otherwise.
 
     Raises InfeasibleError where a bucket is left without servers, and says why.
     """
@@ -47,7 +56,7 @@ def place_pools(pools: Sequence[BucketPool], question: Question, fleet: Fleet, *
     remaining, first_shortfalls, advice = list(pools), None, {}
     for _ in range(MOST_ATTEMPTS):
         demands = _demands(remaining, question)
-        placement = place(demands, fleet, scenario.placement, watts)
+        placement = place_around(stays, demands, fleet, scenario.placement, watts)
         if advises and first_shortfalls is None:
             advice = advice_of(placement, demands, fleet.cluster, scenario.placement, watts)
             placement = advised_by(placement, advice)

@@ -157,17 +157,5 @@ class ServerCurves:
         )
 
 
-def node_weights_gb(context: CostContext, shape: ParallelConfig) -> float:
-    """Weights that the GPUs of a node load for one server of a shape (GB)."""
-    of_gpu = memory.weights_gb(
-        context.model,
-        tp=shape.tp,
-        experts_on_device=memory.experts_on_device(context.model, context.settings, shape.stage_devices),
-        pp=shape.pp,
-        drafts=context.settings.mtp_tokens > 0,
-    )
-    return float(np.max(of_gpu)) * min(shape.devices, context.gpu.gpus_per_host)
-
-
 def _row(values: np.ndarray) -> Row:
     return tuple(float(value) for value in values)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost import CostContext
+from planner.cost.serving.loading import node_weights_gb
 from planner.domain import (
     PHASES,
     Phase,
@@ -20,7 +21,7 @@ from planner.domain import (
     kv_gb,
 )
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool, Uplink
-from planner.evaluation.replay.curves import ServerCurves, node_weights_gb
+from planner.evaluation.replay.curves import ServerCurves
 
 _SAME = 1e-9  # of shares: neighbouring ranges with the same ones are one interval
 

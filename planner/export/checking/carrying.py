@@ -12,7 +12,10 @@ from typing import Any
 
 import yaml
 
+from planner.domain import Plan
 from planner.errors import ExportError
+from planner.export.checking.expectation import expectation_of
+from planner.export.checking.pods.scheduling import pinned_hosts
 from planner.export.checking.structure import read_manifests
 from planner.export.found import FoundWorkload, Manifest
 from planner.export.objects.documents import yaml_text
@@ -54,6 +57,21 @@ def carried_over(files: Mapping[str, str], *deployed: Mapping[str, str]) -> dict
             carried = _carried(workload, source)
             changed.setdefault(carried.file, {})[_key(carried)] = carried
     return {name: _rewritten(text, changed[name]) if name in changed else text for name, text in files.items()}
+
+
+def require_pins(files: Mapping[str, str], plan: Plan) -> None:
+    """Raises ExportError where pods are pinned to other hosts than the plan's placement gives to their island: those
+    that run on cannot be pinned anew."""
+    hosts_of = expectation_of(plan).hosts
+    for island, workload in _engines(files).items():
+        for hosts in (hosts for pod in workload.pods for _, hosts in pinned_hosts(pod)):
+            if island in hosts_of and hosts != hosts_of[island]:
+                raise ExportError(
+                    f"pods of island {island} run pinned to {', '.join(sorted(hosts))}, the new plan has it on "
+                    f"{', '.join(sorted(hosts_of[island]))}, and pods that run cannot be pinned anew.",
+                    hint="Deploy without deploy.pin_nodes, or let the island start anew: planner export, as a plan of "
+                    "its own.",
+                )
 
 
 def _engines(files: Mapping[str, str]) -> dict[str, FoundWorkload]:

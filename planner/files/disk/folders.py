@@ -17,6 +17,7 @@ from glob import escape
 from pathlib import Path, PurePosixPath
 
 from planner.errors import InputError
+from planner.files.disk.single_files import way_to_write
 from planner.interrupts import held_back
 
 PLAN_FILE = "plan.json"
@@ -152,11 +153,11 @@ def errors_told(folder: Path) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError) as error:
         raise _unwritable(folder, "part of its path is a file") from error
     except OSError as error:
-        raise _unwritable(folder, error.strerror or str(error)) from error
+        raise _unwritable(folder, error.strerror or str(error), way_to_write(error)) from error
 
 
-def _unwritable(folder: Path, reason: str) -> InputError:
-    return InputError(f"{folder}: cannot be written: {reason}.", hint="Choose another output folder.")
+def _unwritable(folder: Path, reason: str, hint: str = "Choose another output folder.") -> InputError:
+    return InputError(f"{folder}: cannot be written: {reason}.", hint=hint)
 
 
 def place_of(folder: Path) -> Path:

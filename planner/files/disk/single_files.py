@@ -1,5 +1,6 @@
 """Writing one file, whole or not at all."""
 
+import errno
 import os
 import secrets
 import stat
@@ -7,6 +8,13 @@ from pathlib import Path
 
 from planner.errors import InputError
 from planner.files.disk.opening import is_folder
+
+_NO_ROOM, _NO_RIGHTS = "Make room there, or choose another folder.", "Choose a folder that you may write to."
+_WAYS: dict[int | None, str] = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _NO_ROOM),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _NO_RIGHTS),
+    errno.EFBIG: "Raise the limit on the size of files (`ulimit -f`), or choose another folder.",
+}
 
 
 def write_file(path: Path, content: bytes, *, force: bool = False) -> None:
@@ -19,8 +27,13 @@ def write_file(path: Path, content: bytes, *, force: bool = False) -> None:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise InputError(
             f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}.",
-            hint="Make the folder first, or choose another.",
+            hint=way_to_write(error, "Make the folder first, or choose another."),
         ) from None
+
+
+def way_to_write(error: Exception, otherwise: str = "Choose another output folder.") -> str:
+    """What to do where the system refuses to write; `otherwise`: where that is not for want of room or rights."""
+    return _WAYS.get(getattr(error, "errno", None), otherwise)
 
 
 def refuse_existing(path: Path, *, force: bool) -> None:

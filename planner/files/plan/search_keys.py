@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
-from planner.domain import CacheRate, Encoding, Scenario, SizeSet
+from planner.domain import CacheRate, Encoding, Goal, Scenario, SizeSet
 from planner.files.scenario.scenario_documents import scenario_document
 
 FREE = frozenset(
@@ -16,6 +16,7 @@ FREE = frozenset(
         "name",
         "node_selectors",
         "deploy",
+        "changes",
         "assignment.time_limit_s",  # an evaluation that ended within it is the same within another
         "search.processes",
         "search.failure_limit",
@@ -90,6 +91,8 @@ def _free(scenario: Scenario) -> frozenset[str]:
             free |= {"prices_usd_per_gpu_hour"}
     if not scenario.bucketed:
         free |= OF_BUCKETS
+    if Goal.CHANGE_COST in scenario.objective.goals:
+        free = (free - {"changes"}) | {"changes.limits", "changes.least_share"}
     if scenario.cost.kv_cache_rate == CacheRate.AUTO:  # hits depend on whom the router chooses
         free -= {"routing.policy"}
     if not objective.placed and search.encoded is not Encoding.GRAPH:  # which looks at where GPUs lie

@@ -5,6 +5,7 @@
 | watch.jsonl | a header, then a line for each observation and what was decided; it alone says what happened |
 | plans/0001 ... | the plans in the order in which they took their place |
 | current | `plans/0003`: the run folder of the plan that stands, for scripts |
+| .watch.lock | the process that is at work in it; empty where none is |
 
 A plan is on the disk before the line that names it, and the line before `current` points there. What a kill leaves is
 therefore at most a torn line, which counts as never written, and a plan that no line names, which is written again.
@@ -13,24 +14,24 @@ therefore at most a torn line, which counts as never written, and a plan that no
 import os
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from planner.domain.replanning.watching import WatchSettings, WatchStep
+from planner.domain.replanning.watching import WatchSettings, WatchStep, clock_text
 from planner.errors import InputError
 from planner.files.disk.folders import PAGE_FILE, errors_told, place_of, sync, write_run
 from planner.files.disk.opening import is_there
 from planner.files.disk.single_files import write_file
-from planner.files.plan.journal_lines import append, damaged, line_of, lock, rows_of
+from planner.files.plan.batches.locks import locked
+from planner.files.plan.journal_lines import append, damaged, line_of, rows_of
 from planner.files.records import load_record, record_document
 from planner.interrupts import held_back
 
 FORMAT = 1
-LOG_FILE, PLANS_FOLDER, CURRENT_FILE = "watch.jsonl", "plans", "current"
-_ENTRIES = frozenset({LOG_FILE, PLANS_FOLDER, CURRENT_FILE, PAGE_FILE})
+LOG_FILE, PLANS_FOLDER, CURRENT_FILE, LOCK_FILE = "watch.jsonl", "plans", "current", ".watch.lock"
+_ENTRIES = frozenset({LOG_FILE, PLANS_FOLDER, CURRENT_FILE, LOCK_FILE, PAGE_FILE})
 _ANEW = "Restore the file, or watch into another folder."
 
 
@@ -49,9 +50,11 @@ class WatchHeader:
 class WatchFolder:
     """An open folder, which no other watch can open meanwhile; `steps`: of the processes before."""
 
-    def __init__(self, folder: Path, descriptor: int, header: WatchHeader, steps: list[WatchStep]) -> None:
+    def __init__(
+        self, folder: Path, descriptor: int, ending: ExitStack, header: WatchHeader, steps: list[WatchStep]
+    ) -> None:
         self.folder, self.header, self.steps = folder, header, steps
-        self._descriptor = descriptor
+        self._descriptor, self._ending = descriptor, ending
 
     @classmethod
     def open(cls, folder: Path, header: WatchHeader, *, force: bool = False) -> Self:
@@ -62,36 +65,24 @@ class WatchFolder:
         """
         with errors_told(folder):
             place_of(folder).mkdir(parents=True, exist_ok=True)
-            strangers = sorted(path.name for path in folder.iterdir() if path.name not in _ENTRIES)
-            if strangers or (any(folder.iterdir()) and not is_there(folder / LOG_FILE)):
+            names = sorted(path.name for path in folder.iterdir() if path.name != LOCK_FILE)
+            strangers = [name for name in names if name not in _ENTRIES]
+            if strangers or (names and LOG_FILE not in names):
                 raise InputError(
                     f"{folder}: must be a new or empty folder, or that of a watch, holds "
                     f"{', '.join(strangers[:3]) or 'no log'}.",
                     hint="Choose another output folder; this one is left alone even with --force.",
                 )
-            descriptor = _locked(folder)
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(locked(folder, LOCK_FILE, "watch"))
+            with errors_told(folder):
+                flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                descriptor = os.open(folder / LOG_FILE, flags, 0o666)
+            stack.callback(os.close, descriptor)
             if force:
                 _clear(folder, descriptor)
-            return cls._opened(folder, descriptor, header)
-        except BaseException:
-            os.close(descriptor)
-            raise
-
-    @classmethod
-    def _opened(cls, folder: Path, descriptor: int, header: WatchHeader) -> Self:
-        document = {"format": FORMAT, **_header_document(header)}
-        path = folder / LOG_FILE
-        with errors_told(folder):
-            if not _has_line(descriptor):
-                with held_back():
-                    os.ftruncate(descriptor, 0)
-                    append(descriptor, line_of("header", document))
-                sync(folder)
-                return cls(folder, descriptor, header, [])
-        begun, steps = _read(path, rows_of(path, descriptor))
-        _require_same(folder, begun, header)
-        return cls(folder, descriptor, begun, steps)
+            begun, steps = _begun(folder, descriptor, header)
+            return cls(folder, descriptor, stack.pop_all(), begun, steps)
 
     def add(self, step: WatchStep, *, durable: bool = True) -> None:
         """One more line; `durable`: it is on the disk before this returns, else written and safe from a kill of the
@@ -122,7 +113,7 @@ class WatchFolder:
         """Let go of the folder; all of the log is on the disk then."""
         with suppress(OSError):
             os.fsync(self._descriptor)
-        os.close(self._descriptor)
+        self._ending.close()
 
 
 def holds_watch(folder: Path) -> bool:
@@ -149,16 +140,19 @@ def load_watch(folder: Path) -> tuple[WatchHeader, tuple[WatchStep, ...]]:
     return header, tuple(steps)
 
 
-def _locked(folder: Path) -> int:
-    descriptor = os.open(folder / LOG_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-    try:
-        lock(descriptor)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise InputError(
-            f"{folder}: another watch is at work in it.", hint="End that one first, or choose another output folder."
-        ) from None
-    return descriptor
+def _begun(folder: Path, descriptor: int, header: WatchHeader) -> tuple[WatchHeader, list[WatchStep]]:
+    """What the watch was begun with, now or by an earlier process, and its steps."""
+    path = folder / LOG_FILE
+    with errors_told(folder):
+        if not _has_line(descriptor):
+            with held_back():
+                os.ftruncate(descriptor, 0)
+                append(descriptor, line_of("header", {"format": FORMAT, **_header_document(header)}))
+            sync(folder)
+            return header, []
+    begun, steps = _read(path, rows_of(path, descriptor))
+    _require_same(folder, begun, header)
+    return begun, steps
 
 
 def _clear(folder: Path, descriptor: int) -> None:
@@ -217,8 +211,3 @@ def _require_same(folder: Path, begun: WatchHeader, came: WatchHeader) -> None:
             f"{folder}: its watch was begun with another {', '.join(differing)}.",
             hint="Go on with what it was begun with, watch into another folder, or give --force to begin anew.",
         )
-
-
-def clock_text(at_s: float, *, iso: bool) -> str | float:
-    """A time as people read it: a date in UTC, else seconds."""
-    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if iso else at_s

@@ -33,6 +33,7 @@ from planner.domain import (
     SurvivalSettings,
     Taint,
 )
+from planner.domain.replanning.changes import ChangeLimits, ChangePolicy, ChangeSettings
 from planner.errors import InputError
 from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.disk.shipped import shipped_folder
@@ -88,6 +89,9 @@ _RECORDS: Mapping[str, Mapping[str, type]] = {
         "routing": RoutingSettings,
         "survive": SurvivalSettings,
         "deploy": DeploySettings,
+        "changes": ChangePolicy,
+        "changes.times": ChangeSettings,
+        "changes.limits": ChangeLimits,
     },
     "cluster": {"shapes.SHAPE.numa_nodes[]": NumaNode, "shapes.SHAPE.taints[]": Taint, "pods[]": Pod},
 }

@@ -62,8 +62,9 @@ def _several(section: Section, base: Path) -> tuple[ObjectiveSettings, tuple[Inp
     goals = settings.goals
     _only_with(section, "within", there=settings.pick is Pick.WITHIN, what="objective.pick is within")
     _only_with(section, "demand_rps", there=Goal.HEADROOM in goals, what="headroom is among objective.goals")
-    _only_with(section, "current", there=Goal.CHANGES in goals, what="changes is among objective.goals")
-    current, inputs = _current(section, base) if Goal.CHANGES in goals else ((), ())
+    measured = next((goal for goal in reversed(goals) if goal.of_changes), None)
+    _only_with(section, "current", there=measured is not None, what="changes or change_cost is among objective.goals")
+    current, inputs = ((), ()) if measured is None else _current(section, base, goals)
     return replace(settings, current=current), inputs
 
 
@@ -89,31 +90,83 @@ def _only_with(section: Section, key: str, *, there: bool, what: str) -> None:
         raise section.fault(key, f"left out unless {what}", hint="Leave it out.")
 
 
-def _current(section: Section, base: Path) -> tuple[tuple[CurrentIsland, ...], tuple[InputHash, ...]]:
+def _current(
+    section: Section, base: Path, goals: tuple[Goal, ...]
+) -> tuple[tuple[CurrentIsland, ...], tuple[InputHash, ...]]:
     """The islands that run now: those of a run, or told in full."""
+    costed = Goal.CHANGE_COST in goals
     if section.holds_list("current"):
-        rows = [read_record(CurrentIsland, row) for row in section.sections("current")]
+        rows = [_told_island(row, costed=costed) for row in section.sections("current")]
         return tuple(replace(row, gpu=canonical(row.gpu, gpu_spec_files())) for row in rows), ()
     if "current" not in section:
+        word = next(goal.value for goal in goals if goal.of_changes)
         raise section.fault(
-            "current", "given where changes is among objective.goals", hint="Give the run folder of what runs now."
+            "current", f"given where {word} is among objective.goals", hint="Give the run folder of what runs now."
         )
-    path = resolve(section.text("current"), base)
-    path = path / PLAN_FILE if is_folder(path) else path
+    path = _run_path(section, base)
     with referred_from(section, "current"):
-        return _running(path), (input_hash(path),)
+        return _running(path, costed=costed), (input_hash(path),)
 
 
-def _running(path: Path) -> tuple[CurrentIsland, ...]:
-    """The islands of a plan.json that serve something, alike ones together."""
-    counts: dict[tuple[str, int, Phase], int] = {}
+def _run_path(section: Section, base: Path) -> Path:
+    path = resolve(section.text("current"), base)
+    return path / PLAN_FILE if is_folder(path) else path
+
+
+def _told_island(row: Section, *, costed: bool) -> CurrentIsland:
+    """Islands of a list. InputError where a cost needs their degrees, or their servers do not fill them."""
+    island = read_record(CurrentIsland, row, needed=("tp",) if costed else ())
+    if island.tp and island.size % island.server.devices:
+        raise row.fault("size", f"a multiple of tp * dp * pp, {island.server.devices}", hint="Servers fill an island.")
+    return island
+
+
+def _running(path: Path, *, costed: bool) -> tuple[CurrentIsland, ...]:
+    """The islands of a plan.json that serve something, alike ones together; with degrees where a cost needs them."""
+    counts: dict[tuple[str, int, Phase, int, int, int], int] = {}
     for row in read_saved_plan(path).sections("islands"):
-        kind = (row.text("gpu"), row.integer("size", low=1), row.choice("phase", Phase))
+        degrees = _degrees(row) if costed else (0, 1, 1)
+        kind = (row.text("gpu"), row.integer("size", low=1), row.choice("phase", Phase), *degrees)
         counts[kind] = counts.get(kind, 0) + 1
     return tuple(
-        CurrentIsland(gpu=gpu, size=size, phase=phase, count=count)
-        for (gpu, size, phase), count in sorted(counts.items())
+        CurrentIsland(gpu=gpu, size=size, phase=phase, count=count, tp=tp, dp=dp, pp=pp)
+        for (gpu, size, phase, tp, dp, pp), count in sorted(counts.items())
     )
+
+
+def _degrees(row: Section) -> tuple[int, int, int]:
+    return row.integer("tp", low=1), row.integer("dp", low=1), row.integer("pp", low=1, default=1)
+
+
+def require_costed(file: str, scenario: Scenario, section: Section, base: Path) -> None:
+    """InputError where the cost of a change cannot be told: of another model or engine than those that run, or of GPU
+    types without a price."""
+    if Goal.CHANGE_COST not in scenario.objective.goals:
+        return
+    require_prices(file, scenario.inventory, where="where change_cost is among objective.goals")
+    offered = {item.gpu.name for item in scenario.inventory.items}
+    strangers = sorted({island.gpu for island in scenario.objective.current} - offered)
+    if strangers:
+        raise section.fault(
+            "current",
+            f"of GPU types of the inventory where change_cost is among objective.goals, got {strangers[0]} among them",
+            hint="Put it into the inventory, or measure `changes`, which need no price.",
+        )
+    if not section.holds_list("current"):
+        with referred_from(section, "current"):
+            _require_engines(scenario, read_saved_plan(_run_path(section, base)).section("scenario"))
+
+
+def _require_engines(scenario: Scenario, saved: Section) -> None:
+    """InputError where no server of a run would run on."""
+    model = saved.text("model") if saved.holds_text("model") else saved.section("model").text("name")
+    if model != scenario.model.name:
+        raise saved.fault("model", f"that of the scenario, {scenario.model.name}", hint="Name a run of this model.")
+    if "engine" in saved and not saved.is_empty("engine") and scenario.engine.name:
+        engine = saved.section("engine")
+        for key, wanted in (("name", scenario.engine.name), ("version", scenario.engine.version)):
+            if engine.text(key) != wanted:
+                raise engine.fault(key, f"that of the scenario, {wanted}", hint="Another engine runs no server on.")
 
 
 def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
@@ -122,7 +175,7 @@ def objective_document(settings: ObjectiveSettings) -> dict[str, object]:
         "goals": not settings.kind.row.several,
         "pick": not settings.kind.row.several,
         "within": settings.pick is not Pick.WITHIN,
-        "current": Goal.CHANGES not in settings.goals,
+        "current": not any(goal.of_changes for goal in settings.goals),
     }
     return {key: value for key, value in record_document(settings).items() if not left_out.get(key)}
 

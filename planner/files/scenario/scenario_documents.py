@@ -1,6 +1,7 @@
 """A scenario as a mapping with every key and its value, for a plan's record."""
 
-from planner.domain import DeploySettings, LengthProfile, ModelSpec, PlacementSettings, Scenario
+from planner.domain import DeploySettings, Goal, LengthProfile, ModelSpec, PlacementSettings, Scenario
+from planner.domain.replanning.changes import ChangePolicy
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.shipped import shipped_models, shipped_workloads
 from planner.files.engine_profiles.profiles import engine_document
@@ -42,7 +43,14 @@ def scenario_document(scenario: Scenario, cluster: dict[str, object] | None = No
         "serving": scenario.serving.value,
         "survive": record_document(scenario.survive),
         **({"deploy": record_document(scenario.deploy)} if scenario.deploy != DeploySettings() else {}),
+        **_changes(scenario),
     }
+
+
+def _changes(scenario: Scenario) -> dict[str, object]:
+    """What changes take, where somebody said so, or the search counts it."""
+    counts = Goal.CHANGE_COST in scenario.objective.goals
+    return {"changes": record_document(scenario.changes)} if counts or scenario.changes != ChangePolicy() else {}
 
 
 def _placement(scenario: Scenario, cluster: dict[str, object] | None) -> dict[str, object]:

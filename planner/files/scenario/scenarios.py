@@ -23,6 +23,7 @@ from planner.domain import (
     RequestTrace,
     Scenario,
 )
+from planner.domain.replanning.changes import ChangePolicy
 from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
@@ -41,6 +42,7 @@ from planner.files.scenario.network_sections import read_network, require_flows
 from planner.files.scenario.objective_sections import (
     objective_section,
     read_objective,
+    require_costed,
     require_measurable,
     require_method,
     with_requests,
@@ -97,6 +99,7 @@ _KEYS = (
     "serving",
     "survive",
     "deploy",
+    "changes",
 )
 
 
@@ -202,6 +205,7 @@ def scenario_from_section(
     scenario = replace(scenario, search=search, inputs=inputs + read_inputs + search_inputs)
     require_method(document.file, scenario.objective, search)
     require_measurable(document.file, scenario)
+    require_costed(document.file, scenario, objective_section(document), base)
     require_placeable(document.file, scenario)
     return scenario
 
@@ -244,6 +248,7 @@ def _question(
         serving=document.choice("serving", ServingForm, default=DEFAULT_SERVING),
         survive=read_survival(document.section("survive", optional=True)),
         deploy=read_record(DeploySettings, document.section("deploy", optional=True)),
+        changes=read_record(ChangePolicy, document.section("changes", optional=True)),
     )
     inputs = (model_inputs, workload_inputs, cost_inputs, objective_inputs, cluster_inputs)
     return scenario, sum(inputs, inventory_inputs), trace

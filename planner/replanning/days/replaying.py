@@ -7,7 +7,7 @@ promise overload a plan and are not replayed: they do not hold. Nor do windows i
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from planner.domain import LengthProfile, RequestTrace
@@ -139,8 +139,3 @@ def _replayed(
         holds=holds,
         within_levels=within,
     )
-
-
-def rungs_that_break(rungs: Sequence[ReplayedRung]) -> tuple[ReplayedRung, ...]:
-    """Those that do not hold, most windows first."""
-    return tuple(sorted((rung for rung in rungs if not rung.holds), key=lambda rung: -rung.windows))

@@ -75,7 +75,7 @@ def rolling_schedule(
     known_levels = chosen_levels(book, judged, tariff, most_changes)
     foresight = schedule_of(known_levels, scenario, judged, tariff, most_changes)
     demands = demands_of(series, settings, first)
-    levels = _levels_for(book, demands, tariff, most_changes)
+    levels = _of_both(book, _levels_for(book, demands, tariff, most_changes), known_levels)
     horizon = Horizon(
         levels=levels,
         scenario=scenario,
@@ -123,6 +123,13 @@ def _levels_for(book: LevelBook, demands: RateSeries, tariff: Tariff, most_chang
         most = book.most_rps() * (1 - SAME_RATE)
         clipped = _with_rates(demands, [min(rate, most) for rate in demands.rates_rps])
         return chosen_levels(book, clipped, tariff, most_changes)
+
+
+def _of_both(book: LevelBook, *chosen: LevelSet) -> LevelSet:
+    """Plans for what is expected, and those that an emergency may need: plans for rates that were seen, which no
+    forecast told of. Which of them stands is decided on forecasts and on rates of windows that have ended."""
+    every, numbers = book.all(), {id(level) for levels in chosen for level in levels.levels}
+    return every.only(number for number, level in enumerate(every.levels) if id(level) in numbers)
 
 
 def _require_unreserved(tariff: Tariff) -> None:
@@ -230,12 +237,15 @@ class _Urgent:
 def _judged(
     foresight: Schedule, levels: LevelSet, rolled: Rolled, scenario: Scenario, settings: ForecastSettings
 ) -> Schedule:
-    """The plans that stood, at their cost with the real rates."""
+    """The plans that stood, at their cost with the real rates; others are left out."""
+    numbers = sorted(set(rolled.plans))
+    levels = levels.only(numbers)
+    plans = [numbers.index(plan) for plan in rolled.plans]
     costs: NDArray[np.float64] = window_usd(scenario, foresight.series, levels.levels, foresight.tariff)
-    before = (rolled.plans[0], *rolled.plans)
+    before = (plans[0], *plans)
     windows = tuple(
         ScheduledWindow(level=plan, usd=float(costs[number, plan]), change_usd=levels.change_usd[before[number]][plan])
-        for number, plan in enumerate(rolled.plans)
+        for number, plan in enumerate(plans)
     )
     return replace(
         foresight,

@@ -195,12 +195,19 @@ def _end_of(pool: BucketPool, before: Plan, after: Plan) -> int:
 
 
 def _table(
-    mine: Mapping[str, BucketPool], others: Mapping[str, BucketPool], ends: Mapping[str, int], workload: Workload
+    pools_of_plan: Mapping[str, BucketPool],
+    others: Mapping[str, BucketPool],
+    ends: Mapping[str, int],
+    workload: Workload,
 ) -> Table:
     """The buckets of one plan; `others`: servers of the other plan, which take part up to `ends`."""
-    spans = {phase: _spans(mine.values(), phase, workload) for phase in PHASES}
-    guests = {name: _guest(pool, ends[name], mine, spans) for name, pool in others.items() if name not in mine}
-    pools = {**mine, **{name: pool for name, pool in guests.items() if pool is not None}}
+    spans = {phase: _spans(pools_of_plan.values(), phase, workload) for phase in PHASES}
+    guests = {
+        name: _guest(pool, ends[name], pools_of_plan, spans)
+        for name, pool in others.items()
+        if name not in pools_of_plan
+    }
+    pools = {**pools_of_plan, **{name: pool for name, pool in guests.items() if pool is not None}}
     return Table(
         spans=spans,
         pools={

@@ -4,14 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import BucketPool, Plan
-from planner.domain.replanning.changes import PlanChange, ServerChange, ServerRole
+from planner.domain.replanning.changes import LEAST_SHARE, PlanChange, ServerChange, ServerRole
 from planner.domain.replanning.rollouts import RollOut, RollOutStep, ServerCounts
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.replanning.rollouts.interim import InterimFleet
 from planner.replanning.rollouts.orders import Group, Order, Stage, best_rate_rps, fewest_steps, spare_gpus
-
-LEAST_SHARE = 0.9
-"""Of the rate, that no step undercuts unless it is asked for: an assumption, the headroom that many fleets have."""
 
 _SEARCHES, _ROUNDING = 4, 1e-9
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from planner.domain.replanning.rates import RateSeries
 from planner.domain.replanning.schedules import Tariff
-from planner.errors import InfeasibleError, SolverError
+from planner.errors import InfeasibleError, InputError, SolverError
 from planner.replanning.schedules.levels import LevelBook, LevelSet
+from planner.replanning.schedules.nesting import nest
 from planner.replanning.schedules.reservations import best_plans
 from planner.replanning.schedules.switching import best_switching
 from planner.replanning.schedules.tariffs import HOUR_S
@@ -31,11 +32,27 @@ GAIN = 1e-3  # of the schedule's cost: what a round has to gain for another
 def chosen_levels(
     book: LevelBook, series: RateSeries, tariff: Tariff, most_changes: int, most_plans: int = MOST_PLANS
 ) -> LevelSet:
-    """Plans that the best schedule of the series uses, the cheapest that stands all the time and the largest, with the
-    bounds of all that were made.
+    """Plans that the best schedule of the series uses, the cheapest that stands all the time and one that
+    carries the highest rate that was planned for, with the bounds of all that were made.
 
-    Raises InfeasibleError where no fleet promises the highest rate; it names the window.
+    Rates that are all 0 are carried by plans that the book has already. Raises InfeasibleError where no fleet promises
+    the highest rate; it names the window. InputError where there is nothing to plan for.
     """
+    if series.peak_rps:
+        _plan_for(book, series, tariff, most_changes, most_plans)
+    elif not book.rates_rps:
+        raise InputError(
+            f"rates {series.name}: must have requests in some window, got only rates of 0.",
+            hint="Choose other days, or other rates.",
+        )
+    levels = book.all()
+    switching, _ = best_plans(levels, book.scenario, series, tariff, most_changes)
+    static, _ = best_plans(levels, book.scenario, series, tariff, 0)
+    return levels.only({*switching.plans, *static.plans, levels.carrying(max(book.rates_rps))})
+
+
+def _plan_for(book: LevelBook, series: RateSeries, tariff: Tariff, most_changes: int, most_plans: int) -> None:
+    """Plans for rates above 0, until neither the schedule nor its bound gains by more."""
     _add_peak(book, series)
     for rate in first_rates(series):
         _add(book, rate)
@@ -50,10 +67,7 @@ def chosen_levels(
             if not book.carries(rate):
                 _add(book, rate)
     tighten(book, series, most_changes, most_plans)
-    levels = book.all()
-    switching, _ = best_plans(levels, book.scenario, series, tariff, most_changes)
-    static, _ = best_plans(levels, book.scenario, series, tariff, 0)
-    return levels.only({*switching.plans, *static.plans, len(levels.levels) - 1})
+    nest(book, series, tariff, most_changes)
 
 
 def _add(book: LevelBook, rate_rps: float) -> None:

@@ -12,8 +12,9 @@ from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Scenario
 from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.schedules import ScheduleLevel, Tariff
 from planner.errors import InfeasibleError, InputError, SolverError
-from planner.replanning.changes import S_PER_HOUR, changes_between, gpu_seconds_of
+from planner.replanning.changes import changes_between, gpu_seconds_of
 from planner.replanning.schedules.tariffs import changing_usd_per_hour
+from planner.units import SECONDS_PER_HOUR
 
 Planner = Callable[[Scenario], Plan]
 """Makes the plan of a scenario, as `pipeline.plan` does."""
@@ -46,6 +47,11 @@ class LevelSet:
         """Of every plan."""
         return tuple(level.promise_rps for level in self.levels)
 
+    def carrying(self, rate_rps: float) -> int:
+        """The first plan that promises a rate; the last where none does."""
+        enough = (k for k, promise in enumerate(self.promises_rps) if promise >= rate_rps * (1 - SAME))
+        return next(enough, len(self.levels) - 1)
+
     def only(self, numbers: Iterable[int]) -> "LevelSet":
         """The same bounds, with these plans alone."""
         chosen = sorted(set(numbers))
@@ -75,6 +81,7 @@ class LevelBook:
         self.scenario, self.change, self.tariff = scenario, change, tariff or Tariff()
         self._planner, self._replanner = planner, replanner
         self._levels: list[ScheduleLevel] = []
+        self._spans: list[tuple[float, float]] = []
         self._least: dict[float, float] = {}
         self._changes: dict[tuple[int, int], float] = {}
 
@@ -85,13 +92,7 @@ class LevelBook:
 
     def carries(self, rate_rps: float) -> bool:
         """Whether a plan was made for a rate up to this one that promises it: no cheaper one is known to be missing."""
-        return any(
-            asked <= rate_rps * (1 + SAME) and rate_rps <= promised * (1 + SAME) for asked, promised in self._spans
-        )
-
-    @property
-    def _spans(self) -> list[tuple[float, float]]:
-        return [(planned_rps(level.plan), level.promise_rps) for level in self._levels]
+        return any(least <= rate_rps * (1 + SAME) and rate_rps <= most * (1 + SAME) for least, most in self._spans)
 
     def add(self, rate_rps: float) -> None:
         """Plan for a rate, unless a plan does that already. Raises as the planner does."""
@@ -100,17 +101,17 @@ class LevelBook:
         plan = self._planner(at_rate(self.scenario, rate_rps))
         bound = least_usd_per_hour(plan)
         self._least[rate_rps] = bound
-        self._keep(plan, bound)
+        self._spans.append((rate_rps, self._level(plan, bound).promise_rps))
 
-    def add_near(self, standing: ScheduleLevel, rate_rps: float) -> None:
+    def add_near(self, standing: ScheduleLevel, rate_rps: float) -> ScheduleLevel | None:
         """A plan for a rate that changes little of a standing one, where there is one."""
         if self._replanner is None:
-            return
+            return None
         try:
             plan = self._replanner(standing.plan, at_rate(self.scenario, rate_rps))
         except (InfeasibleError, SolverError):
-            return
-        self._keep(plan, self.least_usd_per_hour(rate_rps))
+            return None
+        return self._level(plan, self.least_usd_per_hour(rate_rps))
 
     def least_usd_per_hour(self, rate_rps: float) -> float:
         """The bound of the largest rate planned for that is no higher; 0 below all."""
@@ -124,10 +125,13 @@ class LevelBook:
             return 0.0
         return 0.0 if plan.buckets is None else plan.buckets.promise_rps
 
-    def _keep(self, plan: Plan, bound: float) -> None:
-        level = level_of(plan, bound)
-        if not any(plan.buckets == other.plan.buckets for other in self._levels):
-            self._levels.append(level)
+    def _level(self, plan: Plan, bound: float) -> ScheduleLevel:
+        """The plan as a level, of which there is one of the same pools."""
+        same = next((level for level in self._levels if plan.buckets == level.plan.buckets), None)
+        if same is None:
+            same = level_of(plan, bound)
+            self._levels.append(same)
+        return same
 
     def all(self) -> LevelSet:
         """Every plan so far, with what changing between them costs."""
@@ -142,14 +146,17 @@ class LevelBook:
         """The bounds so far."""
         return steps_of(self._least)
 
+    def change_usd(self, before: ScheduleLevel, after: ScheduleLevel) -> float:
+        """What changing from one plan to another costs."""
+        seconds = gpu_seconds_of(changes_between(before.plan, after.plan, self.change).changes)
+        return sum(
+            seconds.get(item.gpu.name, 0.0) / SECONDS_PER_HOUR * changing_usd_per_hour(item, self.tariff)
+            for item in self.scenario.inventory.items
+        )
+
     def _change_usd(self, before: int, after: int) -> float:
         if (before, after) not in self._changes:
-            plans = (self._levels[before].plan, self._levels[after].plan)
-            seconds = gpu_seconds_of(changes_between(*plans, self.change).changes)
-            self._changes[before, after] = sum(
-                seconds.get(item.gpu.name, 0.0) / S_PER_HOUR * changing_usd_per_hour(item, self.tariff)
-                for item in self.scenario.inventory.items
-            )
+            self._changes[before, after] = self.change_usd(self._levels[before], self._levels[after])
         return self._changes[before, after]
 
 
@@ -170,11 +177,6 @@ def at_rate(scenario: Scenario, rate_rps: float) -> Scenario:
         demand_rps=scenario.objective.demand_rps,
     )
     return replace(scenario, objective=target)
-
-
-def planned_rps(plan: Plan) -> float:
-    """The rate that a plan was made for."""
-    return plan.scenario.objective.target_rps * plan.scenario.routing.margin
 
 
 def level_of(plan: Plan, bound_usd_per_hour: float) -> ScheduleLevel:

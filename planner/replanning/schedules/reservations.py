@@ -75,8 +75,8 @@ def _alternating(
 
 def _starts(levels: Sequence[ScheduleLevel]) -> Iterator[dict[str, int]]:
     """Every reservation to begin with, once."""
-    seen = [{}, *(dict(level.gpus) for level in levels)]
-    yield from (gpus for n, gpus in enumerate(seen) if gpus not in seen[:n])
+    reservations = [{}, *(dict(level.gpus) for level in levels)]
+    yield from (gpus for n, gpus in enumerate(reservations) if gpus not in reservations[:n])
 
 
 def quantiles(levels: Sequence[ScheduleLevel], plans: Sequence[int], tariff: Tariff) -> dict[str, int]:

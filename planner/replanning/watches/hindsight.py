@@ -1,26 +1,15 @@
 """What a watch came to, and what it lost by not changing: against sequences of its own plans, all to come known."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
-from planner.domain.replanning.watching import DAY_S, Cause, Fleet, WatchSettings, WatchStep, WatchTally
+from planner.domain.replanning.watching import DAY_S, Cause, Fleet, WatchSettings, WatchStep, WatchTally, WatchWindow
 from planner.replanning.schedules.switching import best_switching
 
 ChangeUsd = Callable[[Fleet, Fleet], float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
-    """From one observation to the next: the plan that stood, the promise in force, and what it cost with its change."""
-
-    step: WatchStep
-    hours: float
-    fleet: Fleet
-    promise_rps: float
-    usd: float
 
 
 def tally(
@@ -33,7 +22,7 @@ def tally(
 ) -> WatchTally:
     """The tally of a decision log; its last window lasts `last_s`. `start`: the plan that stood before the first line;
     `change_usd`: what changing from one of the plans to another costs. Windows before the first plan count nothing."""
-    windows = _windows(steps, last_s, start)
+    windows = [window for window in windows_of(steps, last_s, start) if window.fleet is not None]
     changed = [
         (step.observation.at_s, step.decision.cause)
         for step in steps
@@ -47,6 +36,7 @@ def tally(
         hours=sum(window.hours for window in windows),
         usd=sum(window.usd for window in windows),
         change_usd=sum(step.decision.fleet.change_usd for step in steps if step.decision.fleet is not None),
+        gpus_touched=sum(step.decision.fleet.gpus_touched for step in steps if step.decision.fleet is not None),
         changes=tuple(
             (cause.value, sum(other is cause for _, other in changed)) for cause in Cause if cause is not Cause.START
         ),
@@ -65,7 +55,8 @@ def most_in_a_day(times_s: Sequence[float]) -> int:
     return max((sum(at_s - DAY_S < other <= at_s for other in times_s) for at_s in times_s), default=0)
 
 
-def _windows(steps: Sequence[WatchStep], last_s: float, start: Fleet | None) -> list[_Window]:
+def windows_of(steps: Sequence[WatchStep], last_s: float, start: Fleet | None = None) -> list[WatchWindow]:
+    """A window a step, those before the first plan among them."""
     windows, fleet, before, ready_s = [], start, start, 0.0
     ends = [later.observation.at_s for _, later in pairwise(steps)]
     ends += [steps[-1].observation.at_s + last_s] if steps else []
@@ -73,23 +64,22 @@ def _windows(steps: Sequence[WatchStep], last_s: float, start: Fleet | None) -> 
         at_s, changed_to = step.observation.at_s, step.decision.fleet
         if changed_to is not None:
             before, fleet, ready_s = fleet, changed_to, at_s + changed_to.change_s
-        if fleet is None:
-            continue
         hours = max(0.0, end_s - at_s) / 3600
         loading = before is not None and at_s < ready_s
-        promises = [fleet.promise_rps, *([before.promise_rps] if before is not None and loading else [])]
-        rent = fleet.usd_per_hour(dict(step.observation.prices)) * hours
+        standing = [fleet, *([before] if loading else [])]
+        promise_rps = min((plan.promise_rps for plan in standing if plan is not None), default=0.0)
         changing = changed_to.change_usd if changed_to is not None else 0.0
-        windows.append(_Window(step=step, hours=hours, fleet=fleet, promise_rps=min(promises), usd=rent + changing))
+        window = WatchWindow(step=step, hours=hours, fleet=fleet, promise_rps=promise_rps, usd=changing)
+        windows.append(replace(window, usd=changing + window.usd_per_hour * hours))
     return windows
 
 
 def _sequences(
-    windows: Sequence[_Window], settings: WatchSettings, change_usd: ChangeUsd
+    windows: Sequence[WatchWindow], settings: WatchSettings, change_usd: ChangeUsd
 ) -> tuple[float | None, float, float]:
     """The cheapest that carry what the watch carried: one plan all the time (None: no plan does), plans with at most
     as many changes a day as a watch may make, and plans that change for nothing."""
-    fleets = list({window.fleet.plan: window.fleet for window in windows}.values())
+    fleets = list({fleet.plan: fleet for window in windows if (fleet := window.fleet) is not None}.values())
     if not fleets:
         return None, 0.0, 0.0
     usd = np.array([[_window_usd(window, fleet) for fleet in fleets] for window in windows])
@@ -108,9 +98,12 @@ def _sequences(
     return static_usd if np.isfinite(static_usd) else None, best.usd, float(fits.min(axis=1).sum())
 
 
-def _window_usd(window: _Window, fleet: Fleet) -> float:
-    """Infinite where its GPUs could not be had, unless it is the plan that stood."""
-    available = dict(window.step.observation.available)
-    if fleet.plan != window.fleet.plan and any(count > available.get(gpu, 0) for gpu, count in fleet.gpus):
+def _window_usd(window: WatchWindow, fleet: Fleet) -> float:
+    """Infinite where its GPUs or nodes could not be had, unless it is the plan that stood."""
+    observation = window.step.observation
+    available = dict(observation.available)
+    short = any(count > available.get(gpu, 0) for gpu, count in fleet.gpus)
+    elsewhere = window.fleet is None or fleet.plan != window.fleet.plan
+    if elsewhere and (short or not set(fleet.nodes).isdisjoint(observation.lost_nodes)):
         return float("inf")
     return fleet.usd_per_hour(dict(window.step.observation.prices)) * window.hours

@@ -18,7 +18,8 @@ that a load that swings faster than changes pay is left alone.
 No feed makes it flap, by construction: in any 24 hours there are at most `most_savings` changes for money, `most_rises`
 for load and `most_losses` for lost GPUs, as each is counted. So that the limit of rises does not bind where it hurts,
 from the fourth of a day on they ask for the day's highest load as well, and for headroom that doubles; the last asks
-for the most that there is; and no plan gives way to a smaller one while the day's rises are used up.
+for the most that there is; and while the day's rises are used up no plan gives way to one that does not promise the
+day's highest load and `WORN_OUT` times the headroom.
 """
 
 import math
@@ -48,6 +49,9 @@ LEAST_LOAD_RPS = 0.01
 
 FEW_RISES = 3
 """Rises of a day that ask for the load and the headroom alone: a day's swing of two to three takes no more."""
+
+WORN_OUT = 2.0
+"""Times the headroom that a plan keeps over the day's highest load while it cannot be raised again."""
 
 SPELLS = 3
 """Of a day, whose median says how long savings last."""
@@ -247,12 +251,10 @@ def _saved(state: WatchState, standing: Fleet, propose: Propose) -> Decision:
     early = _too_early(state, standing)
     if early:
         return _keep(state, early)
-    need = _need(state, _target(state), _dwelt(state))
+    need = _need(state, _saved_target(state), _dwelt(state))
     fleet = propose(need)
     if fleet is None or fleet.plan == standing.plan:
         return replace(_keep(state, "no cheaper plan"), looked=True)
-    if fleet.promise_rps < standing.promise_rps and state.count(Cause.LOAD) >= settings.most_rises:
-        return replace(_keep(state, "the day's changes for load are used up: nothing smaller"), looked=True)
     if fleet.promise_rps * settings.raise_at < _peak(state):
         return replace(_keep(state, "no cheaper plan for the load"), looked=True)
     share = settings.least_saving * (1 + state.count(Cause.SAVING))
@@ -330,6 +332,14 @@ def _raised_target(state: WatchState, rises: int) -> float:
     if rises < FEW_RISES:
         return _target(state)
     return max(_target(state, state.settings.headroom * 2 ** (rises - FEW_RISES)), _rung(state.highs[0][1] * RUNG))
+
+
+def _saved_target(state: WatchState) -> float:
+    """What a cheaper plan is to promise; once the day's rises are used up, enough for what the day may still bring."""
+    target_rps = _target(state)
+    if state.count(Cause.LOAD) < state.settings.most_rises or not state.highs:
+        return target_rps
+    return max(target_rps, _rung(max(state.highs[0][1], LEAST_LOAD_RPS) * (1 + WORN_OUT * state.settings.headroom)))
 
 
 def _need(state: WatchState, target_rps: float | None, observations: tuple[Observation, ...]) -> Need:

@@ -13,6 +13,7 @@ _UNITS = {
     Goal.WATTS: "kW",
     Goal.HEADROOM: "Headroom",
     Goal.CHANGES: "Islands changed",
+    Goal.CHANGE_COST: "Change, USD",
 }
 
 
@@ -75,7 +76,7 @@ def _cell(goal: Goal, value: float) -> str:
     match goal:
         case Goal.RATE:
             return rate(value)
-        case Goal.PRICE:
+        case Goal.PRICE | Goal.CHANGE_COST:
             return money(value)
         case Goal.WATTS:
             return significant(value / 1000)
@@ -115,7 +116,12 @@ def _goals_explained(plan: Plan) -> list[str]:
             f"Headroom is what TTFT and TPOT leave of their bounds at {rate(demand)} requests/s where least is left; "
             "negative, it is the share of these requests that is not served. TPOT is that of full batches."
         )
-    if Goal.CHANGES in objective.goals:
+    if any(goal.of_changes for goal in objective.goals):
         running = sum(island.count for island in objective.current)
         sentences.append(f"Changes are counted from the {counted(running, 'island')} that run now.")
+    if Goal.CHANGE_COST in objective.goals:
+        sentences.append(
+            "What a change costs is the rent of GPUs while their servers drain, or load and start; those of the same "
+            "type, phase and degrees run on."
+        )
     return [" ".join(sentences)] if sentences else []

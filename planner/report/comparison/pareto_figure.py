@@ -19,6 +19,7 @@ _AXES = {
     Goal.WATTS: ("highest draw (kW)", 1e-3),
     Goal.HEADROOM: ("headroom at the demanded rate (%)", 100.0),
     Goal.CHANGES: ("islands changed", 1.0),
+    Goal.CHANGE_COST: ("cost of the change (USD)", 1.0),
 }
 
 

@@ -4,16 +4,22 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from planner.domain import Plan
 from planner.domain.replanning.changes import ChangePoint, PlanChange, ServerChange, ServerRole
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
 from planner.report.replanning.words import change_verdict, roll_out_verdict
 
 
-def change_document(change: PlanChange, frontier: Sequence[ChangePoint], roll_out: RollOut) -> dict[str, Any]:
-    """All of it; a side of a change that is not there is null."""
+def change_document(
+    change: PlanChange, frontier: Sequence[ChangePoint], roll_out: RollOut, plan: Plan, notes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """All of it; a side of a change that is not there is null. `plan`: the new one."""
     verdicts = (change_verdict(change), roll_out_verdict(roll_out))
     return {
         "summary": " ".join(verdicts).replace("**", ""),
+        "notes": list(notes),
+        "promise_rps": plan.buckets and plan.buckets.promise_rps,
+        "capacity_rps": plan.throughput_rps,
         "servers_before": change.servers_before,
         "servers_running_on": change.servers_running_on,
         "running_on_share": change.running_on_share,

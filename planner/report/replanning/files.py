@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 
+from planner.domain import Plan
 from planner.domain.replanning.changes import ChangePoint, PlanChange
 from planner.domain.replanning.rollouts import RollOut
 from planner.report.kit.frames import Frame
@@ -14,14 +15,17 @@ from planner.report.replanning.words import change_page
 DOCUMENT, PAGE, TABLES = "changes.json", "change.md", "change"
 
 
-def change_files(change: PlanChange, frontier: Sequence[ChangePoint], roll_out: RollOut, name: str) -> dict[str, bytes]:
-    """Document and page, tables and figures below `change/`; `name`: of the new plan."""
+def change_files(
+    change: PlanChange, frontier: Sequence[ChangePoint], roll_out: RollOut, plan: Plan, notes: Sequence[str] = ()
+) -> dict[str, bytes]:
+    """Document and page, tables and figures below `change/`; `plan`: the new one."""
     from planner.report.kit.style import encoded  # noqa: PLC0415  # matplotlib takes a second to load
 
-    document = json.dumps(change_document(change, frontier, roll_out), indent=2, ensure_ascii=False)
+    name = plan.scenario.name
+    document = json.dumps(change_document(change, frontier, roll_out, plan, notes), indent=2, ensure_ascii=False)
     return {
         DOCUMENT: f"{document}\n".encode(),
-        PAGE: change_page(change, frontier, roll_out, name).encode(),
+        PAGE: change_page(change, frontier, roll_out, plan, notes).encode(),
         f"{TABLES}/servers.csv": _csv(changes_frame(change)),
         f"{TABLES}/steps.csv": _csv(steps_frame(roll_out)),
         f"{TABLES}/frontier.csv": _csv(change_frontier_frame(frontier)),

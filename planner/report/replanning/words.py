@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
+from planner.domain import Plan
 from planner.domain.replanning.changes import ChangeKind, ChangePoint, PlanChange, ServerChange, ServerRole
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
+from planner.report.buckets.headline import promise_text
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import counted, money, percent, rate, significant
+
+_RATE = "requests/s"
 
 SECONDS = {3600.0: "h", 60.0: "min"}
 
@@ -28,19 +32,20 @@ KINDS = {
 """What servers do, in words."""
 
 
-def change_page(change: PlanChange, frontier: Sequence[ChangePoint], roll_out: RollOut, name: str) -> str:
-    """All of it in Markdown, ending in a newline."""
+def change_page(
+    change: PlanChange, frontier: Sequence[ChangePoint], roll_out: RollOut, plan: Plan, notes: Sequence[str] = ()
+) -> str:
+    """All of it in Markdown, ending in a newline. `plan`: the new one; `notes`: what must be known of the change."""
     parts = [
-        f"# Change of {escaped(name)}",
+        f"# Change of {escaped(plan.scenario.name)}",
         change_verdict(change),
+        f"The new plan: {promise_text(plan)}",
+        *(["\n".join(f"- {escaped(note)}" for note in notes)] if notes else []),
         _changes_table(change),
-        *_frontier_part(frontier),
+        *_frontier_part(frontier, plan.scenario.objective.kind.row.unit),
         "## Roll-out",
         roll_out_verdict(roll_out),
-        *([_steps_table(roll_out)] if roll_out.steps else []),
-        _SHARES[roll_out.old_load],
-        "A step's folder has its files and its commands in order. To go back, apply the manifests of the plan before; "
-        "servers that have stopped load again.",
+        *(_steps_part(roll_out) if roll_out.steps else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -143,24 +148,35 @@ def _role(role: ServerRole | None) -> str:
     return f"{escaped(role.island)}: {role.gpus} {escaped(role.gpu)}, {role.phase.value}, {role.start}–{role.end - 1}"
 
 
-def _frontier_part(points: Sequence[ChangePoint]) -> Iterator[str]:
+def _frontier_part(points: Sequence[ChangePoint], unit: str) -> Iterator[str]:
+    """`unit`: of values and bounds; a rate is told once."""
     if not points:
         return
     yield "## Rate against change"
-    header = ("Plan", "GPUs touched", "Servers that run on", "Requests/s", "Value", "Bound", "USD of change")
+    values = [] if unit == _RATE else [unit[0].upper() + unit[1:]]
+    header = ("Plan", "GPUs touched", "Servers that run on", "Requests/s", *values, "Bound", "USD of change")
     rows = [
         [
             f"**{escaped(point.label) or 'chosen'}**" if point.chosen else escaped(point.label),
             f"{point.gpus_touched:,}",
             percent(point.running_on_share),
             rate(point.rate_rps),
-            significant(point.value, 4),
+            *[significant(point.value, 4) for _ in values],
             "–" if point.bound is None else significant(point.bound, 4),
             "–" if point.change_usd is None else money(point.change_usd),
         ]
         for point in points
     ]
-    yield table(header, rows, "lrrrrrr")
+    yield table(header, rows, "lrrr" + "r" * len(values) + "rr")
+
+
+def _steps_part(roll_out: RollOut) -> Iterator[str]:
+    yield _steps_table(roll_out)
+    yield _SHARES[roll_out.old_load]
+    yield (
+        "A step's folder has its files and its commands in order. To go back, apply the manifests of the plan before; "
+        "servers that have stopped load again."
+    )
 
 
 def _steps_table(roll_out: RollOut) -> str:

@@ -62,16 +62,20 @@ def run_batch(
     require_free(request.folder, shard.name if shard else "")
     listed = list_jobs(request.source, settings=request.settings, seed=request.seed, engine=request.engine)
     runs = request.folder / indexes.RUNS_FOLDER
-    indexes.claim_folder_of(request.folder / indexes.INDEX_FILE, runs, resume=resume, kind="batch", shared=bool(shard))
-    with alone_in(request.folder, shard.name if shard else ""):
-        named_jobs = ((named.name, replace(named.job, figures=request.figures)) for named in listed)
+    index_file, fresh = request.folder / indexes.INDEX_FILE, not resume and shard is None
+    indexes.claim_folder_of(index_file, runs, resume=resume, kind="batch", shared=bool(shard))
+    with (
+        alone_in(request.folder, shard.name if shard else ""),
+        indexes.withdrawn_if_refused(index_file, runs, fresh=fresh),
+    ):
+        named_jobs = ((listing.name, replace(listing.job, figures=request.figures)) for listing in listed)
         jobs = in_folders(named_jobs, runs)
         index = _index(request, listed, jobs)
         indexes.write_index(request.folder, index)
         if shard:
-            mine = shard.of(jobs)
+            jobs_of_shard = shard.of(jobs)
             entries = tuple(entry for entry, job in zip(index.entries, jobs, strict=True) if shard.takes(job))
-            jobs, index = mine, replace(index, entries=entries)
+            jobs, index = jobs_of_shard, replace(index, entries=entries)
         endings = work_off(request.folder, jobs, executor, report)
     effort = BatchEffort(
         began=began,
@@ -86,7 +90,7 @@ def run_batch(
 def _index(request: BatchRequest, listed: Sequence[NamedJob], jobs: Sequence[Job]) -> BatchIndex:
     entries = (
         BatchEntry(
-            name=named.name,
+            name=listing.name,
             scenario=str(job.scenario),
             settings=tuple(setting.text for setting in job.settings),
             seed=job.seed,
@@ -94,7 +98,7 @@ def _index(request: BatchRequest, listed: Sequence[NamedJob], jobs: Sequence[Job
             run=job.folder.name,
             content=job.content,
         )
-        for named, job in zip(listed, jobs, strict=True)
+        for listing, job in zip(listed, jobs, strict=True)
     )
     return BatchIndex(source=str(request.source), entries=tuple(entries))
 
@@ -102,11 +106,13 @@ def _index(request: BatchRequest, listed: Sequence[NamedJob], jobs: Sequence[Job
 def read_batch(folder: Path) -> Batch:
     """The batch in a folder as far as it has come; nothing is changed there. Raises InputError."""
     index = indexes.read_index(folder)
-    seen: dict[str, RunNote] = {}
+    note_of_run: dict[str, RunNote] = {}
     for entry in index.entries:
-        if entry.run not in seen:
-            seen[entry.run] = last_note(folder / indexes.RUNS_FOLDER / entry.run, entry.content, entry.engine or None)
-    return _collected(index, seen)
+        if entry.run not in note_of_run:
+            note_of_run[entry.run] = last_note(
+                folder / indexes.RUNS_FOLDER / entry.run, entry.content, entry.engine or None
+            )
+    return _collected(index, note_of_run)
 
 
 def runs_of(folder: Path) -> list[Path]:

@@ -19,8 +19,8 @@ from pathlib import Path
 from planner.domain.comparisons.batches import RunNote
 from planner.domain.comparisons.sweeps import Sweep, SweepEntry, SweepIndex, SweepPoint
 from planner.errors import InputError
-from planner.files.plan import sweep_indexes
-from planner.files.plan.batches.indexes import claim_folder_of
+from planner.files.plan.batches import sweep_indexes
+from planner.files.plan.batches.indexes import claim_folder_of, withdrawn_if_refused
 from planner.files.plan.batches.locks import alone_in, require_free
 from planner.files.scenario.settings import SweptKey
 from planner.runs.batches.executors import Executor
@@ -52,8 +52,9 @@ def run_sweep(
     require_free(request.folder)
     points = request.folder / sweep_indexes.POINTS_FOLDER
     jobs = in_folders(_jobs(request), points)
-    claim_folder_of(request.folder / sweep_indexes.INDEX_FILE, points, resume=resume, kind="sweep")
-    with alone_in(request.folder):
+    index_file = request.folder / sweep_indexes.INDEX_FILE
+    claim_folder_of(index_file, points, resume=resume, kind="sweep")
+    with alone_in(request.folder), withdrawn_if_refused(index_file, points, fresh=not resume):
         index = _index(request, jobs)
         sweep_indexes.write_index(request.folder, index)
         endings = work_off(request.folder, jobs, executor, report)

@@ -97,12 +97,12 @@ def work_off(folder: Path, jobs: Sequence[Job], executor: Executor, report: Repo
     due = _kin_together([job for job in distinct(jobs) if not _is_over(folder, job, endings)])
     pace = _Pace(total=len(due), report=report)
     once_more = _executed(due, executor, endings, pace, again=True)
-    left = [job for job in once_more if not _is_over(folder, job, endings)]
+    remaining = [job for job in once_more if not _is_over(folder, job, endings)]
     for job in once_more:
-        if job not in left:
+        if job not in remaining:
             pace.tell(_finished_before_it_died(job, endings.notes[job.folder.name]))
-    if left and not endings.refused:
-        _executed(left, executor, endings, pace, again=False)
+    if remaining and not endings.refused:
+        _executed(remaining, executor, endings, pace, again=False)
     return endings
 
 

@@ -10,20 +10,20 @@ from planner.errors import InputError
 from planner.replanning.finding import require_limits
 from planner.replanning.rollouts.copies import carried_out, joining_others
 from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
-from planner.replanning.rollouts.rolling import LEAST_SHARE, roll_out
+from planner.replanning.rollouts.rolling import roll_out
 from planner.runs.replanning.publication import ChangedPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeQuestion:
     """What is asked of a change: the new plan's scenario, times, limits, what is `lost`, the share of the rate that no
-    step undercuts, and whether steps are replayed."""
+    step undercuts, and whether steps are replayed. Where times, limits and share are None, the scenario's count."""
 
     scenario: Scenario
-    settings: ChangeSettings = field(default_factory=ChangeSettings)
-    limits: ChangeLimits = field(default_factory=ChangeLimits)
+    settings: ChangeSettings | None = None
+    limits: ChangeLimits | None = None
     lost: LostServers = field(default_factory=LostServers)
-    least_share: float = LEAST_SHARE
+    least_share: float | None = None
     replays: bool = True
 
 
@@ -33,18 +33,35 @@ def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
     Raises InputError where a plan has no buckets or the scenario does not suit it; InfeasibleError where nothing serves
     the workload within the limits, as it can be carried out, or no order of steps leaves the share of the rate.
     """
-    replan = pipeline.replan(saved, question.scenario, question.settings, question.limits, question.lost)
+    policy = question.scenario.changes
+    times = question.settings or policy.times
+    least_share = policy.least_share if question.least_share is None else question.least_share
+    replan = pipeline.replan(saved, question.scenario, times, question.limits, question.lost)
     before, plan = replan.before, replan.plan
-    change, joining = (
-        carried_out(replan.change, before, plan.scenario, question.settings),
-        joining_others(replan.change),
-    )
-    require_limits(plan, change, question.limits, f"{joining} servers that go on in other islands start anew there", "")
+    change, joining = carried_out(replan.change, before, plan.scenario, times), joining_others(replan.change)
+    limits, others = question.limits or policy.limits, f"{joining} servers that go on in other islands start anew there"
+    require_limits(plan, change, limits, others, "")
     inventory = {item.gpu.name: item.count for item in plan.scenario.inventory.items}
-    steps = roll_out(before, plan, change, least_share=question.least_share, inventory=inventory)
+    steps = roll_out(before, plan, change, least_share=least_share, inventory=inventory)
     if question.replays:
         steps = replayed(steps, InterimPlans(before, plan))
-    return ChangedPlan(replan=replan, change=change, roll_out=steps, joining=joining)
+    return ChangedPlan(
+        replan=replan,
+        change=change,
+        roll_out=steps,
+        joining=joining,
+        lost=_fewer_servers(saved, before),
+        guessed=bool(question.lost.gpus),
+    )
+
+
+def _fewer_servers(saved: Plan, before: Plan) -> tuple[tuple[str, int], ...]:
+    """Islands of the deployed plan that have fewer servers left, and how many are gone."""
+    assert saved.buckets is not None, "plans are of buckets"
+    assert before.buckets is not None, "plans are of buckets"
+    left = {pool.island: pool.count for pool in before.buckets.pools}
+    gone = [(pool.island, pool.count - left.get(pool.island, 0)) for pool in saved.buckets.pools]
+    return tuple((island, count) for island, count in gone if count)
 
 
 def lost_servers(saved: Plan, words: Iterable[str]) -> LostServers:

@@ -67,25 +67,40 @@ def _called_as(scenario: Scenario, saved: Plan) -> Scenario:
     return replace(scenario, deploy=replace(scenario.deploy, name=deployed))
 
 
-def change_settings(**seconds: float) -> ChangeSettings:
-    """Times of a change: storage_gb_s, start_s, drain_s. InputError where one is none of these, or out of bounds."""
-    for key, value in seconds.items():
+def change_settings(defaults: ChangeSettings, **seconds: float | None) -> ChangeSettings:
+    """Times of a change: storage_gb_s, start_s, drain_s; None where the scenario's own, `defaults`, count. InputError
+    where one is none of these, or out of bounds."""
+    chosen = {key: value for key, value in seconds.items() if value is not None}
+    for key in seconds:
         if key not in _BOUNDS:
             raise InputError(f"{key}: must be one of {', '.join(_BOUNDS)}.", hint="Choose one of these.")
+    for key, value in chosen.items():
         low, high = _BOUNDS[key]
         if not low <= value <= high:
             raise InputError(f"{key}: must be from {low:g} to {high:g}, got {value:g}.", hint="Leave it out.")
-    return ChangeSettings(**seconds)
+    return replace(defaults, **chosen)
 
 
 def change_limits(
-    most_gpus: int | None, keep: float | None, horizon_hours: float | None, *, turns_only: bool
+    defaults: ChangeLimits,
+    most_gpus: int | None,
+    keep: float | None,
+    horizon_hours: float | None,
+    *,
+    turns_only: bool | None,
 ) -> ChangeLimits:
-    """How far a change may go. InputError where a limit is out of bounds."""
+    """How far a change may go; None where the scenario's own limits, `defaults`, count. InputError where one is out of
+    bounds."""
     if most_gpus is not None and most_gpus < 0:
         raise InputError(f"most_gpus: must be from 0 on, got {most_gpus}.", hint="Leave it out for no limit.")
     if keep is not None and not 0 <= keep <= 1:
         raise InputError(f"keep: must be a share of the servers from 0 to 1, got {keep:g}.", hint="Try 0.8.")
     if horizon_hours is not None and not 0 < horizon_hours < math.inf:
         raise InputError(f"horizon_hours: must be above 0, got {horizon_hours:g}.", hint="Leave it out for no limit.")
-    return ChangeLimits(most_gpus=most_gpus, least_running_on=keep, turns_only=turns_only, horizon_hours=horizon_hours)
+    return replace(
+        defaults,
+        most_gpus=defaults.most_gpus if most_gpus is None else most_gpus,
+        least_running_on=defaults.least_running_on if keep is None else keep,
+        turns_only=defaults.turns_only if turns_only is None else turns_only,
+        horizon_hours=defaults.horizon_hours if horizon_hours is None else horizon_hours,
+    )

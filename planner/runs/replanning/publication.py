@@ -8,6 +8,7 @@ from planner.domain.replanning.changes import ChangePoint, PlanChange
 from planner.domain.replanning.replans import Replan
 from planner.domain.replanning.rollouts import RollOut
 from planner.errors import ExportError, InputError
+from planner.report.kit.quantities import counted
 from planner.report.replanning.files import change_files
 from planner.report.replanning.plots import change_plots
 from planner.report.replanning.words import change_page
@@ -21,12 +22,15 @@ HTML = "change.html"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedPlan:
     """A plan that takes another's place. `change`: of `replan` as it can be carried out; `joining`: servers that would
-    run on in other islands, and are started anew there."""
+    run on in other islands, and are started anew there. `lost`: island, and its servers that are lost; `guessed`: only
+    a type of GPU was named, so it may have been others."""
 
     replan: Replan
     change: PlanChange
     roll_out: RollOut
     joining: int = 0
+    lost: tuple[tuple[str, int], ...] = ()
+    guessed: bool = False
 
     @property
     def before(self) -> Plan:
@@ -46,12 +50,20 @@ class ChangedPlan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the reader must be told of the change."""
-        if not self.joining:
-            return ()
-        return (
-            f"{self.joining} servers that could run on start anew: a copy cannot leave the island that it was started "
-            "in; the frontier counts them as running on",
-        )
+        notes = []
+        if self.lost:
+            servers = ", ".join(f"{counted(count, 'server')} of {island}" for island, count in self.lost)
+            others = (
+                "; of a GPU type idle ones count first, then servers of its largest pool: name the island where it was "
+                "others"
+            )
+            notes.append(f"lost: {servers}{others * self.guessed}")
+        if self.joining:
+            notes.append(
+                f"{counted(self.joining, 'server')} that could run on must start anew: a copy cannot leave the island "
+                "that it was started in"
+            )
+        return tuple(notes)
 
 
 def publish_change(
@@ -70,8 +82,8 @@ def publish_change(
     except (ExportError, InputError) as error:
         note = f"no manifests of the steps were written: {error}"
         contents |= {f"{FOLDER}/NOT-WRITTEN.txt": f"{note}\n".encode()}
-        return Publication(files=contents, warnings=(*published.warnings, *changed.notes, note))
-    return Publication(files=contents | _manifests(contents, steps), warnings=(*published.warnings, *changed.notes))
+        return Publication(files=contents, warnings=(*published.warnings, note))
+    return Publication(files=contents | _manifests(contents, steps), warnings=published.warnings)
 
 
 def _manifests(contents: Mapping[str, bytes], steps: RolledOut) -> dict[str, bytes]:
@@ -83,6 +95,6 @@ def _manifests(contents: Mapping[str, bytes], steps: RolledOut) -> dict[str, byt
 
 def _change_pages(changed: ChangedPlan) -> dict[str, bytes]:
     """What is told of the change."""
-    results = (changed.change, changed.frontier, changed.roll_out, changed.plan.scenario.name)
+    results = (changed.change, changed.frontier, changed.roll_out, changed.plan, changed.notes)
     plots = change_plots(changed.roll_out, changed.frontier)
     return {**change_files(*results), HTML: written_page(change_page(*results), plots)}

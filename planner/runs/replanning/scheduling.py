@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from planner import files, pipeline
 from planner.domain import LengthProfile, Plan, RequestTrace, Scenario
-from planner.domain.replanning.changes import ChangeSettings
+from planner.domain.replanning.changes import ChangeLimits, ChangeSettings
 from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
 from planner.domain.replanning.rates import DAY_S, RateSeries
 from planner.domain.replanning.schedules import Schedule, Tariff, TariffKind
@@ -21,6 +21,7 @@ from planner.files.sections import top_level
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
 from planner.replanning.days.rolling_horizons import rolling_schedule
 from planner.replanning.days.transitions import with_transitions
+from planner.replanning.schedules.levels import Planner, Replanner
 from planner.replanning.schedules.scheduling import best_schedule
 from planner.report.replanning import schedule_tables
 from planner.report.replanning.schedule_page import schedule_page
@@ -30,6 +31,10 @@ from planner.runs.publication import publish
 WINDOWS_FILE, SPOT_FILE, CHANGES_FILE, WORDS_FILE = "windows.csv", "spot.csv", "changes.md", "schedule.md"
 KINDS = (SCHEDULE_FILE, WINDOWS_FILE, SPOT_FILE, CHANGES_FILE, WORDS_FILE, files.PAGE_FILE, f"{PLANS_FOLDER}/level-1")
 """Names of what a schedule's folder may hold."""
+
+GIVE_UP = 0.001
+"""Of the rent of the cheapest plan for a rate, what one near another plan may cost more; fleets are whole servers, so
+most cost the same."""
 
 MOST_CHANGES = 1000
 """A day: more would be one every minute and a half, and memory without end."""
@@ -61,6 +66,7 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
     Raises InputError where rates or tariff do not go with the question, InfeasibleError where the fleet does not serve
     the rates within the levels.
     """
+    request = _within_bounds(request)
     planned = count(1)
 
     def planner(scenario: Scenario) -> Plan:
@@ -69,14 +75,38 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
         listen(f"plan {next(planned)}: {promise:,.6g} requests/s for {plan.price_usd_per_hour:,.6g} USD/hour")
         return plan
 
-    schedule = with_transitions(_scheduled(request, planner), request.scenario, request.change)
+    def replanner(standing: Plan, scenario: Scenario) -> Plan:
+        limits = ChangeLimits(give_up=GIVE_UP)
+        plan = pipeline.replan(standing, scenario, request.change, limits, frontier=False).plan
+        promise = 0.0 if plan.buckets is None else plan.buckets.promise_rps
+        listen(
+            f"plan {next(planned)}, near another: {promise:,.6g} requests/s for {plan.price_usd_per_hour:,.6g} USD/hour"
+        )
+        return plan
+
+    schedule = with_transitions(_scheduled(request, planner, replanner), request.scenario, request.change)
     if request.replay is None:
         return schedule
     trace = request.scenario.workload if request.trace is None else request.trace
     return replay_schedule(schedule, trace, request.replay, _tenths(listen))
 
 
-def _scheduled(request: ScheduleRequest, planner: Callable[[Scenario], Plan]) -> Schedule:
+def _within_bounds(request: ScheduleRequest) -> ScheduleRequest:
+    """The request with its settings read anew, as Python may make them of anything."""
+    return replace(
+        request,
+        tariff=checked(Tariff, **_present(request.tariff)),
+        change=checked(ChangeSettings, **_present(request.change)),
+        forecast=checked(ForecastSettings, **_present(request.forecast)),
+    )
+
+
+def _present(settings: Tariff | ChangeSettings | ForecastSettings) -> dict[str, object]:
+    """Fields by name; those that are None stand for what follows from elsewhere, and are not in files."""
+    return {name: value for name, value in asdict(settings).items() if value is not None}
+
+
+def _scheduled(request: ScheduleRequest, planner: Planner, replanner: Replanner) -> Schedule:
     series = request.series.part(0, request.after or len(request.series.windows))
     if not series.part(request.first or 0, len(series.windows)).peak_rps:
         raise InputError(
@@ -86,8 +116,16 @@ def _scheduled(request: ScheduleRequest, planner: Callable[[Scenario], Plan]) ->
     settings = (request.tariff, request.change, _most_changes(request))
     if request.forecast.kind is ForecastKind.KNOWN:
         chosen = series.part(request.first or 0, len(series.windows))
-        return best_schedule(request.scenario, chosen, *settings, planner=planner)
-    return rolling_schedule(request.scenario, series, *settings, request.forecast, planner=planner, first=request.first)
+        return best_schedule(request.scenario, chosen, *settings, planner=planner, replanner=replanner)
+    return rolling_schedule(
+        request.scenario,
+        series,
+        *settings,
+        request.forecast,
+        planner=planner,
+        replanner=replanner,
+        first=request.first,
+    )
 
 
 def _most_changes(request: ScheduleRequest) -> int:

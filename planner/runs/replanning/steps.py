@@ -10,12 +10,19 @@ A step's files are numbered in the order of their application:
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planner import export
 from planner.domain import Plan
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
-from planner.export.checking.carrying import Transition, carried_over, object_text, standing, transition
+from planner.export.checking.carrying import (
+    Transition,
+    carried_over,
+    object_text,
+    require_pins,
+    standing,
+    transition,
+)
 from planner.replanning.rollouts.interim_plans import InterimPlans
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.replanning.pages import Commands, step_page
@@ -58,7 +65,9 @@ def rolled_out(
     """
     plans = InterimPlans(before, after)
     rendered = render_plan(after, target=target, engine=engine)
-    final = _checked(carried_over(rendered.files, deployed), after)
+    final = carried_over(rendered.files, deployed)
+    require_pins(final, after)
+    _checked(final, after)
     stands, steps = standing(deployed), []
     for step in roll_out.steps:
         last = step is roll_out.steps[-1]
@@ -80,8 +89,9 @@ def _state(
     *,
     after: bool,
 ) -> Mapping[str, str]:
-    """All manifests while a step lasts, or after it."""
+    """All manifests while a step lasts, or after it. What is started is pinned as it is before or after the change."""
     plan = plans.plan(step.after if after else step.during, new_table=step.new_table)
+    plan = replace(plan, scenario=replace(plan.scenario, deploy=replace(plan.scenario.deploy, pin_nodes=False)))
     files = render_plan(plan, target=rendered.target, engine=rendered.engine).files
     return _checked(carried_over(files, deployed, final), plan)
 

@@ -1,52 +1,66 @@
-"""The plans that a watch chooses from: made by the pipeline where one is asked for, each question once."""
+"""The plans that a watch chooses from, each question asked once while the same plan stands."""
 
 import hashlib
 import json
 import math
 from dataclasses import replace
 
-from planner import files, pipeline
+from planner import files
 from planner.domain import Inventory, Plan, Scenario
 from planner.domain.objective import ObjectiveKind, ObjectiveSettings
-from planner.domain.replanning.changes import ChangeSettings
+from planner.domain.replanning.changes import PlanChange
 from planner.domain.replanning.watching import Fleet, Need
-from planner.errors import InfeasibleError, InputError
+from planner.errors import InputError
 from planner.replanning.changes import changes_between
+from planner.replanning.finding import require_engine
 from planner.replanning.watches.inputs import Usual
+from planner.runs.watching.near_plans import NextPlan, next_plan
 
 MOST_ANSWERS = 256
 """Questions whose answers are remembered; the oldest go first."""
 
 
 class Fleets:
-    """Answers needs with the cheapest plan; `standing`: what changes are counted from."""
+    """Answers needs with a plan near the one that stands, of all that are within `give_up` of the cheapest (None: with
+    the cheapest, wherever it lies); `standing`: what changes are counted from."""
 
-    def __init__(self, scenario: Scenario, standing: Plan | None = None) -> None:
-        self.scenario, self.standing = scenario, standing
-        self._answers: dict[Need, Plan | None] = {}
+    def __init__(self, scenario: Scenario, standing: Plan | None = None, *, give_up: float | None = 0.0) -> None:
+        self.scenario, self.standing, self.give_up = scenario, standing, give_up
+        self._answers: dict[Need, NextPlan | None] = {}
         self._plans: dict[str, Plan] = {}
 
     def propose(self, need: Need) -> Fleet | None:
-        """The cheapest plan for a need and the change to it; None where nothing serves.
+        """The plan for a need and the change to it; None where nothing serves.
 
         Raises KeyboardInterrupt where a search was cut short: its plan would depend on when.
         """
         if need not in self._answers:
             if len(self._answers) >= MOST_ANSWERS:
                 self._answers.pop(next(iter(self._answers)))
-            self._answers[need] = _planned(self.scenario, need)
-        plan = self._answers[need]
-        if plan is None:
+            self._answers[need] = self._next(need)
+        answer = self._answers[need]
+        if answer is None:
             return None
-        fleet = fleet_of(plan)
-        self._plans[fleet.plan] = plan
-        return fleet if self.standing is None else changed_fleet(self.standing, plan)
+        self._plans[fleet_of(answer.plan).plan] = answer.plan
+        if self.standing is None:
+            return fleet_of(answer.plan)
+        return changed_fleet(answer.plan, answer.change or change_between(self.standing, answer.plan))
 
-    def take(self, fleet: Fleet) -> Plan:
-        """The plan of a fleet that was proposed; it stands from now on."""
-        self.standing = self._plans[fleet.plan]
+    def _next(self, need: Need) -> NextPlan | None:
+        """Where the most that there is is asked for, nothing of it is given up."""
+        near_to = None if self.give_up is None else self.standing
+        give_up = 0.0 if need.load_rps is None else self.give_up or 0.0
+        return next_plan(scenario_for(self.scenario, need), near_to, dict(need.offered), give_up)
+
+    def plan_of(self, fleet: Fleet) -> Plan:
+        """The plan of a fleet that was proposed."""
+        return self._plans[fleet.plan]
+
+    def stand(self, plan: Plan) -> None:
+        """From now on `plan` stands, and what is asked for is answered from there."""
+        self.standing = plan
         self._plans.clear()
-        return self.standing
+        self._answers.clear()
 
 
 def require_watchable(scenario: Scenario) -> None:
@@ -67,13 +81,14 @@ def require_watchable(scenario: Scenario) -> None:
 
 
 def require_same_model(plan: Plan, scenario: Scenario) -> None:
-    """InputError where the plan that stands is of another model than the scenario, or has no buckets."""
+    """InputError where the plan that stands is of another model or engine than the scenario, or has no buckets."""
     fleet_of(plan)
     if plan.scenario.model.name != scenario.model.name:
         raise InputError(
             f"--run: must be a plan of {scenario.model.name}, the scenario's model, got {plan.scenario.model.name}.",
             hint="Name the run of this model, or leave out --run.",
         )
+    require_engine(plan.scenario, scenario)
 
 
 def scenario_digest(scenario: Scenario) -> str:
@@ -97,7 +112,7 @@ def usual_of(scenario: Scenario) -> Usual:
 
 
 def fleet_of(plan: Plan) -> Fleet:
-    """A plan as the watch sees it. InputError where it has no buckets."""
+    """A plan as the watch sees it; on other nodes it is another one. InputError where it has no buckets."""
     if plan.buckets is None:
         raise InputError(
             f"plan {plan.scenario.name}: must have buckets to be watched; it promises no rate.",
@@ -110,30 +125,25 @@ def fleet_of(plan: Plan) -> Fleet:
         (pool.gpu, pool.phase.value, repr(pool.server), pool.start, pool.end, pool.count) for pool in plan.buckets.pools
     )
     parts = plan.placement.parts if plan.placement is not None else ()
+    lying = sorted((part.island, part.replica, part.node) for part in parts)
     return Fleet(
-        plan=hashlib.sha256(repr(rows).encode()).hexdigest()[:12],
+        plan=hashlib.sha256(repr((rows, lying)).encode()).hexdigest()[:12],
         promise_rps=plan.buckets.promise_rps,
         gpus=tuple(gpus.items()),
         nodes=tuple(sorted({part.node for part in parts})),
     )
 
 
-def changed_fleet(standing: Plan, plan: Plan) -> Fleet:
-    """A plan with what it takes to get there from the one that stands: the USD of GPUs that serve nothing meanwhile,
-    and the time of its slowest server, as those of one step drain and load side by side."""
-    change = changes_between(standing, plan, ChangeSettings())
+def changed_fleet(plan: Plan, change: PlanChange) -> Fleet:
+    """A plan with what it takes to get there: the USD of GPUs that serve nothing meanwhile, the time of its slowest
+    server, as those of one step drain and load side by side, and the GPUs that are touched."""
     seconds = max((row.drain_s + row.load_s for row in change.changes), default=0.0)
-    return replace(fleet_of(plan), change_usd=change.usd or 0.0, change_s=seconds)
+    return replace(fleet_of(plan), change_usd=change.usd or 0.0, change_s=seconds, gpus_touched=change.gpus_touched)
 
 
-def _planned(scenario: Scenario, need: Need) -> Plan | None:
-    try:
-        plan = pipeline.plan(scenario_for(scenario, need)) if any(count for _, count in need.offered) else None
-    except InfeasibleError:
-        return None
-    if plan is not None and plan.search.interrupted:
-        raise KeyboardInterrupt
-    return plan
+def change_between(standing: Plan, plan: Plan) -> PlanChange:
+    """What it takes to get from one plan to the other."""
+    return changes_between(standing, plan, plan.scenario.changes.times)
 
 
 def scenario_for(scenario: Scenario, need: Need) -> Scenario:

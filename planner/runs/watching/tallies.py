@@ -1,20 +1,19 @@
-"""What the log of a watch comes to, its plans read back."""
+"""The log of a watch with what it comes to, its plans read back."""
 
 from functools import cache
 from pathlib import Path
 
 from planner import files
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.watching import Fleet, WatchTally
+from planner.domain.replanning.watching import Fleet, WatchLog
 from planner.files.plan.watch_folders import load_watch, plan_folder
 from planner.replanning.changes import changes_between
-from planner.replanning.watches.hindsight import tally
+from planner.replanning.watches.hindsight import tally, windows_of
 from planner.runs.watching.fleets import fleet_of
 
 
-def tally_of(folder: Path) -> WatchTally:
-    """The tally of the watch in `folder`, which may be at work. InputError where it is none, or is damaged."""
+def read_log(folder: Path) -> WatchLog:
+    """The log of the watch in `folder`, which may be at work. InputError where it is none, or is damaged."""
     header, steps = load_watch(folder)
     numbers = {step.decision.fleet.plan: step.decision.number for step in steps if step.decision.fleet is not None}
     start = None
@@ -27,7 +26,14 @@ def tally_of(folder: Path) -> WatchTally:
         return files.load_run(plan_folder(folder, number))
 
     def change_usd(before: Fleet, later: Fleet) -> float:
-        change = changes_between(plan_at(numbers[before.plan]), plan_at(numbers[later.plan]), ChangeSettings())
+        plan = plan_at(numbers[later.plan])
+        change = changes_between(plan_at(numbers[before.plan]), plan, plan.scenario.changes.times)
         return change.usd or 0.0  # watches have prices
 
-    return tally(steps, header.settings, change_usd, last_s=header.every_s, start=start)
+    return WatchLog(
+        name=header.name,
+        iso=header.iso,
+        settings=header.settings,
+        windows=tuple(windows_of(steps, header.every_s, start)),
+        tally=tally(steps, header.settings, change_usd, last_s=header.every_s, start=start),
+    )

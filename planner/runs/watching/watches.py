@@ -11,15 +11,19 @@ from pathlib import Path
 from planner import files
 from planner.domain import Plan, Scenario
 from planner.domain.replanning.watching import (
+    DAY_S,
     Observation,
     Verdict,
     WatchSettings,
     WatchStep,
+    clock_text,
 )
 from planner.errors import InputError
 from planner.files.plan.watch_folders import WatchFolder, WatchHeader, plan_folder
+from planner.files.records import read_record
 from planner.files.scenario.settings import Setting
-from planner.files.tables.feeds.feed_files import load_feed
+from planner.files.sections import top_level
+from planner.files.tables.feeds.feed_files import load_feed, written_at_s
 from planner.plans.provenance import versions
 from planner.replanning.watches.inputs import Timeline, Usual
 from planner.replanning.watches.watching import WatchState, advance, after, decide
@@ -38,6 +42,9 @@ from planner.workload import summarize
 EARLIEST_EPOCH_S = 1e9
 """September 2001: smaller times are no seconds since 1970."""
 
+LONGEST_S = 7 * DAY_S
+"""Between two observations."""
+
 MOST_TICKS = 1_000_000
 """Of a simulation: two years of minutes."""
 
@@ -53,7 +60,8 @@ class Clock:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchJob:
     """What is to be watched. `run`: the plan that stands at first (None: one is made). `ticks`: observations of this
-    call; `until_s`: none after it. `simulate`: the feeds' own times, as fast as plans are made."""
+    call; `until_s`: none after it. `simulate`: the feeds' own times, as fast as plans are made. `stale_s`: a feed that
+    nobody has written for so long is told (None: none is)."""
 
     scenario: Path
     feeds: tuple[Path, ...]
@@ -63,6 +71,7 @@ class WatchJob:
     simulate: bool = False
     ticks: int | None = None
     until_s: float | None = None
+    stale_s: float | None = None
     force: bool = False
     changes: tuple[Setting, ...] = ()
     settings: WatchSettings = field(default_factory=WatchSettings)
@@ -74,6 +83,7 @@ def watch(job: WatchJob, clock: Clock | None = None) -> Iterator[WatchStep]:
     Raises InputError where the scenario, a feed, the run or the folder cannot be used, before anything is observed; a
     feed that breaks later is told in the steps' notes.
     """
+    _require_times(job)
     scenario = files.load_scenario(job.scenario, summarize, job.changes)
     require_watchable(scenario)
     engine = scenario.engine.name or ENGINE
@@ -84,6 +94,25 @@ def watch(job: WatchJob, clock: Clock | None = None) -> Iterator[WatchStep]:
     source = _source(job, usual_of(scenario), clock or Clock())
     with closing(WatchFolder.open(job.out, _header(job, scenario, start, source), force=job.force)) as folder:
         yield from _Watch(folder, scenario, start, engine).through(source, job.ticks)
+
+
+def watch_settings(**rules: float) -> WatchSettings:
+    """Settings with these fields. InputError names the first that there is not, or that is out of its bounds."""
+    return read_record(WatchSettings, top_level(dict(rules), "watch"))
+
+
+def _require_times(job: WatchJob) -> None:
+    """InputError where a length of time, or a count, cannot be one."""
+    lengths = (("every", job.every_s), ("stale", job.stale_s))
+    for name, seconds in lengths:
+        if seconds is not None and not 0 < seconds <= LONGEST_S:
+            raise InputError(f"watch: {name}: must be a time of at most a week, got {seconds:g} s.", hint="Give 60 s.")
+    if job.ticks is not None and job.ticks < 1:
+        raise InputError(f"watch: ticks: must be at least 1, got {job.ticks}.", hint="Leave it out for no end.")
+    if job.stale_s is not None and job.simulate:
+        raise InputError(
+            "watch: stale: is of feeds as they are now, got a simulation.", hint="Leave it out, or do not simulate."
+        )
 
 
 class _Watch:
@@ -101,7 +130,7 @@ class _Watch:
         number = self.state.number
         if number:
             folder.point(number)
-        self.fleets = Fleets(scenario, files.load_run(plan_folder(folder.folder, number)) if number else None)
+        self.fleets = Fleets(scenario, self._read(number) if number else None, give_up=folder.header.settings.give_up)
 
     def through(self, source: "_Simulated | _Live", ticks: int | None) -> Iterator[WatchStep]:
         """One step after the other, at most so many."""
@@ -113,7 +142,8 @@ class _Watch:
         self.state = advance(self.state, observation)
         decision = decide(self.state, self.fleets.propose)
         if decision.fleet is not None:
-            self._put(decision.number, self.fleets.take(decision.fleet))
+            self._put(decision.number, self.fleets.plan_of(decision.fleet))
+            self.fleets.stand(self._read(decision.number))
         step = WatchStep(observation=observation, decision=decision)
         self.folder.add(step, durable=durable or decision.verdict is Verdict.REPLAN)
         self.state = after(self.state, decision)
@@ -123,6 +153,10 @@ class _Watch:
 
     def _put(self, number: int, plan: Plan) -> None:
         self.folder.put_plan(number, publication.publish(_without_times(plan), engine=self.engine).files)
+
+    def _read(self, number: int) -> Plan:
+        """A plan as it lies on the disk: what comes next is the same for a watch that goes on from there."""
+        return files.load_run(plan_folder(self.folder.folder, number))
 
 
 def _without_times(plan: Plan) -> Plan:
@@ -188,7 +222,7 @@ class _Live:
             at_s = now_s if before is None else max(now_s, before.at_s)
             failures = self._read()
             timeline = Timeline(self.feeds.values(), self.usual, before)
-            notes = (*failures, *timeline.refusals(at_s))
+            notes = (*failures, *timeline.refusals(at_s), *self._stale(now_s))
             fresh = tuple(note for note in notes if note not in earlier)
             before, earlier = replace(timeline.observe(at_s, before), notes=fresh), notes
             yield before
@@ -203,6 +237,16 @@ class _Live:
             except InputError as error:
                 failures.append(f"{error.message} What was read before stands.")
         return failures
+
+    def _stale(self, now_s: float) -> list[str]:
+        """Feeds that nobody writes any more; the same words as long as that lasts, so that they are told once."""
+        stale_s = math.inf if self.job.stale_s is None else self.job.stale_s
+        times = {path: written_at_s(path) for path in self.feeds}
+        return [
+            f"{path}: stale, nobody has written it since {clock_text(at_s, iso=True)}. Its last values stand."
+            for path, at_s in times.items()
+            if at_s is not None and now_s - at_s > stale_s
+        ]
 
     def _next_s(self, at_s: float) -> float:
         """The next multiple of the interval: a slow plan delays no observation but its own."""

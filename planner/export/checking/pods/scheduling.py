@@ -48,18 +48,21 @@ def _class_faults(manifest: Manifest, expected: Expectation) -> Iterator[Fault]:
 
 
 def pin_faults(owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
-    """Pods that are pinned to hosts are pinned to those of their island's placement."""
+    """Pods that are pinned to hosts are pinned to those of their island's placement, all of them: else copies wait."""
     for item in owned:
         hosts = expected.hosts.get(item.island.id, frozenset())
         for pod in item.workload.pods:
-            for field, came in _pinned_hosts(pod):
-                strangers = sorted(came - hosts)
+            for field, came in pinned_hosts(pod):
+                strangers, missing = sorted(came - hosts), sorted(hosts - came)
                 if strangers:
                     rule = f"must be hosts that the placement gives to {item.island.id}"
                     yield item.workload.manifest.fault(f"{pod.path}.{field}", rule, ", ".join(strangers))
+                elif missing:
+                    rule = f"must have all hosts of {item.island.id} in the placement, {', '.join(missing)} too"
+                    yield item.workload.manifest.fault(f"{pod.path}.{field}", rule, ", ".join(sorted(came)))
 
 
-def _pinned_hosts(pod: FoundPod) -> Iterator[tuple[str, set[str]]]:
+def pinned_hosts(pod: FoundPod) -> Iterator[tuple[str, set[str]]]:
     """Field and host names of each rule of a pod's node affinity; Helm values hold it one level deeper."""
     deeper = pod.spec.get("extraConfig", {})
     for path, affinity in (("affinity", pod.spec.get("affinity")), ("extraConfig.affinity", deeper.get("affinity"))):

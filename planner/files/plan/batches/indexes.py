@@ -1,6 +1,7 @@
 """What a batch's folder says of itself: `batch.json`, the jobs; `times.json`, what they took."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from planner.domain.comparisons.batches import BatchEffort, BatchIndex, JobEffort
@@ -37,6 +38,20 @@ def claim_folder_of(index: Path, runs: Path, *, resume: bool, kind: str, shared:
                 hint=f"Give --resume to go on with the {kind} in it." if is_there(index) else "Choose another.",
             )
         runs.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def withdrawn_if_refused(index: Path, runs: Path, *, fresh: bool) -> Iterator[None]:
+    """An InputError of the block takes back what a `fresh` batch or sweep has begun, where no job of it has ended: the
+    same line with the mistake mended finds the folder as new. The lock file stays, as others may be looking at it."""
+    try:
+        yield
+    except InputError:
+        if fresh:
+            with suppress(OSError):  # something lies in it
+                runs.rmdir()
+                index.unlink(missing_ok=True)
+        raise
 
 
 def _holds_anything(folder: Path, names: tuple[str, ...]) -> bool:

@@ -1,9 +1,9 @@
-"""One batch at a time in a folder: a lock that ends with its process, however that ends.
+"""One batch, or one watch, at a time in a folder: a lock that ends with its process, however that ends.
 
-The system holds the lock (`flock`), not the file: what a killed batch leaves is taken over by the next one. The file
+The system holds the lock (`flock`), not the file: what a killed process leaves is taken over by the next one. The file
 tells who holds it. Over NFS the lock holds between machines where the mount has locks (the default since version 4). Of
 a file system without any, what the file says decides: it is respected while its process lives, and where it is another
-machine's until somebody removes it; two batches that begin in the same instant there are not told apart.
+machine's until somebody removes it; two that begin in the same instant there are not told apart.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from pathlib import Path
 from planner.errors import InputError
 from planner.files.disk.folders import errors_told
 
-LOCK_FILE = ".batch.lock"
+LOCK_FILE, BATCH = ".batch.lock", "batch"
 _MOST = 4096
 
 
@@ -38,25 +38,27 @@ def alone_in(folder: Path, shard: str = "") -> Iterator[None]:
     """No other batch in the folder, which is there, until the block is left; of a batch in parts no other process with
     the part `shard`, and no batch that is not in parts. InputError: one is, or it cannot be written."""
     if not shard:
-        with _locked(folder, LOCK_FILE):
+        with locked(folder, LOCK_FILE):
             yield
         return
     with errors_told(folder):
         descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _take(folder, descriptor, fcntl.LOCK_SH)
-        with _locked(folder, f"{LOCK_FILE}-{shard}"):
+        with locked(folder, f"{LOCK_FILE}-{shard}"):
             yield
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def _locked(folder: Path, name: str) -> Iterator[None]:
+def locked(folder: Path, name: str, work: str = BATCH) -> Iterator[None]:
+    """The lock file of that name in a folder that is there, until the block is left. `work`: what it is of, for the
+    error. InputError: another process has it, or it cannot be written."""
     with errors_told(folder):
         descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        _take(folder, descriptor)
+        _take(folder, descriptor, name=name, work=work)
         with errors_told(folder):
             _write(descriptor, json.dumps(asdict(_this_process())).encode())
         try:
@@ -80,23 +82,25 @@ def require_free(folder: Path, shard: str = "") -> None:
         os.close(descriptor)
 
 
-def _take(folder: Path, descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
+def _take(
+    folder: Path, descriptor: int, kind: int = fcntl.LOCK_EX, *, name: str = LOCK_FILE, work: str = BATCH
+) -> None:
     """The lock, as long as the descriptor is open."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise _at_work(folder, _holder(descriptor)) from None
+        raise _at_work(folder / name, work, _holder(descriptor)) from None
     except OSError:  # a file system without locks
         holder = _holder(descriptor)
         if holder is not None and _lives(holder):
-            raise _at_work(folder, holder) from None
+            raise _at_work(folder / name, work, holder) from None
 
 
-def _at_work(folder: Path, holder: Holder | None) -> InputError:
-    who = "another process" if holder is None else f"process {holder.pid} on {holder.host} since {holder.since}"
+def _at_work(lock: Path, work: str, holder: Holder | None) -> InputError:
+    worker = "another process" if holder is None else f"process {holder.pid} on {holder.host} since {holder.since}"
     return InputError(
-        f"{folder}: another batch is at work in it: {who}.",
-        hint=f"Let it finish, or choose another folder; where that process is no more, remove {folder / LOCK_FILE}.",
+        f"{lock.parent}: another {work} is at work in it: {worker}.",
+        hint=f"Let it finish, or choose another folder; where that process is no more, remove {lock}.",
     )
 
 

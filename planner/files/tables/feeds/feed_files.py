@@ -37,6 +37,14 @@ def load_feed(path: Path, gpus: Collection[str], *, live: bool = False, tries: i
     return _read(path, gpus, live=live)
 
 
+def written_at_s(path: Path) -> float | None:
+    """When a feed was written last, in seconds since 1970; None where it is not there."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
+
+
 def _read(path: Path, gpus: Collection[str], *, live: bool) -> Feed:
     before = _stamp(path)
     if path.suffix in _STATES:

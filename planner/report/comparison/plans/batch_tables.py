@@ -37,7 +37,8 @@ def verdict(batch: Batch) -> str:
     """How many jobs ended how."""
     states = [f"{batch.count(state)} {state.value}" for state in PointState if batch.count(state)]
     same = len(batch.jobs) - batch.distinct
-    alike = f"; {counted(same, 'job')} asked what another had asked, and points to its run" if same else ""
+    point = "points" if same == 1 else "point"
+    alike = f"; {counted(same, 'job')} asked what another had asked, and {point} to its run" if same else ""
     return f"{counted(len(batch.jobs), 'job')}: {', '.join(states)}{alike}."
 
 

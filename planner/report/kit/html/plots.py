@@ -6,12 +6,15 @@ One mechanism for every page that is not a plan's: whoever has figures names ser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import cycle
 from typing import Any
 
 from planner.report.kit.html.blocks import Cell, Chart, DataTable
 
 MOST_POINTS = 500
 """Of a series; of more an even choice, its last among them, so that pages stay small."""
+
+_BOUND_DASHES = ("dash", "dot", "longdashdot")
 
 Across = str | float
 
@@ -130,13 +133,13 @@ def _whiskers(series: Series) -> dict[str, Any]:
 
 
 def _levels(plot: Plot) -> Iterator[dict[str, Any]]:
-    """A line from end to end at each bound."""
+    """A line from end to end at each bound, no two of three dashed alike."""
     places = list(dict.fromkeys(x for series in plot.series for x in series.x))
     if not places:
         return
     ends = [places[0], places[-1]] if any(isinstance(x, str) for x in places) else [min(places), max(places)]
-    for name, value in plot.bounds:
-        line = {"x": ends, "y": [value, value], "meta": {"tone": "bound"}}
+    for (name, value), dash in zip(plot.bounds, cycle(_BOUND_DASHES), strict=False):
+        line = {"x": ends, "y": [value, value], "meta": {"tone": "bound"}, "line": {"dash": dash}}
         yield {"type": "scatter", "mode": "lines", "name": name, **line}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from distributed import Client
 
 from planner.errors import InputError, PlannerError
-from planner.files.plan.shared_folders import probes_in, unseen
+from planner.files.plan.batches.shared_folders import probes_in, unseen
 from planner.runs.batches.dask_engine.skew import cluster_versions, require_no_skew, skew_table
 
 LOOK_S = 0.5
@@ -77,10 +77,12 @@ class Admission:
         return " ".join(f"Worker {address}: {reason}" for address, reason in self._refused.items())
 
     def _present(self) -> dict[str, int]:
-        if self._client.status != "running":
-            raise lost(self.scheduler)
-        info = self._client.scheduler_info(n_workers=-1)
-        return {address: int(worker["nthreads"]) for address, worker in info.get("workers", {}).items()}
+        try:
+            if self._client.status == "running":
+                return workers_of(self._client)
+        except OSError:  # its connection is gone
+            pass
+        raise lost(self.scheduler)
 
     def _faults(self, addresses: tuple[str, ...]) -> dict[str, str]:
         versions = cluster_versions(self._client)
@@ -90,8 +92,8 @@ class Admission:
             if address in versions.skewed or address not in versions.workers
         }
         sound = tuple(address for address in addresses if address not in faults)
-        seen = {address: f"it does not see {reasons}." for address, reasons in self._unseen(sound).items()}
-        return faults | seen
+        blind = {address: f"it does not see {reasons}." for address, reasons in self._unseen(sound).items()}
+        return faults | blind
 
     def _unseen(self, addresses: tuple[str, ...]) -> dict[str, str]:
         """What each worker lacks; those that lack nothing are left out."""
@@ -107,6 +109,17 @@ class Admission:
                 more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
                 reasons[address] = f"{listed[0]}{more}"
         return reasons
+
+
+def workers_of(client: Client) -> dict[str, int]:
+    """The addresses of a scheduler's workers, with the threads of each; OSError where it has gone.
+
+    Asked of the scheduler itself: `Client.scheduler_info` may answer what the client's own heartbeat, which asks for no
+    workers, has learned in the same moment, and then all workers seem to have gone.
+    """
+    assert client.scheduler is not None
+    info = client.sync(client.scheduler.identity, n_workers=-1)
+    return {address: int(worker["nthreads"]) for address, worker in info["workers"].items()}
 
 
 def lost(scheduler: str) -> PlannerError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.errors import EXIT_FAILURE
-from planner.files.plan.shared_folders import present
+from planner.files.plan.batches.shared_folders import present
 from planner.runs.batches.dask_engine.dispatching import Ended
 from planner.runs.batches.dask_engine.sessions import DaskSettings, open_dispatcher
 from planner.runs.batches.executing import failure, outcome_again, outcome_of

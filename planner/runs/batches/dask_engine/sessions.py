@@ -44,9 +44,9 @@ def open_dispatcher(
 
     Raises InputError where the scheduler does not answer, nobody works for it, or workers are not fit for it.
     """
-    seen = folders if current is None else (current, *folders)
+    shared = folders if current is None else (current, *folders)
     with open_client(settings.scheduler, settings.workers, settings.patience_s) as client:
-        admission = Admission(client, seen, files, settings.tell)
+        admission = Admission(client, shared, files, settings.tell)
         admission.begin(settings.patience_s)
         try:
             yield Dispatcher(client, admission, current=current, absence_s=settings.absence_s)

@@ -67,15 +67,15 @@ def skew_table(cluster: ClusterVersions) -> str:
     for pairs, addresses in list(alike.items())[:MOST_COLUMNS]:
         others = f" and {len(addresses) - 1} more" if len(addresses) > 1 else ""
         columns[addresses[0] + others] = dict(pairs)
-    asked = {title: (PYTHON, *DASK) if title == SCHEDULER else tuple(cluster.here) for title in columns}
+    compared = {title: (PYTHON, *DASK) if title == SCHEDULER else tuple(cluster.here) for title in columns}
     differing = [
         name
         for name in cluster.here
-        if len({theirs.get(name) for title, theirs in columns.items() if name in asked[title]}) > 1
+        if len({theirs.get(name) for title, theirs in columns.items() if name in compared[title]}) > 1
     ]
     rows = [["", *columns]]
     rows += [
-        [name, *(theirs.get(name, "-") if name in asked[title] else "-" for title, theirs in columns.items())]
+        [name, *(theirs.get(name, "-") if name in compared[title] else "-" for title, theirs in columns.items())]
         for name in differing
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -13,9 +13,9 @@ from planner.domain import LengthMeasure, Plan, RouterBehaviour
 from planner.domain.replay.results import ReplayResult
 from planner.domain.replay.settings import ReplaySettings
 from planner.errors import ExportError, InputError
-from planner.runs.replay_settings import replay_settings
-from planner.runs.replays import rate_of
-from planner.runs.routed_plans import routed_plan
+from planner.runs.replays.replay_settings import replay_settings
+from planner.runs.replays.replays import rate_of
+from planner.runs.replays.routed_plans import routed_plan
 
 _REQUESTS = 10_000
 Progress = Callable[[str], None]

@@ -1,0 +1,47 @@
+"""Where the servers of a new plan lie already: those that stay on the GPUs of the plan that runs."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.domain import BucketPool, PlacedPart, Plan, Scenario
+from planner.domain.replanning.changes import ChangeKind
+from planner.replanning.changes import changes_to
+
+ON_THE_SAME_GPUS = (ChangeKind.KEEP, ChangeKind.REROUTE, ChangeKind.RESTART, ChangeKind.TURN)
+
+
+def staying_parts(before: Plan, pools: Sequence[BucketPool], scenario: Scenario) -> tuple[PlacedPart, ...]:
+    """The parts of servers that the change leaves on their GPUs, by the new plan's islands, copies numbered from 0.
+
+    Of servers alike those of the lowest numbers stay. None where a plan lies on no nodes, or its pods would ask their
+    nodes for other cores or memory than those that run.
+    """
+    if before.placement is None or scenario.cluster is None or _asks(before.scenario) != _asks(scenario):
+        return ()
+    copies: dict[str, dict[int, list[PlacedPart]]] = defaultdict(dict)
+    for part in before.placement.parts:
+        copies[part.island].setdefault(part.replica, []).append(part)
+    free = {island: sorted(by_number.items()) for island, by_number in copies.items()}
+    numbers: dict[str, int] = defaultdict(int)
+    parts = []
+    change = changes_to(before, pools, scenario, scenario.changes.times)
+    for row in sorted(change.changes, key=lambda row: ON_THE_SAME_GPUS.index(row.kind) if _stays(row.kind) else -1):
+        if not _stays(row.kind) or row.before is None or row.after is None:
+            continue
+        there = free.get(row.before.island, [])
+        for _, replica in there[: row.count]:
+            number, numbers[row.after.island] = numbers[row.after.island], numbers[row.after.island] + 1
+            parts += [replace(part, island=row.after.island, replica=number) for part in replica]
+        free[row.before.island] = there[row.count :]
+    return tuple(parts)
+
+
+def _stays(kind: ChangeKind) -> bool:
+    return kind in ON_THE_SAME_GPUS
+
+
+def _asks(scenario: Scenario) -> tuple[float, ...]:
+    """What pods of the plan ask of their nodes beside GPUs."""
+    settings = scenario.placement
+    return settings.cpus_per_gpu, settings.memory_gb_per_gpu

@@ -1,0 +1,129 @@
+"""`planner.watch(...)` and `planner.load_watch(...)`: feeds followed from Python, a node that is lost among them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from plain_pictures import copied_pictures
+
+import planner
+from planner.domain.cluster import Cluster, ClusterNode, NodeGpu, NumaNode
+from planner.domain.replanning.watching import Cause, WatchStep
+from planner.files.cluster.clusters import write_cluster
+
+SCENARIO = {
+    "name": "five-nodes",
+    "model": "deepseek-v3",
+    "workload": "normal-500-2000",
+    "inventory": {"H200": 40},
+    "prices_usd_per_gpu_hour": {"H200": 4.0},
+    "ranges": {"width": 4096},
+    "cluster": "five.yaml",
+}
+LOADS = "time,requests_per_s\n0,6\n1200,6\n"
+LOST = "time,node,lost\n0,n-0,0\n600,n-0,1\n900,n-9,1\n"
+
+
+def node(name: str) -> ClusterNode:
+    """Eight H200 on two sockets."""
+    return ClusterNode(
+        name=name,
+        gpu="H200",
+        gpus=tuple(NodeGpu(index=i, uuid=f"{name}-{i}", numa=i // 4) for i in range(8)),
+        numa_nodes=tuple(NumaNode(id=n, socket=n, cores=tuple(range(48 * n, 48 * n + 48))) for n in range(2)),
+        cpus=96.0,
+        memory_gb=1000.0,
+        asw="a",
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where a watch has gone through five observations, the first two in a call of their own."""
+    place = tmp_path_factory.mktemp("watched")
+    write_cluster(Cluster(name="five", nodes=tuple(node(f"n-{k}") for k in range(5))), place / "five.yaml")
+    (place / "scenario.yaml").write_text(yaml.safe_dump(SCENARIO))
+    (place / "load.csv").write_text(LOADS)
+    (place / "lost.csv").write_text(LOST)
+    with copied_pictures():
+        assert [step.decision.cause for step in steps_of(place, ticks=2)] == [Cause.START, None]
+        assert [step.decision.cause for step in steps_of(place)] == [Cause.LOST, None, None]
+        yield place
+
+
+def steps_of(place: Path, ticks: int | None = None) -> list[WatchStep]:
+    feeds = [place / "load.csv", place / "lost.csv"]
+    return list(
+        planner.watch(place / "scenario.yaml", feeds, place / "out", simulate=True, every_s=300, ticks=ticks, give_up=0)
+    )
+
+
+def test_a_lost_node_is_left(folder: Path) -> None:
+    watched = planner.load_watch(folder / "out")
+    before, after = watched.plan_at(1).record, watched.plan_at(2).record
+    assert before.placement is not None
+    assert after.placement is not None
+    assert "n-0" in {part.node for part in before.placement.parts}
+    assert "n-0" not in {part.node for part in after.placement.parts}
+    assert [step.observation.lost_nodes for step in watched.steps] == [(), (), ("n-0",), ("n-0",), ("n-0",)]
+    assert [dict(step.observation.available)["H200"] for step in watched.steps] == [40, 40, 32, 32, 32]
+    assert ["n-9" in "".join(step.observation.notes) for step in watched.steps] == [False, False, False, True, False]
+    assert watched.plan is not None
+    assert watched.plan.record == after
+
+
+def test_a_watch_at_hand_is_what_the_log_says(folder: Path) -> None:
+    """The smallest plan has two servers of eight H200: 64 USD an hour for five times five minutes."""
+    watched = planner.load_watch(folder / "out")
+    frame = watched.frame()
+    assert list(frame["time"]) == [0, 300, 600, 900, 1200]
+    assert list(frame["plan"]) == [1, 1, 2, 2, 2]
+    assert list(frame["usd_per_hour"]) == [64.0] * 5
+    assert frame["usd"].sum() == pytest.approx(watched.usd)
+    assert watched.usd == pytest.approx(64 * 25 / 60 + watched.tally.change_usd)
+    assert frame["gpus_touched"].sum() == watched.gpus_touched > 0
+    assert list(watched.changes["cause"]) == ["start", "lost"]
+    assert watched.summary().startswith("# Watch of five")
+    assert "1 change, " in repr(watched)
+    assert "n-0 lost" in watched._repr_html_()
+
+
+def test_figures_show_what_the_frame_has(folder: Path) -> None:
+    watched = planner.load_watch(folder / "out")
+    assert watched.figures == ("watch", "gpus")
+    above, below = watched.figure().axes
+    load, promise = (patch.get_data() for patch in above.patches)
+    assert list(load.values) == [6.0] * 5
+    assert list(promise.values) == list(watched.frame()["promise_rps"])
+    assert list(load.edges) == pytest.approx([0, 1 / 12, 1 / 6, 1 / 4, 1 / 3, 5 / 12])
+    assert [line.get_label() for line in above.lines] == ["start", "lost"]
+    assert list(below.patches[0].get_data().values) == [64.0] * 5
+    (gpus,) = watched.figure("gpus").axes
+    assert list(gpus.patches[0].get_data().values) == [16.0] * 5
+    with pytest.raises(planner.InputError, match="must be one of watch, gpus"):
+        watched.figure("load")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"every_s": 0}, "every: must be a time"),
+        ({"ticks": 0}, "ticks: must be at least 1"),
+        ({"simulate": True, "stale_s": 60}, "stale: is of feeds as they are now"),
+        ({"give_up": 1.5}, "give_up"),
+        ({"flaps": 3}, "flaps"),
+    ],
+)
+def test_what_cannot_be_is_refused(folder: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(planner.InputError, match=words):
+        next(planner.watch(folder / "scenario.yaml", folder / "load.csv", folder / "other", **options))
+    assert not (folder / "other").exists()
+
+
+def test_a_folder_of_no_watch_is_refused(folder: Path) -> None:
+    with pytest.raises(planner.InputError, match="holds no watch"):
+        planner.load_watch(folder)
+    with pytest.raises(planner.InputError, match="0009"):
+        planner.load_watch(folder / "out").plan_at(9)
