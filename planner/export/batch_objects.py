@@ -51,7 +51,7 @@ class BatchObjects:
         if not self.image or not self.image.isprintable() or set(self.image) & set(" $\"'\\"):
             raise _refused("--image", "the name of an image", self.image, "Give registry/planner:0.1.0.")
         _require_path("--mount", self.mount, None)
-        for option, path in (("JOBS", self.jobs), ("--out", self.folder)):
+        for option, path in (("JOBS", self.jobs), ("--batch", self.folder)):
             _require_path(option, path, self.mount)
         if self.workers < 1 or self.cpus < 1 or not _LEAST_MEMORY_GB <= self.memory_gb < float("inf"):
             raise InputError(

@@ -64,7 +64,16 @@ def _changes(
     same = same_engines(before.scenario, scenario)
     gpus = sorted({servers.role.gpu for servers in (*old, *new)})
     changes = [change for gpu in gpus for change in _of_type(_only(old, gpu), _only(new, gpu), same_engines=same)]
-    return ChangeClock.of(before, scenario, settings).timed(tuple(changes))
+    return ChangeClock.of(before, scenario, settings).timed(tuple(_summed(changes)))
+
+
+def _summed(changes: list[ServerChange]) -> Iterator[ServerChange]:
+    """Changes alike as one."""
+    counts: dict[ServerChange, int] = {}
+    for change in changes:
+        key = replace(change, count=0)
+        counts[key] = counts.get(key, 0) + change.count
+    return (replace(change, count=count) for change, count in counts.items())
 
 
 def require_buckets(plan: Plan) -> None:
@@ -140,7 +149,9 @@ def _only(servers: list[_Servers], gpu: str) -> list[_Servers]:
 
 
 def _of_type(old: list[_Servers], new: list[_Servers], *, same_engines: bool) -> Iterator[ServerChange]:
-    """The changes of one GPU type."""
+    """The changes of one GPU type: servers that stay in their place, then the others."""
+    staying, old, new = _in_place(old, new, same_engines=same_engines)
+    yield from staying
     kinds = [[_kind(group, other, same_engines=same_engines) for other in new] for group in old]
     weight = 1 + sum(group.count for group in (*old, *new))
     gains = [
@@ -156,6 +167,42 @@ def _of_type(old: list[_Servers], new: list[_Servers], *, same_engines: bool) ->
     fresh = [replace(g, count=g.count - sum(n for (_, j), n in pairs.items() if j == k)) for k, g in enumerate(new)]
     yield from _regrouped(gone, _gpus(fresh), ChangeKind.STOP)
     yield from _regrouped(fresh, _gpus(gone), ChangeKind.START)
+
+
+def _in_place(
+    old: list[_Servers], new: list[_Servers], *, same_engines: bool
+) -> tuple[list[ServerChange], list[_Servers], list[_Servers]]:
+    """Servers that run on or start with other flags on their very GPUs, and who is left on either side, alike ones
+    together.
+
+    As no others have those GPUs, each could only move instead, which gains no more. Of those left, places count no more
+    where nobody of the other side is.
+    """
+    at = {group.place: group for group in new if group.place and all(gpus for _, gpus in group.place)}
+    staying, stays = list[ServerChange](), set[Place]()
+    for group in old:
+        there = at.get(group.place)
+        kind = None if there is None else _kind(group, there, same_engines=same_engines)
+        if there is not None and kind in _IN_PLACE:
+            staying.append(ServerChange(kind=kind, before=group.role, after=there.role, count=1))
+            stays.add(group.place)
+    gone, fresh = ([group for group in side if group.place not in stays] for side in (old, new))
+    shared = {group.place for group in gone} & {group.place for group in fresh}
+    return staying, _alike(gone, shared, _BEFORE), _alike(fresh, shared, _AFTER)
+
+
+_IN_PLACE = (ChangeKind.KEEP, ChangeKind.REROUTE, ChangeKind.RESTART)
+_BEFORE: Place = (("", (0,)),)
+_AFTER: Place = (("", (1,)),)
+
+
+def _alike(servers: list[_Servers], places: set[Place], elsewhere: Place) -> list[_Servers]:
+    """Servers of one role together, all but those in `places`: they are `elsewhere`."""
+    counts: dict[_Servers, int] = {}
+    for group in servers:
+        key = replace(group, place=group.place if group.place in places else elsewhere, count=0)
+        counts[key] = counts.get(key, 0) + group.count
+    return [replace(group, count=count) for group, count in counts.items()]
 
 
 def _kind(old: _Servers, new: _Servers, *, same_engines: bool) -> ChangeKind | None:

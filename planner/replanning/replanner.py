@@ -28,6 +28,7 @@ STEPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
 
 MOST_RAISES = 6
 POINT_GAP, POINT_SECONDS = 0.005, 5.0
+ANEW = "copies that would join others start anew"
 SIMPLE_SECONDS = 5.0
 
 
@@ -253,14 +254,17 @@ class Replanner:
             return answer
 
     def _between(self, most: int) -> list[NearPlan]:
-        """Points of the frontier, where they are found in the time given."""
+        """Points of the frontier, where they are found in the time given. Where copies would have to join other
+        islands, a point touches more than its programme counts, whose bound is of fewer GPUs."""
         seconds = min(POINT_SECONDS, self._solver.time_limit_s)
         settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), time_limit_s=seconds)
         points = []
         for gpus in sorted({int(share * most) for share in STEPS} - {0}):
             with suppress(InfeasibleError, SolverError):
                 terms = self._terms(gpus, limited=False)
-                points.append(self._best(terms, settings, f"at most {gpus} GPUs touched", simple=False))
+                near = self._best(terms, settings, f"at most {gpus} GPUs touched", simple=False)
+                touches_more = near.change.gpus_touched > gpus
+                points.append(replace(near, label=ANEW, bound=None) if touches_more else near)
         return points
 
     def _beyond_limits(self) -> InfeasibleError:

@@ -64,3 +64,24 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(InputError):
         changed.plan.replan(**wrong)
+
+
+def test_copies_that_cannot_join_another_island_count_as_touched() -> None:
+    """Of plans that serve as much for the same rent the one is taken that leaves all where it is."""
+    plan = planner.plan(
+        inventory={"H20": 16},
+        workload="normal-500-2000",
+        model="gpt-oss-120b",
+        slo={"ttft_ms": 2000, "tpot_ms": 40, "percentile": 99},
+        engine={"name": "vllm", "version": "0.18.0"},
+        objective={"kind": "target", "target_rps": 3},
+        progress=False,
+    )
+    fewer = plan.replan(settings={"objective.target_rps": 2}, horizon_hours=1, replay=False)
+    (chosen,) = fewer.frontier[fewer.frontier["chosen"]].to_dict("records")
+    assert (fewer.gpus_touched, chosen["gpus_touched"], chosen["value"]) == (0, 0, 5.0)
+    assert "| USD/hour |" in fewer.summary()
+
+    lost = plan.replan(lost=["H20=12"], settings={"objective.target_rps": 1}, replay=False)
+    assert "- lost: 1 server of h20-1g-decode-1; of a GPU type idle ones count first" in lost.summary()
+    assert f"The new plan: **The {sum(lost.record.plan.fleet.values())} GPUs promise" in lost.summary()

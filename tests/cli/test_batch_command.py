@@ -9,15 +9,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+import yaml
 from command_line import Command, untimed
 
 from planner.errors import InputError
 from planner.files.plan.batches import locks, parquet
+from planner.runs.batches.batches import BatchRequest, run_batch
 from planner.runs.batches.executing import failure, outcome_of
 from planner.runs.batches.jobs import Job, Outcome
+from planner.runs.batches.local import SerialExecutor
+from planner.runs.comparisons.batch_files import write_batch_files
 
 SMALL = """\
 name: small
@@ -41,6 +46,25 @@ BARE = ("--executor", "serial", "--no-figures")
 def _small(here: Path) -> None:
     Path("small.yaml").write_text(SMALL)
     Path("jobs.yaml").write_text(JOBS)
+
+
+@pytest.fixture(scope="module")
+def planned_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of those jobs, planned."""
+    folder = tmp_path_factory.mktemp("planned")
+    with chdir(folder):
+        Path("small.yaml").write_text(SMALL)
+        Path("jobs.yaml").write_text(JOBS)
+        request = BatchRequest(source=Path("jobs.yaml"), folder=Path("out"), figures=False)
+        write_batch_files(Path("out"), run_batch(request, SerialExecutor()))
+    return folder / "out"
+
+
+@pytest.fixture
+def planned(planned_once: Path, here: Path) -> str:
+    """The jobs planned in a folder `out`; the words that resume them."""
+    shutil.copytree(planned_once, here / "out")
+    return " ".join(("batch", "jobs.yaml", "--out", "out", "--resume", *BARE))
 
 
 @pytest.fixture
@@ -191,18 +215,16 @@ def _damage_journal(run: Path) -> str:
 
 
 @pytest.mark.parametrize("damage", [_edit, _halve, _thin, _swap, _truncate, _damage_journal])
-def test_a_run_that_is_no_good_is_moved_aside_and_made_again(planner: Command, executed: list[str], damage) -> None:
-    Path("jobs.yaml").write_text(JOBS.partition("  - {name: same")[0])
-    line = ("batch", "jobs.yaml", "--out", "out", *BARE)
-    assert planner(*line).status == 0
+def test_a_run_that_is_no_good_is_moved_aside_and_made_again(
+    planner: Command, executed: list[str], planned: str, damage
+) -> None:
     run = runs_of("out")["level-40"]
     plan = untimed(run)
     reason = damage(run)
-    executed.clear()
     assert planner("report", "out").status == 0
     assert run.exists()  # who only looks changes nothing
-    answer = planner(*line, "--resume")
-    assert (answer.status, executed) == (0, ["level-40"])
+    answer = planner(*planned.split())
+    assert (answer.status, executed) == (3, ["level-40"])
     aside = Path("out/quarantine", f"{run.name}-1")
     assert aside.is_dir()
     assert reason in aside.with_name(f"{aside.name}.reason.txt").read_text()
@@ -213,13 +235,12 @@ def test_a_run_that_is_no_good_is_moved_aside_and_made_again(planner: Command, e
     assert len(compared.json["plans"]) == 2  # and none of the quarantine
 
 
-def test_notes_that_nobody_can_read_cost_nothing_but_a_look(planner: Command, executed: list[str]) -> None:
-    line = ("batch", "jobs.yaml", "--out", "out", *BARE)
-    assert planner(*line).status == 3
-    executed.clear()
+def test_notes_that_nobody_can_read_cost_nothing_but_a_look(
+    planner: Command, executed: list[str], planned: str
+) -> None:
     for note in Path("out/runs").glob("level-*.note.json"):
         note.write_text("{")
-    assert planner(*line, "--resume").status == 3
+    assert planner(*planned.split()).status == 3
     assert executed == []
     assert not Path("out/quarantine").exists()
 
@@ -434,15 +455,12 @@ with alone_in(Path("out")):
 """
 
 
-def test_a_second_batch_is_refused_and_a_killed_ones_lock_is_taken_over(planner: Command) -> None:
-    Path("jobs.yaml").write_text("jobs: [{scenario: small.yaml}]")
-    line = ("batch", "jobs.yaml", "--out", "out", *BARE)
-    assert planner(*line).status == 0
+def test_a_second_batch_is_refused_and_a_killed_ones_lock_is_taken_over(planner: Command, planned: str) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "locked\n"
     before = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
-    refused = planner(*line, "--resume")
+    refused = planner(*planned.split())
     assert refused.status == 2
     assert re.search(rf"process {holder.pid} on \S+ since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", refused.err)
     assert planner("sweep", "small.yaml", "--set", "slo.tpot_ms=40", "--out", "out", "--resume").status == 2
@@ -450,7 +468,7 @@ def test_a_second_batch_is_refused_and_a_killed_ones_lock_is_taken_over(planner:
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert str(holder.pid) in Path("out", locks.LOCK_FILE).read_text()  # what it left
-    assert planner(*line, "--resume").status == 0
+    assert planner(*planned.split()).status == 3
     assert Path("out", locks.LOCK_FILE).read_bytes() == b""
 
 
@@ -527,3 +545,21 @@ def test_a_limit_on_file_sizes_leaves_nothing_half_written(here: Path) -> None:
     assert not list(Path("out/runs").glob("*/plan.json"))
     assert not [path for path in Path("out").rglob("*") if "partial" in path.name]
     assert all(json.loads(path.read_text()) for path in Path("out").rglob("*.json"))
+
+
+def test_the_commands_of_the_manifests_make_the_batch(planner: Command, here: Path) -> None:
+    """Each pod's, with its number where Kubernetes puts it; then that of the tables."""
+    place = ("--batch", f"{here}/out", "--mount", here)
+    line = ("batch-manifests", f"{here}/jobs.yaml", *place, "--image", "planner:1", "--claim", "files", "--workers", 2)
+    assert planner(*map(str, line), "--out", "manifests").status == 0
+    shards, tables = (
+        yaml.safe_load(Path("manifests", name).read_text())["spec"]["template"]["spec"]["containers"][0]["command"][1:]
+        for name in ("20-shards.yaml", "30-tables.yaml")
+    )
+    for index in ("0", "1"):
+        words = [word.replace("$(JOB_COMPLETION_INDEX)", index) for word in shards]
+        assert planner(*words, *BARE).status in (0, 3)
+    assert not Path("out/results.csv").exists()
+    assert planner(*tables, *BARE).status == 3
+    assert [row["state"] for row in rows_of("out")] == ["planned", "planned", "planned", "infeasible"]
+    assert not json.loads(Path("out/times.json").read_text())["runs"]  # nothing was left to plan

@@ -84,6 +84,10 @@ def test_a_gap_is_refused_and_filled_only_where_that_is_asked_for(tmp_path) -> N
     [
         (PLAIN.replace("1200,4", "600,4"), "row 3 must begin after row 2, at 600 s; got the same window again"),
         (PLAIN.replace("1200,4", "300,4"), "row 3 must begin after row 2, at 600 s; got 300 s"),
+        (
+            "time,rps\n2026-11-09T00:00Z,1\n2026-11-09T00:10Z,1\n2026-11-09T00:30Z,1\n2026-11-09T00:40Z,1\n",
+            "those that begin at 2026-11-09T00:20:00Z",
+        ),
         (PLAIN + "1500,1\n", "must all be 600 s long.*row 3 lasts 300 s up to row 4"),
         (PLAIN.replace("600,2", "600,-2"), "row 2, column requests_per_s must be a number of at least 0.*'-2'"),
         (PLAIN.replace("600,2", "600,nan"), "row 2, column requests_per_s must be a number of at least 0.*'nan'"),

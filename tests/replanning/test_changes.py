@@ -13,6 +13,7 @@ from replanned_scenarios import small_plan
 from planner.cost import CostContext
 from planner.cost.serving.loading import node_weights_gb
 from planner.domain import BucketPool, ParallelConfig, Phase, Plan, ServerConfig
+from planner.domain.placement import ClusterState, PlacedPart, Placement
 from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange
 from planner.errors import InputError
 from planner.replanning.changes import changes_between
@@ -131,6 +132,83 @@ def test_no_pairing_touches_fewer_gpus(seed: int) -> None:
 
     before, after = drawn(), drawn()
     assert change(tuple(before), tuple(after)).gpus_touched == _touched(before, after)
+
+
+def lying(rng: np.random.Generator, places: int, *, known: bool) -> Plan:
+    """Up to a server of eight H200 a place; two places to a node where nobody knows which GPUs those are."""
+    pools: dict[tuple[Any, ...], list[int]] = {}
+    for place in range(places):
+        if rng.random() < 0.8:
+            role = (
+                (Phase.PREFILL, Phase.DECODE)[rng.integers(2)],
+                (1024, 2048)[rng.integers(2)],
+                (64, 32)[rng.integers(2)],
+            )
+            pools.setdefault(role, []).append(place)
+    rows = [
+        pool(len(there), phase=phase, end=end, batch=batch, island=f"i{n}")
+        for n, ((phase, end, batch), there) in enumerate(sorted(pools.items()))
+    ]
+    parts = [
+        PlacedPart(
+            island=f"i{n}",
+            replica=k,
+            node=f"n{place if known else place // 2}",
+            gpu_indices=tuple(range(8)),
+            numa_nodes=(0,),
+            asw="a",
+            tp=8,
+            gpus_assumed=not known,
+        )
+        for n, (_, there) in enumerate(sorted(pools.items()))
+        for k, place in enumerate(there)
+    ]
+    nothing = ClusterState(gpus=0, allocated=0, idle=0, headroom_gpus=0, watts=0.0, empty_nodes=0, fragments=())
+    placement = Placement(
+        parts=tuple(parts), cluster="c", score=0.0, terms=(), sites=(), shortfalls=(), before=nothing, after=nothing
+    )
+    return replace(plan_of(*rows), placement=placement)
+
+
+def _one_by_one(plan: Plan) -> list[tuple[Any, ...]]:
+    """Node, phase, end of the bucket and batch of each server."""
+    assert plan.buckets is not None
+    assert plan.placement is not None
+    pools = {p.island: p for p in plan.buckets.pools}
+    return [
+        (part.node, pools[part.island].phase, pools[part.island].end, pools[part.island].server.batch_size)
+        for part in plan.placement.parts
+    ]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("seed", range(12))
+def test_placed_servers_against_every_pairing(seed: int, known: bool) -> None:
+    """As many run on, of those as many with their prompts, then those in place or moved, then turned, as can be."""
+    rng = np.random.default_rng(seed)
+    before, after = lying(rng, 5, known=known), lying(rng, 5, known=known)
+    old, new = _one_by_one(before), _one_by_one(after)
+
+    def worth(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None) -> tuple[int, ...]:
+        if a is None or b is None or (a[0] != b[0] and a[1] != b[1]):
+            return (0, 0, 0, 0)
+        if a[0] != b[0]:
+            return (0, 0, 1, 0)
+        if a[1] != b[1]:
+            return (0, 0, 0, 1)
+        # engines are started for a bucket's prompts and the longest answer: a longer bucket needs them anew
+        runs_on = a[3] == b[3] and b[2] <= a[2]
+        return (int(runs_on), int(runs_on and a[2] == b[2]), int(not runs_on), 0)
+
+    padded = [*new, *[None] * len(old)]
+    best = max(
+        tuple(map(sum, zip((0, 0, 0, 0), *map(worth, old, order), strict=True)))
+        for order in set(permutations(padded, len(old)))
+    )
+    between = changes_between(before, after, SETTINGS)
+    counts = Counter(kinds(between))
+    again = counts[K.RESTART] + counts[K.MOVE]
+    assert (between.servers_running_on, counts[K.KEEP], again, counts[K.TURN]) == best
 
 
 def test_times_are_those_of_weights_and_answers() -> None:

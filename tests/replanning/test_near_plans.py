@@ -78,6 +78,16 @@ def test_the_most_there_is_gives_nothing_up(mixed: Scenario) -> None:
     assert promises[0].promise_rps == pytest.approx(promises[1].promise_rps, rel=1e-3)
 
 
+def test_limits_of_the_scenario_hold(mixed: Scenario) -> None:
+    """From 8 to 12 requests/s touches 8 GPUs, and to 20 more than that: nothing is proposed."""
+    limits = replace(mixed.changes.limits, most_gpus=8)
+    fleets = standing(replace(mixed, changes=replace(mixed.changes, limits=limits)), 8.0)
+    within = fleets.propose(need_of(mixed, 12.0))
+    assert within is not None
+    assert within.gpus_touched == 8
+    assert fleets.propose(need_of(mixed, 20.0)) is None
+
+
 def test_gpus_that_are_gone_take_servers_of_the_largest_pool(mixed: Scenario) -> None:
     plan = standing(mixed, 20.0).standing
     assert plan is not None
@@ -138,6 +148,7 @@ def test_a_lost_node_is_left_and_its_servers_alone(placed: Scenario) -> None:
     assert lost[0] not in second.nodes
     assert first.plan != second.plan
     assert second.promise_rps == first.promise_rps
+    assert (first.gpus_touched, second.gpus_touched) == (0, 8)  # the other server of eight runs on
     assert fleets.standing is not None
     assert fleets.standing.scenario.inventory.item("H200").count == 32
 

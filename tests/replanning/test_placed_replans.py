@@ -9,7 +9,7 @@ import yaml
 from replanned_scenarios import LEVELS, longer, small_plan
 
 from planner import export
-from planner.domain import Plan
+from planner.domain import BucketPool, Plan, Pod
 from planner.domain.cluster import Cluster, ClusterNode, NodeGpu, NumaNode
 from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers
 from planner.errors import ExportError, InfeasibleError, InputError
@@ -21,6 +21,7 @@ from planner.replanning.losses import remaining_inventory, without_lost
 from planner.replanning.staying import staying_parts
 from planner.runs.deployments import render_plan
 from planner.runs.replanning.asking import ChangeQuestion, change_plan
+from planner.runs.replanning.own_pods import without_own_pods
 from planner.runs.replanning.steps import rolled_out
 
 
@@ -146,6 +147,41 @@ def test_pods_that_would_ask_for_other_cores_do_not_stay(shared_nodes: Plan) -> 
     assert len(staying_parts(shared_nodes, pools, scenario)) == sum(pool.count for pool in pools)
     fewer = replace(scenario, placement=replace(scenario.placement, cpus_per_gpu=4))
     assert staying_parts(shared_nodes, pools, fewer) == ()
+
+
+def now(plan: Plan, node_of: Mapping[str, str] | None = None) -> Cluster:
+    """The cluster with the pods of a plan on their GPUs, as controllers name them, and somebody else's."""
+    assert plan.placement is not None
+    pods = [
+        Pod(
+            name=f"small-{part.island}-{part.replica}-x",
+            node=(node_of or {}).get(part.node, part.node),
+            gpus=part.gpu_indices,
+            cpus=8.0 * len(part.gpu_indices),
+            cores=part.cores,
+        )
+        for part in plan.placement.parts
+    ]
+    other = Pod(name="smaller-h200-1g-prefill-1-0", node="n-1", gpus=(0,), cpus=8.0)
+    return replace(CLUSTER, pods=(*pods, other))
+
+
+def test_the_pods_of_the_plan_itself_are_not_in_its_way(shared_nodes: Plan) -> None:
+    """A cluster that is read while the plan runs: without this, all that runs on would have to move."""
+    live = replace(longer(shared_nodes.scenario, 0.7), cluster=now(shared_nodes))
+    left = without_own_pods(live, shared_nodes)
+    assert left.cluster is not None
+    assert [pod.name for pod in left.cluster.pods] == ["smaller-h200-1g-prefill-1-0"]
+    assert len(staying_parts(shared_nodes, _pools(shared_nodes), left)) == 5
+    assert without_own_pods(left, shared_nodes) is left
+    elsewhere = replace(live, cluster=now(shared_nodes, {"n-0": "n-3"}))
+    with pytest.raises(InputError, match=r"of island h200-.* must run on the nodes that the plan gives .* got n-3"):
+        without_own_pods(elsewhere, shared_nodes)
+
+
+def _pools(plan: Plan) -> tuple[BucketPool, ...]:
+    assert plan.buckets is not None
+    return plan.buckets.pools
 
 
 def pinned(plan: Plan) -> Plan:

@@ -17,6 +17,7 @@ from planner.evaluation.buckets.service import BucketService
 from planner.files import encode_plan, load_run, plan_schema
 from planner.pipeline import recheck, replan
 from planner.replanning.changes import changes_between
+from planner.replanning.replanner import ANEW
 from planner.workload import question_of
 
 CURRENT_SHARE = 0.95
@@ -60,6 +61,15 @@ def test_a_shift_keeps_most_servers_and_most_of_the_rate(shifted: Replan) -> Non
     assert shifted.plan.throughput_rps >= CURRENT_SHARE * shifted.scratch_rps * (1 - 1e-3)
 
 
+def test_without_its_frontier_the_plan_is_the_same(deployed: Plan, shifted: Replan) -> None:
+    """As schedules ask for it: what it gives up against a plan from scratch is still told."""
+    alone = replan(deployed, longer(deployed.scenario, 1.3), frontier=False)
+    assert bucket_pools(alone.plan) == bucket_pools(shifted.plan)
+    assert (alone.change, alone.scratch_rps) == (shifted.change, shifted.scratch_rps)
+    assert set(alone.frontier) <= set(shifted.frontier)
+    assert any(point.chosen for point in alone.frontier)
+
+
 def test_no_change_is_the_old_plan_priced_on_the_new_workload(deployed: Plan) -> None:
     """Counted from the old pools themselves, by the service that prices any."""
     scenario = longer(deployed.scenario, 0.75)
@@ -74,9 +84,12 @@ def test_no_change_is_the_old_plan_priced_on_the_new_workload(deployed: Plan) ->
 def test_more_change_is_never_worse(much_longer: Replan) -> None:
     """The points of the frontier, and limits that are loosened step by step."""
     points = [point for point in much_longer.frontier if point.label != "from scratch"]
+    limited = [point for point in points if point.label.startswith("at most")]
+    assert all(point.gpus_touched <= int(point.label.split()[2]) for point in limited)
     assert len(points) >= 2
     assert all(a.gpus_touched <= b.gpus_touched and a.value <= b.value * (1 + 1e-9) for a, b in pairwise(points))
-    assert all(point.bound is not None and point.value <= point.bound * (1 + 1e-6) for point in points)
+    bounded = [point for point in points if point.label != ANEW]
+    assert all(point.bound is not None and point.value <= point.bound * (1 + 1e-6) for point in bounded)
     assert sum(point.chosen for point in much_longer.frontier) == 1
 
 

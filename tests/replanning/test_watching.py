@@ -162,6 +162,8 @@ def test_hindsight_by_hand() -> None:
     assert result.free_usd == 10 + 30 + 10 + 10
     assert result.static_usd == 120
     assert dict(result.changes) == {"load": 1, "lost": 0, "saving": 0}
+    later = tally(steps, WatchSettings(), lambda *_: 400.0, last_s=3600.0)  # prices have risen since it changed
+    assert later.hindsight_usd == later.usd == 104
 
 
 def _decision(fleet: Fleet | None, cause: Cause | None) -> Decision:

@@ -58,7 +58,8 @@ def test_what_is_missed_is_told() -> None:
 def test_free_gpus_are_those_that_no_plan_of_the_hour_has() -> None:
     """Windows of half an hour: the larger of two plans counts."""
     schedule = small_schedule()
-    halves = replace(schedule, series=replace(schedule.series, window_s=1800.0))
+    windows = tuple(replace(window, start_s=window.start_s / 2) for window in schedule.series.windows)
+    halves = replace(schedule, series=replace(schedule.series, window_s=1800.0, windows=windows))
     free = [row[2] for row in tables.spot_rows(halves)]
     gpus = [dict(schedule.levels[window.level].gpus)["H20"] for window in schedule.windows]
     assert free == [16 - max(gpus[k : k + 2]) for k in range(0, 24, 2)]

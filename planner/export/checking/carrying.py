@@ -49,9 +49,14 @@ def carried_over(files: Mapping[str, str], *deployed: Mapping[str, str]) -> dict
     """
     sources: dict[str, FoundWorkload] = {}
     for folder in reversed(deployed):
-        sources |= _engines(folder)
+        sources |= engines_of(folder)
+    return with_engines(files, sources)
+
+
+def with_engines(files: Mapping[str, str], sources: Mapping[str, FoundWorkload]) -> dict[str, str]:
+    """The same, with engines by island."""
     changed: dict[str, dict[Key, Manifest]] = {}
-    for island, workload in _engines(files).items():
+    for island, workload in engines_of(files).items():
         source = sources.get(island)
         if source is not None and source.manifest.body != workload.manifest.body:
             carried = _carried(workload, source)
@@ -63,7 +68,7 @@ def require_pins(files: Mapping[str, str], plan: Plan) -> None:
     """Raises ExportError where pods are pinned to other hosts than the plan's placement gives to their island: those
     that run on cannot be pinned anew."""
     hosts_of = expectation_of(plan).hosts
-    for island, workload in _engines(files).items():
+    for island, workload in engines_of(files).items():
         for hosts in (hosts for pod in workload.pods for _, hosts in pinned_hosts(pod)):
             if island in hosts_of and hosts != hosts_of[island]:
                 raise ExportError(
@@ -74,8 +79,8 @@ def require_pins(files: Mapping[str, str], plan: Plan) -> None:
                 )
 
 
-def _engines(files: Mapping[str, str]) -> dict[str, FoundWorkload]:
-    """What runs each island."""
+def engines_of(files: Mapping[str, str]) -> dict[str, FoundWorkload]:
+    """What runs each island. Raises ExportError where an object runs several."""
     engines: dict[str, FoundWorkload] = {}
     for manifest, kind in read_manifests(files).sound:
         workloads = tuple(kind.workloads(manifest)) if kind is not None and kind.workloads else ()
@@ -132,7 +137,7 @@ def standing(files: Mapping[str, str]) -> Objects:
 def transition(before: Objects, files: Mapping[str, str], *, annotated: bool) -> Transition:
     """From what stands to a folder of manifests. Engines of which annotations alone differ stay as they are unless
     `annotated`: rates of all islands change with every server, and pods do not."""
-    will, engines = dict(standing(files)), {_key(workload.manifest) for workload in _engines(files).values()}
+    will, engines = dict(standing(files)), {_key(workload.manifest) for workload in engines_of(files).values()}
     same = {key for key in engines & before.keys() if _bare(before[key]) == _bare(will[key])}
     if not annotated:
         will |= {key: before[key] for key in same}

@@ -16,6 +16,7 @@ a window that is missing, an empty burstiness one that is not told.
 Windows are as long as most starts are apart. A day begins at midnight UTC, or at second 0 where times are no dates.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from planner.files.disk.shipped import shipped_rate_curves
 from planner.files.sections import nearest_hint
 from planner.files.tables.rate_curves import load_rate_curve
 from planner.files.tables.traces.clocks import Times, column_stem, epoch_unit, named_unit, require_span
-from planner.files.tables.traces.times import iso_microseconds
+from planner.files.tables.traces.times import iso_microseconds, iso_text
 
 MOST_WINDOWS = 200_000
 """Over a year of windows of 3 minutes: beyond it a time or two are wrong, and a schedule takes hours."""
@@ -70,10 +71,11 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RateTable:
-    """The rows of every pool, in the file's order."""
+    """The rows of every pool, in the file's order. `dated`: times are dates, not numbers."""
 
     path: Path
     rows: Mapping[str, Sequence[_Row]]
+    dated: bool
 
     @classmethod
     def of(cls, path: Path) -> "_RateTable":
@@ -85,7 +87,7 @@ class _RateTable:
         for row, start_s in zip(rows, starts_s, strict=True):
             pool = row.name(columns.pool) if columns.pool else path.stem
             by_pool.setdefault(pool, []).append(columns.row(row, start_s))
-        return cls(path=path, rows=by_pool)
+        return cls(path=path, rows=by_pool, dated=not math.isfinite(rows[0].number(columns.time)))
 
     def pool_named(self, pool: str | None) -> str:
         """The pool that is meant; one must be named where there are several."""
@@ -130,9 +132,10 @@ class _RateTable:
             if row.start_s > before.start_s:
                 continue
             doubled = row.start_s == before.start_s
+            got = "the same window again" if doubled else self._time(row.start_s)
             raise InputError(
-                f"{self.path}: row {row.place} must begin after row {before.place}, at {before.start_s:.15g} s; got "
-                f"{'the same window again' if doubled else f'{row.start_s:.15g} s'}.",
+                f"{self.path}: row {row.place} must begin after row {before.place}, at {self._time(before.start_s)}; "
+                f"got {got}.",
                 hint="Drop one of the two rows." if doubled else "Sort the rows by time.",
             )
 
@@ -162,9 +165,12 @@ class _RateTable:
             )
         return window_s
 
+    def _time(self, at_s: float) -> str:
+        return iso_text(at_s) if self.dated else f"{at_s:.15g} s"
+
     def _gaps(self, rows: Sequence[_Row], missing: Sequence[float], gaps: GapRule) -> InputError:
         """Which windows are missing, in the file's own times."""
-        shown = listed((f"{start_s:.15g} s" for start_s in missing), 5)
+        shown = listed((self._time(start_s) for start_s in missing), 5)
         after = max((row for row in rows if row.start_s < missing[0]), key=lambda row: row.start_s, default=None)
         place = f"after row {after.place}" if after is not None else "in its first row"
         return InputError(

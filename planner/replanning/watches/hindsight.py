@@ -95,7 +95,8 @@ def _sequences(
         days=[int(window.step.observation.at_s // DAY_S) for window in windows],
         most_changes=settings.most_changes,
     )
-    return static_usd if np.isfinite(static_usd) else None, best.usd, float(fits.min(axis=1).sum())
+    watched_usd = sum(window.usd for window in windows)  # one of those sequences, changed at the prices of the time
+    return static_usd if np.isfinite(static_usd) else None, min(best.usd, watched_usd), float(fits.min(axis=1).sum())
 
 
 def _window_usd(window: WatchWindow, fleet: Fleet) -> float:

@@ -185,8 +185,9 @@ def notes(schedule: Schedule) -> list[str]:
     lines = []
     missed = sum(not carried for carried in schedule.carried)
     if missed:
+        verb = "is" if missed == 1 else "are"
         lines.append(
-            f"{counted(missed, 'window')} of {len(schedule.windows):,} are not carried: their rate is above the "
+            f"{counted(missed, 'window')} of {len(schedule.windows):,} {verb} not carried: the rate is above the "
             "promise of the plan that stands, or a change takes servers."
         )
     if schedule.emergencies:
@@ -196,7 +197,7 @@ def notes(schedule: Schedule) -> list[str]:
     if schedule.thin_windows:
         lines.append(
             f"In {counted(len(schedule.thin_windows), 'window')} a change finds no room for both plans in the "
-            "inventory."
+            "inventory: old servers stop first. More GPUs in it, or fewer changes a day, may leave room."
         )
     if schedule.reserved:
         lines.append(f"Reserved all the time: {', '.join(f'{count} {gpu}' for gpu, count in schedule.reserved)}.")
@@ -206,7 +207,7 @@ def notes(schedule: Schedule) -> list[str]:
     if broken:
         worst = broken[0]
         lines.append(
-            f"{counted(sum(rung.windows for rung in broken), 'window')} break the levels when replayed, most of them "
+            f"Replayed, the levels break in {counted(sum(rung.windows for rung in broken), 'window')}, most of them "
             f"at {rate(worst.rate_rps)} requests/s, {percent_of(worst.share)} of the promise."
         )
     return lines

@@ -10,6 +10,7 @@ from planner.domain import Plan, Scenario
 from planner.domain.replanning.changes import ChangeLimits, ChangeSettings
 from planner.errors import InputError
 from planner.files.scenario.settings import Setting, with_settings
+from planner.runs.replanning.own_pods import without_own_pods
 from planner.workload import summarize
 
 _BOUNDS = {"storage_gb_s": (1e-6, 1e4), "start_s": (0.0, 86_400.0), "drain_s": (0.0, 86_400.0)}
@@ -26,8 +27,21 @@ def new_scenario(
 ) -> Scenario:
     """The scenario of the new plan: a file or a shipped one, else the saved plan's own, some keys of it set anew.
 
-    Its objects keep the names that the deployed ones have. InputError where a value cannot be used.
+    Its objects keep the names that the deployed ones have, and its cluster lacks the pods of these. InputError where a
+    value cannot be used.
     """
+    changed = _changed(saved, scenario, workload, inventory, cluster, settings)
+    return changed if changed is saved.scenario else without_own_pods(_called_as(changed, saved), saved)
+
+
+def _changed(
+    saved: Plan,
+    scenario: str | Path | None,
+    workload: str | Path | None,
+    inventory: object,
+    cluster: str | Path | None,
+    settings: Sequence[Setting],
+) -> Scenario:
     chosen = (
         *([Setting("workload", _path_or_name(workload))] if workload is not None else ()),
         *([Setting("inventory", inventory)] if inventory is not None else ()),
@@ -35,13 +49,13 @@ def new_scenario(
         *settings,
     )
     if scenario is not None:
-        return _called_as(files.load_scenario(Path(scenario), summarize, chosen), saved)
+        return files.load_scenario(Path(scenario), summarize, chosen)
     if not chosen:
         return saved.scenario
     document = with_settings(_document(saved.scenario, inventory), chosen, f"plan {saved.scenario.name}")
     origin = f"plan {saved.scenario.name} with {', '.join(setting.key for setting in chosen)}"
     changed = files.scenario_from_document(document, origin=origin, base=Path.cwd(), summarize=summarize)
-    return _called_as(replace(changed, inputs=(*saved.scenario.inputs, *changed.inputs)), saved)
+    return replace(changed, inputs=(*saved.scenario.inputs, *changed.inputs))
 
 
 def _path_or_name(workload: str | Path) -> str:

@@ -1,7 +1,7 @@
 """A schedule from question to folder: rates and a scenario in, plans and pages out."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import count
@@ -27,6 +27,7 @@ from planner.report.replanning import schedule_tables
 from planner.report.replanning.schedule_page import schedule_page
 from planner.runs.pages import made_by, page_bytes
 from planner.runs.publication import publish
+from planner.runs.replanning.manifests import in_turns
 
 WINDOWS_FILE, SPOT_FILE, CHANGES_FILE, WORDS_FILE = "windows.csv", "spot.csv", "changes.md", "schedule.md"
 KINDS = (SCHEDULE_FILE, WINDOWS_FILE, SPOT_FILE, CHANGES_FILE, WORDS_FILE, files.PAGE_FILE, f"{PLANS_FOLDER}/level-1")
@@ -204,10 +205,22 @@ def schedule_files(schedule: Schedule, engine: str = "") -> dict[str, bytes]:
     }
     if schedule.tariff.kind is TariffKind.OWNED:
         contents[SPOT_FILE] = schedule_tables.spot_csv(schedule)
-    for name, level in zip(names, schedule.levels, strict=True):
-        published = publish(level.plan, engine=engine)
-        contents |= {f"{PLANS_FOLDER}/{name}/{path}": content for path, content in published.files.items()}
+    for name, published in zip(names, _published(schedule, engine), strict=True):
+        contents |= {f"{PLANS_FOLDER}/{name}/{path}": content for path, content in published.items()}
     return contents
+
+
+def _published(schedule: Schedule, engine: str) -> Iterator[dict[str, bytes]]:
+    """The run folder of every plan; engines that run on from one to the next have the same pods in both."""
+    plans = [level.plan for level in schedule.levels]
+    folders = [dict(publish(plan, engine=engine).files) for plan in plans]
+    manifests_of = [{path: text.decode() for path, text in files.items() if _is_manifest(path)} for files in folders]
+    for files_of_plan, manifests in zip(folders, in_turns(plans, manifests_of), strict=True):
+        yield {**files_of_plan, **{path: text.encode() for path, text in manifests.items()}}
+
+
+def _is_manifest(path: str) -> bool:
+    return path.startswith("manifests/") and path.endswith(".yaml")
 
 
 def schedule_html(schedule: Schedule) -> bytes:

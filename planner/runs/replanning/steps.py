@@ -25,6 +25,7 @@ from planner.export.checking.carrying import (
 )
 from planner.replanning.rollouts.interim_plans import InterimPlans
 from planner.runs.deployments import Rendered, render_plan
+from planner.runs.replanning.manifests import grace_seconds
 from planner.runs.replanning.pages import Commands, step_page
 from planner.runs.runbook import goes_with_engines, looks_at
 
@@ -144,7 +145,7 @@ def _commands(
     gone = tuple(map(_deleted, stopping.gone))
     yield from _applied(ROUTE, objects[ROUTE], "From now on requests go to servers that stay.")
     if objects[STOP] or gone:
-        grace_s = max(map(_grace_s, (*stopping.engines, *stopping.gone)), default=0)
+        grace_s = max(map(grace_seconds, (*stopping.engines, *stopping.gone)), default=0)
         yield Commands(
             title=_TITLES[STOP],
             why=f"Requests in flight end by themselves, as a rule within {drain_s:.0f} s; pods have {grace_s} s. GPUs "
@@ -171,21 +172,6 @@ def _apply(file: str) -> str:
 def _deleted(manifest: export.Manifest) -> str:
     kind = shlex.quote(manifest.kind.lower())
     return f"kubectl delete --namespace NAMESPACE --ignore-not-found {kind} {shlex.quote(manifest.name)}"
-
-
-def _grace_s(manifest: export.Manifest) -> int:
-    """Seconds that the pods of an object are given at their end."""
-    return max(_values(manifest.body, "terminationGracePeriodSeconds"), default=0)
-
-
-def _values(node: object, key: str) -> Iterator[int]:
-    """All values of a key, wherever it stands."""
-    if isinstance(node, Mapping):
-        for name, value in node.items():
-            yield from [value] if name == key else _values(value, key)
-    elif isinstance(node, list):
-        for item in node:
-            yield from _values(item, key)
 
 
 def _drains(step: RollOutStep) -> list[float]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from planner import pipeline
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.changes import LostServers, PlanChange
+from planner.domain.replanning.changes import ChangeLimits, LostServers, PlanChange
 from planner.errors import InfeasibleError, SolverError
 from planner.replanning.losses import without_lost
 
@@ -19,8 +19,10 @@ class NextPlan:
 
 
 def next_plan(scenario: Scenario, standing: Plan | None, offered: dict[str, int], give_up: float) -> NextPlan | None:
-    """The plan for a scenario of a need; None where nothing serves. `offered`: GPUs by type that it may use, those of
-    lost nodes not among them; `give_up`: share of the best plan's worth that may be lost for touching fewer GPUs.
+    """The plan for a scenario of a need; None where nothing serves within its limits of change.
+
+    `offered`: GPUs by type that it may use, those of lost nodes not among them; `give_up`: share of the best plan's
+    worth that may be lost for touching fewer GPUs.
 
     Raises KeyboardInterrupt where a search was cut short: its plan would depend on when.
     """
@@ -28,7 +30,14 @@ def next_plan(scenario: Scenario, standing: Plan | None, offered: dict[str, int]
         return None
     remaining = None if standing is None else what_is_left(standing, scenario, offered)
     near = None if remaining is None else _near(scenario, remaining, give_up)
+    if near is None and remaining is not None and _limited(scenario.changes.limits):
+        return None
     return near if near is not None else _from_scratch(scenario)
+
+
+def _limited(limits: ChangeLimits) -> bool:
+    """Whether the scenario limits how far a change may go: a plan from scratch might go farther."""
+    return limits.most_gpus is not None or bool(limits.least_running_on) or limits.turns_only
 
 
 def what_is_left(standing: Plan, scenario: Scenario, offered: dict[str, int]) -> Plan | None:

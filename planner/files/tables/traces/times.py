@@ -42,6 +42,11 @@ def iso_microseconds(cell: str) -> float:
     return _microseconds(time)
 
 
+def iso_text(at_s: float) -> str:
+    """Seconds since 1970 as a date, to the second, in UTC."""
+    return (EPOCH + timedelta(seconds=at_s)).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def _unusual_microseconds(cell: str) -> float:
     text = _SLASHES.sub(r"\1-\2-\3", cell.strip())
     if text.endswith((" UTC", " GMT")):
