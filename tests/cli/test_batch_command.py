@@ -418,12 +418,24 @@ def test_interrupted_it_says_how_to_resume_and_loses_nothing(
         patched.setattr(local, "outcome_of", until_the_second)
         answer = planner("batch", "jobs.yaml", "--set", "simplicity=0.02", "--out", "out", *BARE)
     assert answer.status == 130
-    way = "planner batch jobs.yaml --set simplicity=0.02 --no-figures --out out --resume"
+    way = "planner batch jobs.yaml --set simplicity=0.02 --executor serial --no-figures --out out --resume"
     assert f"Interrupted; resume with: {way}" in answer.err
     assert executed == ["level-40"]
     assert "not planned yet" in planner("report", "out").out
-    assert planner(*way.split()[1:], "--executor", "serial").status == 3
+    assert planner(*way.split()[1:]).status == 3
     assert executed == ["level-40", "level-80", "none"]
+
+
+def test_the_line_that_resumes_a_sweep_says_what_was_said(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from planner.runs.batches import local
+
+    def interrupted(_job: Job) -> Outcome:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local, "outcome_of", interrupted)
+    words = "planner sweep small.yaml --set slo.tpot_ms=40 --seed 5 --engine sglang --executor serial --out grid"
+    answer = planner(*words.split()[1:])
+    assert (answer.status, f"resume with: {words} --resume\n" in answer.err) == (130, True), answer.err
 
 
 def test_traces_are_relative_to_the_jobs_file(planner: Command) -> None:

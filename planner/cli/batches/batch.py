@@ -13,7 +13,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.comparison.wide_tables import show_rows
-from planner.cli.program.executor_options import Executor, Scheduler
+from planner.cli.program.executor_options import Executor, Scheduler, words_to_resume
 from planner.errors import EXIT_DONE, EXIT_INFEASIBLE, EXIT_INTERRUPTED, InputError, PlannerError
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def command(
         with _progress(executor, quiet=quiet or json) as report:
             result = run_batch(request, chosen, report, resume=resume)
     except KeyboardInterrupt:
-        _tell_how_to_resume(request)
+        words = words_to_resume(executor=executor, scheduler=scheduler, seed=seed, engine=engine)
+        _tell_how_to_resume(request, words)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _finish(result, out, as_json=json, part=shard)
 
@@ -129,11 +130,10 @@ def show(batch: "Batch", folder: Path, *, as_json: bool) -> None:
     screen.show_text(f"Tables, page and runs: {folder}")
 
 
-def _tell_how_to_resume(request: "BatchRequest") -> None:
+def _tell_how_to_resume(request: "BatchRequest", options: list[str]) -> None:
     words = ["planner", "batch", str(request.source)]
     words += [word for setting in request.settings for word in ("--set", setting.text)]
-    words += [] if request.seed is None else ["--seed", str(request.seed)]
-    words += [] if request.engine is None else ["--engine", request.engine]
+    words += options
     words += [] if request.figures else ["--no-figures"]
     part = ["--resume"] if request.shard is None else ["--shard", f"{request.shard.index}/{request.shard.count}"]
     words += ["--out", str(request.folder), *part]

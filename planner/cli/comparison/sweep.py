@@ -13,7 +13,7 @@ import typer
 from planner.cli import screen
 from planner.cli.batches.batch import duration
 from planner.cli.comparison.wide_tables import show_rows
-from planner.cli.program.executor_options import Executor, Scheduler
+from planner.cli.program.executor_options import Executor, Scheduler, words_to_resume
 from planner.errors import EXIT_FAILURE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def command(
         with _progress(quiet=quiet or json) as report:
             sweep = run_sweep(request, workers, report, resume=resume)
     except KeyboardInterrupt:
-        _tell_how_to_resume(scenario, settings, out)
+        words = words_to_resume(executor=executor, scheduler=scheduler, seed=seed, engine=engine)
+        _tell_how_to_resume(scenario, settings, out, words)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     write_sweep_files(out, sweep)
     show(sweep, out, as_json=json)
@@ -95,8 +96,8 @@ def _status(sweep: "Sweep") -> int:
     return 0 if sweep.count(PointState.PLANNED) else EXIT_INFEASIBLE
 
 
-def _tell_how_to_resume(scenario: Path, settings: list[str], out: Path) -> None:
-    words = ["planner", "sweep", str(scenario), *(word for text in settings for word in ("--set", text))]
+def _tell_how_to_resume(scenario: Path, settings: list[str], out: Path, options: list[str]) -> None:
+    words = ["planner", "sweep", str(scenario), *(word for text in settings for word in ("--set", text)), *options]
     screen.show_note(f"Interrupted; resume with: {shlex.join([*words, '--out', str(out), '--resume'])}")
 
 

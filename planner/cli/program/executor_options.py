@@ -27,6 +27,17 @@ Scheduler = Annotated[
 ]
 
 
+def words_to_resume(*, executor: str, scheduler: str | None, seed: int | None, engine: str | None) -> list[str]:
+    """These options once more, for the line that resumes what was interrupted; defaults are left out."""
+    options = {
+        "--seed": None if seed is None else str(seed),
+        "--engine": engine,
+        "--executor": None if executor == "local" else executor,
+        "--scheduler": scheduler,
+    }
+    return [word for option, value in options.items() if value is not None for word in (option, value)]
+
+
 @contextmanager
 def workers_of(executor: str, processes: int, scheduler: str | None) -> "Iterator[Processes]":
     """What a study's `processes` are: so many of this machine, or the workers of Dask. Raises InputError."""
