@@ -129,7 +129,8 @@ def test_commands_take_the_executor(
     """A study, a sweep, and a search for a frontier: with Dask what comes without it."""
     monkeypatch.chdir(tmp_path)
     Path("small.yaml").write_text(SMALL)
-    Path("frontier.yaml").write_text(f"{SEARCHED}objective: {{kind: pareto, goals: [rate, price]}}\n")
+    smaller = SEARCHED.replace("min_island_size: 12", "min_island_size: 8")
+    Path("frontier.yaml").write_text(f"{smaller}objective: {{kind: pareto, goals: [rate, price]}}\n")
 
     def planner(line: str) -> str:
         monkeypatch.setattr("sys.argv", ["planner", *line.split()])
