@@ -127,6 +127,8 @@ def test_a_killed_worker_is_a_failure_of_its_own(job: MakeJob, tmp_path: Path) -
     jobs = [job("endless", iterations=100_000), job("one"), job("two")]
     running = run_scenarios(jobs, 2)
     first = next(running)
+    while _searches(tmp_path) != {"endless"}:  # on a laden machine it may not have begun
+        time.sleep(0.05)
     # the first worker is still at the endless search, the other waits for the next scenario
     endless, _ = sorted(multiprocessing.active_children(), key=lambda child: child.pid or 0)
     assert endless.pid is not None
