@@ -212,7 +212,7 @@ def test_markup_and_emoji_in_names_are_names(planner: Command) -> None:
 def test_a_defect_is_one_line_and_status_1(
     planner: Command, tiny: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise KeyError("lost")
 
     monkeypatch.setattr("planner.pipeline.plan", broken)
