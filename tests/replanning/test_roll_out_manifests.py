@@ -157,6 +157,11 @@ def test_pages_name_what_happens_and_say_what_serves_meanwhile() -> None:
     templates = [body["spec"]["leaderWorkerTemplate"]["workerTemplate"] for body in stopped]
     grace_s = max(template["spec"]["terminationGracePeriodSeconds"] for template in templates)
     assert f"pods have {grace_s} s. GPUs are free when the pods are gone" in page
+    for pod in (template["metadata"]["labels"] for template in templates):
+        selector = (
+            f"app.kubernetes.io/part-of={pod['app.kubernetes.io/part-of']},planner/island={pod['planner/island']}"
+        )
+        assert f"kubectl get pods --namespace NAMESPACE -l {selector}\n" in page
 
 
 def test_a_target_that_puts_islands_into_one_object_is_refused() -> None:

@@ -23,6 +23,7 @@ from planner.export.checking.carrying import (
     standing,
     transition,
 )
+from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL
 from planner.replanning.rollouts.interim_plans import InterimPlans
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.replanning.manifests import grace_seconds
@@ -151,7 +152,7 @@ def _commands(
             why=f"Requests in flight end by themselves, as a rule within {drain_s:.0f} s; pods have {grace_s} s. GPUs "
             "are free when the pods are gone: go on then.",
             commands=(*([_apply(STOP)] if objects[STOP] else []), *gone),
-            looks=tuple(f"kubectl get pods --namespace NAMESPACE -l planner/island={name}" for name in _stopping(step)),
+            looks=tuple(_pods_of((*stopping.engines, *stopping.gone))),
         )
     yield from _applied(START, objects[START], f"Weights are loaded in about {load_s:.0f} s; go on when all are ready.")
     yield from _applied(ROUTE_AGAIN, objects[ROUTE_AGAIN], _AGAIN)
@@ -186,5 +187,9 @@ def _longest(seconds: Sequence[float]) -> float:
     return max(seconds, default=0.0)
 
 
-def _stopping(step: RollOutStep) -> list[str]:
-    return sorted({item.before.island for item in step.stops if item.before is not None})
+def _pods_of(engines: Sequence[export.Manifest]) -> Iterator[str]:
+    """Islands of one name may be in several deployments of a namespace."""
+    labels = [item.labels for item in engines if ISLAND_LABEL in item.labels]
+    selectors = {",".join(f"{key}={of[key]}" for key in (PART_OF_LABEL, ISLAND_LABEL) if key in of) for of in labels}
+    for selector in sorted(selectors):
+        yield f"kubectl get pods --namespace NAMESPACE -l {shlex.quote(selector)}"
