@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from planner.assignment import Partition
 from planner.cost.serving.loading import S_PER_HOUR
 from planner.domain import BucketPool, LengthRange, ObjectiveSettings, ParallelConfig, Phase, Plan, Question, halves_of
 from planner.domain.replanning.changes import ChangeSettings, PlanChange
@@ -18,7 +19,7 @@ MET = 1e-4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearPlan:
     """Pools, their change from those that run, and their `value` in the objective's unit (the USD of the change in it,
-    where they count). `bound`: of all pools that touch no more (None: not solved for)."""
+    where they count). `bound`: of all pools that touch no more, `partition`: their buckets (None: not solved for)."""
 
     priced: PricedPools
     change: PlanChange
@@ -26,6 +27,7 @@ class NearPlan:
     bound: float | None
     solver: str
     label: str = ""
+    partition: Partition | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from planner.assignment import BucketAnswer, BucketOffer, ChangeTerms, best_pools, least_changed_pools, simplest_pools
+from planner.assignment import (
+    BucketAnswer,
+    BucketOffer,
+    ChangeTerms,
+    Partition,
+    best_pools,
+    least_changed_pools,
+    simplest_pools,
+)
 from planner.domain import AssignmentSettings, ObjectiveSettings, Plan
 from planner.domain.replanning.changes import ChangeLimits, ChangePoint, ChangeSettings
 from planner.errors import InfeasibleError, SolverError
@@ -140,40 +148,48 @@ class Replanner:
             raise self._beyond_limits() from None
 
     def _best_within_limits(self, current: NearPlan | None) -> NearPlan:
-        """The best of all that may be, and nothing touched where that is as good but for what is given up."""
-        near = self._best(self._terms(), self._solver)
-        if current is not None and self.limits.horizon_hours is None and self._near_enough(current, near):
+        """The best of all that may be, of turns the fewest that come near to it; nothing touched where that is as good
+        but for what is given up."""
+        quick = self._turns_alone and self.limits.horizon_hours is None
+        near = self._best(self._terms(), self._solver, simple=not quick)
+        if self.limits.horizon_hours is not None:
+            return near
+        if current is not None and self._near_enough(current, near):
             return current
-        return near
+        return (self._least_changed(near, current) or near) if quick else near
 
     def _near_enough(self, near: NearPlan, best: NearPlan) -> bool:
         floor = best.value * (1 - self._sign * self.limits.give_up)
         return self._sign * near.value >= self._sign * floor * (1 - self._sign * MET)
 
     def _least_changed(self, anew: NearPlan, current: NearPlan | None) -> NearPlan | None:
-        """The fewest GPUs touched that come near to a plan from scratch; None where limits keep all plans from it.
+        """The fewest GPUs touched that come near to the plan `anew`; None where limits keep all plans from it.
 
         What the programme promises pools have to keep together: it is asked for more until they do."""
         if current is not None and self._near_enough(current, anew):
             return current
         value, objective = anew.value, self.objective
         for _ in range(MOST_RAISES):
-            gpus = self._least_gpus(objective, value)
+            gpus = self._least_gpus(objective, value, self._partitions(anew))
             if gpus is None:
                 break
-            near = self._best(self._terms(gpus), self._solver)
+            near = self._best(self._terms(gpus), self._solver, partitions=self._partitions(anew))
             if self._near_enough(near, anew):
-                return near
+                return replace(near, bound=anew.bound) if self._turns_alone else near
             value *= anew.value * (1 - self._sign * self.limits.give_up) / near.value * (1 + self._sign * MET)
         return anew if self._within_limits(anew) else None
 
-    def _least_gpus(self, objective: ObjectiveSettings, value: float) -> int | None:
+    def _partitions(self, best: NearPlan) -> Sequence[Partition]:
+        """Where fewer changes are looked for: turns alone are to be quick, and keep to the buckets of the best."""
+        return (best.partition,) if self._turns_alone and best.partition is not None else self.prices.partitions
+
+    def _least_gpus(self, objective: ObjectiveSettings, value: float, partitions: Sequence[Partition]) -> int | None:
         """GPUs that any pools touch which come so near to a value; None where there are none within the limits."""
         least = []
         for offer in self._offers(self._terms()):
             with suppress(InfeasibleError, SolverError):
                 change = least_changed_pools(
-                    offer, self.prices.partitions, objective, self._solver, value=value, within=self.limits.give_up
+                    offer, partitions, objective, self._solver, value=value, within=self.limits.give_up
                 )
                 least.append(change.gpus)
         return min(least, default=None)
@@ -207,21 +223,28 @@ class Replanner:
         )
 
     def _best(
-        self, terms: ChangeTerms, settings: AssignmentSettings, label: str = "", *, simple: bool = True
+        self,
+        terms: ChangeTerms,
+        settings: AssignmentSettings,
+        label: str = "",
+        *,
+        simple: bool = True,
+        partitions: Sequence[Partition] = (),
     ) -> NearPlan:
-        """The best pools within terms, as simple as the scenario wants them; a target is met by the pools together.
+        """The best pools within terms, as simple as the scenario wants them, of all partitions where none are named; a
+        target is met by the pools together.
 
         Raises InfeasibleError where there are none, SolverError where none were found in time."""
         wanted, posed, bound = self.objective.target_rps, self.objective, None
         offers = self._offers(terms)
         for _ in range(MOST_RAISES):
-            offer, answer, of_all = self._solved(offers, posed, settings)
+            offer, answer, of_all = self._solved(offers, partitions or self.prices.partitions, posed, settings)
             bound = of_all if bound is None else bound
             answers = [self._simplest(offer, answer, posed), answer] if simple else [answer]
             for pools in dict.fromkeys(answers):
                 near = self.service.near(self.prices.pools(pools, self._stocks), bound, pools.solver, label)
                 if self.service.serves(near):
-                    return near
+                    return replace(near, partition=pools.partition)
             posed = replace(posed, target_rps=posed.target_rps * wanted / max(near.priced.rate_rps, MET) * (1 + MET))
             if not wanted:
                 break
@@ -230,13 +253,17 @@ class Replanner:
         )
 
     def _solved(
-        self, offers: Sequence[BucketOffer], objective: ObjectiveSettings, settings: AssignmentSettings
+        self,
+        offers: Sequence[BucketOffer],
+        partitions: Sequence[Partition],
+        objective: ObjectiveSettings,
+        settings: AssignmentSettings,
     ) -> tuple[BucketOffer, BucketAnswer, float]:
         """The best pools of any family of GPU types, and the bound of all."""
         answers, errors = [], list[InfeasibleError]()
         for offer in offers:
             try:
-                answers.append((offer, best_pools(offer, self.prices.partitions, objective, settings)))
+                answers.append((offer, best_pools(offer, partitions, objective, settings)))
             except InfeasibleError as error:
                 errors.append(error)
         if not answers:
