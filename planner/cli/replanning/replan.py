@@ -45,7 +45,10 @@ def command(
     ] = None,
     turns_only: Annotated[
         bool | None,
-        typer.Option("--turns-only/--any-change", help="Nothing starts or stops but what turns to the other phase."),
+        typer.Option(
+            "--turns-only/--any-change",
+            help="Servers stay as they are, but for those that turn to the other phase or get other flags.",
+        ),
     ] = None,
     horizon_hours: Annotated[
         float | None, typer.Option(min=0.01, help="A change must pay within so long, where the objective is in USD.")
