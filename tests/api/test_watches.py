@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import yaml
+from five_nodes import CLUSTER
 from plain_pictures import copied_pictures
 
 import planner
-from planner.domain.cluster import Cluster, ClusterNode, NodeGpu, NumaNode
 from planner.domain.replanning.watching import Cause, WatchStep
 from planner.files.cluster.clusters import write_cluster
 
@@ -26,24 +26,11 @@ LOADS = "time,requests_per_s\n0,6\n1200,6\n"
 LOST = "time,node,lost\n0,n-0,0\n600,n-0,1\n900,n-9,1\n"
 
 
-def node(name: str) -> ClusterNode:
-    """Eight H200 on two sockets."""
-    return ClusterNode(
-        name=name,
-        gpu="H200",
-        gpus=tuple(NodeGpu(index=i, uuid=f"{name}-{i}", numa=i // 4) for i in range(8)),
-        numa_nodes=tuple(NumaNode(id=n, socket=n, cores=tuple(range(48 * n, 48 * n + 48))) for n in range(2)),
-        cpus=96.0,
-        memory_gb=1000.0,
-        asw="a",
-    )
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where a watch has gone through five observations, the first two in a call of their own."""
     place = tmp_path_factory.mktemp("watched")
-    write_cluster(Cluster(name="five", nodes=tuple(node(f"n-{k}") for k in range(5))), place / "five.yaml")
+    write_cluster(CLUSTER, place / "five.yaml")
     (place / "scenario.yaml").write_text(yaml.safe_dump(SCENARIO))
     (place / "load.csv").write_text(LOADS)
     (place / "lost.csv").write_text(LOST)

@@ -95,8 +95,8 @@ def test_the_examples_are_worth_enumerating() -> None:
     buckets = [len(most_served(seed).partition.prefill) for seed in SEEDS if best_rate(seed) > 0]
     assert {1, 2} <= set(buckets)
     phases = [{pool.place[0] for pool in most_served(seed).pools} for seed in MIXED if best_rate(seed) > 0]
-    assert sum(Phase.MIXED in mine for mine in phases) >= 7
-    assert any(len(mine) == 3 for mine in phases)
+    assert sum(Phase.MIXED in chosen for chosen in phases) >= 7
+    assert any(len(chosen) == 3 for chosen in phases)
 
 
 @each_instance

@@ -100,21 +100,21 @@ def trials(offer: BucketOffer) -> Iterator[Trial]:
 
 
 def _counts(
-    offer: BucketOffer, options: list[BucketOption], left: list[int], used: list[int]
+    offer: BucketOffer, options: list[BucketOption], free: list[int], used: list[int]
 ) -> Iterator[tuple[int, ...]]:
     if not options:
         yield ()
         return
-    option, rest = options[0], options[1:]
-    most = left[option.stock] // option.use
+    option, others_after = options[0], options[1:]
+    most = free[option.stock] // option.use
     if option.deployed is not None:
         most = min(most, offer.deployed[option.deployed].count - used[option.deployed])
     for count in range(most + 1):
-        left[option.stock] -= count * option.use
+        free[option.stock] -= count * option.use
         if option.deployed is not None:
             used[option.deployed] += count
-        yield from ((count, *others) for others in _counts(offer, rest, left, used))
-        left[option.stock] += count * option.use
+        yield from ((count, *others) for others in _counts(offer, others_after, free, used))
+        free[option.stock] += count * option.use
         if option.deployed is not None:
             used[option.deployed] -= count
 
@@ -151,9 +151,9 @@ def _paired(starts: list[tuple[Phase, BucketOption]], stops: list[DeployedServer
     """Whether every server that starts takes the place of one of its shape, tried one by one."""
     if not starts:
         return True
-    (_, option), rest = starts[0], starts[1:]
+    (_, option), later_starts = starts[0], starts[1:]
     return any(
-        _paired(rest, stops[:n] + stops[n + 1 :])
+        _paired(later_starts, stops[:n] + stops[n + 1 :])
         for n, group in enumerate(stops)
         if (group.stock, group.shape) == (option.stock, option.shape)
     )

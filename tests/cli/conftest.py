@@ -4,14 +4,20 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import chdir, nullcontext
 from pathlib import Path
 
 import pytest
 from command_line import EVEN, TABLE, TINY, TRACE, Answer, Command
 from plain_pictures import copied_pictures
+from small_batches import BARE, write_jobs
 
 from planner.cli import main
+from planner.runs.batches.batches import BatchRequest, run_batch
+from planner.runs.batches.executing import outcome_of
+from planner.runs.batches.jobs import Job, Outcome
+from planner.runs.batches.local import SerialExecutor
+from planner.runs.comparisons.batch_files import write_batch_files
 
 
 @pytest.fixture
@@ -111,3 +117,36 @@ def trace(here: Path) -> Path:
     """A trace of sixty requests."""
     Path("mine.csv").write_text(TRACE)
     return Path("mine.csv")
+
+
+@pytest.fixture(scope="module")
+def planned_batch_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of those jobs, planned."""
+    folder = tmp_path_factory.mktemp("planned")
+    with chdir(folder):
+        write_jobs()
+        request = BatchRequest(source=Path("jobs.yaml"), folder=Path("out"), figures=False)
+        write_batch_files(Path("out"), run_batch(request, SerialExecutor()))
+    return folder / "out"
+
+
+@pytest.fixture
+def resuming(planned_batch_once: Path, here: Path) -> str:
+    """The jobs planned in a folder `out`; the words that resume them."""
+    shutil.copytree(planned_batch_once, here / "out")
+    return " ".join(("batch", "jobs.yaml", "--out", "out", "--resume", *BARE))
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of jobs that are executed, in this process."""
+    from planner.runs.batches import local
+
+    names: list[str] = []
+
+    def run(job: Job) -> Outcome:
+        names.append(job.folder.name.rpartition("-")[0])
+        return outcome_of(job)
+
+    monkeypatch.setattr(local, "outcome_of", run)
+    return names

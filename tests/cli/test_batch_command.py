@@ -1,95 +1,24 @@
 """`planner batch`: every job is the plan made alone, each once, whatever happens on the way."""
 
-import csv
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
-from contextlib import chdir
 from pathlib import Path
 
 import pytest
-import yaml
 from command_line import Command, untimed
+from small_batches import BARE, JOBS, SMALL, rows_of, runs_of, write_jobs
 
 from planner.errors import InputError
 from planner.files.plan.batches import locks, parquet
-from planner.runs.batches.batches import BatchRequest, run_batch
 from planner.runs.batches.executing import failure, outcome_of
 from planner.runs.batches.jobs import Job, Outcome
-from planner.runs.batches.local import SerialExecutor
-from planner.runs.comparisons.batch_files import write_batch_files
-
-SMALL = """\
-name: small
-model: deepseek-v3
-workload: normal-500-2000
-inventory: {H200: 16}
-prices_usd_per_gpu_hour: {H200: 4, H20: 1}
-ranges: {width: 4096}
-"""
-JOBS = """\
-defaults: {scenario: small.yaml}
-jobs:
-  - {name: level, grid: {slo.tpot_ms: [40, 80]}}
-  - {name: same, set: {slo.tpot_ms: 80}}
-  - {name: none, inventories: [{H200: 8}]}
-"""
-BARE = ("--executor", "serial", "--no-figures")
 
 
 @pytest.fixture(autouse=True)
 def _small(here: Path) -> None:
-    Path("small.yaml").write_text(SMALL)
-    Path("jobs.yaml").write_text(JOBS)
-
-
-@pytest.fixture(scope="module")
-def planned_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of those jobs, planned."""
-    folder = tmp_path_factory.mktemp("planned")
-    with chdir(folder):
-        Path("small.yaml").write_text(SMALL)
-        Path("jobs.yaml").write_text(JOBS)
-        request = BatchRequest(source=Path("jobs.yaml"), folder=Path("out"), figures=False)
-        write_batch_files(Path("out"), run_batch(request, SerialExecutor()))
-    return folder / "out"
-
-
-@pytest.fixture
-def planned(planned_once: Path, here: Path) -> str:
-    """The jobs planned in a folder `out`; the words that resume them."""
-    shutil.copytree(planned_once, here / "out")
-    return " ".join(("batch", "jobs.yaml", "--out", "out", "--resume", *BARE))
-
-
-@pytest.fixture
-def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of jobs that are executed, in this process."""
-    from planner.runs.batches import local
-
-    names: list[str] = []
-
-    def run(job: Job) -> Outcome:
-        names.append(job.folder.name.rpartition("-")[0])
-        return outcome_of(job)
-
-    monkeypatch.setattr(local, "outcome_of", run)
-    return names
-
-
-def rows_of(folder: str) -> list[dict[str, str]]:
-    """The rows of results.csv."""
-    return list(csv.DictReader(Path(folder, "results.csv").read_text().splitlines()))
-
-
-def runs_of(folder: str) -> dict[str, Path]:
-    """The run of each planned job."""
-    return {row["job"]: Path(folder, "runs", row["run"]) for row in rows_of(folder) if row["state"] == "planned"}
+    write_jobs()
 
 
 def test_jobs_are_the_plans_made_alone_and_equal_ones_are_made_once(planner: Command, executed: list[str]) -> None:
@@ -171,7 +100,7 @@ def _cut_short(job: Job) -> None:
 
     from planner.runs.batches.running import run_job
 
-    def tell(done: int, total: int, best: float) -> None:
+    def tell(evaluated: int, total: int, best: float) -> None:
         raise Killed
 
     with pytest.raises(Killed):
@@ -216,14 +145,14 @@ def _damage_journal(run: Path) -> str:
 
 @pytest.mark.parametrize("damage", [_edit, _halve, _thin, _swap, _truncate, _damage_journal])
 def test_a_run_that_is_no_good_is_moved_aside_and_made_again(
-    planner: Command, executed: list[str], planned: str, damage
+    planner: Command, executed: list[str], resuming: str, damage
 ) -> None:
     run = runs_of("out")["level-40"]
     plan = untimed(run)
     reason = damage(run)
     assert planner("report", "out").status == 0
     assert run.exists()  # who only looks changes nothing
-    answer = planner(*planned.split())
+    answer = planner(*resuming.split())
     assert (answer.status, executed) == (3, ["level-40"])
     aside = Path("out/quarantine", f"{run.name}-1")
     assert aside.is_dir()
@@ -236,11 +165,11 @@ def test_a_run_that_is_no_good_is_moved_aside_and_made_again(
 
 
 def test_notes_that_nobody_can_read_cost_nothing_but_a_look(
-    planner: Command, executed: list[str], planned: str
+    planner: Command, executed: list[str], resuming: str
 ) -> None:
     for note in Path("out/runs").glob("level-*.note.json"):
         note.write_text("{")
-    assert planner(*planned.split()).status == 3
+    assert planner(*resuming.split()).status == 3
     assert executed == []
     assert not Path("out/quarantine").exists()
 
@@ -443,123 +372,3 @@ def test_traces_are_relative_to_the_jobs_file(planner: Command) -> None:
         "small-normal-500-2000-H200x24",
     ]
     assert "workload=./../mine.csv" in answer.json["jobs"][0]["settings"]
-
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from planner.files.plan.batches.locks import alone_in
-with alone_in(Path("out")):
-    print("locked", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_second_batch_is_refused_and_a_killed_ones_lock_is_taken_over(planner: Command, planned: str) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "locked\n"
-    before = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
-    refused = planner(*planned.split())
-    assert refused.status == 2
-    assert re.search(rf"process {holder.pid} on \S+ since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", refused.err)
-    assert planner("sweep", "small.yaml", "--set", "slo.tpot_ms=40", "--out", "out", "--resume").status == 2
-    assert {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")} == before
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    assert str(holder.pid) in Path("out", locks.LOCK_FILE).read_text()  # what it left
-    assert planner(*planned.split()).status == 3
-    assert Path("out", locks.LOCK_FILE).read_bytes() == b""
-
-
-def test_where_the_file_system_has_no_locks_the_file_counts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import errno
-    import fcntl
-
-    def none(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", none)
-    with locks.alone_in(here), pytest.raises(InputError, match=f"process {os.getpid()} on "):
-        locks.require_free(here)
-    locks.require_free(here)
-    row = {"pid": 2**22 + 1, "host": os.uname().nodename, "since": "x", "began": 1}
-    for change, free in (({}, True), ({"pid": os.getpid()}, True), ({"host": "elsewhere"}, False)):
-        (here / locks.LOCK_FILE).write_text(json.dumps(row | change))  # of that number, but not that process
-        if free:
-            locks.require_free(here)
-        else:
-            with pytest.raises(InputError, match="on elsewhere since x"):
-                locks.require_free(here)
-
-
-@pytest.mark.parametrize("code", ["ENOSPC", "EROFS"])
-def test_a_disk_that_takes_no_more_ends_the_batch_and_the_rest_is_told(
-    planner: Command, monkeypatch: pytest.MonkeyPatch, executed: list[str], code: str
-) -> None:
-    import errno
-
-    from planner.files.disk import folders, single_files
-
-    number, writes = getattr(errno, code), single_files._write_beside
-
-    def full(path: Path, *rest: object) -> None:
-        if path.name.startswith("level-40"):
-            raise OSError(number, os.strerror(number))
-        writes(path, *rest)  # type: ignore[arg-type]  # as there
-
-    with monkeypatch.context() as patched:
-        patched.setattr(single_files, "_write_beside", full)
-        answer = planner("batch", "jobs.yaml", "--out", "out", *BARE)
-    assert answer.status == 1
-    assert os.strerror(number) in answer.err
-    way = {"ENOSPC": "Make room there, or choose another folder", "EROFS": "Choose a folder that you may write to"}[
-        code
-    ]
-    assert f"{way}. Then run it again with --resume." in answer.err
-    assert executed == ["level-40"]
-    assert [row["state"] for row in rows_of("out")] == ["failed", "missing", "missing", "missing"]
-    executed.clear()
-    assert planner("batch", "jobs.yaml", "--out", "out", "--resume", *BARE).status == 3
-    assert executed == ["level-80", "none"]  # the run itself had been written
-    monkeypatch.setattr(folders.Path, "write_bytes", lambda *_: (_ for _ in ()).throw(OSError(number, "no")))
-    Path("jobs.yaml").write_text(JOBS.replace("[40, 80]", "[50, 70]"))
-    assert planner("batch", "jobs.yaml", "--out", "out", "--resume", *BARE).status == 1
-    assert sum(row["state"] == "missing" for row in rows_of("out")) == 1
-    assert not list(Path("out/runs").glob(".*partial*"))
-
-
-def test_a_limit_on_file_sizes_leaves_nothing_half_written(here: Path) -> None:
-    """A real process that may write no file above 3 kB, less than a plan has."""
-    Path("jobs.yaml").write_text("jobs: [{name: a, scenario: small.yaml, grid: {slo.tpot_ms: [40, 50]}}]")
-    code = (
-        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "from planner.cli import main\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); sys.argv = ['planner', *sys.argv[1:]]; main()"
-    )
-    line = ["batch", "jobs.yaml", "--out", "out", *BARE]
-    without_caches = [sys.executable, "-B", "-c", code]  # modules would be cached in part, and all later imports fail
-    process = subprocess.run([*without_caches, *line], capture_output=True, text=True, check=False)
-    assert process.returncode == 1, process.stderr
-    assert "File too large" in process.stderr
-    assert not list(Path("out/runs").glob("*/plan.json"))
-    assert not [path for path in Path("out").rglob("*") if "partial" in path.name]
-    assert all(json.loads(path.read_text()) for path in Path("out").rglob("*.json"))
-
-
-def test_the_commands_of_the_manifests_make_the_batch(planner: Command, here: Path) -> None:
-    """Each pod's, with its number where Kubernetes puts it; then that of the tables."""
-    place = ("--batch", f"{here}/out", "--mount", here)
-    line = ("batch-manifests", f"{here}/jobs.yaml", *place, "--image", "planner:1", "--claim", "files", "--workers", 2)
-    assert planner(*map(str, line), "--out", "manifests").status == 0
-    shards, tables = (
-        yaml.safe_load(Path("manifests", name).read_text())["spec"]["template"]["spec"]["containers"][0]["command"][1:]
-        for name in ("20-shards.yaml", "30-tables.yaml")
-    )
-    for index in ("0", "1"):
-        words = [word.replace("$(JOB_COMPLETION_INDEX)", index) for word in shards]
-        assert planner(*words, *BARE).status in (0, 3)
-    assert not Path("out/results.csv").exists()
-    assert planner(*tables, *BARE).status == 3
-    assert [row["state"] for row in rows_of("out")] == ["planned", "planned", "planned", "infeasible"]
-    assert not json.loads(Path("out/times.json").read_text())["runs"]  # nothing was left to plan

@@ -22,11 +22,11 @@ EVALUATIONS = 5
 """So many are made of a search that halts."""
 
 
-def wait_for(happened: Callable[[], object], what: str) -> None:
+def wait_for(happened: Callable[[], object], event: str) -> None:
     """Until it has happened; AssertionError where it takes too long even for a laden machine."""
     until_s = time.monotonic() + LIMIT_S
     while not happened():
-        assert time.monotonic() < until_s, f"{what} took more than {LIMIT_S:g} s"
+        assert time.monotonic() < until_s, f"{event} took more than {LIMIT_S:g} s"
         time.sleep(0.02)
 
 

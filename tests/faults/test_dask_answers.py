@@ -97,9 +97,9 @@ def test_answers_come_in_order_and_deaths_in_their_place(cluster: Cluster) -> No
         assert [answers[0], *answers[2:]] == [0, 4, 9]
         with pytest.raises(ValueError, match="made up"):
             list(pool.run(square, [(0,), (1, "raise"), (2,)]))
-        left = pool.run(square, [(number,) for number in range(20)])
-        assert next(left) == 0
-        left.close()
+        answers = pool.run(square, [(number,) for number in range(20)])
+        assert next(answers) == 0
+        answers.close()
         assert list(pool.run(square, [(7,)])) == [49]
 
 
@@ -134,9 +134,9 @@ def test_commands_take_the_executor(
 
     def planner(line: str) -> str:
         monkeypatch.setattr("sys.argv", ["planner", *line.split()])
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main()
-        assert not left.value.code
+        assert not exit_info.value.code
         return capsys.readouterr().out
 
     dask = f"--executor dask --scheduler {cluster.address}"

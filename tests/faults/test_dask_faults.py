@@ -220,9 +220,9 @@ def test_workers_end_with_their_client_and_the_sweep_resumes(tmp_path: Path, end
         assert len(processes) >= 2
         assert listening([client.pid, *processes]) == {"127.0.0.1"}
         client.send_signal(end)
-        _, told = client.communicate(timeout=LIMIT_S)
+        _, errors = client.communicate(timeout=LIMIT_S)
         assert client.returncode == {signal.SIGKILL: -9, signal.SIGINT: 130}[end]
-        assert (b"resume with: planner sweep" in told) == (end == signal.SIGINT)
+        assert (b"resume with: planner sweep" in errors) == (end == signal.SIGINT)
         wait_for(lambda: not any(map(alive, processes)), "the end of the workers")
     before = {path: path.stat().st_mtime_ns for path in points.glob("[!.]*/plan.json")}
     assert len(before) == 1
@@ -273,10 +273,10 @@ def test_what_a_client_learns_meanwhile_takes_no_worker_away(cluster: Cluster, m
 
 def other_planner(folder: Path) -> Path:
     """A folder in which Python finds the planner in version 9.9, before all others."""
-    told = folder / "packages/llm_fleet_planner-9.9.dist-info"
-    told.mkdir(parents=True)
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: llm-fleet-planner\nVersion: 9.9\n")
-    return told.parent
+    metadata = folder / "packages/llm_fleet_planner-9.9.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: llm-fleet-planner\nVersion: 9.9\n")
+    return metadata.parent
 
 
 def test_a_worker_of_another_version_gets_no_work(own_cluster: Cluster, tmp_path: Path) -> None:

@@ -180,8 +180,8 @@ def test_what_runs_survives_the_way_through_a_document(run: Path, deployed: Plan
     written = json.loads(json.dumps(scenario_document(scenario)))
     again = scenario_from_document(written, origin="saved", base=Path(), summarize=summarize)
     assert again.objective == scenario.objective
-    told = read(current=[SIXTEEN]).objective
-    assert told.running_servers == {("H20", Phase.DECODE, ParallelConfig(tp=1, dp=8)): 2}
+    objective = read(current=[SIXTEEN]).objective
+    assert objective.running_servers == {("H20", Phase.DECODE, ParallelConfig(tp=1, dp=8)): 2}
 
 
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (

@@ -134,7 +134,7 @@ def test_no_pairing_touches_fewer_gpus(seed: int) -> None:
     assert change(tuple(before), tuple(after)).gpus_touched == _touched(before, after)
 
 
-def lying(rng: np.random.Generator, places: int, *, known: bool) -> Plan:
+def lying(rng: np.random.Generator, places: int, *, placed: bool) -> Plan:
     """Up to a server of eight H200 a place; two places to a node where nobody knows which GPUs those are."""
     pools: dict[tuple[Any, ...], list[int]] = {}
     for place in range(places):
@@ -153,12 +153,12 @@ def lying(rng: np.random.Generator, places: int, *, known: bool) -> Plan:
         PlacedPart(
             island=f"i{n}",
             replica=k,
-            node=f"n{place if known else place // 2}",
+            node=f"n{place if placed else place // 2}",
             gpu_indices=tuple(range(8)),
             numa_nodes=(0,),
             asw="a",
             tp=8,
-            gpus_assumed=not known,
+            gpus_assumed=not placed,
         )
         for n, (_, there) in enumerate(sorted(pools.items()))
         for k, place in enumerate(there)
@@ -181,12 +181,12 @@ def _one_by_one(plan: Plan) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("placed", [True, False])
 @pytest.mark.parametrize("seed", range(12))
-def test_placed_servers_against_every_pairing(seed: int, known: bool) -> None:
+def test_placed_servers_against_every_pairing(seed: int, placed: bool) -> None:
     """As many run on, of those as many with their prompts, then those in place or moved, then turned, as can be."""
     rng = np.random.default_rng(seed)
-    before, after = lying(rng, 5, known=known), lying(rng, 5, known=known)
+    before, after = lying(rng, 5, placed=placed), lying(rng, 5, placed=placed)
     old, new = _one_by_one(before), _one_by_one(after)
 
     def worth(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None) -> tuple[int, ...]:

@@ -26,9 +26,9 @@ def test_servers_that_stay_have_the_same_pods_in_every_plan() -> None:
     decode = "small-fleet-h20-4g-decode-1"
     seconds = [engines(files)[decode]["workerTemplate"]["spec"]["terminationGracePeriodSeconds"] for files in rendered]
     assert len(set(seconds)) > 1  # one by one each plan gives its pods another time
-    for one, other in permutations(map(engines, alike), 2):
-        assert {name: one[name] for name in one.keys() & other.keys()} == {
-            name: other[name] for name in one.keys() & other.keys()
+    for first, other in permutations(map(engines, alike), 2):
+        assert {name: first[name] for name in first.keys() & other.keys()} == {
+            name: other[name] for name in first.keys() & other.keys()
         }
     assert engines(alike[0])[decode]["workerTemplate"]["spec"]["terminationGracePeriodSeconds"] == max(seconds)
     for plan, files in zip(plans, alike, strict=True):

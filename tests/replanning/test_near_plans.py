@@ -94,12 +94,12 @@ def test_gpus_that_are_gone_take_servers_of_the_largest_pool(mixed: Scenario) ->
     used = gpus_of(plan)
     assert what_is_left(plan, mixed, used) == plan
     for gpu, count in used.items():
-        left = what_is_left(plan, mixed, used | {gpu: count - 1})
-        assert left is not None
-        assert left.buckets is not None
+        remaining_plan = what_is_left(plan, mixed, used | {gpu: count - 1})
+        assert remaining_plan is not None
+        assert remaining_plan.buckets is not None
         assert plan.buckets is not None
         largest = max((pool for pool in plan.buckets.pools if pool.gpu == gpu), key=lambda pool: pool.gpus)
-        assert gpus_of(left).get(gpu, 0) == count - largest.server.parallel.devices
+        assert gpus_of(remaining_plan).get(gpu, 0) == count - largest.server.parallel.devices
     assert what_is_left(plan, mixed, {}) is None
     assert standing(mixed, 20.0).propose(need_of(mixed, 5.0, H200=0, H20=0)) is None
 
@@ -159,10 +159,10 @@ def test_the_servers_of_lost_nodes_are_gone(placed: Scenario) -> None:
     assert plan.placement is not None
     node = plan.placement.parts[0].node
     remaining = replace(CLUSTER, nodes=tuple(other for other in CLUSTER.nodes if other.name != node))
-    left = what_is_left(plan, replace(placed, cluster=remaining), {"H200": 32})
-    assert left is not None
-    assert left.placement is not None
+    remaining_plan = what_is_left(plan, replace(placed, cluster=remaining), {"H200": 32})
+    assert remaining_plan is not None
+    assert remaining_plan.placement is not None
     gone = {(part.island, part.replica) for part in plan.placement.parts if part.node == node}
     lying = {(part.island, part.replica) for part in plan.placement.parts}
-    assert {(part.island, part.replica) for part in left.placement.parts} == lying - gone
-    assert gpus_of(left) == {"H200": 8 * len(lying - gone)}
+    assert {(part.island, part.replica) for part in remaining_plan.placement.parts} == lying - gone
+    assert gpus_of(remaining_plan) == {"H200": 8 * len(lying - gone)}

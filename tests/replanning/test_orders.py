@@ -76,9 +76,9 @@ def stages_of(order: Order) -> list[Stage]:
 def fewest_of_all(order: Order) -> int | None:
     """Breadth first over every pair of stages."""
     stages, reached, layer, steps = stages_of(order), {order.first}, [order.first], 0
-    done = (order.last.stopped, order.last.started)
+    moves = (order.last.stopped, order.last.started)
     while layer:
-        if any((stage.stopped, stage.started) == done for stage in layer):
+        if any((stage.stopped, stage.started) == moves for stage in layer):
             return steps
         layer = [s for s in stages if s not in reached and any(serves(order, before, s) for before in layer)]
         reached.update(layer)

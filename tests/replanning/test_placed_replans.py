@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import yaml
+from five_nodes import CLUSTER
 from replanned_scenarios import LEVELS, longer, small_plan
 
 from planner import export
 from planner.domain import BucketPool, Plan, Pod
-from planner.domain.cluster import Cluster, ClusterNode, NodeGpu, NumaNode
+from planner.domain.cluster import Cluster
 from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers
 from planner.errors import ExportError, InfeasibleError, InputError
 from planner.export.checking.carrying import require_pins
@@ -23,22 +24,6 @@ from planner.runs.deployments import render_plan
 from planner.runs.replanning.asking import ChangeQuestion, change_plan
 from planner.runs.replanning.own_pods import without_own_pods
 from planner.runs.replanning.steps import rolled_out
-
-
-def node(name: str) -> ClusterNode:
-    """Eight H200 on two sockets."""
-    return ClusterNode(
-        name=name,
-        gpu="H200",
-        gpus=tuple(NodeGpu(index=i, uuid=f"{name}-{i}", numa=i // 4) for i in range(8)),
-        numa_nodes=tuple(NumaNode(id=n, socket=n, cores=tuple(range(48 * n, 48 * n + 48))) for n in range(2)),
-        cpus=96.0,
-        memory_gb=1000.0,
-        asw="a",
-    )
-
-
-CLUSTER = Cluster(name="five", nodes=tuple(node(f"n-{k}") for k in range(5)))
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +69,10 @@ def test_a_lost_node_takes_its_servers(placed: Plan) -> None:
     count = sum(pool.count for pool in placed.buckets.pools)
     assert sum(pool.count for pool in before.buckets.pools) == count - len(gone)
     assert lost_node not in {part.node for part in before.placement.parts}
-    left = remaining_scenario(placed, placed.scenario, lost)
-    assert left.cluster is not None
-    assert [other.name for other in left.cluster.nodes] == [f"n-{k}" for k in range(5) if f"n-{k}" != lost_node]
-    assert left.inventory.item("H200").count == 32
+    remaining = remaining_scenario(placed, placed.scenario, lost)
+    assert remaining.cluster is not None
+    assert [other.name for other in remaining.cluster.nodes] == [f"n-{k}" for k in range(5) if f"n-{k}" != lost_node]
+    assert remaining.inventory.item("H200").count == 32
 
 
 def test_what_placing_moves_counts_against_the_limits(placed: Plan) -> None:
@@ -169,11 +154,11 @@ def now(plan: Plan, node_of: Mapping[str, str] | None = None) -> Cluster:
 def test_the_pods_of_the_plan_itself_are_not_in_its_way(shared_nodes: Plan) -> None:
     """A cluster that is read while the plan runs: without this, all that runs on would have to move."""
     live = replace(longer(shared_nodes.scenario, 0.7), cluster=now(shared_nodes))
-    left = without_own_pods(live, shared_nodes)
-    assert left.cluster is not None
-    assert [pod.name for pod in left.cluster.pods] == ["smaller-h200-1g-prefill-1-0"]
-    assert len(staying_parts(shared_nodes, _pools(shared_nodes), left)) == 5
-    assert without_own_pods(left, shared_nodes) is left
+    remaining = without_own_pods(live, shared_nodes)
+    assert remaining.cluster is not None
+    assert [pod.name for pod in remaining.cluster.pods] == ["smaller-h200-1g-prefill-1-0"]
+    assert len(staying_parts(shared_nodes, _pools(shared_nodes), remaining)) == 5
+    assert without_own_pods(remaining, shared_nodes) is remaining
     elsewhere = replace(live, cluster=now(shared_nodes, {"n-0": "n-3"}))
     with pytest.raises(InputError, match=r"of island h200-.* must run on the nodes that the plan gives .* got n-3"):
         without_own_pods(elsewhere, shared_nodes)
@@ -227,9 +212,9 @@ def test_pods_that_run_cannot_be_pinned_anew(shared_nodes: Plan) -> None:
 
 
 def test_lost_servers_take_their_places_with_them(shared_nodes: Plan) -> None:
-    left = without_lost(shared_nodes, LostServers(servers=(("h200-1g-prefill-1", 3),)))
+    remaining = without_lost(shared_nodes, LostServers(servers=(("h200-1g-prefill-1", 3),)))
     first = gpus_of(shared_nodes, "h200-1g-prefill-1")[0]
-    assert gpus_of(left, "h200-1g-prefill-1") == {0: first}
+    assert gpus_of(remaining, "h200-1g-prefill-1") == {0: first}
 
 
 def test_idle_gpus_of_a_lost_node_are_gone_too_and_other_nodes_of_its_servers_are_not(placed: Plan) -> None:

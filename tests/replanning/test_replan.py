@@ -177,8 +177,8 @@ def test_servers_that_were_lost_are_gone(deployed: Plan) -> None:
     first = bucket_pools(deployed)[0]
     lost = LostServers(servers=((first.island, 1),))
     near = replan(deployed, deployed.scenario, lost=lost)
-    left = sum(pool.count for pool in bucket_pools(deployed)) - 1
-    assert near.change.servers_before == left
+    servers = sum(pool.count for pool in bucket_pools(deployed)) - 1
+    assert near.change.servers_before == servers
     devices = first.server.parallel.devices
     assert near.plan.scenario.inventory.item("H200").count == 40 - devices
     assert sum(pool.gpus for pool in bucket_pools(near.plan)) <= 40 - devices

@@ -153,16 +153,16 @@ def test_known_rates_cost_no_more_than_any_forecast() -> None:
     ],
 )
 def test_what_no_forecast_covers_is_refused(changes, words) -> None:
-    asked = {"tariff": Tariff(), "most_changes": 4, "first": None, **changes}
+    settings = {"tariff": Tariff(), "most_changes": 4, "first": None, **changes}
     chosen = ForecastSettings(kind=ForecastKind.LAST_DAY)
     with pytest.raises(InputError, match=words):
         rolling_schedule(
             small_fleet(),
             series_of([1.0] * 48),
-            asked["tariff"],
+            settings["tariff"],
             ChangeSettings(),
-            asked["most_changes"],
+            settings["most_changes"],
             chosen,
             planner=lambda _: pytest.fail("nothing is planned"),
-            first=asked["first"],
+            first=settings["first"],
         )

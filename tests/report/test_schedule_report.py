@@ -84,9 +84,9 @@ def test_figures_show_every_window(name) -> None:
     figure = schedule_figure(missing(), name)
     (axes,) = figure.axes
     assert axes.get_xlabel() == "days"
-    left, right = axes.get_xlim()
-    assert left <= 0.05
-    assert right >= 1.0
+    start, end = axes.get_xlim()
+    assert start <= 0.05
+    assert end >= 1.0
 
 
 def test_an_unknown_figure_is_refused() -> None:
