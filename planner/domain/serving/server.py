@@ -31,7 +31,8 @@ class BucketPool:
     `capacity_rps`: requests/s of the bucket's mix that one island serves within the service levels; `full_rps`: where
     nobody waits. `share`: of the bucket's requests that go to the pool. `late_share`: of the bucket's requests that may
     miss a bound on TTFT (None: bounds hold for the mean, or there is none). `context`: of engines that run already and
-    take longer prompts than the bucket has (0: as the bucket needs it).
+    take longer prompts than the bucket has (0: as the bucket needs it). `per_node`: servers smaller than a node are
+    spread so that no node has more of the pool's, which is what losing a node counts on (0: as many as fit).
     """
 
     gpu: str
@@ -49,6 +50,11 @@ class BucketPool:
         int,
         Bounds(low=0),
         Key("that its engines run with already, where its prompts need less", unit="tokens", sparse=True),
+    ] = 0
+    per_node: Annotated[
+        int,
+        Bounds(low=0),
+        Key("most of its servers that share a node, where losing nodes counts on it", sparse=True),
     ] = 0
 
     def serves(self, phase: Phase) -> bool:
