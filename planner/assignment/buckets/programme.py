@@ -286,7 +286,8 @@ class PoolProgramme:
         for place in places_of(self.partition):
             mine = {key: spread for key, spread in spreads.items() if place in self.offer.served_by(key[0])}
             served = pulp.LpAffineExpression([(spread.count, key[1].rate_rps) for key, spread in mine.items()])
-            left = served - self.offer.survive * self.offer.probabilities[place] * self.rate
+            left = pulp.LpVariable(f"left_{place[0].value}_{place[1]}")  # one row, that the others may be short
+            self.model += served - self.offer.survive * self.offer.probabilities[place] * self.rate - left == 0
             if self.offer.jointly:
                 self._survive_jointly(left, mine)
                 continue
@@ -304,7 +305,7 @@ class PoolProgramme:
         self.model += count - option.nodes * per_node + most * larger <= most, f"spread_{name}"
         return _Spread(count=count, per_node=per_node, larger=larger)
 
-    def _survive_alone(self, left: pulp.LpAffineExpression, rate_rps: float, spread: "_Spread") -> None:
+    def _survive_alone(self, left: pulp.LpVariable, rate_rps: float, spread: "_Spread") -> None:
         """Without the servers of one pool on the lost nodes: f s of them, or all where there are fewer (e = 0)."""
         nodes = self.offer.lost_nodes
         self.model += left - nodes * rate_rps * spread.per_node >= 0
@@ -314,7 +315,7 @@ class PoolProgramme:
 
     def _survive_jointly(
         self,
-        left: pulp.LpAffineExpression,
+        left: pulp.LpVariable,
         spreads: "Mapping[tuple[Place, BucketOption], _Spread]",
     ) -> None:
         """Every lost node takes as much as any may have: of a pool, and of all pools that share nodes."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from planner.assignment import BucketOffer
 from planner.cost.serving import DecodeServers, MixedServers, PrefillServers
-from planner.domain import ServerConfig
+from planner.domain import ParallelConfig, ServerConfig
 from planner.evaluation.buckets.stocks import Stock
 
 Servers = PrefillServers | DecodeServers | MixedServers
@@ -29,6 +29,17 @@ class Column:
         assert self.servers is not None, "a row is of servers"
         assert self.batches is not None, "servers that decode have batches"
         return self.servers.config(row, int(self.batches[row, bucket]))
+
+    def fastest(self, bucket: int) -> list[int]:
+        """The fastest server of every shape on a bucket, where it serves."""
+        if self.servers is None:
+            return []
+        best: dict[ParallelConfig, int] = {}
+        for row in np.flatnonzero(self.capped[:, bucket] > 0).tolist():
+            shape = self.servers.shape(row)
+            if shape not in best or self.capped[row, bucket] > self.capped[best[shape], bucket]:
+                best[shape] = row
+        return sorted(best.values())
 
     def best_per_gpu(self) -> np.ndarray:
         """The best rate of a GPU on each bucket."""

@@ -9,6 +9,8 @@ X must be known before the servers are. lambda is what no pools exceed where not
 from it no pools exceed less, which is lambda for the next pass: caps are too high by little, so the bound remains one.
 """
 
+import copy
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -56,10 +58,10 @@ from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
 ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, and a bound must not count on too few
-MORE_ROOM = 1.25  # where servers are held in reserve for a loss
 PASSES = 3
 ROUGHLY = 9  # halvings: to 0.2 % of the full rate
 RESTS = 0.005
+WORTH_PRICING = 0.03  # of X: less changes caps by next to nothing
 _UNLIMITED = 10_000_000  # GPUs of a type
 FAR = 4.0  # times the target, without queues: the inventory serves the target with them, too, so its most matters not
 SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
@@ -74,6 +76,18 @@ class BucketPrices:
         self.space = bucket_space(question, self.most, edges)
         self.phases = self.space.phases
         self._columns: dict[tuple[str, Phase], Column] = {}
+        self._most_rps = math.inf
+
+    def below(self, bound_rps: float) -> "BucketPrices | None":
+        """The same servers priced for less: no pools serve more than this. None where that changes next to nothing."""
+        bounded = self.phases[Phase.PREFILL].levels.bounds_ttft
+        if not bounded or ROOM * bound_rps >= self.served_rps * (1 - WORTH_PRICING):
+            return None
+        tighter = copy.copy(self)
+        tighter._columns, tighter._most_rps = {}, ROOM * bound_rps
+        tighter.__dict__.pop("served_rps", None)
+        tighter.__dict__.pop("shortlist", None)
+        return tighter
 
     @property
     def _scenario(self) -> Scenario:
@@ -95,18 +109,20 @@ class BucketPrices:
 
         Where a target is far below what the inventory serves, nothing tighter than the target is needed.
         """
-        objective, room = self._scenario.objective, MORE_ROOM if self._scenario.survive.share else ROOM
-        most = room * self._relaxed_rps(self._full_column)
+        if math.isfinite(self._most_rps):
+            return self._most_rps
+        objective = self._scenario.objective
+        most = ROOM * self._relaxed_rps(self._full_column)
         if objective.minimises and most >= FAR * objective.target_rps:
-            return room * objective.target_rps
+            return ROOM * objective.target_rps
         if not self.phases[Phase.PREFILL].levels.bounds_ttft:
             return most
         for _ in range(PASSES):
             before = most
-            most = min(most, room * self._relaxed_rps(partial(self._capped, served_rps=before, halvings=ROUGHLY)))
+            most = min(most, ROOM * self._relaxed_rps(partial(self._capped, served_rps=before, halvings=ROUGHLY)))
             if most >= before * (1 - RESTS):
                 break
-        return min(most, room * objective.target_rps) if objective.minimises else most
+        return min(most, ROOM * objective.target_rps) if objective.minimises else most
 
     def _relaxed_rps(self, column_of: Callable[[str, Phase], Column]) -> float:
         """The most of any partition where servers are divisible, for the budget where there is one; a rate too low for
@@ -219,7 +235,7 @@ class BucketPrices:
         column = columns[stock.gpu, phase]
         rates = column.capped[:, bucket]
         options = []
-        for row in np.flatnonzero(rates > 0).tolist():
+        for row in column.fastest(bucket):
             config = column.config(row, bucket)
             devices = config.parallel.devices
             if stock.size > 1 and stock.size % devices:

@@ -57,7 +57,7 @@ class BucketService:
         """
         share = self.question.scenario.survive.share
         mine = spread(pools, self.question.scenario.inventory) if share else tuple(pools)
-        unbroken = self._unbroken(mine, counts)
+        unbroken = self.unbroken(mine, counts)
         if not share or not unbroken.rate_rps:
             return unbroken
         left = [self._without(mine, number, counts)[1] for number in range(len(mine))]
@@ -73,7 +73,8 @@ class BucketService:
             decode_rps=used[Phase.DECODE] * unbroken.decode_rps,
         )
 
-    def _unbroken(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
+    def unbroken(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
+        """The pools at work together, where nothing has to survive."""
         buckets = self._buckets(pools, counts)
         return PricedPools(
             pools=tuple(pool for bucket in buckets for pool in bucket.pools),
@@ -94,7 +95,7 @@ class BucketService:
         lost = lost_servers(pools, hosts, number, nodes or scenario.survive.nodes)
         left = [replace(other, count=other.count - lost.get(k, 0)) for k, other in enumerate(pools)]
         remaining = [other for other in left if other.count]
-        after = self._unbroken(remaining, counts)
+        after = self.unbroken(remaining, counts)
         served = frozenset().union(*map(serves, remaining))
         unserved = {phase for phase, _ in frozenset().union(*map(serves, pools)) - served}
         if Phase.PREFILL in unserved:

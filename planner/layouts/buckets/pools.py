@@ -7,6 +7,7 @@ the solver's gap.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
@@ -44,6 +45,7 @@ HALF = 0.5
 
 MOST_RAISES = 6
 MET = 1e-4
+WORTH_PRICING = 0.005  # of the rate: pools priced together may be so far below their programme
 SIMPLE_WORK = 4.0
 MEDIAN_COUNTS = (2, 1)  # buckets that may pay with the median
 MOST_KINDS = 6  # of the frontier's points without length routing
@@ -101,11 +103,17 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
 class _Solved:
     """The best pools by number of buckets, out of `offer`, and the bound of all of them."""
 
+    prices: BucketPrices
     stocks: tuple[Stock, ...]
     offer: BucketOffer
     answers: dict[Counts, BucketAnswer]
     bound: float
     proven: bool
+
+    @property
+    def best(self) -> BucketAnswer:
+        """The best, whatever its buckets, where the objective is a rate."""
+        return max(self.answers.values(), key=lambda answer: answer.value)
 
 
 def _families(
@@ -145,16 +153,36 @@ def _every_count(
     bound = sign * max(sign * value for value in bounds)
     most = sign * max(sign * answer.value for answer in answers.values())
     proven = proves(most, bound, settings.gap)
-    return _Solved(stocks=stocks, offer=offer, answers=answers, bound=bound, proven=proven)
+    return _Solved(prices=prices, stocks=stocks, offer=offer, answers=answers, bound=bound, proven=proven)
+
+
+def _priced_families(
+    question: Question, prices: BucketPrices, objective: ObjectiveSettings
+) -> tuple[list[_Solved], float]:
+    """What every family can do, and the bound of all of them. Where that is well below what queues were priced for,
+    they are priced anew: fewer servers have longer queues."""
+    sign = -1.0 if objective.minimises else 1.0
+    settings = layout_settings(question.scenario)
+    families = _families(question, prices, objective, settings)
+    bound = sign * max(sign * every.bound for every in families)
+    tighter = None
+    if not objective.minimises and not objective.kind.row.per_charge:
+        service = BucketService(question)
+        rates = (service.unbroken(prices.pools(every.best, every.stocks)).rate_rps for every in families)
+        tighter = prices.below(bound) if max(rates) < bound * (1 - WORTH_PRICING) else None
+    if tighter is not None:
+        with suppress(InfeasibleError, SolverError):
+            families = _families(question, tighter, objective, settings)
+            bound = min(bound, max(every.bound for every in families))
+    return families, bound
 
 
 def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
     """The best choice of any family; the bound is of all of them."""
     sign = -1.0 if objective.minimises else 1.0
-    families = _families(question, prices, objective, layout_settings(question.scenario))
-    choices = [_choice(question, prices, objective, every) for every in families]
+    families, bound = _priced_families(question, prices, objective)
+    choices = [_choice(question, every.prices, objective, every) for every in families]
     best = max(choices, key=lambda choice: sign * choice.value)
-    bound = sign * max(sign * choice.bound for choice in choices)
     return replace(best, bound=bound, proven=all(choice.proven for choice in choices))
 
 
@@ -165,7 +193,8 @@ def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettin
     )
     best = every.answers[counts]
     candidates = [(every.offer, best), *other_answers(every.offer, best, prices.partitions, objective, settings)]
-    simpler = [_simplest(offer, answer, objective, settings, scenario.simplicity) for offer, answer in candidates]
+    within = _left_for_simplicity(scenario.simplicity, best)
+    simpler = [_simplest(offer, answer, objective, settings, within) for offer, answer in candidates]
     priced = {answer: service.priced(prices.pools(answer, every.stocks)) for answer in simpler}
     simple = max(simpler, key=lambda answer: priced[answer].rate_rps)
     return BucketChoice(
@@ -177,6 +206,12 @@ def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettin
         simpler=_frontier(every.offer, every.answers, simple, objective, settings),
         survival_cost_rps=_survival_cost_rps(every.offer, best, objective, prices, settings),
     )
+
+
+def _left_for_simplicity(simplicity: float, best: BucketAnswer) -> float:
+    """What simpler pools may give up of the best, which may be short of its bound already; half of it at least."""
+    gap = abs(best.bound - best.value) / max(abs(best.bound), 1e-12)
+    return max(simplicity / 2, simplicity - gap)
 
 
 def _survival_cost_rps(
@@ -288,8 +323,8 @@ def _median(
     service: BucketService, prices: BucketPrices, answer: BucketAnswer, stocks: Sequence[Stock]
 ) -> float | None:
     """Median TTFT of all requests at what the plan would promise, roughly: that of its buckets, weighted."""
-    priced = service.priced(prices.pools(answer, stocks))
-    rate = priced.rate_rps * prices.question.scenario.routing.margin
+    priced = service.unbroken(prices.pools(answer, stocks))
+    rate = min(priced.rate_rps, answer.rate_rps) * prices.question.scenario.routing.margin
     rows = service.latencies(priced.pools, {LoadPoint.PROMISE: rate})
     weights = {(pool.start, pool.end): pool for pool in priced.pools if pool.phase is Phase.PREFILL}
     spans = prices.question.workload.ranges
