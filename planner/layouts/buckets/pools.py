@@ -7,7 +7,6 @@ the solver's gap.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
@@ -46,6 +45,7 @@ HALF = 0.5
 MOST_RAISES = 6
 MET = 1e-4
 WORTH_PRICING = 0.005  # of the rate: pools priced together may be so far below their programme
+MOST_PRICINGS = 2
 SIMPLE_WORK = 4.0
 MEDIAN_COUNTS = (2, 1)  # buckets that may pay with the median
 MOST_KINDS = 6  # of the frontier's points without length routing
@@ -159,21 +159,24 @@ def _every_count(
 def _priced_families(
     question: Question, prices: BucketPrices, objective: ObjectiveSettings
 ) -> tuple[list[_Solved], float]:
-    """What every family can do, and the bound of all of them. Where that is well below what queues were priced for,
-    they are priced anew: fewer servers have longer queues."""
+    """What every family can do, and the bound of all of them. Where pools at work together stay behind a bound well
+    below what queues were priced for, they are priced anew: fewer servers have longer queues."""
     sign = -1.0 if objective.minimises else 1.0
-    settings = layout_settings(question.scenario)
+    settings, service = layout_settings(question.scenario), BucketService(question)
     families = _families(question, prices, objective, settings)
     bound = sign * max(sign * every.bound for every in families)
-    tighter = None
-    if not objective.minimises and not objective.kind.row.per_charge:
-        service = BucketService(question)
+    if objective.minimises or objective.kind.row.per_charge:
+        return families, bound
+    for _ in range(MOST_PRICINGS):
         rates = (service.unbroken(prices.pools(every.best, every.stocks)).rate_rps for every in families)
         tighter = prices.below(bound) if max(rates) < bound * (1 - WORTH_PRICING) else None
-    if tighter is not None:
-        with suppress(InfeasibleError, SolverError):
+        if tighter is None:
+            break
+        try:
             families = _families(question, tighter, objective, settings)
-            bound = min(bound, max(every.bound for every in families))
+        except (InfeasibleError, SolverError):
+            break
+        prices, bound = tighter, min(bound, max(every.bound for every in families))
     return families, bound
 
 
