@@ -18,6 +18,7 @@ Halves = tuple[Place, Place]  # the buckets of prefill and of decode that a mixe
 class BucketOption:
     """A server on a bucket: `server`, `kind` and `shape` are the caller's numbers. `nodes`: among how many nodes its
     servers can be spread (those larger than a node: none shares one); `shared`: whether others fit beside it there.
+    `left_rps`: its rate where no more than what must survive a loss is served, by fewer servers (None: as `rate_rps`).
     `deployed`: number of the servers that run already which it is one of (None: it would be started, which takes
     `start_usd`)."""
 
@@ -28,9 +29,15 @@ class BucketOption:
     rate_rps: float
     nodes: int = ANY_NODES
     shared: bool = False
+    left_rps: float | None = None
     shape: int = 0
     deployed: int | None = None
     start_usd: float = 0.0
+
+    @property
+    def after_rps(self) -> float:
+        """Its rate after a loss."""
+        return self.rate_rps if self.left_rps is None else self.left_rps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +111,9 @@ class BucketOffer:
         for pool in pools:
             per_node = -(-pool.count // pool.option.nodes)
             count = self.lost_nodes * per_node if self.jointly else min(self.lost_nodes * per_node, pool.count)
-            worst = max(worst, count * pool.option.rate_rps)
+            worst = max(worst, count * pool.option.after_rps)
             if self.jointly and pool.option.shared:
-                by_node[pool.option.stock] = by_node.get(pool.option.stock, 0.0) + count * pool.option.rate_rps
+                by_node[pool.option.stock] = by_node.get(pool.option.stock, 0.0) + count * pool.option.after_rps
         return max(worst, *by_node.values()) if by_node else worst
 
     def served_by(self, place: Place) -> tuple[Place, ...]:
@@ -169,10 +176,16 @@ def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
     for option in sorted(options, key=lambda o: (o.stock, o.use, -o.rate_rps, o.kind, o.server)):
         rivals = (o for o in kept if o.stock == option.stock and option.use % o.use == 0)
         rivals = (o for o in rivals if option.use // o.use * o.start_usd <= option.start_usd * (1 + DOMINATED))
-        copies = ((option.use // o.use) * o.rate_rps for o in rivals)
-        if option.rate_rps > 0 and not any(rate >= option.rate_rps * (1 - DOMINATED) for rate in copies):
+        if option.rate_rps > 0 and not any(_outdoes(other, option) for other in rivals):
             kept.append(option)
     return tuple(kept)
+
+
+def _outdoes(other: BucketOption, option: BucketOption) -> bool:
+    """Whether copies of a smaller one in the same room do as much, before and after a loss."""
+    copies = option.use // other.use
+    pairs = ((other.rate_rps, option.rate_rps), (other.after_rps, option.after_rps))
+    return all(copies * mine >= rate * (1 - DOMINATED) for mine, rate in pairs)
 
 
 def places_of(partition: Partition) -> list[Place]:

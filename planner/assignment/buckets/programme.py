@@ -7,6 +7,7 @@
 | B, P(B) | bucket of a phase, its probability | 1 |
 | R[o, B] | rate of one server on the bucket's mix, its queue counted | requests/s |
 | z[o, B] | servers, integer: a pool where above 0 | 1 |
+| A[o, B] | rate of one server where no more than the share of lambda is served | requests/s |
 | s[o, B], f | most servers of a pool that share a node; nodes whose loss is survived | 1 |
 | e[o, B] | whether a pool has more servers than the lost nodes take | 0, 1 |
 | k[o, B], h[c] | whether there is the pool, whether the kind (type and configuration) c is used | 0, 1 |
@@ -15,7 +16,7 @@
 serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t]
 budget, target      as in the layout programme    kinds, pools  z <= most k, k <= h
 spread_<o>          z <= nodes[o] s: s servers of a pool share a node at the most
-survive             sum R z - min(z, f s) R[o, B] >= share lambda P(B): whichever pool loses servers on f nodes
+survive             sum A z - min(z, f s) A[o, B] >= share lambda P(B): whichever pool loses servers on f nodes
 
 Mixed servers stand in the rows of both halves of their bucket, which has the same lengths in both phases: what they do
 of its prefill they do of its decode, and its pools of one phase share what is left.
@@ -285,14 +286,14 @@ class PoolProgramme:
         spreads = {key: self._spread(key[1], count) for key, count in self.servers.items()}
         for place in places_of(self.partition):
             mine = {key: spread for key, spread in spreads.items() if place in self.offer.served_by(key[0])}
-            served = pulp.LpAffineExpression([(spread.count, key[1].rate_rps) for key, spread in mine.items()])
+            served = pulp.LpAffineExpression([(spread.count, key[1].after_rps) for key, spread in mine.items()])
             left = pulp.LpVariable(f"left_{place[0].value}_{place[1]}")  # one row, that the others may be short
             self.model += served - self.offer.survive * self.offer.probabilities[place] * self.rate - left == 0
             if self.offer.jointly:
                 self._survive_jointly(left, mine)
                 continue
             for key, spread in mine.items():
-                self._survive_alone(left, key[1].rate_rps, spread)
+                self._survive_alone(left, key[1].after_rps, spread)
 
     def _spread(self, option: BucketOption, count: pulp.LpVariable) -> "_Spread":
         nodes, most = self.offer.lost_nodes, int(count.upBound)
@@ -323,9 +324,9 @@ class PoolProgramme:
         shared: dict[int, list[tuple[pulp.LpVariable, float]]] = {}
         for (_, option), spread in spreads.items():
             if option.shared:
-                shared.setdefault(option.stock, []).append((spread.per_node, nodes * option.rate_rps))
+                shared.setdefault(option.stock, []).append((spread.per_node, nodes * option.after_rps))
             else:
-                self.model += left - nodes * option.rate_rps * spread.per_node >= 0
+                self.model += left - nodes * option.after_rps * spread.per_node >= 0
         for lost in shared.values():
             self.model += left - pulp.LpAffineExpression(lost) >= 0
 
@@ -359,7 +360,8 @@ def _served(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]
         mine = [pool for pool in pools if place in offer.served_by(pool.place)]
         rate = sum(pool.option.rate_rps * pool.count for pool in mine)
         if offer.survive:
-            rate = min(rate, (rate - offer.lost_rps(mine)) / offer.survive)
+            after = sum(pool.option.after_rps * pool.count for pool in mine)
+            rate = min(rate, (after - offer.lost_rps(mine)) / offer.survive)
         yield rate / offer.probabilities[place]
 
 

@@ -30,14 +30,15 @@ class Column:
         assert self.batches is not None, "servers that decode have batches"
         return self.servers.config(row, int(self.batches[row, bucket]))
 
-    def fastest(self, bucket: int) -> list[int]:
-        """The fastest server of every shape on a bucket, where it serves."""
+    def fastest(self, bucket: int, rates: np.ndarray | None = None) -> list[int]:
+        """The fastest server of every shape on a bucket that serves it, by other `rates` of the bucket where given."""
         if self.servers is None:
             return []
         best: dict[ParallelConfig, int] = {}
+        by_row = self.capped[:, bucket] if rates is None else rates
         for row in np.flatnonzero(self.capped[:, bucket] > 0).tolist():
             shape = self.servers.shape(row)
-            if shape not in best or self.capped[row, bucket] > self.capped[best[shape], bucket]:
+            if shape not in best or by_row[row] > by_row[best[shape]]:
                 best[shape] = row
         return sorted(best.values())
 

@@ -76,6 +76,7 @@ class BucketPrices:
         self.space = bucket_space(question, self.most, edges)
         self.phases = self.space.phases
         self._columns: dict[tuple[str, Phase], Column] = {}
+        self._left: dict[tuple[str, Phase], Column] = {}
         self._most_rps = math.inf
 
     def below(self, bound_rps: float) -> "BucketPrices | None":
@@ -84,7 +85,7 @@ class BucketPrices:
         if not bounded or ROOM * bound_rps >= self.served_rps * (1 - WORTH_PRICING):
             return None
         tighter = copy.copy(self)
-        tighter._columns, tighter._most_rps = {}, ROOM * bound_rps
+        tighter._columns, tighter._left, tighter._most_rps = {}, {}, ROOM * bound_rps
         tighter.__dict__.pop("served_rps", None)
         tighter.__dict__.pop("shortlist", None)
         return tighter
@@ -198,7 +199,7 @@ class BucketPrices:
         chosen = {(phase, bucket) for partition in partitions for phase in Phase for bucket in partition.of(phase)}
         places = sorted(chosen)
         kinds = product(dict.fromkeys(stock.gpu for stock in stocks), self.space.serving)
-        columns = {(gpu, phase): self.column(gpu, phase) for gpu, phase in kinds}
+        columns = {(gpu, phase): (self.column(gpu, phase), self.column_left(gpu, phase)) for gpu, phase in kinds}
         return BucketOffer(
             counts=tuple(stock.count for stock in stocks),
             charges=tuple(stock.charge for stock in stocks),
@@ -227,15 +228,15 @@ class BucketPrices:
         return {(Phase.MIXED, bucket): halves for bucket, halves in self.space.halves.items()}
 
     def _options(
-        self, t: int, stock: Stock, place: tuple[Phase, int], columns: Mapping[tuple[str, Phase], Column]
+        self, t: int, stock: Stock, place: tuple[Phase, int], columns: Mapping[tuple[str, Phase], tuple[Column, Column]]
     ) -> tuple[BucketOption, ...]:
         phase, bucket = place
         if phase not in self.space.serving:
             return ()
-        column = columns[stock.gpu, phase]
-        rates = column.capped[:, bucket]
+        column, after = columns[stock.gpu, phase]
+        rates, left = column.capped[:, bucket], after.capped[:, bucket]
         options = []
-        for row in column.fastest(bucket):
+        for row in dict.fromkeys((*column.fastest(bucket), *column.fastest(bucket, left))):
             config = column.config(row, bucket)
             devices = config.parallel.devices
             if stock.size > 1 and stock.size % devices:
@@ -248,6 +249,7 @@ class BucketPrices:
                     server=row,
                     kind=hash_of(config, mixed=phase is Phase.MIXED),
                     rate_rps=float(rates[row]) * copies,
+                    left_rps=float(left[row]) * copies if self._scenario.survive.share else None,
                     nodes=self.nodes_of(stock, devices * copies),
                     shared=self.shares_nodes(stock.gpu, devices * copies),
                     shape=hash_of(ServerConfig(parallel=config.parallel)),
@@ -278,6 +280,15 @@ class BucketPrices:
         if (gpu, phase) not in self._columns:
             self._columns[gpu, phase] = self._capped(gpu, phase, self.served_rps)
         return self._columns[gpu, phase]
+
+    def column_left(self, gpu: str, phase: Phase) -> Column:
+        """The same servers where a loss leaves no more to serve than must survive it."""
+        share = self._scenario.survive.share
+        if not share:
+            return self.column(gpu, phase)
+        if (gpu, phase) not in self._left:
+            self._left[gpu, phase] = self._capped(gpu, phase, share * self.served_rps)
+        return self._left[gpu, phase]
 
     def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = HALVINGS) -> Column:
         """Rates within the levels where so much of the whole is served."""
