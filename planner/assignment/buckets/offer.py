@@ -104,17 +104,28 @@ class BucketOffer:
         return rent + self.terms.usd_weight * (ended + begun)
 
     def lost_rps(self, pools: "Iterable[PoolCount]") -> float:
-        """What the loss takes of a bucket that these pools serve, each spread over as many nodes as it can be: the
-        worst of any one pool, or where it is joint, of any node that pools share."""
-        by_node: dict[int, float] = {}
-        worst = 0.0
+        """What the loss takes of a bucket that these pools serve, each spread over as many nodes as it can be. Of one
+        node: its part of a pool. Of several: their fastest servers, each on a node of its own, and no less than their
+        part of any one pool. `jointly`: as much as any node may have, of every node."""
+        chosen = tuple(pools)
+        if self.jointly:
+            return self.lost_nodes * self._most_of_a_node(chosen)
+        if self.lost_nodes == 1:
+            return max((-(-pool.count // pool.option.nodes) * pool.option.after_rps for pool in chosen), default=0.0)
+        servers = sorted((p.option.after_rps for p in chosen for _ in range(min(p.count, self.lost_nodes))), reverse=True)
+        parts = (min(1.0, self.lost_nodes / p.option.nodes) * p.count * p.option.after_rps for p in chosen)
+        return max(sum(servers[: self.lost_nodes]), *parts) if chosen else 0.0
+
+    def _most_of_a_node(self, pools: "Iterable[PoolCount]") -> float:
+        shared: dict[int, float] = {}
+        alone = 0.0
         for pool in pools:
-            per_node = -(-pool.count // pool.option.nodes)
-            count = self.lost_nodes * per_node if self.jointly else min(self.lost_nodes * per_node, pool.count)
-            worst = max(worst, count * pool.option.after_rps)
-            if self.jointly and pool.option.shared:
-                by_node[pool.option.stock] = by_node.get(pool.option.stock, 0.0) + count * pool.option.after_rps
-        return max(worst, *by_node.values()) if by_node else worst
+            part = -(-pool.count // pool.option.nodes) * pool.option.after_rps
+            if pool.option.shared:
+                shared[pool.option.stock] = shared.get(pool.option.stock, 0.0) + part
+            else:
+                alone = max(alone, part)
+        return max(alone, *shared.values()) if shared else alone
 
     def served_by(self, place: Place) -> tuple[Place, ...]:
         """Buckets of prefill and decode that servers of a place serve: itself, or both halves of a mixed one."""

@@ -9,14 +9,16 @@
 | z[o, B] | servers, integer: a pool where above 0 | 1 |
 | A[o, B] | rate of one server where no more than the share of lambda is served | requests/s |
 | s[o, B], f | most servers of a pool that share a node; nodes whose loss is survived | 1 |
-| e[o, B] | whether a pool has more servers than the lost nodes take | 0, 1 |
+| w[tau], y[o, tau] | whether the slowest of the fastest f servers does tau, z where it does | 0, 1, 1 |
 | k[o, B], h[c] | whether there is the pool, whether the kind (type and configuration) c is used | 0, 1 |
 | lambda | rate at which the whole mix is served | requests/s |
 
 serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t]
 budget, target      as in the layout programme    kinds, pools  z <= most k, k <= h
 spread_<o>          z <= nodes[o] s: s servers of a pool share a node at the most
-survive             sum A z - min(z, f s) A[o, B] >= share lambda P(B): whichever pool loses servers on f nodes
+survive, f = 1      sum A z - s A[o, B] >= share lambda P(B): whichever pool loses servers with a node
+survive, f > 1      sum A z - (fastest f servers, f / nodes of any pool) >= share lambda P(B)
+fastest_<phase>_<B> what the fastest f do: sum_tau (f tau w + sum_o max(A - tau, 0) y)
 
 Mixed servers stand in the rows of both halves of their bucket, which has the same lengths in both phases: what they do
 of its prefill they do of its decode, and its pools of one phase share what is left.
@@ -221,16 +223,6 @@ def fastest_of_kinds(
     return programme.solved(settings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Spread:
-    """A pool's servers, how many of them share a node, and whether there are more than the lost nodes take (None: there
-    are, where there is a server at all)."""
-
-    count: pulp.LpVariable
-    per_node: pulp.LpVariable
-    larger: pulp.LpVariable | None = None
-
-
 class PoolProgramme:
     """One partition's servers as integers."""
 
@@ -283,50 +275,63 @@ class PoolProgramme:
 
     def survive(self) -> None:
         """Whatever nodes are lost, the share of the rate remains in every bucket."""
-        spreads = {key: self._spread(key[1], count) for key, count in self.servers.items()}
+        several = self.offer.lost_nodes > 1 and not self.offer.jointly
+        per_node = {} if several else {key: self._per_node(key[1], count) for key, count in self.servers.items()}
         for place in places_of(self.partition):
-            mine = {key: spread for key, spread in spreads.items() if place in self.offer.served_by(key[0])}
-            served = pulp.LpAffineExpression([(spread.count, key[1].after_rps) for key, spread in mine.items()])
+            mine = [key for key in self.servers if place in self.offer.served_by(key[0])]
+            served = pulp.LpAffineExpression([(self.servers[key], key[1].after_rps) for key in mine])
             left = pulp.LpVariable(f"left_{place[0].value}_{place[1]}")  # one row, that the others may be short
             self.model += served - self.offer.survive * self.offer.probabilities[place] * self.rate - left == 0
             if self.offer.jointly:
-                self._survive_jointly(left, mine)
-                continue
-            for key, spread in mine.items():
-                self._survive_alone(left, key[1].after_rps, spread)
+                self._survive_jointly(left, {key: per_node[key] for key in mine})
+            elif several:
+                self._survive_several(left, place, mine)
+            else:
+                for key in mine:
+                    self.model += left - key[1].after_rps * per_node[key] >= 0
 
-    def _spread(self, option: BucketOption, count: pulp.LpVariable) -> "_Spread":
-        nodes, most = self.offer.lost_nodes, int(count.upBound)
+    def _per_node(self, option: BucketOption, count: pulp.LpVariable) -> pulp.LpVariable:
+        """s of a pool."""
         name = count.name.removeprefix("servers_")
-        per_node = pulp.LpVariable(f"per_node_{name}", 0, -(-most // option.nodes), pulp.LpInteger)
-        if nodes == 1 or self.offer.jointly:
-            self.model += count - option.nodes * per_node <= 0, f"spread_{name}"
-            return _Spread(count=count, per_node=per_node)
-        larger = pulp.LpVariable(f"larger_{name}", cat=pulp.LpBinary)
-        self.model += count - option.nodes * per_node + most * larger <= most, f"spread_{name}"
-        return _Spread(count=count, per_node=per_node, larger=larger)
+        most = -(-int(count.upBound) // option.nodes)
+        per_node = pulp.LpVariable(f"per_node_{name}", 0, most, pulp.LpInteger)
+        self.model += count - option.nodes * per_node <= 0, f"spread_{name}"
+        return per_node
 
-    def _survive_alone(self, left: pulp.LpVariable, rate_rps: float, spread: "_Spread") -> None:
-        """Without the servers of one pool on the lost nodes: f s of them, or all where there are fewer (e = 0)."""
-        nodes = self.offer.lost_nodes
-        self.model += left - nodes * rate_rps * spread.per_node >= 0
-        if spread.larger is not None:
-            beyond = max(0, int(spread.count.upBound) - nodes)
-            self.model += left - rate_rps * spread.count + beyond * rate_rps * spread.larger >= 0
+    def _survive_several(self, left: pulp.LpVariable, place: Place, mine: Sequence[tuple[Place, BucketOption]]) -> None:
+        """Without the fastest f servers, and without f nodes' part of a pool. What the fastest do is the least over tau
+        of f tau and what servers above tau do beyond it; w chooses tau, y shares z out among the taus."""
+        nodes, name = self.offer.lost_nodes, f"{place[0].value}_{place[1]}"
+        for key in mine:
+            part = min(1.0, nodes / key[1].nodes)
+            self.model += left - part * key[1].after_rps * self.servers[key] >= 0
+        levels = [0.0, *sorted({key[1].after_rps for key in mine})]
+        chosen = [pulp.LpVariable(f"level_{name}_{n}", cat=pulp.LpBinary) for n in range(len(levels))]
+        self.model += pulp.lpSum(chosen) == 1, f"level_{name}"
+        lost = [(chosen[n], nodes * level) for n, level in enumerate(levels)]
+        for k, key in enumerate(mine):
+            count, below = self.servers[key], [n for n, level in enumerate(levels) if level < key[1].after_rps]
+            parts = [pulp.LpVariable(f"part_{name}_{k}_{n}", lowBound=0) for n in below]
+            slower = count.upBound * pulp.lpSum(chosen[len(below) :])
+            self.model += pulp.lpSum(parts) - count + slower >= 0
+            for n, part in zip(below, parts, strict=True):
+                self.model += part - count.upBound * chosen[n] <= 0
+                lost.append((part, key[1].after_rps - levels[n]))
+        self.model += left - pulp.LpAffineExpression(lost) >= 0, f"fastest_{name}"
 
     def _survive_jointly(
         self,
         left: pulp.LpVariable,
-        spreads: "Mapping[tuple[Place, BucketOption], _Spread]",
+        per_node: Mapping[tuple[Place, BucketOption], pulp.LpVariable],
     ) -> None:
         """Every lost node takes as much as any may have: of a pool, and of all pools that share nodes."""
         nodes = self.offer.lost_nodes
         shared: dict[int, list[tuple[pulp.LpVariable, float]]] = {}
-        for (_, option), spread in spreads.items():
+        for (_, option), share in per_node.items():
             if option.shared:
-                shared.setdefault(option.stock, []).append((spread.per_node, nodes * option.after_rps))
+                shared.setdefault(option.stock, []).append((share, nodes * option.after_rps))
             else:
-                self.model += left - nodes * option.after_rps * spread.per_node >= 0
+                self.model += left - nodes * option.after_rps * share >= 0
         for lost in shared.values():
             self.model += left - pulp.LpAffineExpression(lost) >= 0
 
