@@ -19,7 +19,7 @@ class StoredTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReplay:
-    """`plan`: the scenario's name; `capacity_rps`: that plan's, by which a replay of another one is known; `holds`: None
+    """`plan`: the scenario's name; `capacity_rps`: that plan's, by which a replay of another is known; `holds`: None
     where it is too short to tell."""
 
     plan: str
