@@ -19,7 +19,7 @@ from planner.domain import (
     Question,
     Reach,
 )
-from planner.evaluation.buckets.latencies import latencies_at
+from planner.evaluation.buckets.latencies import JudgedTimes, latencies_at
 from planner.evaluation.buckets.priced import PricedBucket, phase_rps, priced_buckets, serves
 from planner.evaluation.buckets.spreads import lost_servers, spread
 
@@ -107,7 +107,8 @@ class BucketService:
     def latencies(self, pools: Iterable[BucketPool], rates: Mapping[LoadPoint, float]) -> tuple[BucketLatency, ...]:
         """TTFT of every prefill bucket and TPOT of every decode bucket at these rates of the whole mix."""
         buckets = self._buckets(pools)
-        return tuple(row for load, rate in rates.items() for row in latencies_at(load, rate, buckets))
+        judged = JudgedTimes.of(self.question)
+        return tuple(row for load, rate in rates.items() for row in latencies_at(load, rate, buckets, judged))
 
     def losses(self, pools: Sequence[BucketPool], nodes: int) -> Iterator[NodeLoss]:
         """What remains when one pool loses the servers of so many nodes."""
