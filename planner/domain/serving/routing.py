@@ -57,7 +57,8 @@ class ServingForm(StrEnum):
     AGGREGATED = "aggregated"
 
 
-DEFAULT_SERVING = ServingForm.SPLIT
+DEFAULT_SERVING: ServingForm | None = None
+"""Of a scenario that names none; None: the better of both where mixed pools know all that is asked, else split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
