@@ -1,10 +1,10 @@
 """What a plan of buckets may choose from, and what it has chosen: servers of stocks for buckets of a phase."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from planner.domain import PHASES, Phase
+from planner.domain import PHASES, Phase, ServingForm
 
 DOMINATED = 1e-9
 
@@ -95,6 +95,10 @@ class BucketOffer:
         """Servers of a pool that are lost, or as many as its bucket loses with them."""
         return option.lost if self.jointly else min(option.lost, count)
 
+    def of_phases(self, phases: Collection[Phase]) -> "BucketOffer":
+        """What servers of some phases alone may do."""
+        return replace(self, options={place: row for place, row in self.options.items() if place[0] in phases})
+
     def served_by(self, place: Place) -> tuple[Place, ...]:
         """Buckets of prefill and decode that servers of a place serve: itself, or both halves of a mixed one."""
         return self.halves.get(place, (place,))
@@ -147,6 +151,12 @@ class BucketAnswer:
     def buckets(self) -> int:
         """Buckets of both phases."""
         return sum(self.partition.counts)
+
+    @property
+    def form(self) -> ServingForm:
+        """`aggregated` where all pools do both phases; else `split`, some of them at least."""
+        both = all(pool.place[0] is Phase.MIXED for pool in self.pools)
+        return ServingForm.AGGREGATED if both else ServingForm.SPLIT
 
 
 def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:

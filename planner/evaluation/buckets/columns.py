@@ -1,13 +1,13 @@
 """Rates of one GPU type in one phase, and what an offer has of some types."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.assignment import BucketOffer
 from planner.cost.serving import DecodeServers, MixedServers, PrefillServers
-from planner.domain import ServerConfig
+from planner.domain import Phase, ServerConfig
 from planner.evaluation.buckets.stocks import Stock
 
 Servers = PrefillServers | DecodeServers | MixedServers
@@ -42,3 +42,11 @@ def of_types(offer: BucketOffer, stocks: Sequence[Stock], gpus: Collection[str])
     chosen = {t for t, stock in enumerate(stocks) if stock.gpu in gpus}
     options = {place: tuple(o for o in row if o.stock in chosen) for place, row in offer.options.items()}
     return replace(offer, options=options)
+
+
+def classes_of(offer: BucketOffer) -> Iterator[BucketOffer]:
+    """What aggregated pools may be made of, where there may be others; and then all that pools may be made of."""
+    offered = {phase for (phase, _), row in offer.options.items() if row}
+    if Phase.MIXED in offered and len(offered) > 1:
+        yield offer.of_phases((Phase.MIXED,))
+    yield offer

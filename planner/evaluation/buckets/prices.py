@@ -1,4 +1,4 @@
-"""What every deployable server does of every bucket that a plan may have: prices of the programme of buckets.
+"""What every deployable server does of every bucket that a plan may have: prices of the programme.
 
 | symbol | meaning | unit |
 |---|---|---|
@@ -51,7 +51,7 @@ from planner.domain import (
     ServerConfig,
     SizeSet,
 )
-from planner.evaluation.buckets.columns import Column, of_types
+from planner.evaluation.buckets.columns import Column, classes_of, of_types
 from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
@@ -173,9 +173,10 @@ class BucketPrices:
         return tuple(sorted(families, key=sorted))
 
     def offers(self, stocks: Sequence[Stock], partitions: Sequence[Partition]) -> tuple[BucketOffer, ...]:
-        """What the programme may choose from, one offer for each family that the stocks have anything of."""
+        """What the programme may choose from, by family that the stocks have any of: aggregated pools, then all."""
         gpus, of_all = {stock.gpu for stock in stocks}, self.offer(stocks, partitions)
-        return tuple(of_types(of_all, stocks, family) for family in self.families if gpus & family)
+        families = (of_types(of_all, stocks, family) for family in self.families if gpus & family)
+        return tuple(offer for of_family in families for offer in classes_of(of_family))
 
     def offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
         """What the programme may choose from: servers of `stocks` on the buckets of `partitions`."""

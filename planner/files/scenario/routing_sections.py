@@ -40,8 +40,8 @@ def with_form(file: str, scenario: Scenario) -> Scenario:
         )
     if scenario.serving_form is not ServingForm.SPLIT and scenario.beyond_mixed:
         raise InputError(
-            f"{file}: serving must be split with {scenario.beyond_mixed}, which servers of both phases do not know, got "
-            f"{scenario.serving_form.value}.",
+            f"{file}: serving must be split with {scenario.beyond_mixed}, which servers of both phases do not know, "
+            f"got {scenario.serving_form.value}.",
             hint=f"Set serving to split, or change {scenario.beyond_mixed.partition(':')[0]}.",
         )
     routing = replace(scenario.routing, form=scenario.routing_form)

@@ -14,7 +14,7 @@ from planner.errors import InfeasibleError, SolverError
 
 SECONDS = 5.0
 NEAR = 0.85
-"""A form whose pools cannot come nearer to the best than this is left out."""
+"""Pools that cannot come nearer to the best than this are left out."""
 
 
 def other_answers(
@@ -24,15 +24,18 @@ def other_answers(
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
 ) -> Iterator[tuple[BucketOffer, BucketAnswer]]:
-    """The best pools that are all split, and those that are all mixed, where `best` is not; and where a loss is to be
-    survived, those that survive it whatever pools it takes nodes of. All with as many buckets as `best`, and
-    with what they were chosen from; none where fleets are compared by what they cost."""
+    """The best pools that are all split, where some of `best` are and others not; and where a loss is to be survived,
+    those that survive it whatever pools it takes nodes of. All with as many buckets as `best`, and with what they were
+    chosen from; none where fleets are compared by what they cost."""
     if objective.minimises or objective.kind.row.per_charge:
         return
     limits = replace(settings, time_limit_s=min(SECONDS, settings.time_limit_s))
     alike = [partition for partition in partitions if partition.counts == best.partition.counts]
     jointly = [(replace(offer, jointly=True), alike)] if offer.survive else []
-    for chosen, among in (*_forms(offer, best, alike), *jointly):
+    phases = {pool.place[0] for pool in best.pools}
+    beside = Phase.MIXED in phases and len(phases) > 1
+    split = list(dict.fromkeys(partition._replace(mixed=()) for partition in alike))
+    for chosen, among in (*([(offer.of_phases(PHASES), split)] if beside else []), *jointly):
         bounds = relaxed_values(chosen, among, objective, limits)
         near = {partition: value for partition, value in bounds.items() if value >= NEAR * best.value}
         try:
@@ -40,18 +43,3 @@ def other_answers(
                 yield chosen, best_pools(chosen, list(near), objective, limits, relaxed=near)
         except (InfeasibleError, SolverError):
             continue
-
-
-def _forms(
-    offer: BucketOffer, best: BucketAnswer, alike: Sequence[Partition]
-) -> Iterator[tuple[BucketOffer, list[Partition]]]:
-    """What either form alone may choose from, where that is less than what there is."""
-    phases = {pool.place[0] for pool in best.pools}
-    offered = {place[0] for place, options in offer.options.items() if options}
-    split = [partition._replace(mixed=()) for partition in alike]
-    mixed = [partition for partition in alike if partition.mixed == partition.prefill]
-    for kept, among in ((PHASES, split), ((Phase.MIXED,), mixed)):
-        if offered <= set(kept) or phases <= set(kept):
-            continue
-        options = {place: of_place for place, of_place in offer.options.items() if place[0] in kept}
-        yield replace(offer, options=options), list(dict.fromkeys(among))

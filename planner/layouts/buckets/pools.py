@@ -6,6 +6,7 @@ and pools within `simplicity` of it. With a simplicity of 0 nothing is given up:
 the solver's gap.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,15 +21,19 @@ from planner.assignment import (
     simplest_pools,
 )
 from planner.domain import (
+    PURE_FORMS,
     AssignmentSettings,
+    FormChoice,
     LoadPoint,
     ObjectiveSettings,
     Phase,
     Question,
     Scenario,
+    ServingForm,
     SimplerPlan,
+    worth_of,
 )
-from planner.domain.serving.routing import WORTH_A_BUCKET
+from planner.domain.serving.routing import SPLIT_BIAS, WORTH_A_BUCKET
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
@@ -53,7 +58,8 @@ Counts = tuple[int, int]  # buckets of prefill and of decode
 class BucketChoice:
     """The pools of the plan as they serve together, the value of the best pools and the bound of all deployable ones
     in the objective's unit, whether it was reached in the time given, what simpler plans would serve, and what
-    surviving a loss costs. `searched`: a search may have chosen others in their place."""
+    surviving a loss costs. `forms`: what their form was chosen over, where the choice was free. `searched`: a search
+    may have chosen others in their place."""
 
     priced: PricedPools
     value: float
@@ -62,6 +68,7 @@ class BucketChoice:
     solver: str
     simpler: tuple[SimplerPlan, ...]
     survival_cost_rps: float | None = None
+    forms: FormChoice | None = None
     searched: bool = True
 
 
@@ -97,7 +104,7 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Solved:
-    """The best pools by number of buckets, out of `offer`, and the bound of all of them."""
+    """The best pools by number of buckets, out of `offer`, and the bound of all of them. No answers: none can win."""
 
     stocks: tuple[Stock, ...]
     offer: BucketOffer
@@ -105,56 +112,114 @@ class _Solved:
     bound: float
     proven: bool
 
+    @property
+    def form(self) -> ServingForm:
+        """`aggregated` where nothing else is offered; else `split`, for some of the pools."""
+        phases = {place[0] for place, options in self.offer.options.items() if options}
+        return ServingForm.AGGREGATED if phases == {Phase.MIXED} else ServingForm.SPLIT
 
-def _families(
+
+def _classes(
     question: Question, prices: BucketPrices, objective: ObjectiveSettings, settings: AssignmentSettings
 ) -> list[_Solved]:
-    """What every family of GPU types that hand KV caches to each other can do. Raises as `solve_buckets` does."""
-    stocks, errors, solved = stocks_of(question, objective), [], []
+    """What every family of GPU types that hand KV caches to each other can do: in aggregated pools, and in all. Raises
+    as `solve_buckets` does."""
+    stocks, offers, solved = stocks_of(question, objective), list[BucketOffer](), list[_Solved]()
+    late: SolverError | None = None
     for offer in prices.offers(stocks, prices.partitions):
+        relaxed = relaxed_values(offer, prices.partitions, objective, settings)
+        if not relaxed:
+            continue
+        offers.append(offer)
+        unbeaten = _unbeaten(relaxed, solved, objective)
         try:
-            solved.append(_every_count(question, prices, objective, settings, offer))
-        except InfeasibleError as error:
-            errors.append(error)
-    if not solved:
-        raise errors[0] if errors else nothing_serves(question, prices, objective)
-    return solved
+            answers, bounds = _by_buckets(offer, unbeaten, objective, settings, _worth(question.scenario))
+        except SolverError as error:
+            answers, bounds, late = {}, [], error
+        bounds += [value for partition, value in relaxed.items() if partition not in unbeaten.get(partition.counts, {})]
+        if answers or not unbeaten or late:
+            solved.append(_solved_class(stocks, offer, answers, bounds or list(relaxed.values()), objective, settings))
+    if any(every.answers for every in solved):
+        return solved
+    if late is not None:
+        raise late
+    if offers:
+        raise not_survived(question, offers[-1], prices, objective, settings)
+    raise nothing_serves(question, prices, objective)
 
 
-def _every_count(
-    question: Question,
-    prices: BucketPrices,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-    offer: BucketOffer,
-) -> _Solved:
-    """Raises as `solve_buckets` does."""
-    stocks = stocks_of(question, objective)
-    relaxed = relaxed_values(offer, prices.partitions, objective, settings)
-    if not relaxed:
-        raise nothing_serves(question, prices, objective)
+def _unbeaten(
+    relaxed: dict[Partition, float], solved: Sequence[_Solved], objective: ObjectiveSettings
+) -> dict[Counts, dict[Partition, float]]:
+    """The partitions by their numbers of buckets, without those that cannot be worth more than the aggregated pools
+    that are solved already."""
+    sign, minimises = (-1.0 if objective.minimises else 1.0), objective.minimises
+    aggregated = [every for every in solved if every.form is ServingForm.AGGREGATED]
+    beaten = max((sign * answer.value for every in aggregated for answer in every.answers.values()), default=-math.inf)
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
-        groups.setdefault(partition.counts, {})[partition] = value
-    worth = _worth(question.scenario)
-    answers, bounds = _by_buckets(offer, groups, objective, settings, worth)
-    if not answers:
-        raise not_survived(question, offer, prices, objective, settings)
+        if sign * worth_of(value, ServingForm.SPLIT, minimises=minimises) > beaten:
+            groups.setdefault(partition.counts, {})[partition] = value
+    return groups
+
+
+def _solved_class(
+    stocks: tuple[Stock, ...],
+    offer: BucketOffer,
+    answers: dict[Counts, BucketAnswer],
+    bounds: Sequence[float],
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+) -> _Solved:
     sign = -1.0 if objective.minimises else 1.0
     bound = sign * max(sign * value for value in bounds)
-    most = sign * max(sign * answer.value for answer in answers.values())
-    proven = proves(most, bound, settings.gap)
-    return _Solved(stocks=stocks, offer=offer, answers=answers, bound=bound, proven=proven)
+    most = sign * max((sign * answer.value for answer in answers.values()), default=sign * bound)
+    return _Solved(stocks=stocks, offer=offer, answers=answers, bound=bound, proven=proves(most, bound, settings.gap))
 
 
 def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
-    """The best choice of any family; the bound is of all of them."""
+    """The best choice of any family and form; the bound is of all of them."""
     sign = -1.0 if objective.minimises else 1.0
-    families = _families(question, prices, objective, layout_settings(question.scenario))
-    choices = [_choice(question, prices, objective, every) for every in families]
-    best = max(choices, key=lambda choice: sign * choice.value)
-    bound = sign * max(sign * choice.bound for choice in choices)
-    return replace(best, bound=bound, proven=all(choice.proven for choice in choices))
+    classes = _classes(question, prices, objective, layout_settings(question.scenario))
+    every, forms = _best_class(question, prices, objective, classes)
+    bound = sign * max(sign * one_class.bound for one_class in classes)
+    choice = _choice(question, prices, objective, every)
+    return replace(choice, bound=bound, proven=all(one_class.proven for one_class in classes), forms=forms)
+
+
+def _best_class(
+    question: Question, prices: BucketPrices, objective: ObjectiveSettings, classes: Sequence[_Solved]
+) -> tuple[_Solved, FormChoice | None]:
+    """The class with the best pools, where split ones must win by more than their bias; and what that was chosen over,
+    where the form was free. Rates are compared as the pools serve them together."""
+    sign, minimises, service = (-1.0 if objective.minimises else 1.0), objective.minimises, BucketService(question)
+    values: dict[ServingForm, tuple[float, _Solved]] = {}
+    for every in classes:
+        if not every.answers:
+            continue
+        answer = every.answers[_worth_their_buckets(every.answers, objective, question.scenario, lambda _: None)]
+        if answer.form is not every.form and answer.form in values:
+            continue  # all of its pools are aggregated, and these have been solved for alone
+        by_rate = not (minimises or objective.kind.row.per_charge)
+        value = service.priced(prices.pools(answer, every.stocks)).rate_rps if by_rate else answer.value
+        if answer.form not in values or sign * value > sign * values[answer.form][0]:
+            values[answer.form] = value, every
+    chosen = max(values, key=lambda form: sign * worth_of(values[form][0], form, minimises=minimises))
+    if question.scenario.serving_form is not ServingForm.AUTO:
+        return values[chosen][1], None
+    (other,) = (form for form in PURE_FORMS if form is not chosen)
+    bounds = {
+        form: sign * max(sign * every.bound for every in classes if every.form is form)
+        for form in {every.form for every in classes}
+    }
+    return values[chosen][1], FormChoice(
+        chosen=chosen,
+        other=other,
+        margin=SPLIT_BIAS,
+        own_bound=bounds[chosen],
+        other_value=values[other][0] if other in values else None,
+        other_bound=bounds.get(other),
+    )
 
 
 def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettings, every: _Solved) -> BucketChoice:
@@ -204,12 +269,10 @@ def fastest_pools(
     `solve_buckets` does."""
     question, prices = evaluator.question, evaluator.prices
     sign = -1.0 if objective.minimises else 1.0
-    scenario = question.scenario
-    families = _families(question, prices, objective, settings)
-    counts = [_worth_their_buckets(every.answers, objective, scenario, lambda _: None) for every in families]
-    pairs = [(every, every.answers[key]) for every, key in zip(families, counts, strict=True)]
-    every, best = max(pairs, key=lambda pair: sign * pair[1].value)
-    bound = sign * max(sign * one_family.bound for one_family in families)
+    classes = _classes(question, prices, objective, settings)
+    every, _ = _best_class(question, prices, objective, classes)
+    best = every.answers[_worth_their_buckets(every.answers, objective, question.scenario, lambda _: None)]
+    bound = sign * max(sign * one_class.bound for one_class in classes)
     service = BucketService(question)
     others = [answer for _, answer in other_answers(every.offer, best, prices.partitions, objective, settings)]
     priced = [service.priced(prices.pools(answer, every.stocks)) for answer in (best, *others)]
