@@ -1,13 +1,13 @@
 """Rates of one GPU type in one phase, and what an offer has of some types."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.assignment import BucketOffer
 from planner.cost.serving import DecodeServers, MixedServers, PrefillServers
-from planner.domain import Phase, ServerConfig
+from planner.domain import PHASES, Phase, ServerConfig
 from planner.evaluation.buckets.stocks import Stock
 
 Servers = PrefillServers | DecodeServers | MixedServers
@@ -44,9 +44,18 @@ def of_types(offer: BucketOffer, stocks: Sequence[Stock], gpus: Collection[str])
     return replace(offer, options=options)
 
 
-def classes_of(offer: BucketOffer) -> Iterator[BucketOffer]:
-    """What aggregated pools may be made of, where there may be others; and then all that pools may be made of."""
-    offered = {phase for (phase, _), row in offer.options.items() if row}
-    if Phase.MIXED in offered and len(offered) > 1:
-        yield offer.of_phases((Phase.MIXED,))
-    yield offer
+def classes_of(offers: Sequence[BucketOffer]) -> tuple[BucketOffer, ...]:
+    """What aggregated pools may be made of, where there may be others; and all that pools may be made of."""
+    both = [offer for offer in offers if len({phase for (phase, _), row in offer.options.items() if row}) > len(PHASES)]
+    return (*(offer.of_phases((Phase.MIXED,)) for offer in both), *offers)
+
+
+def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:
+    """A number for a configuration, the same in every process."""
+    shape = config.parallel
+    flags = config.overlapped + 2 * mixed
+    digits = (shape.tp, shape.dp, shape.pp, config.tokens_per_step, config.batch_size, flags)
+    number = 0
+    for digit in digits:
+        number = number * 100_003 + digit
+    return number

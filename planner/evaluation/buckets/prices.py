@@ -49,9 +49,10 @@ from planner.domain import (
     Question,
     Scenario,
     ServerConfig,
+    ServingForm,
     SizeSet,
 )
-from planner.evaluation.buckets.columns import Column, classes_of, of_types
+from planner.evaluation.buckets.columns import Column, hash_of, of_types
 from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
@@ -73,7 +74,9 @@ class BucketPrices:
         self.most = question.scenario.routing.most if most is None else most
         self.space = bucket_space(question, self.most, edges)
         self.phases = self.space.phases
+        self._further_edges = edges
         self._columns: dict[tuple[str, Phase], Column] = {}
+        self._full: dict[tuple[str, Phase], Column] = {}
 
     @property
     def _scenario(self) -> Scenario:
@@ -88,6 +91,14 @@ class BucketPrices:
     def mixed(self) -> bool:
         """Whether servers may do both phases."""
         return Phase.MIXED in self.space.serving
+
+    @cached_property
+    def aggregated(self) -> "BucketPrices":
+        """Prices of aggregated pools alone, where pools may have both forms: X is what these serve without others."""
+        scenario = replace(self._scenario, serving=ServingForm.AGGREGATED)
+        alone = BucketPrices(replace(self.question, scenario=scenario), self.most, self._further_edges)
+        alone._full = self._full  # the buckets are the same, and so are the servers
+        return alone
 
     @cached_property
     def served_rps(self) -> float:
@@ -173,10 +184,9 @@ class BucketPrices:
         return tuple(sorted(families, key=sorted))
 
     def offers(self, stocks: Sequence[Stock], partitions: Sequence[Partition]) -> tuple[BucketOffer, ...]:
-        """What the programme may choose from, by family that the stocks have any of: aggregated pools, then all."""
+        """What the programme may choose from, one offer for each family that the stocks have anything of."""
         gpus, of_all = {stock.gpu for stock in stocks}, self.offer(stocks, partitions)
-        families = (of_types(of_all, stocks, family) for family in self.families if gpus & family)
-        return tuple(offer for of_family in families for offer in classes_of(of_family))
+        return tuple(of_types(of_all, stocks, family) for family in self.families if gpus & family)
 
     def offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
         """What the programme may choose from: servers of `stocks` on the buckets of `partitions`."""
@@ -282,10 +292,6 @@ class BucketPrices:
             self._full[key] = self._priced(gpu, phase)
         return self._full[key]
 
-    @cached_property
-    def _full(self) -> dict[tuple[str, Phase], Column]:
-        return {}
-
     def context(self, gpu: str) -> CostContext:
         """The model on a GPU type."""
         scenario = self._scenario
@@ -388,14 +394,3 @@ class BucketPrices:
     def _late_share(self, phase: Phase, bucket: int) -> float | None:
         levels = self.phases[phase].levels
         return None if levels.misses is None else float(levels.misses[bucket])
-
-
-def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:
-    """A number for a configuration, the same in every process."""
-    shape = config.parallel
-    flags = config.overlapped + 2 * mixed
-    digits = (shape.tp, shape.dp, shape.pp, config.tokens_per_step, config.batch_size, flags)
-    number = 0
-    for digit in digits:
-        number = number * 100_003 + digit
-    return number

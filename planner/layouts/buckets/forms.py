@@ -1,15 +1,28 @@
-"""Other pools beside those that the programme calls the best, to be priced as they stand.
+"""Which form of serving the pools of a plan have, and other pools beside those that the programme calls the best.
+
+Aggregated pools are solved for alone, and then all pools: those of which some are split must win by more than the cost
+model's bias towards them.
 
 The programme prices the queue of a pool as if its bucket were served by such servers alone, and looks at the loss of
 the nodes of one pool at a time. Where pools of both forms share a bucket, where the form itself decides how far the
 price of its queue is off, and where a loss takes nodes of several pools, pools of a lower value may serve more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from planner.assignment import BucketAnswer, BucketOffer, Partition, best_pools, relaxed_values
-from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings, Phase
+from planner.domain import (
+    PHASES,
+    PURE_FORMS,
+    AssignmentSettings,
+    FormChoice,
+    ObjectiveSettings,
+    Phase,
+    ServingForm,
+    worth_of,
+)
+from planner.domain.serving.routing import SPLIT_BIAS
 from planner.errors import InfeasibleError, SolverError
 
 SECONDS = 5.0
@@ -43,3 +56,27 @@ def other_answers(
                 yield chosen, best_pools(chosen, list(near), objective, limits, relaxed=near)
         except (InfeasibleError, SolverError):
             continue
+
+
+def may_win(relaxed: float, aggregated: Sequence[float], objective: ObjectiveSettings) -> bool:
+    """Whether pools of a partition with this bound can be worth more than aggregated ones that are solved for."""
+    sign = -1.0 if objective.minimises else 1.0
+    worth = worth_of(relaxed, ServingForm.SPLIT, minimises=objective.minimises)
+    return all(sign * worth > sign * value for value in aggregated)
+
+
+def chosen_form(
+    values: Mapping[ServingForm, float], bounds: Mapping[ServingForm, float], objective: ObjectiveSettings
+) -> FormChoice:
+    """The better form of those that have a value, in the objective's unit; `bounds` of those that serve at all."""
+    sign, minimises = (-1.0 if objective.minimises else 1.0), objective.minimises
+    chosen = max(values, key=lambda form: sign * worth_of(values[form], form, minimises=minimises))
+    (other,) = (form for form in PURE_FORMS if form is not chosen)
+    return FormChoice(
+        chosen=chosen,
+        other=other,
+        margin=SPLIT_BIAS,
+        own_bound=bounds.get(chosen, values[chosen]),
+        other_value=values.get(other),
+        other_bound=bounds.get(other),
+    )

@@ -6,7 +6,6 @@ and pools within `simplicity` of it. With a simplicity of 0 nothing is given up:
 the solver's gap.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,13 +14,11 @@ from planner.assignment import (
     BucketOffer,
     Partition,
     best_pools,
-    fastest_of_kinds,
     proves,
     relaxed_values,
     simplest_pools,
 )
 from planner.domain import (
-    PURE_FORMS,
     AssignmentSettings,
     FormChoice,
     LoadPoint,
@@ -31,16 +28,16 @@ from planner.domain import (
     Scenario,
     ServingForm,
     SimplerPlan,
-    worth_of,
 )
-from planner.domain.serving.routing import SPLIT_BIAS, WORTH_A_BUCKET
+from planner.domain.serving.routing import WORTH_A_BUCKET
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.forms import other_answers
+from planner.layouts.buckets.forms import chosen_form, may_win, other_answers
 from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
+from planner.layouts.buckets.simpler import SIMPLE_SECONDS, Counts, frontier_of
 from planner.layouts.certificate import layout_settings, require_prices, single
 
 HALF = 0.5
@@ -48,10 +45,6 @@ HALF = 0.5
 
 MOST_RAISES = 6
 MET = 1e-4
-SIMPLE_SECONDS = 10.0
-MOST_KINDS = 6  # of the frontier's points without length routing
-
-Counts = tuple[int, int]  # buckets of prefill and of decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +97,10 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Solved:
-    """The best pools by number of buckets, out of `offer`, and the bound of all of them. No answers: none can win."""
+    """The best pools by number of buckets, out of `offer` at `prices`, and the bound of all of them. No answers: none
+    can win."""
 
+    prices: BucketPrices
     stocks: tuple[Stock, ...]
     offer: BucketOffer
     answers: dict[Counts, BucketAnswer]
@@ -115,8 +110,8 @@ class _Solved:
     @property
     def form(self) -> ServingForm:
         """`aggregated` where nothing else is offered; else `split`, for some of the pools."""
-        phases = {place[0] for place, options in self.offer.options.items() if options}
-        return ServingForm.AGGREGATED if phases == {Phase.MIXED} else ServingForm.SPLIT
+        alone = self.prices.question.scenario.serving_form is ServingForm.AGGREGATED
+        return ServingForm.AGGREGATED if alone else ServingForm.SPLIT
 
 
 def _classes(
@@ -124,21 +119,25 @@ def _classes(
 ) -> list[_Solved]:
     """What every family of GPU types that hand KV caches to each other can do: in aggregated pools, and in all. Raises
     as `solve_buckets` does."""
-    stocks, offers, solved = stocks_of(question, objective), list[BucketOffer](), list[_Solved]()
+    stocks, solved, offers = stocks_of(question, objective), list[_Solved](), list[BucketOffer]()
     late: SolverError | None = None
-    for offer in prices.offers(stocks, prices.partitions):
-        relaxed = relaxed_values(offer, prices.partitions, objective, settings)
-        if not relaxed:
-            continue
-        offers.append(offer)
-        unbeaten = _unbeaten(relaxed, solved, objective)
-        try:
-            answers, bounds = _by_buckets(offer, unbeaten, objective, settings, _worth(question.scenario))
-        except SolverError as error:
-            answers, bounds, late = {}, [], error
-        bounds += [value for partition, value in relaxed.items() if partition not in unbeaten.get(partition.counts, {})]
-        if answers or not unbeaten or late:
-            solved.append(_solved_class(stocks, offer, answers, bounds or list(relaxed.values()), objective, settings))
+    for pricing in (prices.aggregated, prices) if _free(question) else (prices,):
+        for offer in pricing.offers(stocks, pricing.partitions):
+            relaxed = relaxed_values(offer, pricing.partitions, objective, settings)
+            if not relaxed:
+                continue
+            offers.append(offer)
+            aggregated = [every for every in solved if every.form is ServingForm.AGGREGATED]
+            beaten = [answer.value for every in aggregated for answer in every.answers.values()]
+            try:
+                answers, bounds, proven = _every_count(question, offer, relaxed, beaten, objective, settings)
+            except SolverError as error:
+                late, answers, bounds, proven = error, {}, list(relaxed.values()), False
+            if bounds:
+                bound = min(bounds) if objective.minimises else max(bounds)
+                solved.append(
+                    _Solved(prices=pricing, stocks=stocks, offer=offer, answers=answers, bound=bound, proven=proven)
+                )
     if any(every.answers for every in solved):
         return solved
     if late is not None:
@@ -148,51 +147,51 @@ def _classes(
     raise nothing_serves(question, prices, objective)
 
 
-def _unbeaten(
-    relaxed: dict[Partition, float], solved: Sequence[_Solved], objective: ObjectiveSettings
-) -> dict[Counts, dict[Partition, float]]:
-    """The partitions by their numbers of buckets, without those that cannot be worth more than the aggregated pools
-    that are solved already."""
-    sign, minimises = (-1.0 if objective.minimises else 1.0), objective.minimises
-    aggregated = [every for every in solved if every.form is ServingForm.AGGREGATED]
-    beaten = max((sign * answer.value for every in aggregated for answer in every.answers.values()), default=-math.inf)
-    groups: dict[Counts, dict[Partition, float]] = {}
-    for partition, value in relaxed.items():
-        if sign * worth_of(value, ServingForm.SPLIT, minimises=minimises) > beaten:
-            groups.setdefault(partition.counts, {})[partition] = value
-    return groups
+def _free(question: Question) -> bool:
+    """Whether the form of pools is the planner's choice."""
+    return question.scenario.serving_form is ServingForm.AUTO
 
 
-def _solved_class(
-    stocks: tuple[Stock, ...],
+def _every_count(
+    question: Question,
     offer: BucketOffer,
-    answers: dict[Counts, BucketAnswer],
-    bounds: Sequence[float],
+    relaxed: dict[Partition, float],
+    beaten: Sequence[float],
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
-) -> _Solved:
+) -> tuple[dict[Counts, BucketAnswer], list[float], bool]:
+    """The best pools by number of buckets, the bounds of all partitions that can serve, and whether these are proven;
+    partitions that cannot be worth more than what was `beaten` are not solved for. Raises SolverError where nothing was
+    found in time."""
+    groups: dict[Counts, dict[Partition, float]] = {}
+    for partition, value in relaxed.items():
+        if may_win(value, beaten, objective):
+            groups.setdefault(partition.counts, {})[partition] = value
+    answers, bounds = _by_buckets(offer, groups, objective, settings, _worth(question.scenario))
     sign = -1.0 if objective.minimises else 1.0
-    bound = sign * max(sign * value for value in bounds)
-    most = sign * max((sign * answer.value for answer in answers.values()), default=sign * bound)
-    return _Solved(stocks=stocks, offer=offer, answers=answers, bound=bound, proven=proves(most, bound, settings.gap))
+    values = [sign * answer.value for answer in answers.values()]
+    proven = not values or proves(sign * max(values), sign * max(sign * bound for bound in bounds), settings.gap)
+    passed_over = [value for partition, value in relaxed.items() if partition not in groups.get(partition.counts, {})]
+    return answers, [*bounds, *passed_over], proven
 
 
 def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
     """The best choice of any family and form; the bound is of all of them."""
     sign = -1.0 if objective.minimises else 1.0
     classes = _classes(question, prices, objective, layout_settings(question.scenario))
-    every, forms = _best_class(question, prices, objective, classes)
+    every, forms = _best_class(question, objective, classes)
     bound = sign * max(sign * one_class.bound for one_class in classes)
-    choice = _choice(question, prices, objective, every)
+    choice = _choice(question, every.prices, objective, every)
     return replace(choice, bound=bound, proven=all(one_class.proven for one_class in classes), forms=forms)
 
 
 def _best_class(
-    question: Question, prices: BucketPrices, objective: ObjectiveSettings, classes: Sequence[_Solved]
+    question: Question, objective: ObjectiveSettings, classes: Sequence[_Solved]
 ) -> tuple[_Solved, FormChoice | None]:
-    """The class with the best pools, where split ones must win by more than their bias; and what that was chosen over,
-    where the form was free. Rates are compared as the pools serve them together."""
-    sign, minimises, service = (-1.0 if objective.minimises else 1.0), objective.minimises, BucketService(question)
+    """The class with the best pools, and what their form was chosen over, where it was free. Rates are compared as the
+    pools serve them together."""
+    sign, service = (-1.0 if objective.minimises else 1.0), BucketService(question)
+    by_rate = not (objective.minimises or objective.kind.row.per_charge)
     values: dict[ServingForm, tuple[float, _Solved]] = {}
     for every in classes:
         if not every.answers:
@@ -200,26 +199,15 @@ def _best_class(
         answer = every.answers[_worth_their_buckets(every.answers, objective, question.scenario, lambda _: None)]
         if answer.form is not every.form and answer.form in values:
             continue  # all of its pools are aggregated, and these have been solved for alone
-        by_rate = not (minimises or objective.kind.row.per_charge)
-        value = service.priced(prices.pools(answer, every.stocks)).rate_rps if by_rate else answer.value
+        value = service.priced(every.prices.pools(answer, every.stocks)).rate_rps if by_rate else answer.value
         if answer.form not in values or sign * value > sign * values[answer.form][0]:
             values[answer.form] = value, every
-    chosen = max(values, key=lambda form: sign * worth_of(values[form][0], form, minimises=minimises))
-    if question.scenario.serving_form is not ServingForm.AUTO:
-        return values[chosen][1], None
-    (other,) = (form for form in PURE_FORMS if form is not chosen)
     bounds = {
         form: sign * max(sign * every.bound for every in classes if every.form is form)
         for form in {every.form for every in classes}
     }
-    return values[chosen][1], FormChoice(
-        chosen=chosen,
-        other=other,
-        margin=SPLIT_BIAS,
-        own_bound=bounds[chosen],
-        other_value=values[other][0] if other in values else None,
-        other_bound=bounds.get(other),
-    )
+    chosen = chosen_form({form: value for form, (value, _) in values.items()}, bounds, objective)
+    return values[chosen.chosen][1], chosen if _free(question) else None
 
 
 def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettings, every: _Solved) -> BucketChoice:
@@ -238,7 +226,7 @@ def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettin
         bound=every.bound,
         proven=every.proven,
         solver=best.solver,
-        simpler=_frontier(every.offer, every.answers, simple, objective, settings),
+        simpler=frontier_of(every.offer, every.answers, simple, objective, settings),
         survival_cost_rps=_survival_cost_rps(every.offer, best, objective, prices, settings),
     )
 
@@ -267,13 +255,14 @@ def fastest_pools(
 ) -> tuple[PricedPools, float, str]:
     """The best pools for an objective, no simpler than they are, with their bound and the solver's name. Raises as
     `solve_buckets` does."""
-    question, prices = evaluator.question, evaluator.prices
+    question = evaluator.question
     sign = -1.0 if objective.minimises else 1.0
-    classes = _classes(question, prices, objective, settings)
-    every, _ = _best_class(question, prices, objective, classes)
+    classes = _classes(question, evaluator.prices, objective, settings)
+    every, _ = _best_class(question, objective, classes)
     best = every.answers[_worth_their_buckets(every.answers, objective, question.scenario, lambda _: None)]
     bound = sign * max(sign * one_class.bound for one_class in classes)
     service = BucketService(question)
+    prices = every.prices
     others = [answer for _, answer in other_answers(every.offer, best, prices.partitions, objective, settings)]
     priced = [service.priced(prices.pools(answer, every.stocks)) for answer in (best, *others)]
     return max(priced, key=lambda pools: pools.rate_rps), bound, best.solver
@@ -373,63 +362,3 @@ def _simplest(
     except (InfeasibleError, SolverError):
         return best
     return simple if (simple.kinds, len(simple.pools)) < (best.kinds, len(best.pools)) else best
-
-
-def _frontier(
-    offer: BucketOffer,
-    answers: dict[Counts, BucketAnswer],
-    chosen: BucketAnswer,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-) -> tuple[SimplerPlan, ...]:
-    """Rate against simplicity: few kinds without length routing, then every number of buckets, and the plan. Where GPUs
-    are rented, simpler plans may cost as much as this one, or its budget."""
-    limits = replace(settings, time_limit_s=SIMPLE_SECONDS / 5, gap=max(settings.gap, 0.005))
-    most_cost = _most_cost(offer, chosen, objective)
-    candidates = list(answers.values())
-    single_buckets = answers.get((1, 1))
-    if single_buckets is not None:
-        for kinds in range(2, min(MOST_KINDS, single_buckets.kinds)):
-            try:
-                candidates.append(fastest_of_kinds(offer, single_buckets.partition, kinds, limits, most_cost=most_cost))
-            except (InfeasibleError, SolverError):
-                continue
-    points = {_point(answer, chosen=False) for answer in candidates} - {_point(chosen, chosen=False)}
-    points = {point for point in points if not any(_outdoes(other, point) for other in points)}
-    return tuple(sorted((*points, _point(chosen, chosen=True)), key=_simplicity))
-
-
-def _most_cost(offer: BucketOffer, chosen: BucketAnswer, objective: ObjectiveSettings) -> float | None:
-    """What simpler plans may cost (as the offer charges); None where nothing is rented."""
-    if not objective.rents:
-        return None
-    if objective.kind.row.budgeted:
-        return objective.budget_usd_per_hour
-    return sum(offer.charges[pool.option.stock] * pool.option.use * pool.count for pool in chosen.pools)
-
-
-def _simplicity(point: SimplerPlan) -> tuple[float, ...]:
-    return point.prefill_buckets + point.decode_buckets, point.kinds, point.pools, point.rate_rps
-
-
-def _point(answer: BucketAnswer, *, chosen: bool) -> SimplerPlan:
-    return SimplerPlan(
-        kinds=answer.kinds,
-        prefill_buckets=answer.partition.counts[0],
-        decode_buckets=answer.partition.counts[1],
-        pools=len(answer.pools),
-        rate_rps=answer.rate_rps,
-        chosen=chosen,
-    )
-
-
-def _outdoes(other: SimplerPlan, point: SimplerPlan) -> bool:
-    """Whether another is as simple and as fast, and better in one of both."""
-    sizes = [
-        (other.kinds, point.kinds),
-        (other.prefill_buckets, point.prefill_buckets),
-        (other.decode_buckets, point.decode_buckets),
-        (other.pools, point.pools),
-        (-other.rate_rps, -point.rate_rps),
-    ]
-    return all(a <= b for a, b in sizes) and any(a < b for a, b in sizes)
