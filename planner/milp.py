@@ -92,7 +92,7 @@ class _Work:
         self._meter = meter
         self._end = meter.done + limit
 
-    def look(self, _kind: object, _message: str, _state: object, reply: Any, _data: object) -> None:  # noqa: ANN401
+    def look(self, _kind: object, _message: str, _state: object, reply: Any, _data: object) -> None:
         """HiGHS calls this whenever it looks at its limits."""
         self._meter.done += self._a_look
         if self._meter.done > self._end:

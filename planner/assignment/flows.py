@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pulp
 
 from planner.assignment.network import Limit, Traffic, Wires
-from planner.milp import solve
 from planner.assignment.variables import Problem
 from planner.domain import PHASES, AssignmentSettings, Flow, Phase
+from planner.milp import solve
 
 SLIVER = 2e-6
 """A flow that gives each of its islands less than this share of a range is left out."""

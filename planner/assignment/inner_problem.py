@@ -8,7 +8,6 @@ from planner.assignment.deviation import maximise_throughput_less_deviation
 from planner.assignment.flows import Times, connect, hand_out
 from planner.assignment.max_rate import maximise_rate
 from planner.assignment.network import Wires, keep_network, wires_of
-from planner.milp import solve
 from planner.assignment.variables import Problem, Shares, open_problem
 from planner.domain import (
     PHASES,
@@ -23,6 +22,7 @@ from planner.domain import (
     Phase,
 )
 from planner.errors import InfeasibleError, InputError
+from planner.milp import solve
 
 NEGLIGIBLE = 1e-9  # share of an island's time that may be the solver's rounding
 

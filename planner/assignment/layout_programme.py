@@ -27,9 +27,9 @@ from planner.assignment.aim import aim
 from planner.assignment.island_options import IslandOption, island_rows
 from planner.assignment.layout_options import IslandKind, Offer
 from planner.assignment.relaxation import Relaxation, relax
-from planner.milp import dual_bound, solve
 from planner.domain import PHASES, AssignmentSettings, Layout, ObjectiveKind, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
+from planner.milp import dual_bound, solve
 
 # Options of the first programme decide how long it takes, not the optimum: the second one has all that could matter.
 MOST_OPTIONS = 24  # of one type and phase

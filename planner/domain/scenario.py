@@ -288,7 +288,7 @@ class Scenario:
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     routing: RoutingSettings = field(default_factory=RoutingSettings)
     simplicity: float = SIMPLICITY
-    serving: ServingForm = DEFAULT_SERVING
+    serving: ServingForm | None = DEFAULT_SERVING
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
     engine: EngineProfile = field(default_factory=EngineProfile)
     deploy: DeploySettings = field(default_factory=DeploySettings)
@@ -330,6 +330,25 @@ class Scenario:
             ("assignment.formulation: deviation", self.assignment.formulation is Formulation.DEVIATION),
             ("network", self.network is not None),
             (f"objective.kind: {self.objective.kind}", self.objective.kind.row.several),
+        )
+        return next((key for key, is_asked in asked if is_asked), "")
+
+    @property
+    def serving_form(self) -> ServingForm:
+        """The form of serving that was asked for; else the better of both where mixed pools know all that is asked."""
+        return self.serving or (ServingForm.SPLIT if self.beyond_mixed else ServingForm.AUTO)
+
+    @property
+    def beyond_mixed(self) -> str:
+        """What of the scenario pools that do both phases do not know, as its key and value; empty: nothing.
+
+        Tables know islands of one phase; what running sequences leave of a cache for prefixes is not known; and sets of
+        that target join prefill with decode.
+        """
+        asked = (
+            (f"routing.form: {self.routing_form.value}", not self.bucketed),
+            ("cost.kv_cache_rate: auto", self.cost.kv_cache_rate is CacheRate.AUTO),
+            ("deploy.target: disaggregatedset", self.deploy.target == "disaggregatedset"),
         )
         return next((key for key, is_asked in asked if is_asked), "")
 

@@ -12,10 +12,10 @@ from assignment_tables import layout_of, random_problem, served, table_of
 from planner.assignment import assign
 from planner.assignment.deviation import maximise_throughput_less_deviation
 from planner.assignment.max_rate import maximise_rate
-from planner.milp import available_solver
 from planner.assignment.variables import open_problem
 from planner.domain import PHASES, Assignment, AssignmentSettings, Formulation, Layout, PerformanceTable
 from planner.errors import InfeasibleError, SolverError
+from planner.milp import available_solver
 
 EXACT = AssignmentSettings(gap=0.0)
 NO_CBC = not pulp.getSolver("PULP_CBC_CMD", msg=False).available()

@@ -13,7 +13,6 @@ from test_cost_speed import workload as table_workload
 
 from planner.assignment import Offer, assign, best_layout, relax
 from planner.assignment.max_rate import maximise_rate
-from planner.milp import solve
 from planner.assignment.variables import open_problem
 from planner.cost import tabulate_sizes
 from planner.domain import (
@@ -32,6 +31,7 @@ from planner.domain import (
 )
 from planner.evaluation.evaluator import Evaluator
 from planner.files import load_gpu_spec, load_model, load_scenario, shipped_scenarios
+from planner.milp import solve
 from planner.search import optimize, space_of
 from planner.workload import divide, summarize
 

@@ -1,10 +1,10 @@
 """What a plan of buckets may choose from, and what it has chosen: servers of stocks for buckets of a phase."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from planner.domain import PHASES, Phase
+from planner.domain import PHASES, Phase, ServingForm
 
 DOMINATED = 1e-9
 ANY_NODES = 1_000_000
@@ -112,7 +112,9 @@ class BucketOffer:
             return self.lost_nodes * self._most_of_a_node(chosen)
         if self.lost_nodes == 1:
             return max((-(-pool.count // pool.option.nodes) * pool.option.after_rps for pool in chosen), default=0.0)
-        servers = sorted((p.option.after_rps for p in chosen for _ in range(min(p.count, self.lost_nodes))), reverse=True)
+        servers = sorted(
+            (p.option.after_rps for p in chosen for _ in range(min(p.count, self.lost_nodes))), reverse=True
+        )
         parts = (min(1.0, self.lost_nodes / p.option.nodes) * p.count * p.option.after_rps for p in chosen)
         return max(sum(servers[: self.lost_nodes]), *parts) if chosen else 0.0
 
@@ -126,6 +128,10 @@ class BucketOffer:
             else:
                 alone = max(alone, part)
         return max(alone, *shared.values()) if shared else alone
+
+    def of_phases(self, phases: Collection[Phase]) -> "BucketOffer":
+        """What servers of some phases alone may do."""
+        return replace(self, options={place: row for place, row in self.options.items() if place[0] in phases})
 
     def served_by(self, place: Place) -> tuple[Place, ...]:
         """Buckets of prefill and decode that servers of a place serve: itself, or both halves of a mixed one."""
@@ -179,6 +185,12 @@ class BucketAnswer:
     def buckets(self) -> int:
         """Buckets of both phases."""
         return sum(self.partition.counts)
+
+    @property
+    def form(self) -> ServingForm:
+        """`aggregated` where all pools do both phases; else `split`, some of them at least."""
+        both = all(pool.place[0] is Phase.MIXED for pool in self.pools)
+        return ServingForm.AGGREGATED if both else ServingForm.SPLIT
 
 
 def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:

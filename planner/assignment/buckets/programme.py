@@ -30,7 +30,7 @@ bound is the largest of what the solved ones have proven and what the others' re
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pulp
 
@@ -48,9 +48,9 @@ from planner.assignment.buckets.offer import (
     places_of,
 )
 from planner.assignment.buckets.relaxed import relaxed_values, row_of
-from planner.milp import Meter, dual_bound, solve
 from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
+from planner.milp import Meter, dual_bound, solve
 
 SURE = 0.5  # above it a binary is 1, whatever the tolerance
 SLACK = 1e-6  # of a bound: the size of HiGHS's tolerances
@@ -112,7 +112,7 @@ def _searched(
     meter = Meter(settings.work_limit)
     for number, partition in enumerate(order):
         cutoff = None if to_beat is None else to_beat + sign * settings.gap * abs(to_beat)
-        if cutoff is not None and sign * bounds[partition] <= sign * cutoff or meter.left <= 0:
+        if (cutoff is not None and sign * bounds[partition] <= sign * cutoff) or meter.left <= 0:
             late = late or meter.left <= 0
             reached += [bounds[other] for other in order[number:]]
             break

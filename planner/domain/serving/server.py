@@ -7,6 +7,7 @@ from typing import Annotated
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import ParallelConfig, Phase, halves_of
 from planner.domain.serving.replayed import ReplayedChoice
+from planner.domain.serving.routing import FormChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -147,6 +148,10 @@ class BucketPlan:
     latencies: tuple[BucketLatency, ...]
     simpler: tuple[SimplerPlan, ...]
     losses: tuple[NodeLoss, ...]
+    forms: Annotated[
+        FormChoice | None,
+        Key("what the form of its pools was chosen over (absent: the form was asked for)", sparse=True),
+    ] = None
     transfer: Annotated[
         KvTransfer | None, Key("what handing over KV caches costs (absent: nothing is split)", sparse=True)
     ] = None

@@ -7,7 +7,7 @@ import numpy as np
 
 from planner.assignment import BucketOffer
 from planner.cost.serving import DecodeServers, MixedServers, PrefillServers
-from planner.domain import ParallelConfig, ServerConfig
+from planner.domain import PHASES, ParallelConfig, Phase, ServerConfig
 from planner.evaluation.buckets.stocks import Stock
 
 Servers = PrefillServers | DecodeServers | MixedServers
@@ -54,3 +54,20 @@ def of_types(offer: BucketOffer, stocks: Sequence[Stock], gpus: Collection[str])
     chosen = {t for t, stock in enumerate(stocks) if stock.gpu in gpus}
     options = {place: tuple(o for o in row if o.stock in chosen) for place, row in offer.options.items()}
     return replace(offer, options=options)
+
+
+def classes_of(offers: Sequence[BucketOffer]) -> tuple[BucketOffer, ...]:
+    """What aggregated pools may be made of, where there may be others; and all that pools may be made of."""
+    both = [offer for offer in offers if len({phase for (phase, _), row in offer.options.items() if row}) > len(PHASES)]
+    return (*(offer.of_phases((Phase.MIXED,)) for offer in both), *offers)
+
+
+def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:
+    """A number for a configuration, the same in every process."""
+    shape = config.parallel
+    flags = config.overlapped + 2 * mixed
+    digits = (shape.tp, shape.dp, shape.pp, config.tokens_per_step, config.batch_size, flags)
+    number = 0
+    for digit in digits:
+        number = number * 100_003 + digit
+    return number

@@ -14,9 +14,9 @@ from planner.assignment import BucketAnswer, BucketOffer, BucketOption, ChangeTe
 from planner.assignment import undominated as without_dominated
 from planner.cost.serving import Arrivals, DecodeServers, PrefillServers
 from planner.domain import BucketPool, ParallelConfig, Phase, Question, Scenario, ServerConfig
-from planner.evaluation.buckets.columns import Column, of_types
+from planner.evaluation.buckets.columns import Column, hash_of, of_types
 from planner.evaluation.buckets.priced import servers_of
-from planner.evaluation.buckets.prices import BucketPrices, hash_of
+from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.stocks import Stock
 
 StartUsd = Callable[[str, ParallelConfig], float]  # USD of starting a server of a GPU type and shape
@@ -69,7 +69,9 @@ class DeployedPrices(BucketPrices):
         """What the programme may choose from, with the servers that run, one offer for each family of GPU types."""
         offer = self.offer(stocks, partitions)
         numbers = {stock.gpu: t for t, stock in enumerate(stocks)}
-        options = {place: (*of_place, *self._running(place, stocks, numbers)) for place, of_place in offer.options.items()}
+        options = {
+            place: (*of_place, *self._running(place, stocks, numbers)) for place, of_place in offer.options.items()
+        }
         every = replace(
             offer,
             options=options,

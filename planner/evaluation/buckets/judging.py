@@ -17,6 +17,7 @@ from planner.domain import (
     ObjectiveSettings,
     Phase,
     halves_of,
+    worth_of,
 )
 from planner.domain.serving.routing import WORTH_A_BUCKET
 from planner.errors import InfeasibleError, SolverError
@@ -56,13 +57,14 @@ def solve_pools(
 def _of_best_family(
     offers: Sequence[BucketOffer], partitions: Sequence[Partition], settings: AssignmentSettings
 ) -> BucketAnswer:
+    """Of any family and form; split pools must win by more than the cost model's bias towards them."""
     answers = []
     for offer in offers:
         with suppress(InfeasibleError):
             answers.append(_worth_their_buckets(offer, partitions, settings))
     if not answers:
         raise InfeasibleError(NEITHER_BOTH, hint="Prefill and decode need an island each: add GPUs.")
-    return max(answers, key=lambda answer: answer.rate_rps)
+    return max(answers, key=lambda answer: worth_of(answer.rate_rps, answer.form))
 
 
 def _worth_their_buckets(

@@ -1,4 +1,4 @@
-"""What every deployable server does of every bucket that a plan may have: prices of the programme of buckets.
+"""What every deployable server does of every bucket that a plan may have: prices of the programme.
 
 | symbol | meaning | unit |
 |---|---|---|
@@ -51,9 +51,10 @@ from planner.domain import (
     Question,
     Scenario,
     ServerConfig,
+    ServingForm,
     SizeSet,
 )
-from planner.evaluation.buckets.columns import Column, of_types
+from planner.evaluation.buckets.columns import Column, hash_of, of_types
 from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
@@ -75,8 +76,10 @@ class BucketPrices:
         self.most = question.scenario.routing.most if most is None else most
         self.space = bucket_space(question, self.most, edges)
         self.phases = self.space.phases
+        self._further_edges = edges
         self._columns: dict[tuple[str, Phase], Column] = {}
         self._left: dict[tuple[str, Phase], Column] = {}
+        self._full: dict[tuple[str, Phase], Column] = {}
         self._most_rps = math.inf
 
     def below(self, bound_rps: float) -> "BucketPrices | None":
@@ -86,8 +89,8 @@ class BucketPrices:
             return None
         tighter = copy.copy(self)
         tighter._columns, tighter._left, tighter._most_rps = {}, {}, ROOM * bound_rps
-        tighter.__dict__.pop("served_rps", None)
-        tighter.__dict__.pop("shortlist", None)
+        for cached in ("served_rps", "shortlist", "aggregated"):
+            tighter.__dict__.pop(cached, None)
         return tighter
 
     @property
@@ -103,6 +106,14 @@ class BucketPrices:
     def mixed(self) -> bool:
         """Whether servers may do both phases."""
         return Phase.MIXED in self.space.serving
+
+    @cached_property
+    def aggregated(self) -> "BucketPrices":
+        """Prices of aggregated pools alone, where pools may have both forms: X is what these serve without others."""
+        scenario = replace(self._scenario, serving=ServingForm.AGGREGATED)
+        alone = BucketPrices(replace(self.question, scenario=scenario), self.most, self._further_edges)
+        alone._full = self._full  # the buckets are the same, and so are the servers
+        return alone
 
     @cached_property
     def served_rps(self) -> float:
@@ -318,10 +329,6 @@ class BucketPrices:
             self._full[key] = self._priced(gpu, phase)
         return self._full[key]
 
-    @cached_property
-    def _full(self) -> dict[tuple[str, Phase], Column]:
-        return {}
-
     def context(self, gpu: str) -> CostContext:
         """The model on a GPU type."""
         scenario = self._scenario
@@ -424,14 +431,3 @@ class BucketPrices:
     def _late_share(self, phase: Phase, bucket: int) -> float | None:
         levels = self.phases[phase].levels
         return None if levels.misses is None else float(levels.misses[bucket])
-
-
-def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:
-    """A number for a configuration, the same in every process."""
-    shape = config.parallel
-    flags = config.overlapped + 2 * mixed
-    digits = (shape.tp, shape.dp, shape.pp, config.tokens_per_step, config.batch_size, flags)
-    number = 0
-    for digit in digits:
-        number = number * 100_003 + digit
-    return number

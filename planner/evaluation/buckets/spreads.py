@@ -78,16 +78,20 @@ def _worst(
 ) -> int | None:
     """The pool of the same bucket of which a node takes most."""
     left = [k for k in beside if pools[k].count > lost[k]]
-    return max(left, key=lambda k: (pools[k].capacity_rps * most_per_node(pools[k], hosts[pools[k].gpu]), -k), default=None)
+    return max(
+        left, key=lambda k: (pools[k].capacity_rps * most_per_node(pools[k], hosts[pools[k].gpu]), -k), default=None
+    )
 
 
-def _lose_node(
-    pools: Sequence[BucketPool], host: int, lost: dict[int, int], start: int, beside: Sequence[int]
-) -> None:
+def _lose_node(pools: Sequence[BucketPool], host: int, lost: dict[int, int], start: int, beside: Sequence[int]) -> None:
     """One node with as much of a pool as it may have, and of the others of its type what has room beside them."""
     room, gpu = host, pools[start].gpu
-    others = [k for k, pool in enumerate(pools) if pool.gpu == gpu and k != start and pool.server.parallel.devices < host]
-    order = sorted(others, key=lambda k: (k not in beside, -pools[k].capacity_rps / pools[k].server.parallel.devices, k))
+    others = [
+        k for k, pool in enumerate(pools) if pool.gpu == gpu and k != start and pool.server.parallel.devices < host
+    ]
+    order = sorted(
+        others, key=lambda k: (k not in beside, -pools[k].capacity_rps / pools[k].server.parallel.devices, k)
+    )
     for k in (start, *order):
         devices = pools[k].server.parallel.devices
         count = min(pools[k].count - lost[k], most_per_node(pools[k], host), max(int(k == start), room // devices))

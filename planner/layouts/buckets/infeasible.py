@@ -146,7 +146,7 @@ def require_pools(evaluator: Evaluator) -> None:
     if not offers:
         raise nothing_serves(question, prices, objective)
     if not any(_serves(offer, prices.shortlist, settings) for offer in offers):
-        raise not_survived(question, offers[0], prices, objective, settings)
+        raise not_survived(question, offers[-1], prices, objective, settings)
 
 
 def _serves(offer: BucketOffer, partitions: Sequence[Partition], settings: AssignmentSettings) -> bool:
