@@ -44,7 +44,8 @@ class Trial:
 def instance_of(seed: int, *, survive: float = 0.0, nodes: int = 1, cuts: int = 3, mixed: bool = False) -> Instance:
     """One or two stocks of 2-6 units, two or three servers each; some ranges do not fit some servers.
 
-    `nodes`: that are lost at once, with one or two servers each. `mixed`: some servers do both phases of a bucket that has the same lengths in both.
+    `nodes`: that are lost at once, with one or two servers each. `mixed`: some servers do both phases of a bucket that
+    has the same lengths in both.
     """
     rng = np.random.default_rng(seed)
     stocks = int(rng.integers(1, 3))
