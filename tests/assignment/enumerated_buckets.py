@@ -6,9 +6,11 @@ GPUs used, kinds and pools: all that other places and objectives can ask for. Wh
 its prefill, its decode and the mixed ones are one place: requests that mixed servers take are taken in both phases.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import pairwise, product
+from operator import add, le
 
 import numpy as np
 
@@ -39,10 +41,11 @@ class Trial:
     pools: int
 
 
-def instance_of(seed: int, *, survive: float = 0.0, cuts: int = 3, mixed: bool = False) -> Instance:
+def instance_of(seed: int, *, survive: float = 0.0, nodes: int = 1, cuts: int = 3, mixed: bool = False) -> Instance:
     """One or two stocks of 2-6 units, two or three servers each; some ranges do not fit some servers.
 
-    `mixed`: some servers do both phases of a bucket that has the same lengths in both.
+    `nodes`: that are lost at once, with one or two servers each. `mixed`: some servers do both phases of a bucket that
+    has the same lengths in both.
     """
     rng = np.random.default_rng(seed)
     stocks = int(rng.integers(1, 3))
@@ -54,7 +57,7 @@ def instance_of(seed: int, *, survive: float = 0.0, cuts: int = 3, mixed: bool =
     options: dict[Place, tuple[BucketOption, ...]] = {}
     for phase in Phase if mixed else PHASES:
         numbers = [(t, n) for t in range(stocks) for n in range(rng.integers(2 - mixed, 4 - mixed))]
-        servers = [_server(rng, t, n, counts[t], cuts + 1) for t, n in numbers]
+        servers = [_server(rng, t, n, counts[t], cuts + 1, nodes) for t, n in numbers]
         for number, (first, after) in enumerate(intervals):
             mix = chances[first:after] / chances[first:after].sum()
             options[phase, number] = tuple(_on(server, mix, first, after) for server in servers)
@@ -79,11 +82,11 @@ def _halves(bucket: int) -> Halves:
 
 
 def _server(
-    rng: np.random.Generator, stock: int, number: int, count: int, ranges: int
+    rng: np.random.Generator, stock: int, number: int, count: int, ranges: int, nodes: int
 ) -> tuple[BucketOption, np.ndarray]:
     use = int(rng.integers(1, min(count, 3) + 1))
     rates = rng.uniform(1, 9, ranges) * use**1.1 * (rng.random(ranges) >= 0.1)
-    lost = int(rng.integers(1, 3))
+    lost = nodes * int(rng.integers(1, 3))
     return BucketOption(stock=stock, use=use, server=number, kind=number, rate_rps=0.0, lost=lost), rates
 
 
@@ -102,11 +105,15 @@ def _on(server: tuple[BucketOption, np.ndarray], mix: np.ndarray, first: int, af
     )
 
 
-def _counted(options: Sequence[BucketOption], counts: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def numbers_of(options: Sequence[BucketOption], counts: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Every number of servers of each option that the stocks have room for."""
-    for numbers in product(*(range(counts[o.stock] // o.use + 1) for o in options)):
-        if all(used <= count for used, count in zip(_used(options, numbers, len(counts)), counts, strict=True)):
-            yield numbers
+    if not options:
+        yield ()
+        return
+    first, *others = options
+    for number in range(counts[first.stock] // first.use + 1):
+        left = [count - number * first.use * (stock == first.stock) for stock, count in enumerate(counts)]
+        yield from ((number, *rest) for rest in numbers_of(others, left))
 
 
 def _used(options: Sequence[BucketOption], numbers: Sequence[int], stocks: int) -> Used:
@@ -117,12 +124,14 @@ def _used(options: Sequence[BucketOption], numbers: Sequence[int], stocks: int) 
 
 
 def _carried(offer: BucketOffer, options: Sequence[BucketOption], numbers: Sequence[int]) -> float:
-    served = sum(o.rate_rps * n for o, n in zip(options, numbers, strict=True))
-    if not offer.survive:
-        return served
-    there = [(o, n) for o, n in zip(options, numbers, strict=True) if n]
-    worst = max((o.rate_rps * (o.lost if offer.jointly else min(o.lost, n)) for o, n in there), default=0.0)
-    return min(served, (served - worst) / offer.survive)
+    pools = [(option, number) for option, number in zip(options, numbers, strict=True) if number]
+    served = sum(option.rate_rps * number for option, number in pools)
+    return min(served, (served - worst_loss(offer, pools)) / offer.survive) if offer.survive else served
+
+
+def worst_loss(offer: BucketOffer, pools: Sequence[tuple[BucketOption, int]]) -> float:
+    """The most that the servers of a bucket lose (requests/s): those of any one pool that go with the lost nodes."""
+    return max((o.rate_rps * (o.lost if offer.jointly else min(o.lost, n)) for o, n in pools), default=0.0)
 
 
 def _groups(partition: Partition) -> list[tuple[Place, ...]]:
@@ -137,7 +146,7 @@ def _at(offer: BucketOffer, group: tuple[Place, ...], *, counted: bool) -> dict[
     options = [option for _, option in pairs]
     rows = [place for place in group if place[0] is not Phase.MIXED]
     best: dict[Effort, float] = {}
-    for numbers in _counted(options, offer.counts):
+    for numbers in numbers_of(options, offer.counts):
         chosen = [o for o, n in zip(options, numbers, strict=True) if n]
         kinds = frozenset((o.stock, o.kind) for o in chosen) if counted else frozenset()
         effort = (_used(options, numbers, len(offer.counts)), kinds, len(chosen) * counted)
@@ -154,24 +163,24 @@ def _at(offer: BucketOffer, group: tuple[Place, ...], *, counted: bool) -> dict[
     return {effort: rate for effort, rate in best.items() if rate > 0}
 
 
-def trials(offer: BucketOffer, partition: Partition, *, counted: bool = False) -> list[Trial]:
-    """Every way to serve by this partition that another with the same effort does not outdo."""
+def trials(offer: BucketOffer, *partitions: Partition, counted: bool = False) -> list[Trial]:
+    """Every way to serve by one of these partitions that another of it with the same effort does not outdo."""
+    at = cache(partial(_at, offer, counted=counted))
+    return [trial for partition in partitions for trial in _joined(offer, partition, at)]
+
+
+def _joined(
+    offer: BucketOffer, partition: Partition, at: Callable[[tuple[Place, ...]], dict[Effort, float]]
+) -> Iterator[Trial]:
     joined: dict[Effort, float] = {((0,) * len(offer.counts), frozenset(), 0): np.inf}
     for group in _groups(partition):
-        here, following = _at(offer, group, counted=counted), dict[Effort, float]()
-        for ((used, kinds, pools), rate), ((more, other, added), own) in product(joined.items(), here.items()):
-            both = tuple(a + b for a, b in zip(used, more, strict=True))
-            if all(a <= b for a, b in zip(both, offer.counts, strict=True)):
+        following: dict[Effort, float] = {}
+        for ((used, kinds, pools), rate), ((more, other, added), own) in product(joined.items(), at(group).items()):
+            both = tuple(map(add, used, more))
+            if all(map(le, both, offer.counts)):
                 effort = (both, kinds | other, pools + added)
                 following[effort] = max(min(rate, own), following.get(effort, 0.0))
         joined = following
-    return [
-        Trial(
-            partition=partition,
-            rate=rate,
-            cost=sum(a * b for a, b in zip(used, offer.charges, strict=True)),
-            kinds=len(kinds),
-            pools=pools,
-        )
-        for (used, kinds, pools), rate in joined.items()
-    ]
+    for (used, kinds, pools), rate in joined.items():
+        cost = sum(a * b for a, b in zip(used, offer.charges, strict=True))
+        yield Trial(partition=partition, rate=rate, cost=cost, kinds=len(kinds), pools=pools)

@@ -36,19 +36,19 @@ some_instances = pytest.mark.parametrize("seed", [*range(7), *MIXED[:7]])
 
 
 @cache
-def instance(seed: int, survive: float = 0.0) -> Instance:
+def instance(seed: int, survive: float = 0.0, nodes: int = 1) -> Instance:
     mixed = seed in MIXED
-    return instance_of(seed, survive=survive, mixed=mixed, cuts=2 if mixed else 3)
+    return instance_of(seed, survive=survive, nodes=nodes, mixed=mixed, cuts=2 if mixed else 3)
 
 
 @cache
-def every_trial(seed: int, survive: float = 0.0) -> tuple[Trial, ...]:
-    example = instance(seed, survive)
-    return tuple(trial for partition in example.partitions for trial in trials(example.offer, partition))
+def every_trial(seed: int, survive: float = 0.0, nodes: int = 1) -> tuple[Trial, ...]:
+    example = instance(seed, survive, nodes)
+    return tuple(trials(example.offer, *example.partitions))
 
 
-def best_rate(seed: int, survive: float = 0.0) -> float:
-    return max((trial.rate for trial in every_trial(seed, survive)), default=0.0)
+def best_rate(seed: int, survive: float = 0.0, nodes: int = 1) -> float:
+    return max((trial.rate for trial in every_trial(seed, survive, nodes)), default=0.0)
 
 
 def solved(example: Instance, objective: ObjectiveSettings = RATE) -> BucketAnswer:
@@ -60,9 +60,9 @@ def solved(example: Instance, objective: ObjectiveSettings = RATE) -> BucketAnsw
 
 
 @cache
-def most_served(seed: int, survive: float = 0.0) -> BucketAnswer:
+def most_served(seed: int, survive: float = 0.0, nodes: int = 1) -> BucketAnswer:
     """The answer of most requests, which several tests look at."""
-    return solved(instance(seed, survive))
+    return solved(instance(seed, survive, nodes))
 
 
 @cache
@@ -121,6 +121,35 @@ def test_no_relaxation_is_below_its_partitions_best(seed: int) -> None:
         assert relaxed.get(partition, 0.0) >= best * (1 - SLACK)
 
 
+@pytest.mark.parametrize("gap", [0.1, 0.3])
+@pytest.mark.parametrize("seed", [*SEEDS, *MIXED[:6]])
+def test_a_rough_answer_is_within_its_gap_and_its_bound_above_the_best(seed: int, gap: float) -> None:
+    """Partitions that hold nothing better by the gap may still hold something better."""
+    best = best_rate(seed)
+    if not best:
+        return
+    example = instance(seed)
+    answer = best_pools(example.offer, example.partitions, RATE, replace(EXACT, gap=gap))
+    require_kept(example.offer, answer)
+    assert answer.value <= best * (1 + SLACK)
+    assert answer.bound >= best * (1 - SLACK)
+    assert answer.bound <= answer.value * (1 + gap + 3 * SLACK) / (1 - gap)
+    assert answer.proven
+
+
+@some_instances
+@pytest.mark.parametrize("gap", [0.05, 0.3])
+def test_a_rough_cost_is_within_its_gap_and_its_bound_below_the_least(seed: int, gap: float) -> None:
+    if not best_rate(seed):
+        return
+    example, target_rps = instance(seed), 0.6 * best_rate(seed)
+    least = min(trial.cost for trial in every_trial(seed) if trial.rate >= target_rps * (1 - 1e-9))
+    objective = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=target_rps)
+    answer = best_pools(example.offer, example.partitions, objective, replace(EXACT, gap=gap))
+    assert answer.value >= least * (1 - SLACK)
+    assert answer.bound <= least * (1 + SLACK)
+
+
 @some_instances
 @pytest.mark.parametrize("part", [0.5, 0.8])
 def test_most_requests_for_a_rent(seed: int, part: float) -> None:
@@ -173,14 +202,14 @@ def test_most_requests_per_dollar(seed: int, part: float) -> None:
 
 
 @some_instances
-@pytest.mark.parametrize("survive", [0.4, 0.8])
-def test_most_requests_that_survive_a_loss(seed: int, survive: float) -> None:
-    best = best_rate(seed, survive)
+@pytest.mark.parametrize(("survive", "nodes"), [(0.4, 1), (0.8, 1), (0.3, 2)])
+def test_most_requests_that_survive_a_loss(seed: int, survive: float, nodes: int) -> None:
+    best = best_rate(seed, survive, nodes)
     if not best:
         with pytest.raises(InfeasibleError):
-            most_served(seed, survive)
+            most_served(seed, survive, nodes)
         return
-    answer = most_served(seed, survive)
+    answer = most_served(seed, survive, nodes)
     assert answer.value == pytest.approx(best, rel=SLACK)
     assert answer.rate_rps == pytest.approx(best, rel=SLACK)
     assert answer.bound >= best * (1 - SLACK)
@@ -190,7 +219,7 @@ def test_most_requests_that_survive_a_loss(seed: int, survive: float) -> None:
 def test_most_requests_that_survive_a_joint_loss(seed: int) -> None:
     example = instance(seed, 0.4)
     offer = replace(example.offer, jointly=True)
-    rates = [trial.rate for partition in example.partitions for trial in trials(offer, partition)]
+    rates = [trial.rate for trial in trials(offer, *example.partitions)]
     if not rates:
         with pytest.raises(InfeasibleError):
             best_pools(offer, example.partitions, RATE, EXACT)
@@ -259,7 +288,7 @@ def test_what_others_dominate_is_not_missed(seed: int) -> None:
     offer = instance(seed).offer
     fewer = replace(offer, options={place: undominated(mine) for place, mine in offer.options.items()})
     assert all(set(fewer.options[place]) <= set(mine) for place, mine in offer.options.items())
-    rates = [trial.rate for partition in instance(seed).partitions for trial in trials(fewer, partition)]
+    rates = [trial.rate for trial in trials(fewer, *instance(seed).partitions)]
     assert max(rates, default=0.0) == pytest.approx(best_rate(seed), rel=SLACK)
 
 

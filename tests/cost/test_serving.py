@@ -8,6 +8,7 @@ from cost_figures import gpu, model
 from cost_workloads import workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prefill_simulation import PrefillPool, arrivals_ms
 
 from planner.cost import CostContext, memory
 from planner.cost.attention import cache_bytes_per_sequence
@@ -16,7 +17,7 @@ from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, Prefi
 from planner.cost.serving.decode_servers import BATCHES, FULL_MOMENTS
 from planner.cost.serving.prefill_servers import STEP_TOKENS, StepCurves
 from planner.cost.step import Steps, step_cost
-from planner.domain import CostSettings, ParallelConfig, Phase, SloSettings
+from planner.domain import CostSettings, ParallelConfig, Phase, RouterPolicy, SloSettings
 from planner.units import GB
 
 LOAD = workload((128, 1024, 4096, 7000), (0.4, 0.3, 0.2, 0.1), mean_output_tokens=200, max_output_tokens=1000)
@@ -151,6 +152,61 @@ def test_what_is_late_is_the_sum_of_a_rest_and_a_wait(
     waits = np.where(middles > slack, 1.0, rho * np.exp(-np.maximum(slack - middles, 0) / tail))
     assert share == pytest.approx(chance * waits.mean() + (1 - chance) * rho * np.exp(-slack / tail), abs=2e-3)
     assert rest.mean_ms == pytest.approx(chance * cycle / 2)
+
+
+STAGES = 4
+PIPELINE = PrefillServers.of(CONTEXT, [(ParallelConfig(tp=2, dp=dp, pp=STAGES), 8192, False) for dp in (1, 4)], BUCKETS)
+QUICKER = replace(  # no stages, and steps that take as long as a stage does
+    PIPELINE,
+    configs=tuple(replace(config, parallel=replace(config.parallel, pp=1)) for config in PIPELINE.configs),
+    prompt_ms=PIPELINE.prompt_ms / STAGES,
+    own_ms=PIPELINE.own_ms / STAGES,
+    step_ms=PIPELINE.step_ms / STAGES,
+)
+
+
+@pytest.mark.parametrize("policy", [RouterPolicy.LEAST_WORK, RouterPolicy.RANKS_IN_TURN, RouterPolicy.RANDOM])
+@pytest.mark.parametrize("load", [0.05, 0.5, 0.9])
+def test_a_pipeline_makes_requests_wait_as_steps_of_a_stages_length_do(policy: RouterPolicy, load: float) -> None:
+    """A pipeline of p stages starts a step each time that a stage ends. Whoever waits for that sees a server without
+    stages whose steps take a p-th; only the prompt's own step takes all p."""
+    full, arrivals = PIPELINE.full_rps(BUCKETS), Arrivals(policy=policy)
+    assert full == pytest.approx(QUICKER.full_rps(BUCKETS))
+    assert (full > 0).all()
+    pipeline, plain = (
+        servers.queue(BUCKETS, load * full, full, 3 * full[0], arrivals) for servers in (PIPELINE, QUICKER)
+    )
+    assert pipeline[1] == pytest.approx(plain[1])
+    for name in ("cycle_ms", "chance"):
+        assert getattr(pipeline[3], name) == pytest.approx(getattr(plain[3], name))
+    for wait_ms in (10.0, 1000.0):
+        waits = [tail.at(np.full(full.shape, wait_ms)) for tail in (pipeline[2], plain[2])]
+        assert waits[0] == pytest.approx(waits[1])
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_the_step_under_way_is_what_a_simulation_finds(ranks: int) -> None:
+    """Prompts of 2048 tokens so rarely that hardly two meet: who comes while a step is under way waits for its rest.
+    Steps take 30 ms up to 1024 tokens and a rank, as weights have to be read, and 150 ms of 2048."""
+    times = np.interp(STEP_TOKENS, (1024, 2048, 65536), (30.0, 150.0, 150.0))
+    load = workload((2048,), (1.0,))
+    buckets = Buckets.of(load, [(0, 1)])
+    option = (ParallelConfig(tp=2, dp=ranks), 2048, False)
+    servers = PrefillServers.of(CONTEXT, [option], buckets)
+    servers = replace(servers, pace=1.0, step_ms=np.broadcast_to(times, servers.step_ms.shape))
+    gap_ms, prompts = 3000.0, 20_000
+    pool = PrefillPool(
+        islands=1,
+        ranks=ranks,
+        budget=2048.0,
+        pace=1.0,
+        step_ms=lambda tokens: float(np.interp(tokens, STEP_TOKENS, times)),
+    )
+    came_ms = np.array(arrivals_ms(1000 / gap_ms, prompts, seed=1))
+    waits = pool.finished_ms(came_ms.tolist(), [2048.0] * prompts) - came_ms
+    rate, full = np.array([[1000 / gap_ms]]), servers.full_rps(buckets)
+    rest = servers.queue(buckets, rate, full, full[0])[3]
+    assert waits.mean() - waits.min() == pytest.approx(float(rest.mean_ms[0, 0]), rel=0.12)
 
 
 def decoding(bucket: int) -> tuple[float, float, float]:

@@ -57,6 +57,39 @@ def test_a_bucket_of_few_requests_sees_weaker_bursts() -> None:
     assert POISSON.thinned(0.3) == POISSON
 
 
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.2, 0.05])
+def test_counts_of_times_below_the_first_window_are_those_of_a_process_that_switches(share: float) -> None:
+    """Poisson's rate switches between two levels: I(t) = 1 + 2 v / (m r) (1 - (1 - e^-rt) / rt), r the rate of changes,
+    m and v mean and variance of the level. Traces say nothing of times below their first window, which are short of
+    1 / r."""
+    per_s, excess = 0.02, 7.0  # r of the process, 2 v / (m r) of it
+
+    def counts(seconds: float) -> float:
+        turns = per_s * seconds
+        return 1 + excess * (1 + np.expm1(-turns) / turns)
+
+    windows = (1.0, 10.0, 100.0)
+    arrivals = Arrivals.of(
+        RouterPolicy.LEAST_WORK, CountDispersion(windows_s=windows, dispersion=tuple(map(counts, windows)))
+    )
+    assert arrivals.at(np.array([share * 1000.0]))[0] - 1 == pytest.approx(counts(share) - 1, rel=0.02)
+
+
+@pytest.mark.parametrize("policy", [RouterPolicy.RANDOM, RouterPolicy.ROUND_ROBIN])
+def test_a_servers_counts_are_those_of_a_sample_sent_to_it(policy: RouterPolicy) -> None:
+    """Groups of requests at Poisson's moments, sent to one of four servers by chance or in turn, and counted."""
+    rng, servers, window = np.random.default_rng(5), 4, 1000.0
+    moments = np.sort(rng.uniform(0, 4e6, 40_000))
+    times = np.repeat(moments, rng.geometric(1 / 8, len(moments)))  # I = E[size^2] / E[size] = 15
+    places = (
+        np.arange(len(times)) % servers if policy is RouterPolicy.ROUND_ROBIN else rng.integers(0, servers, len(times))
+    )
+    counts = np.bincount((times[places == 0] / window).astype(int), minlength=4000)
+    arrivals = replace(Arrivals.varied(15.0), policy=policy)
+    share = float(arrivals.of_server(np.array([[1 / servers]])).ravel()[0])
+    assert counts.var() / counts.mean() == pytest.approx(share, rel=0.08)
+
+
 def test_one_server_behind_any_router_is_one_queue() -> None:
     """Drawn or balanced: with one server of one rank there is nothing to choose."""
     drawn = tail_of(Arrivals(policy=RouterPolicy.RANDOM), dp=1.0, servers=1.0)

@@ -1,0 +1,153 @@
+"""Plans of small fleets against every pool that they could have: what is chosen, its bound, and targets that are
+raised."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from pipeline_scenarios import bucketed
+
+from planner.assignment import BucketAnswer, BucketOffer, Partition, PoolCount
+from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.buckets.stocks import Stock
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts.buckets.infeasible import stocks_of
+from planner.layouts.buckets.pools import fastest_pools, solve_buckets
+from planner.layouts.certificate import layout_settings
+from planner.workload import question_of
+
+from assignment.enumerated_buckets import numbers_of, trials  # isort: skip
+
+GAP = 0.005
+PRICES = {"H20": 1.5, "H200": 3.5, "H800": 2.5, "L40S": 1.0, "MI300X": 2.2}
+LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
+QUICK = {"ttft_ms": 1000, "tpot_ms": 40, "percentile": 90}
+FLEETS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
+    "two families, the first wins": ({"H20": 6, "MI300X": 2}, {"slo": LEVELS}),
+    "two families, the other wins": ({"H20": 4, "MI300X": 4}, {"slo": LEVELS}),
+    "two families, two buckets": ({"H200": 2, "H20": 3, "MI300X": 3}, {"slo": QUICK, "routing": {"most": 2}}),
+    "two families for a rent": (
+        {"H20": 6, "MI300X": 4},
+        {"slo": LEVELS, "objective": {"kind": "budget", "budget_usd_per_hour": 7.0}},
+    ),
+    "two families for a rate": (
+        {"H20": 6, "MI300X": 4},
+        {"slo": LEVELS, "objective": {"kind": "target", "target_rps": 15.0}},
+    ),
+    "two buckets": ({"H20": 4, "L40S": 4}, {"slo": QUICK, "routing": {"most": 2}}),
+    "both forms": ({"H20": 3, "H200": 1}, {"slo": LEVELS, "serving": "auto"}),
+    "one GPU": ({"H200": 1}, {"slo": LEVELS, "serving": "aggregated"}),
+}
+each_fleet = pytest.mark.parametrize("name", FLEETS)
+
+
+def evaluator_of(inventory: Mapping[str, int], **changes: Any) -> Evaluator:
+    """Qwen3-30B-A3B on a few GPUs, with nothing given up for simplicity."""
+    document = {
+        "model": "qwen3-30b-a3b",
+        "workload": "azure-code-2023",
+        "ranges": {"width": 2048},
+        "routing": {"most": 1},
+        "search": {"timings": False, "gap": GAP, "min_island_size": 1},
+        "simplicity": 0,
+        "prices_usd_per_gpu_hour": {gpu: PRICES[gpu] for gpu in inventory},
+        **changes,
+    }
+    return Evaluator(question_of(bucketed(inventory, **document)))
+
+
+@cache
+def evaluator(name: str) -> Evaluator:
+    inventory, changes = FLEETS[name]
+    return evaluator_of(inventory, **changes)
+
+
+def offers_of(judge: Evaluator) -> tuple[tuple[Stock, ...], tuple[BucketOffer, ...]]:
+    """The stocks, and what may be made of them: an offer for each family of GPU types."""
+    stocks = stocks_of(judge.question, judge.question.scenario.objective)
+    return stocks, judge.prices.offers(stocks, judge.prices.partitions)
+
+
+def best_of_all(judge: Evaluator) -> float:
+    """The best value of any pools of any family."""
+    objective = judge.question.scenario.objective
+    tried = [trial for offer in offers_of(judge)[1] for trial in trials(offer, *judge.prices.partitions)]
+    if objective.minimises:
+        return min(trial.cost for trial in tried if trial.rate >= objective.target_rps)
+    budget = objective.budget_usd_per_hour if objective.kind.row.budgeted else float("inf")
+    return max(trial.rate for trial in tried if trial.cost <= budget)
+
+
+def require_bracketed(value: float, bound: float, best: float, *, minimises: bool) -> None:
+    """The best lies between what is chosen and its bound, and neither is farther than was asked for."""
+    low, high = (bound, value) if minimises else (value, bound)
+    assert low <= best * (1 + 1e-6)
+    assert high >= best * (1 - 1e-6)
+    assert high - low <= 3 * GAP * high  # a further bucket of each phase must add more than the gap
+
+
+@each_fleet
+def test_the_best_pools_of_all_families_lie_between_value_and_bound(name: str) -> None:
+    judge = evaluator(name)
+    best, choice = best_of_all(judge), solve_buckets(judge)
+    require_bracketed(choice.value, choice.bound, best, minimises=judge.question.scenario.objective.minimises)
+
+
+@each_fleet
+def test_so_do_those_of_a_point_of_the_frontier(name: str) -> None:
+    judge = evaluator(name)
+    objective = judge.question.scenario.objective
+    if objective.minimises:
+        return  # the frontier asks for most requests, within a budget or of all
+    priced, bound, _ = fastest_pools(judge, objective, layout_settings(judge.question.scenario))
+    assert bound >= best_of_all(judge) * (1 - 1e-6)
+    assert bound >= priced.rate_rps * (1 - 1e-6)
+
+
+def every_choice(offer: BucketOffer, partition: Partition) -> Iterator[BucketAnswer]:
+    """All servers that serve every bucket of a partition, whatever they do."""
+    places = [place for place in offer.options if place[1] in partition.of(place[0])]
+    pairs = [(place, option) for place in places for option in offer.options[place]]
+    for numbers in numbers_of([option for _, option in pairs], offer.counts):
+        pools = tuple(
+            PoolCount(place=place, option=option, count=number)
+            for (place, option), number in zip(pairs, numbers, strict=True)
+            if number
+        )
+        if len({pool.place for pool in pools}) == sum(partition.counts):
+            yield BucketAnswer(
+                partition=partition, pools=pools, rate_rps=0.0, value=0.0, bound=0.0, proven=True, solver=""
+            )
+
+
+TARGETS = [5.5, 6.0, 12.0]
+
+
+def slower_in_company(priced: PricedPools) -> PricedPools:
+    """As if queues cost pools of several GPU types 15 % that nobody had estimated."""
+    left = 0.85 if len({pool.gpu for pool in priced.pools}) > 1 else 1.0
+    return replace(priced, prefill_rps=left * priced.prefill_rps, decode_rps=left * priced.decode_rps)
+
+
+@pytest.mark.parametrize("target_rps", TARGETS)
+def test_no_pools_that_reach_a_raised_target_cost_less_than_the_bound(
+    target_rps: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pools are dearer than the bound of the first try where they serve less together than was estimated; the target is
+    raised then, and pools that the raised one leaves out may still reach what was asked for."""
+    serves = BucketService.priced
+    monkeypatch.setattr(BucketService, "priced", lambda *rest: slower_in_company(serves(*rest)))
+    objective = {"kind": "target", "target_rps": target_rps}
+    judge = evaluator_of({"H20": 3, "L40S": 4}, slo=LEVELS, objective=objective)
+    stocks, (offer,) = offers_of(judge)
+    deployed = BucketService(judge.question)
+    costs = [
+        offer.charge_of(answer.pools)
+        for answer in every_choice(offer, judge.prices.partitions[0])
+        if deployed.priced(judge.prices.pools(answer, stocks)).rate_rps >= target_rps
+    ]
+    choice = solve_buckets(judge)
+    assert choice.priced.rate_rps >= target_rps * (1 - 1e-3)
+    assert choice.bound <= min(costs) * (1 + 1e-6)
