@@ -57,7 +57,7 @@ def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
     """Promise, bursts, what remains after a loss, and the longest time that the levels count at each load."""
     readers: dict[str, Callable[[Plan], str]] = {
         "promise (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.promise_rps),
-        "capacity if requests bunch (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.burst_rps),
+        "promise if requests bunch (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.burst_rps),
         "left after the worst loss (requests/s)": _worst_loss,
     }
     for load in LoadPoint:

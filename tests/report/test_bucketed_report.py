@@ -14,10 +14,11 @@ from bucketed_plans import (
 )
 from test_report_summary import notes, number, tables
 
-from planner.domain import KvTransfer, LoadPoint, Phase, Plan, RangeSlo, SloSettings, SurvivalSettings
+from planner.domain import KvTransfer, LoadPoint, Phase, Plan, RangeSlo, SloScope, SloSettings, SurvivalSettings
+from planner.domain.serving.levels import Standing, judged_levels
 from planner.plans.bucket_diff import compare_buckets
 from planner.report import figure, figures_of, islands_frame, latency_frame, pools_frame, summary
-from planner.report.buckets.view import bounds_in, bucket_plan, time, time_span, useful_simpler
+from planner.report.buckets.view import bounds_in, bucket_plan, span_label, time, time_span, useful_simpler
 
 
 def table_of(plan: Plan, first: str) -> list[list[str]]:
@@ -33,10 +34,46 @@ def section(plan: Plan, name: str) -> str:
 class TestHeadline:
     def test_promise_and_capacity_stand_first(self, pools_plan: Plan) -> None:
         line = summary(pools_plan).splitlines()[2]
-        assert line.startswith("**The 256 GPUs promise 162 requests/s**, 0.9 of the capacity of 180; 90.5 if requests")
+        lower = "**The 256 GPUs promise 90.5 requests/s where they bunch as in the trace**, 162 where they come independently"
+        assert line.startswith(f"{lower}, 0.9 of the capacity, which is 180 without bunching. At")
         assert "At the demand of 120 requests/s **TTFT P99 1.21–1.86 s (bound 4 s)**, **TPOT P99 36.0 ms" in line
         assert "at least 110 requests/s remain, 61 % of the capacity (worst: h20-32g-decode-5)" in line
         assert "At capacity they serve 180.0 requests/s**: " in summary(pools_plan).splitlines()[4]
+
+    @pytest.mark.parametrize(
+        ("bunched", "words"),
+        [
+            (162.0, "180; as much if requests bunch as in"),
+            (171.0, "180; 171 where requests come as evenly"),
+            (None, "180."),
+        ],
+    )
+    def test_bursts_that_cost_nothing_are_told_second(
+        self, pools_plan: Plan, bunched: float | None, words: str
+    ) -> None:
+        line = summary(replace(pools_plan, buckets=replace(bucket_plan(pools_plan), burst_rps=bunched))).splitlines()[2]
+        assert line.startswith(f"**The 256 GPUs promise 162 requests/s**, 0.9 of the capacity of {words}")
+
+    def test_prompts_that_are_given_up_are_named(self, pools_plan: Plan) -> None:
+        """Of all requests 95 % keep the bound on TTFT, of the longer prompts none."""
+        slo = replace(pools_plan.scenario.slo, percentile=95.0, scope=SloScope.OVERALL)
+        longer = next(row for row in bucket_plan(pools_plan).latencies if row.phase is Phase.PREFILL and row.start)
+        late = {"part": 0.04, "late_ms": 9000.0, "p50_ms": 7000.0, "kept_share": 0.0}
+        rows = tuple(
+            row
+            if row.phase is Phase.DECODE
+            else replace(row, **(late if row.start == longer.start else {"part": 0.96}))
+            for row in bucket_plan(pools_plan).latencies
+        )
+        scenario = replace(pools_plan.scenario, slo=slo)
+        plan = replace(pools_plan, scenario=scenario, buckets=replace(bucket_plan(pools_plan), latencies=rows))
+        line = summary(plan).splitlines()[2]
+        span = span_label(longer.start, longer.end)
+        assert f"prompts of {span} tokens (4 % of the requests), P50 of TTFT 7.00 s.**" in line
+        assert all(levels.standing is Standing.HOLDS for levels in judged_levels(plan))
+        every = replace(plan, scenario=replace(scenario, slo=replace(slo, scope=SloScope.EVERY_BUCKET)))
+        assert "The levels break there." in summary(every)
+        assert all(levels.standing is Standing.BREAKS for levels in judged_levels(every))
 
     def test_a_plan_without_levels_is_marked(self, plan: Plan) -> None:
         line = summary(bucketed(plan, levels=False)).splitlines()[2]
@@ -48,7 +85,7 @@ class TestHeadline:
         buckets = bucket_plan(pools_plan)
         rows = tuple(row for row in buckets.latencies if row.load is not LoadPoint.DEMAND)
         line = summary(replace(pools_plan, buckets=replace(buckets, latencies=rows))).splitlines()[2]
-        assert "At the promise **TTFT P99 1.52–2.17 s" in line
+        assert "At 162 requests/s that come independently **TTFT P99 1.52–2.17 s" in line
 
     def test_the_traces_own_rate_is_called_so(self, pools_plan: Plan) -> None:
         scenario = replace(pools_plan.scenario, objective=replace(pools_plan.scenario.objective, demand_rps=0.0))

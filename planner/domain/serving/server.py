@@ -68,6 +68,10 @@ class BucketPool:
         return self.count * self.server.parallel.devices
 
 
+SAME_RATE = 0.005
+"""Relative difference of rates that no page tells."""
+
+
 class LoadPoint(StrEnum):
     """Loads that latencies are told at: the workload's own or asked for, what the plan promises, what it can do."""
 
@@ -133,12 +137,13 @@ class KvTransfer:
 class BucketPlan:
     """What a plan of buckets says beyond its islands and routes.
 
-    `promise_rps`: capacity times the margin. `burst_rps`: capacity where arrivals bunch as the trace's own do (None:
-    the workload has no clock). `unrestricted_rps`: no layout of any sizes, lengths and configurations serves more.
+    `promise_rps`: capacity times the margin. `burst_rps`: the same where arrivals bunch as the trace's own do, laid
+    over each other (None: the workload has no clock). `unrestricted_rps`: no layout of any sizes, lengths and
+    configurations serves more.
     """
 
     promise_rps: Annotated[float, Bounds(low=0)]
-    burst_rps: Annotated[float | None, Bounds(low=0), Key("capacity under the trace's own bursts (null: no clock)")]
+    burst_rps: Annotated[float | None, Bounds(low=0), Key("promise under the trace's own bursts (null: no clock)")]
     unrestricted_rps: Annotated[float | None, Bounds(low=0), Key("bound of all layouts, deployable or not")]
     survival_cost_rps: Annotated[
         float | None, Bounds(low=0), Key("what surviving costs: more of the rate without it (null: not asked for)")
@@ -158,6 +163,11 @@ class BucketPlan:
     replayed: Annotated[
         ReplayedChoice | None, Key("what replays said of it (absent: it was not chosen by replays)", sparse=True)
     ] = None
+
+    @property
+    def bursts_bind(self) -> bool:
+        """Whether less is promised where requests bunch as in the trace, by more than rounding."""
+        return self.levels_set and self.burst_rps is not None and self.burst_rps < (1 - SAME_RATE) * self.promise_rps
 
     @property
     def worst_loss(self) -> NodeLoss:

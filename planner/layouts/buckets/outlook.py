@@ -51,6 +51,7 @@ def outlook(
 
 
 def _burst_rps(question: Question, service: BucketService, pools: Sequence[BucketPool]) -> float | None:
-    """Capacity where arrivals bunch as the trace's do, laid over each other; None where that is not known."""
+    """The promise where arrivals bunch as the trace's do, laid over each other; None where that is not known. The
+    margin is for what a calculation does not see, with bursts as without."""
     counts = question.scenario.workload.counts
-    return None if counts is None else service.priced(pools, counts).rate_rps
+    return None if counts is None else service.priced(pools, counts).rate_rps * question.scenario.routing.margin

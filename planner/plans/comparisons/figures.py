@@ -18,6 +18,7 @@ def plan_figures(plan: Plan, name: str) -> PlanFigures:
         form=plan.scenario.routing_form.value,
         rate_rps=plan.throughput_rps,
         promise_rps=None if buckets is None else buckets.promise_rps,
+        burst_rps=buckets.burst_rps if buckets is not None and buckets.bursts_bind else None,
         band=plan.rate_band,
         price_usd_per_hour=plan.price_usd_per_hour if plan.priced else None,
         price_usd_per_million_tokens=plan.price_usd_per_million_tokens if plan.priced else None,

@@ -2,6 +2,7 @@
 
 from planner.domain import PHASES, LoadPoint, Phase, Plan
 from planner.domain.serving.levels import TIMES, Standing, levels_at
+from planner.domain.serving.server import SAME_RATE
 from planner.report.buckets.view import (
     bound_span,
     bounds_in,
@@ -16,9 +17,6 @@ from planner.report.buckets.view import (
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, significant
 
-SAME = 0.005
-"""Relative difference of rates that no page tells."""
-
 
 def promise_text(plan: Plan) -> str:
     """The verdict: promise and capacity, times at the demand, the worst loss."""
@@ -26,16 +24,32 @@ def promise_text(plan: Plan) -> str:
 
 
 def _promise(plan: Plan) -> str:
+    gpus, margin = counted(sum(plan.fleet.values()), "GPU"), plan.scenario.routing.margin
+    return f"{promise_words(plan, f'The {gpus}')}, {margin:g} of the capacity{evenness_words(plan)}."
+
+
+def promise_words(plan: Plan, fleet: str, question: str = "") -> str:
+    """`**The 80 GPUs promise 34 requests/s where they bunch as in the trace**, 81 where they come independently`: the
+    lower figure first. `question`: of what."""
     buckets = bucket_plan(plan)
-    bursts = ""
-    if buckets.burst_rps is not None and buckets.levels_set:
-        same = buckets.burst_rps > (1 - SAME) * plan.throughput_rps
-        capacity = "the same" if same else significant(buckets.burst_rps)
-        bursts = f"; {capacity} if requests bunch as in the trace"
-    return (
-        f"**The {sum(plan.fleet.values())} GPUs promise {significant(buckets.promise_rps)} requests/s**, "
-        f"{plan.scenario.routing.margin:g} of the capacity of {significant(plan.throughput_rps)}{bursts}."
-    )
+    promise = significant(buckets.promise_rps)
+    if buckets.burst_rps is None or not buckets.bursts_bind:
+        return f"**{fleet} promise {promise} requests/s**{question}"
+    bunched = f"{significant(buckets.burst_rps)} requests/s where they bunch as in the trace"
+    return f"**{fleet} promise {bunched}**{question}, {promise} where they come independently"
+
+
+def evenness_words(plan: Plan) -> str:
+    """The capacity behind the promise, and what becomes of it where requests bunch as in the trace, which costs nothing
+    or even helps."""
+    buckets, capacity = bucket_plan(plan), f" of {significant(plan.throughput_rps)}"
+    if buckets.burst_rps is None or not buckets.levels_set:
+        return capacity
+    if buckets.bursts_bind:
+        return f", which is {significant(plan.throughput_rps)} without bunching"
+    if buckets.burst_rps > (1 + SAME_RATE) * buckets.promise_rps:
+        return f"{capacity}; {significant(buckets.burst_rps)} where requests come as evenly as in the trace"
+    return f"{capacity}; as much if requests bunch as in the trace"
 
 
 def times_sentence(plan: Plan) -> str:
@@ -71,7 +85,12 @@ def _beyond(plan: Plan, load: LoadPoint) -> str:
     if levels is not None and levels.standing is Standing.BREAKS:
         return " **The levels break there.**"
     promised = bucket_plan(plan).promise_rps
-    return " **That is more than is promised.**" if rate > promised * (1 + SAME) else ""
+    if rate > promised * (1 + SAME_RATE):
+        return " **That is more than is promised.**"
+    binds, bunched = bucket_plan(plan).bursts_bind, bucket_plan(plan).burst_rps or 0.0
+    return (
+        " **That is more than is promised where they bunch.**" if binds and rate > bunched and rate < promised else ""
+    )
 
 
 def _late(plan: Plan, load: LoadPoint, phase: Phase) -> str:
@@ -84,7 +103,9 @@ def _late(plan: Plan, load: LoadPoint, phase: Phase) -> str:
 
 def _where(plan: Plan, load: LoadPoint) -> str:
     if load is LoadPoint.PROMISE:
-        return "at the promise"
+        binds = bucket_plan(plan).bursts_bind
+        rate = significant(bucket_plan(plan).promise_rps)
+        return f"at {rate} requests/s that come independently" if binds else "at the promise"
     rate = significant(latencies_at(plan, load, Phase.PREFILL)[0].rate_rps)
     if plan.scenario.objective.demand_rps:
         return f"at the demand of {rate} requests/s"

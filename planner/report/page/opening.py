@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from planner.domain import PHASES, CostMode, Plan
 from planner.domain.serving.levels import TIMES
-from planner.report.buckets.headline import times_sentence
+from planner.report.buckets.headline import promise_words, times_sentence
 from planner.report.buckets.view import bound_span, bounds_in, bucket_plan, headline_load, latencies_at, time_span
 from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.html.blocks import Figure
@@ -38,11 +38,9 @@ def _served(plan: Plan) -> str:
     figure = figure or f"{rate(plan.throughput_rps)} requests/s"
     if plan.buckets is None:
         return f"**The {gpus} serve {figure}** of {_question(plan)}."
-    promise = significant(plan.buckets.promise_rps)
-    return (
-        f"**The {gpus} promise {promise} requests/s** of {_question(plan)}, {plan.scenario.routing.margin:g} of a "
-        f"capacity of {figure}."
-    )
+    promise = promise_words(plan, f"The {gpus}", f" of {_question(plan)}")
+    ending = " without bunching" if plan.buckets.bursts_bind else ""
+    return f"{promise}, {plan.scenario.routing.margin:g} of a capacity of {figure}{ending}."
 
 
 def _question(plan: Plan) -> str:
@@ -70,6 +68,9 @@ def _rates(plan: Plan) -> Iterator[Figure]:
     band = f"P10–P90: {banded.range}" if banded else ""
     if plan.buckets is not None:
         margin = f"{plan.scenario.routing.margin:g} of the capacity"
+        if plan.buckets.burst_rps is not None and plan.buckets.bursts_bind:
+            bunched = significant(plan.buckets.burst_rps)
+            yield Figure(label="Promise, requests/s, bunched", value=bunched, band="as requests bunch in the trace")
         yield Figure(label="Promise, requests/s", value=significant(plan.buckets.promise_rps), band=margin)
     value = banded.figure if banded else rate(plan.throughput_rps)
     yield Figure(label="Capacity, requests/s", value=value, band=band)

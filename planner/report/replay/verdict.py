@@ -4,13 +4,11 @@ import math
 
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.serving.levels import LevelCheck, Standing
+from planner.domain.serving.server import SAME_RATE
 from planner.report.buckets.view import bound_span
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, significant, whole
 from planner.report.replay.words import needed_share, ratio, share_interval, share_with, time_words
-
-SAME = 0.005
-"""Relative difference of rates that no page tells."""
 
 
 def verdict(result: ReplayResult) -> str:
@@ -29,7 +27,7 @@ def _holding(result: ReplayResult) -> str:
         return f"The fleet {'falls behind' if result.unfinished else 'keeps up'} {where}"
     if not _promises(result):
         return f"The levels {'hold' if result.holds else 'break'} {where}"
-    if abs(rate - result.promise_rps) <= SAME * result.promise_rps:
+    if abs(rate - result.promise_rps) <= SAME_RATE * result.promise_rps:
         return f"The promise {'holds' if result.holds else 'breaks'} {at}"
     if rate < result.promise_rps:
         return f"The levels hold {where}" if result.holds else f"The promise breaks: levels break {where}"
@@ -38,7 +36,7 @@ def _holding(result: ReplayResult) -> str:
 
 def _promises(result: ReplayResult) -> bool:
     """Whether the plan promises less than its capacity; plans without buckets promise nothing of their own."""
-    return 0 < result.promise_rps < (1 - SAME) * result.capacity_rps
+    return 0 < result.promise_rps < (1 - SAME_RATE) * result.capacity_rps
 
 
 def _share_words(result: ReplayResult) -> str:

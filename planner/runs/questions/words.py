@@ -32,7 +32,6 @@ def answer_text(answer: MoneyAnswer) -> str:
         ("price", _price(answer)),
         ("levels", _levels(answer.plan)),
         ("proven", _proof(answer)),
-        ("bunched", _bunched(answer)),
         ("offered", answer.offered if answer.question is not MoneyQuestion.MAX else ""),
         *(("instead" if n == 0 else "", row) for n, row in enumerate(_rivals(answer))),
         *(("one more" if n == 0 else "", row) for n, row in enumerate(_more(answer))),
@@ -44,13 +43,17 @@ def answer_text(answer: MoneyAnswer) -> str:
 
 def _verdict(answer: MoneyAnswer) -> str:
     promise = f"{significant(answer.promise_rps)} requests/s"
+    bunched, apart = _bunched(answer), ""
+    if bunched:
+        promise, apart = f"{bunched} requests/s where they bunch as in the trace", f", {promise} where they do not"
     verb = "promise" if answer.plan.buckets is not None else "serve"
     fleet = _gpus(answer.gpus)
     if answer.question is MoneyQuestion.CHEAPEST:
-        return f"{answer.amount:g} requests/s cost {money(answer.rent_usd_per_hour)} USD/hour: rent {fleet}."
+        less = f" Where they bunch as in the trace, it promises {bunched} requests/s." if bunched else ""
+        return f"{answer.amount:g} requests/s cost {money(answer.rent_usd_per_hour)} USD/hour: rent {fleet}.{less}"
     if answer.question is MoneyQuestion.BUY:
-        return f"{money(answer.amount)} USD/hour buy {promise}: rent {fleet}."
-    return f"{fleet} {verb} {promise}."
+        return f"{money(answer.amount)} USD/hour buy {promise}{apart}: rent {fleet}."
+    return f"{fleet} {verb} {promise}{apart}."
 
 
 def _gpus(gpus: Sequence[tuple[str, int]]) -> str:
@@ -137,14 +140,11 @@ def _proof(answer: MoneyAnswer) -> str:
 
 
 def _bunched(answer: MoneyAnswer) -> str:
-    """What is left of the rate where requests come as unevenly as in the trace, which the promise does not count."""
-    buckets, capacity = answer.plan.buckets, answer.plan.throughput_rps
-    if buckets is None or buckets.burst_rps is None or not buckets.levels_set:
+    """What is promised where requests come as unevenly as in the trace; "" where that is no less, or not known."""
+    buckets = answer.plan.buckets
+    if buckets is None or buckets.burst_rps is None or not buckets.bursts_bind:
         return ""
-    if buckets.burst_rps > (1 - SAME) * capacity:
-        return ""
-    left = significant(buckets.burst_rps)
-    return f"levels hold up to {left} requests/s, not {significant(capacity)}, if requests bunch as in the trace"
+    return significant(buckets.burst_rps)
 
 
 def _rivals(answer: MoneyAnswer) -> list[str]:

@@ -10,6 +10,7 @@ from planner.report.kit.quantities import NONE
 
 _NUMBERS: dict[str, Callable[[PlanFigures], float | None]] = {
     "requests/s": lambda plan: plan.rate_rps,
+    "promise, bunched": lambda plan: plan.burst_rps,
     "promise": lambda plan: plan.promise_rps,
     "USD/hour": lambda plan: plan.price_usd_per_hour,
     "USD/M tokens": lambda plan: plan.price_usd_per_million_tokens,

@@ -29,7 +29,7 @@ _KILO, _LEAST_CHANCE = 1000.0, 1e-3
 Cells = tuple[str, tuple[str, ...]]  # what a row is of, and its cell for each plan
 
 CSV_COLUMNS = (
-    *("run", "form", "rate_rps", "low_rps", "high_rps", "promise_rps", "price_usd_per_hour"),
+    *("run", "form", "rate_rps", "low_rps", "high_rps", "promise_rps", "burst_rps", "price_usd_per_hour"),
     *("price_usd_per_million_tokens", "watts", "unit", "value", "bound", "gap", "unrestricted_rps", "levels_hold"),
     *("gpus", "idle_gpus", "fleet", "pools", "kinds", "lost_nodes", "remaining_rps", "survive_share"),
     *("better_than_first", "best_probability"),
@@ -41,6 +41,7 @@ def figure_cells(plans: Sequence[PlanFigures]) -> list[Cells]:
     readers: list[tuple[str, Callable[[PlanFigures], str]]] = [
         ("requests/s", lambda plan: rate(plan.rate_rps)),
         ("P10–P90", _band),
+        ("promise, bunched", lambda plan: _or_none(plan.burst_rps, rate)),
         ("promise", lambda plan: _or_none(plan.promise_rps, rate)),
         ("USD/hour", lambda plan: _or_none(plan.price_usd_per_hour, money)),
         ("USD/M tokens", lambda plan: _or_none(plan.price_usd_per_million_tokens, significant)),
