@@ -14,7 +14,7 @@ from planner.layouts.buckets.pools import BucketChoice, solve_buckets
 from planner.layouts.feasibility import posed
 from planner.pipeline import plan
 
-TYPES = sorted(path.stem for path in Path("gpu_specs").glob("*.yaml") if path.stem != "prices")
+TYPES = sorted(path.stem for path in (Path(__file__).parents[2] / "gpu_specs").glob("*.yaml") if path.stem != "prices")
 MODELS = ("gpt-oss-20b", "qwen3-30b-a3b", "llama-3.1-8b")
 PATIENT = {"ttft_ms": 5000, "tpot_ms": 100, "percentile": 99}
 FEW = {"ranges": {"cells": 2}, "routing": {"most": 1}, "simplicity": 0}
