@@ -100,6 +100,19 @@ PUBLISHED = (
         source="gpt-oss model card, arXiv:2508.10925, table 1; it counts as we do",
     ),
     Published(
+        name="gpt-oss-20b",
+        total=20.91,
+        active=3.61,
+        source="gpt-oss model card, arXiv:2508.10925, table 1; it counts as we do",
+    ),
+    Published(
+        name="llama-3.1-8b",
+        total=8.03,
+        active=8.03,
+        embedding=True,
+        source="parameters of meta-llama/Llama-3.1-8B-Instruct as Hugging Face counts them",
+    ),
+    Published(
         name="llama-3.1-70b",
         total=70.6,
         active=70.6,

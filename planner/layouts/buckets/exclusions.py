@@ -25,10 +25,13 @@ _WHOLE = 0  # the bucket of all lengths
 
 
 def exclusions(prices: BucketPrices) -> Iterator[str]:
-    """A line for each GPU type and phase: what its servers serve, or why they serve nothing."""
+    """A line for each GPU type and reason: what its servers serve, or why they serve nothing, in which phases."""
     for item in prices.question.scenario.inventory.items:
+        phases: dict[str, list[Phase]] = {}
         for phase in prices.space.serving:
-            yield f"{item.gpu.name} (the inventory has {item.count}) {phase}: {_reason(prices, item, phase)}"
+            phases.setdefault(_reason(prices, item, phase), []).append(phase)
+        for reason, alike in phases.items():
+            yield f"{item.gpu.name} (the inventory has {item.count}) {', '.join(alike)}: {reason}"
 
 
 def smallest_servers(prices: BucketPrices, phase: Phase) -> dict[str, int]:
@@ -95,6 +98,6 @@ def _memory_or_levels(
     largest = max(shape.devices for shape in accepted)
     enough = f"at least {min(serving)} would do" if serving else f"nor into {many}"
     return (
-        f"memory: {scenario.model.weights_gb:.0f} GB of weights and the KV cache do not fit into {largest} GPUs of "
-        f"{item.gpu.device_gb:.0f} GB, {enough}"
+        f"memory: {scenario.model.weights_gb:.0f} GB of weights and the KV cache do not fit into {largest} "
+        f"GPU{'s' * (largest != 1)} of {item.gpu.device_gb:.0f} GB, {enough}"
     )

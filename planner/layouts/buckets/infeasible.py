@@ -25,6 +25,7 @@ from planner.layouts.feasibility import unreachable_bounds
 ROUGH_GAP = 0.5  # where only whether there are pools is asked
 LATE_SECONDS = 2.0
 _SURVIVAL_STEPS = 50
+_APART = "Prefill and decode need a server each:"
 
 
 def stocks_of(question: Question, objective: ObjectiveSettings) -> tuple[Stock, ...]:
@@ -75,7 +76,7 @@ def _without_room(question: Question, prices: BucketPrices) -> InfeasibleError:
     return InfeasibleError(
         f"scenario {scenario.name}: inventory: must have room for a server of {scenario.model.name} in each phase, got "
         f"{offered}; the smallest servers take {needs}. The smallest fleet that can be split is {fleet}.",
-        hint=f"Prefill and decode need a server each: add GPUs{beside}.",
+        hint=f"{_APART} add GPUs{beside}.",
     )
 
 
@@ -101,7 +102,7 @@ def _excluded(question: Question, prices: BucketPrices) -> InfeasibleError:
         f"scenario {scenario.name}: inventory: no servers of these GPUs that an engine would start serve "
         f"{scenario.model.name} ({scenario.model.weights_gb:.0f} GB of weights) in both phases"
         f"{' within the service levels' if scenario.slo.bounds_anything else ''}.{bounds}{reasons}",
-        hint="Prefill and decode need a server each: add GPUs, choose a type with more memory or a smaller model"
+        hint=f"{'Add' if prices.mixed else _APART + ' add'} GPUs, choose a type with more memory or a smaller model"
         + (", or loosen slo." if scenario.slo.bounds_anything else "."),
     )
 

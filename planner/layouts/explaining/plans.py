@@ -54,6 +54,9 @@ def _of_the_fleet(plan: Plan, row: Alternative) -> Alternative:
 def _notes(plan: Plan) -> Iterator[str]:
     if plan.placement is not None:
         yield "where islands lie on nodes is not looked at"
+    if plan.buckets is not None and plan.buckets.forms is not None:
+        margin = 100 * plan.buckets.forms.margin
+        yield f"split pools have to win by {margin:.0f} %, the cost model's bias towards them"
     if plan.scenario.objective.rents:
         yield "the GPUs are those that the plan rents: nothing is rented in place of those that are left out"
 
@@ -72,15 +75,21 @@ def _of_buckets(plan: Plan) -> Iterator[Alternative]:
     yield from _fewer_buckets(plan, prices)
     for form in (ServingForm.AGGREGATED, ServingForm.SPLIT):
         if form is not scenario.serving_form:
-            yield Alternative(
-                name=f"{form.value} serving", bound_rps=_of_scenario(plan, replace(scenario, serving=form))
-            )
+            bound_rps = _of_scenario(plan, replace(scenario, serving=form))
+            yield Alternative(name=f"{form.value} serving", bound_rps=bound_rps, reached_rps=_reached(plan, form))
     if scenario.slo.bounds_anything:
         unbounded = replace(scenario, slo=SloSettings())
         yield Alternative(name="without service levels", bound_rps=_of_scenario(plan, unbounded))
     if plan.buckets is not None and plan.buckets.survival_cost_rps:
         free = plan.throughput_rps + plan.buckets.survival_cost_rps
         yield Alternative(name="without a loss to survive", bound_rps=_bound(prices, plan.fleet), reached_rps=free)
+
+
+def _reached(plan: Plan, form: ServingForm) -> float | None:
+    """What pools of the form were found to serve when the plan's own was chosen; None where that is not known."""
+    forms, row = plan.buckets.forms if plan.buckets is not None else None, plan.scenario.objective.kind.row
+    told = forms is not None and forms.other is form and row.unit == RATE.kind.row.unit and not row.several
+    return forms.other_value if told and forms is not None else None
 
 
 def _fewer_buckets(plan: Plan, prices: BucketPrices) -> Iterator[Alternative]:

@@ -1,8 +1,10 @@
 """How far pools are from the best that can be deployed, and what being deployable costs, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from planner.domain import Certificate, Plan
+from planner.domain import Certificate, Plan, ServingForm
+from planner.report.buckets.view import bound_of_pools, class_of_pools
+from planner.report.kit.quantities import percent as whole_percent
 from planner.report.kit.quantities import rate
 
 CLOSE = 0.05
@@ -15,12 +17,16 @@ _SAID = "the bound is of pools that can be deployed"
 """A note that the words here make plain."""
 
 
-def bucket_certificate(plan: Plan, certificate: Certificate, goal: str, bound: str) -> str:
-    """Both bounds in a sentence each. `goal`: what was asked for and what the plan has of it (empty: rates); `bound`:
-    what no deployable pools better, with its unit. Empty where neither is known."""
+def bucket_certificate(
+    plan: Plan, certificate: Certificate, goal: str, bound: str, in_unit: Callable[[float], str]
+) -> str:
+    """Both bounds in a sentence each, and what the other form of serving would do. `goal`: what was asked for and what
+    the plan has of it (empty: rates); `bound`: what no deployable pools better; `in_unit` writes values of the
+    objective. Empty where nothing is known."""
     notes = [note for note in certificate.note.split("; ") if note and note != _SAID]
     parts = [
         _of_deployable(plan, certificate, goal, bound),
+        forms_sentence(plan, in_unit),
         _deployability(plan, certificate),
         f"Note: {'; '.join(notes)}." if notes else "",
     ]
@@ -28,18 +34,42 @@ def bucket_certificate(plan: Plan, certificate: Certificate, goal: str, bound: s
 
 
 def _of_deployable(plan: Plan, certificate: Certificate, goal: str, bound: str) -> str:
-    gap = certificate.objective_gap
+    gap = bound_of_pools(plan)[1]
     if gap is None:
         return ""
+    pools = f"the best deployable {class_of_pools(plan)}"
     limit = "none serve more than" if not goal else "none have more than"
     if plan.scenario.objective.minimises:
         limit = "none do with less than"
     if gap > CLOSE:
-        words = "not shown to be close to the best deployable pools"
+        words = f"not shown to be close to {pools}"
         away = f"{limit} {bound}, {percent(gap)} away. {_remedy(plan, certificate)}"
         return f"{goal}, **{words}**: {away}" if goal else f"**{words.capitalize()}**: {away}"
-    words = f"within {percent(gap)} of the best deployable pools"
+    words = f"within {percent(gap)} of {pools}"
     return f"{goal}, **{words}**: {limit} {bound}." if goal else f"**{words.capitalize()}**: {limit} {bound}."
+
+
+def forms_sentence(plan: Plan, in_unit: Callable[[float], str]) -> str:
+    """What the other form of serving would do, and the margin that split pools must win by; that they were not looked
+    at, where something of the scenario keeps pools split. Empty where the form was asked for."""
+    scenario, forms = plan.scenario, None if plan.buckets is None else plan.buckets.forms
+    if forms is None:
+        told = scenario.beyond_mixed if plan.buckets is not None else ""
+        return f"Only split pools were looked at: {told} knows no others." if told else ""
+    margin = f"{whole_percent(forms.margin)}, the cost model's bias towards them and their hand-over"
+    if forms.chosen is ServingForm.SPLIT:
+        if forms.other_value is None:
+            return "Prefill and decode are split: aggregated pools serve nothing here."
+        reached = in_unit(forms.other_value)
+        return f"Prefill and decode are split: aggregated pools reach {reached}, and split ones win by over {margin}."
+    if forms.other_value is not None:
+        other = f"split ones reach {in_unit(forms.other_value)}"
+    elif forms.other_bound is not None:
+        than = "less than" if scenario.objective.minimises else "more than"
+        other = f"no split ones reach {than} {in_unit(forms.other_bound)}"
+    else:
+        return "Pools are aggregated: split ones serve nothing here."
+    return f"Pools are aggregated: {other}, and they have to win by {margin}."
 
 
 def _deployability(plan: Plan, certificate: Certificate) -> str:

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from planner.domain import PHASES, CostMode, Plan
 from planner.domain.serving.levels import TIMES
 from planner.report.buckets.headline import promise_words, times_sentence
-from planner.report.buckets.view import bound_span, bounds_in, bucket_plan, headline_load, latencies_at, time_span
+from planner.report.buckets.view import (
+    bound_of_pools,
+    bound_span,
+    bounds_in,
+    bucket_plan,
+    headline_load,
+    latencies_at,
+    time_span,
+)
 from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.html.blocks import Figure
 from planner.report.kit.markdown import escaped
@@ -119,7 +127,7 @@ def _budget(plan: Plan) -> str:
 
 def _gap(plan: Plan) -> Iterator[Figure]:
     certificate = plan.certificate
-    gap = None if certificate is None else certificate.objective_gap
+    gap = bound_of_pools(plan)[1]
     if gap is None and certificate is not None:
         gap = certificate.gap
     if gap is not None:

@@ -14,6 +14,7 @@ from planner.domain import Plan, ReportProgress, Scenario, no_progress
 from planner.domain.serving.offers import GpuOffer, RivalFleet
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.files.disk.names import same_names
+from planner.report.buckets.view import bound_of_pools
 from planner.runs.questions.documents import Document, document_of, margin_of, rented_document, scenario_of
 from planner.runs.questions.nodes import fleets_of_nodes, rentable
 from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion
@@ -221,7 +222,7 @@ def _solved(document: Document, progress: ReportProgress) -> _Solved:
 
 
 def _answer(question: MoneyQuestion, amount: float, solved: _Solved, offered: str) -> MoneyAnswer:
-    certificate = solved.plan.certificate
+    bound, gap = bound_of_pools(solved.plan)
     return MoneyAnswer(
         question=question,
         amount=amount,
@@ -232,8 +233,8 @@ def _answer(question: MoneyQuestion, amount: float, solved: _Solved, offered: st
         offered=offered,
         gpus=_rented(solved.plan),
         rent_usd_per_hour=solved.plan.price_usd_per_hour,
-        bound=None if certificate is None else certificate.objective_bound,
-        gap=None if certificate is None else certificate.objective_gap,
+        bound=bound,
+        gap=gap,
     )
 
 

@@ -1,16 +1,18 @@
 """The answer to a question about money in a few lines, and as a document for programs."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from planner.domain import PHASES, BucketLatency, GpuWorth, LoadPoint, Phase, Plan
+from planner.domain import PHASES, BucketLatency, GpuWorth, LoadPoint, Phase, Plan, ServingForm
 from planner.domain.serving.levels import TIMES
 from planner.domain.serving.offers import RivalFleet
+from planner.report.buckets.certificate import forms_sentence
 from planner.report.buckets.headline import given_up_words
-from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
+from planner.report.buckets.view import bound_span, bounds_in, buckets_of, class_of_pools, latencies_at, time_span
 from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.quantities import money, significant
 from planner.runs.questions.documents import text_of
@@ -32,6 +34,7 @@ def answer_text(answer: MoneyAnswer) -> str:
         ("price", _price(answer)),
         ("levels", _levels(answer.plan)),
         ("proven", _proof(answer)),
+        ("form", forms_sentence(answer.plan, partial(_in_unit, answer))),
         ("offered", answer.offered if answer.question is not MoneyQuestion.MAX else ""),
         *(("instead" if n == 0 else "", row) for n, row in enumerate(_rivals(answer))),
         *(("one more" if n == 0 else "", row) for n, row in enumerate(_more(answer))),
@@ -126,9 +129,9 @@ def _bound(plan: Plan, phase: Phase) -> str:
 def _proof(answer: MoneyAnswer) -> str:
     if answer.bound is None or answer.gap is None:
         return ""
-    what = "deployable pools" if answer.plan.buckets is not None else "layouts"
+    what = f"deployable {class_of_pools(answer.plan)}" if answer.plan.buckets is not None else "layouts"
     if answer.plan.buckets is not None and answer.scenario.routing.most == 1:
-        what = "deployable pools behind one bucket a phase"
+        what += " behind one bucket a phase"
     if answer.question is MoneyQuestion.CHEAPEST:
         nodes = " where GPUs are rented singly" if answer.whole_nodes else ""
         beyond = f"no {what} of this offer do with less than {money(answer.bound)} USD/hour{nodes}"
@@ -137,6 +140,13 @@ def _proof(answer: MoneyAnswer) -> str:
             f"no {what} of {_offered_as(answer)} serve more than {significant(answer.bound, 4)} requests/s at capacity"
         )
     return f"{beyond}; the gap is {100 * answer.gap:.1f} %"
+
+
+def _in_unit(answer: MoneyAnswer, value: float) -> str:
+    """A value of the question's objective."""
+    if answer.question is MoneyQuestion.CHEAPEST:
+        return f"{money(value)} USD/hour"
+    return f"{significant(value, 4)} requests/s"
 
 
 def _bunched(answer: MoneyAnswer) -> str:
@@ -258,19 +268,39 @@ def next_questions(
         rows.append(
             ("what would this rate cost if it were rented?", f"planner cheapest --rps {answer.promise_rps:.4g} {flags}")
         )
-    return rows
+    return [*rows, *_other_form(answer, flags)]
+
+
+def _other_form(answer: MoneyAnswer, flags: str) -> Iterator[tuple[str, str]]:
+    """The same question of the other form of serving, or of both where one was asked for."""
+    if (
+        answer.plan.buckets is None
+        or answer.scenario.beyond_mixed
+        or sum(count for _, count in answer.gpus) < len(PHASES)
+    ):
+        return
+    forms = answer.plan.buckets.forms
+    other = ServingForm.AUTO if forms is None else forms.other
+    words = shlex.split(flags)
+    if "--serving" in words:
+        at = words.index("--serving")
+        del words[at : at + 2]
+    why = f"what would {other} pools do?" if forms else "would the better of split and aggregated pools do more?"
+    yield why, f"{_asked(answer)} {shlex.join([*words, '--serving', other.value])}"
+
+
+def _asked(answer: MoneyAnswer) -> str:
+    """The question's command with what it is about."""
+    if answer.question is MoneyQuestion.MAX:
+        gpus = ",".join(f"{item.gpu.name}={item.count}" for item in answer.scenario.inventory.items)
+        return f"planner max --inventory {gpus}"
+    flag = "rps" if answer.question is MoneyQuestion.CHEAPEST else "usd"
+    return f"planner {answer.question.value} --{flag} {answer.amount:.12g}"
 
 
 def _whole_plan(answer: MoneyAnswer, scenario: Path | None, folder: str, flags: str) -> tuple[str, str]:
     """Of the scenario where it is on the disk, else the same question again: nothing has to be copied into a file."""
-    if scenario is not None:
-        command = f"planner plan {shlex.quote(str(scenario))}"
-    elif answer.question is MoneyQuestion.MAX:
-        gpus = ",".join(f"{item.gpu.name}={item.count}" for item in answer.scenario.inventory.items)
-        command = f"planner max --inventory {gpus} {flags}"
-    else:
-        flag = "rps" if answer.question is MoneyQuestion.CHEAPEST else "usd"
-        command = f"planner {answer.question.value} --{flag} {answer.amount:.12g} {flags}"
+    command = f"planner plan {shlex.quote(str(scenario))}" if scenario is not None else f"{_asked(answer)} {flags}"
     return "the whole plan, with manifests", f"{command} --out {folder}"
 
 
@@ -294,6 +324,7 @@ def answer_document(
         "objective": "USD/hour" if answer.question is MoneyQuestion.CHEAPEST else "requests/s",
         "bound": answer.bound,
         "gap": answer.gap,
+        "serving": _forms(plan),
         "whole_nodes": answer.whole_nodes,
         "offered": answer.offered,
         "rivals": [{**asdict(rival), "gpus": dict(rival.gpus)} for rival in answer.rivals],
@@ -304,6 +335,12 @@ def answer_document(
         "folder": None if run is None else str(run),
         "next": [{"why": why, "command": command} for why, command in next_questions(answer, scenario, flags, run)],
     }
+
+
+def _forms(plan: Plan) -> Mapping[str, object] | None:
+    """The form of the pools, what it was chosen over and the margin; None of plans without pools, or of a form asked
+    for."""
+    return None if plan.buckets is None or plan.buckets.forms is None else asdict(plan.buckets.forms)
 
 
 def _latency(row: BucketLatency, statistic: str) -> Mapping[str, object]:
