@@ -139,6 +139,7 @@ def _demands(pools: Sequence[BucketPool], question: Question) -> list[PlacementD
             memory_gb_per_gpu=settings.memory_gb_per_gpu,
             feeds=feeds(pool),
             rate_rps=served[pool.island],
+            per_node=pool.spread(question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host),
         )
         for pool in pools
     ]

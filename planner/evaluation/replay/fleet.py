@@ -67,7 +67,8 @@ def _pool(
         scenario=plan.scenario, workload=workload, replay_prefixes=replay_prefixes, storage_gb_s=storage_gb_s
     )
     one_server = servers.pool(island.gpu, island.phase, server, island.reach)
-    return replace(one_server, island=island.id, servers=island.parallel.replicas)
+    per_node = plan.per_node(island.id) or one_server.servers_per_node
+    return replace(one_server, island=island.id, servers=island.parallel.replicas, servers_per_node=per_node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
