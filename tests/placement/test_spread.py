@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from placed_records import cluster_of, node
 
-from planner.domain import Cluster, Phase, Placement, PlacementDemand, PlacementSettings, Pod, Qos
+from planner.domain import Cluster, Phase, Placement, PlacementDemand, PlacementSettings, PlacementWeights, Pod, Qos
 from planner.placement import Fleet, place, place_around
+from planner.placement.islands.evictions.eviction_reach import Reach
+from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.validation import violations
 
 SETTINGS = PlacementSettings(prefill_qos=Qos.NONE, decode_qos=Qos.NONE, cpus_per_gpu=0)
@@ -46,10 +48,8 @@ def drawn_cluster(rng: np.random.Generator, nodes: int) -> Cluster:
 
 
 def drawn_pools(rng: np.random.Generator) -> list[PlacementDemand]:
-    names = ("a", "b2", "c")[: int(rng.integers(1, 4))]
-    return [
-        pool(name, int(rng.integers(1, 5)), int(rng.choice([1, 2, 4])), int(rng.integers(1, 4))) for name in names
-    ]
+    names = ("a2", "b2", "c")[: int(rng.integers(1, 4))]
+    return [pool(name, int(rng.integers(1, 5)), int(rng.choice([1, 2, 4])), int(rng.integers(1, 4))) for name in names]
 
 
 def fit(free: Sequence[int], pools: Sequence[PlacementDemand]) -> bool:
@@ -92,7 +92,8 @@ def test_as_many_gpus_find_room_as_any_spread_has_room_for(seed: int) -> None:
     cluster, pools = drawn_cluster(rng, 2 + seed % 4), drawn_pools(rng)
     sets = chain.from_iterable(combinations(pools, count) for count in range(len(pools) + 1))
     most = max(sum(asked.size for asked in some) for some in sets if fit(free_on(cluster), some))
-    placement = place(pools, cluster, SETTINGS)
+    weights = PlacementWeights(topology=float(seed % 2))
+    placement = place(pools, cluster, replace(SETTINGS, weights=weights))
     check(cluster, pools, placement)
     assert sum(len(part.gpu_indices) for part in placement.parts) == most
     evicting = place(pools, cluster, replace(SETTINGS, preempt=True))
@@ -126,6 +127,13 @@ def test_servers_that_share_a_node_too_many_move_apart() -> None:
     check(cluster, [spread], placement)
     assert loose.parts[0] in placement.parts, "one of them stays"
     assert any("3 servers are on node" in fault for fault in violations(cluster, [spread], loose))
+
+
+def test_alike_pools_have_nodes_in_common() -> None:
+    """Two pools of one server a node each: what one may have of a node says nothing of both."""
+    pools = [pool(name, 2, 2, 1) for name in "ab"]
+    occupancy = Occupancy.of(Fleet.of(cluster_of(*(node(f"n{k}") for k in range(2)))))
+    assert Reach.of(occupancy, {}).may_hold(pools)
 
 
 def test_a_server_over_two_nodes_is_no_spread() -> None:

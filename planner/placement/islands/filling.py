@@ -39,7 +39,7 @@ class Level:
 def levels(demand: PlacementDemand) -> Iterator[Level]:
     """From the closest to the loosest."""
     yield Level(demand.groups, True)
-    if demand.groups > 1 and not demand.per_node:
+    if demand.groups > 1:
         yield Level(demand.groups, False)
         yield Level(1, False)
 
