@@ -21,7 +21,7 @@ import pulp
 
 from planner.assignment.aim import aim
 from planner.assignment.layout_options import Offer, efficiency
-from planner.assignment.solver import solve
+from planner.milp import solve
 from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings, Phase
 
 

@@ -11,7 +11,7 @@ import pulp
 
 from planner.assignment.island_options import IslandOption, island_rows
 from planner.assignment.layout_options import IslandKind
-from planner.assignment.solver import solve
+from planner.milp import solve
 from planner.domain import AssignmentSettings, Layout
 
 GAP = 0.005  # at least: a plan's own gap may be wider

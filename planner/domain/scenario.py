@@ -192,7 +192,7 @@ class AssignmentSettings:
         Formulation.MAX_RATE
     )
     solver: Annotated[str, OneOf(("highs", "cbc")), Key("solver of the MILPs")] = "highs"
-    time_limit_s: Annotated[float, Bounds(above=0), Key("of one solve")] = 20.0
+    work_limit: Annotated[float, Bounds(above=0), Key("of one solve")] = 20.0
     gap: Annotated[float, Bounds(low=0, below=1), Key("relative, to be proven")] = 1e-4
     tau: Annotated[float, Bounds(low=0, high=1e6), Key("weight of the paper's deviation in rates")] = 0.5
     deviation_weight: Annotated[float, Bounds(low=0, high=1e9), Key("weight of the deviation, M of the paper")] = 100.0
@@ -220,7 +220,7 @@ class SearchSettings:
     processes: Annotated[int, Bounds(low=1, high=1024), Key("that evaluate layouts")] = 1
     sizes: Annotated[Sizes, Key("of islands, or a list; searches know all and whole_nodes")] = SizeSet.ALL
     gap: Annotated[float, Bounds(low=0, below=1), Key("of the exact method and a tight bound, relative")] = 0.002
-    time_limit_s: Annotated[float, Bounds(above=0, high=1e6), Key("of the exact method and a tight bound")] = 120.0
+    work_limit: Annotated[float, Bounds(above=0, high=1e6), Key("of the exact method and a tight bound")] = 120.0
     bound: Annotated[Bound, Key("how a plan's bound is found")] = Bound.FAST
     warm_start: Annotated[
         tuple[WarmStart, ...], Key("layouts to begin with; also runs, and layouts as rows of GPU type, size, count")

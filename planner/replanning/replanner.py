@@ -274,7 +274,7 @@ class Replanner:
     def _simplest(self, offer: BucketOffer, answer: BucketAnswer, objective: ObjectiveSettings) -> BucketAnswer:
         if not self._simplicity:
             return answer
-        limits = replace(self._solver, time_limit_s=SIMPLE_SECONDS, gap=0.0)
+        limits = replace(self._solver, work_limit=SIMPLE_SECONDS, gap=0.0)
         try:
             return simplest_pools(offer, answer, objective, limits, within=self._simplicity)
         except (InfeasibleError, SolverError):
@@ -283,8 +283,8 @@ class Replanner:
     def _between(self, most: int) -> list[NearPlan]:
         """Points of the frontier, where they are found in the time given. Where copies would have to join other
         islands, a point touches more than its programme counts, whose bound is of fewer GPUs."""
-        seconds = min(POINT_SECONDS, self._solver.time_limit_s)
-        settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), time_limit_s=seconds)
+        seconds = min(POINT_SECONDS, self._solver.work_limit)
+        settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), work_limit=seconds)
         points = []
         for gpus in sorted({int(share * most) for share in STEPS} - {0}):
             with suppress(InfeasibleError, SolverError):

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 from planner.assignment import assign
 from planner.assignment.deviation import maximise_throughput_less_deviation
-from planner.assignment.solver import solve
+from planner.milp import solve
 from planner.assignment.variables import Problem, open_problem
 from planner.domain import PHASES, AssignmentSettings, Formulation, IslandClass, Layout, PerformanceTable, Phase
 from planner.errors import InfeasibleError

@@ -171,7 +171,7 @@ class TestCertificate:
         assert "10.0 % away" in head
         assert "ithin 10.0 %" not in head
         assert "`routing.most` above 2" in head
-        assert "search.time_limit_s" in head
+        assert "search.work_limit" in head
         assert ("more time" in head) is bool(note)
 
 

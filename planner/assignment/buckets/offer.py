@@ -7,6 +7,8 @@ from typing import NamedTuple
 from planner.domain import PHASES, Phase
 
 DOMINATED = 1e-9
+ANY_NODES = 1_000_000
+"""Nodes where nothing says how many there are: no two servers share one."""
 
 Place = tuple[Phase, int]  # a bucket of a phase, by its number
 Halves = tuple[Place, Place]  # the buckets of prefill and of decode that a mixed one is both of
@@ -14,16 +16,18 @@ Halves = tuple[Place, Place]  # the buckets of prefill and of decode that a mixe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOption:
-    """A server on a bucket: `server`, `kind` and `shape` are the caller's numbers, `lost`: servers of it that go with
-    the nodes whose loss is to be survived. `deployed`: number of the servers that run already which it is one of (None:
-    it would be started, which takes `start_usd`)."""
+    """A server on a bucket: `server`, `kind` and `shape` are the caller's numbers. `nodes`: among how many nodes its
+    servers can be spread (those larger than a node: none shares one); `shared`: whether others fit beside it there.
+    `deployed`: number of the servers that run already which it is one of (None: it would be started, which takes
+    `start_usd`)."""
 
     stock: int
     use: int
     server: int
     kind: int
     rate_rps: float
-    lost: int = 1
+    nodes: int = ANY_NODES
+    shared: bool = False
     shape: int = 0
     deployed: int | None = None
     start_usd: float = 0.0
@@ -57,8 +61,8 @@ class ChangeTerms:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOffer:
     """Stocks with their counts and charges (USD/hour, or W, of a unit), options and probability of every bucket of a
-    phase. `halves`: of every mixed bucket. `survive`: share of the rate that a loss must leave; 0: none.
-    `jointly`: a loss takes as much of a bucket as if all lost nodes were of its fastest pool. `deployed`: servers that
+    phase. `halves`: of every mixed bucket. `survive`: share of the rate that the loss of
+    any `lost_nodes` must leave; 0: none. `jointly`: every lost node has as much of a bucket as any node may have. `deployed`: servers that
     run already, and `terms` of changing them.
     """
 
@@ -68,6 +72,7 @@ class BucketOffer:
     probabilities: Mapping[Place, float]
     halves: Mapping[Place, Halves] = field(default_factory=dict)
     survive: float = 0.0
+    lost_nodes: int = 1
     jointly: bool = False
     deployed: tuple[DeployedServers, ...] = ()
     terms: ChangeTerms = field(default_factory=ChangeTerms)
@@ -91,9 +96,18 @@ class BucketOffer:
         begun = sum(pool.count * pool.option.start_usd for pool in chosen if pool.option.deployed is None)
         return rent + self.terms.usd_weight * (ended + begun)
 
-    def lost_of(self, option: BucketOption, count: int) -> int:
-        """Servers of a pool that are lost, or as many as its bucket loses with them."""
-        return option.lost if self.jointly else min(option.lost, count)
+    def lost_rps(self, pools: "Iterable[PoolCount]") -> float:
+        """What the loss takes of a bucket that these pools serve, each spread over as many nodes as it can be: the
+        worst of any one pool, or where it is joint, of any node that pools share."""
+        by_node: dict[int, float] = {}
+        worst = 0.0
+        for pool in pools:
+            per_node = -(-pool.count // pool.option.nodes)
+            count = self.lost_nodes * per_node if self.jointly else min(self.lost_nodes * per_node, pool.count)
+            worst = max(worst, count * pool.option.rate_rps)
+            if self.jointly and pool.option.shared:
+                by_node[pool.option.stock] = by_node.get(pool.option.stock, 0.0) + count * pool.option.rate_rps
+        return max(worst, *by_node.values()) if by_node else worst
 
     def served_by(self, place: Place) -> tuple[Place, ...]:
         """Buckets of prefill and decode that servers of a place serve: itself, or both halves of a mixed one."""

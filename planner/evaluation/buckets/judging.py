@@ -43,7 +43,7 @@ def solve_pools(
     """The best servers and buckets of a layout's islands, of one of the `offers`; more than one bucket a phase only
     where they pay."""
     start = time.process_time()
-    limits = replace(settings, gap=max(GAP, settings.gap), time_limit_s=min(SECONDS, settings.time_limit_s))
+    limits = replace(settings, gap=max(GAP, settings.gap), work_limit=min(SECONDS, settings.work_limit))
     try:
         answer = _of_best_family(offers, partitions, limits)
     except InfeasibleError:

@@ -195,6 +195,7 @@ class BucketPrices:
             probabilities={place: self._probability(place) for place in places},
             halves=self._halves,
             survive=self._scenario.survive.share,
+            lost_nodes=self._scenario.survive.nodes,
         )
 
     @property
@@ -217,7 +218,6 @@ class BucketPrices:
             return ()
         column = columns[stock.gpu, phase]
         rates = column.capped[:, bucket]
-        host = self._scenario.inventory.item(stock.gpu).gpu.gpus_per_host
         options = []
         for row in np.flatnonzero(rates > 0).tolist():
             config = column.config(row, bucket)
@@ -232,12 +232,22 @@ class BucketPrices:
                     server=row,
                     kind=hash_of(config, mixed=phase is Phase.MIXED),
                     rate_rps=float(rates[row]) * copies,
-                    lost=self._scenario.survive.nodes * max(1, host // (devices * copies)),
+                    nodes=self.nodes_of(stock, devices * copies),
+                    shared=self.shares_nodes(stock.gpu, devices * copies),
                     shape=hash_of(ServerConfig(parallel=config.parallel)),
                     start_usd=self.start_usd(stock.gpu, config.parallel),
                 )
             )
         return self.pruned(options)
+
+    def nodes_of(self, stock: Stock, gpus: int) -> int:
+        """Among how many nodes servers of so many GPUs can be spread; larger ones have theirs alone."""
+        host = self._scenario.inventory.item(stock.gpu).gpu.gpus_per_host
+        return max(1, stock.count * stock.size // gpus if gpus > host else -(-stock.count * stock.size // host))
+
+    def shares_nodes(self, gpu: str, gpus: int) -> bool:
+        """Whether servers of so many GPUs leave room beside them on a node."""
+        return gpus < self._scenario.inventory.item(gpu).gpu.gpus_per_host
 
     def start_usd(self, _gpu: str, _shape: ParallelConfig) -> float:
         """What starting a server counts in an objective: nothing, where nothing runs yet."""

@@ -29,7 +29,7 @@ def other_answers(
     with what they were chosen from; none where fleets are compared by what they cost."""
     if objective.minimises or objective.kind.row.per_charge:
         return
-    limits = replace(settings, time_limit_s=min(SECONDS, settings.time_limit_s))
+    limits = replace(settings, work_limit=min(SECONDS, settings.work_limit))
     alike = [partition for partition in partitions if partition.counts == best.partition.counts]
     jointly = [(replace(offer, jointly=True), alike)] if offer.survive else []
     for chosen, among in (*_forms(offer, best, alike), *jointly):

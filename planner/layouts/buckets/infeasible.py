@@ -115,7 +115,7 @@ def not_survived(
 ) -> InfeasibleError:
     """Names the closest share that can be survived, or what else is short."""
     scenario = question.scenario
-    limits = replace(settings, time_limit_s=LATE_SECONDS, gap=0.05)
+    limits = replace(settings, work_limit=LATE_SECONDS, gap=0.05)
 
     def survives(steps: int) -> bool:
         try:

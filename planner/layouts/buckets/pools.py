@@ -14,6 +14,7 @@ from planner.assignment import (
     BucketOffer,
     Partition,
     best_pools,
+    better_pools,
     fastest_of_kinds,
     proves,
     relaxed_values,
@@ -43,7 +44,8 @@ HALF = 0.5
 
 MOST_RAISES = 6
 MET = 1e-4
-SIMPLE_SECONDS = 10.0
+SIMPLE_WORK = 4.0
+MEDIAN_COUNTS = (2, 1)  # buckets that may pay with the median
 MOST_KINDS = 6  # of the frontier's points without length routing
 
 Counts = tuple[int, int]  # buckets of prefill and of decode
@@ -136,8 +138,7 @@ def _every_count(
     groups: dict[Counts, dict[Partition, float]] = {}
     for partition, value in relaxed.items():
         groups.setdefault(partition.counts, {})[partition] = value
-    worth = _worth(question.scenario)
-    answers, bounds = _by_buckets(offer, groups, objective, settings, worth)
+    answers, bounds = _by_buckets(offer, groups, objective, settings, question.scenario.simplicity)
     if not answers:
         raise not_survived(question, offer, prices, objective, settings)
     sign = -1.0 if objective.minimises else 1.0
@@ -191,7 +192,7 @@ def _survival_cost_rps(
         return None
     alike = [partition for partition in prices.partitions if partition.counts == best.partition.counts]
     try:
-        free = best_pools(replace(offer, survive=0.0), alike, objective, replace(settings, time_limit_s=SIMPLE_SECONDS))
+        free = best_pools(replace(offer, survive=0.0), alike, objective, replace(settings, work_limit=SIMPLE_WORK))
     except (InfeasibleError, SolverError):
         return None
     return max(0.0, free.rate_rps - best.rate_rps)
@@ -221,29 +222,32 @@ def _by_buckets(
     groups: dict[Counts, dict[Partition, float]],
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
-    worth: float,
+    within: float,
 ) -> tuple[dict[Counts, BucketAnswer], list[float]]:
-    """The best pools by number of buckets, none where more buckets cannot pay `worth` by their relaxation; and bounds
-    of all that can serve. Raises SolverError where nothing was found in time."""
+    """The best pools by number of buckets, those alone that are better than all of fewer; and bounds of all that can
+    serve. What must be beaten ends most programmes at once. Raises SolverError where nothing was found within the
+    limit."""
     answers: dict[Counts, BucketAnswer] = {}
     bounds, late = [], None
     sign = -1.0 if objective.minimises else 1.0
-    share = replace(settings, time_limit_s=settings.time_limit_s / max(1, len(groups)))
+    share = replace(settings, work_limit=settings.work_limit / max(1, len(groups)))
     for counts in sorted(groups, key=sum):
-        most = max(sign * value for value in groups[counts].values())
-        fewer = [sign * answer.value for other, answer in answers.items() if sum(other) < sum(counts)]
-        median_counts = counts == (2, 1)
-        if fewer and not median_counts and most <= max(fewer) + worth * abs(max(fewer)):
-            bounds.append(sign * most)
-            continue
+        fewer = [sign * answer.value for answer in answers.values()]
         try:
-            answers[counts] = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
-            bounds.append(answers[counts].bound)
+            if not fewer or objective.kind.row.per_charge:
+                answers[counts] = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
+                bounds.append(answers[counts].bound)
+                continue
+            beaten = max(fewer) - (within * abs(max(fewer)) if counts == MEDIAN_COUNTS else 0.0)
+            answer, bound = better_pools(offer, groups[counts], objective, share, than=sign * beaten)
         except InfeasibleError:
             continue
         except SolverError as error:
             late = error
-            bounds.append(sign * most)
+            bounds.append(sign * max(sign * value for value in groups[counts].values()))
+            continue
+        answers |= {} if answer is None else {counts: answer}
+        bounds += [] if bound is None else [bound]
     if late is not None and not answers:
         raise late
     return answers, bounds
@@ -262,10 +266,10 @@ def _worth_their_buckets(
         added = sum(counts) - sum(chosen)
         if added > 0 and _gain(answers, chosen, counts, sign) >= max(MET, (1 + worth) ** added - 1):
             chosen = counts
-    if chosen == (1, 1) and (2, 1) in answers and _gain(answers, chosen, (2, 1), sign) >= -scenario.simplicity:
-        one_bucket, two_buckets = median(answers[1, 1]), median(answers[2, 1])
+    if chosen == (1, 1) and MEDIAN_COUNTS in answers and _gain(answers, chosen, MEDIAN_COUNTS, sign) >= -scenario.simplicity:
+        one_bucket, two_buckets = median(answers[1, 1]), median(answers[MEDIAN_COUNTS])
         if one_bucket is not None and two_buckets is not None and two_buckets <= HALF * one_bucket:
-            chosen = (2, 1)
+            chosen = MEDIAN_COUNTS
     return chosen
 
 
@@ -304,7 +308,7 @@ def _simplest(
     """The simplest pools within the share of the best; the best where nothing is simpler."""
     if not within:
         return best
-    limits = replace(settings, time_limit_s=SIMPLE_SECONDS, gap=0.0)
+    limits = replace(settings, work_limit=SIMPLE_WORK, gap=0.0)
     try:
         simple = simplest_pools(offer, best, objective, limits, within=within)
     except (InfeasibleError, SolverError):
@@ -321,7 +325,7 @@ def _frontier(
 ) -> tuple[SimplerPlan, ...]:
     """Rate against simplicity: few kinds without length routing, then every number of buckets, and the plan. Where GPUs
     are rented, simpler plans may cost as much as this one, or its budget."""
-    limits = replace(settings, time_limit_s=SIMPLE_SECONDS / 5, gap=max(settings.gap, 0.005))
+    limits = replace(settings, work_limit=SIMPLE_WORK, gap=max(settings.gap, 0.005))
     most_cost = _most_cost(offer, chosen, objective)
     candidates = list(answers.values())
     single_buckets = answers.get((1, 1))

@@ -202,7 +202,7 @@ def _notes(answer: MoneyAnswer) -> list[str]:
     if parts := _parts_of_nodes(answer):
         notes.append(f"{parts}: where only whole nodes are for rent, say whole_nodes: true in an offer (--offer)")
     if not plan.optimal and (answer.gap or 1.0) > WIDE:
-        notes.append("the gap is wide: raise search.time_limit_s in the scenario for a closer proof")
+        notes.append("the gap is wide: raise search.work_limit in the scenario for a closer proof")
     if plan.buckets is not None and plan.buckets.losses and not plan.scenario.survive.share:
         left = plan.buckets.worst_loss.rate_rps
         notes.append(
