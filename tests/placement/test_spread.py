@@ -151,8 +151,8 @@ def test_a_pool_that_cannot_be_spread_says_so() -> None:
     (short,) = place([pool("a", 3, 2, 1)], cluster, SETTINGS).shortfalls
     assert short.resource == "spread"
     assert short.reason == (
-        "2 of 3 servers fit on 16 idle GPUs on 2 H20 nodes, each inside a node and none with more than 1 of them, which "
-        "losses of nodes count on"
+        "2 of 3 servers fit on 16 idle GPUs on 2 H20 nodes, each inside a node and none with more than 1 of them, "
+        "which losses of nodes count on"
     )
     assert "1 more node with room for 1 server: it would fit" in short.remedies
     assert any(remedy.startswith("fewer GPUs: 2 of 3 replicas") for remedy in short.remedies)
