@@ -15,13 +15,31 @@ RESERVATIONS = ("kai-resource-reservation", "runai-reservation")
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """Servers of `groups` groups, each inside one node, and no more than `per_node` of an island on any.
+
+    `running`: those of the island that run on already, by name of the node.
+    """
+
+    per_node: int
+    groups: int
+    running: tuple[tuple[str, int], ...] = ()
+
+    def servers(self, node: str) -> int:
+        """The most further servers of the island that the node may have."""
+        return max(0, self.per_node - dict(self.running).get(node, 0))
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
-    """What alike groups ask for: a node of a GPU type with some labels, and a share of it."""
+    """What alike groups ask for: a node of a GPU type with some labels, and a share of it. `spread`: of islands whose
+    servers may not share nodes as they like."""
 
     gpu: str
     selector: tuple[tuple[str, str], ...]
     kind: GroupKind
     memory_gb_per_gpu: float
+    spread: Spread | None = None
 
     @property
     def cores(self) -> int:

@@ -148,7 +148,8 @@ class PlacementDemand:
 
     A group lies inside one node. `selector`: labels that its nodes must have. `feeds`: islands of the other phase that
     it exchanges KV caches with, and their weight (requests/s). `rate_rps`: what it serves (0: not known). `forms`: what
-    is proposed instead where it finds no room, best first (none: even splits).
+    is proposed instead where it finds no room, best first (none: even splits). `per_node`: every copy lies inside one
+    node, and none has more of them (0: however they fit); `running`: copies that run on beside those asked for, by node.
     """
 
     island: str
@@ -164,6 +165,8 @@ class PlacementDemand:
     feeds: tuple[tuple[str, float], ...] = ()
     rate_rps: float = 0.0
     forms: tuple[IslandForm, ...] = ()
+    per_node: int = 0
+    running: tuple[tuple[str, int], ...] = ()
 
     @property
     def size(self) -> int:

@@ -188,6 +188,16 @@ class Plan:
         mixed = any(island.phase is Phase.MIXED for island in self.islands)
         return tuple(Phase) if mixed else PHASES
 
+    def per_node(self, island: str) -> int:
+        """Most servers of an island that a node may have, where losses of nodes count on it (0: as many as fit)."""
+        pools = self.buckets.pools if self.buckets is not None else ()
+        spreads = (
+            pool.spread(self.scenario.inventory.item(pool.gpu).gpu.gpus_per_host)
+            for pool in pools
+            if pool.island == island
+        )
+        return next(spreads, 0)
+
     @property
     def fleet(self) -> dict[str, int]:
         """GPUs that are paid for, by type: the inventory as it stands, or those rented where the number was chosen."""

@@ -190,7 +190,10 @@ def _served_rps(island: _Island) -> float:
 def demands_of(plan: Plan) -> tuple[PlacementDemand, ...]:
     """What the islands of a placed plan ask for, those that found no room left out."""
     return tuple(
-        _demand(island.id, island.gpu, island.phase, island.parallel, plan.scenario.placement)
+        replace(
+            _demand(island.id, island.gpu, island.phase, island.parallel, plan.scenario.placement),
+            per_node=plan.per_node(island.id),
+        )
         for island in plan.islands
         if island.phase is not None and island.parallel is not None
     )

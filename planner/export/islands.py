@@ -53,7 +53,8 @@ class ServingIsland:
     `weights` is what the engine loads; `placed`: the plan says on which nodes. What the rates rest on: `overlapped`
     (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step.
     `partners`: of the islands that it hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that
-    hang together by that, its own too. `engine`: that the plan was priced for.
+    hang together by that, its own too. `engine`: that the plan was priced for. `per_node`: copies that may share a node
+    at most, where losses of nodes count on it (0: as many as fit).
     """
 
     id: str
@@ -79,6 +80,7 @@ class ServingIsland:
     partners: tuple[ParallelConfig, ...] = ()
     exchange_gpus: tuple[GpuSpec, ...] = ()
     engine: EngineProfile = field(default_factory=EngineProfile)
+    per_node: int = 0
 
     @property
     def mixed(self) -> bool:
@@ -222,6 +224,7 @@ def _serving_island(
         utilisation=island.utilisation,
         routes=routes,
         engine=scenario.engine,
+        per_node=plan.per_node(island.id),
         **exchange,
         **_assumptions(scenario, parallel, island.overlapped),
     )

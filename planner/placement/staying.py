@@ -56,7 +56,7 @@ def _around(
     if not staying:
         return place(demands, fleet, settings, watts)
     parts = [part for replicas in staying.values() for replica in replicas for part in replica]
-    missing = [replace(d, replicas=d.replicas - len(staying.get(d.island, ()))) for d in demands]
+    missing = [_missing(demand, staying.get(demand.island, ())) for demand in demands]
     around = Fleet.of(with_islands(fleet.cluster, parts, demands))
     others = place([demand for demand in missing if demand.replicas], around, settings, watts)
     return _joined(staying, others, demands, fleet, settings, watts)
@@ -92,10 +92,25 @@ def _able(
     room, able = _Room(Occupancy.of(fleet, settings.tolerations)), dict[str, list[Replica]]()
     for demand in demands:
         replicas = [tuple(parts) for (island, _), parts in sorted(copies.items()) if island == demand.island]
-        there = [replica for replica in replicas if room.takes(replica, demand)][: demand.replicas]
-        if there:
+        there: list[Replica] = []
+        for replica in replicas:
+            if _keeps_spread(replica, there, demand) and room.takes(replica, demand):
+                there.append(replica)
+        if there := there[: demand.replicas]:
             able[demand.island] = [_numbered(replica, n, fleet) for n, replica in enumerate(there)]
     return able
+
+
+def _keeps_spread(replica: Replica, others: Iterable[Replica], demand: PlacementDemand) -> bool:
+    """Whether a copy may stay beside others of an island that is to be spread: inside a node that has room for one."""
+    beside = sum(other[0].node == replica[0].node for other in others)
+    return not demand.per_node or (len(replica) == 1 and beside < demand.per_node)
+
+
+def _missing(demand: PlacementDemand, staying: Sequence[Replica]) -> PlacementDemand:
+    """What of an island is still to be placed beside the copies that stay."""
+    on_nodes = Counter(replica[0].node for replica in staying if demand.per_node)
+    return replace(demand, replicas=demand.replicas - len(staying), running=tuple(sorted(on_nodes.items())))
 
 
 def _numbered(replica: Replica, number: int, fleet: Fleet) -> Replica:

@@ -157,15 +157,16 @@ class Engine:
 
     def _fail(self, now: float, failure: Failure) -> None:
         """Servers die; what was with them begins anew, and they come back when their weights are loaded."""
-        number = next(k for k, pool in enumerate(self.fleet.pools) if pool.island == failure.island)
-        pool = self.fleet.pools[number]
-        many = min(failure.nodes * pool.servers_per_node, pool.servers) if failure.nodes else pool.servers
-        alive = [server for server in self._servers[number] if server.alive][:many]
-        lost = sorted(request for server in alive for request in server.lose(now))
+        numbers = {pool.island: number for number, pool in enumerate(self.fleet.pools)}
+        lost: list[int] = []
+        for island, count in failure.servers:
+            dying = [server for server in self._servers[numbers[island]] if server.alive][:count]
+            lost += (request for server in dying for request in server.lose(now))
+            reload_s = self.fleet.pools[numbers[island]].reload_s
+            away_s = reload_s if failure.back_after_s is None else failure.back_after_s
+            self._events.at(now + away_s * MS_PER_S, self._return, dying)
         self._router.refresh()
-        away_s = pool.reload_s if failure.back_after_s is None else failure.back_after_s
-        self._events.at(now + away_s * MS_PER_S, self._return, alive)
-        self._again(now, lost)
+        self._again(now, sorted(lost))
 
     def _again(self, now: float, requests: Sequence[int]) -> None:
         """Requests begin anew, as if they had only come."""

@@ -7,10 +7,22 @@ import pytest
 from pipeline_scenarios import bucketed
 from test_placing import ROOMY, cluster_of
 
-from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Pod, Scenario
+from planner.domain import (
+    BucketPool,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Phase,
+    Plan,
+    Pod,
+    Scenario,
+    SurvivalSettings,
+)
 from planner.errors import InfeasibleError, InputError
+from planner.evaluation.buckets.placing import place_pools
 from planner.files import encode_plan, load_run
+from planner.layouts.feasibility import posed
 from planner.pipeline import place, plan
+from planner.placement import Fleet
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +107,63 @@ def test_a_placed_objective_judges_pools_where_they_lie() -> None:
     best = next(trial for trial in made.search.trials if trial.index == made.search.best_trial)
     assert made.placement is not None
     assert best.throughput_rps == pytest.approx(made.throughput_rps, rel=1e-9)
+
+
+LEVELS = {"ttft_ms": 4000, "tpot_ms": 45, "percentile": 90}
+
+
+@pytest.fixture(scope="module")
+def of_h20() -> Plan:
+    """Three prefill servers and one decode server of two nodes each."""
+    return plan(bucketed({"H20": 64}, slo=LEVELS))
+
+
+def pools_with(of_h20: Plan, decode: int) -> tuple[BucketPool, ...]:
+    assert of_h20.buckets is not None
+    pools = of_h20.buckets.pools
+    assert [(pool.phase, pool.count, pool.gpus) for pool in pools] == [(Phase.PREFILL, 3, 48), (Phase.DECODE, 1, 16)]
+    return (pools[0], replace(pools[1], count=decode))
+
+
+def far_apart(of_h20: Plan, nodes: dict[str, tuple[str, int]]) -> Scenario:
+    """Between switches a tenth of the rate is left, at which no decode server keeps its bound."""
+    cost = replace(of_h20.scenario.cost, cross_switch_bandwidth=0.1)
+    return replace(of_h20.scenario, cluster=cluster_of(nodes), cost=cost)
+
+
+def test_a_server_that_keeps_no_level_where_it_lies_is_left_out(of_h20: Plan) -> None:
+    """One of two decode servers finds its nodes under one switch; the other's would be under two."""
+    there = far_apart(of_h20, {"a": ("H20", 2), **{f"s{k}": ("H20", 1) for k in range(8)}})
+    assert there.cluster is not None
+    placed = place_pools(pools_with(of_h20, 2), posed(there), Fleet.of(there.cluster))
+    assert [(pool.phase, pool.count) for pool in placed.priced.pools] == [(Phase.PREFILL, 3), (Phase.DECODE, 1)]
+    decode = placed.priced.pools[1].island
+    assert placed.unplaced == {decode: 1}
+    assert placed.advice == {decode: "1 of these would keep no service level where they lie"}
+    assert {part.asw for part in placed.placement.parts if part.island == decode} == {"a"}
+    assert placed.priced.rate_rps > 0
+
+
+def test_a_bucket_that_keeps_no_level_anywhere_is_infeasible(of_h20: Plan) -> None:
+    there = far_apart(of_h20, {f"s{k}": ("H20", 1) for k in range(8)})
+    with pytest.raises(InfeasibleError, match="servers keep no service level where they lie") as refused:
+        place(of_h20, there)
+    assert refused.value.hint is not None
+    assert "slo" in refused.value.hint
+
+
+@pytest.mark.parametrize("nodes", [8, 6])
+def test_pools_without_room_keep_what_losses_of_nodes_need(of_h20: Plan, nodes: int) -> None:
+    """Of both halves two servers have to stay, so that one survives: the larger pool gives up what it can."""
+    there = replace(
+        of_h20.scenario,
+        cluster=cluster_of({"a": ("H20", nodes)}),
+        survive=SurvivalSettings(nodes=1, share=0.3),
+    )
+    assert there.cluster is not None
+    asked = (pools_with(of_h20, 2), posed(there), Fleet.of(there.cluster))
+    if nodes == 8:
+        assert [pool.count for pool in place_pools(*asked).priced.pools] == [2, 2]
+    else:
+        with pytest.raises(InfeasibleError, match=r"survive\.share must be kept"):
+            place_pools(*asked)

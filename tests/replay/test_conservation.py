@@ -64,7 +64,7 @@ def test_failures_lose_no_request(case: Case, policy: RouterPolicy, data: st.Dat
                 Failure,
                 island=islands,
                 at_s=st.floats(0, 5),
-                nodes=st.integers(0, 2),
+                servers=st.lists(st.tuples(islands, st.integers(0, 3)), max_size=3).map(tuple),
                 back_after_s=st.sampled_from([None, 0.0, 0.003, 0.5, 4.0]),
             ),
             min_size=1,

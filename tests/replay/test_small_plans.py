@@ -9,12 +9,13 @@ from small_plans import small_plan, small_trace
 
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, MixedServers
-from planner.domain import Phase, Plan, PlannedIsland, RequestTrace, RouterPolicy
+from planner.domain import PHASES, Phase, Plan, PlannedIsland, RequestTrace, RouterPolicy, SurvivalSettings
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
 from planner.domain.replay.results import ReplayResult
 from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.errors import InputError
-from planner.evaluation.replay.fleet import replay_fleet
+from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.replay.fleet import replay_fleet, with_servers
 from planner.files.records import record_document
 from planner.layouts.feasibility import posed
 from planner.pipeline import replay, sweep_rates
@@ -96,6 +97,23 @@ def test_a_failure_of_all_decode_servers_holds_requests_until_they_are_back() ->
     assert all(moment.late == moment.arrived for moment in away)
     last = broken.moments[-10:]
     assert sum(moment.late for moment in last) <= 0.1 * sum(moment.arrived for moment in last)
+
+
+@pytest.mark.parametrize("name", ["one node type, no levels", LLAMA])
+def test_a_node_takes_the_servers_that_the_losses_told_count(name: str) -> None:
+    """Without them the pools serve what is told to remain."""
+    case = small_plan(name)
+    assert case.buckets is not None
+    question = posed(replace(case.scenario, survive=SurvivalSettings()))
+    for loss in case.buckets.losses:
+        failure = with_servers(Failure(island=loss.island, at_s=1.0, nodes=loss.nodes), case)
+        gone = dict(failure.servers)
+        assert gone[loss.island] == loss.servers
+        left = [replace(pool, count=pool.count - gone.get(pool.island, 0)) for pool in case.buckets.pools]
+        remaining = BucketService(question).priced([pool for pool in left if pool.count])
+        phases = {pool.phase for pool in left if pool.count}
+        served = remaining.rate_rps if {*PHASES} <= phases or Phase.MIXED in phases else 0.0
+        assert served == pytest.approx(loss.rate_rps)
 
 
 def test_servers_are_back_when_their_weights_are_loaded() -> None:

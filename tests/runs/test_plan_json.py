@@ -108,7 +108,7 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
     first, *others = plan.islands
     islands = (replace(first, tokens_per_step=8192, overlapped=True, cached_share=0.25, context=9000), *others)
     assert pooled.buckets is not None
-    pools = tuple(replace(pool, context=9000) for pool in pooled.buckets.pools)
+    pools = tuple(replace(pool, context=9000, per_node=2) for pool in pooled.buckets.pools)
     buckets = replace(pooled.buckets, replayed=_replayed(), pools=pools)
     placed = placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
     assert placed.placement is not None

@@ -85,7 +85,6 @@ class ReplayPool:
     first_passes: float = 0.0
     reload_s: float = 0.0
     redo_ms: float = 0.0
-    servers_per_node: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

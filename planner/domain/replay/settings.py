@@ -3,19 +3,24 @@
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from planner.domain.keys import Bounds, Key
+from planner.domain.keys import INTERNAL, Bounds, Key
 from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
 from planner.domain.serving.routing import RouterPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Servers of an island that die `at_s` seconds after the start: those of so many nodes, or all (`nodes` 0)."""
+    """An island loses so many nodes `at_s` seconds after the start, or all its servers (`nodes` 0).
+
+    `servers`: rows of island and servers that die, its own and those that share its nodes; whoever knows the plan says
+    which.
+    """
 
     island: str
     at_s: Annotated[float, Bounds(low=0)]
     nodes: Annotated[int, Bounds(low=0)] = 1
     back_after_s: Annotated[float | None, Bounds(low=0), Key("else what loading the weights takes")] = None
+    servers: Annotated[tuple[tuple[str, int], ...], INTERNAL] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,10 @@ class BucketPool:
         """Whether the pool does a half of its bucket's requests; mixed ones do both."""
         return phase in halves_of(self.phase)
 
+    def spread(self, host_gpus: int) -> int:
+        """Most of its servers on a node of so many GPUs (0: as many as fit); servers as large as nodes fill them."""
+        return self.per_node if self.server.parallel.devices < host_gpus else 0
+
     @property
     def gpus(self) -> int:
         """GPUs of the pool."""

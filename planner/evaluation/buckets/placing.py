@@ -1,6 +1,7 @@
 """Pools on real nodes: placed, priced where their servers lie. A pool that finds no room whole is made smaller."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import (
@@ -12,16 +13,20 @@ from planner.domain import (
     PlacementDemand,
     Question,
     Reach,
+    Shortfall,
+    SurvivalSettings,
 )
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.priced import serves
 from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.buckets.spreads import lost_servers
 from planner.evaluation.hosting import advice_of, advised_by
 from planner.evaluation.placing import judged_rps, remedy
 from planner.evaluation.reaches import reaches_of
 from planner.placement import Fleet, place_around
 
 MOST_ATTEMPTS = 24
+_SLOW = "keep no service level where they lie"
 SMALLER = 8  # a pool without room gives up an eighth of its servers at a time, at least one
 
 
@@ -53,35 +58,36 @@ def place_pools(
     scenario, unplaced_rps = question.scenario, BucketService(question).priced(pools).rate_rps
     gpus = [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
-    remaining, first_shortfalls, advice = list(pools), None, {}
+    remaining, first_shortfalls, advice, slow = list(pools), None, {}, Counter[str]()
     for _ in range(MOST_ATTEMPTS):
         demands = _demands(remaining, question)
         placement = place_around(stays, demands, fleet, scenario.placement, watts)
         if advises and first_shortfalls is None:
             advice = advice_of(placement, demands, fleet.cluster, scenario.placement, watts)
             placement = advised_by(placement, advice)
-            advice = {**_for_givers(advice, remaining), **advice}
+            advice = {**_for_givers(advice, remaining, question), **advice}
         short = {shortfall.island for shortfall in placement.shortfalls}
         first_shortfalls = placement.shortfalls if first_shortfalls is None else first_shortfalls
+        reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
+        gives_up = {_giver(pool, remaining, question) for pool in remaining if pool.island in short}
         if not short:
+            gives_up = _without_level(remaining, question, reaches)
+            slow.update(pool.island for pool in remaining if pool.island in gives_up for _ in range(_eighth(pool)))
+        if not gives_up:
             break
-        gives_up = {_giver(pool, remaining) for pool in remaining if pool.island in short}
         smaller = [_smaller(pool) if pool.island in gives_up else pool for pool in remaining]
         remaining = [pool for pool in smaller if pool.count]
-    placed = [pool for pool in remaining if pool.island not in short]
-    if frozenset().union(*map(serves, placed)) != frozenset().union(*map(serves, pools)):
-        reasons = "; ".join(f"{row.island}: {row.reason}" for row in (first_shortfalls or ())[:3])
-        raise InfeasibleError(
-            f"placement: the pools that find room on cluster {placement.cluster} do not serve every bucket: {reasons}.",
-            hint=remedy(first_shortfalls or ()),
-        )
-    reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
+    placed = [pool for pool in remaining if pool.island not in short | gives_up]
+    shortfalls = (*(first_shortfalls or ()), *_too_slow(pools, placed, slow))
+    _require_service(pools, placed, shortfalls, placement)
     priced = BucketService(question, reaches).priced(placed)
+    if not priced.rate_rps:
+        raise _not_surviving(placement, question)
     placed_servers = {pool.island: pool.count for pool in placed}
     return PlacedPools(
         placement=replace(
             placement,
-            shortfalls=tuple(row for row in first_shortfalls or () if row.island not in placed_servers),
+            shortfalls=tuple(row for row in shortfalls if row.island not in placed_servers),
             unplaced_rps=unplaced_rps,
             placed_rps=priced.rate_rps,
             judged_rps=judged_rps(placement, priced.rate_rps, scenario.placement, fleet),
@@ -93,27 +99,101 @@ def place_pools(
             for pool in pools
             if pool.count > placed_servers.get(pool.island, pool.count)
         },
-        advice=advice,
+        advice=advice | {island: f"{count} of these would {_SLOW}" for island, count in slow.items()},
     )
 
 
-def _for_givers(advice: Mapping[str, str], pools: Sequence[BucketPool]) -> dict[str, str]:
+def _without_level(pools: Sequence[BucketPool], question: Question, reaches: Mapping[str, Reach]) -> set[str]:
+    """Pools whose servers serve nothing within the service levels where they lie."""
+    whole = replace(question, scenario=replace(question.scenario, survive=SurvivalSettings()))
+    priced = BucketService(whole, reaches).priced(pools).pools
+    return {pool.island for pool in priced if not pool.capacity_rps}
+
+
+def _too_slow(
+    pools: Sequence[BucketPool], placed: Sequence[BucketPool], slow: Mapping[str, int]
+) -> Iterator[Shortfall]:
+    """Pools that have room, of which no server keeps a level there."""
+    there = {pool.island for pool in placed}
+    for pool in pools:
+        if pool.island in slow and pool.island not in there:
+            reason = f"its servers {_SLOW}: under several switches, or far from those that they work with"
+            yield Shortfall(
+                island=pool.island,
+                gpu=pool.gpu,
+                gpus=pool.gpus,
+                resource="levels",
+                reason=reason,
+                remedies=("idle nodes under one switch, or looser bounds in slo",),
+            )
+
+
+def _require_service(
+    pools: Sequence[BucketPool], placed: Sequence[BucketPool], shortfalls: Sequence[Shortfall], placement: Placement
+) -> None:
+    if frozenset().union(*map(serves, placed)) != frozenset().union(*map(serves, pools)):
+        there = {pool.island for pool in placed}
+        missing = [row for row in shortfalls if row.island not in there] or list(shortfalls)
+        reasons = "; ".join(f"{row.island}: {row.reason}" for row in missing[:3])
+        raise InfeasibleError(
+            f"placement: the pools that find room on cluster {placement.cluster} do not serve every bucket: {reasons}.",
+            hint=remedy(shortfalls),
+        )
+
+
+def _not_surviving(placement: Placement, question: Question) -> InfeasibleError:
+    survive = question.scenario.survive
+    nodes = "any one node" if survive.nodes == 1 else f"any {survive.nodes} nodes"
+    return InfeasibleError(
+        f"placement: survive.share must be kept by the servers that find room on cluster {placement.cluster}, "
+        f"{survive.share:g} after losing {nodes}; some bucket would have none left.",
+        hint="Add nodes with idle GPUs, or plan without survive.",
+    )
+
+
+def _for_givers(advice: Mapping[str, str], pools: Sequence[BucketPool], question: Question) -> dict[str, str]:
     """The advice on pools without room, by the islands that give up servers for them."""
-    return {_giver(pool, pools): f"for {pool.island}, {advice[pool.island]}" for pool in pools if pool.island in advice}
+    return {
+        _giver(pool, pools, question): f"for {pool.island}, {advice[pool.island]}"
+        for pool in pools
+        if pool.island in advice
+    }
+
+
+def _eighth(pool: BucketPool) -> int:
+    return max(1, pool.count // SMALLER)
 
 
 def _smaller(pool: BucketPool) -> BucketPool:
-    return replace(pool, count=pool.count - max(1, pool.count // SMALLER))
+    return replace(pool, count=pool.count - _eighth(pool))
 
 
-def _giver(short: BucketPool, pools: Sequence[BucketPool]) -> str:
-    """The island that gives up servers where a pool finds no room: itself, but for the last server of its bucket, which
-    the largest other pool of its GPU type makes room for."""
-    alone = any(sum(pool.count for pool in pools if half in serves(pool)) == 1 for half in serves(short))
-    others = [pool for pool in pools if pool.gpu == short.gpu and pool.island != short.island and pool.count > 1]
-    if not alone or not others:
+def _giver(short: BucketPool, pools: Sequence[BucketPool], question: Question) -> str:
+    """The island that gives up servers where a pool finds no room: itself, unless every bucket was served, after losses
+    that are to be survived too, and would not be without them; then the largest other pool of its GPU type that can."""
+    others = sorted((pool for pool in pools if pool.gpu == short.gpu), key=lambda pool: -pool.gpus)
+    order = [short, *(pool for pool in others if pool.island != short.island)]
+    if not _lasts(pools, question):
         return short.island
-    return max(others, key=lambda pool: pool.gpus).island
+    able = (pool for pool in order if _lasts([_smaller(p) if p is pool else p for p in pools], question))
+    return next(able, short).island
+
+
+def _lasts(pools: Sequence[BucketPool], question: Question) -> bool:
+    """Whether every bucket has servers, whatever nodes are lost that are to be survived."""
+    scenario, there = question.scenario, [pool for pool in pools if pool.count]
+    if frozenset().union(*map(serves, there)) != frozenset().union(*map(serves, pools)):
+        return False
+    if not scenario.survive.share:
+        return True
+    hosts = {item.gpu.name: item.gpu.gpus_per_host for item in scenario.inventory.items}
+    every = frozenset().union(*map(serves, there))
+    for number in range(len(there)):
+        lost = lost_servers(there, hosts, number, scenario.survive.nodes)
+        left = (pool for k, pool in enumerate(there) if pool.count > lost.get(k, 0))
+        if frozenset().union(*map(serves, left)) != every:
+            return False
+    return True
 
 
 def _demands(pools: Sequence[BucketPool], question: Question) -> list[PlacementDemand]:
@@ -139,6 +219,7 @@ def _demands(pools: Sequence[BucketPool], question: Question) -> list[PlacementD
             memory_gb_per_gpu=settings.memory_gb_per_gpu,
             feeds=feeds(pool),
             rate_rps=served[pool.island],
+            per_node=pool.spread(question.scenario.inventory.item(pool.gpu).gpu.gpus_per_host),
         )
         for pool in pools
     ]

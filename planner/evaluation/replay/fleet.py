@@ -21,6 +21,8 @@ from planner.domain import (
     kv_gb,
 )
 from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool, Uplink
+from planner.domain.replay.settings import Failure
+from planner.evaluation.buckets.spreads import lost_servers
 from planner.evaluation.replay.curves import ServerCurves
 
 _SAME = 1e-9  # of shares: neighbouring ranges with the same ones are one interval
@@ -43,6 +45,27 @@ def replay_fleet(plan: Plan, workload: Workload, *, replay_prefixes: bool, stora
         uplinks=tuple(Uplink(gpu=gpu, gb_s=gb_s) for gpu, gb_s in (network.switch_gb_s if network else ())),
         context=scenario.model.max_context,
     )
+
+
+def with_servers(failure: Failure, plan: Plan) -> Failure:
+    """The failure with the servers that die: of a plan of buckets those that its losses count, else as many of the
+    island as fit its nodes. Nothing for an island that does not serve."""
+    serving = {island.id: island for island in plan.islands if island.parallel is not None and island.phase is not None}
+    island = serving.get(failure.island)
+    if island is None or island.parallel is None:
+        return failure
+    copies, hosts = island.parallel.replicas, {i.gpu.name: i.gpu.gpus_per_host for i in plan.scenario.inventory.items}
+    pools = plan.buckets.pools if plan.buckets is not None else ()
+    numbers = [number for number, pool in enumerate(pools) if pool.island == island.id]
+    if not failure.nodes:
+        servers = {island.id: copies}
+    elif numbers:
+        lost = lost_servers(pools, hosts, numbers[0], failure.nodes)
+        servers = {pools[number].island: count for number, count in lost.items()}
+    else:
+        on_a_node = max(1, hosts[island.gpu] // island.parallel.devices)
+        servers = {island.id: min(copies, failure.nodes * on_a_node)}
+    return replace(failure, servers=tuple(servers.items()))
 
 
 def _context(plan: Plan, serving: Sequence[PlannedIsland], interval: Interval) -> int:
@@ -94,7 +117,6 @@ class ReplayServers:
         return replace(
             curves.pool(phase, budget, server.batch_size),
             reload_s=node_weights_gb(curves.context, shape) / self.storage_gb_s,
-            servers_per_node=max(1, spec.gpus_per_host // shape.stage_devices // shape.pp),
         )
 
 

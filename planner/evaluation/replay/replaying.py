@@ -10,7 +10,7 @@ from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, Left
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.replay.settings import ReplaySettings
 from planner.errors import InputError
-from planner.evaluation.replay.fleet import replay_fleet
+from planner.evaluation.replay.fleet import replay_fleet, with_servers
 from planner.replay import Promise, simulate, sweep
 from planner.replay.arrivals import requests_of, requests_of_profile
 
@@ -26,7 +26,7 @@ class PlanReplay:
     def __init__(
         self, plan: Plan, workload: Workload, trace: RequestTrace | LengthProfile, settings: ReplaySettings
     ) -> None:
-        self._settings = settings
+        self._plan, self._settings = plan, _resolved(settings, plan)
         self._auto = plan.scenario.cost.kv_cache_rate == CacheRate.AUTO
         self.fleet = replay_fleet(
             plan,
@@ -52,7 +52,7 @@ class PlanReplay:
     def with_settings(self, settings: ReplaySettings) -> "PlanReplay":
         """The same plan and trace, its fleet priced once, with other requests; `storage_gb_s` as before."""
         other = copy(self)
-        other._settings = settings
+        other._settings = _resolved(settings, self._plan)
         other.promise = replace(self.promise, arrivals=_words(settings.arrivals))
         return other
 
@@ -84,6 +84,11 @@ class PlanReplay:
         if self._auto and not _has_blocks(self._trace):
             return ("The trace has no hashes of its prompts: prefix caches find what the plan counts on.",)
         return ()
+
+
+def _resolved(settings: ReplaySettings, plan: Plan) -> ReplaySettings:
+    """Settings whose failures say which servers of the plan die."""
+    return replace(settings, failures=tuple(with_servers(failure, plan) for failure in settings.failures))
 
 
 def _has_blocks(trace: RequestTrace | LengthProfile) -> bool:

@@ -13,7 +13,7 @@ from planner.export.checking.pods.containers import pod_faults
 from planner.export.checking.pods.evictions import eviction_faults
 from planner.export.checking.pods.nodes import node_faults
 from planner.export.checking.pods.router_programs import program_faults
-from planner.export.checking.pods.scheduling import pin_faults, priority_faults
+from planner.export.checking.pods.scheduling import pin_faults, priority_faults, spread_faults
 from planner.export.checking.pods.services import service_faults
 from planner.export.checking.pods.serving import serving_faults, together_faults
 from planner.export.checking.pods.workloads import total_faults, workload_faults
@@ -115,6 +115,7 @@ def _joint_faults(
     yield from priority_faults(manifests, workloads, expected)
     if expected.hosts:
         yield from pin_faults(owned, expected)
+    yield from spread_faults(owned, expected)
     endpoints, wrong = service_faults(manifests, workloads)
     yield from wrong
     wrong_routes = tuple(routing_faults(manifests, endpoints, expected))

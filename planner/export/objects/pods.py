@@ -15,7 +15,7 @@ from planner.export.objects.operating.draining import drain_arguments, engine_fi
 from planner.export.objects.operating.network import network_environment, network_limits, privileges
 from planner.export.objects.operating.probes import probes
 from planner.export.objects.operating.weights import waiting
-from planner.export.objects.scheduling import pod_annotations, pod_scheduling, queue_labels, tolerations
+from planner.export.objects.scheduling import pod_annotations, pod_scheduling, queue_labels, spread, tolerations
 from planner.export.options import image_is_pinned
 from planner.export.seams import Deployment
 
@@ -147,7 +147,8 @@ def pod_template(
         annotations = annotations | router_annotations(island, deployment, launch)
     if annotations:
         metadata["annotations"] = annotations
-    return {"metadata": metadata, "spec": spec | pod_scheduling(island, deployment)}
+    apart = spread(island, island_pods(island, deployment))
+    return {"metadata": metadata, "spec": spec | pod_scheduling(island, deployment) | apart}
 
 
 def _before(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:

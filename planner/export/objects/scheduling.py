@@ -2,10 +2,11 @@
 target of Kubernetes objects.
 
 Sources: Kueue's annotations for topology-aware scheduling and its queue label (kueue.x-k8s.io, docs of v1beta2);
-PriorityClass of scheduling.k8s.io/v1; the kubelet's topology and CPU manager policies.
+PriorityClass of scheduling.k8s.io/v1; the kubelet's topology and CPU manager policies; spread constraints of pods with
+minDomains, on by default since Kubernetes 1.27 (kubernetes.io, Pod Topology Spread Constraints).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planner.domain import ClusterNode, PlacementSettings, Taint
@@ -16,6 +17,10 @@ from planner.export.objects.packing import packing
 from planner.export.seams import Deployment
 
 HOSTNAME = "kubernetes.io/hostname"
+SPREAD = "topologySpreadConstraints"
+MORE_THAN_NODES = 1_000_000
+"""Domains that no cluster has (Kubernetes is made for 5,000 nodes)."""
+
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 POLICY_ANNOTATION = "planner/topology-manager-policy"
 _KUEUE = "kueue.x-k8s.io/podset"
@@ -46,6 +51,37 @@ def pod_scheduling(island: ServingIsland, deployment: Deployment) -> dict[str, A
     if deployment.options.priority_class:
         fields["priorityClassName"] = deployment.options.priority_class
     return fields
+
+
+def spread(island: ServingIsland, pods: Mapping[str, str]) -> dict[str, Any]:
+    """The PodSpec's field that keeps copies apart, where the plan counts on it; `pods`: labels of the island's pods.
+
+    maxSkew alone bounds a node's pods over those of the emptiest node; with fewer nodes than `minDomains` asks for, the
+    scheduler takes 0 for the latter, so that maxSkew bounds the pods of every node. A copy of several pods is not its
+    pods' number, so nothing is asked for it.
+    """
+    if not island.per_node or island.grouping.pods > 1:
+        return {}
+    rule = {
+        "maxSkew": island.per_node,
+        "minDomains": MORE_THAN_NODES,
+        "topologyKey": HOSTNAME,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": dict(pods)},
+    }
+    return {SPREAD: [rule]}
+
+
+def _spread_notes(island: ServingIsland, deployment: Deployment) -> Iterator[str]:
+    if not island.per_node:
+        return
+    losses = f"at most {island.per_node} of the copies may share a node: losses of nodes were counted like that"
+    if island.grouping.pods > 1:
+        yield f"WARNING: {losses}, and nothing below asks for it, as a copy is {island.grouping.pods} pods: pin them."
+        return
+    yield f"{losses[0].upper()}{losses[1:]}; minDomains is beyond all nodes, so that maxSkew is their number."
+    if deployment.options.queue and deployment.options.topology_labels:
+        yield "WARNING: Kueue's topologies choose nodes and do not look at that; pods that they put together wait."
 
 
 def pinned_nodes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
@@ -115,6 +151,7 @@ def scheduling_notes(island: ServingIsland, deployment: Deployment) -> tuple[str
         )
     if constraint := packing(island, deployment):
         notes.append(constraint.note)
+    notes += _spread_notes(island, deployment)
     if deployment.options.pin_nodes:
         notes.append(f"Pinned to {', '.join(pinned_nodes(island, deployment))}.")
     return tuple(notes)

@@ -45,7 +45,7 @@ from planner.export.objects.pods import (
     pod_template,
     router_labels,
 )
-from planner.export.objects.scheduling import queue_labels
+from planner.export.objects.scheduling import queue_labels, spread
 from planner.export.objects.services import http_port, island_service
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import part_annotations
@@ -251,6 +251,7 @@ def _pod(
         container["securityContext"] = main["securityContext"]
     scheduling: dict[str, Any] = {key: spec[key] for key in _TAKEN if key in spec}
     memory = {"name": "dshm", "emptyDir": spec["volumes"][0]["emptyDir"]}  # the presets' name, with the plan's size
+    scheduling |= spread(island, _pods_of(island, deployment))
     pod: dict[str, Any] = {"containers": [container], **scheduling, "volumes": [memory]}
     if leads and island.phase is Phase.DECODE and _crosses_pairs(deployment):
         pod["initContainers"] = [{"name": SIDECAR, "command": list(SIDECAR_COMMAND)}]

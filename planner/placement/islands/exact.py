@@ -5,12 +5,12 @@ groups of a replica, and replicas of an island, are alike, too, and are listed i
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
 from planner.domain import MOST_GPUS_OF_A_NODE, PlacementDemand, PlacementWeights
-from planner.domain.node_room import Ask
+from planner.domain.node_room import Ask, Spread
 from planner.domain.shapes import Counts, admits
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.scoring import score_of, splits_of, terms_of
@@ -60,8 +60,10 @@ class _Search:
         if begins and len(placed) >= demand.groups:  # alike replicas in ascending order of their first groups
             first = placed[len(placed) - demand.groups]
             last = (first.node, first.gpus)
-        for choice in list(choices(self.occupancy, ask)):
+        for choice in list(choices(self.occupancy, replace(ask, spread=None))):
             if last is not None and choice < last:
+                continue
+            if ask.spread and not self._spreads(choice[0], placed, demand.groups, ask.spread):
                 continue
             self.steps += 1
             if self.steps > MOST_STEPS:
@@ -70,6 +72,13 @@ class _Search:
             cores = self.occupancy.hold(node, ask, gpus)
             self.groups(at, done, (*placed, Held(node, gpus, cores)), remaining - 1, choice)
             self.occupancy.give_back(node, ask, gpus, cores)
+
+    def _spreads(self, node: int, placed: Sequence[Held], groups: int, spread: Spread) -> bool:
+        """Whether the next group may lie on a node beside those of its island that are `placed`."""
+        if begun := len(placed) % groups:
+            return node == placed[-begun].node
+        beside = sum(held.node == node for held in placed) // groups
+        return beside < spread.servers(self.occupancy.fleet.nodes[node].name)
 
 
 def choices(occupancy: Occupancy, ask: Ask) -> Iterator[Choice]:

@@ -121,9 +121,10 @@ def _in_nodes(
     occupancy: Occupancy, ask: Ask, weights: PlacementWeights, place: int, groups: int, replicas: int
 ) -> Iterator[tuple[Held, ...]]:
     """Replicas of so many groups, each inside a node, as many of them as can be on the same."""
+    nodes = set(occupancy.fleet.places.nodes[place])
     while replicas:
         room = occupancy.groups(ask)
-        holding = {n: min(room.get(n, 0) // groups, replicas) for n in occupancy.fleet.places.nodes[place]}
+        holding = {n: min(room.get(n, 0) // groups, replicas) for n in nodes}
         best = max(
             (n for n, most in holding.items() if most),
             key=lambda n: (holding[n], *_liking(occupancy, ask, weights, n, holding[n] * groups), -n),
@@ -131,6 +132,7 @@ def _in_nodes(
         for _ in range(holding[best]):
             yield tuple(hold_group(occupancy, ask, best) for _ in range(groups))
         replicas -= holding[best]
+        nodes.remove(best)  # it is full, or has as many servers of the island as it may have
 
 
 def _across(

@@ -200,14 +200,18 @@ class Occupancy:
         self._changed[ask].clear()
 
     def room(self, node: int, ask: Ask) -> int:
-        """Groups that a node has room for now."""
-        return self.free[node].room(self.fleet.shapes[node], ask)
+        """Groups that a node has room for now; of islands that are spread, those of one island and in whole servers."""
+        groups = self.free[node].room(self.fleet.shapes[node], ask)
+        if ask.spread is None:
+            return groups
+        return min(groups // ask.spread.groups, ask.spread.servers(self.fleet.nodes[node].name)) * ask.spread.groups
 
     def taken(self, node: int, ask: Ask) -> Counts | None:
-        """What the next group takes of a node; None where there is no room."""
-        if not self.groups(ask).get(node):
-            return None
+        """What the next group takes of a suitable node; None where there is no room. A server that is spread takes its
+        groups one by one."""
         shape = self.fleet.shapes[node]
+        if not (self.free[node].room(shape, ask) if ask.spread else self.groups(ask).get(node)):
+            return None
         return take(shape, self.free[node].offered(shape, ask.kind), ask.kind)
 
     def hold(self, node: int, ask: Ask, gpus: Counts) -> Counts:

@@ -1,9 +1,10 @@
 """Small placements polished: one group after the other is moved to wherever the score is best."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.domain import PlacementWeights
+from planner.domain import PlacementDemand, PlacementWeights
 from planner.placement.islands.exact import choices
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.scoring import score_of, splits_of, terms_of
@@ -29,12 +30,18 @@ def refine(sites: Sequence[Site], occupancy: Occupancy, weights: PlacementWeight
         better = False
         for at in range(len(refined)):
             for replica in range(refined[at].demand.replicas):
-                for spots in (*([k] for k in range(refined[at].demand.groups)), list(range(refined[at].demand.groups))):
+                for spots in _together(refined[at].demand):
                     new, best, looked = _moved(refined, at, replica, spots, occupancy, weights, score)
                     tried += looked
                     if best > score + BETTER:
                         refined[at], score, better = new, best, True
     return refined
+
+
+def _together(demand: PlacementDemand) -> list[list[int]]:
+    """Groups of a replica that move at once: each by itself, then all; servers that are spread stay whole."""
+    groups = list(range(demand.groups))
+    return [groups] if demand.per_node else [*([k] for k in groups), groups]
 
 
 def _moved(
@@ -55,7 +62,10 @@ def _moved(
     splits = splits_of(sites, occupancy.fleet)
     best: tuple[float, list[Held]] | None = None
     tried = 0
+    full = _full(site, replica, occupancy) if ask.spread else frozenset()
     for node, gpus in list(choices(occupancy, ask)):
+        if node in full:
+            continue
         new = _hold_all(occupancy, site, node, gpus, len(spots))
         if len(new) == len(spots):
             tried += 1
@@ -73,6 +83,13 @@ def _moved(
     for group in best[1]:
         occupancy.take_back(group.node, site.ask, group.gpus, group.cores)
     return _with(site, replica, spots, best[1]), best[0], tried
+
+
+def _full(site: Site, replica: int, occupancy: Occupancy) -> frozenset[int]:
+    """Nodes that have as many other servers of a spread island as they may have."""
+    others = Counter(groups[0].node for number, groups in enumerate(site.replicas) if number != replica)
+    spread, nodes = site.ask.spread, occupancy.fleet.nodes
+    return frozenset(node for node, count in others.items() if spread and count >= spread.servers(nodes[node].name))
 
 
 def _hold_all(occupancy: Occupancy, site: Site, node: int, first: tuple[int, ...], count: int) -> list[Held]:

@@ -133,12 +133,12 @@ class _Diagnosis:
 
     def _limit(self, demand: PlacementDemand, ask: Ask, idle: str) -> tuple[str, str]:
         """GPUs are idle in number: what keeps groups from forming, each ask stricter than the one before."""
-        wanted = demand.replicas * demand.groups
+        wanted, anyhow = demand.replicas * demand.groups, replace(ask, spread=None)
         asks = (
-            ("GPUs on one node", _loosened(ask, Qos.NONE, cores=False, memory=False)),
-            ("CPUs", _loosened(ask, Qos.NONE, memory=False)),
-            ("memory", _loosened(ask, Qos.NONE)),
-            ("aligned GPUs", ask),
+            ("GPUs on one node", _loosened(anyhow, Qos.NONE, cores=False, memory=False)),
+            ("CPUs", _loosened(anyhow, Qos.NONE, memory=False)),
+            ("memory", _loosened(anyhow, Qos.NONE)),
+            ("aligned GPUs", anyhow),
         )
         before = None
         for resource, stricter in asks:
@@ -146,6 +146,10 @@ class _Diagnosis:
             if groups < wanted or resource == asks[-1][0]:
                 break
             before = stricter
+        if groups >= wanted and ask.spread:
+            servers = f"{sum(self.room(ask, ask).values()) // demand.groups:,} of {counted(demand.replicas, 'server')}"
+            spread = f"each inside a node and none with more than {demand.per_node} of them"
+            return "spread", f"{servers} fit on {idle}, {spread}, which losses of nodes count on"
         summary = f"{groups:,} of {counted(wanted, 'group')} of {counted(demand.tp, 'GPU')} fit on {idle}"
         if before is None:
             return resource, f"{summary}: the emptiest node is {self._emptiest(ask)}"
@@ -185,6 +189,9 @@ class _Diagnosis:
         elif groups:
             fit = counted(min(groups, wanted), "group")
             yield f"fewer GPUs: a replica of {fit} would fit ({counted(min(groups, wanted) * demand.tp, 'GPU')})"
+        if ask.spread and sum(self.room(replace(ask, spread=None), ask).values()) >= wanted:
+            nodes = -(-(wanted - groups) // (demand.groups * demand.per_node))
+            yield f"{counted(nodes, 'more node')} with room for {counted(demand.per_node, 'server')}: it would fit"
         if demand.qos.binds and sum(self.room(_loosened(ask, Qos.BEST_EFFORT), ask).values()) >= wanted:
             yield "placement.qos best_effort: it would fit, not aligned everywhere"
         if not self.settings.preempt:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain import PlacementDemand
-from planner.domain.node_room import Ask
+from planner.domain.node_room import Ask, Spread
 from planner.domain.shapes import Counts, GroupKind
 from planner.placement.islands.fleet import Occupancy
 
@@ -54,7 +54,8 @@ class Site:
 def ask_of(demand: PlacementDemand) -> Ask:
     """What the groups of an island ask for."""
     kind = GroupKind(demand.tp, demand.cpus_per_gpu, demand.qos)
-    return Ask(demand.gpu, tuple(sorted(demand.selector)), kind, demand.memory_gb_per_gpu)
+    spread = Spread(demand.per_node, demand.groups, demand.running) if demand.per_node else None
+    return Ask(demand.gpu, tuple(sorted(demand.selector)), kind, demand.memory_gb_per_gpu, spread)
 
 
 def under_switches(nodes: Iterable[tuple[int, int]], switch_of: tuple[int, ...]) -> dict[int, int]:

@@ -211,6 +211,8 @@ class _Replay:
         for (replica, node), count in Counter((part.replica, part.node) for part in parts).items():
             if count > 1:
                 yield f"island {demand.island} replica {replica} on node {node}: it is listed {count} times."
+        if demand.per_node:
+            yield from _crowded(demand, parts)
 
     def islands(self) -> Iterator[str]:
         """The sites tell what the parts are."""
@@ -286,6 +288,22 @@ def fewest(hardware: Hardware, size: int, cpus_per_gpu: int) -> tuple[int, int] 
         width = (len({socket[numa] for numa in counts}), len(counts))
         best = width if best is None else min(best, width)
     return best
+
+
+def _crowded(demand: PlacementDemand, parts: Sequence[PlacedPart]) -> Iterator[str]:
+    """Servers that losing one node would take, beyond those that the plan counts on."""
+    nodes_of: dict[int, set[str]] = defaultdict(set)
+    servers_on: dict[str, set[int]] = defaultdict(set)
+    for part in parts:
+        nodes_of[part.replica].add(part.node)
+        servers_on[part.node].add(part.replica)
+    running = dict(demand.running)
+    for replica, nodes in sorted(nodes_of.items()):
+        if len(nodes) > 1:
+            yield f"island {demand.island} replica {replica}: it must lie inside one node, not on {', '.join(sorted(nodes))}."
+    for node, replicas in sorted(servers_on.items()):
+        if (count := len(replicas) + running.get(node, 0)) > demand.per_node:
+            yield f"island {demand.island}: {count} servers are on node {node}, where at most {demand.per_node} may be."
 
 
 def _asks(demand: PlacementDemand, key: str) -> bool:

@@ -23,16 +23,19 @@ from planner.report.kit.quantities import NONE, counted, money, percent, rate, s
 
 
 def pools_table(plan: Plan) -> str:
-    """One row a pool, by phase and bucket; the id is that of its manifests."""
+    """One row a pool, by phase and bucket; the id is that of its manifests. Where losses of nodes count on servers that
+    are spread, how many of them a node has at most."""
+    spread = any(pool.per_node for pool in bucket_plan(plan).pools)
     staged = any(pool.server.parallel.pp > 1 for pool in bucket_plan(plan).pools)
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates if e.band is not None}
     header = ["Pool", "Phase", "Prompts (tokens)", "GPU type", "Servers", "GPUs each", "TP", "DP"]
+    header[5:5] = ["On a node"] if spread else []
     header += [*(["PP"] if staged else []), "Tokens a step", "Batch", "Overlap", "Takes", "Requests/s a server"]
     header += [*(["P10–P90"] if bands else []), "Utilisation", "USD/hour"]
     busy = {island.id: island.utilisation for island in plan.islands}
     rows = [
         [
-            *_server_cells(bucket, pool, staged=staged),
+            *_server_cells(bucket, pool, staged=staged, spread=spread),
             percent(pool.share),
             rate(pool.capacity_rps),
             *([band_in_percent(_band(bands, pool))] if bands else []),
@@ -52,7 +55,7 @@ def _band(bands: Mapping[tuple[str, Phase], Band], pool: BucketPool) -> Band | N
     return max(of_halves, key=lambda band: band.high - band.low, default=None)
 
 
-def _server_cells(bucket: BucketView, pool: BucketPool, *, staged: bool) -> list[str]:
+def _server_cells(bucket: BucketView, pool: BucketPool, *, staged: bool, spread: bool) -> list[str]:
     server = pool.server
     return [
         escaped(pool.island),
@@ -60,6 +63,7 @@ def _server_cells(bucket: BucketView, pool: BucketPool, *, staged: bool) -> list
         bucket.label,
         escaped(pool.gpu),
         whole(pool.count),
+        *([f"at most {whole(pool.per_node)}" if pool.per_node else NONE] if spread else []),
         whole(server.parallel.devices),
         whole(server.parallel.tp),
         whole(server.parallel.dp),

@@ -35,7 +35,7 @@ def placement_text(plan: Plan) -> list[str]:
         return []
     parts = [
         "## Placement",
-        _lead(placed, part(plan)),
+        _lead(plan, placed),
         *_servers_without_room(plan),
         states_table(placed),
         *([f"### {part(plan).capitalize()}s on nodes\n\n{sites_table(plan, placed)}"] if placed.sites else []),
@@ -57,8 +57,8 @@ def _servers_without_room(plan: Plan) -> list[str]:
     return ["**Not all servers have nodes:**\n\n" + "\n".join(rows)] if rows else []
 
 
-def _lead(placed: Placement, noun: str) -> str:
-    sites = placed.sites
+def _lead(plan: Plan, placed: Placement) -> str:
+    sites, noun = placed.sites, part(plan)
     total = len(sites) + len(placed.shortfalls)
     gpus = sum(site.gpus for site in sites)
     parts = [
@@ -74,6 +74,7 @@ def _lead(placed: Placement, noun: str) -> str:
             "access switches."
         )
     parts += _domains(sites)
+    parts += _spread(plan)
     if any(not asw for site in sites for asw, _ in site.switches):
         parts.append("The cluster does not say which access switches some nodes hang on; those count as one switch.")
     return " ".join([*parts, *_rates(placed), *_evicted(placed), *_judged(placed)])
@@ -88,6 +89,15 @@ def _domains(sites: Iterable[IslandSite]) -> list[str]:
     lead = f"{whole(len(inside) - apart)} of {whole(len(inside))} in NVLink domains of several nodes lie in one each"
     leaving = [site.island for site in inside if site.crossing_domains]
     return [f"{lead}; copies of {_names(leaving)} leave theirs for the slower network." if leaving else f"{lead}."]
+
+
+def _spread(plan: Plan) -> list[str]:
+    """Said of pools whose servers may not share nodes as they like."""
+    islands = {island: plan.per_node(island) for island in (i.id for i in plan.islands)}
+    limits = [f"{whole(most)} of {escaped(island)}" for island, most in islands.items() if most]
+    rest = [f"{whole(len(limits) - NAMED_ISLANDS)} pools more are spread, too"] if len(limits) > NAMED_ISLANDS else []
+    listed = ", ".join([*limits[:NAMED_ISLANDS], *rest])
+    return [f"No node has more servers than losses of nodes count on: {listed}."] if limits else []
 
 
 def _evicted(placed: Placement) -> list[str]:

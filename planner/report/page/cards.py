@@ -100,6 +100,7 @@ def _of_pool(plan: Plan, pool: BucketPool) -> Card:
             ("Batch", server.batch_size),
             ("Overlap", "yes" if server.overlapped else "no"),
             ("Context (tokens)", context_tokens(plan.scenario, island)),
+            *((("Most on a node", pool.per_node),) if pool.per_node else ()),
         ),
     )
 

@@ -64,9 +64,11 @@ def islands_frame(plan: Plan) -> Frame:
 
 def pools_frame(plan: Plan) -> Frame:
     """One row a pool of equal servers: `capacity_rps` and `full_rps` are of one server, prompts of `start` <= tokens <
-    `end`, `island` names it in `islands`. None where the plan has no buckets."""
+    `end`, `island` names it in `islands`, `per_node` is there where servers are spread (0: as many on a node as fit). None
+    where the plan has no buckets."""
     pools = plan.buckets.pools if plan.buckets else ()
-    return _frame([_pool_row(pool) for pool in pools], _POOL_COLUMNS)
+    spread = ("per_node",) if any(pool.per_node for pool in pools) else ()
+    return _frame([_pool_row(pool) for pool in pools], (*_POOL_COLUMNS, *spread))
 
 
 def latency_frame(plan: Plan) -> Frame:
@@ -170,7 +172,7 @@ def trials_frame(plan: Plan) -> Frame:
 
 
 def _pool_row(pool: BucketPool) -> dict[str, object]:
-    row: dict[str, object] = {n: getattr(pool, n) for n in _POOL_COLUMNS if hasattr(pool, n)}
+    row: dict[str, object] = {n: getattr(pool, n) for n in (*_POOL_COLUMNS, "per_node") if hasattr(pool, n)}
     server, parallel = pool.server, pool.server.parallel
     return row | {
         "phase": pool.phase.value,

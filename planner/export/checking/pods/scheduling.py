@@ -1,5 +1,5 @@
-"""What the scheduler is told, against the plan: the priority class of the islands, and the hosts that they are pinned
-to."""
+"""What the scheduler is told, against the plan: the priority class of the islands, the hosts that they are pinned to,
+and how many copies may share one."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,8 @@ from typing import Any
 
 from planner.export.checking.expectation import Expectation, Owned
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
-from planner.export.objects.scheduling import HOSTNAME, preemption_policy
+from planner.export.objects.scheduling import HOSTNAME, SPREAD, preemption_policy
+from planner.export.targets.script import KIND as SCRIPT
 
 PRIORITY_CLASS = "PriorityClass"
 
@@ -60,6 +61,39 @@ def pin_faults(owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]
                 elif missing:
                     rule = f"must have all hosts of {item.island.id} in the placement, {', '.join(missing)} too"
                     yield item.workload.manifest.fault(f"{pod.path}.{field}", rule, ", ".join(sorted(came)))
+
+
+def spread_faults(owned: Sequence[Owned], expected: Expectation) -> Iterator[Fault]:
+    """Copies that a plan keeps apart are kept apart: no more of them on a node than losses of nodes count on."""
+    for item in owned:
+        island = expected.serving.get(item.island.id)
+        if island is None or not island.per_node or item.workload.pods_per_copy > 1:
+            continue
+        if item.workload.manifest.kind == SCRIPT:  # nobody schedules a process
+            continue
+        pod = item.workload.pods[0]
+        path, rules = _spread_rules(pod)
+        if not any(_keeps_apart(rule, pod, island.per_node, island.grouping.groups) for rule in rules):
+            rule = f"must keep {item.island.id} to {island.per_node} of its pods on a node, whatever others have"
+            yield item.workload.manifest.fault(f"{pod.path}.{path}", rule, list(rules) or "none")
+
+
+def _spread_rules(pod: FoundPod) -> tuple[str, Sequence[Mapping[str, Any]]]:
+    """Field and rules; Helm values hold them one level deeper."""
+    deeper = pod.spec.get("extraConfig", {})
+    return (f"extraConfig.{SPREAD}", deeper[SPREAD]) if SPREAD in deeper else (SPREAD, pod.spec.get(SPREAD, ()))
+
+
+def _keeps_apart(rule: Mapping[str, Any], pod: FoundPod, per_node: int, copies: int) -> bool:
+    """With as many domains asked for as there are copies, one has none of them whenever a pod comes, or 0 is taken."""
+    return (
+        rule["topologyKey"] == HOSTNAME
+        and rule["whenUnsatisfiable"] == "DoNotSchedule"
+        and rule["maxSkew"] <= per_node
+        and rule.get("minDomains", 1) >= copies
+        and not rule.get("matchLabelKeys")  # copies of before an update are lost with the node, too
+        and rule["labelSelector"]["matchLabels"].items() <= pod.labels.items()
+    )
 
 
 def pinned_hosts(pod: FoundPod) -> Iterator[tuple[str, set[str]]]:

@@ -43,7 +43,7 @@ from planner.export.objects.pods import (
     pod_template,
     router_labels,
 )
-from planner.export.objects.scheduling import queue_labels
+from planner.export.objects.scheduling import queue_labels, spread
 from planner.export.objects.services import http_port, island_service
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
@@ -228,7 +228,7 @@ def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[s
     role |= {
         "accelerator": {"type": _ACCELERATORS[gpu_resource(island)]},
         "parallelism": _parallelism(island),
-        **_nodes(island, spec),
+        **_nodes(island, deployment, spec),
         "terminationGracePeriodSeconds": spec["terminationGracePeriodSeconds"],
         **({"initContainers": spec["initContainers"]} if "initContainers" in spec else {}),
         "tolerations": spec["tolerations"],
@@ -261,13 +261,14 @@ def _parallelism(island: ServingIsland) -> dict[str, int]:
     }
 
 
-def _nodes(island: ServingIsland, spec: dict[str, Any]) -> dict[str, Any]:
+def _nodes(island: ServingIsland, deployment: Deployment, spec: dict[str, Any]) -> dict[str, Any]:
     """The inventory's labels, as the chart's accelerator types (one key) and as node selector (all); its accelerator
     types are an affinity, so that pinned nodes take their place."""
     fields: dict[str, Any] = {}
-    if "affinity" in spec:
-        fields["extraConfig"] = {"affinity": spec["affinity"]}
-    elif island.gpu.node_selector:
+    extra = {"affinity": spec["affinity"]} if "affinity" in spec else {}
+    if extra := extra | spread(island, _pods_of(island, deployment)):
+        fields["extraConfig"] = extra
+    if "affinity" not in spec and island.gpu.node_selector:
         key, value = island.gpu.node_selector[0]
         fields["acceleratorTypes"] = {"labelKey": key, "labelValues": [value]}
     if island.gpu.node_selector:

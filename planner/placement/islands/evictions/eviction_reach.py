@@ -11,7 +11,7 @@ what one ask wants there are no more groups than would fit if nobody else came.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.domain import PlacementDemand, Pod
 from planner.domain.node_room import Ask
@@ -37,7 +37,7 @@ class Reach:
         groups: Counter[Ask] = Counter()
         by_type: dict[str, list[PlacementDemand]] = defaultdict(list)
         for demand in demands:
-            groups[ask_of(demand)] += demand.replicas * demand.groups
+            groups[replace(ask_of(demand), spread=None)] += demand.replicas * demand.groups
             by_type[demand.gpu].append(demand)
         return all(sum(self.emptied.groups(ask).values()) >= count for ask, count in groups.items()) and all(
             self._gpus_suffice(gpu, same, tp) for gpu, same in by_type.items() for tp in {peer.tp for peer in same}

@@ -287,11 +287,13 @@ class Preemption:
         replicas, unit = demand.replicas, demand.groups
         by_place: dict[int, list[Curve]] = defaultdict(list)
         for node in self._nodes(ask, order, pods):
-            curve = self._curve(node, ask, order, pods, replicas * unit)
+            name = self.occupancy.fleet.nodes[node].name
+            servers = replicas if ask.spread is None else min(replicas, ask.spread.servers(name))
+            curve = self._curve(node, ask, order, pods, servers * unit)
             by_place[self.occupancy.fleet.places.of[node]].append(curve)
         inside = {s: joined((whole_units(c, unit) for c in curves), replicas) for s, curves in by_place.items()}
         steps = [least(inside, replicas), least({0: joined(inside.values(), replicas)}, replicas)]
-        if unit > 1:
+        if unit > 1 and ask.spread is None:
             groups = {s: joined(curves, replicas * unit) for s, curves in by_place.items()}
             under = joined((whole_units(curve, unit) for curve in groups.values()), replicas)
             anywhere = joined(groups.values(), replicas * unit)

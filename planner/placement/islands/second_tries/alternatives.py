@@ -53,7 +53,16 @@ def alternatives_of(
 
 def _tried(demand: PlacementDemand, form: IslandForm, trial: Occupancy, weights: PlacementWeights) -> Site | None:
     """Where the island would lie in another form; nothing is held."""
-    site = place_island(trial, replace(demand, replicas=form.replicas, groups=form.groups, tp=form.tp), weights)
+    copies = max(1, form.replicas // demand.replicas)  # smaller ones: as many GPUs of it on a node as before
+    other = replace(
+        demand,
+        replicas=form.replicas,
+        groups=form.groups,
+        tp=form.tp,
+        per_node=demand.per_node * copies,
+        running=tuple((node, count * copies) for node, count in demand.running),
+    )
+    site = place_island(trial, other, weights)
     if site is not None:
         site.leave(trial)
     return site

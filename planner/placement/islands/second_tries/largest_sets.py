@@ -4,6 +4,7 @@
 |---|---|---|
 | z[i] | 1 where island i has a place | 0/1 |
 | y[i, n, v] | groups of island i on node n that take v[k] GPUs of NUMA node k (vectors that its QoS admits) | 1 |
+| s[i, n] | servers of a spread island i on node n: sum_v y[i, n, v] = groups of a server x s[i, n] | 1 |
 | e[p] | 1 where pod p goes (without evictions there are none) | 0/1 |
 | g_f | share that phase f gets of the rate of its islands (of their GPUs where rates are not known) | 1 |
 
@@ -91,6 +92,7 @@ class Programme:
             programme.add_node(node, options)
         for demand in demands:
             programme.add_island(demand)
+            programme.spread(demand)
         for weights, limit in going.limits:
             used = [weight * programme.evicted[key] for key, weight in weights.items() if key in programme.evicted]
             if used:
@@ -125,6 +127,18 @@ class Programme:
         self.chosen[demand.island] = pulp.LpVariable(f"island_{len(self.chosen)}", cat=pulp.LpBinary)
         mine = [column for (island, _, _), column in self.takes.items() if island == demand.island]
         self.model += pulp.lpSum(mine) == demand.replicas * demand.groups * self.chosen[demand.island]
+
+    def spread(self, demand: PlacementDemand) -> None:
+        """Whole servers on every node, and no more of the island than it may have, where it is spread."""
+        spread, by_node = ask_of(demand).spread, dict[int, list[pulp.LpVariable]]()
+        for (island, node, _), column in self.takes.items():
+            if spread and island == demand.island:
+                by_node.setdefault(node, []).append(column)
+        for node, columns in by_node.items():
+            assert spread is not None
+            most = spread.servers(self.occupancy.fleet.nodes[node].name)
+            servers = pulp.LpVariable(f"servers_{len(self.chosen)}_{node}", 0, most, cat=pulp.LpInteger)
+            self.model += pulp.lpSum(columns) == demand.groups * servers
 
     def solve(self, objective: pulp.LpAffineExpression) -> float | None:
         """The most of an objective; None where nothing was found."""
