@@ -1,9 +1,11 @@
 """A new plan near the one that runs: what plans are worth against what they change, and the choice.
 
 The programme of buckets starts from the servers that run (`assignment.buckets.change_rows`). Points of the frontier
-are its best pools for at most so many GPUs touched. Unless limits say otherwise the choice is the simplest: the fewest
-GPUs touched of all plans within `give_up` of one that nothing runs before, and of these the best. Where a change is to
-pay within a time, it is what is best with its USD counted.
+are its best pools for at most so many GPUs touched. Of all plans found the choice is the one that touches the fewest
+GPUs, as it can be carried out, of those within the limits and within `give_up` of one that nothing runs before; and of
+these the best, then the one that serves more, and then whose change costs least. Where a change is to pay within a
+time, it is what is best with its USD counted. Figures are compared as tables show them, so no other row outdoes the
+choice in one without being worse in another.
 """
 
 from collections.abc import Sequence
@@ -21,7 +23,7 @@ from planner.assignment import (
     simplest_pools,
 )
 from planner.domain import AssignmentSettings, ObjectiveSettings, Plan
-from planner.domain.replanning.changes import ChangeLimits, ChangePoint, ChangeSettings
+from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangePoint, ChangeSettings
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.deployed import DeployedPrices
 from planner.evaluation.evaluator import Evaluator
@@ -36,8 +38,10 @@ STEPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
 
 MOST_RAISES = 6
 POINT_GAP, POINT_SECONDS = 0.005, 5.0
-ANEW = "copies that would join others start anew"
 SIMPLE_SECONDS = 5.0
+GROUPED_ANEW = (ChangeKind.START, ChangeKind.RESIZE)
+"""What servers do not do where they only turn."""
+DIGITS = 4  # of the figures that plans are compared by: those that tables show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +90,14 @@ class Replanner:
         if scratch is not None:
             anew = self.service.near(scratch.priced.pools, scratch.bound, scratch.solver, "from scratch")
         current = self._unchanged()
-        chosen = self._chosen(anew, current)
-        points = [point for point in (current, anew) if point is not None]
+        plans = [near for near in (current, anew) if near is not None]
+        plans += self._near(anew, current)
         if frontier and not self._turns_alone:
-            points += self._between(max(point.change.gpus_touched for point in (*points, chosen)))
-            chosen = self._never_worse(chosen, points)
+            plans += self._between(max((near.change.gpus_touched for near in plans), default=0))
+        chosen = self._choice(plans, anew)
         return Replanned(
             chosen=chosen,
-            points=_frontier(points, chosen, self._sign),
+            points=_frontier(plans, chosen, self._sign),
             scratch=scratch,
             anew=anew,
             current=current,
@@ -138,36 +142,69 @@ class Replanner:
             return routed
         return replace(runs, bound=bound)
 
-    def _chosen(self, anew: NearPlan | None, current: NearPlan | None) -> NearPlan:
+    def _near(self, anew: NearPlan | None, current: NearPlan | None) -> list[NearPlan]:
+        """What the programme finds within the limits: the fewest GPUs touched near the plan `anew`, or the best of all;
+        nothing where what runs is as good but for what is given up."""
         try:
-            if self.limits.horizon_hours is not None or anew is None:
-                return self._best_within_limits(current)
-            near = self._least_changed(anew, current)
-            return near if near is not None else self._best_within_limits(current)
+            if self.limits.horizon_hours is None and anew is not None:
+                if current is not None and self._near_enough(current, anew):
+                    return []
+                near = self._least_changed(anew)
+                if near is not None or self._within_limits(anew):
+                    return [near] if near is not None else []
+            return self._best_within_limits(current)
         except InfeasibleError:
             raise self._beyond_limits() from None
 
-    def _best_within_limits(self, current: NearPlan | None) -> NearPlan:
-        """The best of all that may be, of turns the fewest that come near to it; nothing touched where that is as good
-        but for what is given up."""
+    def _best_within_limits(self, current: NearPlan | None) -> list[NearPlan]:
+        """The best of all that may be, and of turns the fewest that come near to it."""
         quick = self._turns_alone and self.limits.horizon_hours is None
-        near = self._best(self._terms(), self._solver, simple=not quick)
+        best = self._best(self._terms(), self._solver, simple=not quick)
+        if not quick or (current is not None and self._near_enough(current, best)):
+            return [best]
+        return [best, *filter(None, [self._least_changed(best)])]
+
+    def _choice(self, plans: Sequence[NearPlan], anew: NearPlan | None) -> NearPlan:
+        """The plan that touches fewest GPUs of those that are good enough; what is best where a change has to pay.
+
+        Raises InfeasibleError where none is within the limits."""
+        allowed = [near for near in plans if self._within_limits(near) and self.service.serves(near)]
+        if not allowed:
+            raise self._beyond_limits()
         if self.limits.horizon_hours is not None:
-            return near
-        if current is not None and self._near_enough(current, near):
-            return current
-        return (self._least_changed(near, current) or near) if quick else near
+            return min(allowed, key=lambda near: (-self._sign * _shown(near.value), *self._rank(near)))
+        good = [near for near in allowed if anew is not None and self._near_enough(near, anew)]
+        if not good:
+            best = max(allowed, key=lambda near: self._sign * near.value)
+            good = [near for near in allowed if self._near_enough(near, best)]
+        fewest = min(near.change.gpus_touched for near in good)
+        alike = [near for near in good if near.change.gpus_touched == fewest]
+        best = max(alike, key=lambda near: (self._sign * _shown(near.value), near.priced.rate_rps))
+        least_rps = _shown(best.priced.rate_rps) * (1 - self._simplicity)
+        simple = [near for near in alike if self._near_enough(near, best, within=self._simplicity)]
+        return min((near for near in simple if _shown(near.priced.rate_rps) >= least_rps), key=self._rank)
 
-    def _near_enough(self, near: NearPlan, best: NearPlan) -> bool:
-        floor = best.value * (1 - self._sign * self.limits.give_up)
-        return self._sign * near.value >= self._sign * floor * (1 - self._sign * MET)
+    def _rank(self, near: NearPlan) -> tuple[float, ...]:
+        """Lower is better: GPUs touched, pools, value, rate, and what the change takes."""
+        change = near.change
+        return (
+            change.gpus_touched,
+            len(near.priced.pools),
+            -self._sign * _shown(near.value),
+            -_shown(near.priced.rate_rps),
+            _shown(change.gpu_seconds if change.usd is None else change.usd),
+            -_shown(change.running_on_share),
+        )
 
-    def _least_changed(self, anew: NearPlan, current: NearPlan | None) -> NearPlan | None:
+    def _near_enough(self, near: NearPlan, best: NearPlan, *, within: float | None = None) -> bool:
+        """Whether a plan is worth what the best is but for the share `within`, or what the limits give up."""
+        floor = best.value * (1 - self._sign * (self.limits.give_up if within is None else within))
+        return self._sign * _shown(near.value) >= self._sign * floor * (1 - self._sign * MET)
+
+    def _least_changed(self, anew: NearPlan) -> NearPlan | None:
         """The fewest GPUs touched that come near to the plan `anew`; None where limits keep all plans from it.
 
         What the programme promises pools have to keep together: it is asked for more until they do."""
-        if current is not None and self._near_enough(current, anew):
-            return current
         value, objective = anew.value, self.objective
         for _ in range(MOST_RAISES):
             gpus = self._least_gpus(objective, value, self._partitions(anew))
@@ -177,7 +214,7 @@ class Replanner:
             if self._near_enough(near, anew):
                 return replace(near, bound=anew.bound) if self._turns_alone else near
             value *= anew.value * (1 - self._sign * self.limits.give_up) / near.value * (1 + self._sign * MET)
-        return anew if self._within_limits(anew) else None
+        return None
 
     def _partitions(self, best: NearPlan) -> Sequence[Partition]:
         """Where fewer changes are looked for: turns alone are to be quick, and keep to the buckets of the best."""
@@ -194,32 +231,12 @@ class Replanner:
                 least.append(change.gpus)
         return min(least, default=None)
 
-    def _never_worse(self, chosen: NearPlan, points: Sequence[NearPlan]) -> NearPlan:
-        """A point of the frontier in place of the choice, where it is better, as simple, and touches no more; or where
-        the choice breaks the limits. It was solved for to a gap, made simple at the cost of a share, and the programme
-        lets copies join other islands, as they cannot."""
-        broken = not self.limits.turns_only and not self._within_limits(chosen)
-        better = [
-            point
-            for point in points
-            if (broken or self._undercuts(point, chosen)) and self._within_limits(point) and self.service.serves(point)
-        ]
-        best = max(better, key=lambda point: self._sign * point.value, default=None)
-        return chosen if best is None else replace(best, label="")
-
-    def _undercuts(self, point: NearPlan, chosen: NearPlan) -> bool:
-        return (
-            self._sign * point.value > self._sign * chosen.value * (1 + self._sign * MET)
-            and point.change.gpus_touched <= chosen.change.gpus_touched
-            and len(point.priced.pools) <= len(chosen.priced.pools)
-        )
-
     def _within_limits(self, near: NearPlan) -> bool:
         limits, change = self.limits, near.change
         return (
             (limits.most_gpus is None or change.gpus_touched <= limits.most_gpus)
             and change.running_on_share >= (limits.least_running_on or 0.0)
-            and not limits.turns_only
+            and not (limits.turns_only and change.servers(*GROUPED_ANEW))
         )
 
     def _best(
@@ -281,8 +298,7 @@ class Replanner:
             return answer
 
     def _between(self, most: int) -> list[NearPlan]:
-        """Points of the frontier, where they are found in the time given. Where copies would have to join other
-        islands, a point touches more than its programme counts, whose bound is of fewer GPUs."""
+        """Points of the frontier, where they are found in the time given."""
         seconds = min(POINT_SECONDS, self._solver.time_limit_s)
         settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), time_limit_s=seconds)
         points = []
@@ -290,8 +306,7 @@ class Replanner:
             with suppress(InfeasibleError, SolverError):
                 terms = self._terms(gpus, limited=False)
                 near = self._best(terms, settings, f"at most {gpus} GPUs touched", simple=False)
-                touches_more = near.change.gpus_touched > gpus
-                points.append(replace(near, label=ANEW, bound=None) if touches_more else near)
+                points += [near] if near.change.gpus_touched <= gpus else []
         return points
 
     def _beyond_limits(self) -> InfeasibleError:
@@ -327,16 +342,21 @@ class Replanner:
         return min(least, default=None)
 
 
-def _frontier(points: Sequence[NearPlan], chosen: NearPlan, sign: float) -> tuple[ChangePoint, ...]:
-    """The points that are better than all that touch no more, and in any case the chosen one and that from scratch."""
+def _frontier(plans: Sequence[NearPlan], chosen: NearPlan, sign: float) -> tuple[ChangePoint, ...]:
+    """The chosen plan, and those that are better than all which touch no more."""
     shown, best = list[ChangePoint](), None
-    others = [point for point in points if point is not chosen and point.priced.pools != chosen.priced.pools]
-    for point in sorted([chosen, *others], key=lambda point: (point.change.gpus_touched, -sign * point.value)):
-        better = best is None or sign * point.value > sign * best * (1 + sign * MET)
-        if better or point is chosen or point.label == "from scratch":
-            shown.append(_point(point, chosen=point is chosen))
-        best = point.value if better else best
+    others = [near for near in plans if near is not chosen and near.priced.pools != chosen.priced.pools]
+    for near in sorted([chosen, *others], key=lambda near: (near.change.gpus_touched, -sign * near.value)):
+        better = best is None or sign * near.value > sign * best * (1 + sign * MET)
+        if better or near is chosen:
+            shown.append(_point(near, chosen=near is chosen))
+        best = near.value if better else best
     return tuple(shown)
+
+
+def _shown(value: float) -> float:
+    """To as many digits as tables show."""
+    return float(f"{value:.{DIGITS}g}")
 
 
 def _point(near: NearPlan, *, chosen: bool) -> ChangePoint:
@@ -348,5 +368,6 @@ def _point(near: NearPlan, *, chosen: bool) -> ChangePoint:
         bound=near.bound,
         change_usd=near.change.usd,
         label=near.label or "chosen" * chosen,
+        pools=len(near.priced.pools),
         chosen=chosen,
     )
