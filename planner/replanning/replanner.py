@@ -1,11 +1,7 @@
 """A new plan near the one that runs: what plans are worth against what they change, and the choice.
 
 The programme of buckets starts from the servers that run (`assignment.buckets.change_rows`). Points of the frontier
-are its best pools for at most so many GPUs touched. Of all plans found the choice is the one that touches the fewest
-GPUs, as it can be carried out, of those within the limits and within `give_up` of one that nothing runs before; and of
-these the best, then the one that serves more, and then whose change costs least. Where a change is to pay within a
-time, it is what is best with its USD counted. Figures are compared as tables show them, so no other row outdoes the
-choice in one without being worse in another.
+are its best pools for at most so many GPUs touched. Which of all the plans found is chosen: `choosing`.
 """
 
 from collections.abc import Sequence
@@ -23,7 +19,7 @@ from planner.assignment import (
     simplest_pools,
 )
 from planner.domain import AssignmentSettings, ObjectiveSettings, Plan
-from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangePoint, ChangeSettings
+from planner.domain.replanning.changes import ChangeLimits, ChangePoint, ChangeSettings
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.deployed import DeployedPrices
 from planner.evaluation.evaluator import Evaluator
@@ -31,6 +27,7 @@ from planner.layouts.buckets.infeasible import stocks_of
 from planner.layouts.buckets.pools import BucketChoice, solve_buckets
 from planner.layouts.certificate import layout_settings, require_prices, single
 from planner.replanning.changes import ChangeClock
+from planner.replanning.choosing import Choosing
 from planner.replanning.near import MET, NearPlan, NearService, deployed_pools, start_usd
 
 STEPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
@@ -39,9 +36,6 @@ STEPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
 MOST_RAISES = 6
 POINT_GAP, POINT_SECONDS = 0.005, 5.0
 SIMPLE_SECONDS = 5.0
-GROUPED_ANEW = (ChangeKind.START, ChangeKind.RESIZE)
-"""What servers do not do where they only turn."""
-DIGITS = 4  # of the figures that plans are compared by: those that tables show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +68,7 @@ class Replanner:
         self._sign = -1.0 if self.objective.minimises else 1.0
         self._stocks = stocks_of(question, self.objective)
         self._solver, self._simplicity = layout_settings(question.scenario), question.scenario.simplicity
+        self._choosing = Choosing(limits=limits, sign=self._sign, simplicity=self._simplicity)
         self.service = NearService(
             before=before,
             question=question,
@@ -94,10 +89,12 @@ class Replanner:
         plans += self._near(anew, current)
         if frontier and not self._turns_alone:
             plans += self._between(max((near.change.gpus_touched for near in plans), default=0))
-        chosen = self._choice(plans, anew)
+        chosen = self._choosing.choice([near for near in plans if self.service.serves(near)], anew)
+        if chosen is None:
+            raise self._beyond_limits()
         return Replanned(
             chosen=chosen,
-            points=_frontier(plans, chosen, self._sign),
+            points=self._choosing.frontier(plans, chosen),
             scratch=scratch,
             anew=anew,
             current=current,
@@ -147,10 +144,10 @@ class Replanner:
         nothing where what runs is as good but for what is given up."""
         try:
             if self.limits.horizon_hours is None and anew is not None:
-                if current is not None and self._near_enough(current, anew):
+                if current is not None and self._choosing.near_enough(current, anew):
                     return []
                 near = self._least_changed(anew)
-                if near is not None or self._within_limits(anew):
+                if near is not None or self._choosing.allows(anew):
                     return [near] if near is not None else []
             return self._best_within_limits(current)
         except InfeasibleError:
@@ -160,46 +157,9 @@ class Replanner:
         """The best of all that may be, and of turns the fewest that come near to it."""
         quick = self._turns_alone and self.limits.horizon_hours is None
         best = self._best(self._terms(), self._solver, simple=not quick)
-        if not quick or (current is not None and self._near_enough(current, best)):
+        if not quick or (current is not None and self._choosing.near_enough(current, best)):
             return [best]
         return [best, *filter(None, [self._least_changed(best)])]
-
-    def _choice(self, plans: Sequence[NearPlan], anew: NearPlan | None) -> NearPlan:
-        """The plan that touches fewest GPUs of those that are good enough; what is best where a change has to pay.
-
-        Raises InfeasibleError where none is within the limits."""
-        allowed = [near for near in plans if self._within_limits(near) and self.service.serves(near)]
-        if not allowed:
-            raise self._beyond_limits()
-        if self.limits.horizon_hours is not None:
-            return min(allowed, key=lambda near: (-self._sign * _shown(near.value), *self._rank(near)))
-        good = [near for near in allowed if anew is not None and self._near_enough(near, anew)]
-        if not good:
-            best = max(allowed, key=lambda near: self._sign * near.value)
-            good = [near for near in allowed if self._near_enough(near, best)]
-        fewest = min(near.change.gpus_touched for near in good)
-        alike = [near for near in good if near.change.gpus_touched == fewest]
-        best = max(alike, key=lambda near: (self._sign * _shown(near.value), near.priced.rate_rps))
-        least_rps = _shown(best.priced.rate_rps) * (1 - self._simplicity)
-        simple = [near for near in alike if self._near_enough(near, best, within=self._simplicity)]
-        return min((near for near in simple if _shown(near.priced.rate_rps) >= least_rps), key=self._rank)
-
-    def _rank(self, near: NearPlan) -> tuple[float, ...]:
-        """Lower is better: GPUs touched, pools, value, rate, and what the change takes."""
-        change = near.change
-        return (
-            change.gpus_touched,
-            len(near.priced.pools),
-            -self._sign * _shown(near.value),
-            -_shown(near.priced.rate_rps),
-            _shown(change.gpu_seconds if change.usd is None else change.usd),
-            -_shown(change.running_on_share),
-        )
-
-    def _near_enough(self, near: NearPlan, best: NearPlan, *, within: float | None = None) -> bool:
-        """Whether a plan is worth what the best is but for the share `within`, or what the limits give up."""
-        floor = best.value * (1 - self._sign * (self.limits.give_up if within is None else within))
-        return self._sign * _shown(near.value) >= self._sign * floor * (1 - self._sign * MET)
 
     def _least_changed(self, anew: NearPlan) -> NearPlan | None:
         """The fewest GPUs touched that come near to the plan `anew`; None where limits keep all plans from it.
@@ -211,7 +171,7 @@ class Replanner:
             if gpus is None:
                 break
             near = self._best(self._terms(gpus), self._solver, partitions=self._partitions(anew))
-            if self._near_enough(near, anew):
+            if self._choosing.near_enough(near, anew):
                 return replace(near, bound=anew.bound) if self._turns_alone else near
             value *= anew.value * (1 - self._sign * self.limits.give_up) / near.value * (1 + self._sign * MET)
         return None
@@ -230,14 +190,6 @@ class Replanner:
                 )
                 least.append(change.gpus)
         return min(least, default=None)
-
-    def _within_limits(self, near: NearPlan) -> bool:
-        limits, change = self.limits, near.change
-        return (
-            (limits.most_gpus is None or change.gpus_touched <= limits.most_gpus)
-            and change.running_on_share >= (limits.least_running_on or 0.0)
-            and not (limits.turns_only and change.servers(*GROUPED_ANEW))
-        )
 
     def _best(
         self,
@@ -340,34 +292,3 @@ class Replanner:
                 )
                 least.append(change.gpus)
         return min(least, default=None)
-
-
-def _frontier(plans: Sequence[NearPlan], chosen: NearPlan, sign: float) -> tuple[ChangePoint, ...]:
-    """The chosen plan, and those that are better than all which touch no more."""
-    shown, best = list[ChangePoint](), None
-    others = [near for near in plans if near is not chosen and near.priced.pools != chosen.priced.pools]
-    for near in sorted([chosen, *others], key=lambda near: (near.change.gpus_touched, -sign * near.value)):
-        better = best is None or sign * near.value > sign * best * (1 + sign * MET)
-        if better or near is chosen:
-            shown.append(_point(near, chosen=near is chosen))
-        best = near.value if better else best
-    return tuple(shown)
-
-
-def _shown(value: float) -> float:
-    """To as many digits as tables show."""
-    return float(f"{value:.{DIGITS}g}")
-
-
-def _point(near: NearPlan, *, chosen: bool) -> ChangePoint:
-    return ChangePoint(
-        gpus_touched=near.change.gpus_touched,
-        running_on_share=near.change.running_on_share,
-        rate_rps=near.priced.rate_rps,
-        value=near.value,
-        bound=near.bound,
-        change_usd=near.change.usd,
-        label=near.label or "chosen" * chosen,
-        pools=len(near.priced.pools),
-        chosen=chosen,
-    )

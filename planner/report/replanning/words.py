@@ -112,7 +112,8 @@ def capacity_words(step: RollOutStep, roll_out: RollOut) -> str:
     verdict = {None: "", True: "; levels held in a replay", False: "; **levels broken in a replay**"}[step.replayed]
     return (
         f"Meanwhile, for about {lasting(step.seconds)}, {rate(step.during_rps)} requests/s can be served "
-        f"({roll_out.share_of(step.during_rps):.1%} of {rate(roll_out.lower_rps)}), behind {table_words} buckets{verdict}."
+        f"({roll_out.share_of(step.during_rps):.1%} of {rate(roll_out.lower_rps)}), behind {table_words} "
+        f"buckets{verdict}."
     )
 
 
