@@ -46,7 +46,7 @@ class ChangedDeployment(Generic[PlanAtHand]):
 
     @property
     def reached_share(self) -> float:
-        """Of the deployed plan's rate, what the worst step leaves."""
+        """Of the lower of both plans' rates, what the worst step leaves."""
         return self.record.roll_out.reached_share
 
     @property

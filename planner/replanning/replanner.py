@@ -1,9 +1,7 @@
 """A new plan near the one that runs: what plans are worth against what they change, and the choice.
 
 The programme of buckets starts from the servers that run (`assignment.buckets.change_rows`). Points of the frontier
-are its best pools for at most so many GPUs touched. Unless limits say otherwise the choice is the simplest: the fewest
-GPUs touched of all plans within `give_up` of one that nothing runs before, and of these the best. Where a change is to
-pay within a time, it is what is best with its USD counted.
+are its best pools for at most so many GPUs touched. Which of all the plans found is chosen: `choosing`.
 """
 
 from collections.abc import Sequence
@@ -29,15 +27,15 @@ from planner.layouts.buckets.infeasible import stocks_of
 from planner.layouts.buckets.pools import BucketChoice, solve_buckets
 from planner.layouts.certificate import layout_settings, require_prices, single
 from planner.replanning.changes import ChangeClock
+from planner.replanning.choosing import Choosing
 from planner.replanning.near import MET, NearPlan, NearService, deployed_pools, start_usd
 
 STEPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
 """Of the GPUs that the largest change touches: where the frontier has points."""
 
 MOST_RAISES = 6
-POINT_GAP, POINT_SECONDS = 0.005, 5.0
-ANEW = "copies that would join others start anew"
-SIMPLE_SECONDS = 5.0
+POINT_GAP, POINT_WORK = 0.005, 5.0
+SIMPLE_WORK = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +68,7 @@ class Replanner:
         self._sign = -1.0 if self.objective.minimises else 1.0
         self._stocks = stocks_of(question, self.objective)
         self._solver, self._simplicity = layout_settings(question.scenario), question.scenario.simplicity
+        self._choosing = Choosing(limits=limits, sign=self._sign, simplicity=self._simplicity)
         self.service = NearService(
             before=before,
             question=question,
@@ -86,14 +85,16 @@ class Replanner:
         if scratch is not None:
             anew = self.service.near(scratch.priced.pools, scratch.bound, scratch.solver, "from scratch")
         current = self._unchanged()
-        chosen = self._chosen(anew, current)
-        points = [point for point in (current, anew) if point is not None]
+        plans = [near for near in (current, anew) if near is not None]
+        plans += self._near(anew, current)
         if frontier and not self._turns_alone:
-            points += self._between(max(point.change.gpus_touched for point in (*points, chosen)))
-            chosen = self._never_worse(chosen, points)
+            plans += self._between(max((near.change.gpus_touched for near in plans), default=0))
+        chosen = self._choosing.choice([near for near in plans if self.service.serves(near)], anew)
+        if chosen is None:
+            raise self._beyond_limits()
         return Replanned(
             chosen=chosen,
-            points=_frontier(points, chosen, self._sign),
+            points=self._choosing.frontier(plans, chosen),
             scratch=scratch,
             anew=anew,
             current=current,
@@ -138,46 +139,42 @@ class Replanner:
             return routed
         return replace(runs, bound=bound)
 
-    def _chosen(self, anew: NearPlan | None, current: NearPlan | None) -> NearPlan:
+    def _near(self, anew: NearPlan | None, current: NearPlan | None) -> list[NearPlan]:
+        """What the programme finds within the limits: the fewest GPUs touched near the plan `anew`, or the best of all;
+        nothing where what runs is as good but for what is given up."""
         try:
-            if self.limits.horizon_hours is not None or anew is None:
-                return self._best_within_limits(current)
-            near = self._least_changed(anew, current)
-            return near if near is not None else self._best_within_limits(current)
+            if self.limits.horizon_hours is None and anew is not None:
+                if current is not None and self._choosing.near_enough(current, anew):
+                    return []
+                near = self._least_changed(anew)
+                if near is not None or self._choosing.allows(anew):
+                    return [near] if near is not None else []
+            return self._best_within_limits(current)
         except InfeasibleError:
             raise self._beyond_limits() from None
 
-    def _best_within_limits(self, current: NearPlan | None) -> NearPlan:
-        """The best of all that may be, of turns the fewest that come near to it; nothing touched where that is as good
-        but for what is given up."""
+    def _best_within_limits(self, current: NearPlan | None) -> list[NearPlan]:
+        """The best of all that may be, and of turns the fewest that come near to it."""
         quick = self._turns_alone and self.limits.horizon_hours is None
-        near = self._best(self._terms(), self._solver, simple=not quick)
-        if self.limits.horizon_hours is not None:
-            return near
-        if current is not None and self._near_enough(current, near):
-            return current
-        return (self._least_changed(near, current) or near) if quick else near
+        best = self._best(self._terms(), self._solver, simple=not quick)
+        if not quick or (current is not None and self._choosing.near_enough(current, best)):
+            return [best]
+        return [best, *filter(None, [self._least_changed(best)])]
 
-    def _near_enough(self, near: NearPlan, best: NearPlan) -> bool:
-        floor = best.value * (1 - self._sign * self.limits.give_up)
-        return self._sign * near.value >= self._sign * floor * (1 - self._sign * MET)
-
-    def _least_changed(self, anew: NearPlan, current: NearPlan | None) -> NearPlan | None:
+    def _least_changed(self, anew: NearPlan) -> NearPlan | None:
         """The fewest GPUs touched that come near to the plan `anew`; None where limits keep all plans from it.
 
         What the programme promises pools have to keep together: it is asked for more until they do."""
-        if current is not None and self._near_enough(current, anew):
-            return current
         value, objective = anew.value, self.objective
         for _ in range(MOST_RAISES):
             gpus = self._least_gpus(objective, value, self._partitions(anew))
             if gpus is None:
                 break
             near = self._best(self._terms(gpus), self._solver, partitions=self._partitions(anew))
-            if self._near_enough(near, anew):
+            if self._choosing.near_enough(near, anew):
                 return replace(near, bound=anew.bound) if self._turns_alone else near
             value *= anew.value * (1 - self._sign * self.limits.give_up) / near.value * (1 + self._sign * MET)
-        return anew if self._within_limits(anew) else None
+        return None
 
     def _partitions(self, best: NearPlan) -> Sequence[Partition]:
         """Where fewer changes are looked for: turns alone are to be quick, and keep to the buckets of the best."""
@@ -193,34 +190,6 @@ class Replanner:
                 )
                 least.append(change.gpus)
         return min(least, default=None)
-
-    def _never_worse(self, chosen: NearPlan, points: Sequence[NearPlan]) -> NearPlan:
-        """A point of the frontier in place of the choice, where it is better, as simple, and touches no more; or where
-        the choice breaks the limits. It was solved for to a gap, made simple at the cost of a share, and the programme
-        lets copies join other islands, as they cannot."""
-        broken = not self.limits.turns_only and not self._within_limits(chosen)
-        better = [
-            point
-            for point in points
-            if (broken or self._undercuts(point, chosen)) and self._within_limits(point) and self.service.serves(point)
-        ]
-        best = max(better, key=lambda point: self._sign * point.value, default=None)
-        return chosen if best is None else replace(best, label="")
-
-    def _undercuts(self, point: NearPlan, chosen: NearPlan) -> bool:
-        return (
-            self._sign * point.value > self._sign * chosen.value * (1 + self._sign * MET)
-            and point.change.gpus_touched <= chosen.change.gpus_touched
-            and len(point.priced.pools) <= len(chosen.priced.pools)
-        )
-
-    def _within_limits(self, near: NearPlan) -> bool:
-        limits, change = self.limits, near.change
-        return (
-            (limits.most_gpus is None or change.gpus_touched <= limits.most_gpus)
-            and change.running_on_share >= (limits.least_running_on or 0.0)
-            and not limits.turns_only
-        )
 
     def _best(
         self,
@@ -274,24 +243,22 @@ class Replanner:
     def _simplest(self, offer: BucketOffer, answer: BucketAnswer, objective: ObjectiveSettings) -> BucketAnswer:
         if not self._simplicity:
             return answer
-        limits = replace(self._solver, work_limit=SIMPLE_SECONDS, gap=0.0)
+        limits = replace(self._solver, work_limit=SIMPLE_WORK, gap=0.0)
         try:
             return simplest_pools(offer, answer, objective, limits, within=self._simplicity)
         except (InfeasibleError, SolverError):
             return answer
 
     def _between(self, most: int) -> list[NearPlan]:
-        """Points of the frontier, where they are found in the time given. Where copies would have to join other
-        islands, a point touches more than its programme counts, whose bound is of fewer GPUs."""
-        seconds = min(POINT_SECONDS, self._solver.work_limit)
-        settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), work_limit=seconds)
+        """Points of the frontier, where they are found within the work limit."""
+        work = min(POINT_WORK, self._solver.work_limit)
+        settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), work_limit=work)
         points = []
         for gpus in sorted({int(share * most) for share in STEPS} - {0}):
             with suppress(InfeasibleError, SolverError):
                 terms = self._terms(gpus, limited=False)
                 near = self._best(terms, settings, f"at most {gpus} GPUs touched", simple=False)
-                touches_more = near.change.gpus_touched > gpus
-                points.append(replace(near, label=ANEW, bound=None) if touches_more else near)
+                points += [near] if near.change.gpus_touched <= gpus else []
         return points
 
     def _beyond_limits(self) -> InfeasibleError:
@@ -325,28 +292,3 @@ class Replanner:
                 )
                 least.append(change.gpus)
         return min(least, default=None)
-
-
-def _frontier(points: Sequence[NearPlan], chosen: NearPlan, sign: float) -> tuple[ChangePoint, ...]:
-    """The points that are better than all that touch no more, and in any case the chosen one and that from scratch."""
-    shown, best = list[ChangePoint](), None
-    others = [point for point in points if point is not chosen and point.priced.pools != chosen.priced.pools]
-    for point in sorted([chosen, *others], key=lambda point: (point.change.gpus_touched, -sign * point.value)):
-        better = best is None or sign * point.value > sign * best * (1 + sign * MET)
-        if better or point is chosen or point.label == "from scratch":
-            shown.append(_point(point, chosen=point is chosen))
-        best = point.value if better else best
-    return tuple(shown)
-
-
-def _point(near: NearPlan, *, chosen: bool) -> ChangePoint:
-    return ChangePoint(
-        gpus_touched=near.change.gpus_touched,
-        running_on_share=near.change.running_on_share,
-        rate_rps=near.priced.rate_rps,
-        value=near.value,
-        bound=near.bound,
-        change_usd=near.change.usd,
-        label=near.label or "chosen" * chosen,
-        chosen=chosen,
-    )

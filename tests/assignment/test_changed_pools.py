@@ -96,7 +96,9 @@ def trials(offer: BucketOffer) -> Iterator[Trial]:
         places = [(Phase.PREFILL, b) for b in partition.prefill] + [(Phase.DECODE, b) for b in partition.decode]
         columns = [(place, option) for place in places for option in offer.options[place]]
         for counts in _counts(offer, [option for _, option in columns], list(offer.counts), [0, 0]):
-            yield _trial(offer, places, columns, counts)
+            running = [o.deployed for (_, o), count in zip(columns, counts, strict=True) if count]
+            if max(Counter(p for p in running if p is not None).values(), default=0) <= 1:  # one bucket an island
+                yield _trial(offer, places, columns, counts)
 
 
 def _counts(

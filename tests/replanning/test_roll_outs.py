@@ -57,7 +57,8 @@ def test_no_step_serves_less_than_was_asked_for_by_the_prices_of_any_plan(name: 
         pools = fleet.pools(dict(step.during), new_table=step.new_table)
         assert service.priced(pools).rate_rps == pytest.approx(step.during_rps)
         assert step.during_rps >= least_share * lower * (1 - 1e-6)
-    assert steps.reached_share == min(step.during_rps for step in steps.steps) / steps.current_rps
+    assert steps.reached_share == min(step.during_rps for step in steps.steps) / min(steps.current_rps, steps.new_rps)
+    assert steps.reached_share >= steps.least_share * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(("name", "least_share"), CASES)

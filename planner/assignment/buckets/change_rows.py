@@ -4,6 +4,7 @@
 |---|---|---|
 | p, n[p], u[p] | servers that run already, how many, GPUs of one | 1 |
 | y[p, B] | of them, those that run on, on bucket B: sum_B y <= n | 1 |
+| k[p, B] | whether any do: y <= n k, sum_B k <= 1, as a copy cannot leave the object that started it | 0, 1 |
 | z[o, B], u[o] | servers that are started, GPUs of one | 1 |
 | S[t], T[t] | GPUs of type t that stop: sum u (n - sum_B y); that start: sum u z | 1 |
 | G[t] | GPUs that are touched: G >= S, G >= T, what starts takes the GPUs of what stops first | 1 |
@@ -48,6 +49,8 @@ def change_rows(
     stops = [group.count * scale - run_on for group, run_on in zip(offer.deployed, stays, strict=True)]
     for p, group in enumerate(offer.deployed):
         model += stays[p] - group.count * scale <= 0, f"running_{p}"
+    if not relaxed:
+        _one_bucket(model, offer, servers)
     touched = [_touched(model, offer, servers, stops, t) for t in range(len(offer.counts))]
     started = [(v, o.start_usd) for (_, o), v in servers.items() if o.deployed is None]
     change = Change(
@@ -62,6 +65,17 @@ def change_rows(
     if offer.terms.turns_only and not relaxed:
         _turns(model, offer, servers, stops)
     return change
+
+
+def _one_bucket(model: pulp.LpProblem, offer: BucketOffer, servers: Servers) -> None:
+    """Copies of an island run on behind one bucket; behind another they would be of another island, and start anew."""
+    for p, group in enumerate(offer.deployed):
+        running = [v for (_, option), v in servers.items() if option.deployed == p]
+        if len(running) > 1:
+            stays = [pulp.LpVariable(f"stays_{v.name}", cat=pulp.LpBinary) for v in running]
+            for v, stay in zip(running, stays, strict=True):
+                model += v <= group.count * stay
+            model += pulp.lpSum(stays) <= 1, f"one_bucket_{p}"
 
 
 def _sum(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpression:

@@ -138,7 +138,7 @@ def _roles(change: ServerChange) -> list[ServerRole]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePoint:
     """A plan of the frontier of rate against change: the best rate (or the least cost, with a target) for so many GPUs
-    touched. `value`, `bound` in the objective's unit; `chosen`: it is the new plan."""
+    touched. `value`, `bound` in the objective's unit; `chosen`: it is the new plan. `pools`: as few are simpler."""
 
     gpus_touched: int
     running_on_share: float
@@ -146,6 +146,7 @@ class ChangePoint:
     value: float
     bound: float | None
     change_usd: float | None
+    pools: int
     label: str = ""
     chosen: bool = False
 

@@ -36,26 +36,38 @@ class RollOutStep:
 class RollOut:
     """Steps in order; after the last the router has the new plan's table.
 
-    `least_share`: of `current_rps` (and of the new plan's rate, where that is lower) that is never undercut, as it was
-    asked for; `reached_share`: of `current_rps` that the worst step leaves, 0 of nothing. `new_rps`: what the new plan
-    serves of the same prompts. `old_load`: rates are of the deployed plan's workload and levels, as it serves nothing
-    of the new one.
+    `new_rps`: what the new plan serves of the same prompts. Shares are of the lower of both plans' rates: `least_share`
+    is never undercut, as it was asked for. `old_load`: rates are of the deployed plan's workload and levels, as it
+    serves nothing of the new one.
     `replayed_rps`: at which steps were replayed; None: they were not.
     """
 
     steps: tuple[RollOutStep, ...]
     current_rps: float
     least_share: float
-    reached_share: float
     seconds: float
     new_rps: float = 0.0
     old_load: bool = False
     replayed_rps: float | None = None
 
     @property
+    def lower_rps(self) -> float:
+        """The lower of both plans' rates."""
+        return min(self.current_rps, self.new_rps)
+
+    @property
     def floor_rps(self) -> float:
         """Rate that no step undercuts."""
-        return self.least_share * min(self.current_rps, self.new_rps)
+        return self.least_share * self.lower_rps
+
+    @property
+    def reached_share(self) -> float:
+        """What the worst step leaves."""
+        return self.share_of(min((step.during_rps for step in self.steps), default=self.lower_rps))
+
+    def share_of(self, rate_rps: float) -> float:
+        """Of the lower of both plans' rates; 0 of nothing."""
+        return rate_rps / self.lower_rps if self.lower_rps else 0.0
 
     @property
     def holds(self) -> bool | None:

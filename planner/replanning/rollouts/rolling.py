@@ -45,7 +45,6 @@ def roll_out(
         steps=steps,
         current_rps=current,
         least_share=least_share,
-        reached_share=min((step.during_rps for step in steps), default=current) / current if current else 0.0,
         seconds=sum(step.seconds for step in steps),
         new_rps=new,
         old_load=way.fleet.old_load,

@@ -43,7 +43,7 @@ def _frontier(frontier: Sequence[ChangePoint]) -> Plot:
     return Plot(
         name="rate-over-change",
         title="Rate against change",
-        says="The best plan for so many GPUs touched; the last is planned from scratch.",
+        says="The best plan for so many GPUs touched.",
         kind=Kind.LINES,
         x="GPUs touched",
         y="rate of the whole mix (requests/s)",

@@ -14,7 +14,7 @@ _RATE = "requests/s"
 SECONDS = {3600.0: "h", 60.0: "min"}
 
 _SHARES = {
-    False: "Shares are of what the deployed servers reach on the new workload, of prompts that both plans take.",
+    False: "Shares are of the lower of both plans' rates on the new workload, of prompts that both plans take.",
     True: "The deployed servers serve nothing of the new workload as a whole: rates, shares and replays are of the "
     "deployed plan's workload and levels, of prompts that both plans take.",
 }
@@ -82,8 +82,8 @@ def roll_out_verdict(roll_out: RollOut) -> str:
     }
     return (
         f"**{counted(len(roll_out.steps), 'step')}, about {lasting(roll_out.seconds)}; at least {rate(floor)} "
-        f"requests/s at any time, {roll_out.reached_share:.1%} of {rate(roll_out.current_rps)}** (asked for: "
-        f"{roll_out.least_share:.1%} of the lower of both plans' rates). {replays[roll_out.holds]}"
+        f"requests/s at any time, {roll_out.reached_share:.1%} of the lower of both plans' rates, "
+        f"{rate(roll_out.lower_rps)}** (asked for: {roll_out.least_share:.1%}). {replays[roll_out.holds]}"
     )
 
 
@@ -108,12 +108,12 @@ def step_words(step: RollOutStep) -> Iterator[str]:
 
 def capacity_words(step: RollOutStep, roll_out: RollOut) -> str:
     """What serves meanwhile, and under which table."""
-    share = step.during_rps / roll_out.current_rps if roll_out.current_rps else 0.0
     table_words = "the new plan's" if step.new_table else "the deployed plan's"
     verdict = {None: "", True: "; levels held in a replay", False: "; **levels broken in a replay**"}[step.replayed]
     return (
-        f"Meanwhile, for about {lasting(step.seconds)}, {rate(step.during_rps)} requests/s can be served ({share:.1%} "
-        f"of {rate(roll_out.current_rps)}), behind {table_words} buckets{verdict}."
+        f"Meanwhile, for about {lasting(step.seconds)}, {rate(step.during_rps)} requests/s can be served "
+        f"({roll_out.share_of(step.during_rps):.1%} of {rate(roll_out.lower_rps)}), behind {table_words} "
+        f"buckets{verdict}."
     )
 
 
@@ -154,12 +154,13 @@ def _frontier_part(points: Sequence[ChangePoint], unit: str) -> Iterator[str]:
         return
     yield "## Rate against change"
     values = [] if unit == _RATE else [unit[0].upper() + unit[1:]]
-    header = ("Plan", "GPUs touched", "Servers that run on", "Requests/s", *values, "Bound", "USD of change")
+    header = ("Plan", "GPUs touched", "Servers that run on", "Pools", "Requests/s", *values, "Bound", "USD of change")
     rows = [
         [
             f"**{escaped(point.label) or 'chosen'}**" if point.chosen else escaped(point.label),
             f"{point.gpus_touched:,}",
             percent(point.running_on_share),
+            str(point.pools),
             rate(point.rate_rps),
             *[significant(point.value, 4) for _ in values],
             "–" if point.bound is None else significant(point.bound, 4),
@@ -167,7 +168,7 @@ def _frontier_part(points: Sequence[ChangePoint], unit: str) -> Iterator[str]:
         ]
         for point in points
     ]
-    yield table(header, rows, "lrrr" + "r" * len(values) + "rr")
+    yield table(header, rows, "lrrrr" + "r" * len(values) + "rr")
 
 
 def _steps_part(roll_out: RollOut) -> Iterator[str]:
@@ -187,7 +188,7 @@ def _steps_table(roll_out: RollOut) -> str:
             str(step.number),
             " ".join(step_words(step)),
             rate(step.during_rps),
-            f"{step.during_rps / roll_out.current_rps:.1%}" if roll_out.current_rps else "–",
+            f"{roll_out.share_of(step.during_rps):.1%}" if roll_out.lower_rps else "–",
             rate(step.after_rps),
             lasting(step.seconds),
             "new" if step.new_table else "deployed",
