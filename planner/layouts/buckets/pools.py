@@ -7,7 +7,7 @@ the solver's gap.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
@@ -216,8 +216,18 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
     classes = _classes(question, prices, objective, layout_settings(question.scenario))
     every, forms = _best_class(question, objective, classes)
     bound = sign * max(sign * one_class.bound for one_class in classes)
-    choice = _choice(question, every.prices, objective, every)
+    choice = _choice(question, objective, every)
     return replace(choice, bound=bound, proven=all(one_class.proven for one_class in classes), forms=forms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """Pools of a class, what they were chosen from, and what they serve together."""
+
+    every: _Solved
+    offer: BucketOffer
+    answer: BucketAnswer
+    priced: PricedPools
 
 
 def _best_class(
@@ -225,18 +235,21 @@ def _best_class(
 ) -> tuple[_Solved, FormChoice | None]:
     """The class with the best pools, and what their form was chosen over, where it was free. Rates are compared as the
     pools serve them together."""
-    sign, service = (-1.0 if objective.minimises else 1.0), BucketService(question)
+    sign = -1.0 if objective.minimises else 1.0
     by_rate = not (objective.minimises or objective.kind.row.per_charge)
     values: dict[ServingForm, tuple[float, _Solved]] = {}
     for every in classes:
         if not every.answers:
             continue
-        answer = every.answers[_worth_their_buckets(every.answers, objective, question.scenario, lambda _: None)]
-        if answer.form is not every.form and answer.form in values:
+        counts = _worth_their_buckets(every.answers, objective, question.scenario, lambda _: None)
+        best = every.answers[counts]
+        if best.form is not every.form and best.form in values:
             continue  # all of its pools are aggregated, and these have been solved for alone
-        value = service.priced(every.prices.pools(answer, every.stocks)).rate_rps if by_rate else answer.value
-        if answer.form not in values or sign * value > sign * values[answer.form][0]:
-            values[answer.form] = value, every
+        value = best.value
+        if by_rate:
+            value = max(pools.priced.rate_rps for pools in _candidates(question, objective, every, best))
+        if best.form not in values or sign * value > sign * values[best.form][0]:
+            values[best.form] = value, every
     bounds = {
         form: sign * max(sign * every.bound for every in classes if every.form is form)
         for form in {every.form for every in classes}
@@ -245,25 +258,40 @@ def _best_class(
     return values[chosen.chosen][1], chosen if _free(question) else None
 
 
-def _choice(question: Question, prices: BucketPrices, objective: ObjectiveSettings, every: _Solved) -> BucketChoice:
+def _candidates(
+    question: Question, objective: ObjectiveSettings, every: _Solved, best: BucketAnswer
+) -> Iterator[_Candidate]:
+    """The best pools of a class, and those that the programme may have thought too little of."""
+    service, settings = BucketService(question), layout_settings(question.scenario)
+    others = other_answers(every.offer, best, every.prices.partitions, objective, settings)
+    for offer, answer in [(every.offer, best), *others]:
+        priced = service.priced(every.prices.pools(answer, every.stocks))
+        yield _Candidate(every=every, offer=offer, answer=answer, priced=priced)
+
+
+def _choice(question: Question, objective: ObjectiveSettings, every: _Solved) -> BucketChoice:
     scenario, service, settings = question.scenario, BucketService(question), layout_settings(question.scenario)
+    prices = every.prices
     counts = _worth_their_buckets(
         every.answers, objective, scenario, lambda answer: _median(service, prices, answer, every.stocks)
     )
     best = every.answers[counts]
-    candidates = [(every.offer, best), *other_answers(every.offer, best, prices.partitions, objective, settings)]
     within = _left_for_simplicity(scenario.simplicity, best)
-    simpler = [_simplest(offer, answer, objective, settings, within) for offer, answer in candidates]
-    priced = {answer: service.priced(prices.pools(answer, every.stocks)) for answer in simpler}
-    simple = max(simpler, key=lambda answer: priced[answer].rate_rps)
+    simpler = []
+    for pools in _candidates(question, objective, every, best):
+        answer = _simplest(pools.offer, pools.answer, objective, settings, within)
+        same = answer is pools.answer
+        priced = pools.priced if same else service.priced(prices.pools(answer, every.stocks))
+        simpler.append(replace(pools, answer=answer, priced=priced))
+    simple = max(simpler, key=lambda pools: pools.priced.rate_rps)
     return BucketChoice(
-        priced=priced[simple],
+        priced=simple.priced,
         value=best.value,
         bound=every.bound,
         proven=every.proven,
         solver=best.solver,
-        simpler=frontier_of(every.offer, every.answers, simple, objective, settings),
-        survival_cost_rps=_survival_cost_rps(every.offer, best, objective, prices, settings),
+        simpler=frontier_of(every.offer, every.answers, simple.answer, objective, settings),
+        survival_cost_rps=_survival_cost_rps(question, objective, every, best, simple.priced.rate_rps),
     )
 
 
@@ -274,22 +302,24 @@ def _left_for_simplicity(simplicity: float, best: BucketAnswer) -> float:
 
 
 def _survival_cost_rps(
-    offer: BucketOffer,
-    best: BucketAnswer,
-    objective: ObjectiveSettings,
-    prices: BucketPrices,
-    settings: AssignmentSettings,
+    question: Question, objective: ObjectiveSettings, every: _Solved, best: BucketAnswer, rate_rps: float
 ) -> float | None:
-    """What as many buckets would serve more where nothing had to survive; None where nothing has to, where fleets are
-    compared by what they cost, or it is not found in time."""
-    if not offer.survive or objective.minimises or objective.kind.row.per_charge:
+    """What pools of as many buckets, as simple, would serve beyond `rate_rps` where nothing had to survive; None where
+    nothing has to, where fleets are compared by what they cost, or it is not found within the work limit."""
+    if not every.offer.survive or objective.minimises or objective.kind.row.per_charge:
         return None
-    alike = [partition for partition in prices.partitions if partition.counts == best.partition.counts]
-    try:
-        free = best_pools(replace(offer, survive=0.0), alike, objective, replace(settings, work_limit=SIMPLE_WORK))
-    except (InfeasibleError, SolverError):
-        return None
-    return max(0.0, free.rate_rps - best.rate_rps)
+    settings = replace(layout_settings(question.scenario), work_limit=SIMPLE_WORK)
+    free = replace(every.offer, survive=0.0)
+    alike = [partition for partition in every.prices.partitions if partition.counts == best.partition.counts]
+    relaxed = relaxed_values(free, alike, objective, settings)
+    unbroken, _ = better_pools(free, relaxed, objective, settings, than=best.value)
+    if unbroken is None:
+        unbroken = best
+    simple = _simplest(
+        free, unbroken, objective, settings, _left_for_simplicity(question.scenario.simplicity, unbroken)
+    )
+    priced = BucketService(question).unbroken(every.prices.pools(simple, every.stocks))
+    return max(0.0, priced.rate_rps - rate_rps)
 
 
 def fastest_pools(
@@ -303,10 +333,7 @@ def fastest_pools(
     every, _ = _best_class(question, objective, classes)
     best = every.answers[_worth_their_buckets(every.answers, objective, question.scenario, lambda _: None)]
     bound = sign * max(sign * one_class.bound for one_class in classes)
-    service = BucketService(question)
-    prices = every.prices
-    others = [answer for _, answer in other_answers(every.offer, best, prices.partitions, objective, settings)]
-    priced = [service.priced(prices.pools(answer, every.stocks)) for answer in (best, *others)]
+    priced = [pools.priced for pools in _candidates(question, objective, every, best)]
     return max(priced, key=lambda pools: pools.rate_rps), bound, best.solver
 
 
