@@ -6,7 +6,7 @@ A sample here; `make study` draws 2,000 checks.
 import pytest
 from metamorphic import CHANGES, Check, checks
 
-SAMPLE = (0, 1, 2, 3, 4)
+SAMPLE = (0, 1, 2, 4)
 MANY = range(175)
 
 
