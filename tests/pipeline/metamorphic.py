@@ -1,4 +1,4 @@
-"""Scenarios drawn by seed, and what may not make their plans worse: more GPUs, looser levels, another order of types."""
+"""Scenarios drawn by seed, and what may not make their plans worse: more GPUs, looser levels, types in other order."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
