@@ -23,6 +23,7 @@ from planner.cost import (
 from planner.cost.memory import experts_on_device, max_prompts
 from planner.cost.parallelism import choose, configurations
 from planner.cost.reference import reference_configurations
+from planner.cost.serving import every_size, node_sizes
 from planner.domain import PHASES, CostMode, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase, PhasePerformance
 from planner.files import load_model
 
@@ -261,6 +262,24 @@ def test_replicas_multiply() -> None:
                 best = one.prefill if half is row.prefill else one.decode
                 if best.parallel == replace(half.parallel, replicas=1):
                     assert half.rates_rps == pytest.approx([rate * half.parallel.replicas for rate in best.rates_rps])
+
+
+def is_server(spec: GpuSpec, size: int) -> bool:
+    """Equal parts of a host; whole hosts of one NVLink domain, or whole domains: up to 8 of them, or a power of two."""
+    host, domain = spec.gpus_per_host, max(spec.gpus_per_host, spec.gpus_per_nvlink_domain)
+    if size <= host:
+        return host % size == 0
+    units = [unit for unit in ([domain] if size > domain else [host, domain]) if size % unit == 0]
+    return size <= 64 * host and any(size // unit in (*range(9), 16, 32, 64) for unit in units)
+
+
+@pytest.mark.parametrize("name", ["H200", "L40S", "GB200-NVL72", "RubinU-NVL576"])
+def test_servers_of_every_size_up_to_all_gpus_are_offered(name: str) -> None:
+    spec = gpu(name)
+    for gpus in (*range(1, 40), 63, 64, 65, 72, 128, 143, 144, 145, 511, 512, 513, 576, 600, 2304):
+        offered = [size for size in range(1, gpus + 1) if is_server(spec, size)]
+        assert sorted(node_sizes(spec, gpus)) == offered
+        assert list(every_size(spec, gpus)) == [*range(1, min(gpus, 64) + 1), *(n for n in offered if n > 64)]
 
 
 @pytest.mark.parametrize("phase", PHASES)

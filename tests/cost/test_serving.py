@@ -14,7 +14,7 @@ from planner.cost import CostContext, memory
 from planner.cost.attention import cache_bytes_per_sequence
 from planner.cost.rates import pool_share
 from planner.cost.serving import Arrivals, Buckets, DecodeServers, Levels, PrefillServers, RestOfStep, late_share
-from planner.cost.serving.decode_servers import BATCHES, FULL_MOMENTS
+from planner.cost.serving.decode_servers import BATCHES, FULL_MOMENTS, Stay, largest_load
 from planner.cost.serving.prefill_servers import STEP_TOKENS, StepCurves
 from planner.cost.step import Steps, step_cost
 from planner.domain import CostSettings, ParallelConfig, Phase, RouterPolicy, SloSettings
@@ -274,6 +274,19 @@ def test_places_cap_decode_servers_and_more_of_them_cap_less() -> None:
     assert (many[batch > 0] > 0).all()
     unbounded = DECODE.capped_rps(BUCKETS, Levels.of(replace(SLO, ttft_ms=None), LOAD), full.max(axis=0))
     assert (unbounded[1] == unbounded[2]).all()
+
+
+@pytest.mark.parametrize("servers", [1.0, 3.0, 20.0])
+def test_drawn_servers_are_as_full_as_one_alone_with_its_share_of_the_bursts(servers: float) -> None:
+    """A server to which one of n requests is sent sees counts of 1 + (I - 1) / n."""
+    cell = np.ones((1, 1))
+    stay = Stay(places=64 * cell, stays_ms=20_000 * cell, patience_ms=200 * cell, misses=0.001)
+    drawn, alone = (
+        largest_load(stay, share * cell, replace(Arrivals.varied(counts), policy=RouterPolicy.RANDOM), served=False)
+        for share, counts in ((servers, 41.0), (1.0, 1 + 40.0 / servers))
+    )
+    assert drawn == pytest.approx(alone)
+    assert 0 < drawn[0, 0] < 0.9
 
 
 def test_a_server_keeps_the_batch_that_it_is_started_for() -> None:

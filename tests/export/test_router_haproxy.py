@@ -37,14 +37,14 @@ def config(files: dict[str, str]) -> str:
     return next(str(d["data"]["haproxy.cfg"]) for d in documents if d["kind"] == "ConfigMap")
 
 
-def two_intervals() -> Plan:
-    """Prompts below 2048 tokens to one island of two servers; longer ones to two islands, which share 3 to 1."""
+def two_intervals(cut: int = 2048) -> Plan:
+    """Prompts below `cut` tokens to one island of two servers; longer ones to two islands, which share 3 to 1."""
     pair = ParallelConfig(tp=8, dp=1, replicas=2)
     islands = tuple(island(name, "H20", Phase.MIXED, pair) for name in ("a", "b", "c"))
     rows = tuple(
-        route(name, phase, start, share)
+        route(name, phase, start, share, cut)
         for phase in PHASES
-        for name, start, share in (("a", 0, 1.0), ("b", 2048, 0.75), ("c", 2048, 0.25))
+        for name, start, share in (("a", 0, 1.0), ("b", cut, 0.75), ("c", cut, 0.25))
     )
     return plan_of(islands, name="two", routing=rows)
 
@@ -90,6 +90,24 @@ def test_sizes_cut_where_tokens_do() -> None:
     for scale in (1.0, 2.3, 3.7, 4.0, 11.1):
         for tokens in (*range(1, 300), 8191, 163_839):
             assert prompt_tokens(body_bytes(tokens, scale, 139), scale, 139) == tokens
+
+
+@pytest.mark.parametrize("cut", [2048, 16_384, 250_000])
+def test_buffers_hold_the_longest_body_whose_interval_its_size_decides(cut: int) -> None:
+    """`req.body_size` of a body in chunks is what has arrived, at most a buffer less tune.maxrewrite (1024 bytes) and
+    the headers: it must reach the cut, or long prompts go to the short interval. A stream has two buffers,
+    one each way, and 500 bodies are read at a time (the manual: tune.bufsize, option http-buffer-request)."""
+    plan = two_intervals(cut)
+    text = config(render(plan, target="script"))
+    buffer = int(re.search(r"tune.bufsize (\d+)", text)[1])  # type: ignore[index]
+    decided = int(re.search(r"body_size lt (\d+)", text)[1])  # type: ignore[index]
+    assert decided >= 4 * cut
+    assert buffer - 1024 - 2048 >= decided
+    documents = yaml.safe_load_all(render(plan, target="kubernetes")["router.yaml"])
+    (router,) = (d for d in documents if d["kind"] == "Deployment")
+    (container,) = (c for c in router["spec"]["template"]["spec"]["containers"] if "haproxy" in c["image"])
+    memory = container["resources"]["limits"]["memory"]
+    assert int(memory.removesuffix("Mi")) * 2**20 >= 2 * 500 * buffer + 256 * 2**20
 
 
 def test_weights_are_the_shares_of_single_servers() -> None:

@@ -1,7 +1,9 @@
 """Whom the router chooses: by weight, by least work, by prefixes; and what goes to longer buckets."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -11,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.domain import RouterPolicy
+from planner.domain.layout import Phase
 from planner.domain.prefix import PromptBlocks
-from planner.domain.replay.fleet import Interval, PoolShare
+from planner.domain.replay.fleet import Interval, PoolShare, ReplayPool
 from planner.domain.replay.settings import ReplaySettings
 from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
@@ -46,6 +49,50 @@ def test_in_turn_everybody_gets_his_share_at_every_moment(weights: list[float]) 
         counts[chooser.pick()] += 1
         for count, weight in zip(counts, weights, strict=True):
             assert abs(count - turn * weight / total) <= max(1.0, len(weights) / 2)
+
+
+@pytest.mark.parametrize("weights", [(3, 1), (5, 1, 1), (4, 3, 2), (9, 1), (7, 5, 3, 1)])
+def test_turns_are_as_near_to_the_shares_as_whole_turns_can_be(weights: tuple[int, ...]) -> None:
+    """Webster's apportionment: no other counts of so many turns have a smaller sum of (count - due)^2 / weight."""
+
+    def off(counts: Sequence[int]) -> float:
+        due = [sum(counts) * weight / sum(weights) for weight in weights]
+        return sum((count - own) ** 2 / weight for count, own, weight in zip(counts, due, weights, strict=True))
+
+    chooser = chooser_of(RouterPolicy.ROUND_ROBIN, [Stub() for _ in weights], list(map(float, weights)), Random(1))
+    counts = [0] * len(weights)
+    for turn in range(1, 13):
+        counts[chooser.pick()] += 1
+        others = (row for row in product(range(turn + 1), repeat=len(weights)) if sum(row) == turn)
+        assert off(counts) == pytest.approx(min(map(off, others)), abs=1e-9)
+
+
+@pytest.mark.parametrize("pool", [prefill_pool(ranks=3), mixed_pool(ranks=3, batch=100)], ids=["prefill", "mixed"])
+def test_in_turn_the_ranks_of_a_server_take_every_third_request_each(pool: ReplayPool) -> None:
+    """Three prompts at once are taken in together where each rank gets one; the fourth waits for a step."""
+    pools = [pool] if pool.phase is Phase.MIXED else [pool, decode_pool(batch=100)]
+    budget = pool.budget
+    log = run(
+        fleet(pools), table([0.0] * 4, [budget] * 4, [1] * 4), ReplaySettings(policy=RouterPolicy.RANKS_IN_TURN)
+    ).log
+    step_ms = log.prefilled[0]
+    assert list(log.prefilled[:3]) == pytest.approx([step_ms] * 3)
+    assert log.prefilled[3] > step_ms
+
+
+@pytest.mark.parametrize(
+    ("places", "prompts"),
+    [
+        (1, [100, 100]),  # the first one's rank has no place until it ends
+        (9, [100, 50_000, 100]),  # the second one's rank has 50,000 tokens to take in before
+    ],
+)
+def test_a_prompt_goes_to_the_rank_that_takes_it_in_at_once(places: int, prompts: list[int]) -> None:
+    """Ranks of a server that does both phases: by tokens that wait, then by sequences in answer."""
+    count = len(prompts)
+    pools = [mixed_pool(ranks=2, budget=500, batch=places)]
+    log = run(fleet(pools), table([200.0 * k for k in range(count)], prompts, [500] * count)).log
+    assert log.prefilled[count - 1] - 200.0 * (count - 1) < 100.0
 
 
 def test_in_turn_with_equal_weights_is_in_turn() -> None:
@@ -155,13 +202,20 @@ def test_mixed_and_split_pools_of_an_interval_get_their_shares(policy: RouterPol
 
 @pytest.mark.parametrize("policy", [RouterPolicy.RANDOM, RouterPolicy.ROUND_ROBIN])
 def test_pools_of_a_kind_are_chosen_by_their_shares(policy: RouterPolicy) -> None:
-    pools = [prefill_pool(servers=2), prefill_pool(servers=1, island="other"), decode_pool(batch=500)]
-    shares = (PoolShare(pool=0, share=0.8), PoolShare(pool=1, share=0.2))
-    of = fleet(pools, [Interval(start=0, end=LONGEST + 1, prefill=shares, decode=(PoolShare(pool=2, share=1.0),))])
+    """A pool's servers share its part: two take 80 %, one the rest."""
+    pools = [
+        prefill_pool(servers=2),
+        prefill_pool(servers=1, island="other"),
+        decode_pool(servers=2, batch=500),
+        decode_pool(servers=1, batch=500, island="others"),
+    ]
+    first, after = ((PoolShare(pool=n, share=0.8), PoolShare(pool=n + 1, share=0.2)) for n in (0, 2))
+    of = fleet(pools, [Interval(start=0, end=LONGEST + 1, prefill=first, decode=after)])
     requests = table(list(np.arange(2000) * 100.0), [100] * 2000, [5] * 2000)
-    counts = Counter(run(of, requests, ReplaySettings(policy=policy)).log.prefill)
+    log = run(of, requests, ReplaySettings(policy=policy)).log
     exact = policy is RouterPolicy.ROUND_ROBIN
-    assert abs(counts[0] - 1600) <= (2 if exact else 5 * np.sqrt(2000 * 0.16))
+    for count in (Counter(log.prefill)[0], Counter(log.decode)[2]):
+        assert abs(count - 1600) <= (2 if exact else 5 * np.sqrt(2000 * 0.16))
 
 
 def test_caches_go_to_the_decode_server_with_the_least_load() -> None:

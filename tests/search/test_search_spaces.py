@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from search_cases import inventory, islands, search, sizes, used
 
 from planner.domain import Layout, SearchMethod, SizeSet, admits
+from planner.domain.stocks import stocks_of
 from planner.errors import InputError
 from planner.search import space_of
 from planner.search.space import DirectSpace, DividerSpace, Space
@@ -188,6 +189,17 @@ def test_whole_nodes_and_parts_of_one_are_admitted() -> None:
     whole_nodes = {gpu.name: [n for n in range(1, 150) if admits(SizeSet.WHOLE_NODES, gpu, n)] for gpu in (host, rack)}
     assert whole_nodes["H200"][:7] == [1, 2, 4, 8, 16, 24, 32]
     assert whole_nodes["GB200-NVL72"] == [1, 2, *range(4, 73, 4), 144]
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"), [("H200", (*range(1, 34), 64)), ("GB200-NVL72", (2, 7, 8, 71, 72, 75, 150))]
+)
+def test_the_largest_island_of_a_stock_is_the_largest_that_is_admitted(name: str, counts: tuple[int, ...]) -> None:
+    for count in counts:
+        (item,) = inventory({name: count}).items
+        stocks = list(stocks_of(item, SizeSet.WHOLE_NODES, 1))
+        admitted = [size for size in range(1, count + 1) if admits(SizeSet.WHOLE_NODES, item.gpu, size)]
+        assert stocks[0].largest_island == max(admitted)
 
 
 def test_a_rented_fleet_by_hand() -> None:
