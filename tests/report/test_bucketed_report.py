@@ -34,8 +34,10 @@ def section(plan: Plan, name: str) -> str:
 class TestHeadline:
     def test_promise_and_capacity_stand_first(self, pools_plan: Plan) -> None:
         line = summary(pools_plan).splitlines()[2]
-        lower = "**The 256 GPUs promise 90.5 requests/s where they bunch as in the trace**, 162 where they come independently"
-        assert line.startswith(f"{lower}, 0.9 of the capacity, which is 180 without bunching. At")
+        lower = "**The 256 GPUs promise 90.5 requests/s where they bunch as in the trace**"
+        assert line.startswith(
+            f"{lower}, 162 where they come independently, 0.9 of the capacity, which is 180 without bunching. At"
+        )
         assert "At the demand of 120 requests/s **TTFT P99 1.21–1.86 s (bound 4 s)**, **TPOT P99 36.0 ms" in line
         assert "at least 110 requests/s remain, 61 % of the capacity (worst: h20-32g-decode-5)" in line
         assert "At capacity they serve 180.0 requests/s**: " in summary(pools_plan).splitlines()[4]
@@ -93,7 +95,11 @@ class TestHeadline:
 
     @pytest.mark.parametrize(
         ("demand", "words"),
-        [(120.0, ""), (170.0, "That is more than is promised."), (200.0, "more than the capacity.")],
+        [
+            (120.0, "more than is promised where they bunch."),
+            (170.0, "That is more than is promised."),
+            (200.0, "more than the capacity."),
+        ],
     )
     def test_a_demand_beyond_the_promise_is_warned_of(self, pools_plan: Plan, demand: float, words: str) -> None:
         buckets = bucket_plan(pools_plan)

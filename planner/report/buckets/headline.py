@@ -88,9 +88,7 @@ def _beyond(plan: Plan, load: LoadPoint) -> str:
     if rate > promised * (1 + SAME_RATE):
         return " **That is more than is promised.**"
     binds, bunched = bucket_plan(plan).bursts_bind, bucket_plan(plan).burst_rps or 0.0
-    return (
-        " **That is more than is promised where they bunch.**" if binds and rate > bunched and rate < promised else ""
-    )
+    return " **That is more than is promised where they bunch.**" if binds and bunched < rate < promised else ""
 
 
 def _late(plan: Plan, load: LoadPoint, phase: Phase) -> str:
