@@ -61,7 +61,7 @@ def test_one_gpu_of_every_type_that_holds_the_model_serves_it(model: str) -> Non
 def test_bounds_that_no_single_gpu_reaches_are_named() -> None:
     scenario = question_of("llama-3.1-8b", "L4").scenario
     tight = replace(scenario, slo=replace(scenario.slo, tpot_ms=20))
-    with pytest.raises(InfeasibleError, match="slo.tpot_ms: 20 ms .* is not reachable .* on L4"):
+    with pytest.raises(InfeasibleError, match=r"slo.tpot_ms: 20 ms .* is not reachable .* on L4"):
         plan(tight)
 
 

@@ -17,6 +17,7 @@ from planner.domain import (
     Route,
     SearchRecord,
     ServerConfig,
+    ServingForm,
     SimplerPlan,
     SloSettings,
 )
@@ -63,6 +64,7 @@ def bucketed(plan: Plan, rows=POOLS, *, levels: bool = True, **changes) -> Plan:
     scenario = replace(
         plan.scenario,
         name="bucketed",
+        serving=ServingForm.SPLIT,
         slo=SloSettings(ttft_ms=4000, tpot_ms=60, percentile=99) if levels else SloSettings(),
         objective=ObjectiveSettings(demand_rps=DEMAND_RPS),
     )

@@ -14,7 +14,18 @@ from bucketed_plans import (
 )
 from test_report_summary import notes, number, tables
 
-from planner.domain import KvTransfer, LoadPoint, Phase, Plan, RangeSlo, SloScope, SloSettings, SurvivalSettings
+from planner.domain import (
+    FormChoice,
+    KvTransfer,
+    LoadPoint,
+    Phase,
+    Plan,
+    RangeSlo,
+    ServingForm,
+    SloScope,
+    SloSettings,
+    SurvivalSettings,
+)
 from planner.domain.serving.levels import Standing, judged_levels
 from planner.plans.bucket_diff import compare_buckets
 from planner.report import figure, figures_of, islands_frame, latency_frame, pools_frame, summary
@@ -202,15 +213,42 @@ class TestSections:
 class TestCertificate:
     def test_both_bounds(self, pools_plan: Plan) -> None:
         page = summary(pools_plan)
-        assert "**Within 1.4 % of the best deployable pools**: none serve more than 182.5 requests/s." in page
+        assert "**Within 1.4 % of the best deployable split pools**: none serve more than 182.5 requests/s." in page
         assert "Being deployable costs at most 20.0 %: no layout of any size and routing serves more than 225.0" in page
         assert "Note:" not in page.partition("## Whiteboard")[0]
+
+    def test_the_form_that_was_chosen_is_what_the_proof_is_of(self, pools_plan: Plan) -> None:
+        forms = FormChoice(
+            chosen=ServingForm.AGGREGATED,
+            other=ServingForm.SPLIT,
+            margin=0.2,
+            own_bound=CAPACITY_RPS / 0.99,
+            other_value=None,
+            other_bound=210.0,
+        )
+        free = replace(pools_plan, scenario=replace(pools_plan.scenario, serving=ServingForm.AUTO))
+        chosen = replace(
+            free, buckets=replace(bucket_plan(free), forms=forms), certificate=certificate(180.0, 210.0, "")
+        )
+        head = summary(chosen).partition("## Whiteboard")[0]
+        assert "**Within 1.0 % of the best deployable aggregated pools**: none serve more than 181.8" in head
+        assert "no split ones reach more than 210.0 requests/s, and they have to win by 20 %" in head
+        other = replace(forms, chosen=ServingForm.SPLIT, other=ServingForm.AGGREGATED, other_value=120.0)
+        split = replace(chosen, buckets=replace(bucket_plan(free), forms=other))
+        head = summary(split).partition("## Whiteboard")[0]
+        assert "of the best deployable pools, split or aggregated**: none serve more than 210.0" in head
+        assert "aggregated pools reach 120.0 requests/s, and split ones win by over 20 %" in head
+
+    def test_what_keeps_pools_split_is_told(self, pools_plan: Plan) -> None:
+        deploy = replace(pools_plan.scenario.deploy, target="disaggregatedset")
+        kept = replace(pools_plan, scenario=replace(pools_plan.scenario, deploy=deploy, serving=ServingForm.SPLIT))
+        assert "Only split pools were looked at: deploy.target: disaggregatedset knows no others." in summary(kept)
 
     @pytest.mark.parametrize("note", ["", "the solver stopped at its time limit: the best found so far"])
     def test_a_large_gap_names_what_would_close_it(self, pools_plan: Plan, note: str) -> None:
         far = replace(pools_plan, certificate=certificate(CAPACITY_RPS, 200.0, note))
         head = summary(far).partition("## Whiteboard")[0]
-        assert "**Not shown to be close to the best deployable pools**: none serve more than 200.0" in head
+        assert "**Not shown to be close to the best deployable split pools**: none serve more than 200.0" in head
         assert "10.0 % away" in head
         assert "ithin 10.0 %" not in head
         assert "`routing.most` above 2" in head

@@ -12,6 +12,7 @@ from planner.domain import (
     Scenario,
     ServingForm,
 )
+from planner.domain.serving.routing import SPLIT_BIAS
 from planner.report.buckets.view import transfer_text
 from planner.report.kit.frames import Frame
 from planner.report.kit.markdown import escaped, table
@@ -55,7 +56,8 @@ def serving_page(comparison: FormComparison, scenario: Scenario) -> str:
         *conclusions(comparison)[1:],
         _rates(comparison),
         "Requests/s of the whole mix; each is an exact plan of that form under that bound on TPOT, the other service "
-        "levels as in the scenario. Free choice (`serving: auto`) may put pools of both forms beside each other.",
+        "levels as in the scenario. Free choice (`serving: auto`) may put pools of both forms beside each other. Split "
+        f"ones have to win by {percent(SPLIT_BIAS)}, the cost model's bias towards them and their hand-over.",
         *_own_ranges(scenario),
         *_reasons(comparison, scenario),
         *_unfinished(comparison),
@@ -91,7 +93,7 @@ def _span(comparison: FormComparison, low: float | None, high: float | None) -> 
 
 
 def _clause(comparison: FormComparison, bounds_ms: list[float], span: str) -> str:
-    """Who serves more within some bounds, with the rates where it is ahead by most."""
+    """Who is the better choice within some bounds, with the rates where it is ahead by most."""
     best = comparison.best(bounds_ms[0])
     if best is None:
         return f"{span} neither form serves"
@@ -99,7 +101,7 @@ def _clause(comparison: FormComparison, bounds_ms: list[float], span: str) -> st
     leads = {ms: (comparison.at(ms, best).rate_rps, comparison.at(ms, other).rate_rps) for ms in bounds_ms}
     at = max(leads, key=lambda ms: leads[ms][0] - leads[ms][1])
     more, less = leads[at]
-    words = "splitting pays" if best is ServingForm.SPLIT else "aggregated pools serve more"
+    words = "splitting pays" if best is ServingForm.SPLIT else "aggregated pools are the better choice"
     against = significant(less) if less else "none"
     return f"{span} {words} ({significant(more)} against {against} requests/s at {significant(at)} ms)"
 
@@ -108,9 +110,9 @@ def _free_choice(comparison: FormComparison) -> str:
     """What the choice adds to the better form, where it does most; and where it falls short of it."""
     gains = {}
     for ms in comparison.bounds_ms:
-        better = max(comparison.at(ms, form).rate_rps for form in PURE_FORMS)
-        if better:
-            gains[ms] = comparison.at(ms, ServingForm.AUTO).rate_rps / better - 1
+        best = comparison.best(ms)
+        if best is not None:
+            gains[ms] = comparison.at(ms, ServingForm.AUTO).rate_rps / comparison.at(ms, best).rate_rps - 1
     most, least = (pick(gains, key=lambda ms: gains[ms], default=None) for pick in (max, min))
     if most is None or least is None:
         return "A free choice serves under none of these bounds where neither form does."
