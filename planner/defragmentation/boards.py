@@ -19,7 +19,7 @@ from planner.domain import Cluster, ClusterNode, Pod, Taint
 from planner.domain.defragmentation import Occupation
 from planner.domain.node_room import parts_held
 from planner.domain.soundness import require_sound
-from planner.domain.usable import FAULTS, REPELLING
+from planner.domain.usable import REPELLING, fault_of
 
 Taints = frozenset[Taint]
 MOST_NAMED = 3
@@ -166,7 +166,7 @@ def tolerated(node: ClusterNode) -> Taints:
 
 def is_sound(node: ClusterNode) -> bool:
     """Whether no taint of the node tells of a fault."""
-    return not any(taint.key in FAULTS for taint in node.taints)
+    return fault_of(node) is None
 
 
 def contradictions_of(cluster: Cluster) -> tuple[frozenset[str], tuple[str, ...]]:

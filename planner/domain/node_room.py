@@ -76,10 +76,11 @@ class Left:
 
     def room(self, shape: Shape, ask: Ask) -> int:
         """Groups that there is room for. Where it is not known which GPUs are free, their number counts, and only for
-        groups that need not lie near anything: the kubelet picks the GPUs.
+        groups that need not be aligned and find their cores near any GPU: the kubelet picks the GPUs.
         """
         if self.unlocated:
-            groups = 0 if ask.kind.qos.binds else max(self.idle, 0) // ask.kind.tp
+            anywhere = not ask.kind.aligns and self._serves_any(shape, ask)
+            groups = max(self.idle, 0) // ask.kind.tp if anywhere else 0
         else:
             groups = capacity(shape, self.offered(shape, ask.kind), ask.kind)
         if groups and ask.cores:
@@ -89,6 +90,11 @@ class Left:
         if groups and ask.memory_gb:
             groups = min(groups, int((self.memory_gb + ROUNDING) // ask.memory_gb))
         return max(groups, 0)
+
+    def _serves_any(self, shape: Shape, ask: Ask) -> bool:
+        """Whether every GPU would find its cores in its own NUMA node, where that is asked."""
+        near = ask.kind.cores_per_gpu if ask.kind.qos.binds and shape.lists_cores else 0
+        return all(gpus * near <= cores for gpus, cores in zip(self.gpus, self.cores, strict=True))
 
     def plus(self, other: "Left") -> "Left":
         """Both together."""

@@ -149,7 +149,7 @@ class PlacementDemand:
     A group lies inside one node. `selector`: labels that its nodes must have. `feeds`: islands of the other phase that
     it exchanges KV caches with, and their weight (requests/s). `rate_rps`: what it serves (0: not known). `forms`: what
     is proposed instead where it finds no room, best first (none: even splits). `per_node`: every copy lies inside one
-    node, and none has more of them (0: however they fit); `running`: copies that run on beside those asked for, by node.
+    node, and none has more of them (0: however they fit); `running`: copies beside those asked for, by node.
     """
 
     island: str

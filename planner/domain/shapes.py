@@ -61,6 +61,11 @@ class GroupKind:
     cores_per_gpu: int
     qos: Qos
 
+    @property
+    def aligns(self) -> bool:
+        """Whether it matters which GPUs a group gets: one alone is always aligned."""
+        return self.qos.binds and self.tp > 1
+
 
 def offered(shape: Shape, free_gpus: Counts, free_cores: Counts, kind: GroupKind) -> Counts:
     """a: where alignment binds, every GPU finds its cores in its own NUMA node."""

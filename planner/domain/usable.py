@@ -8,7 +8,7 @@ from functools import lru_cache
 from planner.domain.cluster import Cluster, ClusterNode, Pod, Taint
 from planner.domain.layout import PHASES, Phase
 from planner.domain.node_room import Ask, Left, left_on, parts_held
-from planner.domain.placement import PlacementSettings, Qos
+from planner.domain.placement import PlacementSettings
 from planner.domain.shapes import GroupKind, Shape
 
 REPELLING = ("NoSchedule", "NoExecute")
@@ -65,11 +65,17 @@ def untolerated(node: ClusterNode, tolerations: Sequence[Taint]) -> tuple[Taint,
     )
 
 
-def may_lie_on(node: ClusterNode, *, known: bool, qos: Qos, tolerations: Sequence[Taint]) -> bool:
+def fault_of(node: ClusterNode) -> tuple[str, str] | None:
+    """What keeps every new pod off a node, as the planner sees it (cordoned, not ready, ...), and what would help; None
+    where nothing does. Its idle GPUs are nobody's."""
+    return next((FAULTS[taint.key] for taint in node.taints if taint.key in FAULTS), None)
+
+
+def may_lie_on(node: ClusterNode, *, known: bool, kind: GroupKind, tolerations: Sequence[Taint]) -> bool:
     """Whether islands may lie on a node at all, however full it is; `known`: `gpus_known` of its pods. Where it is not
-    known which GPUs are free, only islands may whose groups need not lie near anything (qos none, best_effort).
+    known which GPUs are free, only groups may that need not be aligned (`GroupKind.aligns`).
     """
-    return bool(node.gpus) and (known or not qos.binds) and not untolerated(node, tolerations)
+    return bool(node.gpus) and (known or not kind.aligns) and not untolerated(node, tolerations)
 
 
 def usable_gpus(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) -> int:
@@ -143,10 +149,9 @@ def _nodes(cluster: Cluster) -> Iterator[tuple[ClusterNode, Sequence[Pod]]]:
 
 def _why(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) -> tuple[str, str]:
     """Why idle GPUs of a node may not be used, and what would help."""
-    taints = untolerated(node, settings.tolerations)
-    for taint in taints:
-        if taint.key in FAULTS:
-            return FAULTS[taint.key]
+    taints, fault = untolerated(node, settings.tolerations), fault_of(node)
+    if taints and fault:
+        return fault
     if taints:
         shown = ", ".join(f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}" for taint in taints)
         rows = ", ".join(toleration(taint) for taint in taints)

@@ -1,8 +1,7 @@
 """Copies that a plan keeps apart: what Kubernetes' scheduler makes of the constraint, in every target that has it."""
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -31,7 +30,7 @@ ISLANDS = (
 
 @cache
 def spread_plan(per_node: int) -> Plan:
-    """Servers of two GPUs, `per_node` at most on a node; those of four lie as they like, and those of eight fill one."""
+    """Servers of two GPUs, `per_node` at most on a node; those of four lie as they like, those of eight fill one."""
     plan = plan_of(ISLANDS, name="spread")
     pools = tuple(
         BucketPool(

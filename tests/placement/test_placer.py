@@ -1,6 +1,7 @@
 """The placer: brute force on small clusters, its promises on large ones, and what it says where nothing fits."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from planner.domain import (
     Qos,
     Taint,
 )
+from planner.domain.usable import usable_by_type
 from planner.errors import InputError
 from planner.placement import Fleet, place
 from planner.placement.clusters.synthetic import Fit, synthesize
@@ -299,20 +301,32 @@ def test_a_taint_is_named_with_the_toleration_that_opens_its_nodes() -> None:
     )
     assert place([demand("i")], tainted, PlacementSettings(priority=1000)).shortfalls[0].remedies == (remedy,)
     cordoned = cluster_of(node("n1", taints=(Taint(key="node.kubernetes.io/unschedulable"),)))
-    assert place([demand("i")], cordoned, SETTINGS).shortfalls[0].remedies == ()
+    (short,) = place([demand("i")], cordoned, SETTINGS).shortfalls
+    assert short.reason.endswith("may be used: 1 are cordoned (uncordon them (kubectl uncordon))")
+    assert short.remedies == ("uncordon them (kubectl uncordon): 8 idle H20 GPUs on 1 node that are cordoned",)
 
 
-def test_nodes_with_pods_of_unknown_gpus_take_nothing_more() -> None:
-    cluster = cluster_of(node("n1"), pods=[Pod(name="p", node="n1", gpu_request=1)])
-    (short,) = place([demand("i")], cluster, SETTINGS).shortfalls
+def test_nodes_with_pods_of_unknown_gpus_take_single_gpus_alone() -> None:
+    """Which GPUs are free nobody knows; one is always aligned. Its cores have to be near it, wherever it lies."""
+    cluster = cluster_of(node("n1", cores=16), pods=[Pod(name="p", node="n1", gpu_request=1)])
+    (short,) = place([demand("i", tp=2)], cluster, SETTINGS).shortfalls
     assert "hold pods whose GPUs are not known" in short.reason
+    singles = [demand("i", tp=1, groups=1, replicas=7, cpus_per_gpu=4)]
+    placement = place(singles, cluster, SETTINGS)
+    assert violations(cluster, singles, placement) == ()
+    (site,) = placement.sites
+    assert (site.aligned, site.worst.value) == (True, "numa")
+    assert place([replace(singles[0], replicas=8)], cluster, SETTINGS).shortfalls
+    assert place([replace(singles[0], replicas=1, cpus_per_gpu=5)], cluster, SETTINGS).shortfalls
+    (left_out,) = usable_by_type(cluster, PlacementSettings(cpus_per_gpu=5))[1]
+    assert left_out.text.startswith("7 idle H20 GPUs on 1 node: it is not known which GPUs their pods hold, and")
 
 
 def test_shared_gpus_are_not_given_away() -> None:
     """8 GPUs, of which pods share parts of 1.5: two are gone, and nobody says which."""
     sharing = Pod(name="s", node="n1", gpu_share=1.5)
     cluster = cluster_of(node("n1"), pods=[sharing])
-    assert place([demand("i", qos=Qos.GUARANTEED)], cluster, SETTINGS).shortfalls
+    assert place([demand("i", 2, qos=Qos.GUARANTEED)], cluster, SETTINGS).shortfalls
     for groups, fits in ((6, True), (7, False)):
         asked = [demand("i", 1, groups=groups, qos=Qos.NONE)]
         placed = place(asked, cluster, SETTINGS)

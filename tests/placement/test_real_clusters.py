@@ -134,7 +134,7 @@ class TestSharedLists:
 
     @pytest.mark.parametrize("qos", [Qos.GUARANTEED, Qos.SINGLE_NUMA])
     def test_who_must_know_the_gpus_takes_none_of_them(self, qos: Qos) -> None:
-        (short,) = placed(shared_list("base"), demand(1, qos=qos)).shortfalls
+        (short,) = placed(shared_list("base"), demand(2, tp=2, qos=qos)).shortfalls
         assert "2 hold pods whose GPUs are not known (qos best_effort may use them, or import with --devices)" in (
             short.reason
         )

@@ -9,6 +9,8 @@ from placed_records import cluster_of, node
 from planner.domain import PHASES, Cluster, PlacementDemand, PlacementSettings, Pod, Qos, Taint
 from planner.domain.usable import usable_by_type
 from planner.placement import place
+from planner.report.cluster.cluster_state import summarize_cluster
+from planner.report.cluster.page import cluster_page
 
 
 def drawn(rng: np.random.Generator) -> Cluster:
@@ -68,3 +70,20 @@ def test_the_count_is_what_the_placer_accepts(seed: int) -> None:
     assert sum(usable.values()) == most_placed(cluster, settings)
     assert sum(usable.values()) + sum(one.gpus for one in left_out) == sum(cluster.idle_gpus.values())
     assert all(one.why for one in left_out)
+
+
+def test_gpus_of_cordoned_nodes_are_neither_held_nor_idle() -> None:
+    """The one rule: the page of a cluster, an inventory and the placer leave them out for the same reason."""
+    cordoned = node("n1", taints=(Taint(key="node.kubernetes.io/unschedulable"),))
+    cluster = cluster_of(node("n0"), cordoned, pods=[Pod(name="p", node="n1", gpus=(0,))])
+    summary = summarize_cluster(cluster)
+    (state,) = summary.types
+    assert (state.gpus, state.held, state.shut, state.idle, state.empty_nodes) == (16, 1, 7, 8, 1)
+    assert [row.fit for row in summary.fragments] == [8, 4, 2, 1]
+    usable, left_out = usable_by_type(cluster, PlacementSettings())
+    assert usable == {"H20": summary.idle}
+    assert left_out == summary.shut
+    assert summary.shut[0].text == "7 idle H20 GPUs on 1 node: are cordoned; uncordon them (kubectl uncordon)"
+    page = cluster_page(cluster)
+    assert "8 are idle" in page
+    assert "neither held nor idle:\n\n- 7 idle H20 GPUs on 1 node: are cordoned" in page

@@ -164,6 +164,14 @@ def test_the_readme_repeats_the_guides_figures() -> None:
     free, mixed = printed_exact("**free choice**"), printed_exact("64 H200, 64 H800, 128 H20")
     gains = [round(100 * (best / fleet - 1)) for best, fleet in zip(free[:2], mixed[:2], strict=True)]
     assert f"serve another {gains[0]} and {gains[1]} % more" in flat
+    best = [max((printed_exact(fleet)[k], fleet) for fleet in UNIFORM_FLEETS) for k in (CODE, CONVERSATION)]
+    assert [fleet for _, fleet in best] == ["256 H800", "128 H200"]
+    assert f"{best[CODE][1]} serve {best[CODE][0]} requests/s there, the mixed fleet {mixed[CODE]}" in flat
+    over = [f"{mixed[k] / rate:.2f}" for k, (rate, _) in enumerate(best)]
+    assert f"Over the best uniform fleet it is {over[0]} on code and {over[1]} on conversation" in flat
+    guide = " ".join(TEXT.split())
+    assert f"is {over[0]} on code ({best[0][1]}) and {over[1]} on conversation ({best[1][1]})" in guide
+    assert all(uniform > rate for uniform, rate in zip(printed_exact("256 H800")[2:], mixed[2:], strict=True))
 
 
 def printed_ratios() -> list[str]:
@@ -184,13 +192,17 @@ EXACT = {
     "64 H200, 64 H800, 128 H20": {"H200": 64, "H800": 64, "H20": 128},
     "32 H200, 128 H800, 128 H20": {"H200": 32, "H800": 128, "H20": 128},
     "128 H200": {"H200": 128},
+    "256 H800": {"H800": 256},
+    "512 H20": {"H20": 512},
 }
+UNIFORM_FLEETS = {fleet: counts for fleet, counts in EXACT.items() if len(counts) == 1}
 # facts on planning, requests/s in reference mode; the prototype's second fleet on conversation is not its optimum
-LEVELS = {"code": (348.3, 404.7, 254.3), "conv": (232.2, 205.1, 194.6)}
+LEVELS = {"code": (348.3, 404.7, 254.3, 356.2, 237.4), "conv": (232.2, 205.1, 194.6, 142.5, 172.1)}
 
 
 IN_FULL = {("64 H200, 64 H800, 128 H20", "conv")}  # of this fleet the code trace is planned anew each time
 IN_FULL |= {("32 H200, 128 H800, 128 H20", trace) for trace in ("code", "conv")}
+IN_FULL |= {("256 H800", "conv"), ("512 H20", "code"), ("512 H20", "conv")}
 
 
 @pytest.mark.slow

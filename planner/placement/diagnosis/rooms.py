@@ -25,7 +25,7 @@ from planner.domain import Cluster, ClusterNode, Pod, Qos
 from planner.domain.diagnosis import GpuRequest, OverCommitment, StrandingCause
 from planner.domain.node_room import left_on, parts_held
 from planner.domain.shapes import Counts, GroupKind, Shape, capacity, offered
-from planner.domain.usable import FAULTS
+from planner.domain.usable import fault_of
 
 ROUNDING = 1e-6
 
@@ -79,7 +79,7 @@ def room_of(node: ClusterNode, pods: Sequence[Pod], shape: Shape) -> Room:
         numa_gpus=tuple(max(count, 0) for count in left.gpus),
         numa_cores=tuple(max(count, 0) for count in left.cores),
         placed=not shares and all(pod.gpus_known for pod in pods),
-        barred=any(taint.key in FAULTS for taint in node.taints),
+        barred=fault_of(node) is not None,
     )
 
 

@@ -4,14 +4,14 @@ What nodes can take is counted once for all islands that ask alike. What an evic
 for on so many nodes at most; the reason looks at all of them.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.domain import PlacementDemand, PlacementSettings, Pod, Qos, Shortfall, Taint
 from planner.domain.node_room import Ask
 from planner.domain.shapes import GroupKind, capacity, offered
-from planner.domain.usable import FAULTS, toleration, untolerated
+from planner.domain.usable import fault_of, toleration, untolerated
 from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Site, ask_of
@@ -124,8 +124,10 @@ class _Diagnosis:
             why = _barred(self.fleet, of_type, ask)
             return "nodes", f"none of the {counted(len(of_type), f'{demand.gpu} node')} may be used: {why}"
         idle = sum(self.occupancy.free[node].idle for node in suited)
-        barred = len(of_type) - len(suited)
-        among = counted(len(suited), f"{demand.gpu} node") + (f" ({barred:,} more may not be used)" if barred else "")
+        barred = sorted(set(of_type) - set(suited))
+        among = counted(len(suited), f"{demand.gpu} node")
+        if barred:
+            among += f" ({len(barred):,} more may not be used: {_barred(self.fleet, barred, ask)})"
         if idle < demand.size:
             lack = f"{idle:,} {'is' if idle == 1 else 'are'} idle on {among} once the others are placed"
             return "GPUs", f"{counted(demand.size, 'GPU')} are asked for, {lack}"
@@ -200,6 +202,7 @@ class _Diagnosis:
         if demand.gpu not in self.taints:
             self.taints[demand.gpu] = self._toleration(demand.gpu)
         yield from filter(None, [self.taints[demand.gpu]])
+        yield from self._mending(demand)
         yield from self._unlocated(demand, ask)
 
     def _toleration(self, gpu: str) -> str:
@@ -207,11 +210,20 @@ class _Diagnosis:
         counts: Counter[Taint] = Counter()
         for node in self.fleet.of_type([gpu]):
             taints = untolerated(self.fleet.nodes[node], self.occupancy.tolerations)
-            if len(taints) == 1 and taints[0].key not in FAULTS:
+            if len(taints) == 1 and not fault_of(self.fleet.nodes[node]):
                 counts[taints[0]] += self.occupancy.free[node].idle
         taint, idle = max(counts.items(), key=lambda item: item[1], default=(Taint(key=""), 0))
         on_nodes = f"{counted(idle, f'idle {gpu} GPU')} on nodes with that taint"
         return f"placement.tolerations: [{toleration(taint)}] in the scenario: {on_nodes}" if idle else ""
+
+    def _mending(self, demand: PlacementDemand) -> Iterator[str]:
+        """Idle GPUs on nodes with a fault, by what would bring them back."""
+        idle: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for node in self.fleet.of_type([demand.gpu]):
+            if fault := fault_of(self.fleet.nodes[node]):
+                idle[fault].append(self.occupancy.free[node].idle)
+        for (why, remedy), gpus in idle.items():
+            yield f"{remedy}: {counted(sum(gpus), f'idle {demand.gpu} GPU')} on {counted(len(gpus), 'node')} that {why}"
 
     def _unlocated(self, demand: PlacementDemand, ask: Ask) -> Iterator[str]:
         """Pods that stay although they might be evicted, as nobody says which GPUs they hold."""
@@ -294,15 +306,17 @@ def _loosened(ask: Ask, qos: Qos, *, cores: bool = True, memory: bool = True) ->
     return replace(ask, kind=kind, memory_gb_per_gpu=ask.memory_gb_per_gpu if memory else 0.0)
 
 
-def _barred(fleet: Fleet, nodes: list[int], ask: Ask) -> str:
+def _barred(fleet: Fleet, nodes: Iterable[int], ask: Ask) -> str:
     """Why nodes may not be used, by the number of them."""
-    shut = {node for node in nodes if ask.kind.qos.binds and not fleet.open[node]}
-    closed = len(shut)
-    unlabelled = sum(n not in shut and not set(ask.selector) <= set(fleet.nodes[n].labels) for n in nodes)
-    tainted = len(nodes) - closed - unlabelled
-    reasons = (
-        (closed, "hold pods whose GPUs are not known (qos best_effort may use them, or import with --devices)"),
-        (unlabelled, f"lack the labels {', '.join(f'{key}={value}' for key, value in ask.selector)}"),
-        (tainted, "have taints that are not tolerated"),
-    )
-    return ", ".join(f"{count} {why}" for count, why in reasons if count)
+    reasons: Counter[str] = Counter()
+    for number in nodes:
+        node = fleet.nodes[number]
+        if fault := fault_of(node):
+            reasons["{} ({})".format(*fault)] += 1
+        elif ask.kind.aligns and not fleet.open[number]:
+            reasons["hold pods whose GPUs are not known (qos best_effort may use them, or import with --devices)"] += 1
+        elif not set(ask.selector) <= set(node.labels):
+            reasons[f"lack the labels {', '.join(f'{key}={value}' for key, value in ask.selector)}"] += 1
+        else:
+            reasons["have taints that are not tolerated"] += 1
+    return ", ".join(f"{count} {why}" for why, count in reasons.items())

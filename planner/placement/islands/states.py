@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import ClusterState, FragmentShare, Qos
-from planner.domain.shapes import GroupKind, capacity
+from planner.domain.node_room import Ask
+from planner.domain.shapes import GroupKind
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.scoring import REQUESTS, stranded
 from planner.placement.power_model import cpu_watts
@@ -14,18 +15,19 @@ Watts = Mapping[str, tuple[float, float]]
 
 def state_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts, cpus_per_gpu: int) -> ClusterState:
     """The state of the nodes with GPUs of these types; held GPUs count at their highest draw. Requests fit by number;
-    guaranteed work is given no GPU where nobody says which are free.
+    guaranteed work is given those that a single GPU's groups may have.
     """
     fleet = occupancy.fleet
     nodes = fleet.of_type(gpus)
     idle = {n: occupancy.free[n].idle for n in nodes}
     total = sum(len(fleet.nodes[n].gpus) for n in nodes)
     alone = GroupKind(1, cpus_per_gpu, Qos.GUARANTEED)
+    asks = {gpu: Ask(gpu, (), alone, 0.0) for gpu in gpus}
     return ClusterState(
         gpus=total,
         allocated=total - sum(idle.values()),
         idle=sum(idle.values()),
-        headroom_gpus=sum(_headroom(occupancy, n, alone) for n in nodes),
+        headroom_gpus=sum(_headroom(occupancy, n, asks[fleet.nodes[n].gpu]) for n in nodes),
         watts=watts_of(occupancy, gpus, watts),
         empty_nodes=sum(idle[n] == len(fleet.nodes[n].gpus) for n in nodes),
         fragments=tuple(
@@ -44,15 +46,8 @@ def watts_of(occupancy: Occupancy, gpus: Sequence[str], watts: Watts) -> float:
     return sum(_watts(occupancy, n, occupancy.free[n].idle, watts) for n in occupancy.fleet.of_type(gpus))
 
 
-def _headroom(occupancy: Occupancy, node: int, alone: GroupKind) -> int:
-    fleet = occupancy.fleet
-    if not fleet.open[node]:
-        return 0
-    shape, free = fleet.shapes[node], occupancy.free[node]
-    room = capacity(shape, free.offered(shape, alone), alone)
-    if alone.cores_per_gpu:
-        room = min(room, int(max(0.0, free.cpus) // alone.cores_per_gpu))
-    return room
+def _headroom(occupancy: Occupancy, node: int, alone: Ask) -> int:
+    return occupancy.room(node, alone) if occupancy.suits(node, alone) else 0
 
 
 def _watts(occupancy: Occupancy, node: int, idle: int, watts: Watts) -> float:

@@ -125,7 +125,7 @@ class _Replay:
             pod.gpus_known and not pod.gpu_share for pod in self.cluster.pods if pod.node == node.name
         ):
             yield "gpus_assumed is true, and it is known which GPUs are free"
-        if demand.qos.binds or not part.gpus_assumed:
+        if (demand.qos.binds and demand.tp > 1) or not part.gpus_assumed:  # one GPU alone is always aligned
             for pod in self.pods.get(node.name, ()):
                 if not pod.gpus_known:
                     yield f"pod {pod.key} holds {pod.gpu_count} GPUs there, and which is not known"
@@ -300,7 +300,8 @@ def _crowded(demand: PlacementDemand, parts: Sequence[PlacedPart]) -> Iterator[s
     running = dict(demand.running)
     for replica, nodes in sorted(nodes_of.items()):
         if len(nodes) > 1:
-            yield f"island {demand.island} replica {replica}: it must lie inside one node, not on {', '.join(sorted(nodes))}."
+            names = ", ".join(sorted(nodes))
+            yield f"island {demand.island} replica {replica}: it must lie inside one node, not on {names}."
     for node, replicas in sorted(servers_on.items()):
         if (count := len(replicas) + running.get(node, 0)) > demand.per_node:
             yield f"island {demand.island}: {count} servers are on node {node}, where at most {demand.per_node} may be."

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain import Cluster, ClusterNode, FragmentShare, Pod, PodClass
+from planner.domain.usable import LeftOut, fault_of
 
 REQUESTS = (1, 2, 4, 8)
 """GPUs of the requests whose fit is told."""
@@ -12,19 +13,21 @@ REQUESTS = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeState:
-    """GPUs of one type. `switches`: nodes under each access switch, ascending."""
+    """GPUs of one type. `shut`: that no pod holds, on nodes with a fault; `empty_nodes`: of those without one.
+    `switches`: nodes under each access switch, ascending."""
 
     gpu: str
     nodes: int
     gpus: int
     held: int
+    shut: int
     empty_nodes: int
     switches: tuple[int, ...]
 
     @property
     def idle(self) -> int:
-        """GPUs that no pod holds."""
-        return self.gpus - self.held
+        """GPUs that a pod could have."""
+        return self.gpus - self.held - self.shut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,7 @@ class ClusterSummary:
 
     `crossing`: pods of several GPUs that lie in both sockets although one has GPUs enough (FlexTopo paper, figure 8),
     out of `alignable` pods. `unknown_nodes`: nodes with pods whose GPUs are not known; their idle GPUs count by number.
+    `shut`: GPUs that nobody holds and nobody can have, as their nodes have a fault.
     `offers`: GPUs in parts, which are in no other count. `plain_nodes` have no GPUs, neither whole nor in parts.
     """
 
@@ -71,6 +75,7 @@ class ClusterSummary:
     crossing: int
     alignable: int
     unknown_nodes: tuple[str, ...]
+    shut: tuple[LeftOut, ...]
     offers: tuple[OfferState, ...]
     notes: tuple[str, ...]
 
@@ -81,7 +86,7 @@ class ClusterSummary:
 
     @property
     def idle(self) -> int:
-        """GPUs that no pod holds."""
+        """GPUs that a pod could have."""
         return sum(state.idle for state in self.types)
 
 
@@ -103,13 +108,24 @@ def summarize_cluster(cluster: Cluster) -> ClusterSummary:
         switches=len({node.asw for node in hosts} - {""}),
         aggregations=len({node.aggregation for node in hosts} - {""}),
         nodes_without_switch=sum(not node.asw for node in hosts),
-        fragments=fragments(len(node.gpus) - busy[node.name] for node in hosts),
+        fragments=fragments(len(node.gpus) - busy[node.name] for node in hosts if not fault_of(node)),
         crossing=sum(span is True for span in spans),
         alignable=sum(span is not None for span in spans),
         unknown_nodes=tuple(node.name for node in hosts if node.name in unknown),
+        shut=tuple(_shut(hosts, busy)),
         offers=tuple(_offers(cluster)),
         notes=cluster.notes,
     )
+
+
+def _shut(hosts: Iterable[ClusterNode], busy: Counter[str]) -> Iterator[LeftOut]:
+    """Free GPUs of nodes with a fault, by type and fault."""
+    free: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for node in hosts:
+        if fault := fault_of(node):
+            free[node.gpu, *fault].append(len(node.gpus) - busy[node.name])
+    for (gpu, why, remedy), counts in sorted(free.items()):
+        yield LeftOut(gpu=gpu, gpus=sum(counts), nodes=len(counts), why=why, remedy=remedy)
 
 
 def _offers(cluster: Cluster) -> Iterator[OfferState]:
@@ -153,7 +169,8 @@ def _of_type(gpu: str, hosts: list[ClusterNode], busy: Counter[str]) -> TypeStat
         nodes=len(mine),
         gpus=sum(len(node.gpus) for node in mine),
         held=sum(busy[node.name] for node in mine),
-        empty_nodes=sum(not busy[node.name] for node in mine),
+        shut=sum(len(node.gpus) - busy[node.name] for node in mine if fault_of(node)),
+        empty_nodes=sum(not busy[node.name] and not fault_of(node) for node in mine),
         switches=tuple(sorted(Counter(node.asw for node in mine if node.asw).values())),
     )
 

@@ -32,6 +32,7 @@ def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -
         *_crossing(summary),
         f"## Fragmentation\n\n{_fragment_lead()}\n\n{fragments_table(summary)}",
         *([f"{causes_lead(fragmentation)}\n\n{causes_table(fragmentation)}"] if fragmentation else []),
+        *_shut(summary),
         *_unknown(summary),
         f"## Notes\n\n{bullets([escaped(note) for note in summary.notes]) or 'None.'}",
     ]
@@ -46,7 +47,7 @@ def _headline(summary: ClusterSummary) -> str:
     plain = f" and {counted(summary.plain_nodes, 'node')} without" if summary.plain_nodes else ""
     alone = f"; {whole(summary.nodes_without_switch)} under no known switch" if summary.nodes_without_switch else ""
     above = f", {counted(summary.aggregations, 'aggregation switch')}".replace("switchs", "switches")
-    busy = summary.gpus - summary.idle
+    busy = sum(state.held for state in summary.types)
     return (
         f"**{whole(busy)} of {whole(summary.gpus)} GPUs are held ({percent(busy / summary.gpus)})**, "
         f"{whole(summary.idle)} are idle. {counted(summary.nodes - summary.plain_nodes, 'node')} with GPUs{plain}, "
@@ -119,6 +120,14 @@ def fragments_table(summary: ClusterSummary) -> str:
         for row in summary.fragments
     ]
     return table(["GPUs a request", "Requests that fit", "GPUs stranded", "Of all idle"], rows, "rrrr")
+
+
+def _shut(summary: ClusterSummary) -> list[str]:
+    """Said of GPUs that are neither held nor idle."""
+    if not summary.shut:
+        return []
+    rows = bullets([escaped(row.text) for row in summary.shut])
+    return [f"No pod holds these GPUs, and none may have them; they count as neither held nor idle:\n\n{rows}"]
 
 
 def _unknown(summary: ClusterSummary) -> list[str]:

@@ -64,8 +64,8 @@ def islands_frame(plan: Plan) -> Frame:
 
 def pools_frame(plan: Plan) -> Frame:
     """One row a pool of equal servers: `capacity_rps` and `full_rps` are of one server, prompts of `start` <= tokens <
-    `end`, `island` names it in `islands`, `per_node` is there where servers are spread (0: as many on a node as fit). None
-    where the plan has no buckets."""
+    `end`, `island` names it in `islands`, `per_node` is there where servers are spread (0: as many as fit). None where
+    the plan has no buckets."""
     pools = plan.buckets.pools if plan.buckets else ()
     spread = ("per_node",) if any(pool.per_node for pool in pools) else ()
     return _frame([_pool_row(pool) for pool in pools], (*_POOL_COLUMNS, *spread))

@@ -104,8 +104,8 @@ class Programme:
         free, shape = self.occupancy.free[node], self.occupancy.fleet.shapes[node]
         for pod in self.going.pods.get(node, ()):
             free = free.plus(self.occupancy.fleet.held_by(node, [pod]))
-        if not free.room(shape, ask):
-            return []
+        if not free.room(shape, ask) or (free.unlocated and ask.kind.qos.binds):
+            return []  # where GPUs lie that nobody names is no vector
         return [v for v in vectors(free.offered(shape, ask.kind), ask.kind.tp) if admits(shape, ask.kind, v)]
 
     def add_node(self, node: int, options: Sequence[tuple[PlacementDemand, Ask, Counts]]) -> None:
