@@ -64,6 +64,7 @@ def placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Plan
         solver=saved.provenance.solver,
         simpler=buckets.simpler,
         survival_cost_rps=buckets.survival_cost_rps,
+        forms=buckets.forms,
     )
     plan_there = _of_pools(
         evaluator, placed.priced.pools, assignment, saved.search, choice, placed, replayed=buckets.replayed
@@ -216,6 +217,7 @@ def _of_pools(
             simpler=choice.simpler,
             unrestricted_rps=certificate.bound_rps,
             survival_cost_rps=choice.survival_cost_rps,
+            forms=choice.forms,
             reaches=reaches,
             replayed=replayed,
         ),

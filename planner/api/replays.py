@@ -19,8 +19,8 @@ class ReplayedPlan:
         self.record = record
 
     @property
-    def holds(self) -> bool:
-        """Whether every level is held, and the fleet keeps up."""
+    def holds(self) -> bool | None:
+        """Whether every level is held, and the fleet keeps up; None where the replay is too short to tell."""
         return self.record.holds
 
     @cached_property
@@ -51,7 +51,7 @@ class ReplayedPlan:
 
     def _verdict(self) -> str:
         within = self.record.total.within_levels.mean
-        verdict = f"{'holds' if self.holds else 'breaks'} at {self.record.rate_rps:.1f} requests/s"
+        verdict = f"{self.record.standing} at {self.record.rate_rps:.1f} requests/s"
         return f"{verdict}, {within:.1%} within levels"
 
     def _repr_html_(self) -> str:

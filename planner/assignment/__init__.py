@@ -23,7 +23,14 @@ if TYPE_CHECKING:
         PoolCount,
         undominated,
     )
-    from planner.assignment.buckets.programme import best_pools, fastest_of_kinds, pools_of, proves, simplest_pools
+    from planner.assignment.buckets.programme import (
+        best_pools,
+        better_pools,
+        fastest_of_kinds,
+        pools_of,
+        proves,
+        simplest_pools,
+    )
     from planner.assignment.buckets.relaxed import RelaxedBuckets, relaxed_buckets, relaxed_values
     from planner.assignment.cells.pools import CellPools, busy_times, pool_cells
     from planner.assignment.inner_problem import assign
@@ -55,6 +62,7 @@ __all__ = [
     "assign",
     "best_layout",
     "best_pools",
+    "better_pools",
     "busy_times",
     "choose_roles",
     "fastest_of_kinds",

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pulp
 
 from planner.assignment.network import Limit, Traffic, Wires
-from planner.assignment.solver import solve
 from planner.assignment.variables import Problem
 from planner.domain import PHASES, AssignmentSettings, Flow, Phase
+from planner.milp import solve
 
 SLIVER = 2e-6
 """A flow that gives each of its islands less than this share of a range is left out."""
@@ -59,7 +59,7 @@ def connect(
     for variable, count in zip(problem.prefill_islands, prefill, strict=True):
         variable.cat = pulp.LpContinuous  # a linear programme has prices
         variable.bounds(count, count)
-    optimal, _ = solve(problem.model, settings)
+    optimal = solve(problem.model, settings).proven
     best = rate.varValue or 0.0
     if best <= 0:
         return Connected(optimal=optimal, times={}, flows=(), bottleneck="")
@@ -124,7 +124,7 @@ def _load_evenly(
         for index, count in enumerate(_islands(problem, prefill, phase)):
             problem.require(problem.busy(index, phase) - count * levels[phase] <= 0, f"level_{phase}_{index}")
     problem.model.setObjective(-1 * pulp.lpSum(levels.values()))
-    optimal, _ = solve(problem.model, settings)
+    optimal = solve(problem.model, settings).proven
     return optimal
 
 

@@ -8,7 +8,6 @@ from planner.assignment.deviation import maximise_throughput_less_deviation
 from planner.assignment.flows import Times, connect, hand_out
 from planner.assignment.max_rate import maximise_rate
 from planner.assignment.network import Wires, keep_network, wires_of
-from planner.assignment.solver import solve
 from planner.assignment.variables import Problem, Shares, open_problem
 from planner.domain import (
     PHASES,
@@ -23,6 +22,7 @@ from planner.domain import (
     Phase,
 )
 from planner.errors import InfeasibleError, InputError
+from planner.milp import solve
 
 NEGLIGIBLE = 1e-9  # share of an island's time that may be the solver's rounding
 
@@ -51,13 +51,13 @@ def assign(
     if Formulation(settings.formulation) is Formulation.DEVIATION:
         return _by_deviation(problem, settings)
     maximise_rate(problem)
-    optimal, solver = solve(problem.model, settings)
+    solved = solve(problem.model, settings)
+    optimal, solver = solved.proven, solved.solver
     prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
     times: Times = {}
     for phase in PHASES:  # with the phases fixed the halves are independent linear programmes
         half = _half(problem, phase, prefill)
-        filled, _ = solve(half.model, settings)
-        optimal = optimal and filled
+        optimal = solve(half.model, settings).proven and optimal
         times |= {cell: variable.varValue or 0.0 for cell, variable in half.time.items()}
     if network is None:
         return _assignment(problem, prefill, times, optimal, solver)
@@ -79,7 +79,8 @@ def _by_network(problem: Problem, settings: AssignmentSettings, wires: Wires) ->
     """Max-rate within the network: the integer programme fixes the phases, then both are loaded together."""
     rate = maximise_rate(problem)
     traffic = keep_network(problem, rate, wires)
-    optimal, solver = solve(problem.model, settings)
+    solved = solve(problem.model, settings)
+    optimal, solver = solved.proven, solved.solver
     prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
     connection = connect(problem, rate, wires, traffic, prefill, settings)
     proven = optimal and connection.optimal
@@ -147,7 +148,8 @@ def _islands(problem: Problem, phase: Phase, prefill: list[int]) -> list[int]:
 
 def _by_deviation(problem: Problem, settings: AssignmentSettings) -> Assignment:
     maximise_throughput_less_deviation(problem, settings)
-    optimal, solver = solve(problem.model, settings)
+    solved = solve(problem.model, settings)
+    optimal, solver = solved.proven, solved.solver
     prefill = [round(v.varValue or 0) for v in problem.prefill_islands]
     times = {cell: variable.varValue or 0.0 for cell, variable in problem.time.items()}
     return _assignment(problem, prefill, times, optimal, solver)

@@ -27,9 +27,9 @@ from planner.assignment.aim import aim
 from planner.assignment.island_options import IslandOption, island_rows
 from planner.assignment.layout_options import IslandKind, Offer
 from planner.assignment.relaxation import Relaxation, relax
-from planner.assignment.solver import dual_bound, solve
 from planner.domain import PHASES, AssignmentSettings, Layout, ObjectiveKind, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
+from planner.milp import dual_bound, solve
 
 # Options of the first programme decide how long it takes, not the optimum: the second one has all that could matter.
 MOST_OPTIONS = 24  # of one type and phase
@@ -91,8 +91,8 @@ def _two_steps(
     *,
     few: bool,
 ) -> LayoutAnswer:
-    start = replace(settings, gap=max(settings.gap, FIRST_GAP), time_limit_s=settings.time_limit_s / 3)
-    remaining = replace(settings, time_limit_s=settings.time_limit_s * 2 / 3)
+    start = replace(settings, gap=max(settings.gap, FIRST_GAP), work_limit=settings.work_limit / 3)
+    remaining = replace(settings, work_limit=settings.work_limit * 2 / 3)
     try:
         first = _solved(offer, objective, start, relaxed, _most_useful(options) if few else _first(options))
     except InfeasibleError:  # the few options cannot, all of them may
@@ -178,19 +178,19 @@ def _solved(
     if than is not None and not objective.minimises:
         rate.lowBound = than * (1 - RESTS)
     model, islands = _programme(offer, objective, options, rate, reward)
-    proven, solver = solve(model, settings)
+    solved = solve(model, settings)
     layout = Layout.of(
         o.island for o, variable in zip(options, islands, strict=True) for _ in range(round(variable.varValue or 0))
     )
     value = float(pulp.value(model.objective))
-    dual = dual_bound(model, value if proven else None)
+    dual = dual_bound(model, value if solved.proven else None)
     return LayoutAnswer(
         layout=layout,
         rate_rps=float(rate.varValue or 0.0),
         value=value,
         bound=relaxed.value if dual is None else dual,
-        proven=proven,
-        solver=solver,
+        proven=solved.proven,
+        solver=solved.solver,
     )
 
 

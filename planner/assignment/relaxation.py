@@ -21,8 +21,8 @@ import pulp
 
 from planner.assignment.aim import aim
 from planner.assignment.layout_options import Offer, efficiency
-from planner.assignment.solver import solve
 from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings, Phase
+from planner.milp import solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ import pulp
 
 from planner.assignment.island_options import IslandOption, island_rows
 from planner.assignment.layout_options import IslandKind
-from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings, Layout
+from planner.milp import solve
 
 GAP = 0.005  # at least: a plan's own gap may be wider
 

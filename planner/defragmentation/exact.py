@@ -21,22 +21,21 @@ import pulp
 
 from planner.defragmentation.boards import Board, board_of
 from planner.defragmentation.partitions import NO_GROUP, Task
-from planner.domain import Cluster
+from planner.domain import AssignmentSettings, Cluster
 from planner.domain.defragmentation import FewestNodes
-from planner.errors import InputError, SolverError
+from planner.errors import InfeasibleError, InputError, SolverError
+from planner.milp import solve
 
 MOST_NODES = 100
 """More take days (ASI paper, section 4.1)."""
 
-SOLVERS = ("HiGHS", "PULP_CBC_CMD")
 
-
-def fewest_nodes(cluster: Cluster, *, time_limit_s: float = 60.0, count_moves: bool = True) -> FewestNodes:
-    """The optimum of what `consolidate` approaches; `proven` says whether the solver had time to prove it.
+def fewest_nodes(cluster: Cluster, *, work_limit: float = 60.0, count_moves: bool = True) -> FewestNodes:
+    """The optimum of what `consolidate` approaches; `proven` says whether the solver could prove it within `work_limit`.
 
     Raises:
         InputError: the cluster contradicts itself, or has more than 100 nodes with GPUs.
-        SolverError: no solution within `time_limit_s` a programme.
+        SolverError: no solution within `work_limit` a programme.
     """
     board = board_of(cluster)
     if len(board.nodes) > MOST_NODES:
@@ -46,12 +45,12 @@ def fewest_nodes(cluster: Cluster, *, time_limit_s: float = 60.0, count_moves: b
             hint="Compare on a part of the cluster.",
         )
     programme = _Programme(board)
-    proven = programme.solve(programme.nodes_in_use(), time_limit_s)
+    proven = programme.solve(programme.nodes_in_use(), work_limit)
     in_use = round(pulp.value(programme.nodes_in_use()))
     moves = None
     if count_moves:
         programme.model += programme.nodes_in_use() <= in_use, "no_more_nodes"
-        proven = programme.solve(-pulp.lpSum(programme.stays.values()), time_limit_s) and proven
+        proven = programme.solve(-pulp.lpSum(programme.stays.values()), work_limit) and proven
         moves = programme.movable - round(sum(stay.value() or 0 for stay in programme.stays.values()))
     return FewestNodes(
         in_use=in_use,
@@ -156,16 +155,13 @@ class _Programme:
         """How many nodes hold pods."""
         return pulp.lpSum(self.use.values())
 
-    def solve(self, objective: pulp.LpAffineExpression, time_limit_s: float) -> bool:
+    def solve(self, objective: pulp.LpAffineExpression, work_limit: float) -> bool:
         """Solve in place; whether the optimum is proven."""
         self.model.setObjective(objective)
-        for name in SOLVERS:
-            solver = pulp.getSolver(name, msg=False, timeLimit=time_limit_s, gapRel=0, threads=1)
-            if solver.available():
-                self.model.solve(solver)
-                if self.model.sol_status in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
-                    return bool(self.model.sol_status == pulp.LpSolutionOptimal)
-        raise SolverError(
-            f"defragmentation: no solution within {time_limit_s:g} s.",
-            hint="Give the solver more time, or fewer nodes.",
-        )
+        try:
+            return solve(self.model, AssignmentSettings(gap=0.0, work_limit=work_limit)).proven
+        except (InfeasibleError, SolverError) as error:
+            raise SolverError(
+                f"defragmentation: no solution within {work_limit:g} units of work.",
+                hint="Raise the limit, or give fewer nodes.",
+            ) from error

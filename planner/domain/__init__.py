@@ -138,9 +138,23 @@ if TYPE_CHECKING:
     from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
     from planner.domain.service import RangeService, Service
     from planner.domain.serving.deploy import DeploySettings
-    from planner.domain.serving.forms import PURE_FORMS, FormChange, FormComparison, FormPoint, better_form
+    from planner.domain.serving.forms import (
+        PURE_FORMS,
+        FormChange,
+        FormComparison,
+        FormPoint,
+        better_form,
+    )
     from planner.domain.serving.routers import LengthMeasure, RouterBehaviour
-    from planner.domain.serving.routing import RouterPolicy, RoutingForm, RoutingSettings, ServingForm, SurvivalSettings
+    from planner.domain.serving.routing import (
+        FormChoice,
+        RouterPolicy,
+        RoutingForm,
+        RoutingSettings,
+        ServingForm,
+        SurvivalSettings,
+        worth_of,
+    )
     from planner.domain.serving.server import (
         BucketLatency,
         BucketPlan,
@@ -212,6 +226,7 @@ __all__ = [
     "Flow",
     "Forgetful",
     "FormChange",
+    "FormChoice",
     "FormComparison",
     "FormPoint",
     "Formulation",
@@ -355,6 +370,7 @@ __all__ = [
     "named_duties",
     "no_progress",
     "require_sound",
+    "worth_of",
 ]
 
 if not TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """What the fields of a record may hold, and what they mean: annotations that its documents are read, written and
 described by.
 
-    time_limit_s: Annotated[float, Bounds(above=0), Key("of one solve")] = 20.0
+    work_limit: Annotated[float, Bounds(above=0), Key("of one solve")] = 20.0
 
 Every field of such a record is a key of its document, under its own name, unless a `Key` says otherwise or it is
 `INTERNAL`. One without a default must be given.

@@ -192,7 +192,7 @@ class AssignmentSettings:
         Formulation.MAX_RATE
     )
     solver: Annotated[str, OneOf(("highs", "cbc")), Key("solver of the MILPs")] = "highs"
-    time_limit_s: Annotated[float, Bounds(above=0), Key("of one solve")] = 20.0
+    work_limit: Annotated[float, Bounds(above=0), Key("of one solve")] = 20.0
     gap: Annotated[float, Bounds(low=0, below=1), Key("relative, to be proven")] = 1e-4
     tau: Annotated[float, Bounds(low=0, high=1e6), Key("weight of the paper's deviation in rates")] = 0.5
     deviation_weight: Annotated[float, Bounds(low=0, high=1e9), Key("weight of the deviation, M of the paper")] = 100.0
@@ -220,7 +220,7 @@ class SearchSettings:
     processes: Annotated[int, Bounds(low=1, high=1024), Key("that evaluate layouts")] = 1
     sizes: Annotated[Sizes, Key("of islands, or a list; searches know all and whole_nodes")] = SizeSet.ALL
     gap: Annotated[float, Bounds(low=0, below=1), Key("of the exact method and a tight bound, relative")] = 0.002
-    time_limit_s: Annotated[float, Bounds(above=0, high=1e6), Key("of the exact method and a tight bound")] = 120.0
+    work_limit: Annotated[float, Bounds(above=0, high=1e6), Key("of the exact method and a tight bound")] = 120.0
     bound: Annotated[Bound, Key("how a plan's bound is found")] = Bound.FAST
     warm_start: Annotated[
         tuple[WarmStart, ...], Key("layouts to begin with; also runs, and layouts as rows of GPU type, size, count")
@@ -288,7 +288,7 @@ class Scenario:
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     routing: RoutingSettings = field(default_factory=RoutingSettings)
     simplicity: float = SIMPLICITY
-    serving: ServingForm = DEFAULT_SERVING
+    serving: ServingForm | None = DEFAULT_SERVING
     survive: SurvivalSettings = field(default_factory=SurvivalSettings)
     engine: EngineProfile = field(default_factory=EngineProfile)
     deploy: DeploySettings = field(default_factory=DeploySettings)
@@ -330,6 +330,25 @@ class Scenario:
             ("assignment.formulation: deviation", self.assignment.formulation is Formulation.DEVIATION),
             ("network", self.network is not None),
             (f"objective.kind: {self.objective.kind}", self.objective.kind.row.several),
+        )
+        return next((key for key, is_asked in asked if is_asked), "")
+
+    @property
+    def serving_form(self) -> ServingForm:
+        """The form of serving that was asked for; else the better of both where mixed pools know all that is asked."""
+        return self.serving or (ServingForm.SPLIT if self.beyond_mixed else ServingForm.AUTO)
+
+    @property
+    def beyond_mixed(self) -> str:
+        """What of the scenario pools that do both phases do not know, as its key and value; empty: nothing.
+
+        Tables know islands of one phase; what running sequences leave of a cache for prefixes is not known; and sets of
+        that target join prefill with decode.
+        """
+        asked = (
+            (f"routing.form: {self.routing_form.value}", not self.bucketed),
+            ("cost.kv_cache_rate: auto", self.cost.kv_cache_rate is CacheRate.AUTO),
+            ("deploy.target: disaggregatedset", self.deploy.target == "disaggregatedset"),
         )
         return next((key for key, is_asked in asked if is_asked), "")
 

@@ -8,6 +8,8 @@ from planner.domain.keys import Bounds, Key
 
 LONGEST_PROMPT = 100_000_000
 """Tokens; beyond any model."""
+UNASKED = 99.0
+"""The percentile that is told of times where nothing is bounded (%)."""
 _THOUSAND = 1000.0
 
 FirstToken = Annotated[int, Bounds(low=0, high=LONGEST_PROMPT), Key("shortest prompt", unit="tokens", name="from")]
@@ -50,7 +52,7 @@ class SloSettings:
         Bounds(above=0, below=100),
         Key("of how many requests the bounds hold; else of the mean", unit="%"),
     ] = None
-    scope: Annotated[SloScope, Key("of which requests the percentile counts")] = SloScope.OVERALL
+    scope: Annotated[SloScope, Key("of which requests the percentile counts")] = SloScope.EVERY_BUCKET
     ranges: Annotated[tuple[RangeSlo, ...], Key("bounds for prompts of some lengths")] = ()
 
     @property
@@ -58,6 +60,29 @@ class SloSettings:
         """Whether any bound is set."""
         general = self.ttft_ms is not None or self.tpot_ms is not None
         return general or any(r.ttft_ms is not None or r.tpot_ms is not None for r in self.ranges)
+
+    @property
+    def needed(self) -> float:
+        """Share of the requests that must keep a bound; 0 where the mean must."""
+        return 0.0 if self.percentile is None else self.percentile / 100
+
+    @property
+    def over_all(self) -> bool:
+        """Whether a bucket may miss the bound on TTFT as long as all requests together keep it."""
+        return self.scope is SloScope.OVERALL
+
+    @property
+    def late_share(self) -> float | None:
+        """Share of the requests that are later than the time that is told; None where the mean is told."""
+        percentile = self.percentile if self.bounds_anything else UNASKED
+        return None if percentile is None else 1 - percentile / 100
+
+    @property
+    def statistic(self) -> str:
+        """What of times is told beside bounds: the percentile asked for, or the mean; P99 where nothing is bounded."""
+        if not self.bounds_anything:
+            return f"P{UNASKED:g}"
+        return "mean" if self.percentile is None else f"P{self.percentile:g}"
 
     def bounds(self, tokens: float) -> tuple[float | None, float | None]:
         """(TTFT, TPOT) bounds for a prompt of so many tokens."""

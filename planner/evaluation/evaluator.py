@@ -23,6 +23,7 @@ from planner.domain import (
     Question,
 )
 from planner.errors import InfeasibleError
+from planner.evaluation.buckets.columns import classes_of
 from planner.evaluation.buckets.judging import (
     named_pools,
     pooled_assignment,
@@ -129,7 +130,7 @@ class Evaluator:
         partitions, service = self.prices.shortlist, BucketService(self.question)
         stocks = [island_stocks(layout) for layout in fresh]
         tasks = [
-            (self.prices.offers(mine, partitions), layout, partitions, self.question.scenario.assignment)
+            (classes_of(self.prices.offers(mine, partitions)), layout, partitions, self.question.scenario.assignment)
             for mine, layout in zip(stocks, fresh, strict=True)
         ]
         for mine, layout, outcome in zip(stocks, fresh, self._each(solve_pools, tasks), strict=True):

@@ -89,7 +89,7 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
     except SolverError as error:
         raise SolverError(
             f"scenario {scenario.name}: search.method exact: {error.message}",
-            hint="Raise search.time_limit_s or search.gap.",
+            hint="Raise search.work_limit or search.gap.",
         ) from None
     except InfeasibleError:
         if not objective.kind.row.budgeted:
@@ -117,7 +117,7 @@ def single(objective: ObjectiveSettings) -> ObjectiveSettings:
 
 def layout_settings(scenario: Scenario) -> AssignmentSettings:
     """The solver's settings for layouts: the search's gap and time."""
-    return replace(scenario.assignment, gap=scenario.search.gap, time_limit_s=scenario.search.time_limit_s)
+    return replace(scenario.assignment, gap=scenario.search.gap, work_limit=scenario.search.work_limit)
 
 
 def require_prices(scenario: Scenario) -> None:

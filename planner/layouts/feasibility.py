@@ -124,7 +124,7 @@ def nothing_found(question: Question, errors: list[str], unanswered: int) -> Pla
         return SolverError(
             f"scenario {scenario.name}: assignment: the solver left {unanswered} of {len(errors)} layouts unanswered "
             f"and no other serves the workload; most often: {often}",
-            hint="Raise assignment.time_limit_s or assignment.gap.",
+            hint="Raise assignment.work_limit or assignment.gap.",
         )
     return InfeasibleError(
         f"scenario {scenario.name}: search: none of the {len(errors)} layouts tried serves every range in both phases "

@@ -33,7 +33,7 @@ FEWEST_POINTS = 2
 MOST_POINTS = 200
 GAP = 0.01
 SHARE_OF_TIME = 1 / 30
-"""A point's part of search.time_limit_s: 4 s of the default 120 s."""
+"""A point's part of search.work_limit: 4 s of the default 120 s."""
 
 LEAST_SHARES = (1e-4, 1e-3, 1e-2, 0.1, 0.5)
 """Shares of the best possible rate that the cheapest fleet is asked for."""
@@ -49,7 +49,7 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
 
     Points are of the scenario's form of routing: pools behind buckets, or layouts with a table. Its objective is not
     heeded, and the inner problem is that of the whole mix (`max_rate`). A point
-    gets a thirtieth of search.time_limit_s and a gap of at least 1 %. Raises InputError for a number of points outside
+    gets a thirtieth of search.work_limit and a gap of at least 1 %. Raises InputError for a number of points outside
     2..200, without any price, or in reference mode beyond 1,024 GPUs of a type; InfeasibleError where nothing serves,
     SolverError where no fleet that does is found in time. An interrupt ends it with the points found so far;
     KeyboardInterrupt where there are none.
@@ -59,7 +59,7 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     judged = replace(scenario, assignment=inner, objective=ObjectiveSettings())  # a target's queues are of its rate
     with open_evaluator(posed(judged)) as evaluator:
         settings = layout_settings(judged)
-        settings = replace(settings, gap=max(GAP, settings.gap), time_limit_s=settings.time_limit_s * SHARE_OF_TIME)
+        settings = replace(settings, gap=max(GAP, settings.gap), work_limit=settings.work_limit * SHARE_OF_TIME)
         least, point_of = (_of_pools if judged.bucketed else _of_layouts)(evaluator, settings)
         budgets = _budgets(judged, least, points)
         by_budget: dict[float, FrontierPoint | None] = {}
@@ -76,7 +76,7 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     if not solved:
         raise SolverError(
             f"frontier: scenario {scenario.name}: none found in time for any of the {len(budgets)} budgets.",
-            hint="Raise search.time_limit_s, of which a point gets a thirtieth.",
+            hint="Raise search.work_limit, of which a point gets a thirtieth.",
         )
     return Frontier(
         points=front,
@@ -163,7 +163,7 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
     if late and not prices:
         raise SolverError(
             "frontier: no fleet that serves every range was found in the time given, nor that there is none.",
-            hint="Raise search.time_limit_s, of which a point gets a thirtieth.",
+            hint="Raise search.work_limit, of which a point gets a thirtieth.",
         )
     if not prices:
         raise InfeasibleError(

@@ -187,7 +187,7 @@ class _Machines:
         plain = offer_of(self.scenario, self.evaluator, sizes)
         rows = tuple(tuple(_scaled(row, self.draw) for row in rows) for rows in plain.options)
         settings = layout_settings(self.scenario)
-        quick = replace(settings, gap=max(settings.gap, GAP), time_limit_s=min(settings.time_limit_s, TIME_LIMIT_S))
+        quick = replace(settings, gap=max(settings.gap, GAP), work_limit=min(settings.work_limit, TIME_LIMIT_S))
         layout = best_layout(replace(plain, options=rows), single(self.scenario.objective), quick, few=True).layout
         table = PerformanceTable(ranges=self.workload.ranges, classes=tuple(row for of_type in rows for row in of_type))
         return Layout.of(self._at_work(table, layout.plain))

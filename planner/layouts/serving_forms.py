@@ -217,5 +217,5 @@ def _nothing(scenario: Scenario, points: Sequence[FormPoint]) -> PlannerError:
         f"scenario {scenario.name}: no form of serving reaches anything up to {loosest:g} ms TPOT. There: {reason}"
     )
     if any(p.late for p in points):
-        return SolverError(message, hint="Raise search.time_limit_s.")
+        return SolverError(message, hint="Raise search.work_limit.")
     return InfeasibleError(message, hint="Add GPUs, choose a smaller model, or loosen the service levels.")

@@ -54,7 +54,7 @@ def _by_island(plan: Plan) -> dict[str, BucketPool]:
 
 
 def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
-    """Promise, bursts, what remains after a loss, and the longest P99 of each time at each load."""
+    """Promise, bursts, what remains after a loss, and the longest time that the levels count at each load."""
     readers: dict[str, Callable[[Plan], str]] = {
         "promise (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.promise_rps),
         "capacity if requests bunch (requests/s)": lambda plan: _figure(plan, lambda buckets: buckets.burst_rps),
@@ -62,9 +62,14 @@ def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
     }
     for load in LoadPoint:
         for phase in PHASES:
-            readers[f"{_TIMES[phase]} P99 at {load} (ms)"] = _slowest(load, phase)
+            readers[f"{_TIMES[phase]} {_statistic(old, new)} at {load} (ms)"] = _slowest(load, phase)
     for field, read in readers.items():
         yield ChangedValue(field=field, old=read(old), new=read(new))
+
+
+def _statistic(old: Plan, new: Plan) -> str:
+    """What the times are: `P95`, or of each plan where they differ."""
+    return " and ".join(dict.fromkeys(plan.scenario.slo.statistic for plan in (old, new)))
 
 
 def _worst_loss(plan: Plan) -> str:
@@ -76,14 +81,14 @@ def _figure(plan: Plan, read: Callable[[BucketPlan], float | None]) -> str:
 
 
 def _slowest(load: LoadPoint, phase: Phase) -> Callable[[Plan], str]:
-    """P99 of the slowest bucket, with the rate of the mix that it is at."""
+    """The time that its levels count of the slowest bucket, with the rate of the mix that it is at."""
 
     def read(plan: Plan) -> str:
         every = plan.buckets.latencies if plan.buckets is not None else ()
         rows = [row for row in every if row.load is load and row.phase is phase]
         if not rows:
             return NOTHING
-        times = [row.p99_ms for row in rows]
+        times = [row.late_ms for row in rows]
         slowest = "no end" if None in times else _number(max(time for time in times if time is not None))
         return f"{slowest} at {_number(rows[0].rate_rps)} requests/s"
 

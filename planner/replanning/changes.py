@@ -5,7 +5,7 @@
 | S_t, T_t | GPUs of type t in old servers that do not run on, in new ones that do not | 1 |
 | G | GPUs that are touched: sum_t max(S_t, T_t), what starts takes the GPUs of what stops first | 1 |
 | load | what a server takes to load and start: `planner.cost.serving.loading` | s |
-| drain | what requests in flight take: P99 TTFT of prefill, the longest answer at the P99 TPOT of decode | s |
+| drain | what requests in flight take: late TTFT of prefill, the longest answer at the late TPOT of decode | s |
 
 As S_t and T_t sum to all GPUs less those of servers that run on, G is least where those are most: a pairing of largest
 gain. Of such pairings the one with most servers that are not even routed anew, then with most that are only started
@@ -306,6 +306,6 @@ def _waits_s(before: Plan) -> Iterator[tuple[tuple[Phase, int, int], float]]:
     assert before.buckets is not None, "plans are of buckets"
     longest = before.scenario.workload.max_output_tokens
     for row in before.buckets.latencies:
-        if row.load is LoadPoint.PROMISE and row.p99_ms is not None:
+        if row.load is LoadPoint.PROMISE and row.late_ms is not None:
             tokens = longest if row.phase is Phase.DECODE else 1
-            yield (row.phase, row.start, row.end), row.p99_ms * tokens / MS_PER_S
+            yield (row.phase, row.start, row.end), row.late_ms * tokens / MS_PER_S

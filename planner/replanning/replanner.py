@@ -34,8 +34,8 @@ STEPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
 """Of the GPUs that the largest change touches: where the frontier has points."""
 
 MOST_RAISES = 6
-POINT_GAP, POINT_SECONDS = 0.005, 5.0
-SIMPLE_SECONDS = 5.0
+POINT_GAP, POINT_WORK = 0.005, 5.0
+SIMPLE_WORK = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,16 +243,16 @@ class Replanner:
     def _simplest(self, offer: BucketOffer, answer: BucketAnswer, objective: ObjectiveSettings) -> BucketAnswer:
         if not self._simplicity:
             return answer
-        limits = replace(self._solver, time_limit_s=SIMPLE_SECONDS, gap=0.0)
+        limits = replace(self._solver, work_limit=SIMPLE_WORK, gap=0.0)
         try:
             return simplest_pools(offer, answer, objective, limits, within=self._simplicity)
         except (InfeasibleError, SolverError):
             return answer
 
     def _between(self, most: int) -> list[NearPlan]:
-        """Points of the frontier, where they are found in the time given."""
-        seconds = min(POINT_SECONDS, self._solver.time_limit_s)
-        settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), time_limit_s=seconds)
+        """Points of the frontier, where they are found within the limit of work."""
+        limit = min(POINT_WORK, self._solver.work_limit)
+        settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), work_limit=limit)
         points = []
         for gpus in sorted({int(share * most) for share in STEPS} - {0}):
             with suppress(InfeasibleError, SolverError):

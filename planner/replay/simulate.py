@@ -14,6 +14,7 @@ from planner.replay.bottleneck import bottleneck_of
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns
 from planner.replay.measures.results import SeedRun, groups_of, islands_of, levels_of, misroutes_of, moments_of
+from planner.replay.measures.telling import requests_to_tell
 from planner.replay.requests import RequestTable
 from planner.units import MS_PER_S
 
@@ -97,7 +98,8 @@ def simulate(
         misrouted=misrouted,
         refused=refused,
     )
-    return replace(result, bottleneck=bottleneck_of(result))
+    short = requests_to_tell(runs, result.levels)
+    return replace(result, requests_to_tell=short, bottleneck="" if short else bottleneck_of(result, fleet))
 
 
 def _run(fleet: ReplayFleet, settings: ReplaySettings, arrivals: Arrivals, seed: int, listen: Progress) -> SeedRun:
@@ -135,8 +137,8 @@ def sweep(
     step: float = 0.01,
     progress: Progress = lambda _: None,
 ) -> ReplaySweep:
-    """The highest rate that holds the levels, to `step` of the capacity, and the rates on the way to it: first a
-    ladder, then halves between the last that holds and the first that does not."""
+    """The highest rate that seems to hold the levels, to `step` of the capacity, and the rates on the way to it: first
+    a ladder, then halves between the last that holds and the first that does not."""
     results: dict[float, ReplayResult] = {}
     for share, done in _tried(results, step):
         progress(done)
@@ -151,8 +153,8 @@ def sweep(
 
 def _holding(results: dict[float, ReplayResult]) -> list[float]:
     """Shares that hold, up to the lowest one that does not."""
-    broken = min((share for share, result in results.items() if not result.holds), default=float("inf"))
-    return [share for share, result in results.items() if result.holds and share < broken]
+    broken = min((share for share, result in results.items() if not result.seems_to_hold), default=float("inf"))
+    return [share for share, result in results.items() if result.seems_to_hold and share < broken]
 
 
 def _tried(results: dict[float, ReplayResult], step: float) -> Iterator[tuple[float, float]]:
@@ -160,14 +162,14 @@ def _tried(results: dict[float, ReplayResult], step: float) -> Iterator[tuple[fl
     for number, share in enumerate(LADDER):
         yield share, number / (2 * len(LADDER))
     low = max(_holding(results), default=0.0)
-    high = min((share for share, result in results.items() if not result.holds), default=None)
+    high = min((share for share, result in results.items() if not result.seems_to_hold), default=None)
     share = max(LADDER)
     while high is None and share < _HIGHEST:
         share *= 1.1
         yield share, 0.5
         low = max(_holding(results), default=0.0)
-        high = min((s for s, result in results.items() if not result.holds), default=None)
+        high = min((s for s, result in results.items() if not result.seems_to_hold), default=None)
     while high is not None and high - low > step and high > _LOWEST:
         middle = (low + high) / 2
         yield middle, 0.75
-        low, high = (middle, high) if results[middle].holds else (low, middle)
+        low, high = (middle, high) if results[middle].seems_to_hold else (low, middle)

@@ -22,7 +22,7 @@ from source_tree import (
     undocumented,
 )
 
-LEAVES = frozenset({"domain", "units", "errors", "doors"})
+LEAVES = frozenset({"domain", "units", "errors", "doors", "milp"})
 STAGES = frozenset({
     *("workload", "cost", "assignment", "search", "placement", "replay", "defragmentation", "export", "report"),
 })  # fmt: skip

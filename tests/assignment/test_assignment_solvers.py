@@ -12,10 +12,10 @@ from assignment_tables import layout_of, random_problem, served, table_of
 from planner.assignment import assign
 from planner.assignment.deviation import maximise_throughput_less_deviation
 from planner.assignment.max_rate import maximise_rate
-from planner.assignment.solver import available_solver
 from planner.assignment.variables import open_problem
 from planner.domain import PHASES, Assignment, AssignmentSettings, Formulation, Layout, PerformanceTable
 from planner.errors import InfeasibleError, SolverError
+from planner.milp import available_solver
 
 EXACT = AssignmentSettings(gap=0.0)
 NO_CBC = not pulp.getSolver("PULP_CBC_CMD", msg=False).available()
@@ -68,11 +68,11 @@ def test_too_little_time_gives_a_valid_answer_or_says_so(
     large: tuple[PerformanceTable, Layout], formulation: Formulation, limit_s: float, solver: str
 ) -> None:
     table, layout = large
-    settings = AssignmentSettings(formulation=formulation, time_limit_s=limit_s, solver=solver, gap=0.0)
+    settings = AssignmentSettings(formulation=formulation, work_limit=limit_s, solver=solver, gap=0.0)
     found = in_little_time(table, layout, settings)
     if isinstance(found, SolverError):
         assert f"no solution within {limit_s:g} s" in found.message
-        assert "assignment.time_limit_s" in found.hint
+        assert "assignment.work_limit" in found.hint
         return
     assert not found.optimal
     assert all(sum(duty.time_shares) <= 1 + 1e-9 for duty in found.duties)

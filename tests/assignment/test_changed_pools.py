@@ -22,7 +22,7 @@ from planner.assignment import (
 from planner.domain import AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError
 
-EXACT = AssignmentSettings(gap=0.0, time_limit_s=20)
+EXACT = AssignmentSettings(gap=0.0, work_limit=20)
 RATE = ObjectiveSettings()
 PARTITIONS = (Partition((0,), (0,)), Partition((1, 2), (0,)))
 CHANCES = {0: 1.0, 1: 0.6, 2: 0.4}

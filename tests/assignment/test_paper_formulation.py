@@ -14,10 +14,10 @@ from scipy.optimize import linprog
 
 from planner.assignment import assign
 from planner.assignment.deviation import maximise_throughput_less_deviation
-from planner.assignment.solver import solve
 from planner.assignment.variables import Problem, open_problem
 from planner.domain import PHASES, AssignmentSettings, Formulation, IslandClass, Layout, PerformanceTable, Phase
 from planner.errors import InfeasibleError
+from planner.milp import solve
 
 EPSILON = 0.01
 PAPER = AssignmentSettings(formulation=Formulation.DEVIATION, gap=0.0, tau=0.3, deviation_weight=40.0)

@@ -13,7 +13,6 @@ from test_cost_speed import workload as table_workload
 
 from planner.assignment import Offer, assign, best_layout, relax
 from planner.assignment.max_rate import maximise_rate
-from planner.assignment.solver import solve
 from planner.assignment.variables import open_problem
 from planner.cost import tabulate_sizes
 from planner.domain import (
@@ -32,6 +31,7 @@ from planner.domain import (
 )
 from planner.evaluation.evaluator import Evaluator
 from planner.files import load_gpu_spec, load_model, load_scenario, shipped_scenarios
+from planner.milp import solve
 from planner.search import optimize, space_of
 from planner.workload import divide, summarize
 
@@ -137,7 +137,7 @@ def cpu_seconds(call: Callable[[], object]) -> float:
 
 
 def test_exact_layout_against_its_bound() -> None:
-    settings = AssignmentSettings(gap=0.005, time_limit_s=60)
+    settings = AssignmentSettings(gap=0.005, work_limit=60)
     one, hundred = fleet(1), fleet(100)
     bound = min(cpu_seconds(lambda: relax(one, ObjectiveSettings(), settings)) for _ in range(5))
     whole = cpu_seconds(lambda: best_layout(one, ObjectiveSettings(), settings))

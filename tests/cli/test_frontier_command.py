@@ -19,7 +19,7 @@ workload: normal-500-2000
 inventory: {H200: 16, H20: 32}
 prices_usd_per_gpu_hour: {H200: 4, H20: 1}
 ranges: {width: 2048}
-search: {time_limit_s: 30}
+search: {work_limit: 30}
 """
 
 

@@ -13,14 +13,13 @@ from planner import load_plan, pipeline
 from planner.domain import LengthProfile, Phase, Plan, RequestTrace
 from planner.domain.replay.arrivals import ArrivalProcess
 from planner.domain.replay.results import (
-    LevelCheck,
     Moment,
     ReplayGroup,
     ReplayResult,
     ReplaySweep,
-    Spread,
 )
 from planner.domain.replay.settings import Failure, ReplaySettings
+from planner.domain.serving.levels import LevelCheck, Spread
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
 
 Progress = Callable[[float], None]
@@ -60,12 +59,11 @@ class StandIn:
             hit_share=Spread(mean=0.0),
         )
         level = LevelCheck(
-            name="TTFT",
+            phase=Phase.PREFILL,
             bound_ms=4000.0,
             needed=0.99,
             share=spread,
             value_ms=Spread(mean=2000.0),
-            holds=self.share >= 0.99,
         )
         moment = Moment(start_s=0, seconds=100, arrived=100, finished=100, late=0, waiting=1.0, answering=2.0)
         return ReplayResult(
@@ -336,7 +334,7 @@ def test_bursts_and_rates_of_a_trace(planner: Command, run: Path, trace: Path) -
     assert answer.status == EXIT_DONE
     rates = answer.json["sweep"]["rates"]
     assert [rate["rate_rps"] for rate in rates] == sorted(rate["rate_rps"] for rate in rates)
-    held = [rate["rate_rps"] for rate in rates if rate["holds"]]
+    held = [rate["rate_rps"] for rate in rates if rate["holds"] is not False]
     assert answer.json["held_rps"] in held
     rows = list(csv.DictReader(Path("swept/sweep.csv").read_text().splitlines()))
     assert [float(row["rate_rps"]) for row in rows] == pytest.approx([rate["rate_rps"] for rate in rates])

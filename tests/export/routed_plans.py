@@ -92,9 +92,18 @@ def _pool(planned: PlannedIsland, phase: Phase, start: int, end: int, share: flo
 
 
 def _latency(phase: Phase, start: int, end: int) -> BucketLatency:
-    p99 = 900.0 if phase is Phase.PREFILL else 40.0
+    late = 900.0 if phase is Phase.PREFILL else 40.0
     return BucketLatency(
-        load=LoadPoint.CAPACITY, rate_rps=10.0, phase=phase, start=start, end=end, p50_ms=p99 / 3, p99_ms=p99
+        load=LoadPoint.CAPACITY,
+        rate_rps=10.0,
+        phase=phase,
+        start=start,
+        end=end,
+        part=1.0,
+        p50_ms=late / 3,
+        late_ms=late,
+        bound_ms=None,
+        kept_share=None,
     )
 
 

@@ -27,7 +27,7 @@ SOUND: dict[str, Any] = {
     "cost": {"max_tokens_per_step": 8192, "two_micro_batches": True, "mode": "default"},
     "slo": {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99},
     "assignment": {"solver": "highs", "gap": 0.01},
-    "search": {"method": "exact", "time_limit_s": 20, "seed": 1},
+    "search": {"method": "exact", "work_limit": 20, "seed": 1},
     "network": {"nic_share": 0.5},
     "placement": {"most_victims": 9, "weights": {"topology": 1}},
     "simplicity": 0.01,

@@ -143,7 +143,7 @@ def _at(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
         ("cost.redundant_expert", 8, ("cost.redundant_expert", "not a known key"), "Did you mean redundant_experts"),
         ("assignment.formulation", "max", ("assignment.formulation", "max_rate, deviation"), "max_rate"),
         ("assignment.solver", "gurobi", ("assignment.solver", "highs, cbc", "'gurobi'"), ""),
-        ("assignment.time_limit_s", 0, ("assignment.time_limit_s", "more than 0"), ""),
+        ("assignment.work_limit", 0, ("assignment.work_limit", "more than 0"), ""),
         ("assignment.gap", 1, ("assignment.gap", "less than 1"), ""),
         ("assignment.tau", -1, ("assignment.tau", "at least 0"), ""),
         ("assignment.deviation_weight", float("inf"), ("assignment.deviation_weight", "finite"), ""),
@@ -314,7 +314,7 @@ settings_documents = st.fixed_dictionaries(
             {
                 "formulation": st.sampled_from([f.value for f in Formulation]),
                 "solver": st.sampled_from(["highs", "cbc"]),
-                "time_limit_s": st.floats(0.1, 1e4),
+                "work_limit": st.floats(0.1, 1e4),
                 "gap": st.floats(0, 0.5),
                 "tau": st.floats(0, 10),
                 "deviation_weight": st.floats(0, 1e6),

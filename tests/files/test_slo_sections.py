@@ -39,7 +39,7 @@ def test_a_bound_grows_with_the_prompt(read: Read, document: Fields) -> None:
     section = {"ttft_ms": 1000, "ttft_ms_per_1k_tokens": 500, "ranges": [{"from": 4000, "ttft_ms": 3000}]}
     slo = slo_of(read, document, section)
     assert (slo.bounds(0), slo.bounds(2000), slo.bounds(4000)) == ((1000, None), (2000, None), (5000, None))
-    assert slo.scope is SloScope.OVERALL
+    assert slo.scope is SloScope.EVERY_BUCKET
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_bound_grows_with_the_prompt(read: Read, document: Fields) -> None:
         {"tpot_ms": 40},
         {"ttft_ms": 900.5, "tpot_ms": 40, "percentile": 99.9},
         {"ranges": [{"from": 10, "to": 20, "ttft_ms": 3}], "percentile": 50},
-        {"ttft_ms": 900, "ttft_ms_per_1k_tokens": 250.5, "percentile": 99, "scope": "every_bucket"},
+        {"ttft_ms": 900, "ttft_ms_per_1k_tokens": 250.5, "percentile": 99, "scope": "overall"},
         {"ranges": [{"ttft_ms": 3}], "ttft_ms_per_1k_tokens": 1},
     ],
 )

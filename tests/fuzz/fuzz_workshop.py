@@ -32,7 +32,7 @@ ranges: {cells: 4}
 cost: {mode: default, kv_cache_rate: 0.25, max_tokens_per_step: 8192, two_micro_batches: false, balanced_experts: false,
   redundant_experts: 0, mtp_tokens: 0, mtp_acceptance: 0.8, max_pipeline_stages: 2, gpus_per_switch: 64,
   cross_switch_bandwidth: 0.8, calibration: mine.calibration.yaml}
-assignment: {formulation: max_rate, solver: highs, time_limit_s: 20, gap: 0.01, tau: 0.3, deviation_weight: 10}
+assignment: {formulation: max_rate, solver: highs, work_limit: 20, gap: 0.01, tau: 0.3, deviation_weight: 10}
 search: {method: divider, surrogate: gp, iterations: 1, batch_size: 2, min_island_size: 8, skew: 5.0, seed: 0}
 slo: {ttft_ms: 8000, tpot_ms: 120, percentile: 90, ranges: [{from: 0, to: 4096, ttft_ms: 6000, tpot_ms: 100}]}
 network: {nic_share: 0.5, uplinks_gb_s: {H20: 200}}
@@ -53,7 +53,7 @@ workload: normal-500-2000
 inventory: {H200: 8, H20: 8}
 ranges: {width: 4096}
 objective: {kind: budget, budget_usd_per_hour: 30}
-search: {method: exact, sizes: [4, 8], gap: 0.05, time_limit_s: 5}
+search: {method: exact, sizes: [4, 8], gap: 0.05, work_limit: 5}
 """
 GOALS = """\
 name: goals

@@ -27,7 +27,7 @@ FLEETS = ({"H200": 64, "H800": 64, "H20": 128}, {"H200": 32, "H800": 128, "H20":
 FOUR_TYPES = {"H200": 64, "H800": 64, "H20": 128, "H100": 64}
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 PATIENT = {"ttft_ms": 60_000, "tpot_ms": 60, "percentile": 99}
-TABLE = {"routing": {"form": "table"}, "search": {"method": "exact", "sizes": "all", "time_limit_s": 60}}
+TABLE = {"routing": {"form": "table"}, "search": {"method": "exact", "sizes": "all", "work_limit": 60}}
 HEADER = ("workload", "fleet", "levels", "engine", "form", "rate", "gap", "gap to any", "kinds", "buckets", "CPU-s")
 
 

@@ -40,8 +40,9 @@ def small(inventory: Mapping[str, int], **changes: Any) -> Scenario:
 
 
 def bucketed(inventory: Mapping[str, int], **changes: Any) -> Scenario:
-    """The same by buckets of prompt length, in ranges that they can part; solved for where no search is named."""
-    own = {"ranges": {"width": 512}, "search": {"timings": False}}
+    """The same by buckets of prompt length, in ranges that they can part; solved for where no search is named. Pools
+    are split where no form of serving is named."""
+    own = {"ranges": {"width": 512}, "search": {"timings": False}, "serving": "split"}
     return _read(inventory, {**own, **changes})
 
 

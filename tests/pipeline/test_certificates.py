@@ -217,7 +217,7 @@ class TestObjectives:
 
 
 def test_a_solver_out_of_time_is_never_called_optimal() -> None:
-    problem = scenario(INVENTORIES["a"], ranges={"width": 256}, search={"method": "exact", "time_limit_s": 6, "gap": 0})
+    problem = scenario(INVENTORIES["a"], ranges={"width": 256}, search={"method": "exact", "work_limit": 6, "gap": 0})
     evaluator = Evaluator(question_of(problem))
     answer = solve_layout(problem, evaluator)
     found = certify(problem, evaluator, answer.layout, answer.rate_rps, answer)
@@ -241,7 +241,7 @@ def test_a_solver_out_of_time_is_never_called_infeasible(monkeypatch: pytest.Mon
     monkeypatch.setattr("planner.assignment.layout_programme._solved", ended_at_once)
     with pytest.raises(SolverError, match="in the time given") as caught:
         solve_layout(problem, evaluator)
-    assert "time_limit_s" in caught.value.hint
+    assert "work_limit" in caught.value.hint
 
 
 def test_a_budget_too_small_is_told_though_the_cheapest_fleet_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ POINTS = 4
 
 
 def priced(**changes) -> Scenario:
-    search = {"method": "exact", "time_limit_s": 60}
+    search = {"method": "exact", "work_limit": 60}
     return small(INVENTORY, **{"prices_usd_per_gpu_hour": PRICES, "search": search, **changes})
 
 
@@ -175,5 +175,5 @@ def test_nothing_found_in_time_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> N
         raise SolverError("found nothing in time", hint="")
 
     monkeypatch.setattr("planner.layouts.frontier.best_layout", late)
-    with pytest.raises(SolverError, match=r"nor that there is none\. Raise search\.time_limit_s"):
+    with pytest.raises(SolverError, match=r"nor that there is none\. Raise search\.work_limit"):
         frontier(priced(), 2)

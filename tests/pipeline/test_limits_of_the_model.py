@@ -102,7 +102,7 @@ def test_more_ranges_than_can_be_assigned_are_refused_with_a_width_that_will_do(
 
 
 def test_a_solver_without_an_answer_is_no_proof_that_there_is_none() -> None:
-    hurried = replace(FLEET, assignment=replace(FLEET.assignment, time_limit_s=1e-9))
+    hurried = replace(FLEET, assignment=replace(FLEET.assignment, work_limit=1e-9))
     with pytest.raises(SolverError, match=r"the solver left \d+ of 8 layouts unanswered") as caught:
         plan(hurried)
     assert caught.value.exit_status == EXIT_FAILURE

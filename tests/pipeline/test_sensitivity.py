@@ -95,7 +95,7 @@ def test_headroom_is_the_spare_time_of_a_ranges_islands(planned):
 
 
 def test_a_rented_fleet_is_judged_by_what_is_rented():
-    search = {"method": "exact", "time_limit_s": 10, "gap": 0.01}
+    search = {"method": "exact", "work_limit": 10, "gap": 0.01}
     rented = plan(scenario_of(objective={"kind": "budget", "budget_usd_per_hour": 60}, search=search))
     found = rented.sensitivity
     assert rented.fleet != COUNTS
@@ -106,7 +106,7 @@ def test_a_rented_fleet_is_judged_by_what_is_rented():
 
 
 def test_a_type_that_is_not_rented_may_still_be_worth_a_node():
-    search = {"method": "exact", "time_limit_s": 10, "gap": 0.01}
+    search = {"method": "exact", "work_limit": 10, "gap": 0.01}
     rented = plan(scenario_of(objective={"kind": "budget", "budget_usd_per_hour": 22}, search=search))
     assert rented.fleet["H200"] == 0
     h200 = next(one for one in rented.sensitivity.gpus if one.gpu == "H200")

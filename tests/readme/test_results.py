@@ -213,7 +213,7 @@ def test_the_exact_table_is_reached(fleet: str, column: int, mode: str, trace: s
         "inventory": EXACT[fleet],
         "cost": {"mode": mode},
         "routing": {"form": "table"},
-        "search": {"method": "exact", "time_limit_s": 900},  # a laden machine proves no less, only later
+        "search": {"method": "exact", "work_limit": 900},  # a laden machine proves no less, only later
     }
     found = plan(scenario_from_document(document, origin="test", base=Path(), summarize=summarize))
     assert found.throughput_rps == pytest.approx(printed, rel=0.004)

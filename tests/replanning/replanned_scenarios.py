@@ -14,7 +14,7 @@ LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 
 
 def small_scenario(**changes: Any) -> Scenario:
-    """DeepSeek-V3 on 40 H200 under the synthetic workload, with service levels."""
+    """DeepSeek-V3 on 40 H200 under the synthetic workload, in split pools."""
     document: dict[str, Any] = {
         "name": "small",
         "model": "deepseek-v3",
@@ -23,6 +23,7 @@ def small_scenario(**changes: Any) -> Scenario:
         "prices_usd_per_gpu_hour": {"H200": 4.0},
         "ranges": {"width": 1024},
         "search": {"timings": False},
+        "serving": "split",
     }
     return scenario_from_document({**document, **changes}, origin="test", base=Path(), summarize=summarize)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from planner.domain.replay.fleet import ReplayFleet
-from planner.domain.replay.results import LevelCheck
 from planner.domain.replay.settings import ReplaySettings
+from planner.domain.serving.levels import LevelCheck, Standing
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns, quantiles
@@ -112,6 +112,9 @@ def test_utilisation_of_prefill_is_the_share_of_time_with_a_step() -> None:
     assert usage.busy_ms == pytest.approx(15.0 * 50)
 
 
+SHORT = "TTFT of 0-199 tokens"
+
+
 def check(slo: SloSettings, gap_ms: float = 40.0) -> dict[str, LevelCheck]:
     of, finished = runs(gap_ms=gap_ms)
     return {level.name: level for level in levels_of(finished, of, slo)}
@@ -122,8 +125,9 @@ def test_levels_with_a_percentile() -> None:
     every = np.concatenate([one.columns.ttft for one in finished])
     bound = float(np.quantile(every, 0.9))
     for percentile, holds in ((85, True), (95, False)):
-        (level,) = levels_of(finished, of, SloSettings(ttft_ms=bound, percentile=percentile))
-        assert level.holds is holds
+        slo = SloSettings(ttft_ms=bound, percentile=percentile, scope=SloScope.OVERALL)
+        (level,) = levels_of(finished, of, slo)
+        assert level.standing is (Standing.HOLDS if holds else Standing.BREAKS)
         assert level.needed == percentile / 100
         assert level.share.mean == pytest.approx(0.9, abs=0.01)
         assert level.bound_ms == bound
@@ -132,30 +136,39 @@ def test_levels_with_a_percentile() -> None:
 def test_levels_of_every_bucket() -> None:
     levels = check(SloSettings(ttft_ms=45.0, percentile=50, scope=SloScope.EVERY_BUCKET))
     assert list(levels) == ["TTFT of 0-199 tokens", f"TTFT of 200-{LONGEST} tokens"]
-    assert levels["TTFT of 0-199 tokens"].holds
-    assert not levels[f"TTFT of 200-{LONGEST} tokens"].holds
+    assert levels["TTFT of 0-199 tokens"].standing is Standing.HOLDS
+    assert levels[f"TTFT of 200-{LONGEST} tokens"].standing is Standing.BREAKS
 
 
 def test_levels_of_the_mean() -> None:
     of, finished = runs()
-    mean = np.mean([one.columns.ttft.mean() for one in finished])
-    assert levels_of(finished, of, SloSettings(ttft_ms=float(mean) + 0.01))[0].holds
-    assert not levels_of(finished, of, SloSettings(ttft_ms=float(mean) - 0.01))[0].holds
+    mean = float(np.mean([one.columns.ttft.mean() for one in finished]))
+
+    def of_all(ttft_ms: float) -> LevelCheck:
+        return levels_of(finished, of, SloSettings(ttft_ms=ttft_ms, scope=SloScope.OVERALL))[0]
+
+    assert of_all(mean + 0.01).standing is Standing.HOLDS
+    assert of_all(mean - 0.01).standing is Standing.UNTOLD
+    assert of_all(mean / 2).standing is Standing.BREAKS
+    short, long = levels_of(finished, of, SloSettings(ttft_ms=mean))
+    assert short.value_ms.mean < mean < long.value_ms.mean
 
 
 def test_a_bound_of_some_prompts_holds_for_them_alone() -> None:
     """No general bound: the mean of short prompts is held against theirs, and nobody's against 0."""
-    level = check(SloSettings(ranges=(RangeSlo(start=0, end=100, ttft_ms=200.0),)))["TTFT"]
-    assert level.bound_ms == 200.0
-    assert level.holds
-    assert not check(SloSettings(ranges=(RangeSlo(start=0, end=100, ttft_ms=5.0),)))["TTFT"].holds
+    levels = check(SloSettings(ranges=(RangeSlo(start=0, end=100, ttft_ms=200.0),)))
+    assert list(levels) == [SHORT]
+    assert levels[SHORT].bound_ms == 200.0
+    assert levels[SHORT].standing is Standing.HOLDS
+    tight = check(SloSettings(ranges=(RangeSlo(start=0, end=100, ttft_ms=5.0),)))
+    assert tight[SHORT].standing is Standing.BREAKS
 
 
 def test_a_bound_that_grows_with_the_prompt_grows_for_means_too() -> None:
-    tight = check(SloSettings(ttft_ms=15.0))["TTFT"]
-    grown = check(SloSettings(ttft_ms=15.0, ttft_ms_per_1k_tokens=400.0))["TTFT"]
-    assert not tight.holds
-    assert grown.holds
+    tight = check(SloSettings(ttft_ms=15.0, scope=SloScope.OVERALL))["TTFT"]
+    grown = check(SloSettings(ttft_ms=15.0, ttft_ms_per_1k_tokens=400.0, scope=SloScope.OVERALL))["TTFT"]
+    assert tight.standing is Standing.BREAKS
+    assert grown.standing is Standing.HOLDS
     assert grown.bound_ms == pytest.approx(15 + 0.4 * 250, rel=0.05)
 
 

@@ -53,7 +53,7 @@ def bucketed(plan: Plan, rows=POOLS, *, levels: bool = True, **changes) -> Plan:
         survival_cost_rps=None,
         levels_set=levels,
         pools=pools,
-        latencies=tuple(_latencies(pools)),
+        latencies=tuple(_latencies(pools, chances, levels=levels)),
         simpler=SIMPLER,
         losses=tuple(
             NodeLoss(island=pool.island, nodes=1, servers=1, rate_rps=150.0 - 10 * number)
@@ -130,7 +130,7 @@ def _pool(row, number: int, chance: float) -> BucketPool:
     )
 
 
-def _latencies(pools):
+def _latencies(pools, chances, *, levels):
     spans = sorted({(pool.phase is DECODE, pool.start, pool.end) for pool in pools})
     loads = {LoadPoint.DEMAND: DEMAND_RPS, LoadPoint.PROMISE: PROMISE_RPS, LoadPoint.CAPACITY: CAPACITY_RPS}
     for load, rate in loads.items():
@@ -143,7 +143,10 @@ def _latencies(pools):
                 start=start,
                 end=end,
                 p50_ms=p50,
-                p99_ms=1.5 * p50,
+                late_ms=1.5 * p50,
+                part=chances[start, end],
+                bound_ms=(60.0 if decode else 4000.0) if levels else None,
+                kept_share=float(1.5 * p50 <= 4000) if levels and not decode else None,
             )
 
 

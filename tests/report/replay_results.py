@@ -6,15 +6,14 @@ from dataclasses import replace
 from planner.domain import Phase
 from planner.domain.replay.results import (
     IslandUse,
-    LevelCheck,
     Moment,
     ReplayGroup,
     ReplayResult,
     ReplaySweep,
     RouterPolicy,
-    Spread,
     Times,
 )
+from planner.domain.serving.levels import LevelCheck, Spread
 
 PROMISE_RPS, CAPACITY_RPS = 90.0, 100.0
 
@@ -79,7 +78,12 @@ def level(name: str, bound_ms: float, value_ms: float, kept: float) -> LevelChec
     """A bound of P99."""
     share = Spread(mean=kept, low=kept - 0.004, high=min(1.0, kept + 0.004))
     return LevelCheck(
-        name=name, bound_ms=bound_ms, needed=0.99, share=share, value_ms=spread(value_ms), holds=kept >= 0.99
+        phase=Phase.PREFILL if name == "TTFT" else Phase.DECODE,
+        bound_ms=bound_ms,
+        needed=0.99,
+        share=share,
+        value_ms=spread(value_ms),
+        requests=9000,
     )
 
 

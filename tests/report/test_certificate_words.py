@@ -47,10 +47,10 @@ def test_what_would_close_it_is_what_the_scenario_left_out(plan):
     words = summary(with_gap(plan, 0.6, search=exact, slo=SloSettings(ttft_ms=2000)))
     assert all(word in words for word in ("search.sizes: all", "slo.ttft_ms"))
     assert "search.iterations" not in words
-    assert "search.time_limit_s" not in words
+    assert "search.work_limit" not in words
     stopped = with_gap(plan, 0.6, search=exact)
     stopped = replace(stopped, certificate=replace(stopped.certificate, note="the solver stopped at its time limit"))
-    assert "search.time_limit_s" in summary(stopped)
+    assert "search.work_limit" in summary(stopped)
     every = summary(with_gap(plan, 0.6, search=replace(exact, sizes=SizeSet.ALL)))
     assert "search.sizes" not in every
     assert "slo.ttft_ms" not in every

@@ -68,7 +68,7 @@ def test_charts_hold_the_plans_numbers(browser, folder, plan_named) -> None:
         ordered = sorted(rows, key=lambda row: (starts.index(row.start), list(LoadPoint).index(row.load)))
         by_name = {trace["name"]: trace["y"] for trace in figures[name]}
         assert by_name["P50"] == [None if row.p50_ms is None else row.p50_ms / scale for row in ordered]
-        assert by_name["P99"] == [None if row.p99_ms is None else row.p99_ms / scale for row in ordered]
+        assert by_name["P99"] == [None if row.late_ms is None else row.late_ms / scale for row in ordered]
     of_gpus = {trace["name"]: dict(zip(trace["y"], trace["x"], strict=True)) for trace in figures["inventory-used"]}
     assert sum(sum(row.values()) for row in of_gpus.values()) == sum(plan.fleet.values())
     for phase in PHASES:

@@ -137,7 +137,7 @@ def test_islands_of_one_kind_share_nodes(plan, sizes: list[int], nodes: int) -> 
 
 def test_replayed_times_stand_beside_predicted_ones(pools_plan) -> None:
     first = min(pools_plan.buckets.pools, key=lambda pool: (pool.phase is not Phase.PREFILL, pool.start))
-    times = StoredTimes(phase=Phase.PREFILL, start=first.start, end=first.end, p50_ms=111.0, p99_ms=222.0)
+    times = StoredTimes(phase=Phase.PREFILL, start=first.start, end=first.end, times_ms={"P50": 111.0, "P99": 222.0})
     replay = StoredReplay(
         plan="bucketed",
         capacity_rps=pools_plan.throughput_rps,

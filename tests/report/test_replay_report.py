@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from replay_results import CAPACITY_RPS, PROMISE_RPS, is_close, level, replayed, swept
 
 from planner import report
-from planner.domain.replay.results import Spread
+from planner.domain.serving.levels import Spread
 from planner.errors import InputError
 
 

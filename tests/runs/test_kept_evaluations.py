@@ -21,13 +21,13 @@ model: deepseek-v3
 workload: normal-500-2000
 inventory: {{H200: {gpus}, H20: 32}}
 ranges: {{width: 2048}}
-assignment: {{time_limit_s: {time_limit_s}}}
+assignment: {{work_limit: {work_limit}}}
 routing: {{form: table}}
 search: {{method: random, iterations: {iterations}, batch_size: 4, min_island_size: 12, timings: false, seed: {seed},
   failure_limit: {failure_limit}}}
 """
 DEFAULTS: dict[str, Any] = {
-    "name": "s", "gpus": 32, "time_limit_s": 20, "iterations": 4, "seed": 0, "failure_limit": 0.5,
+    "name": "s", "gpus": 32, "work_limit": 20, "iterations": 4, "seed": 0, "failure_limit": 0.5,
 }  # fmt: skip
 Write = Callable[..., Path]
 
@@ -139,14 +139,14 @@ def test_a_search_that_gave_up_and_is_unchanged_judges_again_what_broke_off(
     assert files == _plan("whole", path)
 
 
-@pytest.mark.parametrize("time_limit_s", [20, 60])
-def test_more_time_judges_again_what_broke_off(write: Write, judge: Callable[..., Judge], time_limit_s: float) -> None:
+@pytest.mark.parametrize("work_limit", [20, 60])
+def test_more_time_judges_again_what_broke_off(write: Write, judge: Callable[..., Judge], work_limit: float) -> None:
     judge(broken=range(2, 4), interrupt=9)
     _interrupted(write())
     resumed = judge()
-    plan = json.loads(_resume(write(time_limit_s=time_limit_s))["plan.json"])
+    plan = json.loads(_resume(write(work_limit=work_limit))["plan.json"])
     failed = [trial["index"] for trial in plan["search"]["trials"] if trial.get("failed")]
-    assert failed == ([2, 3] if time_limit_s == 20 else [])
+    assert failed == ([2, 3] if work_limit == 20 else [])
     assert resumed.judged <= 7 + (0 if failed else 2) + 1
 
 

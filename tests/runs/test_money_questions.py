@@ -251,7 +251,7 @@ def test_text_and_document_say_the_same(answered: MoneyAnswer) -> None:
     assert document["bound"] <= document["price_usd_per_hour"]
     demand = [row for row in document["latency"] if row["load"] == "demand"]
     assert {row["rate_rps"] for row in demand} == {20.0}
-    assert all(row["p99_ms"] <= {"prefill": 4000, "decode": 60}[row["phase"]] for row in demand)
+    assert all(row["late_ms"] <= {"prefill": 4000, "decode": 60}[row["phase"]] for row in demand)
 
 
 @pytest.mark.parametrize("amount", [0, -1, float("nan"), float("inf")])

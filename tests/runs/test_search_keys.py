@@ -55,21 +55,21 @@ def _free(scenario: Scenario) -> dict[str, Scenario]:
         "processes": 7,
         "iterations": scenario.search.iterations,
         "failure_limit": 0.9,
-        "time_limit_s": 7.0,
+        "work_limit": 7.0,
         "timings": not scenario.search.timings,
         "gap": 0.1,
         "sizes": (8, 16),
     }
     return {
         "name": replace(scenario, name="other"),
-        "assignment.time_limit_s": replace(scenario, assignment=replace(scenario.assignment, time_limit_s=77.0)),
+        "assignment.work_limit": replace(scenario, assignment=replace(scenario.assignment, work_limit=77.0)),
         **{key: replace(scenario, inventory=replace(scenario.inventory, items=row)) for key, row in stocked.items()},
         **{f"search.{key}": _searching(scenario, **{key: value}) for key, value in searches.items()},
     }
 
 
-FREE = ("name", "assignment.time_limit_s", "prices_usd_per_gpu_hour", "node_selectors", "search.processes",
-        "search.failure_limit", "search.time_limit_s", "search.timings", "search.gap", "search.sizes")  # fmt: skip
+FREE = ("name", "assignment.work_limit", "prices_usd_per_gpu_hour", "node_selectors", "search.processes",
+        "search.failure_limit", "search.work_limit", "search.timings", "search.gap", "search.sizes")  # fmt: skip
 
 
 @pytest.mark.parametrize("key", FREE)

@@ -11,10 +11,11 @@ import pulp
 
 from planner.assignment.aim import within_share
 from planner.assignment.buckets.offer import BucketAnswer, BucketOffer, Partition
-from planner.assignment.buckets.programme import PoolProgramme
+from planner.assignment.buckets.programme import LEAST_WORK, PoolProgramme
 from planner.assignment.buckets.relaxed import relaxed_touched
 from planner.domain import AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
+from planner.milp import Meter
 
 EDGE = 1e-6  # GPUs: the size of the solver's tolerances
 
@@ -37,29 +38,29 @@ def least_changed_pools(
     value: float,
     within: float,
 ) -> LeastChange:
-    """Raises InfeasibleError where no pools come so near to `value`, SolverError where none were found in time."""
+    """Raises InfeasibleError where no pools come so near to `value`, SolverError where none were found within the limit."""
     floors = {
         partition: least
         for partition in partitions
         if (least := relaxed_touched(offer, partition, objective, settings, value=value, within=within)) is not None
     }
     best: LeastChange | None = None
-    late, seconds_left = False, settings.time_limit_s
+    late, meter = False, Meter(settings.work_limit)
     for partition in sorted(floors, key=lambda p: (round(floors[p], 3), sum(p.counts))):
         if best is not None and math.ceil(floors[partition] - EDGE) >= best.gpus:
             break
-        limits = replace(settings, time_limit_s=max(0.2, seconds_left / 4))
+        if meter.left <= 0:
+            late = True
+            break
+        limits = replace(settings, work_limit=max(LEAST_WORK, meter.left / 4))
         try:
-            change, seconds = _of_partition(offer, partition, objective, limits, value, within, best)
+            change = _of_partition(offer, partition, objective, limits, value, within, best, meter)
         except InfeasibleError:
             continue
         except SolverError:
-            late, seconds_left = True, seconds_left - limits.time_limit_s
-            continue
-        best, late, seconds_left = change, late or not change.proven, seconds_left - seconds
-        if seconds_left <= 0:
             late = True
-            break
+            continue
+        best, late = change, late or not change.proven
     if best is None:
         raise _nothing(late=late)
     return replace(best, proven=not late)
@@ -67,7 +68,7 @@ def least_changed_pools(
 
 def _nothing(*, late: bool) -> InfeasibleError | SolverError:
     if late:
-        return SolverError("changes: none were found in the time given.", hint="Raise search.time_limit_s.")
+        return SolverError("changes: none were found within the work limit.", hint="Raise search.work_limit.")
     return InfeasibleError("changes: no pools within these limits serve so much.", hint="Allow more change.")
 
 
@@ -79,8 +80,9 @@ def _of_partition(
     value: float,
     within: float,
     best: LeastChange | None,
-) -> tuple[LeastChange, float]:
-    """The fewest GPUs of one partition, fewer than `best`, by the fewest pools; and the solver's seconds."""
+    meter: Meter,
+) -> LeastChange:
+    """The fewest GPUs of one partition, fewer than `best`, by the fewest pools."""
     programme = PoolProgramme(offer, partition, ObjectiveSettings())
     programme.model.sense = pulp.LpMinimize
     _, pools = programme.count_kinds()
@@ -91,6 +93,6 @@ def _of_partition(
         programme.model += programme.change.gpus <= best.gpus - 1, "fewer"
     if offer.survive:
         programme.survive()
-    answer, seconds = programme.solved(replace(settings, gap=0.0))
+    answer = programme.solved(replace(settings, gap=0.0), meter)
     gpus = round(float(pulp.value(programme.change.gpus) or 0.0))
-    return LeastChange(answer=answer, gpus=gpus, proven=answer.proven), seconds
+    return LeastChange(answer=answer, gpus=gpus, proven=answer.proven)

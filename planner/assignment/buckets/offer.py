@@ -1,12 +1,14 @@
 """What a plan of buckets may choose from, and what it has chosen: servers of stocks for buckets of a phase."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from planner.domain import PHASES, Phase
+from planner.domain import PHASES, Phase, ServingForm
 
 DOMINATED = 1e-9
+ANY_NODES = 1_000_000
+"""Nodes where nothing says how many there are: no two servers share one."""
 
 Place = tuple[Phase, int]  # a bucket of a phase, by its number
 Halves = tuple[Place, Place]  # the buckets of prefill and of decode that a mixed one is both of
@@ -14,19 +16,28 @@ Halves = tuple[Place, Place]  # the buckets of prefill and of decode that a mixe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOption:
-    """A server on a bucket: `server`, `kind` and `shape` are the caller's numbers, `lost`: servers of it that go with
-    the nodes whose loss is to be survived. `deployed`: number of the servers that run already which it is one of (None:
-    it would be started, which takes `start_usd`)."""
+    """A server on a bucket: `server`, `kind` and `shape` are the caller's numbers. `nodes`: among how many nodes its
+    servers can be spread (those larger than a node: none shares one); `shared`: whether others fit beside it there.
+    `left_rps`: its rate where no more than what must survive a loss is served, by fewer servers (None: as `rate_rps`).
+    `deployed`: number of the servers that run already which it is one of (None: it would be started, which takes
+    `start_usd`)."""
 
     stock: int
     use: int
     server: int
     kind: int
     rate_rps: float
-    lost: int = 1
+    nodes: int = ANY_NODES
+    shared: bool = False
+    left_rps: float | None = None
     shape: int = 0
     deployed: int | None = None
     start_usd: float = 0.0
+
+    @property
+    def after_rps(self) -> float:
+        """Its rate after a loss."""
+        return self.rate_rps if self.left_rps is None else self.left_rps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +68,8 @@ class ChangeTerms:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOffer:
     """Stocks with their counts and charges (USD/hour, or W, of a unit), options and probability of every bucket of a
-    phase. `halves`: of every mixed bucket. `survive`: share of the rate that a loss must leave; 0: none.
-    `jointly`: a loss takes as much of a bucket as if all lost nodes were of its fastest pool. `deployed`: servers that
+    phase. `halves`: of every mixed bucket. `survive`: share of the rate that the loss of
+    any `lost_nodes` must leave; 0: none. `jointly`: every lost node has as much of a bucket as any node may have. `deployed`: servers that
     run already, and `terms` of changing them.
     """
 
@@ -68,6 +79,7 @@ class BucketOffer:
     probabilities: Mapping[Place, float]
     halves: Mapping[Place, Halves] = field(default_factory=dict)
     survive: float = 0.0
+    lost_nodes: int = 1
     jointly: bool = False
     deployed: tuple[DeployedServers, ...] = ()
     terms: ChangeTerms = field(default_factory=ChangeTerms)
@@ -91,9 +103,35 @@ class BucketOffer:
         begun = sum(pool.count * pool.option.start_usd for pool in chosen if pool.option.deployed is None)
         return rent + self.terms.usd_weight * (ended + begun)
 
-    def lost_of(self, option: BucketOption, count: int) -> int:
-        """Servers of a pool that are lost, or as many as its bucket loses with them."""
-        return option.lost if self.jointly else min(option.lost, count)
+    def lost_rps(self, pools: "Iterable[PoolCount]") -> float:
+        """What the loss takes of a bucket that these pools serve, each spread over as many nodes as it can be. Of one
+        node: its part of a pool. Of several: their fastest servers, each on a node of its own, and no less than their
+        part of any one pool. `jointly`: as much as any node may have, of every node."""
+        chosen = tuple(pools)
+        if self.jointly:
+            return self.lost_nodes * self._most_of_a_node(chosen)
+        if self.lost_nodes == 1:
+            return max((-(-pool.count // pool.option.nodes) * pool.option.after_rps for pool in chosen), default=0.0)
+        servers = sorted(
+            (p.option.after_rps for p in chosen for _ in range(min(p.count, self.lost_nodes))), reverse=True
+        )
+        parts = (min(1.0, self.lost_nodes / p.option.nodes) * p.count * p.option.after_rps for p in chosen)
+        return max(sum(servers[: self.lost_nodes]), *parts) if chosen else 0.0
+
+    def _most_of_a_node(self, pools: "Iterable[PoolCount]") -> float:
+        shared: dict[int, float] = {}
+        alone = 0.0
+        for pool in pools:
+            part = -(-pool.count // pool.option.nodes) * pool.option.after_rps
+            if pool.option.shared:
+                shared[pool.option.stock] = shared.get(pool.option.stock, 0.0) + part
+            else:
+                alone = max(alone, part)
+        return max(alone, *shared.values()) if shared else alone
+
+    def of_phases(self, phases: Collection[Phase]) -> "BucketOffer":
+        """What servers of some phases alone may do."""
+        return replace(self, options={place: row for place, row in self.options.items() if place[0] in phases})
 
     def served_by(self, place: Place) -> tuple[Place, ...]:
         """Buckets of prefill and decode that servers of a place serve: itself, or both halves of a mixed one."""
@@ -148,6 +186,12 @@ class BucketAnswer:
         """Buckets of both phases."""
         return sum(self.partition.counts)
 
+    @property
+    def form(self) -> ServingForm:
+        """`aggregated` where all pools do both phases; else `split`, some of them at least."""
+        both = all(pool.place[0] is Phase.MIXED for pool in self.pools)
+        return ServingForm.AGGREGATED if both else ServingForm.SPLIT
+
 
 def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
     """Without options that smaller ones of the same stock outdo in the same room, for no more to start."""
@@ -155,10 +199,16 @@ def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
     for option in sorted(options, key=lambda o: (o.stock, o.use, -o.rate_rps, o.kind, o.server)):
         rivals = (o for o in kept if o.stock == option.stock and option.use % o.use == 0)
         rivals = (o for o in rivals if option.use // o.use * o.start_usd <= option.start_usd * (1 + DOMINATED))
-        copies = ((option.use // o.use) * o.rate_rps for o in rivals)
-        if option.rate_rps > 0 and not any(rate >= option.rate_rps * (1 - DOMINATED) for rate in copies):
+        if option.rate_rps > 0 and not any(_outdoes(other, option) for other in rivals):
             kept.append(option)
     return tuple(kept)
+
+
+def _outdoes(other: BucketOption, option: BucketOption) -> bool:
+    """Whether copies of a smaller one in the same room do as much, before and after a loss."""
+    copies = option.use // other.use
+    pairs = ((other.rate_rps, option.rate_rps), (other.after_rps, option.after_rps))
+    return all(copies * mine >= rate * (1 - DOMINATED) for mine, rate in pairs)
 
 
 def places_of(partition: Partition) -> list[Place]:

@@ -7,12 +7,18 @@
 | B, P(B) | bucket of a phase, its probability | 1 |
 | R[o, B] | rate of one server on the bucket's mix, its queue counted | requests/s |
 | z[o, B] | servers, integer: a pool where above 0 | 1 |
+| A[o, B] | rate of one server where no more than the share of lambda is served | requests/s |
+| s[o, B], f | most servers of a pool that share a node; nodes whose loss is survived | 1 |
+| w[tau], y[o, tau] | whether the slowest of the fastest f servers does tau, z where it does | 0, 1, 1 |
 | k[o, B], h[c] | whether there is the pool, whether the kind (type and configuration) c is used | 0, 1 |
 | lambda | rate at which the whole mix is served | requests/s |
 
 serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t]
 budget, target      as in the layout programme    kinds, pools  z <= most k, k <= h
-survive             sum R z - min(z, lost[o]) R[o, B] >= share lambda P(B): whichever pool loses its nodes
+spread_<o>          z <= nodes[o] s: s servers of a pool share a node at the most
+survive, f = 1      sum A z - s A[o, B] >= share lambda P(B): whichever pool loses servers with a node
+survive, f > 1      sum A z - (fastest f servers, f / nodes of any pool) >= share lambda P(B)
+fastest_<phase>_<B> what the fastest f do: sum_tau (f tau w + sum_o max(A - tau, 0) y)
 
 Mixed servers stand in the rows of both halves of their bucket, which has the same lengths in both phases: what they do
 of its prefill they do of its decode, and its pools of one phase share what is left.
@@ -24,7 +30,7 @@ bound is the largest of what the solved ones have proven and what the others' re
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pulp
 
@@ -42,12 +48,13 @@ from planner.assignment.buckets.offer import (
     places_of,
 )
 from planner.assignment.buckets.relaxed import relaxed_values, row_of
-from planner.assignment.solver import dual_bound, solve
 from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
+from planner.milp import Meter, dual_bound, solve
 
 SURE = 0.5  # above it a binary is 1, whatever the tolerance
 SLACK = 1e-6  # of a bound: the size of HiGHS's tolerances
+LEAST_WORK = 0.2  # of one partition: a unit is about a CPU-second
 ROUNDS = 8  # of Dinkelbach's method
 
 
@@ -59,36 +66,73 @@ def best_pools(
     *,
     relaxed: Mapping[Partition, float] | None = None,
 ) -> BucketAnswer:
-    """The best pools of any of `partitions`, to `settings.gap` where `settings.time_limit_s` allows.
+    """The best pools of any of `partitions`, to `settings.gap` where `settings.work_limit` allows.
 
     `relaxed`: bounds of the partitions where they are known. Raises InfeasibleError where nothing serves.
     """
     if objective.kind.row.per_charge:
         return _per_charge(offer, partitions, objective, settings)
     bounds = dict(relaxed) if relaxed is not None else relaxed_values(offer, partitions, objective, settings)
+    best, bound, late = _searched(offer, bounds, objective, settings, None)
+    if best is None:
+        raise _nothing_serves(late=late)
+    assert bound is not None, "what serves has a bound"
+    return replace(best, bound=bound, proven=proves(best.value, bound, settings.gap))
+
+
+def better_pools(
+    offer: BucketOffer,
+    relaxed: Mapping[Partition, float],
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    *,
+    than: float,
+) -> tuple[BucketAnswer | None, float | None]:
+    """The best pools of the `relaxed` partitions that are better than a value by more than the gap, None where there
+    are none or none were found within the limit; and what no pools of them pass, None where they cannot serve. Not for
+    ratios."""
+    best, bound, _ = _searched(offer, relaxed, objective, settings, than)
+    return best, bound
+
+
+def _searched(
+    offer: BucketOffer,
+    bounds: Mapping[Partition, float],
+    objective: ObjectiveSettings,
+    settings: AssignmentSettings,
+    than: float | None,
+) -> tuple[BucketAnswer | None, float | None, bool]:
+    """(best pools, what none pass, whether a limit left something open). Partitions are taken in the order of their
+    relaxations, each asked only for what is better than the best so far: a programme without such pools ends at once.
+    """
     sign = -1.0 if objective.minimises else 1.0
     order = sorted(bounds, key=lambda partition: (-sign * bounds[partition], len(places_of(partition))))
-    best: BucketAnswer | None = None
+    best, to_beat, late = None, than, False
     reached: list[float] = []  # bounds of partitions that may serve
-    left = settings.time_limit_s
+    meter = Meter(settings.work_limit)
     for number, partition in enumerate(order):
-        if best is not None and sign * bounds[partition] <= sign * best.value + settings.gap * abs(best.value):
+        cutoff = None if to_beat is None else to_beat + sign * settings.gap * abs(to_beat)
+        if (cutoff is not None and sign * bounds[partition] <= sign * cutoff) or meter.left <= 0:
+            late = late or meter.left <= 0
+            reached += [bounds[other] for other in order[number:]]
+            break
+        limits = replace(settings, work_limit=max(LEAST_WORK, meter.left / (2 if number == 0 else 4)))
+        try:
+            answer = pools_of(offer, partition, objective, limits, cutoff=cutoff, meter=meter)
+        except InfeasibleError:
+            reached += [] if cutoff is None else [sign * min(sign * cutoff, sign * bounds[partition])]
+            continue
+        except SolverError:
+            late = True
             reached.append(bounds[partition])
-            break
-        limits = replace(settings, time_limit_s=max(0.2, left / (2 if number == 0 else 4)))
-        attempt = _attempt(offer, partition, objective, limits, best)
-        left -= attempt.seconds
-        if attempt.bound is not None:
-            reached.append(sign * min(sign * attempt.bound, sign * bounds[partition]))
-        if attempt.answer is not None and (best is None or sign * attempt.answer.value > sign * best.value):
-            best = attempt.answer
-        if left <= 0:
-            reached += [bounds[other] for other in order[number + 1 :]]
-            break
-    if best is None:
-        raise _nothing_serves(late=bool(reached))
-    bound = sign * max(sign * value for value in (*reached, best.value))
-    return replace(best, bound=bound * (1 + sign * SLACK), proven=proves(best.value, bound, settings.gap))
+            continue
+        late = late or not answer.proven
+        reached.append(sign * min(sign * answer.bound, sign * bounds[partition]))
+        if to_beat is None or sign * answer.value > sign * to_beat:
+            best, to_beat = answer, answer.value
+    values = reached if best is None else [*reached, best.value]
+    bound = sign * max(sign * value for value in values) * (1 + sign * SLACK) if values else None
+    return best, bound, late
 
 
 def proves(value: float, bound: float, gap: float) -> bool:
@@ -97,43 +141,15 @@ def proves(value: float, bound: float, gap: float) -> bool:
 
 
 def _nothing_serves(*, late: bool) -> InfeasibleError | SolverError:
-    """The end of what has no answer; `late`: for want of time."""
+    """The end of what has no answer; `late`: for want of work."""
     if late:
         return SolverError(
-            "buckets: none were found in the time given, nor that there are none.", hint="Raise search.time_limit_s."
+            "buckets: none were found within the work limit, nor that there are none.", hint="Raise search.work_limit."
         )
     return InfeasibleError(
         "buckets: no servers of the offered GPUs serve every bucket in both phases.",
         hint="Prefill and decode need an island each: offer more GPUs, or types with more memory.",
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Attempt:
-    """Pools of a partition that are better than the best by the gap; `bound`: what none of its pools pass, None: there
-    are none."""
-
-    answer: BucketAnswer | None
-    bound: float | None
-    seconds: float
-
-
-def _attempt(
-    offer: BucketOffer,
-    partition: Partition,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-    best: BucketAnswer | None,
-) -> _Attempt:
-    sign = -1.0 if objective.minimises else 1.0
-    cutoff = None if best is None else best.value + sign * settings.gap * abs(best.value)
-    try:
-        answer, seconds = pools_of(offer, partition, objective, settings, cutoff=cutoff)
-    except InfeasibleError:
-        return _Attempt(answer=None, bound=cutoff, seconds=0.0)
-    except SolverError:
-        return _Attempt(answer=None, bound=sign * math.inf, seconds=settings.time_limit_s)
-    return _Attempt(answer=answer, bound=answer.bound, seconds=seconds)
 
 
 def pools_of(
@@ -144,10 +160,11 @@ def pools_of(
     *,
     cutoff: float | None = None,
     reward: float = 0.0,
-) -> tuple[BucketAnswer, float]:
-    """The best pools of one partition, better than `cutoff`, and the solver's seconds.
+    meter: Meter | None = None,
+) -> BucketAnswer:
+    """The best pools of one partition, better than `cutoff`; `meter` hears the solver's work.
 
-    Raises InfeasibleError where there are none, SolverError where none were found in time.
+    Raises InfeasibleError where there are none, SolverError where none were found within the limit.
     """
     programme = PoolProgramme(offer, partition, objective)
     cost = programme.cost()
@@ -161,7 +178,7 @@ def pools_of(
         programme.model += (value <= cutoff if objective.minimises else value >= cutoff), "better"
     if offer.survive:
         programme.survive()
-    return programme.solved(settings)
+    return programme.solved(settings, meter)
 
 
 def simplest_pools(
@@ -182,8 +199,7 @@ def simplest_pools(
     within_share(programme.model, objective, best.value, within, programme.rate, programme.cost())
     if offer.survive:
         programme.survive()
-    answer, _ = programme.solved(settings)
-    return answer
+    return programme.solved(settings)
 
 
 def fastest_of_kinds(
@@ -204,8 +220,7 @@ def fastest_of_kinds(
     programme.model.setObjective(1 * programme.rate)
     if offer.survive:
         programme.survive()
-    answer, _ = programme.solved(settings)
-    return answer
+    return programme.solved(settings)
 
 
 class PoolProgramme:
@@ -259,58 +274,99 @@ class PoolProgramme:
         return pools
 
     def survive(self) -> None:
-        """Whatever pool loses its nodes, the share of the rate remains in its bucket: without the servers that are
-        lost, and without the pool where it has no more than those (e = 0)."""
+        """Whatever nodes are lost, the share of the rate remains in every bucket."""
+        several = self.offer.lost_nodes > 1 and not self.offer.jointly
+        per_node = {} if several else {key: self._per_node(key[1], count) for key, count in self.servers.items()}
         for place in places_of(self.partition):
-            mine = self._serving(place)
-            served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in mine])
-            left = served - self.offer.survive * self.offer.probabilities[place] * self.rate
-            for option, count in mine:
-                if self.offer.jointly:
-                    there = pulp.LpVariable(f"there_{count.name}", cat=pulp.LpBinary)
-                    self.model += count <= count.upBound * there
-                    self.model += left - option.lost * option.rate_rps * there >= 0
-                    continue
-                beyond = count.upBound - option.lost
-                if beyond <= 0:
-                    self.model += left - option.rate_rps * count >= 0
-                    continue
-                larger = pulp.LpVariable(f"larger_{count.name}", cat=pulp.LpBinary)
-                self.model += left - option.lost * option.rate_rps * larger >= 0
-                self.model += left - option.rate_rps * count + beyond * option.rate_rps * larger >= 0
+            mine = [key for key in self.servers if place in self.offer.served_by(key[0])]
+            served = pulp.LpAffineExpression([(self.servers[key], key[1].after_rps) for key in mine])
+            left = pulp.LpVariable(f"left_{place[0].value}_{place[1]}")  # one row, that the others may be short
+            self.model += served - self.offer.survive * self.offer.probabilities[place] * self.rate - left == 0
+            if self.offer.jointly:
+                self._survive_jointly(left, {key: per_node[key] for key in mine})
+            elif several:
+                self._survive_several(left, place, mine)
+            else:
+                for key in mine:
+                    self.model += left - key[1].after_rps * per_node[key] >= 0
 
-    def solved(self, settings: AssignmentSettings) -> tuple[BucketAnswer, float]:
-        """The answer, and the solver's seconds."""
-        proven, solver = solve(self.model, settings)
+    def _per_node(self, option: BucketOption, count: pulp.LpVariable) -> pulp.LpVariable:
+        """s of a pool."""
+        name = count.name.removeprefix("servers_")
+        most = -(-int(count.upBound) // option.nodes)
+        per_node = pulp.LpVariable(f"per_node_{name}", 0, most, pulp.LpInteger)
+        self.model += count - option.nodes * per_node <= 0, f"spread_{name}"
+        return per_node
+
+    def _survive_several(self, left: pulp.LpVariable, place: Place, mine: Sequence[tuple[Place, BucketOption]]) -> None:
+        """Without the fastest f servers, and without f nodes' part of a pool. What the fastest do is the least over tau
+        of f tau and what servers above tau do beyond it; w chooses tau, y shares z out among the taus."""
+        nodes, name = self.offer.lost_nodes, f"{place[0].value}_{place[1]}"
+        for key in mine:
+            part = min(1.0, nodes / key[1].nodes)
+            self.model += left - part * key[1].after_rps * self.servers[key] >= 0
+        levels = [0.0, *sorted({key[1].after_rps for key in mine})]
+        chosen = [pulp.LpVariable(f"level_{name}_{n}", cat=pulp.LpBinary) for n in range(len(levels))]
+        self.model += pulp.lpSum(chosen) == 1, f"level_{name}"
+        lost = [(chosen[n], nodes * level) for n, level in enumerate(levels)]
+        for k, key in enumerate(mine):
+            count, below = self.servers[key], [n for n, level in enumerate(levels) if level < key[1].after_rps]
+            parts = [pulp.LpVariable(f"part_{name}_{k}_{n}", lowBound=0) for n in below]
+            slower = count.upBound * pulp.lpSum(chosen[len(below) :])
+            self.model += pulp.lpSum(parts) - count + slower >= 0
+            for n, part in zip(below, parts, strict=True):
+                self.model += part - count.upBound * chosen[n] <= 0
+                lost.append((part, key[1].after_rps - levels[n]))
+        self.model += left - pulp.LpAffineExpression(lost) >= 0, f"fastest_{name}"
+
+    def _survive_jointly(
+        self,
+        left: pulp.LpVariable,
+        per_node: Mapping[tuple[Place, BucketOption], pulp.LpVariable],
+    ) -> None:
+        """Every lost node takes as much as any may have: of a pool, and of all pools that share nodes."""
+        nodes = self.offer.lost_nodes
+        shared: dict[int, list[tuple[pulp.LpVariable, float]]] = {}
+        for (_, option), share in per_node.items():
+            if option.shared:
+                shared.setdefault(option.stock, []).append((share, nodes * option.after_rps))
+            else:
+                self.model += left - nodes * option.after_rps * share >= 0
+        for lost in shared.values():
+            self.model += left - pulp.LpAffineExpression(lost) >= 0
+
+    def solved(self, settings: AssignmentSettings, meter: Meter | None = None) -> BucketAnswer:
+        """The answer. Raises InfeasibleError and SolverError as `solve` does, and where nothing is served."""
+        solved = solve(self.model, settings, meter)
         pools = tuple(
             PoolCount(place=place, option=option, count=round(v.varValue or 0.0))
             for (place, option), v in self.servers.items()
             if (v.varValue or 0.0) > SURE
         )
         value = float(pulp.value(self.model.objective))
-        dual = dual_bound(self.model, value if proven else None)
+        dual = dual_bound(self.model, value if solved.proven else None)
         answer = BucketAnswer(
             partition=self.partition,
             pools=pools,
             rate_rps=min(_served(self.offer, self.partition, pools)),
             value=value,
             bound=value if dual is None else dual,
-            proven=proven,
-            solver=solver,
+            proven=solved.proven,
+            solver=solved.solver,
         )
         if not answer.rate_rps > NOTHING:
             raise InfeasibleError("buckets: nothing is served.", hint="Offer more GPUs.")
-        return answer, float(self.model.solutionTime or 0.0)
+        return answer
 
 
 def _served(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]) -> Iterator[float]:
     """The rate of the whole that each bucket allows: what its servers do, or what a loss leaves over its share."""
     for place in places_of(partition):
-        mine = [(pool.option, pool.count) for pool in pools if place in offer.served_by(pool.place)]
-        rate = sum(option.rate_rps * count for option, count in mine)
+        mine = [pool for pool in pools if place in offer.served_by(pool.place)]
+        rate = sum(pool.option.rate_rps * pool.count for pool in mine)
         if offer.survive:
-            worst = max((option.rate_rps * offer.lost_of(option, count) for option, count in mine), default=0.0)
-            rate = min(rate, (rate - worst) / offer.survive)
+            after = sum(pool.option.after_rps * pool.count for pool in mine)
+            rate = min(rate, (after - offer.lost_rps(mine)) / offer.survive)
         yield rate / offer.probabilities[place]
 
 
@@ -324,7 +380,7 @@ def _per_charge(
     bounds = relaxed_values(offer, partitions, objective, settings)
     best: BucketAnswer | None = None
     reached: list[float] = []
-    left = settings.time_limit_s
+    meter = Meter(settings.work_limit)
     for partition in sorted(bounds, key=lambda p: -bounds[p]):
         worth = 0.0 if best is None else best.value
         if bounds[partition] <= worth * (1 + settings.gap):
@@ -333,15 +389,13 @@ def _per_charge(
         least, most = _least_charge(offer, partition), bounds[partition]
         for _ in range(ROUNDS):
             try:
-                limits = replace(settings, time_limit_s=max(0.2, left / 4))
-                answer, seconds = pools_of(offer, partition, objective, limits, reward=worth)
+                limits = replace(settings, work_limit=max(LEAST_WORK, meter.left / 4))
+                answer = pools_of(offer, partition, objective, limits, reward=worth, meter=meter)
             except InfeasibleError:
                 most = 0.0
                 break
             except SolverError:
-                left -= limits.time_limit_s
                 break
-            left -= seconds
             most = min(most, worth + max(0.0, answer.bound) / least)
             cost = offer.charge_of(answer.pools)
             if answer.rate_rps / cost <= worth * (1 + SLACK):

@@ -9,9 +9,9 @@ from planner.assignment.aim import LEAST_RPS as NOTHING
 from planner.assignment.aim import aim, within_share
 from planner.assignment.buckets.change_rows import change_rows
 from planner.assignment.buckets.offer import BucketOffer, BucketOption, Partition, Place, columns_of, places_of
-from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError
+from planner.milp import solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

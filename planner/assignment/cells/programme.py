@@ -14,16 +14,16 @@ or after so many nodes, never by the clock: the same times give the same cells.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from math import isfinite
 
 import pulp
 
-from planner.assignment.solver import solve
 from planner.domain import AssignmentSettings
+from planner.errors import SolverError
+from planner.milp import solve
 
 GAP = 0.003  # well below the 1 % at which `cells.pools` compares numbers of pools
-MOST_NODES = 1_000  # of branch and bound, in place of a clock: the same times give the same cells
+MOST_WORK = 2.0
 SURE = 0.5  # above it a binary is 1, whatever the solver's tolerance
 
 
@@ -35,13 +35,12 @@ def least_busy(times: Sequence[Sequence[float]], scale: float) -> float:
 
 
 def programmed_cells(alone: Sequence[Sequence[float]], scale: float) -> tuple[int, ...] | None:
-    """The pool of each cell, near the least T (`scale`: s); None where so many nodes find none, or HiGHS is missing."""
+    """The pool of each cell, near the least T (`scale`: s); None where none are found within `MOST_WORK`."""
     model, takes = _programme(alone, scale, integer=True)
-    solver = pulp.HiGHS(msg=False, gapRel=GAP, threads=1, mip_max_nodes=MOST_NODES)
-    if not solver.available():
+    try:
+        solve(model, AssignmentSettings(gap=GAP, work_limit=MOST_WORK))
+    except SolverError:
         return None
-    with suppress(KeyError):  # PuLP has no word for HiGHS's limit of nodes; the best so far is read by then
-        model.solve(solver)
     owners: dict[int, int] = {c: p for (p, c), v in takes.items() if (v.varValue or 0.0) > SURE}
     cells = range(len(alone[0]))
     return tuple(owners[c] for c in cells) if all(c in owners for c in cells) else None

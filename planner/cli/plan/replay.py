@@ -9,7 +9,7 @@ import typer
 from planner.cli import screen
 from planner.cli.plan import saved_runs
 from planner.cli.plan.replay_options import read_failure, read_seeds, read_stretch
-from planner.errors import EXIT_INFEASIBLE
+from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE
 
 if TYPE_CHECKING:
     from planner.domain.replay.results import ReplayResult, ReplaySweep
@@ -71,7 +71,10 @@ def command(
     ] = None,
     storage_gb_s: Annotated[float, typer.Option(help="GB/s at which a server that comes back reads weights.")] = 2.0,
     sweep: Annotated[bool, typer.Option("--sweep", help="Find the highest rate that holds the levels, too.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where a level is not held.")] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with 3 where levels break, with 2 where too few requests came to tell."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for replay.md, report.html, replay.json, tables and figures.", show_default=False),
@@ -119,8 +122,8 @@ def command(
         screen.show_json({"folder": None if out is None else str(out), **report.replay_document(result, rates)})
     else:
         _show(result, rates, out)
-    if strict and not result.holds:
-        raise typer.Exit(EXIT_INFEASIBLE)
+    if strict and result.holds is not True:
+        raise typer.Exit(EXIT_INFEASIBLE if result.holds is False else EXIT_BAD_INPUT)
 
 
 def _progress(name: str, *, quiet: bool) -> Callable[[float], None]:

@@ -95,6 +95,10 @@ class DecodeServers:
             most=np.array([float(limit or BATCHES[-1]) for limit in most or [0] * len(options)]),
         )
 
+    def shape(self, row: int) -> ParallelConfig:
+        """Shape of the copies in a row."""
+        return self.shapes[row][0]
+
     @property
     def devices(self) -> Array:
         """GPUs of a server, shape (servers,)."""

@@ -133,6 +133,10 @@ class MixedServers:
             first_token=engine_shares(_ANY_ENGINE, context.settings.calibration),
         )
 
+    def shape(self, row: int) -> ParallelConfig:
+        """Shape of the copies in a row."""
+        return self.decode.shape(row)
+
     @property
     def devices(self) -> Array:
         """GPUs of a server, shape (servers,)."""

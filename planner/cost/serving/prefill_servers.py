@@ -120,6 +120,10 @@ class PrefillServers:
     def _column(self, values: Sequence[int]) -> Array:
         return np.array(values, dtype=float)[:, None]
 
+    def shape(self, row: int) -> ParallelConfig:
+        """Shape of the copies in a row."""
+        return self.configs[row].parallel
+
     @property
     def devices(self) -> Array:
         """GPUs of a server, shape (servers,)."""

@@ -4,26 +4,7 @@ from dataclasses import dataclass
 
 from planner.domain.band import RateBand
 from planner.domain.layout import Phase
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelCheck:
-    """The slowest bucket or range of a phase at one load, against its bound: `late_ms` is the percentile that the
-    levels count, or P99 (None: the queue has no end); `bound_ms` the bound (None: nothing is bounded). `rate_rps`: of
-    the whole mix."""
-
-    phase: Phase
-    load: str
-    rate_rps: float
-    late_ms: float | None
-    bound_ms: float | None
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the bound is kept; None without a bound."""
-        if self.bound_ms is None:
-            return None
-        return self.late_ms is not None and self.late_ms <= self.bound_ms
+from planner.domain.serving.levels import JudgedLevels, Standing, standing_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +32,7 @@ class PlanFigures:
     bound: float | None
     gap: float | None
     unrestricted_rps: float | None
-    levels: tuple[LevelCheck, ...]
+    levels: tuple[JudgedLevels, ...]
     fleet: tuple[tuple[str, int], ...]
     idle_gpus: int
     pools: int
@@ -68,8 +49,8 @@ class PlanFigures:
     @property
     def levels_hold(self) -> bool | None:
         """Whether every level is kept that is set; None where none is."""
-        checks = [check.holds for check in self.levels if check.holds is not None]
-        return all(checks) if checks else None
+        standing = standing_of(check for levels in self.levels for check in levels.checks)
+        return None if standing is None else standing is Standing.HOLDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +81,8 @@ class PoolFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyFigures:
-    """TTFT (prefill) or TPOT (decode) of prompts of `start` <= tokens < `end` at `rate_rps` of the mix (ms)."""
+    """TTFT (prefill) or TPOT (decode) of prompts of `start` <= tokens < `end` at `rate_rps` of the mix (ms); `late_ms`:
+    as `statistic` says, which is a percentile or the mean."""
 
     load: str
     rate_rps: float
@@ -108,7 +90,8 @@ class LatencyFigures:
     start: int
     end: int
     p50_ms: float | None
-    p99_ms: float | None
+    statistic: str
+    late_ms: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

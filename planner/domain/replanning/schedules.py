@@ -61,14 +61,15 @@ class ScheduledWindow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedRung:
     """A plan's replay at `share` of its promise, the next hundredth above the rates of so many windows. `burstiness`:
-    coefficient of variation of the gaps between requests (1: Poisson). `within_levels`: share of the requests."""
+    coefficient of variation of the gaps between requests (1: Poisson). `holds` is None where so many
+    requests are too few to tell. `within_levels`: share of the requests."""
 
     level: int
     share: float
     rate_rps: float
     burstiness: float
     windows: int
-    holds: bool
+    holds: bool | None
     within_levels: float
 
 

@@ -5,20 +5,12 @@ from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import Phase
+from planner.domain.serving.levels import LevelCheck, Spread, Standing, standing_of
 from planner.domain.serving.routing import RouterPolicy
 
 _Amount = Annotated[float, Bounds(low=0)]
 _Share = Annotated[float, Bounds(low=0, high=1)]
 _Count = Annotated[int, Bounds(low=0)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """A figure over the seeds: their mean, and its confidence interval of 95 % (None with one seed)."""
-
-    mean: float
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,24 +91,13 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LevelCheck:
-    """One bound of the scenario, on the requests that it holds for: `share` kept it, where `needed` must."""
-
-    name: str
-    bound_ms: float
-    needed: _Share
-    share: Spread
-    value_ms: Spread
-    holds: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
     """One rate, replayed with every seed. `left_out`: requests of the trace that no server takes, by reason.
 
-    `unfinished`: requests by which those in flight grew, where no level tells of it (a fleet that cannot keep up); 0
-    where that may be chance. `bottleneck`: what holds the rate back, in words. `events`: seconds from the start and
-    what happened then, such as a failure. `misrouted`: share of the requests that came to another bucket than their
+    `requests_to_tell`: requests a seed, the warm-up among them, that would tell where these are too few (0: they are
+    enough). `unfinished`: requests by which those in flight grew, where no level tells of it (a fleet that cannot keep
+    up); 0 where that may be chance. `bottleneck`: what holds the rate back, in words. `events`: seconds from the start
+    and what happened then, such as a failure. `misrouted`: share of the requests that came to another bucket than their
     length's; `refused`: share that came to servers whose context is too short for them, which no engine answers.
     """
 
@@ -136,6 +117,7 @@ class ReplayResult:
     levels: tuple[LevelCheck, ...]
     moments: tuple[Moment, ...]
     left_out: tuple[tuple[str, int], ...] = ()
+    requests_to_tell: _Count = 0
     unfinished: _Count = 0
     bottleneck: str = ""
     notes: tuple[str, ...] = ()
@@ -144,11 +126,32 @@ class ReplayResult:
     refused: _Share = 0.0
 
     @property
-    def holds(self) -> bool:
-        """Whether every bound is kept by as many requests as it must, those that nobody answers not among them, and
-        the fleet keeps up."""
-        answered = all(level.share.mean - self.refused >= level.needed for level in self.levels) or not self.refused
-        return all(level.holds for level in self.levels) and answered and not self.unfinished
+    def standing(self) -> Standing:
+        """What is known: every bound is kept by as many requests as it must, those that nobody answers not among them,
+        and the fleet keeps up; or not; or too little was seen."""
+        judged = standing_of(self.levels)
+        # the first requests meet an emptier fleet than later ones: what breaks in a short replay breaks in a long one
+        if judged is Standing.BREAKS or not self._answers:
+            return Standing.BREAKS
+        if self.requests_to_tell:
+            return Standing.UNTOLD
+        return Standing.BREAKS if self.unfinished else Standing.HOLDS
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the levels hold and the fleet keeps up; None where too little was seen to tell."""
+        return None if self.standing is Standing.UNTOLD else self.standing is Standing.HOLDS
+
+    @property
+    def seems_to_hold(self) -> bool:
+        """Whether they hold by what was seen, however little: what searches among many rates or fleets go by."""
+        kept = all(level.seems_kept for level in self.levels if level.bound_ms is not None)
+        return kept and self._answers and not self.unfinished
+
+    @property
+    def _answers(self) -> bool:
+        """Whether so many requests are answered as must keep their bounds."""
+        return not self.refused or all(level.share.mean - self.refused >= level.needed for level in self.levels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,3 +162,8 @@ class ReplaySweep:
     results: tuple[ReplayResult, ...]
     held_rps: float | None
     step_rps: _Amount
+
+    @property
+    def requests_to_tell(self) -> int:
+        """Requests a seed that would tell whether the levels hold at `held_rps`; 0 where it is known."""
+        return max((r.requests_to_tell for r in self.results if r.rate_rps == self.held_rps), default=0)

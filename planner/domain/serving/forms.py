@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from planner.domain.serving.routing import ServingForm
+from planner.domain.serving.routing import ServingForm, worth_of
 from planner.domain.serving.server import BucketPool, KvTransfer
 
 PURE_FORMS = (ServingForm.SPLIT, ServingForm.AGGREGATED)
@@ -77,6 +77,6 @@ class FormComparison:
 
 
 def better_form(points: list[FormPoint]) -> ServingForm | None:
-    """The form of the highest rate; of equal ones the first. None: none serves."""
-    best = max(points, key=lambda point: point.rate_rps)
+    """The form of the highest rate, split ones less their bias; of equal ones the first. None: none serves."""
+    best = max(points, key=lambda point: worth_of(point.rate_rps, point.form))
     return best.form if best.rate_rps > 0 else None

@@ -57,7 +57,44 @@ class ServingForm(StrEnum):
     AGGREGATED = "aggregated"
 
 
-DEFAULT_SERVING = ServingForm.SPLIT
+DEFAULT_SERVING: ServingForm | None = None
+"""Of a scenario that names none; None: the better of both where mixed pools know all that is asked, else split."""
+
+
+SPLIT_BIAS = 0.2
+"""By what share the cost model is kinder to split pools than to aggregated ones.
+
+Rate per GPU of the best split deployment over the best aggregated one, predicted over measured: the median of 42 cells,
+those GPU types, precisions and prompts of `serving_points.csv` that were measured in both forms, each under bounds of
+10, 15, 20, 30, 50, 75 and 100 ms on TPOT. The middle half lies between 0.7 and 2.5. What was measured has handed its KV
+caches over, so this is the price of the hand-over, too. `tests/cost/test_split_bias.py` makes it again.
+"""
+
+
+def worth_of(value: float, form: ServingForm, *, minimises: bool = False) -> float:
+    """What is left of a rate (or becomes of a price) where the bias towards split pools is taken off; of pools of both
+    forms (`auto`) as of split ones."""
+    if form is ServingForm.AGGREGATED:
+        return value
+    return value * (1 + SPLIT_BIAS) if minimises else value / (1 + SPLIT_BIAS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormChoice:
+    """What the form of a plan's pools was chosen over, in the objective's unit.
+
+    `chosen`, `other`: `aggregated`, or `split`, which stands for pools some of which are split. `margin`: what split
+    pools must win by. `own_bound`: none of the form's own pools are better. `other_value`: the other form's best (None:
+    it serves nothing, or cannot win and was not solved for), `other_bound`: none of its pools are better (None: it
+    serves nothing).
+    """
+
+    chosen: ServingForm
+    other: ServingForm
+    margin: Annotated[float, Key("share that split pools must win by")]
+    own_bound: Annotated[float, Key("none of the form's own pools are better")]
+    other_value: Annotated[float | None, Key("best of the other form (null: none, or too few to win)")]
+    other_bound: Annotated[float | None, Key("none of the other form are better (null: it serves nothing)")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

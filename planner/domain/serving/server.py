@@ -7,6 +7,7 @@ from typing import Annotated
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import ParallelConfig, Phase, halves_of
 from planner.domain.serving.replayed import ReplayedChoice
+from planner.domain.serving.routing import FormChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -77,9 +78,11 @@ class LoadPoint(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketLatency:
-    """TTFT (prefill) or TPOT (decode) of the prompts of one bucket at one rate of the whole mix.
+    """TTFT (prefill) or TPOT (decode) of the prompts of one bucket, `part` of all requests, at one rate of the mix.
 
-    None where the queue has no end.
+    `late_ms`: at the percentile that is asked for, the mean where bounds are of the mean, P99 where nothing is bounded;
+    times are None where the queue has no end. `bound_ms`: the mean of them where bounds differ by prompt.
+    `kept_share`: of the bucket's requests that keep their bound on TTFT (None: no bound on it, or on the mean).
     """
 
     load: LoadPoint
@@ -87,8 +90,11 @@ class BucketLatency:
     phase: Phase
     start: Annotated[int, Bounds(low=0), Key("shortest prompt", unit="tokens")]
     end: Annotated[int, Bounds(low=1), Key("prompts are shorter", unit="tokens")]
+    part: Annotated[float, Bounds(low=0, high=1.000001), Key("of all requests")]
     p50_ms: Annotated[float | None, Bounds(low=0)]
-    p99_ms: Annotated[float | None, Bounds(low=0)]
+    late_ms: Annotated[float | None, Bounds(low=0), Key("at the percentile asked for, P99 without bounds, or the mean")]
+    bound_ms: Annotated[float | None, Bounds(low=0), Key("on that time (null: none)")]
+    kept_share: Annotated[float | None, Bounds(low=0, high=1.000001), Key("of the bucket that keeps a bound on TTFT")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +148,10 @@ class BucketPlan:
     latencies: tuple[BucketLatency, ...]
     simpler: tuple[SimplerPlan, ...]
     losses: tuple[NodeLoss, ...]
+    forms: Annotated[
+        FormChoice | None,
+        Key("what the form of its pools was chosen over (absent: the form was asked for)", sparse=True),
+    ] = None
     transfer: Annotated[
         KvTransfer | None, Key("what handing over KV caches costs (absent: nothing is split)", sparse=True)
     ] = None

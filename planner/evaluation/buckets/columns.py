@@ -7,7 +7,7 @@ import numpy as np
 
 from planner.assignment import BucketOffer
 from planner.cost.serving import DecodeServers, MixedServers, PrefillServers
-from planner.domain import ServerConfig
+from planner.domain import PHASES, ParallelConfig, Phase, ServerConfig
 from planner.evaluation.buckets.stocks import Stock
 
 Servers = PrefillServers | DecodeServers | MixedServers
@@ -30,6 +30,18 @@ class Column:
         assert self.batches is not None, "servers that decode have batches"
         return self.servers.config(row, int(self.batches[row, bucket]))
 
+    def fastest(self, bucket: int, rates: np.ndarray | None = None) -> list[int]:
+        """The fastest server of every shape on a bucket that serves it, by other `rates` of the bucket where given."""
+        if self.servers is None:
+            return []
+        best: dict[ParallelConfig, int] = {}
+        by_row = self.capped[:, bucket] if rates is None else rates
+        for row in np.flatnonzero(self.capped[:, bucket] > 0).tolist():
+            shape = self.servers.shape(row)
+            if shape not in best or by_row[row] > by_row[best[shape]]:
+                best[shape] = row
+        return sorted(best.values())
+
     def best_per_gpu(self) -> np.ndarray:
         """The best rate of a GPU on each bucket."""
         if self.servers is None:
@@ -42,3 +54,20 @@ def of_types(offer: BucketOffer, stocks: Sequence[Stock], gpus: Collection[str])
     chosen = {t for t, stock in enumerate(stocks) if stock.gpu in gpus}
     options = {place: tuple(o for o in row if o.stock in chosen) for place, row in offer.options.items()}
     return replace(offer, options=options)
+
+
+def classes_of(offers: Sequence[BucketOffer]) -> tuple[BucketOffer, ...]:
+    """What aggregated pools may be made of, where there may be others; and all that pools may be made of."""
+    both = [offer for offer in offers if len({phase for (phase, _), row in offer.options.items() if row}) > len(PHASES)]
+    return (*(offer.of_phases((Phase.MIXED,)) for offer in both), *offers)
+
+
+def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:
+    """A number for a configuration, the same in every process."""
+    shape = config.parallel
+    flags = config.overlapped + 2 * mixed
+    digits = (shape.tp, shape.dp, shape.pp, config.tokens_per_step, config.batch_size, flags)
+    number = 0
+    for digit in digits:
+        number = number * 100_003 + digit
+    return number

@@ -14,9 +14,9 @@ from planner.assignment import BucketAnswer, BucketOffer, BucketOption, ChangeTe
 from planner.assignment import undominated as without_dominated
 from planner.cost.serving import Arrivals, DecodeServers, PrefillServers
 from planner.domain import BucketPool, ParallelConfig, Phase, Question, Scenario, ServerConfig
-from planner.evaluation.buckets.columns import Column, of_types
+from planner.evaluation.buckets.columns import Column, hash_of, of_types
 from planner.evaluation.buckets.priced import servers_of
-from planner.evaluation.buckets.prices import BucketPrices, hash_of
+from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.stocks import Stock
 
 StartUsd = Callable[[str, ParallelConfig], float]  # USD of starting a server of a GPU type and shape
@@ -69,7 +69,9 @@ class DeployedPrices(BucketPrices):
         """What the programme may choose from, with the servers that run, one offer for each family of GPU types."""
         offer = self.offer(stocks, partitions)
         numbers = {stock.gpu: t for t, stock in enumerate(stocks)}
-        options = {place: (*of_place, *self._running(place, numbers)) for place, of_place in offer.options.items()}
+        options = {
+            place: (*of_place, *self._running(place, stocks, numbers)) for place, of_place in offer.options.items()
+        }
         every = replace(
             offer,
             options=options,
@@ -90,7 +92,7 @@ class DeployedPrices(BucketPrices):
             stop_usd=group.stop_usd,
         )
 
-    def _running(self, place: Place, numbers: Mapping[str, int]) -> list[BucketOption]:
+    def _running(self, place: Place, stocks: Sequence[Stock], numbers: Mapping[str, int]) -> list[BucketOption]:
         """Servers that run on a bucket, where their engines take its prompts."""
         phase, bucket = place
         end = self.question.workload.ranges[self.phases[phase].buckets.intervals[bucket][1] - 1].end
@@ -101,8 +103,7 @@ class DeployedPrices(BucketPrices):
                 continue
             rate = float(self.rates(number).capped[bucket])
             if rate > 0:
-                devices = pool.server.parallel.devices
-                host = self._scenario.inventory.item(pool.gpu).gpu.gpus_per_host
+                devices, stock = pool.server.parallel.devices, stocks[numbers[pool.gpu]]
                 options.append(
                     BucketOption(
                         stock=numbers[pool.gpu],
@@ -110,7 +111,8 @@ class DeployedPrices(BucketPrices):
                         server=number,
                         kind=hash_of(pool.server, mixed=phase is Phase.MIXED),
                         rate_rps=rate,
-                        lost=self._scenario.survive.nodes * max(1, host // devices),
+                        nodes=self.nodes_of(stock, devices),
+                        shared=self.shares_nodes(pool.gpu, devices),
                         shape=shape_number(pool.server.parallel),
                         deployed=number,
                     )

@@ -17,6 +17,7 @@ from planner.domain import (
     ObjectiveSettings,
     Phase,
     halves_of,
+    worth_of,
 )
 from planner.domain.serving.routing import WORTH_A_BUCKET
 from planner.errors import InfeasibleError, SolverError
@@ -43,7 +44,7 @@ def solve_pools(
     """The best servers and buckets of a layout's islands, of one of the `offers`; more than one bucket a phase only
     where they pay."""
     start = time.process_time()
-    limits = replace(settings, gap=max(GAP, settings.gap), time_limit_s=min(SECONDS, settings.time_limit_s))
+    limits = replace(settings, gap=max(GAP, settings.gap), work_limit=min(SECONDS, settings.work_limit))
     try:
         answer = _of_best_family(offers, partitions, limits)
     except InfeasibleError:
@@ -56,13 +57,14 @@ def solve_pools(
 def _of_best_family(
     offers: Sequence[BucketOffer], partitions: Sequence[Partition], settings: AssignmentSettings
 ) -> BucketAnswer:
+    """Of any family and form; split pools must win by more than the cost model's bias towards them."""
     answers = []
     for offer in offers:
         with suppress(InfeasibleError):
             answers.append(_worth_their_buckets(offer, partitions, settings))
     if not answers:
         raise InfeasibleError(NEITHER_BOTH, hint="Prefill and decode need an island each: add GPUs.")
-    return max(answers, key=lambda answer: answer.rate_rps)
+    return max(answers, key=lambda answer: worth_of(answer.rate_rps, answer.form))
 
 
 def _worth_their_buckets(

@@ -1,32 +1,74 @@
 """Times that requests see of the pools of a plan, by bucket, at a rate of the whole mix."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cost.serving import DecodeServers, MixedServers, PrefillServers, RestOfStep, WaitTail, late_share
-from planner.domain import PHASES, BucketLatency, BucketPool, LoadPoint, Phase
+from planner.cost.serving import DecodeServers, Levels, MixedServers, PrefillServers, RestOfStep, WaitTail, late_share
+from planner.domain import PHASES, BucketLatency, BucketPool, LoadPoint, Phase, Question
 from planner.evaluation.buckets.priced import PricedBucket, Span
 
 FULL = 1 - 1e-9
-SLOW_MOMENTS = 2.33  # standard deviations of P99
-MEDIAN, LATE = 0.5, 0.01
+MEDIAN = 0.5
+UNASKED_DEVIATIONS = 2.3263  # quantile of the normal distribution at `UNASKED`
+_RAREST = 1e-4  # share of the requests beyond which a mean is not summed up
+_POINTS = 400
 _HALVINGS = 40
 
-Times = tuple[float | None, float | None]
 _Waits = tuple[np.ndarray, WaitTail, RestOfStep]
 _Queue = tuple[float, np.ndarray, _Waits]  # weight of its requests, then as servers say
 
 
-def latencies_at(load: LoadPoint, rate: float, buckets: Sequence[PricedBucket]) -> Iterator[BucketLatency]:
-    """TTFT of every prefill bucket and TPOT of every decode bucket; P50 and P99 None where a queue has no end."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedTimes:
+    """What times are held against: bounds by range, and the share that may be later than the time that is told (None:
+    the mean is told). `deviations`: standard ones of the load above its mean that so few moments pass."""
+
+    levels: Levels
+    late: float | None
+    deviations: float
+
+    @classmethod
+    def of(cls, question: Question) -> "JudgedTimes":
+        """As the scenario asks; P99 where nothing is bounded."""
+        slo = question.scenario.slo
+        levels = Levels.of(slo, question.workload)
+        deviations = levels.spread if slo.bounds_anything else UNASKED_DEVIATIONS
+        return cls(levels=levels, late=slo.late_share, deviations=deviations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Times:
+    """Times of a bucket (ms; None: no end), its bound, and the share of its requests that keeps it."""
+
+    p50_ms: float | None = None
+    late_ms: float | None = None
+    bound_ms: float | None = None
+    kept_share: float | None = None
+
+
+def latencies_at(
+    load: LoadPoint, rate: float, buckets: Sequence[PricedBucket], judged: JudgedTimes
+) -> Iterator[BucketLatency]:
+    """TTFT of every prefill bucket and TPOT of every decode bucket; None where a queue has no end."""
     decoding = [bucket for bucket in buckets if bucket.phase is Phase.DECODE]
-    first_ms = max((_tpot([bucket], rate)[0] or 0.0 for bucket in decoding), default=0.0)
+    first_ms = max((_tpot([bucket], rate, judged).p50_ms or 0.0 for bucket in decoding), default=0.0)
     for phase in PHASES:
         for span, mine in _by_span(buckets, phase):
-            p50, p99 = _ttft(mine, rate, first_ms) if phase is Phase.PREFILL else _tpot(mine, rate)
-            start, end = span
-            yield BucketLatency(load=load, rate_rps=rate, phase=phase, start=start, end=end, p50_ms=p50, p99_ms=p99)
+            times = _ttft(mine, rate, first_ms, judged) if phase is Phase.PREFILL else _tpot(mine, rate, judged)
+            yield BucketLatency(
+                load=load,
+                rate_rps=rate,
+                phase=phase,
+                start=span[0],
+                end=span[1],
+                part=float(mine[0].buckets.probabilities[0]),
+                p50_ms=times.p50_ms,
+                late_ms=times.late_ms,
+                bound_ms=times.bound_ms,
+                kept_share=times.kept_share,
+            )
 
 
 def _by_span(buckets: Sequence[PricedBucket], phase: Phase) -> list[tuple[Span, list[PricedBucket]]]:
@@ -43,25 +85,35 @@ def _rate_of_server(bucket: PricedBucket, pool: BucketPool, rate: float) -> floa
     return rate * bucket.probability * pool.share / pool.count
 
 
-def _ttft(groups: Sequence[PricedBucket], rate: float, first_ms: float) -> Times:
-    """P50 and P99 over the requests of a bucket, those of its pools together."""
+def _ttft(groups: Sequence[PricedBucket], rate: float, first_ms: float, judged: JudgedTimes) -> _Times:
+    """TTFT over the requests of a bucket, those of its pools together."""
+    weights, bounds = groups[0].buckets.weights[0], judged.levels.ttft_ms
+    bounded = np.where(np.isfinite(bounds), weights, 0.0)
+    bound_ms = float((np.where(bounded > 0, bounds, 0.0) * bounded).sum() / bounded.sum()) if bounded.any() else None
     queues: list[_Queue] = []
     for bucket in groups:
         for pool, servers in zip(bucket.pools, bucket.servers, strict=True):
             assert not isinstance(servers, DecodeServers)
             served = _rate_of_server(bucket, pool, rate)
             if served > pool.full_rps * FULL:
-                return None, None
+                return _Times(bound_ms=bound_ms, kept_share=None if bound_ms is None or judged.late is None else 0.0)
             if pool.share:
                 queues.append(_queue(bucket, pool, servers, served, first_ms))
-    weights = groups[0].buckets.weights[0]
-    of_bucket = sum(weight for weight, *_ in queues)
+    of_bucket = sum(part for part, *_ in queues)
 
-    def later(limit_ms: float) -> float:
-        """Share of the requests whose TTFT passes the limit."""
-        return sum(part / of_bucket * _late(limit_ms - service, weights, *waits) for part, service, waits in queues)
+    def later(limit_ms: float | np.ndarray, of: np.ndarray = weights) -> float:
+        """Share of the requests whose TTFT passes the limit, one for all ranges or one each."""
+        return sum(part / of_bucket * _late(limit_ms - service, of, *waits) for part, service, waits in queues)
 
-    return _quantile(later, MEDIAN), _quantile(later, LATE)
+    kept = None
+    if bound_ms is not None and judged.late is not None:
+        kept = 1 - later(np.where(bounded > 0, bounds, 0.0), bounded / bounded.sum())
+    return _Times(
+        p50_ms=_quantile(later, MEDIAN),
+        late_ms=_mean(later) if judged.late is None else _quantile(later, judged.late),
+        bound_ms=bound_ms,
+        kept_share=kept,
+    )
 
 
 def _late(slack: np.ndarray, weights: np.ndarray, rho: np.ndarray, tail: WaitTail, under_way: RestOfStep) -> float:
@@ -95,8 +147,18 @@ def _quantile(later: Callable[[float], float], misses: float) -> float:
     return high
 
 
-def _tpot(groups: Sequence[PricedBucket], rate: float) -> Times:
-    """Times per output token at the mean load, and at a load that 1 % of the moments pass, of the slowest pool."""
+def _mean(later: Callable[[float], float]) -> float:
+    """The mean of a time by the shares that are later, closer to each other where most requests are."""
+    steps = _quantile(later, _RAREST) * (np.arange(_POINTS + 1) / _POINTS) ** 2
+    return float(np.trapezoid([later(step) for step in steps], steps))
+
+
+def _tpot(groups: Sequence[PricedBucket], rate: float, judged: JudgedTimes) -> _Times:
+    """Times per output token at the mean load, and at a load that as few moments pass as may be late, of the slowest
+    pool. A batch is of prompts of all lengths, so the tightest of their bounds is theirs."""
+    members = groups[0].buckets.weights[0] > 0
+    tightest = float(np.where(members, judged.levels.tpot_ms, np.inf).min())
+    bound_ms = tightest if np.isfinite(tightest) else None
     times = []
     for bucket in groups:
         for pool, servers in zip(bucket.pools, bucket.servers, strict=True):
@@ -104,11 +166,11 @@ def _tpot(groups: Sequence[PricedBucket], rate: float) -> Times:
             served = np.array([[_rate_of_server(bucket, pool, rate)]])
             batch = np.array([[float(pool.server.batch_size)]])
             if served[0, 0] > pool.full_rps * (1 + 1e-9):
-                return None, None
+                return _Times(bound_ms=bound_ms)
             times.append(
                 tuple(
                     float(servers.tpot_ms(bucket.buckets, served, batch, deviations)[0, 0])
-                    for deviations in (0.0, SLOW_MOMENTS)
+                    for deviations in (0.0, judged.deviations)
                 )
             )
-    return max(mean for mean, _ in times), max(late for _, late in times)
+    return _Times(p50_ms=max(mean for mean, _ in times), late_ms=max(late for _, late in times), bound_ms=bound_ms)

@@ -60,7 +60,7 @@ _SERVING = {
 
 def bucket_space(question: Question, most: int, edges: Collection[int] = ()) -> BucketSpace:
     """What a plan of at most `most` buckets a phase may be cut into; `edges`: lengths where it may be, too."""
-    serving = _SERVING[question.scenario.serving]
+    serving = _SERVING[question.scenario.serving_form]
     mixed = Phase.MIXED in serving
     prefill, decode = (phase_buckets(question, phase, most, edges, aligned=mixed) for phase in PHASES)
     numbers = {interval: number for number, interval in enumerate(decode.buckets.intervals)}

@@ -1,4 +1,4 @@
-"""What every deployable server does of every bucket that a plan may have: prices of the programme of buckets.
+"""What every deployable server does of every bucket that a plan may have: prices of the programme.
 
 | symbol | meaning | unit |
 |---|---|---|
@@ -9,6 +9,8 @@ X must be known before the servers are. lambda is what no pools exceed where not
 from it no pools exceed less, which is lambda for the next pass: caps are too high by little, so the bound remains one.
 """
 
+import copy
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -49,17 +51,18 @@ from planner.domain import (
     Question,
     Scenario,
     ServerConfig,
+    ServingForm,
     SizeSet,
 )
-from planner.evaluation.buckets.columns import Column, of_types
+from planner.evaluation.buckets.columns import Column, hash_of, of_types
 from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
 ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, and a bound must not count on too few
-MORE_ROOM = 1.25  # where servers are held in reserve for a loss
 PASSES = 3
 ROUGHLY = 9  # halvings: to 0.2 % of the full rate
 RESTS = 0.005
+WORTH_PRICING = 0.01  # of X: less changes caps by next to nothing
 _UNLIMITED = 10_000_000  # GPUs of a type
 FAR = 4.0  # times the target, without queues: the inventory serves the target with them, too, so its most matters not
 SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of single buckets
@@ -73,7 +76,22 @@ class BucketPrices:
         self.most = question.scenario.routing.most if most is None else most
         self.space = bucket_space(question, self.most, edges)
         self.phases = self.space.phases
+        self._further_edges = edges
         self._columns: dict[tuple[str, Phase], Column] = {}
+        self._left: dict[tuple[str, Phase], Column] = {}
+        self._full: dict[tuple[str, Phase], Column] = {}
+        self._most_rps = math.inf
+
+    def below(self, bound_rps: float) -> "BucketPrices | None":
+        """The same servers priced for less: no pools serve more than this. None where that changes next to nothing."""
+        bounded = self.phases[Phase.PREFILL].levels.bounds_ttft
+        if not bounded or ROOM * bound_rps >= self.served_rps * (1 - WORTH_PRICING):
+            return None
+        tighter = copy.copy(self)
+        tighter._columns, tighter._left, tighter._most_rps = {}, {}, ROOM * bound_rps
+        for cached in ("served_rps", "shortlist", "aggregated"):
+            tighter.__dict__.pop(cached, None)
+        return tighter
 
     @property
     def _scenario(self) -> Scenario:
@@ -90,23 +108,33 @@ class BucketPrices:
         return Phase.MIXED in self.space.serving
 
     @cached_property
+    def aggregated(self) -> "BucketPrices":
+        """Prices of aggregated pools alone, where pools may have both forms: X is what these serve without others."""
+        scenario = replace(self._scenario, serving=ServingForm.AGGREGATED)
+        alone = BucketPrices(replace(self.question, scenario=scenario), self.most, self._further_edges)
+        alone._full = self._full  # the buckets are the same, and so are the servers
+        return alone
+
+    @cached_property
     def served_rps(self) -> float:
         """Rate of the whole that no pools of the inventory exceed, nor of a budget: what X is taken from.
 
         Where a target is far below what the inventory serves, nothing tighter than the target is needed.
         """
-        objective, room = self._scenario.objective, MORE_ROOM if self._scenario.survive.share else ROOM
-        most = room * self._relaxed_rps(self._full_column)
+        if math.isfinite(self._most_rps):
+            return self._most_rps
+        objective = self._scenario.objective
+        most = ROOM * self._relaxed_rps(self._full_column)
         if objective.minimises and most >= FAR * objective.target_rps:
-            return room * objective.target_rps
+            return ROOM * objective.target_rps
         if not self.phases[Phase.PREFILL].levels.bounds_ttft:
             return most
         for _ in range(PASSES):
             before = most
-            most = min(most, room * self._relaxed_rps(partial(self._capped, served_rps=before, halvings=ROUGHLY)))
+            most = min(most, ROOM * self._relaxed_rps(partial(self._capped, served_rps=before, halvings=ROUGHLY)))
             if most >= before * (1 - RESTS):
                 break
-        return min(most, room * objective.target_rps) if objective.minimises else most
+        return min(most, ROOM * objective.target_rps) if objective.minimises else most
 
     def _relaxed_rps(self, column_of: Callable[[str, Phase], Column]) -> float:
         """The most of any partition where servers are divisible, for the budget where there is one; a rate too low for
@@ -182,7 +210,7 @@ class BucketPrices:
         chosen = {(phase, bucket) for partition in partitions for phase in Phase for bucket in partition.of(phase)}
         places = sorted(chosen)
         kinds = product(dict.fromkeys(stock.gpu for stock in stocks), self.space.serving)
-        columns = {(gpu, phase): self.column(gpu, phase) for gpu, phase in kinds}
+        columns = {(gpu, phase): (self.column(gpu, phase), self.column_left(gpu, phase)) for gpu, phase in kinds}
         return BucketOffer(
             counts=tuple(stock.count for stock in stocks),
             charges=tuple(stock.charge for stock in stocks),
@@ -195,6 +223,7 @@ class BucketPrices:
             probabilities={place: self._probability(place) for place in places},
             halves=self._halves,
             survive=self._scenario.survive.share,
+            lost_nodes=self._scenario.survive.nodes,
         )
 
     @property
@@ -210,16 +239,15 @@ class BucketPrices:
         return {(Phase.MIXED, bucket): halves for bucket, halves in self.space.halves.items()}
 
     def _options(
-        self, t: int, stock: Stock, place: tuple[Phase, int], columns: Mapping[tuple[str, Phase], Column]
+        self, t: int, stock: Stock, place: tuple[Phase, int], columns: Mapping[tuple[str, Phase], tuple[Column, Column]]
     ) -> tuple[BucketOption, ...]:
         phase, bucket = place
         if phase not in self.space.serving:
             return ()
-        column = columns[stock.gpu, phase]
-        rates = column.capped[:, bucket]
-        host = self._scenario.inventory.item(stock.gpu).gpu.gpus_per_host
+        column, after = columns[stock.gpu, phase]
+        rates, left = column.capped[:, bucket], after.capped[:, bucket]
         options = []
-        for row in np.flatnonzero(rates > 0).tolist():
+        for row in dict.fromkeys((*column.fastest(bucket), *column.fastest(bucket, left))):
             config = column.config(row, bucket)
             devices = config.parallel.devices
             if stock.size > 1 and stock.size % devices:
@@ -232,12 +260,23 @@ class BucketPrices:
                     server=row,
                     kind=hash_of(config, mixed=phase is Phase.MIXED),
                     rate_rps=float(rates[row]) * copies,
-                    lost=self._scenario.survive.nodes * max(1, host // (devices * copies)),
+                    left_rps=float(left[row]) * copies if self._scenario.survive.share else None,
+                    nodes=self.nodes_of(stock, devices * copies),
+                    shared=self.shares_nodes(stock.gpu, devices * copies),
                     shape=hash_of(ServerConfig(parallel=config.parallel)),
                     start_usd=self.start_usd(stock.gpu, config.parallel),
                 )
             )
         return self.pruned(options)
+
+    def nodes_of(self, stock: Stock, gpus: int) -> int:
+        """Among how many nodes servers of so many GPUs can be spread; larger ones have theirs alone."""
+        host = self._scenario.inventory.item(stock.gpu).gpu.gpus_per_host
+        return max(1, stock.count * stock.size // gpus if gpus > host else -(-stock.count * stock.size // host))
+
+    def shares_nodes(self, gpu: str, gpus: int) -> bool:
+        """Whether servers of so many GPUs leave room beside them on a node."""
+        return gpus < self._scenario.inventory.item(gpu).gpu.gpus_per_host
 
     def start_usd(self, _gpu: str, _shape: ParallelConfig) -> float:
         """What starting a server counts in an objective: nothing, where nothing runs yet."""
@@ -252,6 +291,15 @@ class BucketPrices:
         if (gpu, phase) not in self._columns:
             self._columns[gpu, phase] = self._capped(gpu, phase, self.served_rps)
         return self._columns[gpu, phase]
+
+    def column_left(self, gpu: str, phase: Phase) -> Column:
+        """The same servers where a loss leaves no more to serve than must survive it."""
+        share = self._scenario.survive.share
+        if not share:
+            return self.column(gpu, phase)
+        if (gpu, phase) not in self._left:
+            self._left[gpu, phase] = self._capped(gpu, phase, share * self.served_rps)
+        return self._left[gpu, phase]
 
     def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = HALVINGS) -> Column:
         """Rates within the levels where so much of the whole is served."""
@@ -280,10 +328,6 @@ class BucketPrices:
         if key not in self._full:
             self._full[key] = self._priced(gpu, phase)
         return self._full[key]
-
-    @cached_property
-    def _full(self) -> dict[tuple[str, Phase], Column]:
-        return {}
 
     def context(self, gpu: str) -> CostContext:
         """The model on a GPU type."""
@@ -387,14 +431,3 @@ class BucketPrices:
     def _late_share(self, phase: Phase, bucket: int) -> float | None:
         levels = self.phases[phase].levels
         return None if levels.misses is None else float(levels.misses[bucket])
-
-
-def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:
-    """A number for a configuration, the same in every process."""
-    shape = config.parallel
-    flags = config.overlapped + 2 * mixed
-    digits = (shape.tp, shape.dp, shape.pp, config.tokens_per_step, config.batch_size, flags)
-    number = 0
-    for digit in digits:
-        number = number * 100_003 + digit
-    return number

@@ -19,8 +19,9 @@ from planner.domain import (
     Question,
     Reach,
 )
-from planner.evaluation.buckets.latencies import latencies_at
+from planner.evaluation.buckets.latencies import JudgedTimes, latencies_at
 from planner.evaluation.buckets.priced import PricedBucket, phase_rps, priced_buckets, serves
+from planner.evaluation.buckets.spreads import lost_servers, spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +52,12 @@ class BucketService:
     def priced(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
         """The pools at work together; `counts`: how arrivals bunch, Poisson where it is not said.
 
-        Where a share of the rate has to survive the loss of nodes, servers are used as far as the others can stand in.
+        Where a share of the rate has to survive the loss of nodes, the servers of a pool are spread over nodes, and used
+        as far as the others can stand in.
         """
-        mine, share = tuple(pools), self.question.scenario.survive.share
-        unbroken = self._unbroken(mine, counts)
+        share = self.question.scenario.survive.share
+        mine = spread(pools, self.question.scenario.inventory) if share else tuple(pools)
+        unbroken = self.unbroken(mine, counts)
         if not share or not unbroken.rate_rps:
             return unbroken
         left = [self._without(mine, number, counts)[1] for number in range(len(mine))]
@@ -70,7 +73,8 @@ class BucketService:
             decode_rps=used[Phase.DECODE] * unbroken.decode_rps,
         )
 
-    def _unbroken(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
+    def unbroken(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
+        """The pools at work together, where nothing has to survive."""
         buckets = self._buckets(pools, counts)
         return PricedPools(
             pools=tuple(pool for bucket in buckets for pool in bucket.pools),
@@ -85,39 +89,26 @@ class BucketService:
     def _without(
         self, pools: Sequence[BucketPool], number: int, counts: CountDispersion | None = None, nodes: int | None = None
     ) -> tuple[int, PricedPools]:
-        """(servers that one pool loses with its nodes, what all serve without them). Nodes that the pool does not fill
-        take servers of the other pools of its bucket, the fastest first."""
-        lost = self._lost_servers(pools, number, nodes or self.question.scenario.survive.nodes)
+        """(servers that one pool loses with its nodes, what all serve without them and what else lies there)."""
+        scenario = self.question.scenario
+        hosts = {item.gpu.name: item.gpu.gpus_per_host for item in scenario.inventory.items}
+        lost = lost_servers(pools, hosts, number, nodes or scenario.survive.nodes)
         left = [replace(other, count=other.count - lost.get(k, 0)) for k, other in enumerate(pools)]
         remaining = [other for other in left if other.count]
-        after = self._unbroken(remaining, counts)
-        unserved = {phase for phase, _ in serves(pools[number]).difference(*map(serves, remaining))}
+        after = self.unbroken(remaining, counts)
+        served = frozenset().union(*map(serves, remaining))
+        unserved = {phase for phase, _ in frozenset().union(*map(serves, pools)) - served}
         if Phase.PREFILL in unserved:
             after = replace(after, prefill_rps=0.0)
         if Phase.DECODE in unserved:
             after = replace(after, decode_rps=0.0)
         return lost[number], after
 
-    def _lost_servers(self, pools: Sequence[BucketPool], number: int, nodes: int) -> dict[int, int]:
-        """Servers of the pool `number` and of its bucket that so many nodes take with them, by pool."""
-        first, inventory = pools[number], self.question.scenario.inventory
-        hosts = [inventory.item(pool.gpu).gpu.gpus_per_host for pool in pools]
-        per_node = [max(1, host // pool.server.parallel.devices) for host, pool in zip(hosts, pools, strict=True)]
-        lost = {number: min(first.count, nodes * per_node[number])}
-        left = nodes - -(-lost[number] // per_node[number])
-        spare_gpus = -lost[number] * first.server.parallel.devices % hosts[number]
-        others = [k for k, other in enumerate(pools) if k != number and serves(other) & serves(first)]
-        for k in sorted(others, key=lambda k: -pools[k].capacity_rps * per_node[k]):
-            beside = spare_gpus // pools[k].server.parallel.devices if pools[k].gpu == first.gpu else 0
-            lost[k] = min(pools[k].count, left * per_node[k] + beside)
-            spare_gpus -= min(beside, lost[k]) * pools[k].server.parallel.devices if beside else 0
-            left -= -(-max(0, lost[k] - beside) // per_node[k])
-        return lost
-
     def latencies(self, pools: Iterable[BucketPool], rates: Mapping[LoadPoint, float]) -> tuple[BucketLatency, ...]:
         """TTFT of every prefill bucket and TPOT of every decode bucket at these rates of the whole mix."""
         buckets = self._buckets(pools)
-        return tuple(row for load, rate in rates.items() for row in latencies_at(load, rate, buckets))
+        judged = JudgedTimes.of(self.question)
+        return tuple(row for load, rate in rates.items() for row in latencies_at(load, rate, buckets, judged))
 
     def losses(self, pools: Sequence[BucketPool], nodes: int) -> Iterator[NodeLoss]:
         """What remains when one pool loses the servers of so many nodes."""

@@ -109,7 +109,7 @@ def _comments(deployment: Deployment, urls: Sequence[str]) -> Iterator[str]:
     yield "Prefill goes by the prompt, decode by the prompt and the answer that is asked for, up to what engines hold:"
     yield "requests that ask for less than the longest answer may come to a decode bucket of shorter prompts than they"
     yield "have, and those that name no max_tokens to the last bucket alone."
-    yield "ttft_p95_at_capacity_ms and tps_p05_at_capacity are the plan's P99 and P01 at capacity: the more careful."
+    yield "ttft_p95_at_capacity_ms and tps_p05_at_capacity are the plan's at capacity, at the percentile of its levels."
     yield f"Assumed: {_policy(plan).value} inside a bucket, ranks of a worker left to its engine."
     yield from _notes(plan)
 

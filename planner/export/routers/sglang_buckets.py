@@ -14,7 +14,7 @@ The plan's decode buckets go by the prompt alone, SGLang's by prompt and asked a
 to the plan's bucket; one that asks for less, to the same or a bucket of shorter prompts, whose engines hold it all the
 same: d is what they hold. Requests that name no `max_tokens` have an unknown sequence, which only a bucket without c
 and d takes, so the last one has neither: it also takes what earlier ones are too full for.
-`ttft_p95_at_capacity_ms` is the plan's P99 and `tps_p05_at_capacity` its P01: what the plan has, and the more careful
+`ttft_p95_at_capacity_ms` and `tps_p05_at_capacity` are the plan's at the percentile that it is asked for
 of the two. A bucket of a plan that has neither goes without.
 
 Sources: sgl-project/sglang, experimental/sgl-router, src/config/types.rs and its validation, src/policies/buckets.rs.
@@ -75,24 +75,24 @@ def _limits(bucket: RoutedBucket, answer: int, *, first: bool, last: bool) -> di
 def _capacity(plan: Plan, bucket: RoutedBucket) -> dict[str, float | int]:
     """What the plan says of the bucket at capacity, and how many tokens may wait there."""
     figures: dict[str, float | int] = {}
-    p99_ms = _p99_ms(plan, bucket)
-    if p99_ms and bucket.phase is Phase.PREFILL:
-        figures["ttft_p95_at_capacity_ms"] = max(1, round(p99_ms))
-    elif p99_ms:
-        figures["tps_p05_at_capacity"] = round(MS_PER_S / p99_ms, 3)
+    late_ms = _late_ms(plan, bucket)
+    if late_ms and bucket.phase is Phase.PREFILL:
+        figures["ttft_p95_at_capacity_ms"] = max(1, round(late_ms))
+    elif late_ms:
+        figures["tps_p05_at_capacity"] = round(MS_PER_S / late_ms, 3)
     pending = _pending_tokens(plan, bucket)
     return figures | ({"max_pending_prefill_tokens": pending} if pending else {})
 
 
-def _p99_ms(plan: Plan, bucket: RoutedBucket) -> float | None:
+def _late_ms(plan: Plan, bucket: RoutedBucket) -> float | None:
     """Of TTFT (prefill) or TPOT (decode) at capacity, the worst of what the bucket covers."""
     parts = plan.buckets.latencies if plan.buckets else ()
     mine = [
-        part.p99_ms
+        part.late_ms
         for part in parts
         if part.load is LoadPoint.CAPACITY and part.phase is bucket.phase and _overlap(part, bucket)
     ]
-    sound = [p99_ms for p99_ms in mine if p99_ms is not None]
+    sound = [late_ms for late_ms in mine if late_ms is not None]
     return max(sound) if sound and len(sound) == len(mine) else None
 
 

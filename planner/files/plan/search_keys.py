@@ -17,10 +17,10 @@ FREE = frozenset(
         "node_selectors",
         "deploy",
         "changes",
-        "assignment.time_limit_s",  # an evaluation that ended within it is the same within another
+        "assignment.work_limit",  # an evaluation that ended within it is the same within another
         "search.processes",
         "search.failure_limit",
-        "search.time_limit_s",  # of the layout that a search begins with, and of its plan's bound
+        "search.work_limit",  # of the layout that a search begins with, and of its plan's bound
         "search.bound",
         "search.timings",
         "objective.pick",

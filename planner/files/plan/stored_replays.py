@@ -10,6 +10,7 @@ from planner.files.disk.opening import is_folder
 from planner.files.sections import Section
 
 REPLAY_FILE = "replay.json"
+_STATISTICS = ("P50", "P90", "P95", "P99", "mean")
 _TIMES = ((Phase.PREFILL, "ttft_ms"), (Phase.DECODE, "tpot_ms"))
 
 
@@ -20,7 +21,7 @@ def load_stored_replay(source: Path) -> StoredReplay:
         plan=document.text("plan"),
         capacity_rps=document.number("capacity_rps", low=0),
         rate_rps=document.number("rate_rps", low=0),
-        holds=document.flag("holds"),
+        holds=None if document.is_empty("holds") else document.flag("holds"),
         policy=document.text("policy"),
         summary=document.text("summary"),
         buckets=tuple(times for row in document.sections("buckets") for times in _times(row)),
@@ -32,7 +33,8 @@ def _times(bucket: Section) -> Iterator[StoredTimes]:
     for phase, key in _TIMES:
         if not bucket.is_empty(key):
             row = bucket.section(key)
-            yield StoredTimes(phase=phase, start=start, end=end, p50_ms=_time(row, "p50"), p99_ms=_time(row, "p99"))
+            times_ms = {statistic: _time(row, statistic.lower()) for statistic in _STATISTICS}
+            yield StoredTimes(phase=phase, start=start, end=end, times_ms=times_ms)
 
 
 def _time(row: Section, key: str) -> float | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from planner.domain import CacheRate, RoutingForm, RoutingSettings, Scenario, ServingForm, SurvivalSettings
+from planner.domain import RoutingForm, RoutingSettings, Scenario, ServingForm, SurvivalSettings
 from planner.domain.serving.routing import DEFAULT_FORM
 from planner.errors import InputError
 from planner.files.records import read_record
@@ -24,7 +24,7 @@ def read_survival(section: Section) -> SurvivalSettings:
 
 
 def with_form(file: str, scenario: Scenario) -> Scenario:
-    """The scenario with its form of routing resolved. InputError where the form does not go with the rest."""
+    """The scenario with its forms of routing and serving resolved. InputError where one does not go with the rest."""
     if scenario.bucketed and scenario.beyond_buckets:
         key = scenario.beyond_buckets.partition(":")[0]
         raise InputError(
@@ -38,16 +38,11 @@ def with_form(file: str, scenario: Scenario) -> Scenario:
             f"survive.share {scenario.survive.share:g}.",
             hint="Set routing.form to buckets, or leave out survive.",
         )
-    if scenario.serving is not ServingForm.SPLIT and not scenario.bucketed:
+    if scenario.serving_form is not ServingForm.SPLIT and scenario.beyond_mixed:
         raise InputError(
-            f"{file}: serving must be split with routing.form {scenario.routing_form.value}, got "
-            f"{scenario.serving.value}.",
-            hint="Set routing.form to buckets, or serving to split.",
+            f"{file}: serving must be split with {scenario.beyond_mixed}, which servers of both phases do not know, "
+            f"got {scenario.serving_form.value}.",
+            hint=f"Set serving to split, or change {scenario.beyond_mixed.partition(':')[0]}.",
         )
-    if scenario.serving is not ServingForm.SPLIT and scenario.cost.kv_cache_rate == CacheRate.AUTO:
-        raise InputError(
-            f"{file}: cost.kv_cache_rate must be a number or rows by length with serving {scenario.serving.value}, got "
-            "auto: what running sequences leave of a cache for prefixes is not known there.",
-            hint="Give the share that you measured, or set serving to split.",
-        )
-    return replace(scenario, routing=replace(scenario.routing, form=scenario.routing_form))
+    routing = replace(scenario.routing, form=scenario.routing_form)
+    return replace(scenario, routing=routing, serving=scenario.serving_form)

@@ -40,7 +40,7 @@ def scenario_document(scenario: Scenario, cluster: dict[str, object] | None = No
         "engine": engine_document(scenario.engine),
         "routing": record_document(scenario.routing, form=scenario.routing_form.value),
         "simplicity": scenario.simplicity,
-        "serving": scenario.serving.value,
+        "serving": scenario.serving_form.value,
         "survive": record_document(scenario.survive),
         **({"deploy": record_document(scenario.deploy)} if scenario.deploy != DeploySettings() else {}),
         **_changes(scenario),

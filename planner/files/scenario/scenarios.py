@@ -245,7 +245,7 @@ def _question(
         engine=read_engine(document),
         routing=read_routing(document.section("routing", optional=True)),
         simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
-        serving=document.choice("serving", ServingForm, default=DEFAULT_SERVING),
+        serving=document.choice("serving", ServingForm) if "serving" in document else DEFAULT_SERVING,
         survive=read_survival(document.section("survive", optional=True)),
         deploy=read_record(DeploySettings, document.section("deploy", optional=True)),
         changes=read_record(ChangePolicy, document.section("changes", optional=True)),

@@ -57,7 +57,8 @@ def read_search(
         sizes=lambda section: _sizes(section, plain.sizes),
         warm_start=lambda _: (),
     )
-    _require_islands(section, settings, inventory)
+    if not (bucketed and method.row.may_solve):  # whose servers are not made of a search's islands
+        _require_islands(section, settings, inventory)
     return _with_warm_start(section, settings, base, inventory)
 
 

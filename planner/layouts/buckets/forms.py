@@ -1,20 +1,33 @@
-"""Other pools beside those that the programme calls the best, to be priced as they stand.
+"""Which form of serving the pools of a plan have, and other pools beside those that the programme calls the best.
+
+Aggregated pools are solved for alone, and then all pools: those of which some are split must win by more than the cost
+model's bias towards them.
 
 The programme prices the queue of a pool as if its bucket were served by such servers alone, and looks at the loss of
 the nodes of one pool at a time. Where pools of both forms share a bucket, where the form itself decides how far the
 price of its queue is off, and where a loss takes nodes of several pools, pools of a lower value may serve more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from planner.assignment import BucketAnswer, BucketOffer, Partition, best_pools, relaxed_values
-from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings, Phase
+from planner.domain import (
+    PHASES,
+    PURE_FORMS,
+    AssignmentSettings,
+    FormChoice,
+    ObjectiveSettings,
+    Phase,
+    ServingForm,
+    worth_of,
+)
+from planner.domain.serving.routing import SPLIT_BIAS
 from planner.errors import InfeasibleError, SolverError
 
 SECONDS = 5.0
 NEAR = 0.85
-"""A form whose pools cannot come nearer to the best than this is left out."""
+"""Pools that cannot come nearer to the best than this are left out."""
 
 
 def other_answers(
@@ -24,15 +37,18 @@ def other_answers(
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
 ) -> Iterator[tuple[BucketOffer, BucketAnswer]]:
-    """The best pools that are all split, and those that are all mixed, where `best` is not; and where a loss is to be
-    survived, those that survive it whatever pools it takes nodes of. All with as many buckets as `best`, and
-    with what they were chosen from; none where fleets are compared by what they cost."""
+    """The best pools that are all split, where some of `best` are and others not; and where a loss is to be survived,
+    those that survive it whatever pools it takes nodes of. All with as many buckets as `best`, and with what they were
+    chosen from; none where fleets are compared by what they cost."""
     if objective.minimises or objective.kind.row.per_charge:
         return
-    limits = replace(settings, time_limit_s=min(SECONDS, settings.time_limit_s))
+    limits = replace(settings, work_limit=min(SECONDS, settings.work_limit))
     alike = [partition for partition in partitions if partition.counts == best.partition.counts]
     jointly = [(replace(offer, jointly=True), alike)] if offer.survive else []
-    for chosen, among in (*_forms(offer, best, alike), *jointly):
+    phases = {pool.place[0] for pool in best.pools}
+    beside = Phase.MIXED in phases and len(phases) > 1
+    split = list(dict.fromkeys(partition._replace(mixed=()) for partition in alike))
+    for chosen, among in (*([(offer.of_phases(PHASES), split)] if beside else []), *jointly):
         bounds = relaxed_values(chosen, among, objective, limits)
         near = {partition: value for partition, value in bounds.items() if value >= NEAR * best.value}
         try:
@@ -42,16 +58,27 @@ def other_answers(
             continue
 
 
-def _forms(
-    offer: BucketOffer, best: BucketAnswer, alike: Sequence[Partition]
-) -> Iterator[tuple[BucketOffer, list[Partition]]]:
-    """What either form alone may choose from, where that is less than what there is."""
-    phases = {pool.place[0] for pool in best.pools}
-    offered = {place[0] for place, options in offer.options.items() if options}
-    split = [partition._replace(mixed=()) for partition in alike]
-    mixed = [partition for partition in alike if partition.mixed == partition.prefill]
-    for kept, among in ((PHASES, split), ((Phase.MIXED,), mixed)):
-        if offered <= set(kept) or phases <= set(kept):
-            continue
-        options = {place: of_place for place, of_place in offer.options.items() if place[0] in kept}
-        yield replace(offer, options=options), list(dict.fromkeys(among))
+def value_to_beat(aggregated: Sequence[float], objective: ObjectiveSettings) -> float | None:
+    """What pools must be better than, in the objective's unit, to be worth more than aggregated ones that are solved
+    for; None where there are none."""
+    if not aggregated:
+        return None
+    best = min(aggregated) if objective.minimises else max(aggregated)
+    return best / worth_of(1.0, ServingForm.SPLIT, minimises=objective.minimises)
+
+
+def chosen_form(
+    values: Mapping[ServingForm, float], bounds: Mapping[ServingForm, float], objective: ObjectiveSettings
+) -> FormChoice:
+    """The better form of those that have a value, in the objective's unit; `bounds` of those that serve at all."""
+    sign, minimises = (-1.0 if objective.minimises else 1.0), objective.minimises
+    chosen = max(values, key=lambda form: sign * worth_of(values[form], form, minimises=minimises))
+    (other,) = (form for form in PURE_FORMS if form is not chosen)
+    return FormChoice(
+        chosen=chosen,
+        other=other,
+        margin=SPLIT_BIAS,
+        own_bound=bounds.get(chosen, values[chosen]),
+        other_value=values.get(other),
+        other_bound=bounds.get(other),
+    )

@@ -115,7 +115,7 @@ def not_survived(
 ) -> InfeasibleError:
     """Names the closest share that can be survived, or what else is short."""
     scenario = question.scenario
-    limits = replace(settings, time_limit_s=LATE_SECONDS, gap=0.05)
+    limits = replace(settings, work_limit=LATE_SECONDS, gap=0.05)
 
     def survives(steps: int) -> bool:
         try:
@@ -146,7 +146,7 @@ def require_pools(evaluator: Evaluator) -> None:
     if not offers:
         raise nothing_serves(question, prices, objective)
     if not any(_serves(offer, prices.shortlist, settings) for offer in offers):
-        raise not_survived(question, offers[0], prices, objective, settings)
+        raise not_survived(question, offers[-1], prices, objective, settings)
 
 
 def _serves(offer: BucketOffer, partitions: Sequence[Partition], settings: AssignmentSettings) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from planner.domain import (
     BucketPlan,
     BucketPool,
+    FormChoice,
     LoadPoint,
     Question,
     Reach,
@@ -23,6 +24,7 @@ def outlook(
     simpler: Sequence[SimplerPlan],
     unrestricted_rps: float | None,
     survival_cost_rps: float | None,
+    forms: FormChoice | None = None,
     reaches: Mapping[str, Reach] | None = None,
     replayed: ReplayedChoice | None = None,
 ) -> BucketPlan:
@@ -37,6 +39,7 @@ def outlook(
         burst_rps=_burst_rps(question, service, tuple(pools)),
         unrestricted_rps=unrestricted_rps,
         survival_cost_rps=survival_cost_rps,
+        forms=forms,
         levels_set=scenario.slo.bounds_anything,
         pools=tuple(pools),
         latencies=service.latencies(tuple(pools), loads),

@@ -54,8 +54,8 @@ class _Yard:
         scenario = evaluator.question.scenario
         self.objective, self.prices = objective, evaluator.prices
         self._service = BucketService(evaluator.question)
-        limit_s = min(SECONDS, scenario.search.time_limit_s)
-        self._settings = replace(layout_settings(scenario), gap=GAP, time_limit_s=limit_s)
+        limit_s = min(SECONDS, scenario.search.work_limit)
+        self._settings = replace(layout_settings(scenario), gap=GAP, work_limit=limit_s)
         self._stocks = stocks_of(evaluator.question, objective)
         self._partitions = evaluator.prices.partitions[:1]
         self._offer = evaluator.prices.offer(self._stocks, self._partitions)

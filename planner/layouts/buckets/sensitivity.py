@@ -43,7 +43,11 @@ class Relaxer:
         gpus = {island.gpu for island in plan.islands}
         family = next((family for family in prices.families if gpus & family), None)
         of_all = prices.offer(self.stocks, [self.partition])
-        self.offer = of_all if family is None else of_types(of_all, self.stocks, family)
+        of_family = of_all if family is None else of_types(of_all, self.stocks, family)
+        aggregated = all(
+            island.phase in (Phase.MIXED, None) for island in plan.islands
+        )  # split ones are no worth of it
+        self.offer = of_family.of_phases((Phase.MIXED,)) if aggregated else of_family
 
     def relaxed(self, counts: dict[str, int], faster: Phase | None = None) -> RelaxedBuckets | None:
         """The relaxation of so many GPUs of each stock, with one phase faster by a tenth; None where nothing serves."""

@@ -71,7 +71,7 @@ def _of_buckets(plan: Plan) -> Iterator[Alternative]:
             yield Alternative(name=f"without {gpu}", fewer_gpus=True, bound_rps=_bound(prices, plan.fleet | {gpu: 0}))
     yield from _fewer_buckets(plan, prices)
     for form in (ServingForm.AGGREGATED, ServingForm.SPLIT):
-        if form is not scenario.serving:
+        if form is not scenario.serving_form:
             yield Alternative(
                 name=f"{form.value} serving", bound_rps=_of_scenario(plan, replace(scenario, serving=form))
             )

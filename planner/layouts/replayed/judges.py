@@ -29,12 +29,12 @@ class Judges:
     def replayed_rps(
         self, point: Point, seeds: Sequence[int], requests: int, *, guess_rps: float, to_beat_rps: float = 0.0
     ) -> float:
-        """The highest rate that holds the levels on these seeds, as `Ladder.highest` finds it; 0 where none does. An
-        interrupt is heeded between replays."""
+        """The highest rate that seems to hold the levels on these seeds, as `Ladder.highest` finds it; 0 where none
+        does. An interrupt is heeded between replays."""
         fleet, policy = self._replay.fleet(self.priced(point).pools), self._space.policy(point)
 
         def holds(rate_rps: float) -> bool:
             check()
-            return self._replay.at(fleet, policy, rate_rps, seeds, requests).holds
+            return self._replay.at(fleet, policy, rate_rps, seeds, requests).seems_to_hold
 
         return self._ladder.highest(holds, guess_rps, to_beat_rps)

@@ -20,12 +20,14 @@ from math import gcd, log
 
 import pulp
 
-from planner.errors import SolverError
+from planner.domain import AssignmentSettings
+from planner.errors import InfeasibleError, SolverError
+from planner.milp import solve
 from planner.placement.islands.switches import SwitchPool, allocate, entropy
 
 EXACT_CELLS = 400
 TRIALS = 500
-TIME_LIMIT_S = 10.0
+WORK_LIMIT = 10.0
 GAIN = 1e-9
 
 Parts = dict[int, int]
@@ -38,19 +40,19 @@ def allocate_jointly(
     *,
     exact_cells: int = EXACT_CELLS,
     trials: int = TRIALS,
-    time_limit_s: float = TIME_LIMIT_S,
+    work_limit: float = WORK_LIMIT,
 ) -> tuple[tuple[int, ...] | None, ...]:
     """What each job takes of each switch, at the least sum of entropies found.
 
     Jobs are admitted largest first; None: too little is left for this one. `exact_cells`: most columns (job, switch,
     amount) of a programme that is solved exactly (0: never). `trials`: most pairs that are taken anew (0: no
-    improvement at all). Equal inputs give equal answers, unless the solver is stopped by `time_limit_s`.
+    improvement at all). Equal inputs give equal answers.
     """
     parts_of = _largest_first(jobs, capacities)
     placed = [j for j, parts in enumerate(parts_of) if parts]
     sizes = [jobs[j] for j in placed]
     best = [parts_of[j] or {} for j in placed]
-    for j, parts in zip(placed, _better(sizes, capacities, best, exact_cells, trials, time_limit_s), strict=True):
+    for j, parts in zip(placed, _better(sizes, capacities, best, exact_cells, trials, work_limit), strict=True):
         parts_of[j] = parts
     return tuple(None if p is None else tuple(p.get(s, 0) for s in range(len(capacities))) for p in parts_of)
 
@@ -61,7 +63,7 @@ def _better(
     start: list[Parts],
     exact_cells: int,
     trials: int,
-    time_limit_s: float,
+    work_limit: float,
 ) -> list[Parts]:
     """The best of `start`, what it improves to, and the optimum where that is small enough to ask for."""
     least = _least(jobs, capacities) if _total(start) > GAIN else 0.0
@@ -69,7 +71,7 @@ def _better(
     if trials and _total(best) > least + GAIN:
         best = _improved(jobs, capacities, best, trials)
     if _total(best) > least + GAIN and _cells(jobs, capacities) <= exact_cells:
-        exact = _exact(jobs, capacities, time_limit_s)
+        exact = _exact(jobs, capacities, work_limit)
         if exact is not None and _total(exact) < _total(best) - GAIN:
             best = exact
     return best
@@ -242,18 +244,13 @@ def _cells(jobs: Sequence[int], capacities: Sequence[int]) -> int:
     return sum(min(job, max(0, capacity)) // unit for job in jobs for capacity in capacities)
 
 
-def _exact(jobs: Sequence[int], capacities: Sequence[int], time_limit_s: float) -> list[Parts] | None:
-    """The optimum, or the best in the time given; None where nothing was found in it."""
+def _exact(jobs: Sequence[int], capacities: Sequence[int], work_limit: float) -> list[Parts] | None:
+    """The optimum, or the best within the work limit; None where it finds nothing."""
     unit = gcd(*jobs, *capacities)
     model, columns = _programme([job // unit for job in jobs], [capacity // unit for capacity in capacities])
     try:
-        model.solve(pulp.getSolver("HiGHS", msg=False, timeLimit=time_limit_s, gapRel=0.0, gapAbs=0.0, threads=1))
-    except pulp.PulpSolverError as error:
-        raise SolverError(
-            f"switches: HiGHS broke down on {len(jobs)} jobs and {len(capacities)} switches ({error}).",
-            hint="Install highspy, or solve nothing exactly.",
-        ) from error
-    if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+        solve(model, AssignmentSettings(gap=0.0, work_limit=work_limit))
+    except (InfeasibleError, SolverError):
         return None
     parts_of: list[Parts] = [{} for _ in jobs]
     for (j, s, amount), column in columns.items():

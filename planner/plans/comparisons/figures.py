@@ -1,14 +1,10 @@
 """The figures of one plan that others are held against."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from planner.domain import PHASES, BucketPlan, LoadPoint, Phase, Plan, SloSettings
-from planner.domain.comparisons.plans import LatencyFigures, LevelCheck, PlanFigures, PoolFigures
-
-LOADS = (LoadPoint.DEMAND, LoadPoint.PROMISE)
-"""Loads at which levels are checked, where the plan knows them."""
-GOODPUT = "goodput"
-"""The load of a plan without buckets: what it serves within its levels."""
+from planner.domain import BucketPlan, Plan
+from planner.domain.comparisons.plans import LatencyFigures, PlanFigures, PoolFigures
+from planner.domain.serving.levels import judged_levels
 
 
 def plan_figures(plan: Plan, name: str) -> PlanFigures:
@@ -31,7 +27,7 @@ def plan_figures(plan: Plan, name: str) -> PlanFigures:
         bound=certificate.objective_bound if certificate else None,
         gap=certificate.objective_gap if certificate else None,
         unrestricted_rps=certificate.bound_rps if certificate else None,
-        levels=tuple(level_checks(plan)),
+        levels=judged_levels(plan),
         fleet=tuple(plan.fleet.items()),
         idle_gpus=sum(plan.fleet.values()) - sum(island.size for island in serving),
         pools=len(serving),
@@ -40,65 +36,6 @@ def plan_figures(plan: Plan, name: str) -> PlanFigures:
         remaining_rps=min((loss.rate_rps for loss in losses), default=None),
         survive_share=plan.scenario.survive.share,
     )
-
-
-def level_checks(plan: Plan) -> Iterator[LevelCheck]:
-    """Per phase the bucket or range that is nearest to its bound, or beyond it by most; of a plan of buckets at demand
-    and promise. Without bounds the slowest."""
-    if plan.buckets is None:
-        yield from _checks_of_ranges(plan)
-        return
-    for load in LOADS:
-        for phase in PHASES:
-            rows = [row for row in plan.buckets.latencies if row.load is load and row.phase is phase]
-            checks = (
-                LevelCheck(
-                    phase=phase,
-                    load=load.value,
-                    rate_rps=row.rate_rps,
-                    late_ms=row.p99_ms,
-                    bound_ms=tightest_bound_ms(plan.scenario.slo, phase, row.start, row.end),
-                )
-                for row in rows
-            )
-            yield from _worst(checks)
-
-
-def _checks_of_ranges(plan: Plan) -> Iterator[LevelCheck]:
-    if plan.service is None:
-        return
-    for phase in PHASES:
-        checks = (
-            LevelCheck(
-                phase=phase,
-                load=GOODPUT,
-                rate_rps=plan.service.goodput_rps,
-                late_ms=row.mean_ms if plan.service.percentile is None else row.percentile_ms,
-                bound_ms=row.bound_ms,
-            )
-            for row in plan.service.ranges
-            if row.phase is phase
-        )
-        yield from _worst(checks)
-
-
-def _worst(checks: Iterable[LevelCheck]) -> Iterator[LevelCheck]:
-    """The check with the greatest share of its bound; none of none."""
-
-    def pressed(check: LevelCheck) -> tuple[float, float]:
-        late = float("inf") if check.late_ms is None else check.late_ms
-        return (late / check.bound_ms if check.bound_ms else 0.0, late)
-
-    listed = list(checks)
-    if listed:
-        yield max(listed, key=pressed)
-
-
-def tightest_bound_ms(slo: SloSettings, phase: Phase, start: int, end: int) -> float | None:
-    """The least bound on TTFT or TPOT of prompts of `start` <= tokens < `end`; None without one."""
-    edges = {start, end - 1, *(edge for limits in slo.ranges for edge in (limits.start, limits.end))}
-    bounds = [slo.bounds(tokens)[phase is Phase.DECODE] for tokens in edges if start <= tokens < end]
-    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def pool_figures(plan: Plan) -> tuple[PoolFigures, ...]:
@@ -163,7 +100,8 @@ def latency_figures(plan: Plan) -> tuple[LatencyFigures, ...]:
             start=row.start,
             end=row.end,
             p50_ms=row.p50_ms,
-            p99_ms=row.p99_ms,
+            statistic=plan.scenario.slo.statistic,
+            late_ms=row.late_ms,
         )
         for row in rows
     )

@@ -24,7 +24,6 @@ from planner.units import MS_PER_S
 TOLERANCE = 0.1
 """Of figures that no band of the plan bears on."""
 
-_QUANTILES = ((0.5, "P50", "p50_ms"), (0.99, "P99", "p99_ms"))
 _SAME_LOAD = 0.99
 ALL = "all requests"
 
@@ -128,14 +127,16 @@ def _bucket(loads: Loads, row: BucketLatency) -> Iterator[ComparedFigure]:
     band = _band(loads.plan, row.phase, _pools(loads.plan, row, row.phase))
     name = "TTFT" if row.phase is Phase.PREFILL else "TPOT"
     at = f"{basis}; promised at {row.rate_rps:.4g} requests/s ({row.load})"
-    for q, label, key in _QUANTILES:
+    slo = loads.plan.scenario.slo
+    late = [] if slo.late_share is None else [(1 - slo.late_share, slo.statistic, row.late_ms)]
+    for q, label, promised in [(0.5, "P50", row.p50_ms), *late]:
         measured = histogram.quantile(q)
         assert measured is not None
         yield _time(
             f"{row.start}-{row.end - 1} tokens",
             row.phase,
             f"{name} {label}",
-            getattr(row, key),
+            promised,
             measured,
             later_s,
             band,

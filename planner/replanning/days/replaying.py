@@ -82,7 +82,7 @@ def replay_schedule(
         results[rung] = _replayed(schedule, rung, windows_by_rung[rung], trace, settings, replays)
     progress(1.0)
     windows = (
-        replace(window, holds=rung is None or (results[rung].holds and number not in schedule.thin_windows))
+        replace(window, holds=number not in schedule.thin_windows and (True if rung is None else results[rung].holds))
         for number, (window, rung) in enumerate(zip(schedule.windows, rungs, strict=True))
     )
     return replace(schedule, windows=tuple(windows), replayed=tuple(results.values()))
@@ -120,7 +120,8 @@ def _replayed(
 ) -> ReplayedRung:
     """A rung's replay; fleets are priced once a plan."""
     level, share = schedule.levels[rung.level], rung.hundredths / RUNGS
-    rate_rps, holds, within = share * level.promise_rps, False, 0.0
+    rate_rps, within = share * level.promise_rps, 0.0
+    holds: bool | None = False
     if share <= MOST:
         replay_settings = settings.of(rung.burstiness, rate_rps)
         if rung.level in replays:

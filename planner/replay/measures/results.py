@@ -6,17 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain.layout import Phase
+from planner.domain.layout import PHASES, Phase
 from planner.domain.replay.fleet import ReplayFleet
-from planner.domain.replay.results import IslandUse, LevelCheck, Moment, ReplayGroup, Spread
-from planner.domain.slo import SloScope, SloSettings
+from planner.domain.replay.results import IslandUse, Moment, ReplayGroup
+from planner.domain.serving.levels import LevelCheck, Spread
+from planner.domain.slo import SloSettings
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Column, Columns, quantiles
-from planner.replay.measures.spreads import spread, times
+from planner.replay.measures.spreads import kept_share, spread, times
 from planner.units import MS_PER_S
 
 _SLOW_SHARE = 0.05  # of the requests get fewer tokens a second
 _ALL = (0, 0)
+_Row = tuple[Column, Column, NDArray[np.bool_]]  # of the requests of a seed with a bound: values, bounds, who kept them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,49 +151,40 @@ def _island(runs: Sequence[SeedRun], fleet: ReplayFleet, number: int) -> IslandU
 
 
 def levels_of(runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings) -> tuple[LevelCheck, ...]:
-    """The scenario's bounds. With a percentile so many requests must keep them, of each bucket where its scope says so;
-    else the mean over all must keep the mean of their bounds. Requests without a bound do not count."""
-    spans = [(i.start, i.end) for i in fleet.intervals] if slo.scope is SloScope.EVERY_BUCKET else [_ALL]
+    """The scenario's bounds. With a percentile so many requests of each bucket must keep them, or of all where
+    its scope says so; else the mean must keep the mean of their bounds. Requests without a bound do not count."""
+    spans = [_ALL] if slo.over_all else [(i.start, i.end) for i in fleet.intervals]
     keeping = [run.columns.within_bounds(slo) for run in runs]
     bounds = [run.columns.bounds(slo) for run in runs]
     checks = []
-    for place, name in enumerate(("TTFT", "TPOT")):
+    for place, phase in enumerate(PHASES):
         values = [(run.columns.ttft, run.columns.tpot)[place] for run in runs]
         for span in spans:
-            rows: list[tuple[Column, Column, NDArray[np.bool_]]] = []
+            rows: list[_Row] = []
             for run, column, bound, good in zip(runs, values, bounds, keeping, strict=True):
                 mine = run.members(*span) & np.isfinite(bound[place])
                 rows.append((column[mine], bound[place][mine], good[place][mine]))
             if any(len(column) for column, _, _ in rows):
-                checks.append(_level(name, span, rows, slo))
+                checks.append(_level(phase, span, rows, slo, sum(len(run.columns.arrival) for run in runs)))
     return tuple(checks)
 
 
-def _level(
-    name: str,
-    span: tuple[int, int],
-    rows: Sequence[tuple[Column, Column, NDArray[np.bool_]]],
-    slo: SloSettings,
-) -> LevelCheck:
-    """`rows`: of the requests of each seed that the bound holds for, the values, their bounds, and who kept them."""
-    shares = spread([float(good.mean()) if len(good) else 1.0 for _, _, good in rows])
-    words = name if span == _ALL else f"{name} of {span[0]}-{span[1] - 1} tokens"
+def _level(phase: Phase, span: tuple[int, int], rows: Sequence[_Row], slo: SloSettings, requests: int) -> LevelCheck:
+    """The bound on the requests of `rows`, a row a seed, of so many requests in all."""
     every = np.concatenate([bounds for _, bounds, _ in rows])
-    bound = float(every[0]) if (every == every[0]).all() else float(every.mean())
     values = [column[~np.isnan(column)] for column, _, _ in rows]
-    if slo.percentile is None:
-        mean = spread([float(column.mean()) if len(column) else 0.0 for column in values])
-        holds = mean.mean <= bound
-        return LevelCheck(name=words, bound_ms=bound, needed=0.0, share=shares, value_ms=mean, holds=bool(holds))
-    needed = slo.percentile / 100
-    at = [float(np.quantile(column, needed, method="inverted_cdf")) if len(column) else 0.0 for column in values]
+    needed = slo.needed
+    at = [float(np.quantile(v, needed, method="inverted_cdf") if needed else v.mean()) for v in values if len(v)]
     return LevelCheck(
-        name=words,
-        bound_ms=bound,
+        phase=phase,
+        start=span[0],
+        end=span[1],
+        part=len(every) / requests,
+        bound_ms=float(every[0]) if (every == every[0]).all() else float(every.mean()),
         needed=needed,
-        share=shares,
+        share=kept_share([good for _, _, good in rows]),
         value_ms=spread(at),
-        holds=bool(shares.mean >= needed),
+        requests=len(every),
     )
 
 

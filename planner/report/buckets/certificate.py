@@ -60,14 +60,14 @@ def _remedy(plan: Plan, certificate: Certificate) -> str:
 def _closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
     search, scenario = plan.scenario.search, plan.scenario
     if STOPPED in certificate.note:
-        yield f"more time (a `search.time_limit_s` above {search.time_limit_s:g})"
+        yield f"more time (a `search.work_limit` above {search.work_limit:g})"
     if search.gap > CLOSE / 10:
         yield f"a `search.gap` below {search.gap:g}"
     if scenario.simplicity > 0:
         yield "`simplicity: 0`"
     yield f"more buckets (`routing.most` above {scenario.routing.most})"
     if STOPPED not in certificate.note:
-        yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
+        yield f"a `search.work_limit` above {search.work_limit:g}"
 
 
 def percent(gap: float) -> str:

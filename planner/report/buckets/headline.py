@@ -1,6 +1,7 @@
 """What a plan of buckets promises, at which times, and what is left after a loss, in a paragraph."""
 
 from planner.domain import PHASES, LoadPoint, Phase, Plan
+from planner.domain.serving.levels import TIMES, Standing, levels_at
 from planner.report.buckets.view import (
     bound_span,
     bounds_in,
@@ -8,6 +9,8 @@ from planner.report.buckets.view import (
     buckets_of,
     headline_load,
     latencies_at,
+    span_label,
+    time,
     time_span,
 )
 from planner.report.kit.markdown import escaped
@@ -15,8 +18,6 @@ from planner.report.kit.quantities import counted, percent, significant
 
 SAME = 0.005
 """Relative difference of rates that no page tells."""
-
-TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
 
 
 def promise_text(plan: Plan) -> str:
@@ -38,30 +39,47 @@ def _promise(plan: Plan) -> str:
 
 
 def times_sentence(plan: Plan) -> str:
-    """P99 of both times at the load that is told first, with their bounds."""
+    """Both times at the load that is told first, as late as the levels count them, with their bounds, and who is given
+    up."""
     load = headline_load(plan)
     first, further = (_late(plan, load, phase) for phase in PHASES)
     where = _where(plan, load)
     if not bucket_plan(plan).levels_set:
         return f"**No service levels set**: {first}, {further} {where}."
-    return f"{where[0].upper()}{where[1:]} **{first}**, **{further}**.{_beyond(plan, load)}"
+    given_up = given_up_words(plan, load)
+    ending = f" **Given up, as the levels count all requests together: {given_up}.**" if given_up else ""
+    return f"{where[0].upper()}{where[1:]} **{first}**, **{further}**.{_beyond(plan, load)}{ending}"
+
+
+def given_up_words(plan: Plan, load: LoadPoint) -> str:
+    """Prompts that miss the bounds while all requests together keep them: which, how many, and their median."""
+    levels = levels_at(plan.scenario.slo, [row for row in bucket_plan(plan).latencies if row.load is load])
+    return " and ".join(
+        f"prompts of {span_label(check.start, check.end)} tokens ({percent(check.part)} of the requests), "
+        f"P50 of {TIMES[check.phase]} {time(check.p50_ms)}"
+        for check in (levels.given_up if levels else ())
+    )
 
 
 def _beyond(plan: Plan, load: LoadPoint) -> str:
-    """A word of warning where more is asked for than is promised."""
+    """A word of warning where more is asked for than is promised, or a level breaks."""
+    rows = [row for row in bucket_plan(plan).latencies if row.load is load]
+    levels = levels_at(plan.scenario.slo, rows)
     rate = latencies_at(plan, load, Phase.PREFILL)[0].rate_rps
     if rate > plan.throughput_rps:
         return " **That is more than the capacity.**"
+    if levels is not None and levels.standing is Standing.BREAKS:
+        return " **The levels break there.**"
     promised = bucket_plan(plan).promise_rps
     return " **That is more than is promised.**" if rate > promised * (1 + SAME) else ""
 
 
 def _late(plan: Plan, load: LoadPoint, phase: Phase) -> str:
-    """`TTFT P99 2.36 s (bound 4 s)`, from the least to the largest where buckets differ."""
+    """`TTFT P95 2.36 s (bound 4 s)`, from the least to the largest where buckets differ."""
     slo, buckets = plan.scenario.slo, buckets_of(plan, phase)
-    late = time_span(row.p99_ms for row in latencies_at(plan, load, phase))
+    late = time_span(row.late_ms for row in latencies_at(plan, load, phase))
     bounds = [bound for bucket in buckets for bound in bounds_in(slo, phase, bucket.start, bucket.end)]
-    return f"{TIMES[phase]} P99 {late}" + (f" (bound {bound_span(bounds)})" if bounds else "")
+    return f"{TIMES[phase]} {slo.statistic} {late}" + (f" (bound {bound_span(bounds)})" if bounds else "")
 
 
 def _where(plan: Plan, load: LoadPoint) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import PHASES, Band, BucketPool, LoadPoint, NodeLoss, Phase, Plan, SimplerPlan, halves_of
+from planner.domain.serving.levels import TIMES, Standing, judged_levels
 from planner.domain.serving.routing import WORTH_A_BUCKET
-from planner.report.buckets.headline import TIMES
 from planner.report.buckets.view import (
     BucketView,
     bound_span,
@@ -20,8 +20,6 @@ from planner.report.buckets.view import (
 from planner.report.kit.bands import band_in_percent
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, counted, money, percent, rate, significant, whole
-
-QUANTILES = ("P50", "P99")
 
 
 def pools_table(plan: Plan) -> str:
@@ -80,12 +78,12 @@ def _rent(plan: Plan, pool: BucketPool) -> str:
 
 
 def latency_text(plan: Plan) -> str:
-    """TTFT and TPOT of every bucket, P50 and P99, at each load; below, what the figures are."""
+    """TTFT and TPOT of every bucket, P50 and as late as the levels count, at each load; below, what the figures are."""
     slo = plan.scenario.slo
     loads = [load for load in LoadPoint if latencies_at(plan, load, Phase.PREFILL)]
-    heads = [f"{_load_label(plan, load)}: {quantile}" for load in loads for quantile in QUANTILES]
-    which = "mean" if slo.percentile is None else f"P{slo.percentile:g}"
-    bounded = [f"Bound ({which})"] if bucket_plan(plan).levels_set else []
+    statistics = dict.fromkeys(("P50", slo.statistic))
+    heads = [f"{_load_label(plan, load)}: {statistic}" for load in loads for statistic in statistics]
+    bounded = [f"Bound ({slo.statistic})"] if bucket_plan(plan).levels_set else []
     rows = [
         [
             TIMES[phase],
@@ -109,25 +107,40 @@ def _bound_cell(plan: Plan, bucket: BucketView) -> str:
 
 
 def _times_of(plan: Plan, bucket: BucketView, loads: Sequence[LoadPoint]) -> list[str]:
+    broken = _broken(plan)
     cells: list[str] = []
     for load in loads:
         row = next(r for r in latencies_at(plan, load, bucket.phase) if (r.start, r.end) == (bucket.start, bucket.end))
-        cells += [time(row.p50_ms), time(row.p99_ms)]
+        late = time(row.late_ms)
+        late = f"**{late}**" if (load.value, row.phase, row.start, row.end) in broken else late
+        cells += [time(row.p50_ms), late] if plan.scenario.slo.statistic != "P50" else [late]
     return cells
+
+
+def _broken(plan: Plan) -> set[tuple[str, Phase, int, int]]:
+    """Loads and buckets that break their bound."""
+    return {
+        (levels.load, check.phase, check.start, check.end)
+        for levels in judged_levels(plan)
+        for check in levels.checks
+        if check.standing is Standing.BREAKS
+    }
 
 
 def latency_words(plan: Plan) -> str:
     """What the times are, and of which requests the bounds have to hold."""
     slo = plan.scenario.slo
     words = [
-        "TTFT: queueing, prefill, KV transfer and the first decode step; TPOT: P99 is that of the moments that are "
-        "fullest. Arrivals are Poisson, the router least work.",
+        "TTFT: queueing, prefill, KV transfer and the first decode step; late TPOT is that of the "
+        "fullest moments. Arrivals are Poisson, the router least work.",
     ]
     if not bucket_plan(plan).levels_set:
         words.append("**No service levels are set**, so nothing holds these times down: `slo` does.")
     elif slo.percentile is not None:
-        whose = "all requests" if slo.scope == "overall" else "the requests of each bucket"
-        words.append(f"The bound on TTFT is kept for P{slo.percentile:g} of {whose}.")
+        whose = "all requests" if slo.over_all else "the requests of each bucket"
+        words.append(f"The bound on TTFT is to be kept for P{slo.percentile:g} of {whose}.")
+    if _broken(plan):
+        words.append("Bold: beyond the bound.")
     transfer = bucket_plan(plan).transfer
     if transfer is not None:
         words.append(f"KV transfer: {transfer_text(transfer)}.")

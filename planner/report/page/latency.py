@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from planner.domain import PHASES, LoadPoint, Phase, Plan, RangeService
 from planner.domain.replay.stored import StoredReplay
-from planner.report.buckets.headline import TIMES
+from planner.domain.serving.levels import TIMES
 from planner.report.buckets.tables import latency_words
-from planner.report.buckets.view import bounds_in, buckets_of, latencies_at, span_label
+from planner.report.buckets.view import buckets_of, latencies_at, span_label
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import significant
@@ -17,22 +17,22 @@ _SECOND_MS = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTimes:
-    """P50 and P99 (ms; None: the queue has no end) of a bucket at a rate of the whole mix; `bounds_ms`: the least and
-    the largest bound on its prompts, empty where there is none."""
+    """P50 and the time that the levels count (ms; None: the queue has no end) of a bucket at a rate of the whole mix;
+    `bound_ms`: the mean of them where bounds differ by prompt, None where there is none."""
 
     bucket: str
     load: str
     rate_rps: float
     p50_ms: float | None
-    p99_ms: float | None
-    bounds_ms: tuple[float, ...]
+    late_ms: float | None
+    bound_ms: float | None
 
     @property
     def spare(self) -> float | None:
-        """What P99 leaves of the least bound (%)."""
-        if not self.bounds_ms or self.p99_ms is None:
+        """What the late time leaves of the bound (%)."""
+        if not self.bound_ms or self.late_ms is None:
             return None
-        return 100 * (1 - self.p99_ms / min(self.bounds_ms))
+        return 100 * (1 - self.late_ms / self.bound_ms)
 
 
 def latency_section(plan: Plan, replay: StoredReplay | None = None) -> Section:
@@ -41,7 +41,7 @@ def latency_section(plan: Plan, replay: StoredReplay | None = None) -> Section:
         blocks: tuple[Block, ...] = tuple(_of_ranges(plan))
     else:
         rows = {phase: tuple(_rows(plan, phase, replay)) for phase in PHASES}
-        charts = [_chart(phase, rows[phase]) for phase in PHASES if rows[phase]]
+        charts = [_chart(phase, rows[phase], plan.scenario.slo.statistic) for phase in PHASES if rows[phase]]
         blocks = (*charts, Prose(markdown=latency_words(plan)))
     return Section(name="latency", title="Latency", blocks=(*blocks, *_replayed(replay)))
 
@@ -54,30 +54,31 @@ def _replayed(replay: StoredReplay | None) -> list[Prose]:
 
 def _rows(plan: Plan, phase: Phase, replay: StoredReplay | None) -> Iterator[LoadTimes]:
     for bucket in buckets_of(plan, phase):
-        bounds = bounds_in(plan.scenario.slo, phase, bucket.start, bucket.end)
+        bound_ms = None
         for load in LoadPoint:
             for row in latencies_at(plan, load, phase):
                 if (row.start, row.end) == (bucket.start, bucket.end):
+                    bound_ms = row.bound_ms
                     yield LoadTimes(
                         bucket=bucket.label,
                         load=load.value,
                         rate_rps=row.rate_rps,
                         p50_ms=row.p50_ms,
-                        p99_ms=row.p99_ms,
-                        bounds_ms=bounds,
+                        late_ms=row.late_ms,
+                        bound_ms=bound_ms,
                     )
-        if replay is not None and (times := replay.times(phase, bucket.start, bucket.end)):
+        if replay is not None and (times := replay.times(phase, bucket.start, bucket.end, plan.scenario.slo.statistic)):
             yield LoadTimes(
                 bucket=bucket.label,
                 load="replayed",
                 rate_rps=replay.rate_rps,
                 p50_ms=times[0],
-                p99_ms=times[1],
-                bounds_ms=bounds,
+                late_ms=times[1],
+                bound_ms=bound_ms,
             )
 
 
-def _chart(phase: Phase, rows: tuple[LoadTimes, ...]) -> Chart:
+def _chart(phase: Phase, rows: tuple[LoadTimes, ...], statistic: str) -> Chart:
     name = TIMES[phase]
     seconds = phase is Phase.PREFILL
     unit, scale = ("s", _SECOND_MS) if seconds else ("ms", 1.0)
@@ -87,16 +88,16 @@ def _chart(phase: Phase, rows: tuple[LoadTimes, ...]) -> Chart:
     ]
     traces: list[dict[str, object]] = [
         {"type": "bar", "name": "P50", "x": across, "y": [_scaled(row.p50_ms, scale) for row in rows]},
-        {"type": "bar", "name": "P99", "x": across, "y": [_scaled(row.p99_ms, scale) for row in rows]},
+        {"type": "bar", "name": statistic, "x": across, "y": [_scaled(row.late_ms, scale) for row in rows]},
     ]
-    if any(row.bounds_ms for row in rows):
+    if any(row.bound_ms for row in rows):
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": "bound",
                 "x": across,
-                "y": [_scaled(min(row.bounds_ms, default=None), scale) for row in rows],
+                "y": [_scaled(row.bound_ms, scale) for row in rows],
                 "marker": {"symbol": "line-ew", "size": 44, "line": {"width": 3}},
                 "meta": {"tone": "bound"},
             }
@@ -104,7 +105,7 @@ def _chart(phase: Phase, rows: tuple[LoadTimes, ...]) -> Chart:
     return Chart(
         name=f"latency-{name.lower()}",
         title=f"{name} by bucket and load",
-        says=_says(name, rows),
+        says=_says(name, rows, statistic),
         traces=tuple(traces),
         layout={
             "barmode": "group",
@@ -112,7 +113,7 @@ def _chart(phase: Phase, rows: tuple[LoadTimes, ...]) -> Chart:
             "xaxis": {"type": "multicategory"},
             "yaxis": {"title": {"text": f"{name} ({unit})"}, "rangemode": "tozero"},
         },
-        table=_table(rows),
+        table=_table(rows, statistic),
     )
 
 
@@ -120,13 +121,13 @@ def _scaled(time_ms: float | None, scale: float) -> float | None:
     return None if time_ms is None else time_ms / scale
 
 
-def _says(name: str, rows: tuple[LoadTimes, ...]) -> str:
-    endless = sorted({row.load for row in rows if row.p99_ms is None})
-    bounded = [row for row in rows if row.bounds_ms and row.p99_ms is not None and row.load != LoadPoint.CAPACITY]
-    text = f"P50 and P99 of {name} for each bucket and load."
+def _says(name: str, rows: tuple[LoadTimes, ...], statistic: str) -> str:
+    endless = sorted({row.load for row in rows if row.late_ms is None})
+    bounded = [row for row in rows if row.spare is not None and row.load != LoadPoint.CAPACITY]
+    text = f"P50 and {statistic} of {name} for each bucket and load."
     if bounded:
-        least = max(bounded, key=lambda row: (row.p99_ms or 0.0) / min(row.bounds_ms))
-        share = (least.p99_ms or 0.0) / min(least.bounds_ms)
+        least = min(bounded, key=lambda row: row.spare or 0.0)
+        share = 1 - (least.spare or 0.0) / 100
         where = f"{least.load}, {least.bucket} tokens"
         text += f" Below the capacity, nearest to its bound: {100 * share:.0f} % of it ({where})."
     if endless:
@@ -134,14 +135,13 @@ def _says(name: str, rows: tuple[LoadTimes, ...]) -> str:
     return text
 
 
-def _table(rows: tuple[LoadTimes, ...]) -> DataTable:
+def _table(rows: tuple[LoadTimes, ...], statistic: str) -> DataTable:
     return DataTable(
-        columns=("Prompts (tokens)", "Load", "Requests/s", "P50 (ms)", "P99 (ms)", "Bound (ms)", "Spare (%)"),
+        columns=("Prompts (tokens)", "Load", "Requests/s", "P50 (ms)", f"{statistic} (ms)", "Bound (ms)", "Spare (%)"),
         rows=tuple(
-            (row.bucket, row.load, row.rate_rps, row.p50_ms, row.p99_ms, min(row.bounds_ms, default=None), row.spare)
-            for row in rows
+            (row.bucket, row.load, row.rate_rps, row.p50_ms, row.late_ms, row.bound_ms, row.spare) for row in rows
         ),
-        caption="A dash: the queue has no end, or no bound is set. Spare: of the bound, beyond P99.",
+        caption="A dash: the queue has no end, or no bound is set. Spare: of the bound, beyond that time.",
     )
 
 

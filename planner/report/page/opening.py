@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from planner.domain import PHASES, CostMode, Plan
-from planner.report.buckets.headline import TIMES, times_sentence
+from planner.domain.serving.levels import TIMES
+from planner.report.buckets.headline import times_sentence
 from planner.report.buckets.view import bound_span, bounds_in, bucket_plan, headline_load, latencies_at, time_span
 from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.html.blocks import Figure
@@ -75,7 +76,7 @@ def _rates(plan: Plan) -> Iterator[Figure]:
 
 
 def _times(plan: Plan) -> Iterator[Figure]:
-    """P99 of both times at the load that is told first."""
+    """Both times at the load that is told first, as late as the levels count them."""
     if plan.buckets is None:
         return
     load, slo = headline_load(plan), plan.scenario.slo
@@ -84,7 +85,9 @@ def _times(plan: Plan) -> Iterator[Figure]:
         bounds = [bound for row in rows for bound in bounds_in(slo, phase, row.start, row.end)]
         bound = f"bound {bound_span(bounds)}" if bounds and bucket_plan(plan).levels_set else "no bound set"
         yield Figure(
-            label=f"{TIMES[phase]} P99 at the {load.value}", value=time_span(row.p99_ms for row in rows), band=bound
+            label=f"{TIMES[phase]} {slo.statistic} at the {load.value}",
+            value=time_span(row.late_ms for row in rows),
+            band=bound,
         )
 
 

@@ -70,7 +70,7 @@ def _closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
         if search.sizes is not SizeSet.ALL:
             yield "`search.sizes: all`"
         if STOPPED in certificate.note:
-            yield f"a `search.time_limit_s` above {search.time_limit_s:g}"
+            yield f"a `search.work_limit` above {search.work_limit:g}"
     else:
         yield f"`search.method: exact`, or more than {search.iterations} `search.iterations`"
         if search.bound is Bound.FAST:

@@ -46,7 +46,8 @@ _POOL_COLUMNS = (
     "capacity_rps",
     "full_rps",
 )
-_LATENCY_COLUMNS = tuple(f.name for f in fields(BucketLatency))
+_LATENCY_FIELDS = tuple(f.name for f in fields(BucketLatency))
+_LATENCY_COLUMNS = (*_LATENCY_FIELDS, "statistic")
 _FLOW_COLUMNS = tuple(f.name for f in fields(KvFlow))
 _WORTH_COLUMNS = tuple(f.name for f in fields(GpuWorth))
 
@@ -69,13 +70,16 @@ def pools_frame(plan: Plan) -> Frame:
 
 
 def latency_frame(plan: Plan) -> Frame:
-    """One row a load, phase and bucket: TTFT in prefill, TPOT in decode, missing where the queue has no end."""
+    """One row a load, phase and bucket: TTFT in prefill, TPOT in decode, missing where the queue has no end;
+    `late_ms` is of `statistic`, the percentile that the levels ask for."""
     rows = plan.buckets.latencies if plan.buckets else ()
     values = [
-        {name: getattr(row, name) for name in _LATENCY_COLUMNS} | {"load": row.load.value, "phase": row.phase.value}
+        {name: getattr(row, name) for name in _LATENCY_FIELDS}
+        | {"load": row.load.value, "phase": row.phase.value, "statistic": plan.scenario.slo.statistic}
         for row in rows
     ]
-    return _frame(values, _LATENCY_COLUMNS).astype({"p50_ms": float, "p99_ms": float})
+    figures = ("p50_ms", "late_ms", "bound_ms", "kept_share")
+    return _frame(values, _LATENCY_COLUMNS).astype(dict.fromkeys(figures, float))
 
 
 def routing_frame(plan: Plan) -> Frame:

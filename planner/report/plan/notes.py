@@ -115,7 +115,7 @@ def _troubled_rounds(plan: Plan) -> list[str]:
 def _unproven(plan: Plan) -> list[str]:
     if plan.optimal:
         return []
-    limit = plan.scenario.assignment.time_limit_s
+    limit = plan.scenario.assignment.work_limit
     return [f"The solver stopped at its time limit ({limit:g} s): the assignment is **not proven optimal**."]
 
 

@@ -203,7 +203,7 @@ def notes(schedule: Schedule) -> list[str]:
         lines.append(f"Reserved all the time: {', '.join(f'{count} {gpu}' for gpu, count in schedule.reserved)}.")
     if schedule.tariff.kind is TariffKind.OWNED:
         lines.append("Costs are of owned GPUs: power, less what GPUs in no server earn; below 0 they earn more.")
-    broken = sorted((rung for rung in schedule.replayed if not rung.holds), key=lambda rung: -rung.windows)
+    broken = sorted((rung for rung in schedule.replayed if rung.holds is False), key=lambda rung: -rung.windows)
     if broken:
         worst = broken[0]
         lines.append(

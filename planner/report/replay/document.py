@@ -3,7 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from planner.domain.replay.results import IslandUse, LevelCheck, ReplayGroup, ReplayResult, ReplaySweep, Spread, Times
+from planner.domain.replay.results import IslandUse, ReplayGroup, ReplayResult, ReplaySweep, Times
+from planner.domain.serving.levels import LevelCheck, Spread
 from planner.report.replay.verdict import sweep_verdict, verdict
 from planner.report.replay.words import STATISTICS, TIMES, finite, spread_of, times_of
 
@@ -12,7 +13,9 @@ def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> d
     """All of a replay; the figures of all requests stand at the top, those of a bucket in `buckets`.
 
     Times in ms: `{p50, p90, p95, p99, mean}`, null in it where some wait has no end, or null where no request has one;
-    `_ci`: 95 % interval over the seeds, `[low, high]`, or null with one seed. `held_rps` is null without a sweep, too.
+    `_ci`: 95 % interval over the seeds, `[low, high]`, or null with one seed; of a level's `share` the 99 % interval by
+    its requests. `holds` is null where these are too few to tell; `requests_to_tell` a seed would (0: these do).
+    `held_rps` is null without a sweep, too.
     """
     return {
         "summary": verdict(result).replace("**", ""),
@@ -24,6 +27,8 @@ def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> d
         "promise_rps": result.promise_rps,
         "capacity_rps": result.capacity_rps,
         "holds": result.holds,
+        "standing": result.standing.value,
+        "requests_to_tell": result.requests_to_tell,
         "bottleneck": result.bottleneck,
         **_group(result.total),
         "levels": [_level(level) for level in result.levels],
@@ -81,7 +86,9 @@ def _level(level: LevelCheck) -> dict[str, Any]:
         "needed": level.needed,
         **_spread("share", level.share),
         **_spread("value_ms", level.value_ms),
-        "holds": level.holds,
+        "requests": level.requests,
+        "part": level.part,
+        "standing": None if level.standing is None else level.standing.value,
     }
 
 
@@ -113,6 +120,7 @@ def _sweep(sweep: ReplaySweep) -> dict[str, Any]:
             {
                 "rate_rps": result.rate_rps,
                 "holds": result.holds,
+                "standing": result.standing.value,
                 "unfinished": result.unfinished,
                 "misrouted": result.misrouted,
                 "refused": result.refused,

@@ -7,14 +7,13 @@ from dataclasses import asdict
 
 from planner.domain.replay.results import (
     IslandUse,
-    LevelCheck,
     Moment,
     ReplayGroup,
     ReplayResult,
     ReplaySweep,
-    Spread,
     Times,
 )
+from planner.domain.serving.levels import LevelCheck, Spread
 from planner.report.kit.frames import Frame
 from planner.report.replay.words import STATISTICS, TIMES, finite, spread_of, times_of
 
@@ -49,6 +48,7 @@ def replay_sweep_frame(sweep: ReplaySweep) -> Frame:
             {
                 "rate_rps": result.rate_rps,
                 "holds": result.holds,
+                "standing": result.standing.value,
                 "unfinished": result.unfinished,
                 **_figures(result.total),
                 **_levels(result.levels),

@@ -6,7 +6,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from planner.domain import Phase
-from planner.domain.replay.results import IslandUse, ReplayResult, Spread
+from planner.domain.replay.results import IslandUse, ReplayResult
+from planner.domain.serving.levels import Spread
 from planner.report.kit import style
 from planner.report.kit.quantities import significant
 from planner.report.replay.words import share_interval

@@ -1,6 +1,7 @@
 """Plots of a replay and of a sweep of rates: requests over time, islands, latency against the rate."""
 
-from planner.domain.replay.results import ReplayResult, ReplaySweep, Spread
+from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.serving.levels import Spread
 from planner.report.kit.html.plots import Kind, Plot, Series, series_of
 from planner.report.replay.curves import edges_of, late_shares, points_of, quantiles_of
 from planner.report.replay.words import TIMES, level_key

@@ -2,7 +2,7 @@
 
 from planner.domain.replay.results import ReplayResult, ReplaySweep, Times
 from planner.report.kit.quantities import NONE, rate
-from planner.report.replay.tables import kv_words
+from planner.report.replay.tables import LEVELS_STATE, kv_words
 from planner.report.replay.words import (
     FELT,
     TIMES,
@@ -55,7 +55,7 @@ def rate_rows(sweep: ReplaySweep) -> list[tuple[str, ...]]:
             NONE if result.total.ttft_ms is None else time_words(result.total.ttft_ms.p99),
             NONE if result.total.tpot_ms is None else time_words(result.total.tpot_ms.p99),
             share(result.total.within_levels.mean),
-            "hold" if result.holds else "break",
+            LEVELS_STATE[result.standing],
         )
         for result in sweep.results
     ]

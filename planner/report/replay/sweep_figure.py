@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-from planner.domain.replay.results import ReplaySweep, Spread
+from planner.domain.replay.results import ReplaySweep
+from planner.domain.serving.levels import Spread
 from planner.report.buckets.view import bound_span
 from planner.report.kit import style
 from planner.report.kit.quantities import significant

@@ -1,7 +1,8 @@
 """The tables of a replay's page."""
 
 from planner.domain import Phase
-from planner.domain.replay.results import IslandUse, LevelCheck, ReplayGroup, ReplayResult, ReplaySweep, Spread, Times
+from planner.domain.replay.results import IslandUse, ReplayGroup, ReplayResult, ReplaySweep, Times
+from planner.domain.serving.levels import LevelCheck, Spread, Standing
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, percent, rate, significant, whole
 from planner.report.replay.verdict import bound_words, is_narrow
@@ -22,6 +23,10 @@ from planner.report.replay.words import (
     times_of,
 )
 
+_STANDING = {None: NONE, Standing.HOLDS: "yes", Standing.BREAKS: "**no**", Standing.UNTOLD: "too few to tell"}
+LEVELS_STATE = {Standing.HOLDS: "hold", Standing.BREAKS: "break", Standing.UNTOLD: "too short to tell"}
+"""What levels do at a rate."""
+
 
 def levels_table(result: ReplayResult) -> str:
     """One row a bound: who must keep it, who does, and the time at that share."""
@@ -30,14 +35,14 @@ def levels_table(result: ReplayResult) -> str:
 
 
 def _level_row(level: LevelCheck) -> list[str]:
-    holds = "yes" if level.holds else "**no**"
+    holds = _STANDING[level.standing]
     return [
         escaped(level.name),
         bound_words(level),
         needed_share(level),
         share_with(level.share),
         time_with(level.value_ms),
-        f"{holds}, narrowly" if level.needed and is_narrow(level) else holds,
+        f"{holds}, narrowly" if level.standing is Standing.HOLDS and level.needed and is_narrow(level) else holds,
     ]
 
 
@@ -131,7 +136,7 @@ def sweep_table(sweep: ReplaySweep) -> str:
 
 def _sweep_row(result: ReplayResult) -> list[str]:
     total: ReplayGroup = result.total
-    state = "hold" if result.holds else ("falls behind" if result.unfinished else "break")
+    state = "falls behind" if result.unfinished else LEVELS_STATE[result.standing]
     return [
         rate(result.rate_rps),
         *_time_cells(total.ttft_ms, ("p50", "p99")),

@@ -2,10 +2,11 @@
 
 import math
 
-from planner.domain.replay.results import LevelCheck, ReplayResult, ReplaySweep
+from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.serving.levels import LevelCheck, Standing
 from planner.report.buckets.view import bound_span
 from planner.report.kit.markdown import escaped
-from planner.report.kit.quantities import counted, percent, significant
+from planner.report.kit.quantities import counted, percent, significant, whole
 from planner.report.replay.words import needed_share, ratio, share_interval, share_with, time_words
 
 SAME = 0.005
@@ -22,6 +23,8 @@ def _holding(result: ReplayResult) -> str:
     rate = result.rate_rps
     at = f"at {significant(rate)} requests/s"
     where = f"{at}, {_share_words(result)}"
+    if result.standing is Standing.UNTOLD:
+        return f"Too short to tell {where}"
     if not result.levels:
         return f"The fleet {'falls behind' if result.unfinished else 'keeps up'} {where}"
     if not _promises(result):
@@ -47,16 +50,28 @@ def _share_words(result: ReplayResult) -> str:
 
 def _how_far(result: ReplayResult) -> str:
     """The level with the least room, or that the fleet falls behind."""
-    if result.refused and not result.holds and all(level.holds for level in result.levels):
+    if result.standing is Standing.UNTOLD:
+        return _longer(result)
+    if result.refused and not result.holds and all(level.seems_kept for level in result.levels):
         return f"{percent(result.refused)} of the requests are longer than the servers take that they came to"
     if result.unfinished:
         return f"{counted(result.unfinished, 'request')} had not ended when the replay stopped"
     return level_words(tightest(result)) if result.levels else "no service levels are set"
 
 
+def _longer(result: ReplayResult) -> str:
+    """How long requests came, and how many would tell."""
+    seconds = significant(result.seconds + result.warm_up_s)
+    untold = [level for level in result.levels if level.standing is Standing.UNTOLD]
+    seen = f"; {level_words(min(untold, key=room_of))}" if untold else ""
+    counting = f"{counted(result.total.requests, 'request')} of {counted(len(result.seeds), 'seed')} count"
+    longer = f"About {whole(result.requests_to_tell)} a seed would tell (`--requests`)"
+    return f"requests came for {seconds} s, {counting}{seen}. {longer}"
+
+
 def tightest(result: ReplayResult) -> LevelCheck:
     """The level with the least room, broken ones first."""
-    return min(result.levels, key=lambda level: (level.holds, room_of(level)))
+    return min(result.levels, key=lambda level: (level.standing is not Standing.BREAKS, room_of(level)))
 
 
 def room_of(level: LevelCheck) -> float:
@@ -69,11 +84,11 @@ def room_of(level: LevelCheck) -> float:
 def level_words(level: LevelCheck) -> str:
     """`TTFT: 99.4 % of the requests keep 4 s where 99 % must (2.36 s there, 41 % to spare)`."""
     name, bound, value = escaped(level.name), bound_words(level), time_words(level.value_ms)
-    far = f", {_room_words(level)}" if level.bound_ms and level.holds == (room_of(level) >= 0) else ""
+    far = f", {_room_words(level)}" if level.bound_ms and level.seems_kept == (room_of(level) >= 0) else ""
     if not level.needed:
         return f"{name} is {value} in the mean of {bound}{far}"
     share = f"{share_with(level.share)} of the requests keep {bound} where {needed_share(level)} must"
-    narrow = ", too close to call with these seeds" if is_narrow(level) else ""
+    narrow = ", too close to call with these requests" if is_narrow(level) else ""
     return f"{name}: {share} ({value} there{far}){narrow}"
 
 
@@ -90,7 +105,7 @@ def bound_words(level: LevelCheck) -> str:
 
 
 def is_narrow(level: LevelCheck) -> bool:
-    """Whether the interval of the seeds holds both answers."""
+    """Whether the interval of the requests holds both answers."""
     ends = share_interval(level.share)
     return ends is not None and ends[0] < level.needed <= ends[1]
 
@@ -109,9 +124,14 @@ def sweep_verdict(sweep: ReplaySweep) -> str:
     if sweep.held_rps is None:
         lowest = significant(sweep.results[0].rate_rps)
         return f"**No rate that was tried holds the levels**, the lowest {lowest} requests/s."
+    if sweep.requests_to_tell:
+        return (
+            f"**Too short to tell**: levels seem to hold up to {significant(sweep.held_rps)} requests/s; about "
+            f"{whole(sweep.requests_to_tell)} requests a seed would tell (`--requests`)."
+        )
     parts = [f"{ratio(sweep.held_rps, last.capacity_rps)} of the capacity of {significant(last.capacity_rps)}"]
     if last.promise_rps:
         parts.insert(0, f"{ratio(sweep.held_rps, last.promise_rps)} of the promise of {significant(last.promise_rps)}")
-    above = " and no rate that was tried breaks them" if all(result.holds for result in sweep.results) else ""
+    above = " and no rate that was tried breaks them" if all(result.seems_to_hold for result in sweep.results) else ""
     within = f" (to {significant(sweep.step_rps, 2)})" if sweep.step_rps else ""
     return f"**Levels hold up to {significant(sweep.held_rps)} requests/s**{within}, {' and '.join(parts)}{above}."

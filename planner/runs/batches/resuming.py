@@ -38,7 +38,7 @@ def evaluations_to_repeat(begun: Scenario, came: Scenario, rounds: Sequence[Sequ
     """
     trials = [trial for judged in rounds for trial in judged]
     failed = tuple(trial.index for trial in trials if trial.failed)
-    more_time = begun.assignment.time_limit_s != came.assignment.time_limit_s
+    more_time = begun.assignment.work_limit != came.assignment.work_limit
     over = len(rounds) >= came.search.iterations and not any(trial.throughput_rps > 0 for trial in trials)
     return failed if more_time or over or _gave_up(came, rounds) else ()
 

@@ -59,7 +59,7 @@ _SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "Buckets of prompt length: at most so many of a phase, and the share of the capacity that is promised.",
         ("routing: {form: buckets, most: 2, margin: 0.9}",),
     ),
-    "search": ("How long and how closely plans are solved for.", ("search: {gap: 0.01, time_limit_s: 120, seed: 0}",)),
+    "search": ("How long and how closely plans are solved for.", ("search: {gap: 0.01, work_limit: 120, seed: 0}",)),
 }
 
 

@@ -6,8 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from planner.domain import PHASES, GpuWorth, LoadPoint, Phase, Plan
+from planner.domain import PHASES, BucketLatency, GpuWorth, LoadPoint, Phase, Plan
+from planner.domain.serving.levels import TIMES
 from planner.domain.serving.offers import RivalFleet
+from planner.report.buckets.headline import given_up_words
 from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
 from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.quantities import money, significant
@@ -19,7 +21,6 @@ SAME = 5e-4
 WIDE = 0.03
 """A gap above it is pointed out: what a further bucket has to be worth, so that no plan is meant to be closer."""
 
-_TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
 _LABEL = 10
 
 
@@ -95,7 +96,7 @@ def _price(answer: MoneyAnswer) -> str:
 
 
 def _levels(plan: Plan) -> str:
-    """P99 of both times at the demand, else at the promise."""
+    """Both times at the demand, else at the promise, as late as the levels count them; who is given up."""
     if plan.buckets is None:
         return ""
     load = LoadPoint.DEMAND if plan.scenario.objective.demand_rps else LoadPoint.PROMISE
@@ -103,10 +104,12 @@ def _levels(plan: Plan) -> str:
     if not all(rows.values()):
         return ""
     rate = significant(rows[Phase.PREFILL][0].rate_rps)
-    times = ", ".join(f"{_TIMES[phase]} P99 {time_span(row.p99_ms for row in of_phase)}{_bound(plan, phase)}"
+    which = plan.scenario.slo.statistic
+    times = ", ".join(f"{TIMES[phase]} {which} {time_span(row.late_ms for row in of_phase)}{_bound(plan, phase)}"
                       for phase, of_phase in rows.items())  # fmt: skip
     none = "" if plan.buckets.levels_set else "; no levels were asked for: give --ttft and --tpot"
-    return f"{times} at {rate} requests/s{none}"
+    given_up = given_up_words(plan, load)
+    return f"{times} at {rate} requests/s{none}{f'; given up: {given_up}' if given_up else ''}"
 
 
 def _bound(plan: Plan, phase: Phase) -> str:
@@ -114,14 +117,7 @@ def _bound(plan: Plan, phase: Phase) -> str:
     bounds = [bound for bucket in buckets_of(plan, phase) for bound in bounds_in(slo, phase, bucket.start, bucket.end)]
     if not bounds:
         return ""
-    share = (
-        f"of P{slo.percentile:g} "
-        if slo.percentile not in (None, 99)
-        else "of the mean "
-        if slo.percentile is None
-        else ""
-    )
-    return f" (bound {share}{bound_span(bounds)})"
+    return f" (bound {bound_span(bounds)})"
 
 
 def _proof(answer: MoneyAnswer) -> str:
@@ -202,7 +198,7 @@ def _notes(answer: MoneyAnswer) -> list[str]:
     if parts := _parts_of_nodes(answer):
         notes.append(f"{parts}: where only whole nodes are for rent, say whole_nodes: true in an offer (--offer)")
     if not plan.optimal and (answer.gap or 1.0) > WIDE:
-        notes.append("the gap is wide: raise search.time_limit_s in the scenario for a closer proof")
+        notes.append("the gap is wide: raise search.work_limit in the scenario for a closer proof")
     if plan.buckets is not None and plan.buckets.losses and not plan.scenario.survive.share:
         left = plan.buckets.worst_loss.rate_rps
         notes.append(
@@ -282,7 +278,7 @@ def answer_document(
     answer: MoneyAnswer, *, scenario: Path | None = None, run: Path | None = None, flags: str = ""
 ) -> dict[str, Any]:
     """The answer for programs."""
-    plan, band = answer.plan, answer.plan.rate_band
+    plan, band, statistic = answer.plan, answer.plan.rate_band, answer.plan.scenario.slo.statistic
     return {
         "question": answer.question.value,
         "amount": answer.amount or None,
@@ -294,7 +290,7 @@ def answer_document(
         "low_rps": band.low_rps if band else None,
         "high_rps": band.high_rps if band else None,
         "burst_rps": plan.buckets.burst_rps if plan.buckets else None,
-        "latency": [_latency(row) for row in plan.buckets.latencies] if plan.buckets else [],
+        "latency": [_latency(row, statistic) for row in plan.buckets.latencies] if plan.buckets else [],
         "objective": "USD/hour" if answer.question is MoneyQuestion.CHEAPEST else "requests/s",
         "bound": answer.bound,
         "gap": answer.gap,
@@ -310,7 +306,7 @@ def answer_document(
     }
 
 
-def _latency(row: Any) -> Mapping[str, object]:
+def _latency(row: BucketLatency, statistic: str) -> Mapping[str, object]:
     return {
         "load": row.load.value,
         "rate_rps": row.rate_rps,
@@ -318,5 +314,7 @@ def _latency(row: Any) -> Mapping[str, object]:
         "from_tokens": row.start,
         "to_tokens": row.end,
         "p50_ms": row.p50_ms,
-        "p99_ms": row.p99_ms,
+        "statistic": statistic,
+        "late_ms": row.late_ms,
+        "bound_ms": row.bound_ms,
     }

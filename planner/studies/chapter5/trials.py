@@ -44,7 +44,7 @@ def run_trial(scenario: Scenario, progress: Callable[[float], None] | None = Non
 def optimum_of(scenario: Scenario) -> Optimum | None:
     """The best layout of the scenario's fleet and least island size; None where none was found in time, or none
     serves."""
-    search = replace(scenario.search, method=SearchMethod.EXACT, gap=EXACT_GAP, time_limit_s=EXACT_TIME_S)
+    search = replace(scenario.search, method=SearchMethod.EXACT, gap=EXACT_GAP, work_limit=EXACT_TIME_S)
     exact_scenario = replace(scenario, search=search)
     evaluator = Evaluator(question_of(exact_scenario))
     try:

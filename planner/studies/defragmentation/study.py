@@ -53,7 +53,7 @@ def compare_exact(
     """One seed's churned cluster under both. `progress` hears when it is done."""
     cluster = churned(workload, seed)
     plan = consolidate(cluster, DefragmentationSettings(seed=seed))
-    exact = fewest_nodes(cluster, time_limit_s=EXACT_S)
+    exact = fewest_nodes(cluster, work_limit=EXACT_S)
     in_use = len({pod.node for pod in cluster.pods})
     if progress is not None:
         progress(1.0)

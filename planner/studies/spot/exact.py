@@ -28,7 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 import pulp
 
-from planner.errors import InputError, SolverError
+from planner.domain import AssignmentSettings
+from planner.errors import InfeasibleError, InputError, SolverError
+from planner.milp import solve
 from planner.studies.spot.records import EvictionLaw, JobClass, SpotAction, SpotEvent, SpotJob, SpotNode, SpotPolicy
 from planner.studies.spot.simulation.runs import simulate_spot
 
@@ -126,14 +128,14 @@ def worth_of(instance: Instance, chosen: Sequence[Schedule], alpha: float) -> Wo
     )
 
 
-def optimum(instance: Instance, alpha: float, *, time_limit_s: float = 20.0) -> Worth:
+def optimum(instance: Instance, alpha: float, *, work_limit: float = 20.0) -> Worth:
     """The best that any schedules are worth.
 
     InputError: an instance above the sizes that can be listed, or not in whole slots. SolverError: guaranteed jobs that
-    do not fit, or no answer in time.
+    do not fit, or no answer within `work_limit`.
     """
     _require_small(instance)
-    programme = _Programme(instance, time_limit_s)
+    programme = _Programme(instance, work_limit)
     best: Worth | None = None
     ratio: tuple[int, int] | None = None
     while (chosen := programme.most_work(ratio)) is not None:
@@ -151,8 +153,9 @@ def optimum(instance: Instance, alpha: float, *, time_limit_s: float = 20.0) -> 
 class _Programme:
     """Schedules of all jobs as columns."""
 
-    def __init__(self, instance: Instance, time_limit_s: float) -> None:
-        self.instance, self.limit_s = instance, time_limit_s
+    def __init__(self, instance: Instance, work_limit: float) -> None:
+        self.instance = instance
+        self._settings = AssignmentSettings(solver="cbc", gap=0.0, work_limit=work_limit)
         self.columns = [schedules_of(job, instance) for job in instance.jobs]
         self.model = pulp.LpProblem("appendix_a", pulp.LpMaximize)
         self.follows = [
@@ -191,12 +194,12 @@ class _Programme:
                 for schedule, follow in zip(listed, chosen, strict=True)
             ]
             self.model += pulp.lpSum(terms) <= -1
-        self.model.solve(pulp.PULP_CBC_CMD(msg=False, threads=1, timeLimit=self.limit_s))
-        status = pulp.LpStatus[self.model.status]
-        if status == "Infeasible":
+        try:
+            solved = solve(self.model, self._settings)
+        except InfeasibleError:
             return None
-        if status != "Optimal" or self.model.sol_status != pulp.LpSolutionOptimal:
-            raise SolverError(f"Appendix A: no proven answer, got {status}.", hint="Give a smaller instance.")
+        if not solved.proven:
+            raise SolverError("Appendix A: no proven answer within the work limit.", hint="Give a smaller instance.")
         return [
             listed[max(range(len(listed)), key=lambda k, chosen=chosen: chosen[k].value() or 0.0)]  # type: ignore[misc]
             for listed, chosen in zip(self.columns, self.follows, strict=True)

@@ -88,7 +88,7 @@ def scenario_document(draw: random.Random) -> dict[str, Any]:
             "min_island_size": 1,
             "sizes": sizes,
             "gap": 0.05,
-            "time_limit_s": 10,
+            "work_limit": 10,
             "timings": False,
         },
     }

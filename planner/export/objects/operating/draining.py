@@ -104,6 +104,6 @@ def slowest_step_ms(plan: Plan) -> dict[Phase, float]:
 def _promised_ms(plan: Plan, phase: Phase) -> Iterator[float]:
     """The slow end of every bucket at the promise, as far as its queue has one."""
     for row in plan.buckets.latencies if plan.buckets else ():
-        slow = row.p99_ms if row.p99_ms is not None else row.p50_ms
+        slow = row.late_ms if row.late_ms is not None else row.p50_ms
         if row.phase is phase and row.load is LoadPoint.PROMISE and slow is not None:
             yield slow

@@ -3,7 +3,7 @@
 | rule | meaning |
 |---|---|
 | planner:promised_requests:rate | of an island, at the plan's promise |
-| planner:promised_ttft_seconds | of a bucket, P50 and P99, at the load that the label `load` names: demand or promise |
+| planner:promised_ttft_seconds | of a bucket, P50 and the percentile of the levels, at the load that `load` names |
 | planner:promised_tpot_seconds | the same |
 | planner:bucket_ttft_seconds, ..._tpot_seconds | measured, over the islands of the bucket |
 | planner:bucket_..._seconds:over_promise | measured over promised, at the promise |
@@ -23,7 +23,6 @@ from planner.export.objects.names import label_value
 from planner.units import MS_PER_S
 
 Rule = dict[str, Any]
-_QUANTILES = (("0.5", "p50_ms"), ("0.99", "p99_ms"))
 _LOADS = (LoadPoint.DEMAND, LoadPoint.PROMISE)
 _NAMES = {Phase.PREFILL: ("ttft", Quantity.TTFT), Phase.DECODE: ("tpot", Quantity.TPOT)}
 
@@ -35,10 +34,16 @@ def promised_share(plan: Plan) -> float:
     return plan.buckets.promise_rps / plan.throughput_rps
 
 
+def _quantiles(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Quantiles with the times that the plan promises at them; of bounds of the mean, the median alone."""
+    late = plan.scenario.slo.late_share
+    return (("0.5", "p50_ms"), *(() if late is None else ((f"{1 - late:g}", "late_ms"),)))
+
+
 def island_rules(plan: Plan, name: str, islands: tuple[ServingIsland, ...]) -> Iterator[Rule]:
     """Of every island: its quantiles, its promised rate, and the measured rate over it."""
     for stem, histogram in _NAMES.values():
-        for quantile, _ in _QUANTILES:
+        for quantile, _ in _quantiles(plan):
             yield _rule(
                 f"planner:island_{stem}_seconds",
                 f'histogram_quantile({quantile}, {histogram.value}{{{PLAN}="{name}"}})',
@@ -60,7 +65,7 @@ def bucket_rules(plan: Plan, name: str, islands: tuple[ServingIsland, ...], *, t
     rows = [] if plan.buckets is None else [row for row in plan.buckets.latencies if row.load in _LOADS]
     for row in rows:
         stem, _ = _NAMES[row.phase]
-        for quantile, key in _QUANTILES:
+        for quantile, key in _quantiles(plan):
             promised = getattr(row, key)
             if promised is not None:
                 labels = _bucket_labels(row, name) | {"load": row.load.value, "quantile": quantile}
@@ -69,20 +74,20 @@ def bucket_rules(plan: Plan, name: str, islands: tuple[ServingIsland, ...], *, t
         if row.load is LoadPoint.PROMISE:
             tellers = told_by(plan, row, ttft_at_decode=ttft_at_decode)
             later = frozenset() if ttft_at_decode else decoding_later(plan, row)
-            yield from _measured(row, name, _pattern(islands, tellers), _pattern(islands, later))
+            yield from _measured(plan, row, name, _pattern(islands, tellers), _pattern(islands, later))
 
 
 def _pattern(islands: tuple[ServingIsland, ...], ids: frozenset[str]) -> str:
     return "|".join(sorted(label_value(island.slug) for island in islands if island.id in ids))
 
 
-def _measured(row: BucketLatency, name: str, tellers: str, later: str) -> Iterator[Rule]:
+def _measured(plan: Plan, row: BucketLatency, name: str, tellers: str, later: str) -> Iterator[Rule]:
     """`later`: those whose own TTFT comes on top."""
     stem, histogram = _NAMES[row.phase]
     if not tellers:
         return
     series = f'{histogram.value}{{{PLAN}="{name}",{ISLAND}=~"{tellers}"}}'
-    for quantile, key in _QUANTILES:
+    for quantile, key in _quantiles(plan):
         labels = _bucket_labels(row, name) | {"quantile": quantile}
         measured = f"planner:bucket_{stem}_seconds"
         expression = f"histogram_quantile({quantile}, sum by ({EDGE}) ({series}))"

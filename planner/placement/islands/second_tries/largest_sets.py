@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from planner.domain import PlacementDemand, Pod
+from planner.domain import AssignmentSettings, PlacementDemand, Pod
 from planner.domain.node_room import ROUNDING, Ask, Left
 from planner.domain.shapes import Counts, admits
-from planner.errors import SolverError
+from planner.errors import InfeasibleError, SolverError
+from planner.milp import solve
 from planner.placement.islands.evictions.eviction_order import gains
 from planner.placement.islands.exact import vectors
 from planner.placement.islands.fleet import Fleet, Occupancy
@@ -35,11 +36,8 @@ MOST_NODES = 1_000
 MOST_ISLANDS = 100
 """Beyond, programmes would be too large in any case."""
 
-MOST_BRANCHES = 2_000
-"""Nodes of the solver's tree; a count, so that equal inputs give equal answers on any machine."""
-
-TIME_LIMIT_S = 20.0
-"""Only against a solver that hangs."""
+WORK_LIMIT = 20.0
+"""Of one programme; not of time, so that equal inputs give equal answers on any machine."""
 
 TOLERANCE = 1e-6
 """Shares are sums of floats."""
@@ -132,16 +130,8 @@ class Programme:
         """The most of an objective; None where nothing was found."""
         self.model.setObjective(objective)
         try:
-            self.model.solve(
-                pulp.getSolver(
-                    "HiGHS", msg=False, threads=1, gapRel=0.0, timeLimit=TIME_LIMIT_S, mip_max_nodes=MOST_BRANCHES
-                )
-            )
-        except pulp.PulpSolverError as error:
-            raise SolverError(
-                f"placement: HiGHS broke down on {len(self.chosen)} islands ({error}).", hint="Install highspy."
-            ) from error
-        if self.model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+            solve(self.model, AssignmentSettings(gap=0.0, work_limit=WORK_LIMIT))
+        except (InfeasibleError, SolverError):
             return None
         return float(pulp.value(self.model.objective) or 0.0)
 

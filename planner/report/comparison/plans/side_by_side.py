@@ -1,18 +1,19 @@
 """Plans beside each other as text: tables that fit a page, Markdown, rows for CSV, a document for JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from math import isnan
 from typing import Any
 
 from planner.domain import PHASES, Phase
 from planner.domain.comparisons.plans import (
     ComparedPlan,
     LatencyFigures,
-    LevelCheck,
     PlanComparison,
     PlanFigures,
     PoolFigures,
 )
+from planner.domain.serving.levels import TIMES, JudgedLevels, LevelCheck
 from planner.report.buckets.view import span_label, time
 from planner.report.comparison.rate_words import likelihood
 from planner.report.kit.bands import LEFT_OUT, rate_with
@@ -21,10 +22,9 @@ from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, money, percent, rate, significant, whole
 
 HOW_TO_READ = (
-    f"In the table: {LEFT_OUT}; the gap is to the bound of the plan's own objective; times are P99 of the slowest "
-    "bucket against its bound, with `!` where that is broken."
+    f"In the table: {LEFT_OUT}; the gap is to the bound of the plan's own objective; times are those of the bucket "
+    "nearest to its bound, at the percentile that is asked for, with `!` where that is broken."
 )
-TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
 _KILO, _LEAST_CHANCE = 1000.0, 1e-3
 Cells = tuple[str, tuple[str, ...]]  # what a row is of, and its cell for each plan
 
@@ -93,13 +93,13 @@ def levels_word(plan: PlanFigures) -> str:
 
 
 def _loads(plans: Sequence[PlanFigures]) -> list[str]:
-    return list(dict.fromkeys(check.load for plan in plans for check in plan.levels))
+    return list(dict.fromkeys(levels.load for plan in plans for levels in plan.levels))
 
 
 def _late(phase: Phase, load: str) -> Callable[[PlanFigures], str]:
     def read(plan: PlanFigures) -> str:
-        checks = [check for check in plan.levels if check.phase is phase and check.load == load]
-        return level_words(checks[0]) if checks else NONE
+        tightest = [levels.tightest(phase) for levels in plan.levels if levels.load == load]
+        return level_words(tightest[0]) if tightest and tightest[0] is not None else NONE
 
     return read
 
@@ -111,7 +111,7 @@ def level_words(check: LevelCheck) -> str:
         return late
     (figure, _, unit), bound = late.partition(" "), time(check.bound_ms)
     short = f"{figure} of {bound}" if check.late_ms is not None and bound.endswith(f" {unit}") else f"{late} of {bound}"
-    return short if check.holds else f"{short}!"
+    return short if check.seems_kept else f"{short}!"
 
 
 def _count(gpu: str) -> Callable[[PlanFigures], str]:
@@ -224,11 +224,11 @@ def _latencies(comparison: PlanComparison) -> str:
             TIMES[row.phase],
             span_label(row.start, row.end),
             time(row.p50_ms),
-            time(row.p99_ms),
+            f"{time(row.late_ms)} ({row.statistic})",
         ]
         for name, row in latency_rows(comparison)
     ]
-    return table(["Run", "Load", "Time", "Prompts", "P50", "P99"], rows, "lllrrr")
+    return table(["Run", "Load", "Time", "Prompts", "P50", "Late"], rows, "lllrrr")
 
 
 def figures_row(plan: ComparedPlan) -> tuple[object, ...]:
@@ -255,9 +255,34 @@ def comparison_document(comparison: PlanComparison) -> dict[str, Any]:
     """The comparison as plain data."""
     return {
         "plans": [
-            asdict(plan) | {"gpus": plan.figures.gpus, "levels_hold": plan.figures.levels_hold}
+            asdict(replace(plan, figures=replace(plan.figures, levels=())))
+            | {"gpus": plan.figures.gpus, "levels_hold": plan.figures.levels_hold}
+            | {"levels": [_levels_document(levels) for levels in plan.figures.levels]}
             for plan in comparison.plans
         ],
         "differences": [asdict(row) for row in comparison.differences],
         "warnings": list(comparison.warnings),
+    }
+
+
+def _levels_document(levels: JudgedLevels) -> dict[str, Any]:
+    return {
+        "load": levels.load,
+        "rate_rps": levels.rate_rps,
+        "standing": levels.standing,
+        "checks": [_check_document(check) for check in levels.checks],
+    }
+
+
+def _check_document(check: LevelCheck) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "part": check.part,
+        "bound_ms": check.bound_ms,
+        "needed": check.needed,
+        "share": None if isnan(check.share.mean) else check.share.mean,
+        "p50_ms": check.p50_ms,
+        "late_ms": check.late_ms,
+        "standing": check.standing,
+        "decides": check.decides,
     }

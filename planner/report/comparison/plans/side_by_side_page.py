@@ -4,11 +4,11 @@ from typing import Any
 
 from planner.domain import PHASES
 from planner.domain.comparisons.plans import PlanComparison
+from planner.domain.serving.levels import TIMES
 from planner.report.buckets.view import span_label
 from planner.report.comparison.plans.side_by_side import (
     CSV_COLUMNS,
     HOW_TO_READ,
-    TIMES,
     cheapest_of,
     figure_cells,
     figures_row,
@@ -187,21 +187,21 @@ def _latency(comparison: PlanComparison) -> tuple[Section, ...]:
                 "type": "bar",
                 "name": plan.figures.name,
                 "x": [f"{r.load}, {span_label(r.start, r.end)}" for r in plan.latencies if r.phase is phase],
-                "y": [r.p99_ms for r in plan.latencies if r.phase is phase],
+                "y": [r.late_ms for r in plan.latencies if r.phase is phase],
             }
             for plan in comparison.plans
         )
         charts.append(
             Chart(
                 name=f"latency-{TIMES[phase].lower()}",
-                title=f"{TIMES[phase]} P99",
+                title=f"{TIMES[phase]}, late",
                 says=f"{TIMES[phase]} of {counted(len(set(labels)), 'load and bucket')} side by side, in ms.",
                 traces=traces,
                 layout={"yaxis": {"title": {"text": "ms"}, "rangemode": "tozero"}, "barmode": "group"},
                 table=DataTable(
-                    columns=("run", "load", "requests/s", "prompts (tokens)", "P50 (ms)", "P99 (ms)"),
+                    columns=("run", "load", "requests/s", "prompts (tokens)", "P50 (ms)", "late is", "late (ms)"),
                     rows=tuple(
-                        (name, r.load, r.rate_rps, span_label(r.start, r.end), r.p50_ms, r.p99_ms)
+                        (name, r.load, r.rate_rps, span_label(r.start, r.end), r.p50_ms, r.statistic, r.late_ms)
                         for name, r in rows
                         if r.phase is phase
                     ),
