@@ -12,11 +12,13 @@ _WorthShare = Annotated[float, Bounds(low=0, high=1.001), Key("of the fleet's wo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuWorth:
-    """What GPUs of one type are worth, as a change of the best possible rate (requests/s) with the layout free.
+    """What GPUs of one type are worth, as a change of the rate (requests/s) with the layout free.
 
-    `dual_rps` is the shadow price of one GPU; the other changes are re-solved with the count changed. A node is
-    `gpus_per_node` GPUs. `less_node_rps` is 0 or below, or None where the fleet has none of the type; a type with less
-    than a node loses what it has, `gpus_lost`.
+    `dual_rps` is the shadow price of one GPU. A node is `gpus_per_node` GPUs; a node more or less is solved anew:
+    `more_node_rps` and `less_node_rps` are what plans reach that were found, and the same buckets do no better than
+    `more_node_most_rps` and `less_node_most_rps`. Of less the change is 0 or below, or None where the fleet has none of
+    the type; a type with less than a node loses what it has, `gpus_lost`. Of a table of ranges the relaxation is solved
+    anew, and both are what it allows.
     """
 
     gpu: str
@@ -24,9 +26,10 @@ class GpuWorth:
     gpus_lost: Annotated[int, Bounds(low=0)]
     price_usd_per_gpu_hour: _Amount
     dual_rps: Annotated[_Amount, Key("shadow price of one GPU")]
-    more_gpu_rps: _Amount
     more_node_rps: _Amount
+    more_node_most_rps: _Amount
     less_node_rps: Annotated[float | None, Bounds(high=0), Key("without gpus_lost GPUs (null: there are none)")]
+    less_node_most_rps: Annotated[float | None, Bounds(high=0), Key("at most, without them (null: there are none)")]
 
     @property
     def rps_per_usd_hour(self) -> float | None:
@@ -66,7 +69,7 @@ class RangeHeadroom:
 class Sensitivity:
     """What binds a plan, what is spare, and what more or less of each GPU type would do.
 
-    `bound_rps`: no layout of these GPUs serves more, by the relaxation; the changes start from it. `binding`: the
+    `bound_rps`: no layout of these GPUs serves more, by the relaxation. `binding`: the
     slower phase of the plan's islands, None where both are alike; `headroom`: how much faster the other is, relative;
     it limits next, at `next_rps`. `next_gpu`: with the binding phase (or the one of greater share) 10 % faster, the
     type of the greatest worth. `drop_first`: the type whose loss of a node costs least per USD saved (per GPU where

@@ -107,15 +107,18 @@ def _gpu_worth(plan: Plan, gpu: str, wide: Offer, relaxed: Relaxation, settings:
         """Best possible rate with `by` more GPUs, less that of the fleet."""
         return relax(_counted(wide, plan.fleet | {gpu: count + by}), RATE, settings).rate - relaxed.rate
 
+    more = max(0.0, change(node))  # the solver's last digits aside, more is never worse
+    less = min(0.0, change(-lost)) if count else None
     return GpuWorth(
         gpu=gpu,
         gpus_per_node=node,
         gpus_lost=lost,
         price_usd_per_gpu_hour=item.price_usd_per_gpu_hour,
         dual_rps=relaxed.toll[gpu],
-        more_gpu_rps=max(0.0, change(1)),  # the solver's last digits aside, more is never worse
-        more_node_rps=max(0.0, change(node)),
-        less_node_rps=min(0.0, change(-lost)) if count else None,
+        more_node_rps=more,
+        more_node_most_rps=more,
+        less_node_rps=less,
+        less_node_most_rps=less,
     )
 
 

@@ -44,14 +44,15 @@ def test_gains_and_losses_are_those_of_another_inventory(planned):
     base = best_rate(planned.scenario, COUNTS)
     assert found.bound_rps == pytest.approx(base)
     for one in found.gpus:
-        for by, told in ((1, one.more_gpu_rps), (8, one.more_node_rps), (-8, one.less_node_rps)):
+        assert (one.more_node_most_rps, one.less_node_most_rps) == (one.more_node_rps, one.less_node_rps)
+        for by, told in ((8, one.more_node_rps), (-8, one.less_node_rps)):
             changed = best_rate(planned.scenario, COUNTS | {one.gpu: COUNTS[one.gpu] + by})
             assert told == pytest.approx(changed - base, rel=1e-6, abs=1e-6 * base)
 
 
 def test_the_shadow_price_is_the_slope(planned):
     for one in planned.sensitivity.gpus:
-        assert one.dual_rps == pytest.approx(one.more_gpu_rps, rel=0.01)
+        assert 8 * one.dual_rps == pytest.approx(one.more_node_rps, rel=0.05)
         assert one.rps_per_usd_hour == pytest.approx(one.more_node_rps / (8 * PRICES[one.gpu]))
 
 
@@ -110,7 +111,7 @@ def test_a_type_that_is_not_rented_may_still_be_worth_a_node():
     rented = plan(scenario_of(objective={"kind": "budget", "budget_usd_per_hour": 22}, search=search))
     assert rented.fleet["H200"] == 0
     h200 = next(one for one in rented.sensitivity.gpus if one.gpu == "H200")
-    assert (h200.less_node_rps, h200.gpus_lost, h200.more_gpu_rps) == (None, 0, 0)
+    assert (h200.less_node_rps, h200.less_node_most_rps, h200.gpus_lost) == (None, None, 0)
     assert h200.more_node_rps > 0
     assert rented.sensitivity.drop_first == "H20"
 

@@ -83,7 +83,7 @@ def _properties() -> Document:
         ),
         "sensitivity": _noted(
             record_schema(Sensitivity),
-            "what would change the rate, as changes of the best possible rate (requests/s)",
+            "what would change the rate, as changes of it (requests/s)",
             {},
         ),
         "assignment": object_schema(field_schemas(Plan, "objective_rps", "deviation_rps", "optimal")),

@@ -1,7 +1,7 @@
-"""What binds a plan of buckets and what would change it: prices of the relaxation of its own buckets.
+"""What binds a plan of buckets and what would change it: its buckets planned anew, and prices of their relaxation.
 
-The worth of GPUs is that of the best pools behind the plan's buckets: servers may be chosen anew when the count
-changes, the buckets stay.
+With a node more or less the best pools behind the plan's buckets are solved for: servers are chosen anew, the buckets
+stay. What limits a phase and what a range has to spare follows from the relaxation.
 
 | symbol | meaning |
 |---|---|
@@ -9,13 +9,14 @@ changes, the buckets stay.
 | P(B), lambda | probability of a bucket, best possible rate |
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from planner.assignment import BucketOffer, Partition, RelaxedBuckets, relaxed_buckets
+from planner.assignment import BucketAnswer, BucketOffer, Partition, RelaxedBuckets, best_pools, relaxed_buckets
 from planner.domain import (
     PHASES,
     AssignmentSettings,
+    BucketPool,
     GpuWorth,
     ObjectiveSettings,
     Phase,
@@ -25,31 +26,74 @@ from planner.domain import (
     RangeHeadroom,
     Sensitivity,
 )
+from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.evaluation.buckets.stocks import inventory_stocks
+from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.buckets.stocks import Stock, inventory_stocks
+from planner.layouts.certificate import layout_settings
 from planner.layouts.sensitivity import BALANCED, DIGITS, FASTER, drop_first
 
 _RATE = ObjectiveSettings()
+ROUNDING = 1e-9
+WORK = 1.5  # of a node more of every type, and as much of a node less: a unit is about a CPU-second
 
 
-class Relaxer:
-    """The relaxation of the plan's buckets for other counts of GPUs, or a faster phase."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """The best pools found for other counts of GPUs, and what they serve; none of the same buckets pass `most_rps`."""
+
+    pools: tuple[BucketPool, ...]
+    rate_rps: float
+    most_rps: float
+
+
+class Neighbours:
+    """The plan's buckets for other counts of GPUs, or a faster phase: planned anew, or relaxed."""
 
     def __init__(self, plan: Plan, prices: BucketPrices, settings: AssignmentSettings) -> None:
-        self._settings = settings
+        self._settings, self._prices = settings, prices
         self.partition = partition_of(plan, prices)
         self.stocks = inventory_stocks(plan.scenario.inventory)
+        self.counts = {stock.gpu: plan.fleet[stock.gpu] for stock in self.stocks}
         gpus = {island.gpu for island in plan.islands}
-        family = next((family for family in prices.families if gpus & family), None)
-        of_all = prices.offer(self.stocks, [self.partition])
-        of_family = of_all if family is None else of_types(of_all, self.stocks, family)
-        aggregated = all(
-            island.phase in (Phase.MIXED, None) for island in plan.islands
-        )  # split ones are no worth of it
-        self.offer = of_family.of_phases((Phase.MIXED,)) if aggregated else of_family
+        self._family = next((family for family in prices.families if gpus & family), None)
+        # where all pools are aggregated, split ones are no worth of it
+        self._aggregated = all(island.phase in (Phase.MIXED, None) for island in plan.islands)
+        self.offer = self._offer(self.stocks)
 
-    def relaxed(self, counts: dict[str, int], faster: Phase | None = None) -> RelaxedBuckets | None:
+    def _offer(self, stocks: Sequence[Stock]) -> BucketOffer:
+        offer = self._prices.offer(stocks, [self.partition])
+        offer = offer if self._family is None else of_types(offer, stocks, self._family)
+        return offer.of_phases((Phase.MIXED,)) if self._aggregated else offer
+
+    def planned(self, counts: Mapping[str, int]) -> Neighbour:
+        """The best pools of so many GPUs, within a small limit of work, as they serve together."""
+        stocks = tuple(replace(stock, count=counts[stock.gpu]) for stock in self.stocks)
+        limits = replace(self._settings, work_limit=min(WORK / len(stocks), self._settings.work_limit))
+        offer = self._offer(stocks)
+        try:
+            answer = best_pools(offer, [self.partition], _RATE, limits)
+        except InfeasibleError:
+            return Neighbour(pools=(), rate_rps=0.0, most_rps=0.0)
+        except SolverError:
+            relaxed = self.relaxed(counts)
+            return Neighbour(pools=(), rate_rps=0.0, most_rps=0.0 if relaxed is None else relaxed.rate_rps)
+        service, pools = self._service(counts), self._prices.pools(answer, stocks)
+        # looking at every loss costs several times as much, and is for nothing where none keeps the rate down
+        priced = service.priced(pools) if answer.rate_rps < _unbroken_rps(offer, answer) else service.unbroken(pools)
+        return Neighbour(pools=priced.pools, rate_rps=priced.rate_rps, most_rps=max(answer.bound, priced.rate_rps))
+
+    def _service(self, counts: Mapping[str, int]) -> BucketService:
+        """Of the plan's question with so many GPUs."""
+        question = self._prices.question
+        items = tuple(
+            replace(item, count=counts.get(item.gpu.name, item.count)) for item in question.scenario.inventory.items
+        )
+        scenario = replace(question.scenario, inventory=replace(question.scenario.inventory, items=items))
+        return BucketService(replace(question, scenario=scenario))
+
+    def relaxed(self, counts: Mapping[str, int], faster: Phase | None = None) -> RelaxedBuckets | None:
         """The relaxation of so many GPUs of each stock, with one phase faster by a tenth; None where nothing serves."""
         offer: BucketOffer = replace(self.offer, counts=tuple(counts[stock.gpu] for stock in self.stocks))
         if faster is not None:
@@ -61,11 +105,22 @@ class Relaxer:
         return relaxed_buckets(offer, self.partition, _RATE, self._settings)
 
 
+def _unbroken_rps(offer: BucketOffer, answer: BucketAnswer) -> float:
+    """What the pools would serve if nothing had to survive, but for rounding, as the programme counts it."""
+    places = [(phase, bucket) for phase in PHASES for bucket in answer.partition.of(phase)]
+    rates = (
+        sum(pool.count * pool.option.rate_rps for pool in answer.pools if place in offer.served_by(pool.place))
+        / offer.probabilities[place]
+        for place in places
+    )
+    return min(rates) * (1 - ROUNDING)
+
+
 def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None:
     """What would change the plan's rate; GPUs are those that the plan has, rented or given."""
-    relaxer = Relaxer(plan, prices, plan.scenario.assignment)
-    counts = {stock.gpu: plan.fleet[stock.gpu] for stock in relaxer.stocks}
-    relaxed = relaxer.relaxed(counts)
+    neighbours = Neighbours(plan, prices, layout_settings(plan.scenario))
+    counts = neighbours.counts
+    relaxed = neighbours.relaxed(counts)
     if relaxed is None:
         return None
     slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
@@ -73,11 +128,11 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
     slower = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
     binding = slower if headroom >= BALANCED else None
     apart = Phase.MIXED not in plan.phases  # one phase alone does not get faster where passes do both
-    phases = tuple(_phase_worth(phase, relaxer, counts, relaxed) for phase in PHASES if apart)
+    phases = tuple(_phase_worth(phase, neighbours, counts, relaxed) for phase in PHASES if apart)
     pressed = binding or (max(phases, key=lambda worth: worth.worth_share).phase if phases else None)
-    relieved = relaxer.relaxed(counts, pressed) if pressed else None
-    tolls = dict(zip((stock.gpu for stock in relaxer.stocks), (relieved or relaxed).toll, strict=True))
-    gpus = tuple(_gpu_worth(plan, item.gpu.name, relaxer, counts, relaxed) for item in plan.scenario.inventory.items)
+    relieved = neighbours.relaxed(counts, pressed) if pressed else None
+    tolls = dict(zip((stock.gpu for stock in neighbours.stocks), (relieved or relaxed).toll, strict=True))
+    gpus = tuple(_gpu_worth(plan, item.gpu.name, neighbours, counts, relaxed) for item in plan.scenario.inventory.items)
     return Sensitivity(
         bound_rps=relaxed.rate_rps,
         binding=binding,
@@ -87,7 +142,7 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
         drop_first=drop_first(gpus),
         gpus=gpus,
         phases=phases,
-        ranges=tuple(_headrooms(plan, relaxer.partition, relaxed)),
+        ranges=tuple(_headrooms(plan, neighbours.partition, relaxed)),
     )
 
 
@@ -120,36 +175,41 @@ def _partition(plan: Plan, prices: BucketPrices) -> Partition | None:
     return next((p for p in prices.partitions if all(cut_so(p, phase) for phase in PHASES)), None)
 
 
-def _gpu_worth(plan: Plan, gpu: str, relaxer: Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> GpuWorth:
+def _gpu_worth(
+    plan: Plan, gpu: str, neighbours: Neighbours, counts: dict[str, int], relaxed: RelaxedBuckets
+) -> GpuWorth:
     item, count = plan.scenario.inventory.item(gpu), plan.fleet[gpu]
     node = item.gpu.gpus_per_host
     lost = min(node, count)
+    before_rps = plan.throughput_rps if plan.placement is None else plan.placement.unplaced_rps
 
-    def change(by: int) -> float:
-        """Best possible rate with `by` more GPUs, less that of the fleet."""
-        if gpu not in counts:
-            return 0.0
-        changed = relaxer.relaxed(counts | {gpu: count + by})
-        return (changed.rate_rps if changed else 0.0) - relaxed.rate_rps
+    def changes(by: int) -> tuple[float, float]:
+        """By what the best plan found with `by` more GPUs serves more than this one, and by how much any may."""
+        if gpu not in counts or not by:
+            return 0.0, 0.0
+        neighbour = neighbours.planned(counts | {gpu: count + by})
+        return neighbour.rate_rps - before_rps, neighbour.most_rps - before_rps
 
-    tolls = dict(zip((stock.gpu for stock in relaxer.stocks), relaxed.toll, strict=True))
+    more, less = changes(node), changes(-lost)
+    tolls = dict(zip((stock.gpu for stock in neighbours.stocks), relaxed.toll, strict=True))
     return GpuWorth(
         gpu=gpu,
         gpus_per_node=node,
         gpus_lost=lost,
         price_usd_per_gpu_hour=item.price_usd_per_gpu_hour,
         dual_rps=tolls.get(gpu, 0.0),
-        more_gpu_rps=max(0.0, change(1)),
-        more_node_rps=max(0.0, change(node)),
-        less_node_rps=min(0.0, change(-lost)) if count else None,
+        more_node_rps=max(0.0, more[0]),  # the plan's own pools are among those of more GPUs
+        more_node_most_rps=max(0.0, more[1]),
+        less_node_rps=min(0.0, less[0]) if count else None,
+        less_node_most_rps=min(0.0, less[1]) if count else None,
     )
 
 
-def _phase_worth(phase: Phase, relaxer: Relaxer, counts: dict[str, int], relaxed: RelaxedBuckets) -> PhaseWorth:
+def _phase_worth(phase: Phase, neighbours: Neighbours, counts: dict[str, int], relaxed: RelaxedBuckets) -> PhaseWorth:
     share = sum(
-        relaxer.offer.probabilities[place] * worth for place, worth in relaxed.worth.items() if place[0] is phase
+        neighbours.offer.probabilities[place] * worth for place, worth in relaxed.worth.items() if place[0] is phase
     )
-    faster = relaxer.relaxed(counts, phase)
+    faster = neighbours.relaxed(counts, phase)
     gain = (faster.rate_rps if faster else relaxed.rate_rps) - relaxed.rate_rps
     return PhaseWorth(phase=phase, worth_share=min(1.0, share), faster_rps=max(0.0, gain))
 

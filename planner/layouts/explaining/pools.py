@@ -20,7 +20,8 @@ from planner.evaluation.buckets.rivals import (
     excluded_servers,
     rival_servers,
 )
-from planner.layouts.buckets.sensitivity import Relaxer, prices_of
+from planner.layouts.buckets.sensitivity import Neighbours, prices_of
+from planner.layouts.certificate import layout_settings
 from planner.layouts.explaining.replanning import Replanner
 from planner.layouts.explaining.what_ifs import what_ifs
 from planner.layouts.feasibility import posed
@@ -36,13 +37,13 @@ def explain_pool(plan: Plan, island: str, seconds: float) -> PoolExplanation:
     assert plan.buckets is not None, "a plan of buckets"
     pool = _pool(plan, plan.buckets, island)
     prices = prices_of(plan, posed(plan.scenario))
-    relaxer = Relaxer(plan, prices, plan.scenario.assignment)
-    bucket = _bucket(prices, relaxer.partition, pool)
+    neighbours = Neighbours(plan, prices, layout_settings(plan.scenario))
+    bucket = _bucket(prices, neighbours.partition, pool)
     probability = _probability(plan, pool)
     load_rps = plan.throughput_rps * probability * pool.share
     place = PoolPlace.of(pool, bucket, plan.scenario.survive.share * load_rps)
     replanner = Replanner(plan, seconds)
-    relaxed = relaxer.relaxed({stock.gpu: plan.fleet[stock.gpu] for stock in relaxer.stocks})
+    relaxed = neighbours.relaxed(neighbours.counts)
     return PoolExplanation(
         plan=plan.scenario.name,
         island=pool.island,
@@ -54,12 +55,12 @@ def explain_pool(plan: Plan, island: str, seconds: float) -> PoolExplanation:
         server=pool.server,
         load_rps=load_rps,
         plan_rps=plan.throughput_rps,
-        types=tuple(_types(plan, prices, relaxer.partition, pool, bucket, relaxed)),
+        types=tuple(_types(plan, prices, neighbours.partition, pool, bucket, relaxed)),
         rivals=tuple(_rivals(rival_servers(prices, place))),
         excluded=excluded_servers(prices, place),
         count=_count(plan, plan.buckets, pool, probability),
         cuts=plan.buckets.simpler,
-        what_ifs=what_ifs(replanner, prices, pool, place),
+        what_ifs=what_ifs(replanner, prices, pool, place, neighbours),
         notes=tuple(_notes(plan, replanner)),
     )
 

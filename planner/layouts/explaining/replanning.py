@@ -108,7 +108,7 @@ def first_change(
     if outcome is None:
         return None
     if outcome.kinds == here.kinds:
-        return _what_if(key, far, None, outcome, changes=False)
+        return what_if(key, far, None, outcome, changes=False)
     same, other = near, far
     while max(same, other) / min(same, other) > CLOSE:
         middle = rounded(math.sqrt(same * other))
@@ -121,7 +121,7 @@ def first_change(
             same = middle
         else:
             other, outcome = middle, between
-    return _what_if(key, other, same, outcome, changes=True)
+    return what_if(key, other, same, outcome, changes=True)
 
 
 def once(replanner: Replanner, phase: Phase, key: str, scenario: Scenario, value: float) -> WhatIf | None:
@@ -129,10 +129,11 @@ def once(replanner: Replanner, phase: Phase, key: str, scenario: Scenario, value
     outcome = replanner.phase(scenario, phase)
     if outcome is None:
         return None
-    return _what_if(key, value, None, outcome, changes=outcome.kinds != as_it_is(replanner.plan, phase).kinds)
+    return what_if(key, value, None, outcome, changes=outcome.kinds != as_it_is(replanner.plan, phase).kinds)
 
 
-def _what_if(key: str, value: float, same_at: float | None, outcome: Replanned, *, changes: bool) -> WhatIf:
+def what_if(key: str, value: float, same_at: float | None, outcome: Replanned, *, changes: bool) -> WhatIf:
+    """A key at another value, where the plan was made again."""
     return WhatIf(
         key=key,
         value=value,

@@ -8,24 +8,30 @@ from planner.domain import BucketPool, LoadPoint, Phase, Scenario, halves_of
 from planner.domain.comparisons.explanations import RivalServer, WhatIf
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.rivals import PoolPlace, alike, rival_servers, scaled_levels
+from planner.layouts.buckets.sensitivity import Neighbours
 from planner.layouts.explaining.replanning import (
     FAR,
     NEAR,
     Change,
     Replanner,
+    as_it_is,
     first_change,
     once,
+    replanned,
     rounded,
     started_words,
+    what_if,
 )
 
 HALVINGS = 7
 _TIGHTEST = 0.25
 
 
-def what_ifs(replanner: Replanner, prices: BucketPrices, pool: BucketPool, place: PoolPlace) -> tuple[WhatIf, ...]:
+def what_ifs(
+    replanner: Replanner, prices: BucketPrices, pool: BucketPool, place: PoolPlace, neighbours: Neighbours
+) -> tuple[WhatIf, ...]:
     """Levels first, then inventory, then prices, where the objective counts them."""
-    rows = [*_levels(replanner, prices, pool, place), *_inventory(replanner, pool)]
+    rows = [*_levels(replanner, prices, pool, place), *_inventory(replanner, pool, neighbours)]
     return (*rows, *_prices(replanner, pool))
 
 
@@ -123,26 +129,16 @@ def _words(rival: RivalServer | None, gpu: str) -> str:
     return f"{words}, {started_words(server)}"
 
 
-def _inventory(replanner: Replanner, pool: BucketPool) -> Iterator[WhatIf]:
-    """A node more and a node less of the pool's type."""
-    scenario = replanner.plan.scenario
-    item = scenario.inventory.item(pool.gpu)
-    for by in (item.gpu.gpus_per_host, -item.gpu.gpus_per_host):
-        if item.count + by > 0:
-            row = once(
-                replanner,
-                pool.phase,
-                f"inventory.{pool.gpu}",
-                _with_count(scenario, pool.gpu, item.count + by),
-                item.count + by,
-            )
-            if row is not None:
-                yield row
-
-
-def _with_count(scenario: Scenario, gpu: str, count: int) -> Scenario:
-    items = tuple(replace(item, count=count) if item.gpu.name == gpu else item for item in scenario.inventory.items)
-    return replace(scenario, inventory=replace(scenario.inventory, items=items))
+def _inventory(replanner: Replanner, pool: BucketPool, neighbours: Neighbours) -> Iterator[WhatIf]:
+    """A node more and a node less of the pool's type, behind the same buckets, planned as the plan's own figures are."""
+    plan = replanner.plan
+    node = plan.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
+    for count in (plan.fleet[pool.gpu] + node, plan.fleet[pool.gpu] - node):
+        if count > 0 and replanner.affords:
+            neighbour = neighbours.planned({**neighbours.counts, pool.gpu: count})
+            outcome = replanned(neighbour.pools, pool.phase, neighbour.rate_rps if neighbour.pools else None)
+            changes = outcome.kinds != as_it_is(plan, pool.phase).kinds
+            yield what_if(f"inventory.{pool.gpu}", count, None, outcome, changes=changes)
 
 
 def _prices(replanner: Replanner, pool: BucketPool) -> Iterator[WhatIf]:

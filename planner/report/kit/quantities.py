@@ -55,6 +55,24 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+CLOSE = 0.05
+"""Of a change: ends of its range that are nearer to each other are told as one figure, the first."""
+
+
+def signed(change: float) -> str:
+    """Three decimals at most: what is smaller is the solver's rounding."""
+    if abs(change) < 5e-4:
+        return "0"
+    text = f"{abs(change):.1f}" if abs(change) >= 10 else f"{abs(change):.3g}"
+    return f"{'+' if change > 0 else '−'}{text}"
+
+
+def signed_range(low: float, high: float) -> str:
+    """`+4.76 to +5.42`, or one change."""
+    near = abs(high - low) <= CLOSE * abs(low) or signed(low) == signed(high)
+    return signed(low) if near else f"{signed(low)} to {signed(high)}"
+
+
 def span(values: Iterable[int]) -> str:
     """Whole numbers as `8`, or `2–16` where they differ."""
     ordered = sorted(set(values))

@@ -35,17 +35,17 @@ def _chart(plan: Plan, worths: tuple[GpuWorth, ...]) -> Chart:
         },
         table=DataTable(
             columns=(
-                *("GPU type", "One more GPU", "GPUs of a node", "One node more", "One node less", "GPUs lost"),
+                *("GPU type", "GPUs of a node", "One node more", "At most", "One node less", "At best", "GPUs lost"),
                 *("One node more, per USD/hour", "Shadow price of a GPU"),
             ),
             rows=tuple(_row(worth) for worth in worths),
-            caption="Changes of the best rate, requests/s.",
+            caption="Changes of the rate, requests/s.",
         ),
     )
 
 
 def _row(worth: GpuWorth) -> tuple[Cell, ...]:
     return (
-        *(worth.gpu, worth.more_gpu_rps, worth.gpus_per_node, worth.more_node_rps, worth.less_node_rps),
-        *(worth.gpus_lost, worth.rps_per_usd_hour, worth.dual_rps),
+        *(worth.gpu, worth.gpus_per_node, worth.more_node_rps, worth.more_node_most_rps),
+        *(worth.less_node_rps, worth.less_node_most_rps, worth.gpus_lost, worth.rps_per_usd_hour, worth.dual_rps),
     )

@@ -91,12 +91,12 @@ def routing_frame(plan: Plan) -> Frame:
 
 
 def sensitivity_frame(plan: Plan) -> Frame:
-    """One row a GPU type: requests/s that the best possible rate changes by; `dual_rps` is the shadow price of one GPU,
-    `more_gpu_rps` and `more_node_rps` are solved anew with one more, `less_node_rps` with `gpus_lost` fewer (missing
-    where there are none). None where the plan has no sensitivity."""
+    """One row a GPU type: requests/s that the rate changes by with a node more, and with `gpus_lost` fewer (missing
+    where there are none), each solved anew, and at most; `dual_rps` is the shadow price of one GPU. None where the plan
+    has no sensitivity."""
     worths = plan.sensitivity.gpus if plan.sensitivity else ()
     rows = [{name: getattr(worth, name) for name in _WORTH_COLUMNS} for worth in worths]
-    return _frame(rows, _WORTH_COLUMNS).astype({"less_node_rps": float})
+    return _frame(rows, _WORTH_COLUMNS).astype({"less_node_rps": float, "less_node_most_rps": float})
 
 
 def flows_frame(plan: Plan) -> Frame:

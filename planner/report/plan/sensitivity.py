@@ -2,7 +2,7 @@
 
 from planner.domain import PHASES, GpuWorth, Phase, Plan, RangeHeadroom, Sensitivity
 from planner.report.kit.markdown import escaped, table
-from planner.report.kit.quantities import NONE, money, percent, rate, whole
+from planner.report.kit.quantities import NONE, money, percent, rate, signed, signed_range, whole
 from planner.report.kit.terms import part, stretch
 
 SPARE = 0.005
@@ -18,10 +18,15 @@ def sensitivity_text(plan: Plan) -> list[str]:
 
 def sensitivity_lead(plan: Plan) -> str:
     """What the changes are of."""
-    free = "islands may be formed anew, and cut as finely as the relaxation allows"
     if plan.buckets is not None:
-        free = "servers may be chosen anew and counted in parts, the buckets stay"
-    return f"Requests/s by which the most that these GPUs can serve would change; {free}."
+        return (
+            "Requests/s by which the rate would change, each planned: servers are chosen anew, the buckets stay. Of a "
+            "range the first figure was reached, and no servers behind these buckets pass the second."
+        )
+    return (
+        "Requests/s by which the most that these GPUs can serve would change; islands may be formed anew, and cut as "
+        "finely as the relaxation allows."
+    )
 
 
 def sensitivity_words(plan: Plan) -> str:
@@ -40,28 +45,21 @@ def sensitivity_words(plan: Plan) -> str:
 
 
 def _table(sensitivity: Sensitivity) -> str:
-    header = ["GPU type", "One more GPU", "One more node", "One node less", "One more node, per USD/hour"]
-    return table(header, [_row(worth) for worth in sensitivity.gpus], "lrrrr")
+    header = ["GPU type", "One more node", "One node less", "One more node, per USD/hour"]
+    return table(header, [_row(worth) for worth in sensitivity.gpus], "lrrr")
 
 
 def _row(worth: GpuWorth) -> list[str]:
-    less = NONE if worth.less_node_rps is None else f"{_signed(worth.less_node_rps)} ({worth.gpus_lost} GPUs)"
+    more, less = signed_range(worth.more_node_rps, worth.more_node_most_rps), NONE
+    if worth.less_node_rps is not None and worth.less_node_most_rps is not None:
+        less = f"{signed_range(worth.less_node_rps, worth.less_node_most_rps)} ({worth.gpus_lost} GPUs)"
     per_usd = worth.rps_per_usd_hour
     return [
         escaped(worth.gpu),
-        _signed(worth.more_gpu_rps),
-        f"{_signed(worth.more_node_rps)} ({worth.gpus_per_node} GPUs)",
+        f"{more} ({worth.gpus_per_node} GPUs)",
         less,
-        NONE if per_usd is None else _signed(per_usd),
+        NONE if per_usd is None else signed(per_usd),
     ]
-
-
-def _signed(change: float) -> str:
-    """Three decimals at most: what is smaller is the solver's rounding."""
-    if abs(change) < 5e-4:
-        return "0"
-    text = f"{abs(change):.1f}" if abs(change) >= 10 else f"{abs(change):.3g}"
-    return f"{'+' if change > 0 else '−'}{text}"
 
 
 def _network(plan: Plan) -> str:

@@ -14,7 +14,7 @@ from planner.report.buckets.certificate import forms_sentence
 from planner.report.buckets.headline import given_up_words
 from planner.report.buckets.view import bound_span, bounds_in, buckets_of, class_of_pools, latencies_at, time_span
 from planner.report.kit.bands import LEFT_OUT, banded_rate
-from planner.report.kit.quantities import money, significant
+from planner.report.kit.quantities import money, signed_range, significant
 from planner.runs.questions.documents import text_of
 from planner.runs.questions.records import MoneyAnswer, MoneyQuestion
 
@@ -186,7 +186,7 @@ def _margin(answer: MoneyAnswer) -> float:
 
 
 def _more(answer: MoneyAnswer) -> list[str]:
-    """What one more node of each type at hand would add to the best possible rate."""
+    """What one more node of each type at hand would add to the rate."""
     sensitivity = answer.plan.sensitivity
     if sensitivity is None or answer.question is not MoneyQuestion.MAX:
         return []
@@ -197,8 +197,8 @@ def _more(answer: MoneyAnswer) -> list[str]:
 def _node(worth: GpuWorth) -> str:
     rent = money(worth.price_usd_per_gpu_hour * worth.gpus_per_node)
     price = f", for {rent} USD/hour" if worth.price_usd_per_gpu_hour else ""
-    gain = f"{significant(worth.more_node_rps)} requests/s at most"
-    return f"{worth.gpus_per_node} {worth.gpu}, a node: up by {gain}{price} (without queues)"
+    gain = signed_range(worth.more_node_rps, worth.more_node_most_rps)
+    return f"{worth.gpus_per_node} {worth.gpu}, a node: {gain} requests/s{price}"
 
 
 def _notes(answer: MoneyAnswer) -> list[str]:

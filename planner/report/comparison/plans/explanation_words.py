@@ -17,7 +17,7 @@ from planner.domain.comparisons.explanations import (
 from planner.domain.serving.server import ServerConfig, SimplerPlan
 from planner.report.buckets.view import span_label
 from planner.report.kit.markdown import bullets, escaped, table
-from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
+from planner.report.kit.quantities import NONE, counted, percent, rate, signed_range, significant, whole
 
 SAME = 5e-4
 Explanation = PlanExplanation | PoolExplanation | IslandExplanation
@@ -67,12 +67,12 @@ def _worths(plan: PlanExplanation) -> Iterator[str]:
     if plan.sensitivity is None:
         return
     for worth in plan.sensitivity.gpus:
-        less = (
-            "" if worth.less_node_rps is None else f"; {worth.gpus_lost} fewer change it by {rate(worth.less_node_rps)}"
-        )
+        less = ""
+        if worth.less_node_rps is not None and worth.less_node_most_rps is not None:
+            less = f"; {worth.gpus_lost} fewer by {signed_range(worth.less_node_rps, worth.less_node_most_rps)}"
         yield (
-            f"{escaped(worth.gpu)}: {worth.gpus_per_node} more raise the best possible rate by "
-            f"{rate(worth.more_node_rps)} requests/s{less} (relaxation)."
+            f"{escaped(worth.gpu)}: {worth.gpus_per_node} more change the rate by "
+            f"{signed_range(worth.more_node_rps, worth.more_node_most_rps)} requests/s{less}."
         )
     for phase in plan.sensitivity.phases:
         yield (
