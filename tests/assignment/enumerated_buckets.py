@@ -18,6 +18,7 @@ from planner.assignment.buckets.offer import BucketOffer, BucketOption, Halves, 
 from planner.domain import PHASES, Phase
 
 Kinds = frozenset[tuple[int, int]]
+LEFT = 0.9  # of its rate, what a server does where less is served after a loss
 Used = tuple[int, ...]
 Effort = tuple[Used, Kinds, int]  # units of each stock, kinds, pools
 
@@ -44,7 +45,7 @@ class Trial:
 def instance_of(seed: int, *, survive: float = 0.0, nodes: int = 1, cuts: int = 3, mixed: bool = False) -> Instance:
     """One or two stocks of 2-6 units, two or three servers each; some ranges do not fit some servers.
 
-    `nodes`: that are lost at once, with one or two servers each. `mixed`: some servers do both phases of a bucket that
+    `nodes`: that are lost at once. `mixed`: some servers do both phases of a bucket that
     has the same lengths in both.
     """
     rng = np.random.default_rng(seed)
@@ -57,7 +58,7 @@ def instance_of(seed: int, *, survive: float = 0.0, nodes: int = 1, cuts: int = 
     options: dict[Place, tuple[BucketOption, ...]] = {}
     for phase in Phase if mixed else PHASES:
         numbers = [(t, n) for t in range(stocks) for n in range(rng.integers(2 - mixed, 4 - mixed))]
-        servers = [_server(rng, t, n, counts[t], cuts + 1, nodes) for t, n in numbers]
+        servers = [_server(rng, t, n, counts[t], cuts + 1) for t, n in numbers]
         for number, (first, after) in enumerate(intervals):
             mix = chances[first:after] / chances[first:after].sum()
             options[phase, number] = tuple(_on(server, mix, first, after) for server in servers)
@@ -69,6 +70,7 @@ def instance_of(seed: int, *, survive: float = 0.0, nodes: int = 1, cuts: int = 
         probabilities=probabilities,
         halves={place: _halves(place[1]) for place in options if place[0] is Phase.MIXED},
         survive=survive,
+        lost_nodes=nodes,
     )
     partitions = tuple(
         Partition(prefill, decode, tuple(b for b in prefill if b in decode) if mixed else ())
@@ -82,12 +84,13 @@ def _halves(bucket: int) -> Halves:
 
 
 def _server(
-    rng: np.random.Generator, stock: int, number: int, count: int, ranges: int, nodes: int
+    rng: np.random.Generator, stock: int, number: int, count: int, ranges: int
 ) -> tuple[BucketOption, np.ndarray]:
     use = int(rng.integers(1, min(count, 3) + 1))
     rates = rng.uniform(1, 9, ranges) * use**1.1 * (rng.random(ranges) >= 0.1)
-    lost = nodes * int(rng.integers(1, 3))
-    return BucketOption(stock=stock, use=use, server=number, kind=number, rate_rps=0.0, lost=lost), rates
+    spread, shared = int(rng.integers(1, 4)), bool(rng.random() < 0.5)
+    option = BucketOption(stock=stock, use=use, server=number, kind=number, rate_rps=0.0, nodes=spread, shared=shared)
+    return option, rates
 
 
 def _on(server: tuple[BucketOption, np.ndarray], mix: np.ndarray, first: int, after: int) -> BucketOption:
@@ -101,7 +104,9 @@ def _on(server: tuple[BucketOption, np.ndarray], mix: np.ndarray, first: int, af
         server=option.server,
         kind=option.kind,
         rate_rps=rate,
-        lost=option.lost,
+        nodes=option.nodes,
+        shared=option.shared,
+        left_rps=LEFT * rate,
     )
 
 
@@ -126,12 +131,27 @@ def _used(options: Sequence[BucketOption], numbers: Sequence[int], stocks: int) 
 def _carried(offer: BucketOffer, options: Sequence[BucketOption], numbers: Sequence[int]) -> float:
     pools = [(option, number) for option, number in zip(options, numbers, strict=True) if number]
     served = sum(option.rate_rps * number for option, number in pools)
-    return min(served, (served - worst_loss(offer, pools)) / offer.survive) if offer.survive else served
+    after = sum(option.after_rps * number for option, number in pools)
+    return min(served, (after - worst_loss(offer, pools)) / offer.survive) if offer.survive else served
 
 
 def worst_loss(offer: BucketOffer, pools: Sequence[tuple[BucketOption, int]]) -> float:
-    """The most that the servers of a bucket lose (requests/s): those of any one pool that go with the lost nodes."""
-    return max((o.rate_rps * (o.lost if offer.jointly else min(o.lost, n)) for o, n in pools), default=0.0)
+    """The most that the servers of a bucket lose (requests/s), each pool dealt out to its nodes in turn: the fullest
+    node of a pool; of several nodes the fastest servers, one each, and no less than so many nodes' part of a pool;
+    jointly every node has what the fullest may have of all pools that share it."""
+    dealt = {
+        option: [len(range(node, number, option.nodes)) for node in range(option.nodes)] for option, number in pools
+    }
+    fullest = {option: max(counts) * option.after_rps for option, counts in dealt.items()}
+    if offer.jointly:
+        stocks = {option.stock for option in fullest}
+        shared = [sum(rps for o, rps in fullest.items() if o.shared and o.stock == stock) for stock in stocks]
+        return offer.lost_nodes * max([*shared, *fullest.values()], default=0.0)
+    if offer.lost_nodes == 1:
+        return max(fullest.values(), default=0.0)
+    servers = sorted((option.after_rps for option, number in pools for _ in range(number)), reverse=True)
+    parts = [min(1.0, offer.lost_nodes / o.nodes) * number * o.after_rps for o, number in pools]
+    return max([sum(servers[: offer.lost_nodes]), *parts])
 
 
 def _groups(partition: Partition) -> list[tuple[Place, ...]]:

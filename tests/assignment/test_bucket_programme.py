@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from enumerated_buckets import Instance, Trial, instance_of, trials
+from enumerated_buckets import Instance, Trial, instance_of, trials, worst_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,10 +79,11 @@ def require_kept(offer: BucketOffer, answer: BucketAnswer) -> None:
     for place in ((phase, bucket) for phase in PHASES for bucket in answer.partition.of(phase)):
         mine = [pool for pool in answer.pools if place in offer.served_by(pool.place)]
         served = sum(pool.count * pool.option.rate_rps for pool in mine)
-        worst = max(min(pool.count, pool.option.lost) * pool.option.rate_rps for pool in mine)
+        after = sum(pool.count * pool.option.after_rps for pool in mine)
+        worst = worst_loss(offer, [(pool.option, pool.count) for pool in mine])
         due = answer.rate_rps * offer.probabilities[place]
         assert served >= due * (1 - SLACK)
-        assert served - worst >= offer.survive * due * (1 - SLACK)
+        assert after - worst >= offer.survive * due * (1 - SLACK)
 
 
 def cost_of(offer: BucketOffer, answer: BucketAnswer) -> float:
@@ -293,10 +294,10 @@ def test_what_others_dominate_is_not_missed(seed: int) -> None:
 
 
 def lone(*rows: tuple[int, int, float]) -> BucketOffer:
-    """One stock of 6 units and one bucket a phase; (use, lost, rate) of every server."""
+    """One stock of 6 units and one bucket a phase; (use, nodes, rate) of every server."""
     options = tuple(
-        BucketOption(stock=0, use=use, server=n, kind=n, rate_rps=rate, lost=lost)
-        for n, (use, lost, rate) in enumerate(rows)
+        BucketOption(stock=0, use=use, server=n, kind=n, rate_rps=rate, nodes=nodes)
+        for n, (use, nodes, rate) in enumerate(rows)
     )
     places = [(phase, 0) for phase in PHASES]
     return BucketOffer(
@@ -321,9 +322,14 @@ def test_servers_of_whole_rates_are_counted_as_by_hand(rows: list[tuple[int, int
     assert best_pools(offer, [partition], RATE, EXACT).rate_rps == pytest.approx(best, rel=SLACK)
 
 
-def test_a_loss_takes_no_more_than_a_pool_has() -> None:
-    """Two servers of which a node holds three: the other pool's two remain, and not less."""
-    offer = replace(lone((1, 3, 4.0), (1, 2, 3.9)), counts=(6,), survive=0.4)
+@pytest.mark.parametrize("lost_nodes", [1, 2, 3])
+def test_a_loss_takes_no_more_than_a_pool_has(lost_nodes: int) -> None:
+    """Servers of two kinds on three nodes: losing all of them leaves nothing."""
+    offer = replace(lone((1, 3, 4.0), (1, 2, 3.9)), counts=(6,), survive=0.4, lost_nodes=lost_nodes)
+    if lost_nodes == 3:
+        with pytest.raises(InfeasibleError):
+            best_pools(offer, [Partition((0,), (0,))], RATE, EXACT)
+        return
     best = max(trial.rate for trial in trials(offer, Partition((0,), (0,))))
     assert best_pools(offer, [Partition((0,), (0,))], RATE, EXACT).rate_rps == pytest.approx(best, rel=SLACK)
 
