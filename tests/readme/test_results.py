@@ -112,8 +112,8 @@ def main_plan() -> Plan:
 def test_the_sample_output_is_reached(main_plan: Plan) -> None:
     printed = re.search(r"they serve about ([\d,]+) requests/s\*\* \(([\d,]+)–([\d,]+): P10", README)
     promised = re.search(
-        r"promise (\d+) requests/s where they bunch as in the trace\*\*, (\d+) where they come independently, 0.9 of the "
-        r"capacity, which is (\d+) without bunching.* at least (\d+) requests/s",
+        r"promise (\d+) requests/s where they bunch as in the trace\*\*, (\d+) where they come independently, "
+        r"0.9 of the capacity, which is (\d+) without bunching.* at least (\d+) requests/s",
         README,
     )
     assert printed is not None
