@@ -166,7 +166,8 @@ def test_the_readme_repeats_the_guides_figures() -> None:
     assert f"serve another {gains[0]} and {gains[1]} % more" in flat
     best = [max((printed_exact(fleet)[k], fleet) for fleet in UNIFORM_FLEETS) for k in (CODE, CONVERSATION)]
     assert [fleet for _, fleet in best] == ["256 H800", "128 H200"]
-    assert f"{best[CODE][1]} of that price serve {best[CODE][0]} requests/s on code, the mixed fleet {mixed[CODE]}" in flat
+    rate_rps, fleet = best[CODE]
+    assert f"{fleet} of that price serve {rate_rps} requests/s on code, the mixed fleet {mixed[CODE]}" in flat
     over = [f"{mixed[k] / rate:.2f}" for k, (rate, _) in enumerate(best)]
     assert f"{over[0]} over the best uniform fleet, {over[1]} on conversation" in flat
     guide = " ".join(TEXT.split())
