@@ -168,9 +168,10 @@ def test_the_readme_repeats_the_guides_figures() -> None:
     assert f"serve another {gains[0]} and {gains[1]} % more" in flat
     best = [max((printed_exact(fleet)[k], fleet) for fleet in UNIFORM_FLEETS) for k in (CODE, CONVERSATION)]
     assert [fleet for _, fleet in best] == ["256 H800", "128 H200"]
-    assert f"{best[CODE][1]} serve {best[CODE][0]} requests/s there, the mixed fleet {mixed[CODE]}" in flat
+    rate_rps, fleet = best[CODE]
+    assert f"{fleet} of that price serve {rate_rps} requests/s on code, the mixed fleet {mixed[CODE]}" in flat
     over = [f"{mixed[k] / rate:.2f}" for k, (rate, _) in enumerate(best)]
-    assert f"Over the best uniform fleet it is {over[0]} on code and {over[1]} on conversation" in flat
+    assert f"{over[0]} over the best uniform fleet, {over[1]} on conversation" in flat
     guide = " ".join(TEXT.split())
     assert f"is {over[0]} on code ({best[0][1]}) and {over[1]} on conversation ({best[1][1]})" in guide
     assert all(uniform > rate for uniform, rate in zip(printed_exact("256 H800")[2:], mixed[2:], strict=True))

@@ -138,7 +138,7 @@ def _unknown(summary: ClusterSummary) -> list[str]:
         names.append(f"{len(summary.unknown_nodes) - NAMED_NODES:,} more")
     return [
         f"On {counted(len(summary.unknown_nodes), 'node')} some pod holds GPUs and nobody said which; their idle GPUs "
-        f"count by number, for islands of placement.qos best_effort or none: {', '.join(names)}."
+        f"count by number, for islands of TP 1 or of placement.qos best_effort or none: {', '.join(names)}."
     ]
 
 
