@@ -32,7 +32,7 @@ def test_an_answer_stands_for_a_scenario_and_says_what_to_ask_next(planner: Comm
     assert rent
     assert "s.yaml" in answer.out
     commands = [line.strip() for line in answer.out.splitlines() if line.startswith("    planner ")]
-    assert [command.split()[1] for command in commands] == ["plan", "replay", "buy"]
+    assert [command.split()[1] for command in commands] == ["plan", "replay", "buy", "cheapest"]
     for command in (commands[0], commands[2]):
         again = planner(*shlex.split(command)[1:], "--json")
         assert again.status == EXIT_DONE, again.err
@@ -47,7 +47,7 @@ def test_json_is_one_document(planner: Command) -> None:
     assert answer["promise_rps"] == pytest.approx(0.9 * answer["capacity_rps"])
     assert answer["scenario"]["objective"] == {"kind": "budget", "budget_usd_per_hour": 30}
     assert all(set(rival) == {"what", "gpus", "price_usd_per_hour", "rate_rps"} for rival in answer["rivals"])
-    assert [step["command"].split()[1] for step in answer["next"]] == ["buy", "replay", "cheapest"]
+    assert [step["command"].split()[1] for step in answer["next"]] == ["buy", "replay", "cheapest", "buy"]
 
 
 def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
@@ -115,7 +115,7 @@ def test_the_guide_shows_what_is_printed(planner: Command) -> None:
         ("max --inventory H20=0 {asked}", EXIT_BAD_INPUT, "H20 must be a whole number"),
         ("max --inventory H21=4 {asked}", EXIT_BAD_INPUT, "H21"),
         ("max --inventory L4=8 --model deepseek-v3 --workload normal-500-2000", EXIT_INFEASIBLE, "673 GB of weights"),
-        ("buy --usd 0.5 --offer offer.yaml {asked}", EXIT_INFEASIBLE, "the cheapest, 2 H20, costs 2.00 USD/hour"),
+        ("buy --usd 0.5 --offer offer.yaml {asked}", EXIT_INFEASIBLE, "the cheapest, 1 H20, costs 1.00 USD/hour"),
         ("cheapest --rps 2 --scenario offer.yaml {asked}", EXIT_BAD_INPUT, "offer.yaml: exists already"),
     ],
 )

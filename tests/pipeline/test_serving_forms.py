@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from pipeline_scenarios import bucketed, in_table
 
-from planner.domain import PURE_FORMS, FormComparison, NetworkSettings, Phase, RoutingSettings, Scenario, ServingForm
+from planner.domain import (
+    PURE_FORMS,
+    FormComparison,
+    NetworkSettings,
+    Phase,
+    RoutingSettings,
+    Scenario,
+    ServingForm,
+    worth_of,
+)
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.transfer import transfer_of
 from planner.layouts.serving_forms import CLOSE, compare_forms, usual_bounds

@@ -70,3 +70,10 @@ def test_the_commonest_question_of_the_year() -> None:
     answer = plan(bucketed({"H100": 1}, model="gpt-oss-120b", workload="azure-conv-2023", slo=PATIENT, serving="auto"))
     assert answer.throughput_rps > 0
     assert {island.phase for island in answer.islands} == {Phase.MIXED}
+
+
+def test_a_share_that_cannot_survive_names_the_servers_that_one_node_takes_along() -> None:
+    loss = {"survive": {"nodes": 1, "share": 0.5}, "serving": "auto", **FEW}
+    with pytest.raises(InfeasibleError, match="take along: 1 server of 8 H200 for both phases") as short:
+        plan(bucketed({"H200": 8}, workload="azure-conv-2023", slo=PATIENT, **loss))
+    assert "on a further node" in str(short.value.hint)

@@ -37,7 +37,7 @@ LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 DEMAND = Demand(
     model="deepseek-v3",
     workload="normal-500-2000",
-    sections={"slo": LEVELS, "ranges": {"width": 2048}, "routing": {"most": 1}},
+    sections={"serving": "split", "slo": LEVELS, "ranges": {"width": 2048}, "routing": {"most": 1}},
 )
 MARGIN = 0.9
 PROVEN = 0.021  # the solver's gap, and what is given up for simplicity
@@ -201,7 +201,7 @@ OF_512 = {"gpus": {"H200": {"usd_per_hour": 4, "count": 128}, "H800": {"usd_per_
 @pytest.mark.parametrize("workload", README_FREE)
 def test_512_usd_buy_nearly_what_a_free_choice_serves_and_never_more(workload: str) -> None:
     answer = best_fleet_for(
-        Demand(model="deepseek-v3", workload=workload, sections={}), 512, offer_from_document(OF_512)
+        Demand(model="deepseek-v3", workload=workload, sections={"serving": "split"}), 512, offer_from_document(OF_512)
     )
     most = README_FREE[workload]
     assert 0.97 * most <= answer.plan.throughput_rps <= most * 1.003

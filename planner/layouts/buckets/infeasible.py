@@ -1,10 +1,11 @@
 """Why there are no pools for a scenario, in words; and whether there are any, told before they are solved for."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 
-from planner.assignment import BucketOffer, Partition, best_pools, relaxed_values
+from planner.assignment import BucketAnswer, BucketOffer, Partition, Place, best_pools, relaxed_values
 from planner.domain import (
     PHASES,
     AssignmentSettings,
@@ -118,25 +119,49 @@ def not_survived(
     scenario = question.scenario
     limits = replace(settings, work_limit=LATE_SECONDS, gap=0.05)
 
-    def survives(steps: int) -> bool:
-        try:
-            best_pools(replace(offer, survive=steps / _SURVIVAL_STEPS), prices.partitions[:1], objective, limits)
-        except (InfeasibleError, SolverError):
-            return False
-        return True
+    def surviving(steps: int) -> BucketAnswer | None:
+        shares = replace(offer, survive=steps / _SURVIVAL_STEPS)
+        with suppress(InfeasibleError, SolverError):
+            return best_pools(shares, prices.partitions[:1], objective, limits)
+        return None
 
-    if not scenario.survive.share or not survives(0):
+    unbroken = surviving(0) if scenario.survive.share else None
+    if unbroken is None:
         return nothing_serves(question, prices, objective)
     low, high = 0, round(scenario.survive.share * _SURVIVAL_STEPS)
     while low < high - 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if survives(middle) else (low, middle)
+        low, high = (middle, high) if surviving(middle) else (low, middle)
+    nodes = f"any {scenario.survive.nodes} node{'s' * (scenario.survive.nodes != 1)}"
+    alone = _alone(unbroken, question, objective)
     return InfeasibleError(
         f"scenario {scenario.name}: survive.share: {scenario.survive.share:g} of the rate does not remain after the "
-        f"loss of any {scenario.survive.nodes} node{'s' * (scenario.survive.nodes != 1)}; the closest share is "
-        f"{low / _SURVIVAL_STEPS:.2f}.",
-        hint="Lower survive.share or survive.nodes, or offer more GPUs: every phase needs servers on several nodes.",
+        f"loss of {nodes}; the closest share is {low / _SURVIVAL_STEPS:.2f}."
+        + (f" Pools without it have no more than one node may take along: {alone}." if alone else ""),
+        hint=f"Lower survive.share or survive.nodes, or {_helps(alone, prices)}.",
     )
+
+
+def _alone(answer: BucketAnswer, question: Question, objective: ObjectiveSettings) -> str:
+    """The servers of buckets that the lost nodes may hold all of: `1 server of 8 H200 for prefill`, joined by `and`."""
+    stocks, counts = stocks_of(question, objective), dict[Place, int]()
+    for pool in answer.pools:
+        counts[pool.place] = counts.get(pool.place, 0) + pool.count
+    works = {Phase.MIXED: "both phases"}
+    return " and ".join(
+        f"{pool.count} server{'s' * (pool.count != 1)} of {pool.option.use} {stocks[pool.option.stock].gpu} for "
+        f"{works.get(pool.place[0], pool.place[0].value)}"
+        for pool in answer.pools
+        if counts[pool.place] <= pool.option.lost
+    )
+
+
+def _helps(alone: str, prices: BucketPrices) -> str:
+    """What would leave something after a loss."""
+    beside = "" if prices.mixed else ", or set serving to auto, whose servers do both phases"
+    if alone:
+        return f"offer GPUs on a further node for the same again ({alone}){beside}"
+    return f"offer more GPUs: every phase needs servers on several nodes{beside}"
 
 
 def require_pools(evaluator: Evaluator) -> None:

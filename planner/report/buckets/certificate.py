@@ -56,17 +56,18 @@ def forms_sentence(plan: Plan, in_unit: Callable[[float], str]) -> str:
     if forms is None:
         told = scenario.beyond_mixed if plan.buckets is not None else ""
         return f"Only split pools were looked at: {told} knows no others." if told else ""
-    margin = f"{whole_percent(forms.margin)}, the cost model's bias towards them and their hand-over"
+    reach = "take" if scenario.objective.minimises else "reach"
+    margin = f"{whole_percent(forms.margin)}, the cost model's bias towards them"
     if forms.chosen is ServingForm.SPLIT:
         if forms.other_value is None:
             return "Prefill and decode are split: aggregated pools serve nothing here."
-        reached = in_unit(forms.other_value)
-        return f"Prefill and decode are split: aggregated pools reach {reached}, and split ones win by over {margin}."
+        other = f"aggregated pools {reach} {in_unit(forms.other_value)}"
+        return f"Prefill and decode are split: {other}, and split ones win by more than {margin}."
     if forms.other_value is not None:
-        other = f"split ones reach {in_unit(forms.other_value)}"
+        other = f"split ones {reach} {in_unit(forms.other_value)}"
     elif forms.other_bound is not None:
         than = "less than" if scenario.objective.minimises else "more than"
-        other = f"no split ones reach {than} {in_unit(forms.other_bound)}"
+        other = f"no split ones {reach} {than} {in_unit(forms.other_bound)}"
     else:
         return "Pools are aggregated: split ones serve nothing here."
     return f"Pools are aggregated: {other}, and they have to win by {margin}."

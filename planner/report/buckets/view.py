@@ -58,7 +58,7 @@ def bucket_plan(plan: Plan) -> BucketPlan:
 _CLASSES = {
     ServingForm.SPLIT: "split pools",
     ServingForm.AGGREGATED: "aggregated pools",
-    ServingForm.AUTO: "pools, split or aggregated",
+    ServingForm.AUTO: "split or aggregated pools",
 }
 
 

@@ -286,10 +286,10 @@ def _other_form(answer: MoneyAnswer, flags: str) -> Iterator[tuple[str, str]]:
         at = words.index("--serving")
         del words[at : at + 2]
     why = f"what would {other} pools do?" if forms else "would the better of split and aggregated pools do more?"
-    yield why, f"{_asked(answer)} {shlex.join([*words, '--serving', other.value])}"
+    yield why, f"{_command(answer)} {shlex.join([*words, '--serving', other.value])}"
 
 
-def _asked(answer: MoneyAnswer) -> str:
+def _command(answer: MoneyAnswer) -> str:
     """The question's command with what it is about."""
     if answer.question is MoneyQuestion.MAX:
         gpus = ",".join(f"{item.gpu.name}={item.count}" for item in answer.scenario.inventory.items)
@@ -300,7 +300,7 @@ def _asked(answer: MoneyAnswer) -> str:
 
 def _whole_plan(answer: MoneyAnswer, scenario: Path | None, folder: str, flags: str) -> tuple[str, str]:
     """Of the scenario where it is on the disk, else the same question again: nothing has to be copied into a file."""
-    command = f"planner plan {shlex.quote(str(scenario))}" if scenario is not None else f"{_asked(answer)} {flags}"
+    command = f"planner plan {shlex.quote(str(scenario))}" if scenario is not None else f"{_command(answer)} {flags}"
     return "the whole plan, with manifests", f"{command} --out {folder}"
 
 
