@@ -11,6 +11,7 @@ from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goals import reference_values
 from planner.layouts.buckets.pools import BucketChoice, solve_buckets
+from planner.layouts.buckets.ties import best_of_ties
 from planner.layouts.certificate import is_exact, solve_layout
 from planner.layouts.queued_layouts import MET, best_with_queues
 from planner.layouts.warm_starts import EARLIER, seeds_of
@@ -64,7 +65,7 @@ def find_pools(
     """The pools of a plan of buckets, solved for, and the layouts tried: a search where that is asked for, or where the
     evaluator sees more than the programme. Raises as `find_layout` does."""
     start = time.process_time()
-    choice = solve_buckets(evaluator)
+    choice = best_of_ties(evaluator, solve_buckets(evaluator))
     solved = layout_of(choice.priced.pools)
     evaluator.remember_pools(solved, choice.priced, choice.solver, optimal=choice.proven)
     solving_cpu_s = _since(start) if scenario.search.timings else None

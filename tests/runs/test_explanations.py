@@ -22,6 +22,7 @@ name: pair
 model: deepseek-v3
 workload: normal-500-2000
 inventory: {H200: 16, H20: 32}
+serving: split
 ranges: {width: 4096}
 """
 ONE_LENGTH = PAIR.replace(
@@ -34,6 +35,7 @@ name: rent
 model: deepseek-v3
 workload: normal-500-2000
 inventory: {H200: 32, H20: 64}
+serving: split
 prices_usd_per_gpu_hour: {H200: 4, H20: 1}
 ranges: {width: 4096}
 objective: {kind: target, target_rps: 30}
@@ -43,6 +45,7 @@ name: few
 model: qwen3-30b-a3b
 workload: normal-500-2000
 inventory: {H200: 12, L4: 8}
+serving: split
 slo: {ttft_ms: 2000, tpot_ms: 40}
 ranges: {width: 4096}
 """

@@ -96,6 +96,22 @@ def test_the_best_for_a_budget_is_that_of_all_fleets(fleets: dict[tuple[int, int
     assert answer.promise_rps >= most * (1 - PROVEN)
 
 
+@pytest.mark.parametrize("rps", [10.0, 30.0])
+def test_the_price_of_the_cheapest_buys_no_more_for_less(rps: float) -> None:
+    """Of fleets that cost the same the one that serves most: 64 USD/hour promise 30.5 requests/s, and 32.8 as well."""
+    free = offer({"H200": None, "H20": None})
+    answer = cheapest_fleet(DEMAND, rps, free)
+    bought = best_fleet_for(DEMAND, answer.rent_usd_per_hour, free)
+    assert answer.gap is not None
+    assert answer.gap <= answer.scenario.search.gap + 1e-5
+    assert bought.promise_rps <= answer.promise_rps * (1 + answer.scenario.search.gap)
+    if bought.promise_rps > answer.promise_rps * (1 + 1e-4):
+        assert bought.rent_usd_per_hour > answer.rent_usd_per_hour
+    assert answer.plan.buckets is not None
+    (told,) = [point for point in answer.plan.buckets.simpler if point.chosen]
+    assert told.pools == len(answer.plan.buckets.pools)
+
+
 def test_a_rate_beyond_every_fleet_names_one_that_would_do(fleets: dict[tuple[int, int], float]) -> None:
     with pytest.raises(InfeasibleError, match="16 H200") as error:
         cheapest_fleet(DEMAND, 1.5 * max(fleets.values()), SMALL)

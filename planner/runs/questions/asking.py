@@ -98,13 +98,15 @@ def most_of_fleet(
 
 
 def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgress) -> tuple[_Solved, float]:
-    """The answer, and the rent that every type was offered for."""
+    """The answer, and the rent that every type was offered for. Nothing is given up for simplicity, unless that is asked
+    for: the rent is within the search's gap of the least."""
     target = rps / margin_of(demand)
     objective = {"kind": "target", "target_rps": round(target, 6), "demand_rps": rps}
     paid, name = _first_rent(demand, target, offer), f"cheapest-{rps:g}rps"
     for last in (False,) * (RAISES - 1) + (True,):
         try:
-            solved = _solved({**rented_document(demand, name, offer, paid), "objective": objective}, progress)
+            document = {"simplicity": 0.0, **rented_document(demand, name, offer, paid), "objective": objective}
+            solved = _solved(document, progress)
         except InfeasibleError as error:
             if last or not _grows(offer, paid):
                 raise _too_little(error, demand, rps, offer, progress) from None

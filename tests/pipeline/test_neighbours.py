@@ -1,0 +1,94 @@
+"""A node more or less of each type: what a plan of buckets says of it, held against planning that fleet anew."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.domain import GpuWorth, Plan, Scenario
+from planner.errors import InfeasibleError
+from planner.files import scenario_from_document
+from planner.pipeline import plan
+from planner.report import summary
+from planner.report.kit.quantities import CLOSE, signed_range
+from planner.workload import summarize
+
+PRICES = {"H100": 2.5, "A100": 1.2, "H200": 4.0, "L40S": 0.8}
+FLEETS = {
+    "few of each": ("qwen3-30b-a3b", {"H100": 8, "L40S": 24}),
+    "one type idles": ("llama-3.1-70b", {"H200": 24, "L40S": 24}),
+    "two that share": ("llama-3.1-70b", {"H100": 16, "A100": 24}),
+}
+"""By dual prices H100 of the first would add 110 requests/s (planned: 120), A100 of the last 2.68 (2.95)."""
+
+
+def scenario_of(model: str, inventory: dict[str, int]) -> Scenario:
+    document: dict[str, Any] = {
+        "name": "small",
+        "model": model,
+        "workload": "azure-code-2023",
+        "inventory": inventory,
+        "prices_usd_per_gpu_hour": {gpu: PRICES[gpu] for gpu in inventory},
+        "slo": {"ttft_ms": 2000, "tpot_ms": 50, "percentile": 95},
+        "ranges": {"width": 4096},
+        "serving": "split",
+        "search": {"timings": False},
+    }
+    return scenario_from_document(document, origin="test", base=Path(), summarize=summarize)
+
+
+@cache
+def planned(fleet: str) -> Plan:
+    return plan(scenario_of(*FLEETS[fleet]))
+
+
+@cache
+def changed_rps(fleet: str, gpu: str, by: int) -> float:
+    """By what planning anew with so many more GPUs changes the rate."""
+    model, inventory = FLEETS[fleet]
+    counts = {name: count + by * (name == gpu) for name, count in inventory.items()}
+    try:
+        rate = plan(scenario_of(model, {name: count for name, count in counts.items() if count})).throughput_rps
+    except InfeasibleError:
+        rate = 0.0
+    return rate - planned(fleet).throughput_rps
+
+
+def worths(fleet: str) -> tuple[GpuWorth, ...]:
+    assert (found := planned(fleet).sensitivity) is not None
+    return found.gpus
+
+
+@pytest.mark.parametrize("fleet", FLEETS)
+def test_a_node_more_or_less_is_what_planning_anew_says(fleet: str) -> None:
+    """Within 5 % of the change, or told as a range that contains it."""
+    for worth in worths(fleet):
+        assert worth.less_node_rps is not None
+        assert worth.less_node_most_rps is not None
+        for by, low, high in (
+            (worth.gpus_per_node, worth.more_node_rps, worth.more_node_most_rps),
+            (-worth.gpus_lost, worth.less_node_rps, worth.less_node_most_rps),
+        ):
+            change = changed_rps(fleet, worth.gpu, by)
+            assert low <= high
+            assert low == pytest.approx(change, rel=CLOSE, abs=1e-6) or low <= change <= high
+
+
+@pytest.mark.parametrize("fleet", FLEETS)
+def test_the_first_to_drop_is_the_one_that_costs_least_when_planned(fleet: str) -> None:
+    losses = {w.gpu: -changed_rps(fleet, w.gpu, -w.gpus_lost) / (w.gpus_lost * PRICES[w.gpu]) for w in worths(fleet)}
+    sensitivity = planned(fleet).sensitivity
+    assert sensitivity is not None
+    assert sensitivity.drop_first == min(losses, key=lambda gpu: losses[gpu])
+
+
+def test_ranges_are_told_where_they_are_wide() -> None:
+    assert signed_range(4.756, 5.424) == "+4.76 to +5.42"
+    assert signed_range(-5.68, -5.34) == "−5.68 to −5.34"
+    assert signed_range(17.84, 17.9) == "+17.8"
+    assert signed_range(0.0, 0.0) == "0"
+    assert signed_range(0.0, 0.174) == "0 to +0.174"
+    text = summary(planned("one type idles")).split("## What would change it\n")[1].split("\n## ")[0]
+    for worth in worths("one type idles"):
+        assert f"{signed_range(worth.more_node_rps, worth.more_node_most_rps)} ({worth.gpus_per_node} GPUs)" in text
