@@ -124,8 +124,7 @@ def _load_evenly(
         for index, count in enumerate(_islands(problem, prefill, phase)):
             problem.require(problem.busy(index, phase) - count * levels[phase] <= 0, f"level_{phase}_{index}")
     problem.model.setObjective(-1 * pulp.lpSum(levels.values()))
-    optimal = solve(problem.model, settings).proven
-    return optimal
+    return solve(problem.model, settings).proven
 
 
 def _links(problem: Problem, wires: Wires, prefill: list[int], times: Times, amounts: Amounts) -> dict[Link, float]:

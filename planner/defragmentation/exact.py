@@ -31,7 +31,7 @@ MOST_NODES = 100
 
 
 def fewest_nodes(cluster: Cluster, *, work_limit: float = 60.0, count_moves: bool = True) -> FewestNodes:
-    """The optimum of what `consolidate` approaches; `proven` says whether the solver could prove it within `work_limit`.
+    """The optimum of what `consolidate` approaches; `proven` says whether it was proven within `work_limit`.
 
     Raises:
         InputError: the cluster contradicts itself, or has more than 100 nodes with GPUs.

@@ -38,7 +38,7 @@ def least_changed_pools(
     value: float,
     within: float,
 ) -> LeastChange:
-    """Raises InfeasibleError where no pools come so near to `value`, SolverError where none were found within the limit."""
+    """Raises InfeasibleError where no pools come so near to `value`, SolverError where the limit leaves that open."""
     floors = {
         partition: least
         for partition in partitions
@@ -91,8 +91,6 @@ def _of_partition(
     within_share(programme.model, objective, value, within, programme.rate, programme.cost())
     if best is not None:
         programme.model += programme.change.gpus <= best.gpus - 1, "fewer"
-    if offer.survive:
-        programme.survive()
     answer = programme.solved(replace(settings, gap=0.0), meter)
     gpus = round(float(pulp.value(programme.change.gpus) or 0.0))
     return LeastChange(answer=answer, gpus=gpus, proven=answer.proven)

@@ -68,9 +68,9 @@ class ChangeTerms:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOffer:
     """Stocks with their counts and charges (USD/hour, or W, of a unit), options and probability of every bucket of a
-    phase. `halves`: of every mixed bucket. `survive`: share of the rate that the loss of
-    any `lost_nodes` must leave; 0: none. `jointly`: every lost node has as much of a bucket as any node may have. `deployed`: servers that
-    run already, and `terms` of changing them.
+    phase. `halves`: of every mixed bucket. `survive`: share of the rate that the loss of any `lost_nodes` must leave;
+    0: none. `jointly`: every lost node has as much of a bucket as any node may have. `deployed`: servers that run
+    already, and `terms` of changing them.
     """
 
     counts: tuple[int, ...]

@@ -7,18 +7,11 @@
 | B, P(B) | bucket of a phase, its probability | 1 |
 | R[o, B] | rate of one server on the bucket's mix, its queue counted | requests/s |
 | z[o, B] | servers, integer: a pool where above 0 | 1 |
-| A[o, B] | rate of one server where no more than the share of lambda is served | requests/s |
-| s[o, B], f | most servers of a pool that share a node; nodes whose loss is survived | 1 |
-| w[tau], y[o, tau] | whether the slowest of the fastest f servers does tau, z where it does | 0, 1, 1 |
 | k[o, B], h[c] | whether there is the pool, whether the kind (type and configuration) c is used | 0, 1 |
 | lambda | rate at which the whole mix is served | requests/s |
 
 serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t]
 budget, target      as in the layout programme    kinds, pools  z <= most k, k <= h
-spread_<o>          z <= nodes[o] s: s servers of a pool share a node at the most
-survive, f = 1      sum A z - s A[o, B] >= share lambda P(B): whichever pool loses servers with a node
-survive, f > 1      sum A z - (fastest f servers, f / nodes of any pool) >= share lambda P(B)
-fastest_<phase>_<B> what the fastest f do: sum_tau (f tau w + sum_o max(A - tau, 0) y)
 
 Mixed servers stand in the rows of both halves of their bucket, which has the same lengths in both phases: what they do
 of its prefill they do of its decode, and its pools of one phase share what is left.
@@ -48,6 +41,7 @@ from planner.assignment.buckets.offer import (
     places_of,
 )
 from planner.assignment.buckets.relaxed import relaxed_values, row_of
+from planner.assignment.buckets.survival_rows import survival_rows
 from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
 from planner.milp import Meter, dual_bound, solve
@@ -176,8 +170,6 @@ def pools_of(
     if cutoff is not None:
         value = cost if objective.minimises else programme.rate
         programme.model += (value <= cutoff if objective.minimises else value >= cutoff), "better"
-    if offer.survive:
-        programme.survive()
     return programme.solved(settings, meter)
 
 
@@ -197,8 +189,6 @@ def simplest_pools(
     weight = 1.0 / (len(pools) + 1)
     programme.model.setObjective(pulp.lpSum(kinds.values()) + weight * pulp.lpSum(pools.values()))
     within_share(programme.model, objective, best.value, within, programme.rate, programme.cost())
-    if offer.survive:
-        programme.survive()
     return programme.solved(settings)
 
 
@@ -218,8 +208,6 @@ def fastest_of_kinds(
     if most_cost is not None:
         programme.model += programme.cost() <= most_cost, "most_cost"
     programme.model.setObjective(1 * programme.rate)
-    if offer.survive:
-        programme.survive()
     return programme.solved(settings)
 
 
@@ -243,6 +231,8 @@ class PoolProgramme:
             used = pulp.LpAffineExpression([(v, key[1].use) for key, v in self.servers.items() if key[1].stock == t])
             self.model += used <= count, f"offered_{t}"
         self.change = change_rows(self.model, offer, self.servers)
+        if offer.survive:
+            survival_rows(self.model, offer, places_of(partition), self.servers, self.rate)
 
     def _serving(self, place: Place) -> list[tuple[BucketOption, pulp.LpVariable]]:
         """Servers of a bucket of prefill or decode, mixed ones, too."""
@@ -272,68 +262,6 @@ class PoolProgramme:
         for key, variable in self.servers.items():
             self.model += variable <= variable.upBound * pools[key]
         return pools
-
-    def survive(self) -> None:
-        """Whatever nodes are lost, the share of the rate remains in every bucket."""
-        several = self.offer.lost_nodes > 1 and not self.offer.jointly
-        per_node = {} if several else {key: self._per_node(key[1], count) for key, count in self.servers.items()}
-        for place in places_of(self.partition):
-            mine = [key for key in self.servers if place in self.offer.served_by(key[0])]
-            served = pulp.LpAffineExpression([(self.servers[key], key[1].after_rps) for key in mine])
-            left = pulp.LpVariable(f"left_{place[0].value}_{place[1]}")  # one row, that the others may be short
-            self.model += served - self.offer.survive * self.offer.probabilities[place] * self.rate - left == 0
-            if self.offer.jointly:
-                self._survive_jointly(left, {key: per_node[key] for key in mine})
-            elif several:
-                self._survive_several(left, place, mine)
-            else:
-                for key in mine:
-                    self.model += left - key[1].after_rps * per_node[key] >= 0
-
-    def _per_node(self, option: BucketOption, count: pulp.LpVariable) -> pulp.LpVariable:
-        """s of a pool."""
-        name = count.name.removeprefix("servers_")
-        most = -(-int(count.upBound) // option.nodes)
-        per_node = pulp.LpVariable(f"per_node_{name}", 0, most, pulp.LpInteger)
-        self.model += count - option.nodes * per_node <= 0, f"spread_{name}"
-        return per_node
-
-    def _survive_several(self, left: pulp.LpVariable, place: Place, mine: Sequence[tuple[Place, BucketOption]]) -> None:
-        """Without the fastest f servers, and without f nodes' part of a pool. What the fastest do is the least over tau
-        of f tau and what servers above tau do beyond it; w chooses tau, y shares z out among the taus."""
-        nodes, name = self.offer.lost_nodes, f"{place[0].value}_{place[1]}"
-        for key in mine:
-            part = min(1.0, nodes / key[1].nodes)
-            self.model += left - part * key[1].after_rps * self.servers[key] >= 0
-        levels = [0.0, *sorted({key[1].after_rps for key in mine})]
-        chosen = [pulp.LpVariable(f"level_{name}_{n}", cat=pulp.LpBinary) for n in range(len(levels))]
-        self.model += pulp.lpSum(chosen) == 1, f"level_{name}"
-        lost = [(chosen[n], nodes * level) for n, level in enumerate(levels)]
-        for k, key in enumerate(mine):
-            count, below = self.servers[key], [n for n, level in enumerate(levels) if level < key[1].after_rps]
-            parts = [pulp.LpVariable(f"part_{name}_{k}_{n}", lowBound=0) for n in below]
-            slower = count.upBound * pulp.lpSum(chosen[len(below) :])
-            self.model += pulp.lpSum(parts) - count + slower >= 0
-            for n, part in zip(below, parts, strict=True):
-                self.model += part - count.upBound * chosen[n] <= 0
-                lost.append((part, key[1].after_rps - levels[n]))
-        self.model += left - pulp.LpAffineExpression(lost) >= 0, f"fastest_{name}"
-
-    def _survive_jointly(
-        self,
-        left: pulp.LpVariable,
-        per_node: Mapping[tuple[Place, BucketOption], pulp.LpVariable],
-    ) -> None:
-        """Every lost node takes as much as any may have: of a pool, and of all pools that share nodes."""
-        nodes = self.offer.lost_nodes
-        shared: dict[int, list[tuple[pulp.LpVariable, float]]] = {}
-        for (_, option), share in per_node.items():
-            if option.shared:
-                shared.setdefault(option.stock, []).append((share, nodes * option.after_rps))
-            else:
-                self.model += left - nodes * option.after_rps * share >= 0
-        for lost in shared.values():
-            self.model += left - pulp.LpAffineExpression(lost) >= 0
 
     def solved(self, settings: AssignmentSettings, meter: Meter | None = None) -> BucketAnswer:
         """The answer. Raises InfeasibleError and SolverError as `solve` does, and where nothing is served."""

@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.assignment import BucketOffer
-from planner.cost.serving import DecodeServers, MixedServers, PrefillServers
+from planner.cost import CostContext
+from planner.cost.engine_rules import greatest_batch
+from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, PrefillServers
 from planner.domain import PHASES, ParallelConfig, Phase, ServerConfig
+from planner.domain.engine import EngineProfile
 from planner.evaluation.buckets.stocks import Stock
 
 Servers = PrefillServers | DecodeServers | MixedServers
@@ -47,6 +50,56 @@ class Column:
         if self.servers is None:
             return np.zeros(self.capped.shape[1])
         return np.asarray((self.capped / self.servers.devices[:, None]).max(axis=0))
+
+
+def prefill_column(
+    context: CostContext, options: Sequence[tuple[ParallelConfig, int, bool]], buckets: Buckets
+) -> Column:
+    """Servers that prefill: shape, token budget of a step, whether communication is overlapped."""
+    if not options:
+        return _no_servers(buckets)
+    servers = PrefillServers.of(context, options, buckets)
+    full = servers.full_rps(buckets)
+    return Column(servers=servers, batches=None, capped=full, full=full)
+
+
+def decode_column(
+    context: CostContext,
+    engine: EngineProfile,
+    options: Sequence[tuple[ParallelConfig, bool]],
+    buckets: Buckets,
+    levels: Levels,
+    longest_answer: int,
+) -> Column:
+    """Servers that decode: shape, whether communication is overlapped."""
+    if not options:
+        return _no_servers(buckets)
+    most = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
+    servers = DecodeServers.of(context, options, buckets, longest_answer, most)
+    batches, full = servers.batches(buckets, levels)
+    return Column(servers=servers, batches=batches, capped=full, full=full)
+
+
+def mixed_column(
+    context: CostContext,
+    engine: EngineProfile,
+    options: Sequence[tuple[ParallelConfig, int]],
+    buckets: Buckets,
+    levels: Levels,
+    longest_answer: int,
+) -> Column:
+    """Servers that do both: shape, token budget of a pass."""
+    if not options:
+        return _no_servers(buckets)
+    most = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
+    servers = MixedServers.of(context, options, buckets, longest_answer, most)
+    batches, full = servers.full_rps(buckets, levels)
+    return Column(servers=servers, batches=batches, capped=full, full=full)
+
+
+def _no_servers(buckets: Buckets) -> Column:
+    nothing = np.zeros((0, len(buckets.intervals)))
+    return Column(servers=None, batches=None, capped=nothing, full=nothing)
 
 
 def of_types(offer: BucketOffer, stocks: Sequence[Stock], gpus: Collection[str]) -> BucketOffer:

@@ -29,11 +29,10 @@ from planner.assignment import (
     undominated,
 )
 from planner.cost import CostContext
-from planner.cost.engine_rules import greatest_batch, kv_backends, may_overlap, prefill_budgets, refusals
+from planner.cost.engine_rules import kv_backends, may_overlap, prefill_budgets, refusals
 from planner.cost.serving import (
     HALVINGS,
     Arrivals,
-    DecodeServers,
     MixedServers,
     PrefillServers,
     every_size,
@@ -54,7 +53,7 @@ from planner.domain import (
     ServingForm,
     SizeSet,
 )
-from planner.evaluation.buckets.columns import Column, hash_of, of_types
+from planner.evaluation.buckets.columns import Column, decode_column, hash_of, mixed_column, of_types, prefill_column
 from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
@@ -346,40 +345,20 @@ class BucketPrices:
         return [shape for shape in both[0] if shape in both[1] and shape.pp == 1]
 
     def _priced(self, gpu: str, phase: Phase) -> Column:
-        context, mine, engine = self.context(gpu), self.phases[phase], self._scenario.engine
-        longest = self.question.workload.max_output_tokens
+        mine, shapes, longest = self.phases[phase], self.shapes(gpu, phase), self.question.workload.max_output_tokens
         if phase is Phase.MIXED:
-            return self._priced_mixed(context, longest)
+            options = [(shape, budget) for shape in shapes for budget in self.budgets()]
+            return mixed_column(self.context(gpu), self._scenario.engine, options, mine.buckets, mine.levels, longest)
         ways = [
             (shape, overlapped)
-            for shape in self.shapes(gpu, phase)
+            for shape in shapes
             for overlapped in (False, True)
             if not overlapped or self.may_overlap(gpu, phase, shape)
         ]
-        nothing = np.zeros((0, len(mine.buckets.intervals)))
-        if not ways:
-            return Column(servers=None, batches=None, capped=nothing, full=nothing)
         if phase is Phase.PREFILL:
-            options = [(shape, budget, overlapped) for shape, overlapped in ways for budget in self.budgets()]
-            prefill = PrefillServers.of(context, options, mine.buckets)
-            full = prefill.full_rps(mine.buckets)
-            return Column(servers=prefill, batches=None, capped=full, full=full)
-        most = [greatest_batch(context, phase, shape, engine) for shape, _ in ways]
-        decode = DecodeServers.of(context, ways, mine.buckets, longest, most)
-        batches, full = decode.batches(mine.buckets, mine.levels)
-        return Column(servers=decode, batches=batches, capped=full, full=full)
-
-    def _priced_mixed(self, context: CostContext, longest_answer: int) -> Column:
-        mine, engine = self.phases[Phase.MIXED], self._scenario.engine
-        shapes = self.shapes(context.gpu.name, Phase.MIXED)
-        if not shapes:
-            nothing = np.zeros((0, len(mine.buckets.intervals)))
-            return Column(servers=None, batches=None, capped=nothing, full=nothing)
-        options = [(shape, budget) for shape in shapes for budget in self.budgets()]
-        most = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
-        servers = MixedServers.of(context, options, mine.buckets, longest_answer, most)
-        batches, full = servers.full_rps(mine.buckets, mine.levels)
-        return Column(servers=servers, batches=batches, capped=full, full=full)
+            chunked = [(shape, budget, overlapped) for shape, overlapped in ways for budget in self.budgets()]
+            return prefill_column(self.context(gpu), chunked, mine.buckets)
+        return decode_column(self.context(gpu), self._scenario.engine, ways, mine.buckets, mine.levels, longest)
 
     def sizes(self, gpu: GpuSpec) -> Iterator[int]:
         """GPUs of a copy that the scenario admits."""

@@ -52,8 +52,8 @@ class BucketService:
     def priced(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
         """The pools at work together; `counts`: how arrivals bunch, Poisson where it is not said.
 
-        Where a share of the rate has to survive the loss of nodes, the servers of a pool are spread over nodes, and used
-        as far as the others can stand in.
+        Where a share of the rate has to survive the loss of nodes, the servers of a pool are spread over nodes, and
+        used as far as the others can stand in.
         """
         share = self.question.scenario.survive.share
         mine = spread(pools, self.question.scenario.inventory) if share else tuple(pools)

@@ -6,17 +6,13 @@ and pools within `simplicity` of it. With a simplicity of 0 nothing is given up:
 the solver's gap.
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
     BucketAnswer,
     BucketOffer,
-    Partition,
-    best_pools,
     better_pools,
-    proves,
     relaxed_values,
     simplest_pools,
 )
@@ -37,8 +33,8 @@ from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.forms import chosen_form, other_answers, value_to_beat
-from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
+from planner.layouts.buckets.classes import MEDIAN_COUNTS, SolvedClass, form_is_free, solved_classes
+from planner.layouts.buckets.forms import chosen_form, other_answers
 from planner.layouts.buckets.simpler import SIMPLE_WORK, Counts, frontier_of
 from planner.layouts.certificate import layout_settings, require_prices, single
 
@@ -47,9 +43,6 @@ HALF = 0.5
 
 MOST_RAISES = 6
 MET = 1e-4
-WORTH_PRICING = 0.005  # of the rate: pools priced together may be so far below their programme
-MOST_PRICINGS = 2
-MEDIAN_COUNTS = (2, 1)  # buckets that may pay with the median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,120 +93,10 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Solved:
-    """The best pools by number of buckets, out of `offer` at `prices`, and the bound of all of them. No answers: none
-    can win, or `late`: none were found within the work limit."""
-
-    prices: BucketPrices
-    stocks: tuple[Stock, ...]
-    offer: BucketOffer
-    answers: dict[Counts, BucketAnswer]
-    bound: float
-    proven: bool
-    late: bool = False
-
-    @property
-    def form(self) -> ServingForm:
-        """`aggregated` where nothing else is offered; else `split`, for some of the pools."""
-        alone = self.prices.question.scenario.serving_form is ServingForm.AGGREGATED
-        return ServingForm.AGGREGATED if alone else ServingForm.SPLIT
-
-    @property
-    def best(self) -> BucketAnswer:
-        """The best, whatever its buckets, where the objective is a rate."""
-        return max(self.answers.values(), key=lambda answer: answer.value)
-
-
-def _classes(
-    question: Question, prices: BucketPrices, objective: ObjectiveSettings, settings: AssignmentSettings
-) -> list[_Solved]:
-    """What every family of GPU types that hand KV caches to each other can do: in aggregated pools, and in all. Raises
-    as `solve_buckets` does."""
-    solved: list[_Solved] = []
-    for pricing in (prices.aggregated, prices) if _free(question) else (prices,):
-        beaten = [answer.value for every in solved for answer in every.answers.values()]
-        solved += _priced_anew(question, pricing, beaten, objective, settings)
-    if any(every.answers for every in solved):
-        return [every for every in solved if every.answers or math.isfinite(every.bound)]
-    if any(every.late for every in solved):
-        raise SolverError("buckets: no pools were found within the work limit.", hint="Raise search.work_limit.")
-    if solved:
-        raise not_survived(question, solved[-1].offer, prices, objective, settings)
-    raise nothing_serves(question, prices, objective)
-
-
-def _free(question: Question) -> bool:
-    """Whether the form of pools is the planner's choice."""
-    return question.scenario.serving_form is ServingForm.AUTO
-
-
-def _priced_anew(
-    question: Question,
-    prices: BucketPrices,
-    beaten: Sequence[float],
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-) -> list[_Solved]:
-    """What every family can do, worth more than what was `beaten`. Where pools at work together stay behind a bound
-    well below what queues were priced for, they are priced anew: fewer servers have longer queues."""
-    service = BucketService(question)
-    families = _families(question, prices, beaten, objective, settings)
-    if objective.minimises or objective.kind.row.per_charge:
-        return families
-    for _ in range(MOST_PRICINGS):
-        bound = max((every.bound for every in families), default=0.0)
-        served = [service.unbroken(prices.pools(f.best, f.stocks)).rate_rps for f in families if f.answers]
-        tighter = prices.below(bound) if served and max(served) < bound * (1 - WORTH_PRICING) else None
-        if tighter is None:
-            break
-        anew = _families(question, tighter, beaten, objective, settings)
-        if not any(every.answers for every in anew):
-            break
-        prices, families = tighter, [replace(every, bound=min(every.bound, bound)) for every in anew]
-    return families
-
-
-def _families(
-    question: Question,
-    prices: BucketPrices,
-    beaten: Sequence[float],
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-) -> list[_Solved]:
-    """What every family can do for a partition that can serve at all."""
-    stocks, solved, sign = stocks_of(question, objective), list[_Solved](), -1.0 if objective.minimises else 1.0
-    for offer in prices.offers(stocks, prices.partitions):
-        relaxed = relaxed_values(offer, prices.partitions, objective, settings)
-        if not relaxed:
-            continue
-        than = value_to_beat(beaten, objective)
-        bounds: list[float]
-        try:
-            answers, bounds = _by_buckets(offer, relaxed, objective, settings, question.scenario.simplicity, than)
-            late = False
-        except SolverError:
-            answers, bounds, late = {}, list(relaxed.values()), True
-        values = [sign * answer.value for answer in answers.values()]
-        bound = sign * max((sign * value for value in bounds), default=-math.inf)
-        solved.append(
-            _Solved(
-                prices=prices,
-                stocks=stocks,
-                offer=offer,
-                answers=answers,
-                bound=bound,
-                proven=not late and (not values or proves(sign * max(values), bound, settings.gap)),
-                late=late,
-            )
-        )
-    return solved
-
-
 def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
     """The best choice of any family and form; the bound is of all of them."""
     sign = -1.0 if objective.minimises else 1.0
-    classes = _classes(question, prices, objective, layout_settings(question.scenario))
+    classes = solved_classes(question, prices, objective, layout_settings(question.scenario))
     every, forms = _best_class(question, objective, classes)
     bound = sign * max(sign * one_class.bound for one_class in classes)
     choice = _choice(question, objective, every)
@@ -224,20 +107,20 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
 class _Candidate:
     """Pools of a class, what they were chosen from, and what they serve together."""
 
-    every: _Solved
+    every: SolvedClass
     offer: BucketOffer
     answer: BucketAnswer
     priced: PricedPools
 
 
 def _best_class(
-    question: Question, objective: ObjectiveSettings, classes: Sequence[_Solved]
-) -> tuple[_Solved, FormChoice | None]:
+    question: Question, objective: ObjectiveSettings, classes: Sequence[SolvedClass]
+) -> tuple[SolvedClass, FormChoice | None]:
     """The class with the best pools, and what their form was chosen over, where it was free. Rates are compared as the
     pools serve them together."""
     sign = -1.0 if objective.minimises else 1.0
     by_rate = not (objective.minimises or objective.kind.row.per_charge)
-    values: dict[ServingForm, tuple[float, _Solved]] = {}
+    values: dict[ServingForm, tuple[float, SolvedClass]] = {}
     for every in classes:
         if not every.answers:
             continue
@@ -255,11 +138,11 @@ def _best_class(
         for form in {every.form for every in classes}
     }
     chosen = chosen_form({form: value for form, (value, _) in values.items()}, bounds, objective)
-    return values[chosen.chosen][1], chosen if _free(question) else None
+    return values[chosen.chosen][1], chosen if form_is_free(question) else None
 
 
 def _candidates(
-    question: Question, objective: ObjectiveSettings, every: _Solved, best: BucketAnswer
+    question: Question, objective: ObjectiveSettings, every: SolvedClass, best: BucketAnswer
 ) -> Iterator[_Candidate]:
     """The best pools of a class, and those that the programme may have thought too little of."""
     service, settings = BucketService(question), layout_settings(question.scenario)
@@ -269,7 +152,7 @@ def _candidates(
         yield _Candidate(every=every, offer=offer, answer=answer, priced=priced)
 
 
-def _choice(question: Question, objective: ObjectiveSettings, every: _Solved) -> BucketChoice:
+def _choice(question: Question, objective: ObjectiveSettings, every: SolvedClass) -> BucketChoice:
     scenario, service, settings = question.scenario, BucketService(question), layout_settings(question.scenario)
     prices = every.prices
     counts = _worth_their_buckets(
@@ -302,7 +185,7 @@ def _left_for_simplicity(simplicity: float, best: BucketAnswer) -> float:
 
 
 def _survival_cost_rps(
-    question: Question, objective: ObjectiveSettings, every: _Solved, best: BucketAnswer, rate_rps: float
+    question: Question, objective: ObjectiveSettings, every: SolvedClass, best: BucketAnswer, rate_rps: float
 ) -> float | None:
     """What pools of as many buckets, as simple, would serve beyond `rate_rps` where nothing had to survive; None where
     nothing has to, where fleets are compared by what they cost, or it is not found within the work limit."""
@@ -329,54 +212,12 @@ def fastest_pools(
     `solve_buckets` does."""
     question = evaluator.question
     sign = -1.0 if objective.minimises else 1.0
-    classes = _classes(question, evaluator.prices, objective, settings)
+    classes = solved_classes(question, evaluator.prices, objective, settings)
     every, _ = _best_class(question, objective, classes)
     best = every.answers[_worth_their_buckets(every.answers, objective, question.scenario, lambda _: None)]
     bound = sign * max(sign * one_class.bound for one_class in classes)
     priced = [pools.priced for pools in _candidates(question, objective, every, best)]
     return max(priced, key=lambda pools: pools.rate_rps), bound, best.solver
-
-
-def _by_buckets(
-    offer: BucketOffer,
-    relaxed: Mapping[Partition, float],
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-    within: float,
-    than: float | None,
-) -> tuple[dict[Counts, BucketAnswer], list[float]]:
-    """The best pools by number of buckets, those alone that are better than all of fewer and `than` a value; and bounds
-    of all that can serve. What must be beaten ends most programmes at once. Raises SolverError where nothing was found
-    within the limit."""
-    answers: dict[Counts, BucketAnswer] = {}
-    bounds, late = [], None
-    sign = -1.0 if objective.minimises else 1.0
-    groups: dict[Counts, dict[Partition, float]] = {}
-    for partition, value in relaxed.items():
-        groups.setdefault(partition.counts, {})[partition] = value
-    share = replace(settings, work_limit=settings.work_limit / max(1, len(groups)))
-    for counts in sorted(groups, key=sum):
-        fewer = [sign * answer.value for answer in answers.values()]
-        try:
-            if objective.kind.row.per_charge or (not fewer and than is None):
-                answers[counts] = best_pools(offer, list(groups[counts]), objective, share, relaxed=groups[counts])
-                bounds.append(answers[counts].bound)
-                continue
-            beaten = max([*fewer, *([] if than is None else [sign * than])])
-            if fewer and counts == MEDIAN_COUNTS:
-                beaten = min(beaten, max(fewer) - within * abs(max(fewer)))
-            answer, bound = better_pools(offer, groups[counts], objective, share, than=sign * beaten)
-        except InfeasibleError:
-            continue
-        except SolverError as error:
-            late = error
-            bounds.append(sign * max(sign * value for value in groups[counts].values()))
-            continue
-        answers |= {} if answer is None else {counts: answer}
-        bounds += [] if bound is None else [bound]
-    if late is not None and not answers:
-        raise late
-    return answers, bounds
 
 
 def _worth_their_buckets(
