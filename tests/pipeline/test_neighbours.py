@@ -56,8 +56,9 @@ def changed_rps(fleet: str, gpu: str, by: int) -> float:
 
 
 def worths(fleet: str) -> tuple[GpuWorth, ...]:
-    assert (found := planned(fleet).sensitivity) is not None
-    return found.gpus
+    sensitivity = planned(fleet).sensitivity
+    assert sensitivity is not None
+    return sensitivity.gpus
 
 
 @pytest.mark.parametrize("fleet", FLEETS)

@@ -98,8 +98,8 @@ def most_of_fleet(
 
 
 def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgress) -> tuple[_Solved, float]:
-    """The answer, and the rent that every type was offered for. Nothing is given up for simplicity, unless that is asked
-    for: the rent is within the search's gap of the least."""
+    """The answer, and the rent that every type was offered for. Nothing is given up for simplicity unless that is
+    asked for: the rent is within the search's gap of the least."""
     target = rps / margin_of(demand)
     objective = {"kind": "target", "target_rps": round(target, 6), "demand_rps": rps}
     paid, name = _first_rent(demand, target, offer), f"cheapest-{rps:g}rps"
