@@ -45,7 +45,7 @@ class Meter:
         self.done = 0.0
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """What is left of the limit."""
         return self.limit - self.done
 

@@ -49,10 +49,10 @@ def least_changed_pools(
     for partition in sorted(floors, key=lambda p: (round(floors[p], 3), sum(p.counts))):
         if best is not None and math.ceil(floors[partition] - EDGE) >= best.gpus:
             break
-        if meter.left <= 0:
+        if meter.remaining <= 0:
             late = True
             break
-        limits = replace(settings, work_limit=max(LEAST_WORK, meter.left / 4))
+        limits = replace(settings, work_limit=max(LEAST_WORK, meter.remaining / 4))
         try:
             change = _of_partition(offer, partition, objective, limits, value, within, best, meter)
         except InfeasibleError:

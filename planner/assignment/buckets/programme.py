@@ -106,11 +106,11 @@ def _searched(
     meter = Meter(settings.work_limit)
     for number, partition in enumerate(order):
         cutoff = None if to_beat is None else to_beat + sign * settings.gap * abs(to_beat)
-        if (cutoff is not None and sign * bounds[partition] <= sign * cutoff) or meter.left <= 0:
-            late = late or meter.left <= 0
+        if (cutoff is not None and sign * bounds[partition] <= sign * cutoff) or meter.remaining <= 0:
+            late = late or meter.remaining <= 0
             reached += [bounds[other] for other in order[number:]]
             break
-        limits = replace(settings, work_limit=max(LEAST_WORK, meter.left / (2 if number == 0 else 4)))
+        limits = replace(settings, work_limit=max(LEAST_WORK, meter.remaining / (2 if number == 0 else 4)))
         try:
             answer = pools_of(offer, partition, objective, limits, cutoff=cutoff, meter=meter)
         except InfeasibleError:
@@ -317,7 +317,7 @@ def _per_charge(
         least, most = _least_charge(offer, partition), bounds[partition]
         for _ in range(ROUNDS):
             try:
-                limits = replace(settings, work_limit=max(LEAST_WORK, meter.left / 4))
+                limits = replace(settings, work_limit=max(LEAST_WORK, meter.remaining / 4))
                 answer = pools_of(offer, partition, objective, limits, reward=worth, meter=meter)
             except InfeasibleError:
                 most = 0.0

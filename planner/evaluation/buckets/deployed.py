@@ -104,6 +104,7 @@ class DeployedPrices(BucketPrices):
             rate = float(self.rates(number).capped[bucket])
             if rate > 0:
                 devices, stock = pool.server.parallel.devices, stocks[numbers[pool.gpu]]
+                host = self._scenario.inventory.item(pool.gpu).gpu.gpus_per_host
                 options.append(
                     BucketOption(
                         stock=numbers[pool.gpu],
@@ -111,8 +112,8 @@ class DeployedPrices(BucketPrices):
                         server=number,
                         kind=hash_of(pool.server, mixed=phase is Phase.MIXED),
                         rate_rps=rate,
-                        nodes=self.nodes_of(stock, devices),
-                        shared=self.shares_nodes(pool.gpu, devices),
+                        nodes=stock.nodes_for(devices, host),
+                        shared=devices < host,
                         shape=shape_number(pool.server.parallel),
                         deployed=number,
                     )

@@ -245,7 +245,7 @@ class BucketPrices:
             return ()
         column, after = columns[stock.gpu, phase]
         rates, left = column.capped[:, bucket], after.capped[:, bucket]
-        options = []
+        options, host = [], self._scenario.inventory.item(stock.gpu).gpu.gpus_per_host
         for row in dict.fromkeys((*column.fastest(bucket), *column.fastest(bucket, left))):
             config = column.config(row, bucket)
             devices = config.parallel.devices
@@ -260,22 +260,13 @@ class BucketPrices:
                     kind=hash_of(config, mixed=phase is Phase.MIXED),
                     rate_rps=float(rates[row]) * copies,
                     left_rps=float(left[row]) * copies if self._scenario.survive.share else None,
-                    nodes=self.nodes_of(stock, devices * copies),
-                    shared=self.shares_nodes(stock.gpu, devices * copies),
+                    nodes=stock.nodes_for(devices * copies, host),
+                    shared=devices * copies < host,
                     shape=hash_of(ServerConfig(parallel=config.parallel)),
                     start_usd=self.start_usd(stock.gpu, config.parallel),
                 )
             )
         return self.pruned(options)
-
-    def nodes_of(self, stock: Stock, gpus: int) -> int:
-        """Among how many nodes servers of so many GPUs can be spread; larger ones have theirs alone."""
-        host = self._scenario.inventory.item(stock.gpu).gpu.gpus_per_host
-        return max(1, stock.count * stock.size // gpus if gpus > host else -(-stock.count * stock.size // host))
-
-    def shares_nodes(self, gpu: str, gpus: int) -> bool:
-        """Whether servers of so many GPUs leave room beside them on a node."""
-        return gpus < self._scenario.inventory.item(gpu).gpu.gpus_per_host
 
     def start_usd(self, _gpu: str, _shape: ParallelConfig) -> float:
         """What starting a server counts in an objective: nothing, where nothing runs yet."""
@@ -293,8 +284,7 @@ class BucketPrices:
 
     def column_left(self, gpu: str, phase: Phase) -> Column:
         """The same servers where a loss leaves no more to serve than must survive it."""
-        share = self._scenario.survive.share
-        if not share:
+        if not (share := self._scenario.survive.share):
             return self.column(gpu, phase)
         if (gpu, phase) not in self._left:
             self._left[gpu, phase] = self._capped(gpu, phase, share * self.served_rps)
@@ -305,21 +295,15 @@ class BucketPrices:
         column, mine = self._full_column(gpu, phase), self.phases[phase]
         arrivals = Arrivals.of(self._scenario.routing.policy)
         served = served_rps * mine.buckets.probabilities
-        if isinstance(column.servers, PrefillServers):
-            capped = column.servers.capped_rps(
-                mine.buckets, mine.levels, served, arrivals, served=True, halvings=halvings
-            )
-            return replace(column, capped=capped)
         if column.servers is None:
             return column
-        if isinstance(column.servers, MixedServers):
-            batches, capped, full = column.servers.capped_rps(
-                mine.buckets, mine.levels, served, None, arrivals, served=True, halvings=halvings
-            )
+        at, load = (mine.buckets, mine.levels, served), column.servers
+        if isinstance(load, PrefillServers):
+            return replace(column, capped=load.capped_rps(*at, arrivals, served=True, halvings=halvings))
+        if isinstance(load, MixedServers):
+            batches, capped, full = load.capped_rps(*at, None, arrivals, served=True, halvings=halvings)
         else:
-            batches, capped, full = column.servers.capped_rps(
-                mine.buckets, mine.levels, served, None, arrivals, served=True
-            )
+            batches, capped, full = load.capped_rps(*at, None, arrivals, served=True)
         return replace(column, batches=batches, capped=capped, full=full)
 
     def _full_column(self, gpu: str, phase: Phase) -> Column:

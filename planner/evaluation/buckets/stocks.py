@@ -15,6 +15,11 @@ class Stock:
     size: int = 1
     charge: float = 0.0
 
+    def nodes_for(self, gpus: int, host: int) -> int:
+        """Among how many nodes of `host` GPUs servers of so many can be spread; larger ones have theirs alone."""
+        every = self.count * self.size
+        return max(1, every // gpus if gpus > host else -(-every // host))
+
 
 def inventory_stocks(inventory: Inventory, charges: Sequence[float] = ()) -> tuple[Stock, ...]:
     """Every GPU type with all its GPUs."""

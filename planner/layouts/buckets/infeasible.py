@@ -147,12 +147,12 @@ def _alone(answer: BucketAnswer, question: Question, objective: ObjectiveSetting
     stocks, counts = stocks_of(question, objective), dict[Place, int]()
     for pool in answer.pools:
         counts[pool.place] = counts.get(pool.place, 0) + pool.count
-    works = {Phase.MIXED: "both phases"}
+    works, lost_nodes = {Phase.MIXED: "both phases"}, question.scenario.survive.nodes
     return " and ".join(
         f"{pool.count} server{'s' * (pool.count != 1)} of {pool.option.use} {stocks[pool.option.stock].gpu} for "
         f"{works.get(pool.place[0], pool.place[0].value)}"
         for pool in answer.pools
-        if counts[pool.place] <= pool.option.lost
+        if counts[pool.place] <= lost_nodes * -(-counts[pool.place] // pool.option.nodes)
     )
 
 

@@ -28,7 +28,7 @@ def best_of_ties(evaluator: Evaluator, choice: BucketChoice) -> BucketChoice:
         return choice
     ties = _Ties(evaluator, objective, choice)
     pools = ties.best()
-    return choice if pools is choice.priced else replace(choice, priced=pools, simpler=_told(choice, pools))
+    return choice if pools is choice.priced else replace(choice, priced=pools, simpler=_points_of(choice, pools))
 
 
 class _Ties:
@@ -86,7 +86,7 @@ def _buckets(pools: tuple[BucketPool, ...]) -> set[tuple[object, ...]]:
     return {(phase, pool.start, pool.end) for phase in PHASES for pool in pools if pool.serves(phase)}
 
 
-def _told(choice: BucketChoice, priced: PricedPools) -> tuple[SimplerPlan, ...]:
+def _points_of(choice: BucketChoice, priced: PricedPools) -> tuple[SimplerPlan, ...]:
     """What simpler plans serve, with the new pools as the chosen one."""
     pools, buckets = priced.pools, _buckets(priced.pools)
     prefill = sum(phase is PHASES[0] for phase, *_ in buckets)
