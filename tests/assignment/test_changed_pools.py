@@ -221,6 +221,21 @@ def test_requests_per_usd_count_the_change(seed: int) -> None:
     assert answer.bound >= best * (1 - 1e-6)
 
 
+def test_copies_of_an_island_run_on_behind_one_bucket() -> None:
+    """Both buckets by two servers that run: one of them would be of another island, so it starts anew."""
+    offer = offer_of(0)
+    prefill, decode = (Phase.PREFILL, 1), (Phase.DECODE, 0)
+    running = {place: next(o for o in offer.options[place] if o.deployed is not None) for place in (prefill, decode)}
+    fresh = next(o for o in offer.options[prefill] if o.deployed is None and o.use == 1 and o.stock == 0)
+    options = dict.fromkeys((prefill, (Phase.PREFILL, 2)), (running[prefill], fresh))
+    groups = tuple(replace(group, count=2) for group in offer.deployed)
+    offer = replace(offer, counts=(4, 4), options={**options, decode: (running[decode],)}, deployed=groups)
+    with pytest.raises(InfeasibleError):
+        best_pools(replace(offer, terms=ChangeTerms(most_gpus=0)), PARTITIONS[1:], RATE, EXACT)
+    answer = best_pools(replace(offer, terms=ChangeTerms(most_gpus=1)), PARTITIONS[1:], RATE, EXACT)
+    assert sum(pool.count for pool in answer.pools if pool.option.deployed is None) == 1
+
+
 def test_more_change_is_never_worse() -> None:
     for seed in SEEDS:
         offer, rates = offer_of(seed), list[float]()

@@ -84,6 +84,8 @@ def test_a_share_is_given_up_for_fewer_gpus_and_next_to_nothing_for_fewer_pools(
     large, scratch = near(72, 339.8, 6, 11.6), near(32, 337.3, 4, 0.139)
     assert choosing.choice([scratch, large], scratch) is scratch
     assert choosing.choice([near(0, 300.0, 4), large], scratch) is large
+    some, more = near(8, 97.0, 4), near(16, 100.0, 4)
+    assert choosing.choice([more, some], more) is some
     many, few, slow = near(8, 100.0, 6), near(8, 99.5, 4), near(8, 98.0, 2)
     assert choosing.choice([many, few, slow], many) is few
 
