@@ -74,13 +74,15 @@ class Levels:
     """Bounds on the ranges of a workload, shape (ranges,), inf where there is none (ms).
 
     `misses`: share of a bucket's requests that may miss the bound on TTFT, shape (buckets,); None: bounds hold for the
-    mean. `spread`: standard deviations that the bound on TPOT keeps above the mean load.
+    mean. `spread`: standard deviations that the bound on TPOT keeps above the mean load. `first_ms`: what the first
+    decode step takes of a TTFT, where the decode servers are known; else the bound on TPOT stands for it.
     """
 
     ttft_ms: Array
     tpot_ms: Array
     misses: Array | None
     spread: float
+    first_ms: float | None = None
 
     @classmethod
     def of(cls, slo: SloSettings, workload: Workload, misses: Array | None = None) -> "Levels":
@@ -111,4 +113,6 @@ class Levels:
     @property
     def first_step_ms(self) -> Array:
         """What the first decode step takes of a TTFT, shape (ranges,)."""
+        if self.first_ms is not None:
+            return np.full(np.shape(self.ttft_ms), self.first_ms)
         return np.asarray(np.where(np.isfinite(self.tpot_ms), self.tpot_ms, FIRST_STEP_MS))

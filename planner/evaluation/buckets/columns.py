@@ -1,5 +1,6 @@
 """Rates of one GPU type in one phase, and what an offer has of some types."""
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,11 @@ class Column:
         assert self.servers is not None, "a row is of servers"
         assert self.batches is not None, "servers that decode have batches"
         return self.servers.config(row, int(self.batches[row, bucket]))
+
+    @property
+    def least_step_ms(self) -> float:
+        """No decode step is shorter; inf where none decodes."""
+        return float(self.servers.step_ms.min()) if isinstance(self.servers, DecodeServers) else math.inf
 
     def fastest(self, bucket: int, rates: np.ndarray | None = None) -> list[int]:
         """The fastest server of every shape on a bucket that serves it, by other `rates` of the bucket where given."""

@@ -52,8 +52,7 @@ def latencies_at(
     load: LoadPoint, rate: float, buckets: Sequence[PricedBucket], judged: JudgedTimes
 ) -> Iterator[BucketLatency]:
     """TTFT of every prefill bucket and TPOT of every decode bucket; None where a queue has no end."""
-    decoding = [bucket for bucket in buckets if bucket.phase is Phase.DECODE]
-    first_ms = max((_tpot([bucket], rate, judged).p50_ms or 0.0 for bucket in decoding), default=0.0)
+    first_ms = first_step_ms(buckets, rate, judged)
     for phase in PHASES:
         for span, mine in _by_span(buckets, phase):
             times = _ttft(mine, rate, first_ms, judged) if phase is Phase.PREFILL else _tpot(mine, rate, judged)
@@ -69,6 +68,12 @@ def latencies_at(
                 bound_ms=times.bound_ms,
                 kept_share=times.kept_share,
             )
+
+
+def first_step_ms(buckets: Sequence[PricedBucket], rate: float, judged: JudgedTimes) -> float:
+    """What the first decode step takes of a TTFT at a rate of the whole mix: a step of the slowest decode pool."""
+    decoding = [bucket for bucket in buckets if bucket.phase is Phase.DECODE]
+    return max((_tpot([bucket], rate, judged).p50_ms or 0.0 for bucket in decoding), default=0.0)
 
 
 def _by_span(buckets: Sequence[PricedBucket], phase: Phase) -> list[tuple[Span, list[PricedBucket]]]:

@@ -55,15 +55,20 @@ def serves(pool: BucketPool) -> frozenset[tuple[Phase, int]]:
 
 
 def priced_buckets(
-    question: Question, pools: Iterable[BucketPool], arrivals: Arrivals, reaches: Mapping[str, Reach]
+    question: Question,
+    pools: Iterable[BucketPool],
+    arrivals: Arrivals,
+    reaches: Mapping[str, Reach],
+    first_ms: float | None = None,
 ) -> list[PricedBucket]:
-    """The pools by bucket, with their capacities and shares; `arrivals`: how requests come to them."""
+    """The pools by bucket, with their capacities and shares; `arrivals`: how requests come to them; `first_ms`: what
+    the first decode step takes of a TTFT, None: the bound on TPOT."""
     grouped: dict[tuple[Phase, int, int], list[BucketPool]] = {}
     for pool in pools:
         grouped.setdefault((pool.phase, pool.start, pool.end), []).append(pool)
     order = tuple(Phase)
     keys = sorted(grouped, key=lambda key: (order.index(key[0]), *key[1:]))
-    return list(_shared([_priced(question, grouped[key], arrivals, reaches) for key in keys]))
+    return list(_shared([_priced(question, grouped[key], arrivals, reaches, first_ms) for key in keys]))
 
 
 def phase_rps(buckets: Sequence[PricedBucket], phase: Phase) -> float:
@@ -93,13 +98,17 @@ def _shared(buckets: Sequence[PricedBucket]) -> Iterator[PricedBucket]:
 
 
 def _priced(
-    question: Question, pools: Sequence[BucketPool], arrivals: Arrivals, reaches: Mapping[str, Reach]
+    question: Question,
+    pools: Sequence[BucketPool],
+    arrivals: Arrivals,
+    reaches: Mapping[str, Reach],
+    first_ms: float | None,
 ) -> PricedBucket:
     workload, scenario, start, end = question.workload, question.scenario, pools[0].start, pools[0].end
     rows = [j for j, span in enumerate(workload.ranges) if start <= span.start and span.end <= end]
     buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)])
     arrivals, late = arrivals.thinned(float(buckets.probabilities[0])), pools[0].late_share
-    levels = Levels.of(scenario.slo, workload, None if late is None else np.array([late]))
+    levels = replace(Levels.of(scenario.slo, workload, None if late is None else np.array([late])), first_ms=first_ms)
     servers = tuple(servers_of(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
     full = [_full_rps(pool, mine, buckets, levels) for pool, mine in zip(pools, servers, strict=True)]
     together = np.array([sum(pool.count * rate for pool, rate in zip(pools, full, strict=True))])

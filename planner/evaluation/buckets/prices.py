@@ -58,6 +58,7 @@ from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
 ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, and a bound must not count on too few
+LESS_ROOM = 1.01  # above a bound of whole servers
 PASSES = 3
 ROUGHLY = 9  # halvings: to 0.2 % of the full rate
 RESTS = 0.005
@@ -84,12 +85,12 @@ class BucketPrices:
     def below(self, bound_rps: float) -> "BucketPrices | None":
         """The same servers priced for less: no pools serve more than this. None where that changes next to nothing."""
         bounded = self.phases[Phase.PREFILL].levels.bounds_ttft
-        if not bounded or ROOM * bound_rps >= self.served_rps * (1 - WORTH_PRICING):
+        if not bounded or LESS_ROOM * bound_rps >= self.served_rps * (1 - WORTH_PRICING):
             return None
         tighter = copy.copy(self)
-        tighter._columns, tighter._left, tighter._most_rps = {}, {}, ROOM * bound_rps
-        for cached in ("served_rps", "shortlist", "aggregated"):
-            tighter.__dict__.pop(cached, None)
+        tighter._columns, tighter._left, tighter._most_rps = {}, {}, LESS_ROOM * bound_rps
+        for cached in {"served_rps", "shortlist", "aggregated"} & vars(tighter).keys():
+            del vars(tighter)[cached]
         return tighter
 
     @property
@@ -170,7 +171,9 @@ class BucketPrices:
             counts=tuple(stock.count for stock in stocks),
             charges=tuple(stock.charge for stock in stocks),
             options=options,
-            probabilities={place: self._probability(place) for place in self._places},
+            probabilities={
+                (p, n): float(c) for p in PHASES for n, c in enumerate(self.phases[p].buckets.probabilities)
+            },
             halves=self._halves,
         )
 
@@ -224,11 +227,6 @@ class BucketPrices:
             survive=self._scenario.survive.share,
             lost_nodes=self._scenario.survive.nodes,
         )
-
-    @property
-    def _places(self) -> list[Place]:
-        """Every bucket of prefill and decode."""
-        return [(phase, n) for phase in PHASES for n in range(len(self.phases[phase].buckets.intervals))]
 
     def _probability(self, place: Place) -> float:
         return float(self.phases[place[0]].buckets.probabilities[place[1]])
@@ -297,7 +295,8 @@ class BucketPrices:
         served = served_rps * mine.buckets.probabilities
         if column.servers is None:
             return column
-        at, load = (mine.buckets, mine.levels, served), column.servers
+        levels = replace(mine.levels, first_ms=self.least_step_ms) if phase is Phase.PREFILL else mine.levels
+        at, load = (mine.buckets, levels, served), column.servers
         if isinstance(load, PrefillServers):
             return replace(column, capped=load.capped_rps(*at, arrivals, served=True, halvings=halvings))
         if isinstance(load, MixedServers):
@@ -306,11 +305,16 @@ class BucketPrices:
             batches, capped, full = load.capped_rps(*at, None, arrivals, served=True)
         return replace(column, batches=batches, capped=capped, full=full)
 
+    @cached_property
+    def least_step_ms(self) -> float:
+        """No decode step of any server is shorter: what the first one takes of a TTFT at least."""
+        names = (item.gpu.name for item in self._scenario.inventory.items)
+        return min(self._full_column(name, Phase.DECODE).least_step_ms for name in names)
+
     def _full_column(self, gpu: str, phase: Phase) -> Column:
-        key = (gpu, phase)
-        if key not in self._full:
-            self._full[key] = self._priced(gpu, phase)
-        return self._full[key]
+        if (gpu, phase) not in self._full:
+            self._full[gpu, phase] = self._priced(gpu, phase)
+        return self._full[gpu, phase]
 
     def context(self, gpu: str) -> CostContext:
         """The model on a GPU type."""

@@ -19,9 +19,13 @@ from planner.domain import (
     Question,
     Reach,
 )
-from planner.evaluation.buckets.latencies import JudgedTimes, latencies_at
+from planner.evaluation.buckets.latencies import JudgedTimes, first_step_ms, latencies_at
 from planner.evaluation.buckets.priced import PricedBucket, phase_rps, priced_buckets, serves
 from planner.evaluation.buckets.spreads import lost_servers, spread
+
+BEYOND = 1.03
+"""Of the rate that is reached where the first decode step takes the whole bound on TPOT; more is reached where it does
+not, by less than this on the shipped scenarios."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +87,17 @@ class BucketService:
         )
 
     def _buckets(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> list[PricedBucket]:
+        """The pools by bucket. The first token of a split request takes a decode step: at first as long as the bound on
+        TPOT, then as the pools take at the rate that is known to be reached so, and a little beyond."""
+        every, slo = tuple(pools), self.question.scenario.slo
         arrivals = Arrivals.of(self.question.scenario.routing.policy, counts)
-        return priced_buckets(self.question, pools, arrivals, self._reaches)
+        buckets = priced_buckets(self.question, every, arrivals, self._reaches)
+        rates = [phase_rps(buckets, phase) for phase in PHASES]
+        prefills = any(pool.phase is Phase.PREFILL for pool in every)
+        if slo.ttft_ms is None or not prefills or not 0 < rates[0] < rates[1]:
+            return buckets
+        first_ms = first_step_ms(buckets, min(BEYOND * rates[0], rates[1]), JudgedTimes.of(self.question))
+        return priced_buckets(self.question, every, arrivals, self._reaches, first_ms)
 
     def _without(
         self, pools: Sequence[BucketPool], number: int, counts: CountDispersion | None = None, nodes: int | None = None

@@ -97,9 +97,9 @@ def _solved(question: Question, prices: BucketPrices, objective: ObjectiveSettin
     """The best choice of any family and form; the bound is of all of them."""
     sign = -1.0 if objective.minimises else 1.0
     classes = solved_classes(question, prices, objective, layout_settings(question.scenario))
-    every, forms = _best_class(question, objective, classes)
+    every, forms, candidates = _best_class(question, objective, classes)
     bound = sign * max(sign * one_class.bound for one_class in classes)
-    choice = _choice(question, objective, every)
+    choice = _choice(question, objective, every, candidates)
     return replace(choice, bound=bound, proven=all(one_class.proven for one_class in classes), forms=forms)
 
 
@@ -115,12 +115,12 @@ class _Candidate:
 
 def _best_class(
     question: Question, objective: ObjectiveSettings, classes: Sequence[SolvedClass]
-) -> tuple[SolvedClass, FormChoice | None]:
-    """The class with the best pools, and what their form was chosen over, where it was free. Rates are compared as the
-    pools serve them together."""
+) -> tuple[SolvedClass, FormChoice | None, tuple[_Candidate, ...]]:
+    """The class with the best pools, what their form was chosen over, where it was free, and the pools that were
+    looked at. Rates are compared as the pools serve them together."""
     sign = -1.0 if objective.minimises else 1.0
     by_rate = not (objective.minimises or objective.kind.row.per_charge)
-    values: dict[ServingForm, tuple[float, SolvedClass]] = {}
+    values: dict[ServingForm, tuple[float, SolvedClass, tuple[_Candidate, ...]]] = {}
     for every in classes:
         if not every.answers:
             continue
@@ -128,17 +128,19 @@ def _best_class(
         best = every.answers[counts]
         if best.form is not every.form and best.form in values:
             continue  # all of its pools are aggregated, and these have been solved for alone
-        value = best.value
+        value, candidates = best.value, tuple[_Candidate, ...]()
         if by_rate:
-            value = max(pools.priced.rate_rps for pools in _candidates(question, objective, every, best))
+            candidates = tuple(_candidates(question, objective, every, best))
+            value = max(pools.priced.rate_rps for pools in candidates)
         if best.form not in values or sign * value > sign * values[best.form][0]:
-            values[best.form] = value, every
+            values[best.form] = value, every, candidates
     bounds = {
         form: sign * max(sign * every.bound for every in classes if every.form is form)
         for form in {every.form for every in classes}
     }
-    chosen = chosen_form({form: value for form, (value, _) in values.items()}, bounds, objective)
-    return values[chosen.chosen][1], chosen if form_is_free(question) else None
+    chosen = chosen_form({form: value for form, (value, *_) in values.items()}, bounds, objective)
+    _, every, candidates = values[chosen.chosen]
+    return every, chosen if form_is_free(question) else None, candidates
 
 
 def _candidates(
@@ -152,7 +154,9 @@ def _candidates(
         yield _Candidate(every=every, offer=offer, answer=answer, priced=priced)
 
 
-def _choice(question: Question, objective: ObjectiveSettings, every: SolvedClass) -> BucketChoice:
+def _choice(
+    question: Question, objective: ObjectiveSettings, every: SolvedClass, candidates: Sequence[_Candidate]
+) -> BucketChoice:
     scenario, service, settings = question.scenario, BucketService(question), layout_settings(question.scenario)
     prices = every.prices
     counts = _worth_their_buckets(
@@ -161,7 +165,9 @@ def _choice(question: Question, objective: ObjectiveSettings, every: SolvedClass
     best = every.answers[counts]
     within = _left_for_simplicity(scenario.simplicity, best)
     simpler = []
-    for pools in _candidates(question, objective, every, best):
+    if not candidates or candidates[0].answer is not best:
+        candidates = tuple(_candidates(question, objective, every, best))
+    for pools in candidates:
         answer = _simplest(pools.offer, pools.answer, objective, settings, within)
         same = answer is pools.answer
         priced = pools.priced if same else service.priced(prices.pools(answer, every.stocks))
@@ -213,10 +219,11 @@ def fastest_pools(
     question = evaluator.question
     sign = -1.0 if objective.minimises else 1.0
     classes = solved_classes(question, evaluator.prices, objective, settings)
-    every, _ = _best_class(question, objective, classes)
+    every, _, candidates = _best_class(question, objective, classes)
     best = every.answers[_worth_their_buckets(every.answers, objective, question.scenario, lambda _: None)]
     bound = sign * max(sign * one_class.bound for one_class in classes)
-    priced = [pools.priced for pools in _candidates(question, objective, every, best)]
+    candidates = candidates or tuple(_candidates(question, objective, every, best))
+    priced = [pools.priced for pools in candidates]
     return max(priced, key=lambda pools: pools.rate_rps), bound, best.solver
 
 
