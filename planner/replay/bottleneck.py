@@ -36,8 +36,8 @@ def _load(use: IslandUse, places: int) -> float:
 
 def _slack(level: LevelCheck) -> float:
     if level.needed:
-        return level.share.mean - level.needed
-    return 1 - level.value_ms.mean / level.bound_ms if level.bound_ms else 1.0
+        return level.kept - level.needed
+    return 1 - level.time_ms / level.bound_ms if level.bound_ms else 1.0
 
 
 def _cause(level: LevelCheck, result: ReplayResult, loads: dict[str, float]) -> str:

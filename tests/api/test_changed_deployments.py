@@ -73,6 +73,7 @@ def test_copies_that_cannot_join_another_island_count_as_touched() -> None:
         workload="normal-500-2000",
         model="gpt-oss-120b",
         slo={"ttft_ms": 2000, "tpot_ms": 40, "percentile": 99},
+        serving="split",
         engine={"name": "vllm", "version": "0.18.0"},
         objective={"kind": "target", "target_rps": 3},
         progress=False,
@@ -83,5 +84,5 @@ def test_copies_that_cannot_join_another_island_count_as_touched() -> None:
     assert "| USD/hour |" in fewer.summary()
 
     lost = plan.replan(lost=["H20=12"], settings={"objective.target_rps": 1}, replay=False)
-    assert "- lost: 1 server of h20-1g-decode-1; of a GPU type idle ones count first" in lost.summary()
+    assert "- lost: 1 server of h20-2g-decode-1; of a GPU type idle ones count first" in lost.summary()
     assert f"The new plan: **The {sum(lost.record.plan.fleet.values())} GPUs promise" in lost.summary()

@@ -20,6 +20,7 @@ QUESTION: dict[str, Any] = {
     "workload": "normal-500-2000",
     "model": "deepseek-v3",
     "ranges": {"width": 2048},
+    "serving": "split",
     "search": SEARCH,
 }
 
@@ -216,7 +217,7 @@ def test_too_few_gpus_are_infeasible() -> None:
     few = {**QUESTION, "inventory": {"H200": 2}, "search": {**SEARCH, "min_island_size": 1}}
     with pytest.raises(planner.InfeasibleError, match=r"H200 \(the inventory has 2\): at least 6 to prefill"):
         planner.plan(**{**few, **TABLE})
-    with pytest.raises(planner.InfeasibleError, match=r"H200 \(the inventory has 2\) prefill: memory.* at least 8"):
+    with pytest.raises(planner.InfeasibleError, match=r"H200 \(the inventory has 2\) prefill, decode: .* at least 8"):
         planner.plan(**few)
 
 

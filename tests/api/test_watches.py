@@ -62,14 +62,14 @@ def test_a_lost_node_is_left(folder: Path) -> None:
 
 
 def test_a_watch_at_hand_is_what_the_log_says(folder: Path) -> None:
-    """The smallest plan has two servers of eight H200: 64 USD an hour for five times five minutes."""
+    """The smallest plan has one server of eight H200 for both phases: 32 USD an hour for five times five minutes."""
     watched = planner.load_watch(folder / "out")
     frame = watched.frame()
     assert list(frame["time"]) == [0, 300, 600, 900, 1200]
     assert list(frame["plan"]) == [1, 1, 2, 2, 2]
-    assert list(frame["usd_per_hour"]) == [64.0] * 5
+    assert list(frame["usd_per_hour"]) == [32.0] * 5
     assert frame["usd"].sum() == pytest.approx(watched.usd)
-    assert watched.usd == pytest.approx(64 * 25 / 60 + watched.tally.change_usd)
+    assert watched.usd == pytest.approx(32 * 25 / 60 + watched.tally.change_usd)
     assert frame["gpus_touched"].sum() == watched.gpus_touched > 0
     assert list(watched.changes["cause"]) == ["start", "lost"]
     assert watched.summary().startswith("# Watch of five")
@@ -86,9 +86,9 @@ def test_figures_show_what_the_frame_has(folder: Path) -> None:
     assert list(promise.values) == list(watched.frame()["promise_rps"])
     assert list(load.edges) == pytest.approx([0, 1 / 12, 1 / 6, 1 / 4, 1 / 3, 5 / 12])
     assert [line.get_label() for line in above.lines] == ["start", "lost"]
-    assert list(below.patches[0].get_data().values) == [64.0] * 5
+    assert list(below.patches[0].get_data().values) == [32.0] * 5
     (gpus,) = watched.figure("gpus").axes
-    assert list(gpus.patches[0].get_data().values) == [16.0] * 5
+    assert list(gpus.patches[0].get_data().values) == [8.0] * 5
     with pytest.raises(planner.InputError, match="must be one of watch, gpus"):
         watched.figure("load")
 

@@ -16,6 +16,7 @@ workload: normal-500-2000
 inventory: {H200: 32, H20: 32}
 ranges: {width: 2048}
 search: {method: random, iterations: 2, batch_size: 4, min_island_size: 12}
+serving: split
 """
 TABLE = TINY + "routing: {form: table}\n"  # islands of any size, every range with shares of its own
 EVEN = TABLE.replace("min_island_size: 12", "min_island_size: 16")  # islands of 16 or 32 GPUs

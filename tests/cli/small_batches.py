@@ -16,7 +16,7 @@ defaults: {scenario: small.yaml}
 jobs:
   - {name: level, grid: {slo.tpot_ms: [40, 80]}}
   - {name: same, set: {slo.tpot_ms: 80}}
-  - {name: none, inventories: [{H200: 8}]}
+  - {name: none, inventories: [{H200: 4}]}
 """
 BARE = ("--executor", "serial", "--no-figures")
 

@@ -268,6 +268,7 @@ name: dense
 model: llama-3.1-70b
 workload: normal-500-2000
 inventory: {H20: 32}
+serving: split
 search: {method: exact}
 """
 

@@ -55,9 +55,9 @@ class LevelCheck:
 
     `part`: share of all requests that they are. `needed`: share of them that must keep the bound; 0: their mean must.
     `bound_ms`: the mean of them where bounds differ by prompt (None: nothing is bounded). `share`: who keeps it, with
-    the interval of 99 % that so many `requests` leave (nan: only the time is known; no interval: it was calculated).
-    `value_ms`: the time at the share that must, or the mean; inf where a queue has no end, nan where it is not worked
-    out. `decides`: whether the verdict hangs on it; under a percentile of all requests a bucket's TTFT does not.
+    the interval of 99 % that so many `requests` leave (None: only the time is known; no interval: it was calculated).
+    `value_ms`: the time at the share that must, or the mean; None where a queue has no end, or it is not worked out.
+    `decides`: whether the verdict hangs on it; under a percentile of all requests a bucket's TTFT does not.
     """
 
     phase: Phase
@@ -66,8 +66,8 @@ class LevelCheck:
     part: float = 1.0
     bound_ms: float | None
     needed: float
-    share: Spread
-    value_ms: Spread
+    share: Spread | None
+    value_ms: Spread | None
     p50_ms: float | None = None
     requests: int = 0
     decides: bool = True
@@ -80,7 +80,17 @@ class LevelCheck:
     @property
     def late_ms(self) -> float | None:
         """The time that the bound is on; None where a queue has no end."""
-        return self.value_ms.mean if math.isfinite(self.value_ms.mean) else None
+        return self.time_ms if math.isfinite(self.time_ms) else None
+
+    @property
+    def time_ms(self) -> float:
+        """The time that the bound is on; inf where a queue has no end."""
+        return math.inf if self.value_ms is None else self.value_ms.mean
+
+    @property
+    def kept(self) -> float:
+        """The share of requests that keep the bound; nan where only the time is known."""
+        return math.nan if self.share is None else self.share.mean
 
     @property
     def seems_kept(self) -> bool | None:
@@ -88,8 +98,8 @@ class LevelCheck:
         if self.bound_ms is None:
             return None
         if self._of_times:
-            return self.value_ms.mean <= self.bound_ms * (1 + _ROUNDING)
-        return self.share.mean >= self.needed - _ROUNDING
+            return self.time_ms <= self.bound_ms * (1 + _ROUNDING)
+        return self.kept >= self.needed - _ROUNDING
 
     @property
     def standing(self) -> Standing | None:
@@ -97,12 +107,12 @@ class LevelCheck:
         if self.bound_ms is None:
             return None
         if self.seems_kept:
-            few = self.share.low is not None and self.requests < fewest_requests(self.needed)
+            few = self.share is not None and self.share.low is not None and self.requests < fewest_requests(self.needed)
             return Standing.UNTOLD if few else Standing.HOLDS
         if self._of_times:
-            low, limit = self.value_ms.low, self.bound_ms
-            return Standing.UNTOLD if low is not None and low <= limit else Standing.BREAKS
-        high = self.share.mean if self.share.high is None else self.share.high
+            low = None if self.value_ms is None else self.value_ms.low
+            return Standing.UNTOLD if low is not None and low <= self.bound_ms else Standing.BREAKS
+        high = self.kept if self.share is None or self.share.high is None else self.share.high
         return Standing.UNTOLD if high >= self.needed else Standing.BREAKS
 
     @property
@@ -112,18 +122,18 @@ class LevelCheck:
             return 0
         if self.seems_kept or self._of_times:
             return fewest_requests(self.needed)
-        kept = self.share.mean
+        kept = self.kept
         return max(self.requests + 1, math.ceil(CERTAIN**2 * kept * (1 - kept) / (self.needed - kept) ** 2))
 
     @property
     def _of_times(self) -> bool:
         """Whether the time itself is held against the bound: that of the mean, or where no share is known."""
-        return not self.needed or math.isnan(self.share.mean)
+        return not self.needed or self.share is None
 
     @property
     def pressure(self) -> tuple[float, float]:
         """How near to its bound the time is, or how far beyond; the longer time where nothing is bounded."""
-        return (self.value_ms.mean / self.bound_ms if self.bound_ms else 0.0, self.value_ms.mean)
+        return (self.time_ms / self.bound_ms if self.bound_ms else 0.0, self.time_ms)
 
 
 def fewest_requests(needed: float) -> int:
@@ -194,8 +204,8 @@ def _of_bucket(slo: SloSettings, row: BucketLatency) -> LevelCheck:
         part=row.part,
         bound_ms=row.bound_ms,
         needed=slo.needed,
-        share=Spread(mean=math.nan if row.kept_share is None else row.kept_share),
-        value_ms=Spread(mean=math.inf if row.late_ms is None else row.late_ms),
+        share=_calculated(row.kept_share),
+        value_ms=_calculated(row.late_ms),
         p50_ms=row.p50_ms,
         decides=not (slo.over_all and row.phase is Phase.PREFILL),
     )
@@ -215,8 +225,8 @@ def _of_all(slo: SloSettings, rows: Sequence[BucketLatency]) -> list[LevelCheck]
             part=part,
             bound_ms=sum(row.part * (row.bound_ms or 0.0) for row in bounded) / part,
             needed=slo.needed,
-            share=Spread(mean=kept if slo.needed else math.nan),
-            value_ms=Spread(mean=math.nan if slo.needed else mean_ms),
+            share=Spread(mean=kept) if slo.needed else None,
+            value_ms=None if slo.needed or math.isinf(mean_ms) else Spread(mean=mean_ms),
         )
     ]
 
@@ -232,14 +242,18 @@ def _of_ranges(plan: Plan) -> tuple[JudgedLevels, ...]:
             end=row.end,
             bound_ms=row.bound_ms,
             needed=plan.scenario.slo.needed,
-            share=Spread(mean=math.nan),
-            value_ms=Spread(mean=_endless(row.mean_ms if service.percentile is None else row.percentile_ms)),
+            share=None,
+            value_ms=_calculated(row.mean_ms if service.percentile is None else row.percentile_ms),
         )
         for phase in PHASES
         for row in service.ranges
         if row.phase is phase
     )
     return (JudgedLevels(load=GOODPUT, rate_rps=service.goodput_rps, checks=checks),)
+
+
+def _calculated(figure: float | None) -> Spread | None:
+    return None if figure is None else Spread(mean=figure)
 
 
 def _endless(time_ms: float | None) -> float:

@@ -62,9 +62,9 @@ def interval(spread: Spread) -> tuple[float, float] | None:
     return max(0.0, spread.low), max(0.0, spread.high)
 
 
-def share_interval(spread: Spread) -> tuple[float, float] | None:
-    """Ends of the interval of a share, within 0 and 1."""
-    ends = interval(spread)
+def share_interval(spread: Spread | None) -> tuple[float, float] | None:
+    """Ends of the interval of a share, within 0 and 1; None where it has none, or is not known itself."""
+    ends = None if spread is None else interval(spread)
     return None if ends is None else (min(1.0, ends[0]), min(1.0, ends[1]))
 
 
@@ -82,21 +82,23 @@ def needed_share(level: LevelCheck) -> str:
     return f"{100 * level.needed:g} %" if level.needed else "the mean"
 
 
-def share_with(spread: Spread) -> str:
+def share_with(spread: Spread | None) -> str:
     """A share with its interval: 99.3 % (99.1–99.5 %)."""
+    if spread is None:
+        return NONE
     ends = share_interval(spread)
     return _with_span(share(spread.mean), None if ends is None else _span(share, ends))
 
 
-def time_with(spread: Spread) -> str:
+def time_with(spread: Spread | None) -> str:
     """A time with its interval: 2.36 s (2.21–2.51 s)."""
-    ends = interval(spread)
+    ends = None if spread is None else interval(spread)
     return _with_span(time_words(spread), None if ends is None else time_span(ends))
 
 
-def time_words(spread: Spread) -> str:
+def time_words(spread: Spread | None) -> str:
     """A time without its interval: 2.36 s, or no end."""
-    return time(finite(spread.mean))
+    return time(None if spread is None else finite(spread.mean))
 
 
 def number_with(spread: Spread, digits: int = 3) -> str:

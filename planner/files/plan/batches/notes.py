@@ -33,7 +33,7 @@ def write_note(run: Path, note: RunNote) -> None:
 
 def write_document(path: Path, document: Mapping[str, object]) -> None:
     """A file of plain values, there whole or not at all, in place of an earlier one."""
-    text = json.dumps(document, indent=1, ensure_ascii=False)
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     write_file(path, f"{text}\n".encode("utf-8", "backslashreplace"), force=True)
 
 

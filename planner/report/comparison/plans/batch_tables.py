@@ -5,6 +5,7 @@ from typing import Any
 
 from planner.domain.comparisons.batches import Batch, BatchJob
 from planner.domain.comparisons.sweeps import PointState
+from planner.report.comparison.plans.side_by_side import levels_documents
 from planner.report.comparison.plans.sweep_tables import BAND_COLUMNS, CSV_FIGURES, FIGURES, figure_cells, figure_texts
 from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import escaped, table
@@ -120,7 +121,7 @@ def batch_document(batch: Batch, status: int) -> dict[str, Any]:
                 "content": job.entry.content,
                 "same_as": job.same_as,
                 "message": job.message,
-                "figures": None if job.figures is None else asdict(job.figures),
+                "figures": None if job.figures is None else asdict(job.figures) | levels_documents(job.figures),
             }
             for job in batch.jobs
         ],

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
-from math import isnan
 from typing import Any
 
 from planner.domain import PHASES, Phase
@@ -258,12 +257,17 @@ def comparison_document(comparison: PlanComparison) -> dict[str, Any]:
         "plans": [
             asdict(replace(plan, figures=replace(plan.figures, levels=())))
             | {"gpus": plan.figures.gpus, "levels_hold": plan.figures.levels_hold}
-            | {"levels": [_levels_document(levels) for levels in plan.figures.levels]}
+            | levels_documents(plan.figures)
             for plan in comparison.plans
         ],
         "differences": [asdict(row) for row in comparison.differences],
         "warnings": list(comparison.warnings),
     }
+
+
+def levels_documents(figures: PlanFigures) -> dict[str, Any]:
+    """The levels of a plan at its loads as plain data, under `levels`."""
+    return {"levels": [_levels_document(levels) for levels in figures.levels]}
 
 
 def _levels_document(levels: JudgedLevels) -> dict[str, Any]:
@@ -281,7 +285,7 @@ def _check_document(check: LevelCheck) -> dict[str, Any]:
         "part": check.part,
         "bound_ms": check.bound_ms,
         "needed": check.needed,
-        "share": None if isnan(check.share.mean) else check.share.mean,
+        "share": None if check.share is None else check.share.mean,
         "p50_ms": check.p50_ms,
         "late_ms": check.late_ms,
         "standing": check.standing,
