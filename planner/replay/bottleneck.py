@@ -36,7 +36,7 @@ def _load(use: IslandUse, places: int) -> float:
 
 def _slack(level: LevelCheck) -> float:
     if level.needed:
-        return level.kept - level.needed
+        return level.keeping - level.needed
     return 1 - level.time_ms / level.bound_ms if level.bound_ms else 1.0
 
 

@@ -151,7 +151,7 @@ class ReplayResult:
     @property
     def _answers(self) -> bool:
         """Whether so many requests are answered as must keep their bounds."""
-        return not self.refused or all(level.kept - self.refused >= level.needed for level in self.levels)
+        return not self.refused or all(level.keeping - self.refused >= level.needed for level in self.levels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

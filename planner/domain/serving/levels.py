@@ -88,7 +88,7 @@ class LevelCheck:
         return math.inf if self.value_ms is None else self.value_ms.mean
 
     @property
-    def kept(self) -> float:
+    def keeping(self) -> float:
         """The share of requests that keep the bound; nan where only the time is known."""
         return math.nan if self.share is None else self.share.mean
 
@@ -99,7 +99,7 @@ class LevelCheck:
             return None
         if self._of_times:
             return self.time_ms <= self.bound_ms * (1 + _ROUNDING)
-        return self.kept >= self.needed - _ROUNDING
+        return self.keeping >= self.needed - _ROUNDING
 
     @property
     def standing(self) -> Standing | None:
@@ -112,7 +112,7 @@ class LevelCheck:
         if self._of_times:
             low = None if self.value_ms is None else self.value_ms.low
             return Standing.UNTOLD if low is not None and low <= self.bound_ms else Standing.BREAKS
-        high = self.kept if self.share is None or self.share.high is None else self.share.high
+        high = self.keeping if self.share is None or self.share.high is None else self.share.high
         return Standing.UNTOLD if high >= self.needed else Standing.BREAKS
 
     @property
@@ -122,7 +122,7 @@ class LevelCheck:
             return 0
         if self.seems_kept or self._of_times:
             return fewest_requests(self.needed)
-        kept = self.kept
+        kept = self.keeping
         return max(self.requests + 1, math.ceil(CERTAIN**2 * kept * (1 - kept) / (self.needed - kept) ** 2))
 
     @property

@@ -76,7 +76,7 @@ def room_of(level: LevelCheck) -> float:
     """How far the time at the share that must keep the bound lies below it, as a share of the bound.
 
     Where bounds differ by prompt, so that there is no one bound, how many more keep theirs than must."""
-    return 1 - level.time_ms / level.bound_ms if level.bound_ms else level.kept - level.needed
+    return 1 - level.time_ms / level.bound_ms if level.bound_ms else level.keeping - level.needed
 
 
 def level_words(level: LevelCheck) -> str:
