@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
     from planner.files.models.model_documents import model_document
     from planner.files.models.models import load_model
-    from planner.files.plan.export_records import EXPORT_RECORD_FILE, export_record_text, load_export_record
+    from planner.files.plan.export_records import (
+        EXPORT_RECORD_FILE,
+        export_record_of,
+        export_record_text,
+        load_export_record,
+    )
     from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
     from planner.files.plan.plan_document import encode_plan, plan_digest, plan_document, plan_files
     from planner.files.plan.plan_schemas import plan_schema
@@ -85,6 +90,7 @@ __all__ = [
     "encode_plan",
     "engine_of",
     "engine_profiles",
+    "export_record_of",
     "export_record_text",
     "holds_run",
     "holds_search",

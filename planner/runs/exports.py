@@ -13,6 +13,8 @@ from planner.export.objects.documents import yaml_text
 from planner.plans.provenance import planner_version
 from planner.runs.deployments import render_plan
 
+MANIFESTS = "manifests/"
+"""Where a run folder has its export."""
 _DIGITS = 12
 _LEVELS = 3
 """Folders above an export in which its run may lie: RUN/manifests, RUN/steps/01-start-1."""
@@ -54,8 +56,8 @@ def check_export(folder: Path, plan: Plan | None) -> CheckedExport:
         planned = _texts(record)
     elif plan is None:
         raise InputError(
-            f"{folder}: must be held against the plan that it was exported from (digest {record.plan_digest[:_DIGITS]}), got "
-            "none, and it lies in no run folder.",
+            f"{folder}: must be held against the plan that it was exported from (digest "
+            f"{record.plan_digest[:_DIGITS]}), got none, and it lies in no run folder.",
             hint=f"planner export RUN --check {folder}",
         )
     else:
@@ -85,16 +87,21 @@ def written_again(record: ExportRecord, plan: Plan, origin: str) -> dict[str, st
     return with_engines(rendered.files, engines_of(_texts(record))) if record.carried else rendered.files
 
 
-def carrying(record: ExportRecord, rendered: Mapping[str, str], final: Mapping[str, str]) -> ExportRecord:
-    """The record of `final`, manifests in which some engines of `rendered` are as they were started before."""
-    files_changed = {name: text for name, text in final.items() if rendered.get(name) != text}
-    plain = {island: workload.manifest.body for island, workload in engines_of(rendered).items()}
+def with_carried(contents: Mapping[str, bytes], final: Mapping[str, str]) -> dict[str, bytes]:
+    """Manifests of a run folder (path below it -> text) in which some engines are as they were started under an earlier
+    plan, and the folder's record, which says so; `contents`: the run's files as its plan alone makes them."""
+    changed = {path: text for path, text in final.items() if contents.get(path) != text.encode()}
+    if not changed:
+        return {}
+    plain = engines_of({path: contents[path].decode() for path in changed})
     carried: dict[str, tuple[Mapping[str, object], ...]] = {}
-    for island, workload in engines_of(files_changed).items():
-        manifest = workload.manifest
-        if plain.get(island) != manifest.body:
-            carried[manifest.file] = (*carried.get(manifest.file, ()), manifest.body)
-    return replace(record, carried=carried)
+    for island, workload in engines_of(changed).items():
+        if plain[island].manifest.body != workload.manifest.body:
+            file = workload.manifest.file.removeprefix(MANIFESTS)
+            carried[file] = (*carried.get(file, ()), workload.manifest.body)
+    path = f"{MANIFESTS}{files.EXPORT_RECORD_FILE}"
+    record = replace(files.export_record_of(contents[path].decode(), path), carried=carried)
+    return {name: text.encode() for name, text in changed.items()} | {path: files.export_record_text(record)}
 
 
 def _texts(record: ExportRecord) -> dict[str, str]:

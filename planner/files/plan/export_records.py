@@ -7,7 +7,7 @@ from typing import Any
 from planner.domain import DeploySettings
 from planner.domain.serving.exported import ExportRecord
 from planner.errors import InputError
-from planner.files.disk.documents import read_json
+from planner.files.disk.documents import parse_json, read_text
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.plan.digests import KEY, require_unedited, sealed
 from planner.files.records import fields_of, read_record, record_document, record_keys
@@ -47,7 +47,12 @@ def load_export_record(folder: Path) -> ExportRecord:
             "version of the planner wrote them, or it was left behind.",
             hint=f"Export again and keep the file: planner export RUN --out {folder} --force, with the same options.",
         )
-    document = read_json(path)
+    return export_record_of(read_text(path), str(path))
+
+
+def export_record_of(text: str, origin: str) -> ExportRecord:
+    """The record that a file holds; InputError where it was edited or is of another version's form."""
+    document = parse_json(text, file=origin)
     _require_form(document)
     options = read_record(DeploySettings, document.section("options"))
     carried = _carried(document)
