@@ -1,18 +1,15 @@
 """The way of a request: port of the routing table, the Service's port and its target, the container's port, `--port` of
 the engine; and where and what probes ask."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.dialects import ENGINES
-from planner.export.engines.groups import is_port
 from planner.export.engines.seam import Engine
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.objects.pods import ENGINE_LABEL
-
-_PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,51 +41,6 @@ def leader_ports(workload: FoundWorkload) -> tuple[int, ...]:
     """Where each copy's leader takes requests; one port for all where copies start alike."""
     engine = engine_of(workload)
     return tuple(answering_port(copy[0], engine) for copy in workload.copies if copy) if engine else ()
-
-
-def pod_port_faults(workload: FoundWorkload, engine: Engine) -> Iterator[Fault]:
-    """Engines listen where their containers and their targets say, and probes ask there."""
-    for copy in workload.copies:
-        for number, pod in enumerate(copy):
-            if pod.command_path and number == 0:
-                yield from _engine_faults(workload.manifest, pod, engine)
-            if pod.command_path or pod.answers_at:
-                yield from _probe_faults(workload.manifest, pod, engine)
-
-
-def _engine_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterator[Fault]:
-    values, ports = read_flags(pod.arguments or ()), container_ports(pod)
-    came = values.get("port", str(engine.http_port))
-    listed = f"must be a port of the container, {', '.join(str(port) for port in ports.values())}"
-    if not is_port(came):
-        yield manifest.fault(pod.arguments_path, "--port must be a port", came or "none")
-    elif pod.engine_port and came != str(pod.engine_port):
-        rule = f"--port must be {pod.engine_port}, where the target looks for the engine"
-        yield manifest.fault(pod.arguments_path, rule, came)
-    elif ports and int(came) not in ports.values():
-        yield manifest.fault(pod.arguments_path, f"--port {listed}", came)
-    for name in engine.port_flags:
-        if ports and name in values and read_count(values, name, 0) not in ports.values():
-            yield manifest.fault(pod.arguments_path, f"--{name} {listed}", values[name])
-
-
-def _probe_faults(manifest: Manifest, pod: FoundPod, engine: Engine) -> Iterator[Fault]:
-    container, listening = pod.spec["containers"][0], engine_port(pod, engine)
-    for probe in _PROBES:
-        if "httpGet" not in container.get(probe, {}):  # none, or only a preset's patience
-            continue
-        where = f"{pod.path}.containers.0.{probe}"
-        if engine.silent_flag in read_flags(pod.arguments or ()):
-            rule = f"must be left out of pods with --{engine.silent_flag}, which answer no HTTP"
-            yield manifest.fault(where, rule, container[probe]["httpGet"]["path"])
-            continue
-        path = container[probe]["httpGet"]["path"].partition("?")[0]
-        if path not in engine.probe_paths:
-            rule = f"must be a path that {engine.name} answers, {', '.join(engine.probe_paths)}"
-            yield manifest.fault(f"{where}.httpGet.path", rule, path)
-        probed = container[probe]["httpGet"]["port"]
-        if resolved(probed, pod) not in {listening, pod.answers_at or listening}:
-            yield manifest.fault(f"{where}.httpGet.port", f"must lead to the engine's port, {listening}", probed)
 
 
 def container_ports(pod: FoundPod) -> dict[str, int]:
