@@ -1,6 +1,7 @@
 """Where manifests differ from what the plan's export writes: by file, object and field, with both values."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from planner.export.checking.values import MISSING
 from planner.export.found import Fault
 
 _LONGEST = 120
+_GLOBAL = frozenset({"PriorityClass", "ClusterQueue", "ResourceFlavor", "Topology", "NodeResourceTopology", "FlexTopo"})
+"""Kinds whose objects lie in no namespace."""
 _LEAST, _MOST = ("minReplicas", "minReplicaCount"), ("maxReplicas", "maxReplicaCount")
 
 
@@ -40,6 +43,7 @@ def compare(files: Mapping[str, str], planned: Mapping[str, str]) -> Compared:
     ]
     for before, after in pairs:
         faults += _differences(Surroundings(planned=before, written=after, copies=bounds.get(before.name)))
+    faults += _scattered(pairs)
     names = frozenset(item.name for item in expected if item.name)
     wrong = {item.place: reason for item in further if (reason := _obstacle(item, names))}
     faults += [Fault(where=place, expected="must be left out", got=reason) for place, reason in wrong.items()]
@@ -87,6 +91,21 @@ def _differences(around: Surroundings) -> Iterator[Fault]:
     for change in found:
         if not is_allowed(change, around):
             yield _fault(after if before.name == after.name else before, change)
+
+
+def _scattered(pairs: Sequence[tuple[Item, Item]]) -> Iterator[Fault]:
+    """Objects that were put into another namespace than most: names and Services hold within one."""
+    free = [after for before, after in pairs if before.name and _namespace(before) == "" and after.kind not in _GLOBAL]
+    spaces = Counter(_namespace(item) for item in free)
+    usual = max(spaces, key=lambda space: spaces[space], default="")
+    for item in free:
+        if (space := _namespace(item)) != usual:
+            rule = f"must be {usual!r} as in the other objects" if usual else "must be left out as in the other objects"
+            yield Fault(where=f"{item.place}, metadata.namespace", expected=rule, got=repr(space))
+
+
+def _namespace(item: Item) -> str:
+    return str(item.body.get("metadata", {}).get("namespace", ""))
 
 
 def _fault(item: Item, change: Change) -> Fault:

@@ -90,6 +90,12 @@ def _labels_of_theirs(_: str, value: object) -> bool:
     return isinstance(value, Mapping) and all(_of_theirs(str(key), item) for key, item in value.items())
 
 
+def _preferences(_: str, value: object) -> bool:
+    """Rules that a scheduler may break."""
+    kinds = value.values() if isinstance(value, Mapping) else [value]
+    return all(isinstance(kind, Mapping) and all(str(key).startswith("preferred") for key in kind) for kind in kinds)
+
+
 def _variable_of_theirs(name: str, value: object) -> bool:
     secret = not isinstance(value, Mapping) or name != "HF_TOKEN" or "valueFrom" in value  # no token in plain text
     return (name in _OF_OPERATORS or name.startswith(_OF_OPERATORS_BEGIN)) and secret
@@ -201,7 +207,7 @@ FREEDOMS: Sequence[Freedom] = (
         Freedom(where=("metadata", kind), what=f"{kind} of your own prefix added", allows=_added(_labels_of_theirs))
         for kind in ("labels", "annotations")
     ),
-    Freedom(where=("metadata", "namespace"), what="a namespace named", allows=_added()),
+    Freedom(where=("metadata", "namespace"), what="a namespace, the same in all objects", allows=_added()),
     Freedom(where=("spec", "replicas"), what="copies within the bounds of the plan's autoscaler", allows=_scaled),
     *(
         Freedom(where=("resources", kind, "*"), what="more cores and memory", allows=_more_resources)
@@ -216,6 +222,7 @@ FREEDOMS: Sequence[Freedom] = (
     Freedom(where=("startupProbe", "failureThreshold"), what="a longer time to start", allows=_at_least),
     Freedom(where=("httpGet", "path"), what="probes of /v1/models", allows=_another_route, within=_PROBES),
     Freedom(where=("image",), what="the same image by its digest", allows=_same_image),
+    Freedom(where=("affinity",), what="preferences of nodes and pods", allows=_added(_preferences)),
     Freedom(where=("imagePullSecrets",), what="secrets for images", allows=_added()),
     Freedom(where=("imagePullPolicy",), what="when images are fetched", allows=_added()),
     Freedom(where=("serviceAccountName",), what="a service account", allows=_added()),

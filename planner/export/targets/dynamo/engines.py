@@ -42,9 +42,8 @@ _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")  # the operator'
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoEngine:
     """How Dynamo runs an engine: its module and image, the `version` that it bundles, the flags that it adds or that
-    its operator does (`left_out`), what its
-    prefill workers and decode workers are called in endpoints, and the flags that a worker's command begins with
-    (`first`).
+    its operator does (`left_out`), what its prefill workers and decode workers are called in endpoints, and the flags
+    that a worker's command begins with (`first`).
 
     `spans_pods`: a rank larger than a pod takes an executor, which the operator has to be told. `routed`: Dynamo's
     GlobalRouter serves it."""
