@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from planner import export, files
 from planner.domain import Plan, RouterGrid
 from planner.domain.serving.exported import ExportRecord
-from planner.errors import InputError
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.provenance import planner_version
-from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
+from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of
 from planner.runs import runbook
 from planner.runs.replays.routed_plans import routed_plan
 from planner.runs.replays.router_losses import router_loss
@@ -125,24 +124,6 @@ def topology_files(plan: Plan, schemas: export.CrdSchemas | None = None) -> dict
     texts = export.node_files(plan, [flextopo_document(topo) for topo in topos])
     export.check_manifests(texts, plan, schemas)
     return texts
-
-
-def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
-    """The plan as finished manifests route it, to hold them against: on the grid that they name, else as it is.
-
-    Raises InputError where they tell of no number of cells or of several, and what `router_grid.grid_of` raises.
-    """
-    sound = [manifest for manifest, _ in export.read_manifests(files).sound]
-    cells = {manifest.annotations[export.GRID_CELLS] for manifest in sound if export.GRID_CELLS in manifest.annotations}
-    if not cells:
-        return plan
-    text = cells.pop()
-    if cells or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
-        raise InputError(
-            f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, got {text!r}.",
-            hint="Export the manifests again, or give all of them the grid that their router has.",
-        )
-    return on_grid(plan, grid_of(plan, int(text)))
 
 
 def _grid_warnings(plan: Plan, grid: RouterGrid | None) -> tuple[str, ...]:

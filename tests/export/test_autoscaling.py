@@ -181,28 +181,6 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_edits_are_caught(name: str) -> None:
-    form, edit, words = EDITS[name]
-    plan = with_demand(bucket_plan(), 60.0)
-    files = render(plan, target="kubernetes", options=ExportOptions(autoscaling=form))
-    scalers = list(load_documents(files[FILE]))
-    edit(scalers[0]["spec"])
-    faults = find_faults({**files, FILE: yaml.safe_dump_all(scalers)}, plan)
-    assert any(words in str(fault) for fault in faults), faults
-
-
-def test_two_autoscalers_of_one_island_and_those_of_others_are_refused() -> None:
-    files = render(example_plan(), target="lws", options=ExportOptions(autoscaling="hpa"))
-    scalers = list(load_documents(files[FILE]))
-    twin = {**scalers[0], "metadata": {**scalers[0]["metadata"], "name": "twin"}}
-    assert any("must be scaled once" in str(f) for f in find_faults({**files, "t.yaml": yaml.safe_dump(twin)}))
-    theirs = {**scalers[0], "metadata": {"name": "theirs"}}
-    assert any(
-        "changes the number of copies" in str(f) for f in find_faults({**files, "t.yaml": yaml.safe_dump(theirs)})
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -113,13 +113,3 @@ MISTAKES = {
     "nobody's domain": (FILE, "name: trays-wide-nvlink", "name: other", "that pods of these files claim from"),
     "misspelt": (FILE, "numNodes", "nodes", "must follow the schema"),
 }
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_with_and_without_the_plan(mistake: str) -> None:
-    name, old, new, told = MISTAKES[mistake]
-    files = render(trays(), options=ASKED)
-    edited = files | {name: re.sub(old, new, files[name], count=1)}
-    assert edited != files
-    for faults in (find_faults(edited, trays()), find_faults(edited)):
-        assert any(told in str(fault) for fault in faults), [str(fault) for fault in faults]

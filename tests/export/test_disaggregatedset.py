@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import placed_plan
 from export_plans import DECODE, PREFILL, example_plan, island, plan_of
 from hypothesis import given, settings
@@ -221,22 +220,6 @@ def test_faults_are_caught_and_named(fault: str) -> None:
     files = dset(example_plan())
     damage(files)
     with pytest.raises(InconsistentPlanError, match=re.escape(message)):
-        check_manifests(files, example_plan())
-
-
-@pytest.mark.parametrize("key", [EXCLUSIVE, "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"])
-@pytest.mark.parametrize("where", ["metadata", "template"])
-def test_a_policy_beside_an_exclusive_annotation_is_caught(key: str, where: str) -> None:
-    files = dset(example_plan())
-    body = the_set(files)
-    body["spec"]["placementPolicy"] = {"type": "ExclusiveTopology", "topology": "rack"}
-    role = body["spec"]["roles"][0]
-    held = (
-        role["metadata"] if where == "metadata" else role["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]
-    )
-    held.setdefault("annotations", {})[key] = "rack"
-    files[FILE] = yaml.safe_dump(body)
-    with pytest.raises(InconsistentPlanError, match=re.escape(f"annotations.{key}: must not stand beside")):
         check_manifests(files, example_plan())
 
 

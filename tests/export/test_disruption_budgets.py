@@ -8,7 +8,6 @@ from itertools import combinations, product
 from typing import Any
 
 import pytest
-from contract_plans import single_node_plan
 from export_plans import gpu, island, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -259,23 +258,3 @@ MISTAKES = {
     "no number": (r"  maxUnavailable: 1\n", "", "spec: must follow the schema", False),
     "the other number": ("maxUnavailable: 1", "minAvailable: 1", "spec.maxUnavailable: must be given", False),
 }
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told(mistake: str) -> None:
-    old, new, told, by_plan = MISTAKES[mistake]
-    plan = single_node_plan()
-    files = render(plan, target="kubernetes")
-    edited = files | {FILE: re.sub(old, new, files[FILE], count=1)}
-    assert edited != files
-    assert any(told in str(fault) for fault in find_faults(edited, plan))
-    assert by_plan or any(told in str(fault) for fault in find_faults(edited))
-
-
-def test_fewer_evictions_are_the_users_to_choose() -> None:
-    plan = single_node_plan()
-    files = render(plan, target="kubernetes")
-    stricter = files | {FILE: files[FILE].replace("maxUnavailable: 1", "maxUnavailable: 0")}
-    assert stricter != files
-    assert find_faults(stricter, plan) == ()
-    assert find_faults({name: text for name, text in files.items() if name != FILE}, plan) == ()

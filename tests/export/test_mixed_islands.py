@@ -17,7 +17,7 @@ from export_plans import plan_of, route
 from planner.domain import PHASES, CostSettings, DeployedPlan, Phase, Plan
 from planner.domain.comparisons.plan_diff import IslandFate
 from planner.errors import ExportError
-from planner.export import TARGETS, find_faults, read_manifests, read_plan, read_server, render, summarize_plan
+from planner.export import TARGETS, read_manifests, read_plan, read_server, render, summarize_plan
 from planner.export.engines.arguments import read_flags
 from planner.export.found import FoundWorkload
 from planner.plans.diff import compare
@@ -256,19 +256,6 @@ MISTAKES: Mapping[str, tuple[str, str, str, Edit, str, bool]] = {
         *("--disaggregation-mode must be agg", True),
     ),
 }
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told(name: str) -> None:
-    target, engine, file, edit, told, folder = MISTAKES[name]
-    plan = of_plan(target)
-    files = render(plan, target=target, engine=engine)
-    assert find_faults(files, plan) == find_faults(files) == ()
-    edited = {**files, file: edit(files[file])}
-    assert edited != files
-    for against in (plan, None) if folder else (plan,):
-        faults = "\n".join(map(str, find_faults(edited, against)))
-        assert told in faults, faults
 
 
 def two_bucket_plan() -> Plan:

@@ -180,18 +180,6 @@ EDITS: dict[str, tuple[Edit, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_edits_are_caught(name: str) -> None:
-    edit, words = EDITS[name]
-    plan = split_plan()
-    files = render(plan, target="kubernetes", options=ON)
-    monitor, rule = load_documents(files[FILE])
-    edit(monitor, rule)
-    faults = find_faults({**files, FILE: yaml.safe_dump_all([monitor, rule])}, plan)
-    assert faults
-    assert any(words in str(fault) for fault in faults), faults
-
-
 def test_monitors_of_others_are_none_of_ours() -> None:
     theirs = {
         "apiVersion": "monitoring.coreos.com/v1",

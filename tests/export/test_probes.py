@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick_yaml import load_documents
 
-from planner.export import ExportOptions, find_faults, render
+from planner.export import ExportOptions, render
 
 HTTP_PATHS = {"vllm": "/health", "sglang": "/health"}
 STEP_S, ANSWER = 0.030, 2000  # of the plans by hand: export_plans.route and plan_of
@@ -157,28 +157,3 @@ MISTAKES = {
         "startupProbe.httpGet.port: must lead to the engine's port",
     ),
 }
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("target", ["kubernetes", "lws", "llm-d"])
-def test_a_mistake_is_told_with_and_without_the_plan(target: str, mistake: str) -> None:
-    old, new, told = MISTAKES[mistake]
-    plan = single_node_plan()
-    files = render(plan, target=target)
-    name = next(name for name in sorted(files) if "decode" in files[name] and re.search(old, files[name]))
-    edited = re.sub(old, new, files[name])
-    assert edited != files[name]
-    for faults in (find_faults(files | {name: edited}, plan), find_faults(files | {name: edited})):
-        assert any(told in str(fault) for fault in faults), [str(fault) for fault in faults]
-
-
-def test_a_slower_start_and_a_longer_end_are_the_users_to_choose() -> None:
-    files = render(single_node_plan(), target="kubernetes")
-    slower = {
-        name: re.sub(r"terminationGracePeriodSeconds: \d+", "terminationGracePeriodSeconds: 9000", text).replace(
-            "periodSeconds: 10", "periodSeconds: 20"
-        )
-        for name, text in files.items()
-    }
-    assert slower != files
-    assert find_faults(slower, single_node_plan()) == ()

@@ -230,17 +230,6 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_with_and_without_the_plan(mistake: str) -> None:
-    name, old, new, told = MISTAKES[mistake]
-    plan = single_node_plan()
-    files = render(plan, target="kubernetes", options=JOB)
-    edited = files | {name: re.sub(old, new, files[name], count=1)}
-    assert edited != files
-    for faults in (find_faults(edited, plan), find_faults(edited)):
-        assert any(told in str(fault) for fault in faults), [str(fault) for fault in faults]
-
-
 def test_jobs_and_budgets_of_others_are_theirs() -> None:
     plan = single_node_plan()
     files = render(plan, target="kubernetes", options=JOB)
