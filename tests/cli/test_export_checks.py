@@ -52,9 +52,8 @@ def test_topology_objects_come_with_a_placed_run_and_pass_its_check(planner: Com
     nodes.write_text(re.sub(r"(?m)^  name: .*$", "  name: nowhere", nodes.read_text(), count=1))
     wrong = planner("export", "--check", made, placed)
     assert wrong.status == 2
-    assert re.search(
-        rf"{NRT}, NodeResourceTopology [^ ]+, metadata.name: must be '[^']+' as planned, got 'nowhere'", wrong.out
-    )
+    told = rf"{NRT}, NodeResourceTopology [^ ]+, metadata.name: must be '[^']+' as planned, got 'nowhere'"
+    assert re.search(told, wrong.out)
 
 
 def test_topology_objects_of_a_run_on_no_nodes_are_refused_and_nothing_is_written(planner: Command, run: Path) -> None:
