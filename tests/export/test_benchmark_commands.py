@@ -54,14 +54,6 @@ def pairs(line: str) -> dict[str, str]:
     return {a: b for a, b in pairwise(words) if a.startswith("--") and not b.startswith("--")}
 
 
-def engine_words(line: str) -> list[str]:
-    """The engine's own words of a command: behind `vllm serve MODEL`, or behind sglang's module."""
-    words = shlex.split(line)
-    if "serve" in words:
-        return words[words.index("serve") + 2 :]
-    return words[words.index("sglang.launch_server") + 1 :]
-
-
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.parametrize("changes", [{}, PREFILL], ids=["decode", "prefill"])
 @pytest.mark.parametrize("dp", [8, 16, 32])

@@ -236,25 +236,3 @@ def test_the_only_copy_is_not_evicted_and_the_file_says_so() -> None:
     files = render(plan, target="kubernetes")
     assert [b["spec"]["maxUnavailable"] for b in written(files)] == [0, 0]
     assert "a: 0 of 1, none can be spared: to drain its node, delete this budget first." in files[FILE]
-
-
-MISTAKES = {
-    "too many": (r"maxUnavailable: 1", "maxUnavailable: 2", "spec.maxUnavailable: must be less", True),
-    "all": (r"maxUnavailable: \d", "maxUnavailable: 9", "spec.maxUnavailable: must be less", True),
-    "nobody": (r"planner/island: h200-0", "planner/island: h200-7", "spec.selector: must select pods", False),
-    "another plan's": (
-        "part-of: single-nodes\n      planner",
-        "part-of: other\n      planner",
-        "must select pods",
-        False,
-    ),
-    "two over one": (
-        r"(      )planner/island: h200-0\n",
-        r"\1app.kubernetes.io/managed-by: planner\n",
-        "in two budgets none can be evicted",
-        False,
-    ),
-    "a share": (r"maxUnavailable: 1", "maxUnavailable: 50%", "spec.maxUnavailable: must follow the schema", False),
-    "no number": (r"  maxUnavailable: 1\n", "", "spec: must follow the schema", False),
-    "the other number": ("maxUnavailable: 1", "minAvailable: 1", "spec.maxUnavailable: must be given", False),
-}

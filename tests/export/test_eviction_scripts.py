@@ -130,22 +130,3 @@ def test_names_that_kubernetes_has_for_none_are_refused(pod: str, node: str) -> 
 def test_an_islands_name_cannot_leave_its_comment(tmp_path: Path) -> None:
     files = render(evicting(victim("default/a", 1, island="x\nreboot")))
     assert "\nreboot" not in files[FILE]
-
-
-MISTAKES = {
-    "another pod": ("evict batch train-0 h0", "evict batch train-1 h0", "eviction 1: must be `batch train-0 h0`"),
-    "another node": ("train-0 h0", "train-0 h1", "eviction 1"),
-    "one less": ("evict default web.a d1\n", "", "must be the 2 of the plan, got 1"),
-    "one more": ("web.a d1\n", "web.a d1\nevict default c d1\n", "must be the 2 of the plan, got 3"),
-    "twice": ("web.a d1\n", "web.a d1\nevict default web.a d1\n", "must follow the schema"),
-    "another order": (
-        "evict batch train-0 h0",
-        "evict default web.a d1\nevict batch train-0 h0",
-        "must follow the schema",
-    ),
-    "a command": ("evict batch", "reboot\nevict batch", "must be evictions, got line 'reboot'"),
-    "behind a name": ("train-0 h0", "train-0 h0; reboot", "must be evictions"),
-    "in a name": ("train-0 h0", "'$(reboot)' h0", "must be evictions"),
-    "an open quote": ("train-0 h0", "'train-0 h0", "must be evictions"),
-    "another beginning": ("set -euo pipefail", "set -x", "it must begin as the planner writes it"),
-}

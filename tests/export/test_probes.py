@@ -126,34 +126,3 @@ def test_dynamos_workers_serve_what_they_have_before_they_end() -> None:
         waits = {row["name"]: row.get("value") for row in container["env"]}["DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS"]
         assert int(waits or 0) >= 1
         assert "lifecycle" not in container, "a hook would keep the worker in discovery"
-
-
-MISTAKES = {
-    "liveness alone": (
-        r" +startupProbe:\n(?: +[^\n]*\n){6}",
-        "",
-        "livenessProbe: must stand beside a startupProbe",
-    ),
-    "less than the load": (r"failureThreshold: \d{3}", "failureThreshold: 30", "startupProbe: periodSeconds x failure"),
-    "grace below the hook": (
-        r"terminationGracePeriodSeconds: \d+",
-        "terminationGracePeriodSeconds: 10",
-        "terminationGracePeriodSeconds: must be at least",
-    ),
-    "hook beyond the grace": (r"seconds: 15\n", "seconds: 4000\n", "terminationGracePeriodSeconds: must be at least"),
-    "drain beyond the grace": (
-        r"--shutdown-timeout=\d+",
-        "--shutdown-timeout=4000",
-        "terminationGracePeriodSeconds: must be at least",
-    ),
-    "liveness of no path": (
-        r"(livenessProbe:\n +httpGet:\n +path: )/health",
-        r"\1/alive",
-        "livenessProbe.httpGet.path: must be a path that vllm answers",
-    ),
-    "start-up at no port": (
-        r"(startupProbe:\n +httpGet:\n +path: /health\n +port: )http",
-        r"\g<1>9999",
-        "startupProbe.httpGet.port: must lead to the engine's port",
-    ),
-}

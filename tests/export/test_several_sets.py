@@ -22,7 +22,6 @@ from planner.runs.deployments import render_plan
 NODE = ParallelConfig(tp=8, dp=1)
 FIRST, SECOND, SERVICES = "disaggregatedset-1.yaml", "disaggregatedset-2.yaml", "services.yaml"
 SET, ROLE = "disaggregatedset.x-k8s.io/name", "disaggregatedset.x-k8s.io/role"
-EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 LEVELS = ExportOptions(topology_labels=(("asw", "example.com/rack"), ("aggregation", "example.com/block")))
 
 
