@@ -55,6 +55,7 @@ def test_sets_are_written_with_a_warning_of_what_is_lost(planner: Command, many:
         "router.yaml",
         "disruption-budgets.yaml",
         "README.md",
+        "export.record",
     ]
     islands = planner("import", many, "--json").json["islands"]
     assert 10 < len(islands) <= 20

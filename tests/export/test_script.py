@@ -26,6 +26,8 @@ COMMANDS = {"vllm": "vllm", "sglang": "python3"}
 GOLDEN = Path(__file__).with_name("golden_launch_script.sh")
 BASH = shutil.which("bash")
 
+pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")
+
 
 def scripts(plan: Plan, engine: str = "vllm", options: ExportOptions | None = None) -> dict[str, str]:
     """The islands' scripts among the files."""
