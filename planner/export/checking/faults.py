@@ -11,12 +11,11 @@ from planner.errors import InconsistentPlanError
 from planner.export.checking.counts import copy_faults, total_faults
 from planner.export.checking.crds import CrdSchemas
 from planner.export.checking.expectation import Expectation, Owned, expectation_of, owned_workloads
-from planner.export.checking.names import name_faults
-from planner.export.checking.pods.services import service_faults
+from planner.export.checking.names import name_faults, size_faults
 from planner.export.checking.routing.routers import router_faults
 from planner.export.checking.routing.routes import route_faults
+from planner.export.checking.routing.services import service_faults
 from planner.export.checking.routing.tables_of_routes import routing_faults
-from planner.export.checking.sizes import size_faults
 from planner.export.checking.structure import FoundManifests, read_manifests
 from planner.export.found import Fault, FoundWorkload, Kind, Manifest
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.export.checking.changes import Change
-from planner.export.checking.items import Item
-from planner.export.checking.values import MISSING, Flags, taken_apart
+from planner.export.checking.comparing.changes import Change
+from planner.export.checking.comparing.items import Item
+from planner.export.checking.comparing.values import MISSING, Flags, taken_apart
 from planner.export.objects.pods import ISLAND_LABEL
 from planner.export.objects.quantities import amount
 from planner.export.options.checks import LEAST_SHARED_GIB, image_is_pinned

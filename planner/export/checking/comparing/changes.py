@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
-from planner.export.checking.values import MISSING, Flags, Lines, taken_apart
+from planner.export.checking.comparing.values import MISSING, Flags, Lines, taken_apart
 
 _NAMES = ("name", "mountPath", "key", "id")
 """Keys that tell the items of a list apart, the first that all of them have."""

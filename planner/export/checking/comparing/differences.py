@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.export.checking.changes import Change, changes, line_changes
+from planner.export.checking.comparing.changes import Change, changes, line_changes
+from planner.export.checking.comparing.freedoms import Surroundings, is_allowed
+from planner.export.checking.comparing.items import LINES, Item, items_of
+from planner.export.checking.comparing.values import MISSING
 from planner.export.checking.foreign import meddling
-from planner.export.checking.freedoms import Surroundings, is_allowed
-from planner.export.checking.items import LINES, Item, items_of
-from planner.export.checking.values import MISSING
 from planner.export.found import Fault
 
 _LONGEST = 120

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from planner.export.checking.items import lines_of
+from planner.export.checking.comparing.items import lines_of
 from planner.export.objects.documents import json_document, yaml_documents
 
 COMMANDS = frozenset({"args", "command"})

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from planner.export.checking.pods.ports import Answering, answering, leader_ports
+from planner.export.checking.routing.ports import Answering, answering, leader_ports
 from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
 from planner.export.objects.programs.fields import of_router
 
