@@ -1,5 +1,5 @@
-"""Names and sizes of objects: DNS labels, short enough for what controllers derive from them, each used once a kind; and
-no object so large that an API server refuses it, so that half of a plan is applied."""
+"""Names and sizes of objects: DNS labels, short enough for what controllers derive from them, each used once a kind;
+and no object so large that an API server refuses it, so that half of a plan is applied."""
 
 from collections.abc import Iterator, Sequence
 

@@ -13,6 +13,7 @@ from planner.export.checking.foreign import as_written, listed
 from planner.export.found import Fault
 from planner.export.objects.documents import json_document, yaml_documents
 
+_MOST_DEPTH = 64
 LINES = "lines"
 """The kind of what is compared line by line."""
 _DOCUMENTS = (".yaml", ".yml", ".json")
@@ -68,9 +69,25 @@ def _items(file: str, text: str) -> Iterator[Item]:
         return
     documents = [json_document(text)] if suffix == ".json" else yaml_documents(text)
     bodies = [body for document in documents for body in listed(document) if body is not None]
+    if any(map(is_deep, bodies)):
+        raise ValueError(f"it is nested more than {_MOST_DEPTH} deep")
     for number, body in enumerate(bodies):
         kind, name = _kind_and_name(body)
         yield Item(file=file, kind=kind, name=name, body=as_written(body) if name else body, number=number)
+
+
+def is_deep(body: object) -> bool:
+    """Whether a body is nested beyond what any object is, and what the comparison could follow."""
+    level = [body]
+    for _ in range(_MOST_DEPTH):
+        level = [
+            below
+            for node in level
+            for below in (node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ())
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _kind_and_name(body: object) -> tuple[str, str]:

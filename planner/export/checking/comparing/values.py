@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from planner.export.checking.comparing.items import lines_of
+from planner.export.checking.comparing.items import is_deep, lines_of
 from planner.export.objects.documents import json_document, yaml_documents
 
 COMMANDS = frozenset({"args", "command"})
@@ -79,9 +79,10 @@ def _is_number(word: str) -> bool:
 
 def _document(text: str) -> Any:
     try:
-        return json_document(text)
+        document = json_document(text)
     except ValueError:
         return text
+    return text if is_deep(document) else document
 
 
 def _command_line(text: str) -> Any:
@@ -95,8 +96,8 @@ def _text(text: str) -> Any:
     """Several lines: a document where they are one that is no mere sentence, else lines."""
     try:
         documents = list(yaml_documents(text))
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         documents = []
-    if len(documents) == 1 and isinstance(documents[0], Mapping):
+    if len(documents) == 1 and isinstance(documents[0], Mapping) and not is_deep(documents[0]):
         return documents[0]
     return Lines(lines_of(text))
