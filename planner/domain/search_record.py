@@ -112,7 +112,7 @@ class SearchRecord:
     def best_by_iteration(self) -> tuple[float, ...]:
         """Best rate so far after each round (requests/s), of replays where there are some."""
         best, rows = 0.0, []
-        for iteration in range(1 + max(t.iteration for t in self.trials)):
+        for iteration in range(1 + max((t.iteration for t in self.trials), default=-1)):
             best = max([best, *(self.judged_rps(t) for t in self.trials if t.iteration == iteration)])
             rows.append(best)
         return tuple(rows)

@@ -10,9 +10,11 @@ from planner.doors import door, make_callable
 
 if TYPE_CHECKING:
     from planner.export.checking import (
+        Compared,
         CrdSchemas,
         FoundManifests,
         check_manifests,
+        compare,
         find_faults,
         read_crds,
         read_manifests,
@@ -48,6 +50,7 @@ __all__ = [
     "TARGETS",
     "UNROUTED",
     "BenchmarkCommands",
+    "Compared",
     "CrdSchemas",
     "ExportOptions",
     "FoundManifests",
@@ -57,6 +60,7 @@ __all__ = [
     "check_deployable",
     "check_manifests",
     "chosen_router",
+    "compare",
     "find_faults",
     "island_labels",
     "migration_files",

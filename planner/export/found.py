@@ -1,10 +1,9 @@
 """What is found in finished manifests: objects, the workloads in them, and faults."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.domain import DeployedPlan
 from planner.export.objects.names import MAX_DNS_LABEL
 
 
@@ -148,7 +147,3 @@ class Kind:
     inventory: bool = False
     of_node: bool = False
     labelled: bool = False
-
-
-CheckObjects = Callable[[Sequence[Manifest], DeployedPlan | None], Iterable[Fault]]
-"""What a target knows to be wrong with objects of its kinds: all sound objects of the files, and the plan if known."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from planner.domain import DeployedRoute, Phase, Plan, RouterBehaviour, RouterGrid
 from planner.export.engines.seam import Engine, Launch
-from planner.export.found import CheckObjects, Kind, Manifest
+from planner.export.found import Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.options import ExportOptions
 
@@ -243,7 +243,6 @@ class Router:
     served_name: Callable[[Deployment], str] | None = None
     inner: InnerConfig | None = None
     kinds: tuple[Kind, ...] = ()
-    checks: tuple[CheckObjects, ...] = ()
     exact_shares: bool = False
     servers: ReadServers | None = None
     steps: TellSteps | None = None
@@ -267,7 +266,6 @@ class Target:
     engines: tuple[str, ...]
     manifests: RenderManifests
     kinds: tuple[Kind, ...] = ()
-    checks: tuple[CheckObjects, ...] = ()
     unheeded: tuple[str, ...] = ("namespace",)
     by_grid: bool = False
     applied: bool = True

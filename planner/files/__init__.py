@@ -30,8 +30,14 @@ if TYPE_CHECKING:
     from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
     from planner.files.models.model_documents import model_document
     from planner.files.models.models import load_model
+    from planner.files.plan.export_records import (
+        EXPORT_RECORD_FILE,
+        export_record_of,
+        export_record_text,
+        load_export_record,
+    )
     from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
-    from planner.files.plan.plan_document import encode_plan, plan_document, plan_files
+    from planner.files.plan.plan_document import encode_plan, plan_digest, plan_document, plan_files
     from planner.files.plan.plan_schemas import plan_schema
     from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
     from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
@@ -66,6 +72,7 @@ if TYPE_CHECKING:
     from planner.files.tables.workloads import load_workload
 
 __all__ = [
+    "EXPORT_RECORD_FILE",
     "PAGE_FILE",
     "REPLAY_FILE",
     "Conditions",
@@ -83,6 +90,8 @@ __all__ = [
     "encode_plan",
     "engine_of",
     "engine_profiles",
+    "export_record_of",
+    "export_record_text",
     "holds_run",
     "holds_search",
     "input_hash",
@@ -95,6 +104,7 @@ __all__ = [
     "load_calibration",
     "load_cluster",
     "load_engine",
+    "load_export_record",
     "load_given_benchmarks",
     "load_gpu_spec",
     "load_gpu_specs",
@@ -116,6 +126,7 @@ __all__ = [
     "model_document",
     "offer_from_document",
     "page_of",
+    "plan_digest",
     "plan_document",
     "plan_files",
     "plan_schema",

@@ -1,13 +1,14 @@
 """A plan as manifests: brought onto a router's grid first where the target routes by one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from planner import export
+from planner import export, files
 from planner.domain import Plan, RouterGrid
-from planner.errors import InputError
+from planner.domain.serving.exported import ExportRecord
 from planner.files.cluster.flextopo_files import flextopo_document
-from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of, on_grid
+from planner.plans.provenance import planner_version
+from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of
 from planner.runs import runbook
 from planner.runs.replays.routed_plans import routed_plan
 from planner.runs.replays.router_losses import router_loss
@@ -26,7 +27,7 @@ FINER = 4
 class Rendered:
     """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), the
     engine that they start, target and router, what the reader must be told, what the
-    router gives up (`losses`, among the warnings), and the `page` of commands."""
+    router gives up (`losses`, among the warnings), the `page` of commands, and the `record` of what decided."""
 
     files: dict[str, str]
     plan: Plan
@@ -37,12 +38,13 @@ class Rendered:
     warnings: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
     page: str = ""
+    record: ExportRecord
 
     @property
     def folder(self) -> dict[str, bytes]:
-        """Name -> content of every file of the folder: the manifests, and the page on how to apply them."""
-        page = {runbook.FILE: self.page} if self.page else {}
-        return {name: text.encode() for name, text in (self.files | page).items()}
+        """Name -> content of every file of the folder: the manifests, the page on how to apply them, and the record."""
+        texts = {name: text.encode() for name, text in (self.files | {runbook.FILE: self.page}).items()}
+        return texts | {files.EXPORT_RECORD_FILE: files.export_record_text(self.record)}
 
 
 def render_plan(
@@ -68,24 +70,35 @@ def render_plan(
     target, router = target or settings.target or DEFAULT_TARGET, router or settings.router
     topology = topology_files(plan, schemas) if topology_objects else {}
     there, grid = routed_plan(plan, target=target, cells=cells)
-    files = export.render(
+    texts = export.render(
         there, target=target, engine=engine, options=settings, schemas=schemas, grid=grid, router=router
     )
-    files = {**files, **topology}
+    texts = {**texts, **topology}
     engine_name = export.priced_engine(there, engine).name
-    chosen_router = export.NO_ROUTER if _gave_way(files) else export.chosen_router(export.TARGETS[target], router)
+    chosen_router = export.NO_ROUTER if _gave_way(texts) else export.chosen_router(export.TARGETS[target], router)
     losses = _router_losses(there, chosen_router) if price_router else ()
-    page = runbook.runbook(there, files, target=target, engine=engine_name, router=chosen_router)
+    page = runbook.runbook(there, texts, target=target, engine=engine_name, router=chosen_router)
+    record = ExportRecord(
+        planner=planner_version(),
+        plan_digest=files.plan_digest(plan),
+        target=target,
+        engine=engine_name,
+        router=chosen_router,
+        cells=cells,
+        topology_objects=topology_objects,
+        options=replace(settings, target=target, router=router),
+    )
     return Rendered(
-        files=files,
+        files=texts,
         page=page,
+        record=record,
         plan=there,
         grid=grid,
         engine=engine_name,
         target=target,
         router=chosen_router,
         losses=losses,
-        warnings=(*_grid_warnings(plan, grid), *losses, *_file_warnings(files)),
+        warnings=(*_grid_warnings(plan, grid), *losses, *_file_warnings(texts)),
     )
 
 
@@ -108,27 +121,9 @@ def topology_files(plan: Plan, schemas: export.CrdSchemas | None = None) -> dict
 
     size = plan.scenario.cluster.core_group_size if plan.scenario.cluster else 1
     topos = [flextopo(node, export.node_pods(plan, node), size) for node in export.placed_nodes(plan)]
-    files = export.node_files(plan, [flextopo_document(topo) for topo in topos])
-    export.check_manifests(files, plan, schemas)
-    return files
-
-
-def routed_as(plan: Plan, files: Mapping[str, str]) -> Plan:
-    """The plan as finished manifests route it, to hold them against: on the grid that they name, else as it is.
-
-    Raises InputError where they tell of no number of cells or of several, and what `router_grid.grid_of` raises.
-    """
-    sound = [manifest for manifest, _ in export.read_manifests(files).sound]
-    cells = {manifest.annotations[export.GRID_CELLS] for manifest in sound if export.GRID_CELLS in manifest.annotations}
-    if not cells:
-        return plan
-    text = cells.pop()
-    if cells or not text.isdecimal() or len(text) > len(str(MOST_CELLS)):
-        raise InputError(
-            f"Manifests, {export.GRID_CELLS}: must be one number, the same in all, got {text!r}.",
-            hint="Export the manifests again, or give all of them the grid that their router has.",
-        )
-    return on_grid(plan, grid_of(plan, int(text)))
+    texts = export.node_files(plan, [flextopo_document(topo) for topo in topos])
+    export.check_manifests(texts, plan, schemas)
+    return texts
 
 
 def _grid_warnings(plan: Plan, grid: RouterGrid | None) -> tuple[str, ...]:

@@ -29,10 +29,10 @@ def edit(folder: Path, change: Callable[[str], str]) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda body: re.sub("gpu-memory-utilization=[0-9.]+", "gpu-memory-utilization=0.5", body), "as in the plan"),
-        (lambda body: body.replace("nvidia.com/gpu: ", "amd.com/gpu: "), "the resource of the island's GPUs"),
-        (lambda body: body.replace("- --port=", "- --config=/x\n          - --port=", 1), "--config must be left out"),
-        (lambda body: re.sub('"inventory": {"([^"]+)": [0-9]+', r'"inventory": {"\1": 9999', body), "plan.inventory"),
+        (lambda body: re.sub("gpu-memory-utilization=[0-9.]+", "gpu-memory-utilization=0.5", body), "n: must be '0."),
+        (lambda body: body.replace("nvidia.com/gpu: ", "amd.com/gpu: "), "limits.amd.com/gpu: must be left out"),
+        (lambda body: body.replace("- --port=", "- --config=/x\n          - --port=", 1), "--config: must be left out"),
+        (lambda body: re.sub('"inventory": {"([^"]+)": [0-9]+', r'"inventory": {"\1": 9999', body), "plan.inventory."),
     ],
 )
 def test_what_the_plan_does_not_say_ends_in_2(

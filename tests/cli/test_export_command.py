@@ -18,31 +18,33 @@ def made(planner: Command, run: Path) -> Path:
     return Path("made")
 
 
-def test_untouched_manifests_pass_with_and_without_the_run(planner: Command, run: Path, made: Path) -> None:
-    for arguments, against in (((run,), f"the plan {run}"), ((), "their own annotations")):
-        answer = planner("export", "--check", made, *arguments)
+def test_untouched_manifests_pass_and_those_of_a_run_folder_know_their_run(
+    planner: Command, run: Path, made: Path
+) -> None:
+    for arguments, against in (((made, run), run), ((run / "manifests",), run.absolute())):
+        answer = planner("export", "--check", *arguments)
         assert (answer.status, answer.err) == (0, "")
-        assert f"against {against}" in answer.out
-        assert "Not checked: the operators' CEL rules, admission webhooks" in answer.out
+        assert f"what the plan {against} exports (target lws" in " ".join(answer.out.split())
+        assert "Not checked: the operators' CEL rules, admission webhooks" in " ".join(answer.out.split())
     assert planner("export", "--check", made, run, "--json").json["faults"] == []
 
 
 def test_every_fault_of_an_edited_folder_is_told_and_ends_in_2(planner: Command, run: Path, made: Path) -> None:
-    before = [path.name for path in made.iterdir() if path.suffix != ".md"]
+    before = [path.name for path in made.iterdir() if path.suffix == ".yaml"]
     file = sorted(made.glob("0*.yaml"))[0]
     text = file.read_text()
     file.write_text(text.replace("startupPolicy: LeaderCreated", "startupPolicy: Whenever"))
     routing = made / "routing.yaml"
     routing.write_text(routing.read_text().replace("kind: ConfigMap", "kind: ConfigMop"))
-    for arguments in ((), (run,)):
-        answer = planner("export", "--check", made, *arguments)
-        assert answer.status == 2
-        lines = answer.out.splitlines()
-        assert f"{file.name}, LeaderWorkerSet" in lines[0]
-        assert "spec.startupPolicy: must follow the schema" in lines[0]
-        assert lines[1].startswith("routing.yaml, kind: must be one of")
-        assert f"made: 2 faults in {len(before)} files" in answer.err
-    assert len(planner("export", "--check", made, "--json").out) > 0
+    answer = planner("export", "--check", made, run)
+    assert answer.status == 2
+    lines = answer.out.splitlines()
+    assert f"{file.name}, LeaderWorkerSet" in lines[0]
+    assert "spec.startupPolicy: must be 'LeaderCreated' as planned, got 'Whenever'" in lines[0]
+    assert lines[1].startswith("routing.yaml, ConfigMap ")
+    assert "kind: must be 'ConfigMap' as planned, got 'ConfigMop'" in lines[1]
+    assert f"made: 2 differences in {len(before)} files" in answer.err
+    assert len(planner("export", "--check", made, run, "--json").out) > 0
 
 
 def test_another_plans_gpus_are_noticed(planner: Command, run: Path, made: Path) -> None:
@@ -52,7 +54,7 @@ def test_another_plans_gpus_are_noticed(planner: Command, run: Path, made: Path)
     file.write_text(file.read_text().replace(f"  replicas: {copies}\n", f"  replicas: {copies + 1}\n"))
     answer = planner("export", "--check", made, run)
     assert answer.status == 2
-    assert f"spec.replicas: must be the {copies} replicas" in answer.out
+    assert f"spec.replicas: must be {copies} as planned, got {copies + 1}" in answer.out
 
 
 def test_given_schemas_are_held_against_every_object(planner: Command, run: Path, made: Path) -> None:
@@ -71,7 +73,7 @@ def test_given_schemas_are_held_against_every_object(planner: Command, run: Path
         },
     }
     Path("crds/lws.yaml").write_text(yaml.safe_dump(definition))
-    answer = planner("export", "--check", made, "--schemas", "crds")
+    answer = planner("export", "--check", made, run, "--schemas", "crds")
     assert answer.status == 2
     assert "spec.replicas: must follow the given schema" in answer.out
     assert "spec: must follow the given schema, got Additional properties are not allowed" in answer.out
@@ -81,7 +83,7 @@ def test_given_schemas_are_held_against_every_object(planner: Command, run: Path
     Path("crds/lws.yaml").write_text("kind: ConfigMap\n")
     assert (
         "must hold a CustomResourceDefinition or a JSON schema"
-        in planner("export", "--check", made, "--schemas", "crds").err
+        in planner("export", "--check", made, run, "--schemas", "crds").err
     )
 
 

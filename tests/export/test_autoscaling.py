@@ -1,11 +1,9 @@
 """Autoscalers: bounds that hold what demand and losses need and what the inventory has; edits that are caught."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -151,56 +149,6 @@ def test_spare_gpus_that_several_islands_could_take_are_told() -> None:
     options = ExportOptions(autoscaling="hpa")
     text = render(with_demand(bucket_plan(), 10.0, more_gpus=20), target="kubernetes", options=options)[FILE]
     assert "20 spare H200 are in the bounds of several islands: not all fit at once." in text
-
-
-Edit = Callable[[dict[str, Any]], object]
-EDITS: dict[str, tuple[str, Edit, str]] = {
-    "another target": ("hpa", lambda s: s["scaleTargetRef"].update(name="other"), "must be an object of these files"),
-    "another kind": (
-        "hpa",
-        lambda s: s["scaleTargetRef"].update(kind="StatefulSet"),
-        "must be an object of these files",
-    ),
-    "least above the plan": ("hpa", lambda s: s.update(minReplicas=9), "must be at most the plan's"),
-    "least below demand": ("hpa", lambda s: s.update(minReplicas=1), "which demand and losses need"),
-    "most below the plan": ("hpa", lambda s: s.update(maxReplicas=1), "must be at least the plan's"),
-    "most beyond the fleet": ("hpa", lambda s: s.update(maxReplicas=99), "which the inventory has GPUs for"),
-    "another variant": (
-        "hpa",
-        lambda s: s["metrics"][0]["external"]["metric"]["selector"]["matchLabels"].update(variant_name="other"),
-        "which is scaled",
-    ),
-    "another query": (
-        "keda",
-        lambda s: s["triggers"][0]["metadata"].update(query="max(wva_desired_replicas)"),
-        "variant",
-    ),
-    "fallback beyond": ("keda", lambda s: s["fallback"].update(replicas=99), "must be within"),
-    "no copies": ("keda", lambda s: s.update(minReplicaCount=0), "less than the minimum"),
-    "misspelt": ("keda", lambda s: s.update(maxReplicasCount=3), "Additional properties"),
-}
-
-
-@pytest.mark.parametrize("name", EDITS)
-def test_edits_are_caught(name: str) -> None:
-    form, edit, words = EDITS[name]
-    plan = with_demand(bucket_plan(), 60.0)
-    files = render(plan, target="kubernetes", options=ExportOptions(autoscaling=form))
-    scalers = list(load_documents(files[FILE]))
-    edit(scalers[0]["spec"])
-    faults = find_faults({**files, FILE: yaml.safe_dump_all(scalers)}, plan)
-    assert any(words in str(fault) for fault in faults), faults
-
-
-def test_two_autoscalers_of_one_island_and_those_of_others_are_refused() -> None:
-    files = render(example_plan(), target="lws", options=ExportOptions(autoscaling="hpa"))
-    scalers = list(load_documents(files[FILE]))
-    twin = {**scalers[0], "metadata": {**scalers[0]["metadata"], "name": "twin"}}
-    assert any("must be scaled once" in str(f) for f in find_faults({**files, "t.yaml": yaml.safe_dump(twin)}))
-    theirs = {**scalers[0], "metadata": {"name": "theirs"}}
-    assert any(
-        "changes the number of copies" in str(f) for f in find_faults({**files, "t.yaml": yaml.safe_dump(theirs)})
-    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 from planner.domain import ParallelConfig, Phase, ProposedRun, Scenario
 from planner.errors import InputError
 from planner.export import BenchmarkCommands, benchmark_commands, require_tools
-from planner.export.engines.flag_tables import flag_table, word_faults
 from planner.files import scenario_from_document
 from planner.workload import summarize
 
@@ -55,14 +54,6 @@ def pairs(line: str) -> dict[str, str]:
     return {a: b for a, b in pairwise(words) if a.startswith("--") and not b.startswith("--")}
 
 
-def engine_words(line: str) -> list[str]:
-    """The engine's own words of a command: behind `vllm serve MODEL`, or behind sglang's module."""
-    words = shlex.split(line)
-    if "serve" in words:
-        return words[words.index("serve") + 2 :]
-    return words[words.index("sglang.launch_server") + 1 :]
-
-
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.parametrize("changes", [{}, PREFILL], ids=["decode", "prefill"])
 @pytest.mark.parametrize("dp", [8, 16, 32])
@@ -74,7 +65,6 @@ def test_engines_take_the_flags_and_know_no_partner(
     assert not made.refusal
     assert len(made.serve) == dp // 8
     for line in made.serve:
-        assert list(word_faults(engine_words(line), flag_table(engine))) == []
         for word in ("kv-transfer", "disaggregation", "NIXL", "low_latency' "):
             assert word not in line
         assert MODEL in line

@@ -99,27 +99,3 @@ def test_pods_that_share_a_host_cannot_claim_and_the_comment_says_so() -> None:
 def test_other_targets_refuse(target: str) -> None:
     with pytest.raises(ExportError, match="nothing in its files can carry compute_domains"):
         render(single_node_plan(), target=target, options=ASKED)
-
-
-MISTAKES = {
-    "another template": (
-        "01-wide.yaml",
-        "TemplateName: trays-wide-nvlink",
-        "TemplateName: other",
-        "of a ComputeDomain",
-    ),
-    "no domain": (FILE, r"(?s).*", "", "must be the template of a ComputeDomain of these files"),
-    "unused claim": ("01-wide.yaml", r" +claims:\n +- name: nvlink\n", "", "must be the claims that the pod makes"),
-    "nobody's domain": (FILE, "name: trays-wide-nvlink", "name: other", "that pods of these files claim from"),
-    "misspelt": (FILE, "numNodes", "nodes", "must follow the schema"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_with_and_without_the_plan(mistake: str) -> None:
-    name, old, new, told = MISTAKES[mistake]
-    files = render(trays(), options=ASKED)
-    edited = files | {name: re.sub(old, new, files[name], count=1)}
-    assert edited != files
-    for faults in (find_faults(edited, trays()), find_faults(edited)):
-        assert any(told in str(fault) for fault in faults), [str(fault) for fault in faults]

@@ -1,14 +1,12 @@
 """Target `disaggregatedset`: roles, generated names, placement policy, and what upstream's webhook refuses."""
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from contract_plans import placed_plan
 from export_plans import DECODE, PREFILL, example_plan, island, plan_of
 from hypothesis import given, settings
@@ -16,8 +14,8 @@ from hypothesis import strategies as st
 from quick_yaml import load_document, load_documents
 
 from planner.domain import Cluster, ParallelConfig, Phase, Plan
-from planner.errors import ExportError, InconsistentPlanError, InputError
-from planner.export import ExportOptions, check_manifests, render
+from planner.errors import ExportError, InputError
+from planner.export import ExportOptions, render
 
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 LEVELS = ExportOptions(topology_labels=(("asw", "example.com/rack"), ("aggregation", "example.com/block")))
@@ -143,101 +141,6 @@ def test_a_role_that_leaves_no_room_is_refused_in_words() -> None:
     long = island("x" * 34, "H200", Phase.PREFILL, SMALL)
     with pytest.raises(InputError, match="must have at most 63 characters"):
         dset(plan_of((long, DECODE), name="a-name-of-some-length"))
-
-
-def replaced(file: str, old: str, new: str, count: int = 1) -> Callable[[dict[str, str]], None]:
-    """A fault: `old` becomes `new` in one file."""
-
-    def damage(files: dict[str, str]) -> None:
-        assert old in files[file]
-        files[file] = files[file].replace(old, new, count)
-
-    return damage
-
-
-FILE = "disaggregatedset.yaml"
-SET = f"{FILE}, DisaggregatedSet mixed-fleet, "
-ROLE = SET + "spec.roles.1."
-FAULTS = {
-    "GPU count": (
-        replaced(FILE, "nvidia.com/gpu: 8", "nvidia.com/gpu: 4"),
-        SET + "spec.roles.0.spec.leaderWorkerTemplate.size x limits: must be the 16 GPUs",
-    ),
-    "replicas": (replaced(FILE, "replicas: 2\n", "replicas: 3\n"), SET + "spec.roles.0.spec.replicas: must be the 2"),
-    "no replicas": (replaced(FILE, "replicas: 2\n", "replicas: 0\n"), SET + "spec.roles.0.spec.replicas: must follow"),
-    "size": (
-        replaced(FILE, "size: 4", "size: 5"),
-        ROLE + "spec.leaderWorkerTemplate.size x limits: must be the 32 GPUs of one replica of H20-0",
-    ),
-    "degrees": (
-        replaced(FILE, "--tensor-parallel-size=1\n", "--tensor-parallel-size=2\n"),
-        ROLE + "spec.leaderWorkerTemplate.leaderTemplate.spec.containers.0.args: the parallel degrees must count 32",
-    ),
-    "second slice": (replaced(FILE, "slices: 1", "slices: 2"), SET + "spec.slices: must follow the schema"),
-    "role name": (replaced(FILE, "name: h20-0\n", "name: H20_0\n"), ROLE + "name: must follow the schema"),
-    "role renamed": (
-        replaced(FILE, "name: h20-0\n", "name: h20-9\n"),
-        "services.yaml, Service mixed-fleet-h20-0-leader, spec.selector.disaggregatedset.x-k8s.io/role",
-    ),
-    "two roles of one name": (
-        replaced(FILE, "name: h20-0\n", "name: h20-1\n"),
-        SET + "spec.roles.2.name: must be unique",
-    ),
-    "long role": (
-        replaced(FILE, "name: h20-0\n", f"name: {'h' * 30}\n"),
-        ROLE + "name: must give names of at most 63 characters, got 66",
-    ),
-    "policy of no such type": (
-        replaced(FILE, "  slices: 1\n", "  slices: 1\n  placementPolicy: {type: Exclusive, topology: rack}\n"),
-        SET + "spec.placementPolicy.type: must follow the schema",
-    ),
-    "policy without a level": (
-        replaced(FILE, "  slices: 1\n", "  slices: 1\n  placementPolicy: {type: ExclusiveSlice}\n"),
-        SET + "spec.placementPolicy: must follow the schema",
-    ),
-    "typo": (replaced(FILE, "startupPolicy:", "startupPolcy:"), SET + "spec.roles.0.spec: must follow the schema"),
-    "island label": (
-        replaced(FILE, "planner/island: h20-0", "planner/island: h20-7"),
-        ROLE + "metadata.labels.planner/island: must name a serving island",
-    ),
-    "latest image": (
-        replaced(FILE, "vllm-openai:v0.18.0", "vllm-openai:latest"),
-        SET + "spec.roles.0.spec.leaderWorkerTemplate.leaderTemplate.spec.containers.0.image",
-    ),
-    "Service of two roles": (
-        replaced("services.yaml", "    disaggregatedset.x-k8s.io/role: h20-0\n", ""),
-        "services.yaml, Service mixed-fleet-h20-0-leader, spec.selector: must select the pods of one workload",
-    ),
-    "route to nobody": (
-        replaced("routing.yaml", '"mixed-fleet-h20-0-leader", "share"', '"mixed-fleet-h20-4-leader", "share"'),
-        "routing.yaml, ConfigMap mixed-fleet-routing, data[routing.json] decode 0-2047",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_caught_and_named(fault: str) -> None:
-    damage, message = FAULTS[fault]
-    files = dset(example_plan())
-    damage(files)
-    with pytest.raises(InconsistentPlanError, match=re.escape(message)):
-        check_manifests(files, example_plan())
-
-
-@pytest.mark.parametrize("key", [EXCLUSIVE, "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"])
-@pytest.mark.parametrize("where", ["metadata", "template"])
-def test_a_policy_beside_an_exclusive_annotation_is_caught(key: str, where: str) -> None:
-    files = dset(example_plan())
-    body = the_set(files)
-    body["spec"]["placementPolicy"] = {"type": "ExclusiveTopology", "topology": "rack"}
-    role = body["spec"]["roles"][0]
-    held = (
-        role["metadata"] if where == "metadata" else role["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]
-    )
-    held.setdefault("annotations", {})[key] = "rack"
-    files[FILE] = yaml.safe_dump(body)
-    with pytest.raises(InconsistentPlanError, match=re.escape(f"annotations.{key}: must not stand beside")):
-        check_manifests(files, example_plan())
 
 
 def test_the_prefill_islands_replicas_are_all_positive_as_the_sets_rule_demands() -> None:

@@ -8,7 +8,6 @@ from itertools import combinations, product
 from typing import Any
 
 import pytest
-from contract_plans import single_node_plan
 from export_plans import gpu, island, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -237,45 +236,3 @@ def test_the_only_copy_is_not_evicted_and_the_file_says_so() -> None:
     files = render(plan, target="kubernetes")
     assert [b["spec"]["maxUnavailable"] for b in written(files)] == [0, 0]
     assert "a: 0 of 1, none can be spared: to drain its node, delete this budget first." in files[FILE]
-
-
-MISTAKES = {
-    "too many": (r"maxUnavailable: 1", "maxUnavailable: 2", "spec.maxUnavailable: must be less", True),
-    "all": (r"maxUnavailable: \d", "maxUnavailable: 9", "spec.maxUnavailable: must be less", True),
-    "nobody": (r"planner/island: h200-0", "planner/island: h200-7", "spec.selector: must select pods", False),
-    "another plan's": (
-        "part-of: single-nodes\n      planner",
-        "part-of: other\n      planner",
-        "must select pods",
-        False,
-    ),
-    "two over one": (
-        r"(      )planner/island: h200-0\n",
-        r"\1app.kubernetes.io/managed-by: planner\n",
-        "in two budgets none can be evicted",
-        False,
-    ),
-    "a share": (r"maxUnavailable: 1", "maxUnavailable: 50%", "spec.maxUnavailable: must follow the schema", False),
-    "no number": (r"  maxUnavailable: 1\n", "", "spec: must follow the schema", False),
-    "the other number": ("maxUnavailable: 1", "minAvailable: 1", "spec.maxUnavailable: must be given", False),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told(mistake: str) -> None:
-    old, new, told, by_plan = MISTAKES[mistake]
-    plan = single_node_plan()
-    files = render(plan, target="kubernetes")
-    edited = files | {FILE: re.sub(old, new, files[FILE], count=1)}
-    assert edited != files
-    assert any(told in str(fault) for fault in find_faults(edited, plan))
-    assert by_plan or any(told in str(fault) for fault in find_faults(edited))
-
-
-def test_fewer_evictions_are_the_users_to_choose() -> None:
-    plan = single_node_plan()
-    files = render(plan, target="kubernetes")
-    stricter = files | {FILE: files[FILE].replace("maxUnavailable: 1", "maxUnavailable: 0")}
-    assert stricter != files
-    assert find_faults(stricter, plan) == ()
-    assert find_faults({name: text for name, text in files.items() if name != FILE}, plan) == ()

@@ -12,8 +12,8 @@ from contract_plans import placed_plan
 from export_plans import DECODE, PREFILL
 
 from planner.domain import Plan, Victim
-from planner.errors import InconsistentPlanError, InputError
-from planner.export import TARGETS, ExportOptions, check_manifests, find_faults, render
+from planner.errors import InputError
+from planner.export import TARGETS, ExportOptions, render
 from planner.runs.deployments import render_plan
 
 FILE = "evictions.sh"
@@ -130,45 +130,3 @@ def test_names_that_kubernetes_has_for_none_are_refused(pod: str, node: str) -> 
 def test_an_islands_name_cannot_leave_its_comment(tmp_path: Path) -> None:
     files = render(evicting(victim("default/a", 1, island="x\nreboot")))
     assert "\nreboot" not in files[FILE]
-
-
-MISTAKES = {
-    "another pod": ("evict batch train-0 h0", "evict batch train-1 h0", "eviction 1: must be `batch train-0 h0`"),
-    "another node": ("train-0 h0", "train-0 h1", "eviction 1"),
-    "one less": ("evict default web.a d1\n", "", "must be the 2 of the plan, got 1"),
-    "one more": ("web.a d1\n", "web.a d1\nevict default c d1\n", "must be the 2 of the plan, got 3"),
-    "twice": ("web.a d1\n", "web.a d1\nevict default web.a d1\n", "must follow the schema"),
-    "another order": (
-        "evict batch train-0 h0",
-        "evict default web.a d1\nevict batch train-0 h0",
-        "must follow the schema",
-    ),
-    "a command": ("evict batch", "reboot\nevict batch", "must be evictions, got line 'reboot'"),
-    "behind a name": ("train-0 h0", "train-0 h0; reboot", "must be evictions"),
-    "in a name": ("train-0 h0", "'$(reboot)' h0", "must be evictions"),
-    "an open quote": ("train-0 h0", "'train-0 h0", "must be evictions"),
-    "another beginning": ("set -euo pipefail", "set -x", "it must begin as the planner writes it"),
-}
-
-
-@pytest.mark.parametrize("mistake", sorted(MISTAKES))
-def test_the_check_sees_mistakes(mistake: str) -> None:
-    plan = evicting()
-    files = render(plan)
-    old, new, expected = MISTAKES[mistake]
-    assert old in files[FILE]
-    faults = find_faults({**files, FILE: files[FILE].replace(old, new)}, plan)
-    assert faults
-    assert FILE in faults[0].where
-    assert expected in str(faults[0])
-
-
-def test_the_check_misses_the_script_and_knows_whose_it_is() -> None:
-    plan = evicting()
-    files = render(plan)
-    assert find_faults(files, plan) == find_faults(files) == ()
-    without = {name: text for name, text in files.items() if name != FILE}
-    (fault,) = find_faults(without, plan)
-    assert str(fault) == "evictions.sh: must evict the 2 victims of the plan, got no such file."
-    with pytest.raises(InconsistentPlanError, match="must be the 0 of the plan, got 2"):
-        check_manifests(files, placed_plan())

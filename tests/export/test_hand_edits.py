@@ -12,7 +12,7 @@ from tools import table
 from tools.judges import JUDGES, TOOLS
 from tools.locations import require
 
-from planner.export import find_faults
+from planner.export import compare
 
 EDITS = (*WRONG_EDITS, *HARMLESS_EDITS, *OPERATING_EDITS, *ROUTER_EDITS)
 _QUICK = ("kubernetes", "crds", "cel")  # of those whom nobody names; others start a program for each
@@ -37,10 +37,10 @@ def test_there_are_enough_kinds_and_none_is_there_twice() -> None:
 
 @pytest.mark.parametrize("edit", EDITS, ids=words_of)
 def test_our_check_refuses_what_is_wrong_and_takes_the_rest(edit: HandEdit) -> None:
-    export = exported(edit)
-    files = edit.apply(dict(export.files))
-    faults = find_faults(files, export.plan)
+    files = dict(exported(edit).files)
+    faults = compare(edit.apply(files), files).faults
     assert bool(faults) == edit.rejected, [str(fault) for fault in faults]
+    assert not faults or any(fault.where.startswith(edit.file) for fault in faults)
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=words_of)

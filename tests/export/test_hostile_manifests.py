@@ -12,7 +12,7 @@ from export_plans import example_plan
 from quick_yaml import load_document, load_documents
 
 from planner.errors import ExportError, InputError
-from planner.export import TARGETS, ExportOptions, find_faults, read_crds, render
+from planner.export import TARGETS, ExportOptions, compare, find_faults, read_crds, render
 from planner.files import load_manifests
 
 DIGITS = "9" * 5000
@@ -43,20 +43,13 @@ def with_table(table: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("target", "old", "told"),
     [
-        ("lws", "--tensor-parallel-size=1", "the parallel degrees must count"),
         ("lws", "nvidia.com/gpu: ", "GPUs of one replica"),
-        ("llm-d", "--data-parallel-size=", "the parallel degrees must count"),
         ("script", "copies=", "copies: must follow the schema"),
     ],
 )
 def test_numbers_without_end_are_faults_and_no_traceback(target: str, old: str, told: str) -> None:
     files = edited(target, old, f"{old}'{DIGITS}' #" if old.endswith(" ") else f"{old}{DIGITS}")
     assert told in faults(files)
-
-
-def test_a_quota_without_end_is_none() -> None:
-    files = edited("kueue", "nominalQuota: ", f"nominalQuota: '{DIGITS}' # ")
-    assert "GPU quotas must be the fleet's" in faults(files, example_plan())
 
 
 def test_more_copies_than_memory_holds_are_counted_and_not_listed() -> None:
@@ -91,7 +84,20 @@ def test_a_router_configuration_of_another_form_is_told(config: str) -> None:
     name = "00-frontend.yaml"
     documents = list(load_documents(files[name]))
     documents[0]["data"]["global-router.json"] = config
-    assert "data[global-router.json]" in faults({**files, name: yaml.safe_dump_all(documents)})
+    hostile = {**files, name: yaml.safe_dump_all(documents)}
+    assert "Router dynamo" in faults(hostile)
+    assert [fault.where for fault in compare(hostile, files).faults]
+
+
+@pytest.mark.parametrize("depth", [63, 100, 5_000])
+def test_nesting_without_end_is_a_difference_and_no_traceback(depth: int) -> None:
+    files = render(single_node_plan(), target="kubernetes")
+    nested = "{a: " * depth + "1" + "}" * depth
+    deep = files["routing.yaml"].replace("data:\n", f"data:\n  deep: {nested}\n")
+    (fault,) = compare({**files, "routing.yaml": deep}, files).faults
+    assert fault.where.startswith("routing.yaml")
+    table = with_table("[" * depth + "]" * depth)
+    assert compare(table, files).faults
 
 
 @pytest.mark.parametrize("table", ["no json", "{}", '{"services": [], "routes": 7}'])
@@ -133,26 +139,6 @@ def test_aliases_of_a_given_schema_are_not_written_out() -> None:
     wrong = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: x}\nl29: {a: {c: 1}}\n"
     told = [str(fault) for fault in find_faults(render(example_plan()) | {"x.yaml": wrong}, None, crds)]
     assert any("x.yaml, Thing x, l29.a: must follow the given schema" in line for line in told), told
-
-
-@pytest.mark.parametrize(
-    ("engine", "old", "new", "told"),
-    [
-        ("vllm", "--data-parallel-size=", "--tensor-parallel-size=", "--data-parallel-size must be"),
-        ("vllm", "- --enable-expert-parallel\n", "- --enable-eplb\n", "--enable-expert-parallel must be there"),
-        ("vllm", "- --enable-expert-parallel\n", "- --enable-expert-parallel\n          - -tp=2\n", "in full"),
-        ("vllm", "--tensor-parallel-size=", "--tensor_parallel_size=", "in full, got --tensor_parallel_size="),
-        ("vllm", "--max-num-seqs=", "--max-num-seq=", "in full, got --max-num-seq="),
-        ("vllm", "--port=8000", "--port=8001", "--port must be a port of the container, 8000, got 8001"),
-        ("sglang", "--dp-size=", "--dp-size=1 #", "--dp-size must be"),
-        ("sglang", "--ep-size=", "--ep-size=3", "--ep-size must be"),
-        ("sglang", "- --enable-dp-attention\n", "- --enable-eplb\n", "--enable-dp-attention must be there"),
-        ("sglang", "--tp-size=", "--tp=", "in full, got --tp="),
-    ],
-)
-def test_degrees_and_ports_of_the_command_line_are_the_islands(engine: str, old: str, new: str, told: str) -> None:
-    files = edited("lws", old, new, engine=engine)
-    assert told in faults(files), faults(files)
 
 
 VALUES = {

@@ -1,7 +1,6 @@
 """Islands that do both phases: engines that hand no KV cache over, objects without sidecar, role or mode, a table that
 sends both phases to one Service; what cannot be expressed so is refused."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,7 +16,7 @@ from export_plans import plan_of, route
 from planner.domain import PHASES, CostSettings, DeployedPlan, Phase, Plan
 from planner.domain.comparisons.plan_diff import IslandFate
 from planner.errors import ExportError
-from planner.export import TARGETS, find_faults, read_manifests, read_plan, read_server, render, summarize_plan
+from planner.export import TARGETS, read_manifests, read_plan, read_server, render, summarize_plan
 from planner.export.engines.arguments import read_flags
 from planner.export.found import FoundWorkload
 from planner.plans.diff import compare
@@ -156,119 +155,12 @@ def test_an_island_that_gives_up_a_phase_restarts() -> None:
     assert [(c.field, c.old, c.new) for c in changes[MIXED.id].changes] == [("phase", "mixed", "decode")]
 
 
-Edit = Callable[[str], str]
-
-
-def put(old: str, new: str) -> Edit:
-    """The first `old` becomes `new`."""
-
-    def edit(text: str) -> str:
-        assert old in text, old
-        return text.replace(old, new, 1)
-
-    return edit
-
-
-def table_edit(change: Callable[[dict[str, Any]], None]) -> Edit:
-    """The routing table of a launch script's folder, changed."""
-
-    def edit(text: str) -> str:
-        table = json.loads(text)
-        change(table)
-        return json.dumps(table)
-
-    return edit
-
-
-def halve(table: dict[str, Any]) -> None:
-    """The mixed island takes less in decode, another what is left."""
-    rows = [row for row in table["routes"] if row["phase"] == "decode" and row["range_start"] == 0]
-    mixed = next(row for row in rows if row["service"].endswith("h20-9"))
-    other = next(row for row in rows if row["service"].endswith("h20-0"))
-    mixed["share"], other["share"] = mixed["share"] / 2, other["share"] + mixed["share"] / 2
-
-
 def both(table: dict[str, Any]) -> None:
     """A row for both phases at once, which no reader of the table knows."""
     table["routes"][0]["phase"] = "mixed"
 
 
 WORD, PORT, TENSOR = 10 * " ", "- --port=8000", "- --tensor-parallel-size"
-CONNECTOR = '--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
-# (target, engine, file, edit, what is told, whether without the plan, too)
-MISTAKES: Mapping[str, tuple[str, str, str, Edit, str, bool]] = {
-    "a connector": (
-        *("lws", "vllm", "03-h20-9.yaml", put(PORT, f"- '{CONNECTOR}'\n{WORD}{PORT}")),
-        *("--kv-transfer-config must be left out, as H20-9 does both phases", True),
-    ),
-    "prompts in one piece": (
-        *("lws", "vllm", "03-h20-9.yaml", put(PORT, f"- --no-enable-chunked-prefill\n{WORD}{PORT}")),
-        *("--no-enable-chunked-prefill must be left out", True),
-    ),
-    "a smaller budget": (
-        *("lws", "vllm", "03-h20-9.yaml", lambda text: re.sub(r"(batched-tokens)=\d+", r"\1=64", text)),
-        *("--max-num-batched-tokens must be at least", False),
-    ),
-    "an exchange for decode": (
-        *("lws", "vllm", "03-h20-9.yaml", put("allgather_reducescatter", "deepep_low_latency")),
-        *("--all2all-backend must be allgather_reducescatter", False),
-    ),
-    "a phase of SGLang": (
-        *("lws", "sglang", "03-h20-9.yaml", put("- --enable-mixed-chunk", "- --disaggregation-mode=decode")),
-        *("--disaggregation-mode must be left out, as H20-9 does both phases", True),
-    ),
-    "no mixed chunks": (
-        *("lws", "sglang", "03-h20-9.yaml", put(f"{WORD}- --enable-mixed-chunk\n", "")),
-        *("--enable-mixed-chunk must be", False),
-    ),
-    "another phase": (
-        *("lws", "vllm", "03-h20-9.yaml", lambda text: text.replace("phase: mixed", "phase: decode")),
-        *("planner/phase: must be mixed, which H20-9 serves", False),
-    ),
-    "a request that moves": (
-        *("script", "vllm", "routing.json", table_edit(halve)),
-        *("must take the same share in both", True),
-    ),
-    "a route of both": (*("script", "vllm", "routing.json", table_edit(both)), *("must follow the schema", True)),
-    "a sidecar": (
-        *("llm-d", "vllm", "02.values.yaml", put("enabled: false", "enabled: true")),
-        *("must follow the schema", True),
-    ),
-    "no sidecar": (
-        *("llm-d", "vllm", "01.values.yaml", put("enabled: true", "enabled: false")),
-        *("decode.annotations.planner/phase: must be mixed", True),
-    ),
-    "a prefill part": (
-        *("kserve", "vllm", "02.yaml", put("  replicas: 2\n", "  prefill:\n    replicas: 0\n  replicas: 2\n")),
-        *("spec.labels.planner/phase: must be decode, as KServe makes of the object", False),
-    ),
-    "a decode worker": (
-        *("dynamo", "vllm", "00-frontend.yaml", put("type: worker", "type: decode")),
-        *("type: must be worker", True),
-    ),
-    "a decode mode": (
-        *(
-            "dynamo",
-            "vllm",
-            "00-frontend.yaml",
-            put(TENSOR, f"- --disaggregation-mode\n{WORD}- decode\n{WORD}{TENSOR}"),
-        ),
-        *("--disaggregation-mode must be agg", True),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told(name: str) -> None:
-    target, engine, file, edit, told, folder = MISTAKES[name]
-    plan = of_plan(target)
-    files = render(plan, target=target, engine=engine)
-    assert find_faults(files, plan) == find_faults(files) == ()
-    edited = {**files, file: edit(files[file])}
-    assert edited != files
-    for against in (plan, None) if folder else (plan,):
-        faults = "\n".join(map(str, find_faults(edited, against)))
-        assert told in faults, faults
 
 
 def two_bucket_plan() -> Plan:

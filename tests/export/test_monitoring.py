@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,55 +140,6 @@ def test_ttft_is_taken_where_each_engine_tells_it() -> None:
     assert names[Phase.DECODE] in later
     assert f'"{names[Phase.DECODE]}"' in sglang
     assert names[Phase.PREFILL] not in sglang
-
-
-Edit = Callable[[dict[str, Any], dict[str, Any]], None]
-
-
-def _set(path: str, value: object) -> Edit:
-    """Sets a field, `monitor.` or `rule.` first."""
-
-    def edit(monitor: dict[str, Any], rule: dict[str, Any]) -> None:
-        which, *keys = path.split(".")
-        at: Any = monitor if which == "monitor" else rule
-        for key in keys[:-1]:
-            at = at[int(key) if key.isdigit() else key]
-        last = keys[-1]
-        at[int(last) if last.isdigit() else last] = value
-
-    return edit
-
-
-EDITS: dict[str, tuple[Edit, str]] = {
-    "port that no pod has": (_set("monitor.spec.podMetricsEndpoints.0.port", "metrics"), "must be a port of the pods"),
-    "another path": (_set("monitor.spec.podMetricsEndpoints.0.path", "/stats"), "must be /metrics"),
-    "selects nobody": (
-        _set("monitor.spec.selector.matchLabels", {"app.kubernetes.io/part-of": "other"}),
-        "must be chosen by the selector of a PodMonitor",
-    ),
-    "labels left out": (_set("monitor.spec.podTargetLabels", ["planner/phase"]), "must name planner/island"),
-    "another promise": (_set("rule.spec.groups.1.rules.4.expr", "vector(999)"), "as in the plan"),
-    "another query": (_set("rule.spec.groups.0.rules.0.expr", "sum(up)"), "as in the plan"),
-    "a rule of another name": (
-        _set("rule.spec.groups.0.rules.0.record", "planner:other:rate"),
-        "must be a rule of the plan",
-    ),
-    "no rules": (_set("rule.spec.groups.0.rules", []), "must hold the rule planner:requests:rate"),
-    "misspelt key": (_set("monitor.spec.podMetricEndpoints", []), "Additional properties"),
-    "a record that is no name": (_set("rule.spec.groups.0.rules.0.record", "a b"), "does not match"),
-}
-
-
-@pytest.mark.parametrize("name", EDITS)
-def test_edits_are_caught(name: str) -> None:
-    edit, words = EDITS[name]
-    plan = split_plan()
-    files = render(plan, target="kubernetes", options=ON)
-    monitor, rule = load_documents(files[FILE])
-    edit(monitor, rule)
-    faults = find_faults({**files, FILE: yaml.safe_dump_all([monitor, rule])}, plan)
-    assert faults
-    assert any(words in str(fault) for fault in faults), faults
 
 
 def test_monitors_of_others_are_none_of_ours() -> None:

@@ -150,13 +150,3 @@ def test_options_that_no_manifest_can_carry_are_refused(options: ExportOptions, 
 def test_a_script_carries_none_of_them() -> None:
     with pytest.raises(ExportError, match="nothing in its files can carry rdma, nccl_ib_hca, socket_interface"):
         render(single_node_plan(), target="script", options=RDMA)
-
-
-@pytest.mark.parametrize("target", ["kubernetes", "lws", "llm-d"])
-def test_a_lock_on_memory_without_devices_is_told(target: str) -> None:
-    plan = single_node_plan()
-    files = render(plan, target=target, options=RDMA)
-    edited = {name: re.sub(r" +rdma/ib: \d+\n", "", text) for name, text in files.items()}
-    assert edited != files
-    for faults in (find_faults(edited, plan), find_faults(edited)):
-        assert any("must leave IPC_LOCK out where the container asks for no RDMA devices" in str(f) for f in faults)

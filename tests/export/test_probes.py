@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quick_yaml import load_documents
 
-from planner.export import ExportOptions, find_faults, render
+from planner.export import ExportOptions, render
 
 HTTP_PATHS = {"vllm": "/health", "sglang": "/health"}
 STEP_S, ANSWER = 0.030, 2000  # of the plans by hand: export_plans.route and plan_of
@@ -126,59 +126,3 @@ def test_dynamos_workers_serve_what_they_have_before_they_end() -> None:
         waits = {row["name"]: row.get("value") for row in container["env"]}["DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS"]
         assert int(waits or 0) >= 1
         assert "lifecycle" not in container, "a hook would keep the worker in discovery"
-
-
-MISTAKES = {
-    "liveness alone": (
-        r" +startupProbe:\n(?: +[^\n]*\n){6}",
-        "",
-        "livenessProbe: must stand beside a startupProbe",
-    ),
-    "less than the load": (r"failureThreshold: \d{3}", "failureThreshold: 30", "startupProbe: periodSeconds x failure"),
-    "grace below the hook": (
-        r"terminationGracePeriodSeconds: \d+",
-        "terminationGracePeriodSeconds: 10",
-        "terminationGracePeriodSeconds: must be at least",
-    ),
-    "hook beyond the grace": (r"seconds: 15\n", "seconds: 4000\n", "terminationGracePeriodSeconds: must be at least"),
-    "drain beyond the grace": (
-        r"--shutdown-timeout=\d+",
-        "--shutdown-timeout=4000",
-        "terminationGracePeriodSeconds: must be at least",
-    ),
-    "liveness of no path": (
-        r"(livenessProbe:\n +httpGet:\n +path: )/health",
-        r"\1/alive",
-        "livenessProbe.httpGet.path: must be a path that vllm answers",
-    ),
-    "start-up at no port": (
-        r"(startupProbe:\n +httpGet:\n +path: /health\n +port: )http",
-        r"\g<1>9999",
-        "startupProbe.httpGet.port: must lead to the engine's port",
-    ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("target", ["kubernetes", "lws", "llm-d"])
-def test_a_mistake_is_told_with_and_without_the_plan(target: str, mistake: str) -> None:
-    old, new, told = MISTAKES[mistake]
-    plan = single_node_plan()
-    files = render(plan, target=target)
-    name = next(name for name in sorted(files) if "decode" in files[name] and re.search(old, files[name]))
-    edited = re.sub(old, new, files[name])
-    assert edited != files[name]
-    for faults in (find_faults(files | {name: edited}, plan), find_faults(files | {name: edited})):
-        assert any(told in str(fault) for fault in faults), [str(fault) for fault in faults]
-
-
-def test_a_slower_start_and_a_longer_end_are_the_users_to_choose() -> None:
-    files = render(single_node_plan(), target="kubernetes")
-    slower = {
-        name: re.sub(r"terminationGracePeriodSeconds: \d+", "terminationGracePeriodSeconds: 9000", text).replace(
-            "periodSeconds: 10", "periodSeconds: 20"
-        )
-        for name, text in files.items()
-    }
-    assert slower != files
-    assert find_faults(slower, single_node_plan()) == ()

@@ -165,37 +165,6 @@ def test_comments_and_spaces_are_nobodys_fault() -> None:
     assert find_faults({**files, "haproxy.cfg": text}, plan) == ()
 
 
-OBJECT_EDITS: dict[str, tuple[str, str, str]] = {
-    "configuration of nobody": (
-        "      - name: config\n        configMap:\n          name: two-router",
-        "      - name: config\n        configMap:\n          name: two-other",
-        "ConfigMap two-other",
-    ),
-    "a Service of nobody": (
-        "  type: ClusterIP\n  selector:\n    planner/router-program: two-router",
-        "  type: ClusterIP\n  selector:\n    planner/router-program: two-rooter",
-        "must select the pods of one program",
-    ),
-    "an image of no version": ("image: haproxy:2.6.12", "image: haproxy", "must name a fixed version"),
-    "a probe elsewhere": (
-        "            path: /health\n            port: http",
-        "            path: /health\n            port: metrics",
-        "must be a port of the container",
-    ),
-    "a dropped server": ("two-b- 2 ", "two-b- 1 ", "must name two-b-pods:8000 of b 2 times"),
-}
-
-
-@pytest.mark.parametrize("edit", OBJECT_EDITS)
-def test_edits_of_the_objects_are_found(edit: str) -> None:
-    plan = two_intervals()
-    files = files_of_two("kubernetes")
-    old, new, expected = OBJECT_EDITS[edit]
-    assert old in files["router.yaml"]
-    edited = {**files, "router.yaml": files["router.yaml"].replace(old, new)}
-    assert any(expected in str(fault) for fault in find_faults(edited, plan)), find_faults(edited, plan)
-
-
 def test_pods_are_restricted_and_survive_a_drain() -> None:
     documents = list(
         yaml.safe_load_all(render(single_node_plan(), target="kubernetes", router="haproxy")["router.yaml"])

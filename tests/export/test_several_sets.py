@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import yaml
 from contract_plans import placed_plan, two_range_plan, wide_fleet_plan
 from export_plans import DECODE, PREFILL, island, plan_of
@@ -22,7 +21,6 @@ from planner.runs.deployments import render_plan
 NODE = ParallelConfig(tp=8, dp=1)
 FIRST, SECOND, SERVICES = "disaggregatedset-1.yaml", "disaggregatedset-2.yaml", "services.yaml"
 SET, ROLE = "disaggregatedset.x-k8s.io/name", "disaggregatedset.x-k8s.io/role"
-EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 LEVELS = ExportOptions(topology_labels=(("asw", "example.com/rack"), ("aggregation", "example.com/block")))
 
 
@@ -206,10 +204,6 @@ def moved(files: dict[str, str], count: int) -> dict[str, str]:
     return {**files, FIRST: yaml.safe_dump(first), SECOND: yaml.safe_dump(second)}
 
 
-def dropped(files: dict[str, str]) -> dict[str, str]:
-    return {name: text for name, text in files.items() if name != SECOND}
-
-
 def edited(file: str, old: str, new: str, count: int = 1) -> Callable[[dict[str, str]], dict[str, str]]:
     """One text becomes another in one file."""
 
@@ -218,64 +212,6 @@ def edited(file: str, old: str, new: str, count: int = 1) -> Callable[[dict[str,
         return {**files, file: files[file].replace(old, new, count)}
 
     return edit
-
-
-SERVICE = f"{SERVICES}, Service two-ranges"
-MISTAKES: dict[str, tuple[Callable[[dict[str, str]], dict[str, str]], str]] = {
-    "a role moved": (
-        lambda files: moved(files, 1),
-        f"{SERVICE}-h200-4-leader, spec.selector.{ROLE}: must select pods of these files, got h200-4",
-    ),
-    "roles moved until one set is too large": (
-        lambda files: moved(files, 5),
-        f"{SECOND}, DisaggregatedSet two-ranges-2, spec.roles: must follow the schema",
-    ),
-    "roles moved until one set is too small": (
-        lambda files: moved(files, 5),
-        f"{FIRST}, DisaggregatedSet two-ranges-1, spec.roles: must follow the schema",
-    ),
-    "a role in both sets": (
-        lambda files: {**files, SECOND: moved(files, 1)[SECOND]},
-        f"{SECOND}, DisaggregatedSet two-ranges-2, spec.roles.6.metadata.labels.planner/island: must name a serving",
-    ),
-    "a set dropped": (dropped, f"{SERVICE}-h200-0-leader, spec.selector.{SET}: must "),
-    "a set renamed": (
-        edited(SECOND, "name: two-ranges-2\n", "name: two-ranges-7\n"),
-        f"{SERVICE}-h200-0-leader, spec.selector.{SET}: must select pods of these files, got two-ranges-2",
-    ),
-    "two sets of one name": (
-        edited(SECOND, "name: two-ranges-2\n", "name: two-ranges-1\n"),
-        f"{SECOND}, DisaggregatedSet two-ranges-1, metadata.name: must be unique",
-    ),
-    "replicas": (
-        edited(SECOND, "replicas: 1\n", "replicas: 2\n"),
-        f"{SECOND}, DisaggregatedSet two-ranges-2, spec.roles.0.spec.replicas: must be the 1 replicas of H200-0",
-    ),
-    "GPUs": (
-        edited(SECOND, "nvidia.com/gpu: 8", "nvidia.com/gpu: 4"),
-        f"{SECOND}, DisaggregatedSet two-ranges-2, spec.roles.0.spec.leaderWorkerTemplate.size x limits: must be the 8",
-    ),
-    "size": (
-        edited(FIRST, "size: 1\n", "size: 2\n"),
-        f"{FIRST}, DisaggregatedSet two-ranges-1, spec.roles.0.spec.leaderWorkerTemplate.size x limits: must be the 8",
-    ),
-    "a second copy of a set": (
-        edited(SECOND, "slices: 1", "slices: 2"),
-        f"{SECOND}, DisaggregatedSet two-ranges-2, spec.slices: must follow the schema",
-    ),
-    "the Service of another set": (
-        edited(SERVICES, "two-ranges-1", "two-ranges-2"),
-        f"spec.selector.{ROLE}: must select pods of these files",
-    ),
-}
-
-
-@pytest.mark.parametrize("against", ["plan", "folder"])
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_between_sets_are_caught_in_their_field(mistake: str, against: str) -> None:
-    damage, message = MISTAKES[mistake]
-    found = find_faults(damage(dset(two_range_plan())), two_range_plan() if against == "plan" else None)
-    assert any(message in str(fault) for fault in found), found
 
 
 def test_a_role_moved_with_its_service_is_no_fault() -> None:

@@ -131,28 +131,6 @@ def _changed(rules: list[dict[str, object]], change: Mapping[str, object]) -> li
     return [{key: value for key, value in (rule | change).items() if value is not None} for rule in rules]
 
 
-@pytest.mark.parametrize("target", ["lws", "llm-d"])
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"maxSkew": 3},
-        {"minDomains": 4},
-        {"minDomains": None},
-        {"topologyKey": "topology.kubernetes.io/zone"},
-        {"whenUnsatisfiable": "ScheduleAnyway"},
-        {"labelSelector": {"matchLabels": {"planner/island": "h20-1"}}},
-        {"matchLabelKeys": ["pod-template-hash"]},
-    ],
-)
-def test_a_constraint_that_keeps_nothing_apart_is_a_fault(target: str, change: Mapping[str, object]) -> None:
-    plan = spread_plan(2)
-    files = render(plan, target=target)
-    assert find_faults(edited(files, {}), plan) == ()
-    (fault,) = find_faults(edited(files, change), plan)
-    assert KEY in fault.where
-    assert fault.expected == "must keep H20-0 to 2 of its pods on a node, whatever others have"
-
-
 def test_no_more_domains_are_needed_than_copies() -> None:
     """An edit that keeps the promise is none: of five copies some node of five is free of them, or there are fewer."""
     plan = spread_plan(2)

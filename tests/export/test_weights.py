@@ -201,46 +201,6 @@ def test_a_pod_waits_for_the_mark_and_no_longer(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, check=True, timeout=5).stdout == b""
 
 
-MISTAKES = {
-    "no job": ("weights-job.yaml", r"(?s).*", "", "must wait for what a Job of these files leaves in claim weights"),
-    "another claim": ("weights-job.yaml", "claimName: weights", "claimName: other", "leaves in claim weights"),
-    "another model": ("weights-job.yaml", "--DeepSeek-V3\n", "--DeepSeek-V2\n", "leaves in claim weights"),
-    "read-only job": (
-        "weights-job.yaml",
-        "mountPath: /models",
-        "mountPath: /models\n          readOnly: true",
-        "claim weights",
-    ),
-    "half a reference": ("weights-job.yaml", r" +key: token\n", "", "env"),
-    "an empty reference": ("weights-job.yaml", "key: token", "key: ''", "env"),
-    "a token in plain": (
-        "weights-job.yaml",
-        r"valueFrom:\n +secretKeyRef:\n +name: hub\n +key: token",
-        "value: hf_abc",
-        "HF_TOKEN must be a reference to a Secret",
-    ),
-    "GPUs": ("weights-job.yaml", "memory: 16Gi", "memory: 16Gi\n            nvidia.com/gpu: 1", "must ask for no GPUs"),
-    "image of no version": ("weights-job.yaml", r"image: (\S+):v\S+", r"image: \1:latest", "must name a fixed version"),
-    "nobody waits": (
-        "01-h200-0.yaml",
-        r" +initContainers:\n(?: +.*\n)+?(?= {6}nodeSelector)",
-        "",
-        "must wait for or fetch the weights",
-    ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_with_and_without_the_plan(mistake: str) -> None:
-    name, old, new, told = MISTAKES[mistake]
-    plan = single_node_plan()
-    files = render(plan, target="kubernetes", options=JOB)
-    edited = files | {name: re.sub(old, new, files[name], count=1)}
-    assert edited != files
-    for faults in (find_faults(edited, plan), find_faults(edited)):
-        assert any(told in str(fault) for fault in faults), [str(fault) for fault in faults]
-
-
 def test_jobs_and_budgets_of_others_are_theirs() -> None:
     plan = single_node_plan()
     files = render(plan, target="kubernetes", options=JOB)

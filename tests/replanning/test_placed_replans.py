@@ -9,7 +9,6 @@ import yaml
 from five_nodes import CLUSTER
 from replanned_scenarios import LEVELS, longer, small_plan
 
-from planner import export
 from planner.domain import BucketPool, Plan, Pod
 from planner.domain.cluster import Cluster
 from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers
@@ -207,7 +206,6 @@ def test_pods_that_run_cannot_be_pinned_anew(shared_nodes: Plan) -> None:
     grown = replace(plan, placement=replace(plan.placement, parts=tuple(wider)))
     with pytest.raises(ExportError, match="h200-1g-prefill-1 run pinned to n-0, the new plan has it on n-0, n-4"):
         require_pins(deployed, grown)
-    assert any("n-4 too, got n-0" in str(fault) for fault in export.find_faults(dict(deployed), grown))
     require_pins(render_plan(shared_nodes).files, grown)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from planner.domain import DeploySettings, Plan
     from planner.export import CrdSchemas
     from planner.runs.deployments import Rendered
+    from planner.runs.exports import CheckedExport
 
 TARGETS = "lws, kubernetes, disaggregatedset, dynamo, llm-d, kserve, kueue or script"
 NOT_CHECKED = "Not checked: the operators' CEL rules, admission webhooks, and whether nodes are free."
@@ -100,7 +101,8 @@ def command(
     ] = "",
     prometheus: Annotated[str, typer.Option(help="Where keda asks, as http://prometheus.monitoring.svc:9090.")] = "",
     check: Annotated[
-        Path | None, typer.Option(help="Write nothing: check the manifests of this folder, against RUN if given.")
+        Path | None,
+        typer.Option(help="Write nothing: compare this folder with what RUN exports, or the run that it lies in."),
     ] = None,
     schemas: Annotated[
         Path | None, typer.Option(help="Folder of CRDs and JSON schemas that manifests must follow as well.")
@@ -160,7 +162,7 @@ def _refuse_writing_options(context: typer.Context) -> None:
     if options:
         raise InputError(
             f"{', '.join(options)}: must be left out with --check, which writes nothing.",
-            hint="Target, engine and grid are read from the manifests.",
+            hint="Target, engine, router and options are read from the record beside the manifests.",
         )
 
 
@@ -214,56 +216,42 @@ def _write(out: Path, rendered: "Rendered", *, force: bool, as_json: dict[str, s
 
 
 def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: bool) -> None:
-    """Print every fault; exit status 2 if there is one."""
-    from planner import export, files
-    from planner.runs import deployments
+    """Print every difference; exit status 2 if there is one."""
+    from planner import export
+    from planner.runs import exports
 
-    manifests = files.load_manifests(folder)
-    plan = deployments.routed_as(saved_runs.read_run(run), manifests) if run else None
+    source = run or exports.run_above(folder)
+    checked = exports.check_export(folder, None if source is None else saved_runs.read_run(source))
     crds = _schemas(schemas)
-    faults = export.find_faults(manifests, plan, crds)
-    foreign = [f"{m.file}, {m.kind} {m.name}" for m in export.read_manifests(manifests, crds).foreign]
+    given = export.read_manifests(checked.manifests, crds).faults if crds else ()
+    faults, others = (*checked.compared.faults, *given), checked.compared.others
     if as_json:
         screen.show_json(
-            {"files": list(manifests), "faults": [str(fault) for fault in faults], "not_looked_at": foreign}
+            {
+                "files": list(checked.manifests),
+                "faults": [str(fault) for fault in faults],
+                "not_looked_at": list(others),
+            }
         )
-    elif faults:
+    else:
         for fault in faults:
             screen.show_text(str(fault))
     if faults:
         raise InputError(
-            f"{folder}: {len(faults)} fault{'s' if len(faults) > 1 else ''} in {len(manifests)} files.",
-            hint="Mend the files, or export the plan again.",
+            f"{folder}: {len(faults)} difference{'s' if len(faults) > 1 else ''} in {len(checked.manifests)} files.",
+            hint=checked.remedy,
         )
     if not as_json:
-        checked = _fleet_checked if export.tells_fleet(manifests) else _checked
-        screen.show_text(checked(len(manifests), run, schemas))
-    if foreign and not as_json:
-        screen.show_text(f"Not checked, as the plan writes no such kinds: {'; '.join(foreign)}.")
+        screen.show_text(_passed(checked, source, schemas))
+        if others:
+            screen.show_text(f"Not checked, as the plan writes no such things: {'; '.join(others)}.")
 
 
-def _checked(count: int, run: Path | None, schemas: Path | None) -> str:
-    against = (
-        f"the plan {run}"
-        if run
-        else "their own annotations (no plan given: hosts, node labels, priorities, shares of routes, flags that rates "
-        "rest on not looked at)"
-    )
+def _passed(checked: "CheckedExport", run: Path | None, schemas: Path | None) -> str:
+    record = checked.record
+    against = "its record" if record.step else f"what the plan {run} exports"
+    followed = f", and follow the schemas of {schemas}" if schemas else ""
     return (
-        f"{count} files pass: structure{_followed(schemas)}, names, images, quantities, GPUs of copies and "
-        f"types, degrees, batch, budgets and context, memory, model, KV roles and transfer, commands, rendezvous "
-        f"of pods, ports, references, Services and routing, against {against}. "
-        f"{NOT_CHECKED}"
+        f"{len(checked.manifests)} files are {against} (target {record.target}, engine {record.engine}, router "
+        f"{record.router}) but for what operators may change{followed}. {NOT_CHECKED}"
     )
-
-
-def _fleet_checked(count: int, run: Path | None, schemas: Path | None) -> str:
-    against = f"GPU quotas and nodes against the plan {run}" if run else "no plan given: quotas and nodes not looked at"
-    return (
-        f"{count} files pass: structure{_followed(schemas)}, names, references among them; {against}. They tell of the "
-        f"fleet and serve nobody. {NOT_CHECKED}"
-    )
-
-
-def _followed(schemas: Path | None) -> str:
-    return f", schemas of {schemas}" if schemas else ""

@@ -5,15 +5,18 @@ from typing import TYPE_CHECKING
 from planner.doors import door
 
 if TYPE_CHECKING:
+    from planner.export.checking.comparing.differences import Compared, compare
     from planner.export.checking.crds import CrdSchemas, read_crds
     from planner.export.checking.faults import check_manifests, find_faults, tells_fleet
     from planner.export.checking.kinds import known_kinds
     from planner.export.checking.structure import FoundManifests, read_manifests
 
 __all__ = [
+    "Compared",
     "CrdSchemas",
     "FoundManifests",
     "check_manifests",
+    "compare",
     "find_faults",
     "known_kinds",
     "read_crds",

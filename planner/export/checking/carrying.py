@@ -5,7 +5,7 @@ A controller replaces the pods of an object where what it makes them of changes,
 their end follow from the promise of the plan: servers that run on keep the pods that they were started with.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +15,10 @@ import yaml
 from planner.domain import Plan
 from planner.errors import ExportError
 from planner.export.checking.expectation import expectation_of
-from planner.export.checking.pods.scheduling import pinned_hosts
 from planner.export.checking.structure import read_manifests
-from planner.export.found import FoundWorkload, Manifest
+from planner.export.found import FoundPod, FoundWorkload, Manifest
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.scheduling import HOSTNAME
 from planner.export.summary import ISLAND_ID
 
 Key = tuple[str, str, str]
@@ -69,7 +69,7 @@ def require_pins(files: Mapping[str, str], plan: Plan) -> None:
     that run on cannot be pinned anew."""
     hosts_of = expectation_of(plan).hosts
     for island, workload in engines_of(files).items():
-        for hosts in (hosts for pod in workload.pods for _, hosts in pinned_hosts(pod)):
+        for hosts in (hosts for pod in workload.pods for _, hosts in _pinned_hosts(pod)):
             if island in hosts_of and hosts != hosts_of[island]:
                 raise ExportError(
                     f"pods of island {island} run pinned to {', '.join(sorted(hosts))}, the new plan has it on "
@@ -160,3 +160,20 @@ def _bare(manifest: Manifest) -> dict[str, Any]:
 def object_text(comments: Iterable[str], manifests: Sequence[Manifest]) -> str:
     """One file of these objects."""
     return yaml_text(comments, [manifest.body for manifest in manifests])
+
+
+def _pinned_hosts(pod: FoundPod) -> Iterator[tuple[str, set[str]]]:
+    """Field and host names of each rule of a pod's node affinity; Helm values hold it one level deeper."""
+    deeper = pod.spec.get("extraConfig", {})
+    for path, affinity in (("affinity", pod.spec.get("affinity")), ("extraConfig.affinity", deeper.get("affinity"))):
+        for field, rule in _rules(affinity or {}):
+            if rule["key"] == HOSTNAME and rule["operator"] == "In":
+                yield f"{path}.{field}.values", set(map(str, rule.get("values", ())))
+
+
+def _rules(affinity: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = affinity.get("nodeAffinity", {}).get(required, {}).get("nodeSelectorTerms", ())
+    for number, term in enumerate(terms):
+        for index, rule in enumerate(term.get("matchExpressions", ())):
+            yield f"nodeAffinity.{required}.nodeSelectorTerms.{number}.matchExpressions.{index}", rule

@@ -42,6 +42,18 @@ def obstacle(body: Mapping[str, Any], kinds: Sequence[Kind]) -> str:
     return "it changes the number of copies" if fields & _SCALED else ""
 
 
+def meddling(body: Mapping[str, Any], names: frozenset[str]) -> str:
+    """Why an object that a plan does not write cannot stand beside those that it does, called `names`; empty where it
+    can."""
+    if managed(body):
+        return "an object of the planner that the plan does not write"
+    fields = [(key, value) for key, value in _fields(body) if key in _wanted() and _asks(value)]
+    if gpus := sorted({key for key, _ in fields} & (set(GPU_RESOURCES.values()) | {_CLAIMED})):
+        return f"it asks for GPUs ({', '.join(gpus)}) that no plan gives it"
+    targets = {str(value.get("name")) for key, value in fields if key in _SCALED and isinstance(value, Mapping)}
+    return "it changes the number of copies" if targets & names else ""
+
+
 def managed(body: Mapping[str, Any]) -> bool:
     """Whether an object carries the planner's label."""
     metadata = body.get("metadata")

@@ -17,10 +17,9 @@ A server of both phases hands nothing over.
 """
 
 import json
-from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from planner.domain import DeployedIsland, EngineProfile, GpuSpec, GroupedAttention, Phase
+from planner.domain import EngineProfile, GpuSpec, GroupedAttention, Phase
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue
 from planner.export.islands import ServingIsland
@@ -32,7 +31,6 @@ CONNECTOR = "kv-transfer-config"
 UNCHUNKED = "no-enable-chunked-prefill"
 _SIDE_CHANNEL_PORT = 5600
 _KV_ROLES = MappingProxyType({Phase.PREFILL: "kv_producer", Phase.DECODE: "kv_consumer"})
-_ANY_KV_ROLE = "kv_both"
 
 
 def check_cache_format(island: ServingIsland, profile: EngineProfile) -> None:
@@ -174,26 +172,3 @@ def vllm_side_channel(island: ServingIsland, port_offset: int) -> list[tuple[str
 def vllm_addresses(island: ServingIsland) -> tuple[str, ...]:
     """Variables that hold the pod's own address for its peers."""
     return () if island.mixed else ("VLLM_NIXL_SIDE_CHANNEL_HOST",)
-
-
-def vllm_hand_over_faults(values: Mapping[str, str], island: DeployedIsland) -> Iterator[tuple[str, str]]:
-    """The KV cache goes the way of the island's phase, or both; that of a mixed one stays, and its prompts come in
-    chunks."""
-    if island.phase is not Phase.MIXED:
-        role = _KV_ROLES[island.phase]
-        if (came := _read_kv_role(values)) not in (role, _ANY_KV_ROLE):
-            yield f"--{CONNECTOR} must have kv_role {role}, as {island.id} serves {island.phase}", came
-        return
-    if CONNECTOR in values:
-        rule = f"--{CONNECTOR} must be left out, as {island.id} does both phases and hands nothing over"
-        yield rule, _read_kv_role(values)
-    if UNCHUNKED in values:
-        yield f"--{UNCHUNKED} must be left out, as {island.id} takes prompts in beside its answers", "there"
-
-
-def _read_kv_role(values: Mapping[str, str]) -> str:
-    try:
-        config = json.loads(values.get(CONNECTOR, "{}"))
-    except (ValueError, RecursionError):
-        return "no JSON"
-    return str(config.get("kv_role", "none")) if isinstance(config, dict) else "no JSON object"

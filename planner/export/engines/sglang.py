@@ -11,12 +11,11 @@ Sources: SGLang's docs/advanced_features/{server_arguments,pd_disaggregation}.md
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from planner.domain import (
     ENGINE_MEMORY_SHARE,
-    DeployedIsland,
     EngineProfile,
     ParallelConfig,
     Phase,
@@ -26,10 +25,7 @@ from planner.domain import (
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import (
     FlagValue,
-    disguised,
-    doubled,
     flags,
-    read_count,
     read_flags,
     require_counts,
     require_plain,
@@ -47,8 +43,7 @@ from planner.export.engines.kv_caches import (
 from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.loading.sglang import NAME, REMEDY, check_model, is_unquantised, upcast_notes
 from planner.export.engines.overlap import Overlap, overlap
-from planner.export.engines.seam import BOOTSTRAP, DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
-from planner.export.engines.sglang_groups import GROUP_FLAGS, check_group, read_program
+from planner.export.engines.seam import BOOTSTRAP, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.islands import ServingIsland
 from planner.units import GB
 
@@ -59,16 +54,16 @@ _RENDEZVOUS_PORT = 5000
 _COMMAND = ("python3", "-m", "sglang.launch_server")
 _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
 _MODES = MappingProxyType({Phase.PREFILL: "normal", Phase.DECODE: "low_latency", Phase.MIXED: "auto"})
-_ONE_ENGINE = "null"  # SGLang's word for neither phase, its default
 _MIXED_CHUNK = "enable-mixed-chunk"
-# what `read_shape` and `check_flags` read
+GROUP_FLAGS = frozenset({"nnodes", "node-rank", "dist-init-addr"})
+"""Flags by which the pods of a copy find each other."""
+# what `read_server` reads, and what tells how the pods of a copy share it
 _READ_FLAGS = frozenset(
     {"tp-size", "pp-size", "dp-size", "ep-size", "context-length", "enable-dp-attention"}
     | {"max-running-requests", "prefill-max-requests", "disaggregation-mode", "port", _BOOTSTRAP_FLAG}
+    | {"chunked-prefill-size", "enable-two-batch-overlap"}
     | GROUP_FLAGS
 )
-# what `read_server` reads beside them
-_SERVER_FLAGS = frozenset({"chunked-prefill-size", "enable-two-batch-overlap"})
 _SHORT_FLAGS = frozenset(
     {f"--{name}-parallel-size" for name in ("tensor", "pipeline", "data", "expert")}
     | {"--tp", "--dp", "--pp", "--ep", "--nccl-init-addr"}
@@ -255,18 +250,9 @@ def _ports(island: ServingIsland, port_offset: int) -> tuple[Port, ...]:
     return (http, Port(name=BOOTSTRAP, number=_BOOTSTRAP_PORT + port_offset))
 
 
-def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
-    """`--tp-size` x `--pp-size` GPUs, 0 where the attention groups do not divide a stage; pods from `--nnodes`."""
-    values = read_flags(arguments)
-    stage, groups = read_count(values, "tp-size", 1), read_count(values, "dp-size", 1)
-    divided = groups > 0 and stage % groups == 0
-    gpus = stage * read_count(values, "pp-size", 1) if divided else 0
-    return DeclaredShape(gpus=gpus, pods=read_count(values, "nnodes", 1))
-
-
 def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
     """Attention groups share the stage's GPUs, its prefill budget and its running requests."""
-    require_plain(arguments, _READ_FLAGS | _SERVER_FLAGS, _SHORT_FLAGS, NAME)
+    require_plain(arguments, _READ_FLAGS, _SHORT_FLAGS, NAME)
     values = read_flags(arguments)
     budget = ["chunked-prefill-size"] if Phase.PREFILL in halves_of(phase) else []
     own, running = (["prefill-max-requests"], []) if phase is Phase.PREFILL else ([], ["max-running-requests"])
@@ -297,50 +283,10 @@ def _require_groups(values: Mapping[str, str], shared: Mapping[str, int], groups
             )
 
 
-def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
-    """Degrees are the island's; the request budget is its batch, that of all attention groups where there are answers;
-    the engine is of its phase."""
-    values = read_flags(arguments)
-    yield from disguised(arguments, _READ_FLAGS, _SHORT_FLAGS)
-    yield from doubled(arguments, _READ_FLAGS)
-    yield from _degree_faults(values, island)
-    batch, key = max(1, island.batch_size), "prefill-max-requests"
-    if island.phase is not Phase.PREFILL:
-        batch, key = batch * island.parallel.dp, "max-running-requests"
-    if read_count(values, key, 0) != batch:
-        yield f"--{key} must be {batch}, the batch of {island.id}", values.get(key, "none")
-    came, phase = values.get("disaggregation-mode", "none"), island.phase
-    if phase is not Phase.MIXED and came != phase.value:
-        yield f"--disaggregation-mode must be {phase}, which {island.id} serves", came
-    if phase is Phase.MIXED and came not in ("none", _ONE_ENGINE):
-        yield f"--disaggregation-mode must be left out, as {island.id} does both phases", came
-
-
-def _degree_faults(values: dict[str, str], island: DeployedIsland) -> Iterator[tuple[str, str]]:
-    """Attention groups lie inside a stage, and experts are spread over all of it or not at all."""
-    parallel = island.parallel
-    degrees = {"tp-size": parallel.stage_devices, "pp-size": parallel.pp, "dp-size": parallel.dp}
-    degrees |= {"ep-size": parallel.stage_devices} if "ep-size" in values else {}
-    for flag, degree in degrees.items():
-        if read_count(values, flag, 1) != degree:
-            yield f"--{flag} must be {degree}, the degree of {island.id}", values.get(flag, "none")
-    if parallel.dp > 1 and "enable-dp-attention" not in values:
-        yield f"--enable-dp-attention must be there: else {parallel.dp} groups take GPUs of their own", "none"
-
-
 SGLANG = Engine(
     name=NAME,
     launch=launch,
-    read_shape=read_shape,
     read_server=read_server,
-    context_flag="context-length",
-    check_flags=check_flags,
-    check_model=check_model,
     program="python3 -m sglang.launch_server",
-    read_program=read_program,
-    check_group=check_group,
     http_port=_HTTP_PORT,
-    # python/sglang/srt/entrypoints/http_server.py: routes without parameters
-    probe_paths=("/health", "/health_generate", "/ping", "/v1/models", "/model_info", "/server_info", "/"),
-    port_flags=(_BOOTSTRAP_FLAG,),
 )

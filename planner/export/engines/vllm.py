@@ -16,12 +16,11 @@ image has to be at least 0.12: `--all2all-backend` and `--nnodes` are younger th
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.domain import (
     ENGINE_MEMORY_SHARE,
-    DeployedIsland,
     EngineProfile,
     GroupedAttention,
     ParallelConfig,
@@ -32,10 +31,7 @@ from planner.domain import (
 from planner.errors import ExportError
 from planner.export.engines.arguments import (
     FlagValue,
-    disguised,
-    doubled,
     flags,
-    read_count,
     read_flags,
     require_counts,
     require_plain,
@@ -50,7 +46,6 @@ from planner.export.engines.kv_caches import (
     stages_fit,
     vllm_addresses,
     vllm_backend,
-    vllm_hand_over_faults,
     vllm_notes,
     vllm_side_channel,
     vllm_transfer,
@@ -58,21 +53,16 @@ from planner.export.engines.kv_caches import (
 from planner.export.engines.layer_splits import require_loadable
 from planner.export.engines.loading.vllm import NAME, REMEDY, check_model
 from planner.export.engines.overlap import Overlap, overlap
-from planner.export.engines.seam import DeclaredShape, Engine, Launch, PodCommand, Port, Rendezvous
-from planner.export.engines.vllm_groups import (
-    GROUP_FLAGS,
-    HEADLESS,
-    HYBRID_CACHE,
-    START_RANK_SCRIPT,
-    check_group,
-    read_program,
-)
+from planner.export.engines.seam import Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.islands import ServingIsland, nests
 
 _HTTP_PORT = 8000
 _RPC_PORT = 13345
 _MASTER_PORT = 29501
 _SERVE = ("vllm", "serve")
+# $1: the pod's index, $2: data-parallel ranks of a pod, then the command. Nothing is written into the script.
+START_RANK_SCRIPT = 'start=$(($1 * $2)); shift 2; exec "$@" --data-parallel-start-rank="$start"'
+_HYBRID_CACHE = "no-disable-hybrid-kv-cache-manager"
 # What vLLM sends through the expert exchange at a time. As a floor of the decode budget it leaves room to recompute a
 # preempted prompt, where a step takes a token a sequence.
 _LOW_LATENCY_TOKENS = 256
@@ -83,15 +73,14 @@ _NO_DEEPEP_FOR_BOTH = (
 )
 _DBO_DECODE_TOKENS = 32  # vLLM's own defaults
 _DBO_PREFILL_TOKENS = 512
-# what `read_shape` and `check_flags` read
+# what `read_server` reads, and what tells how the pods of a copy share it
 _READ_FLAGS = frozenset(
     {f"{name}-parallel-size" for name in ("tensor", "pipeline", "data")}
     | {"data-parallel-size-local", "max-num-seqs", "max-model-len", "enable-expert-parallel", CONNECTOR}
-    | {"port", UNCHUNKED}
-    | GROUP_FLAGS
+    | {"max-num-batched-tokens", "enable-dbo", "port", UNCHUNKED, "nnodes", "node-rank", "master-addr", "master-port"}
+    | {f"data-parallel-{name}" for name in ("start-rank", "address", "rpc-port", "hybrid-lb", "external-lb", "rank")}
+    | {"data-parallel-multi-port-external-lb", "headless"}
 )
-# what `read_server` reads beside them
-_SERVER_FLAGS = frozenset({"max-num-batched-tokens", "enable-dbo"})
 _SHORT_FLAGS = frozenset(
     {"-tp", "-pp", "-dp", "-ep", "-t", "-e", "-n", "-r"}
     | {f"-dp{letter}" for letter in "laphenrm"}  # -t, -e: cut short
@@ -194,7 +183,7 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8")]
     if _windowed(island):
-        rows += [(HYBRID_CACHE, None)]
+        rows += [(_HYBRID_CACHE, None)]
     if backend := vllm_backend(island):
         rows += [("attention-backend", backend)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
@@ -326,20 +315,9 @@ def _stage_notes(island: ServingIsland, profile: EngineProfile) -> tuple[str, ..
     return tuple(notes)
 
 
-def read_shape(arguments: Sequence[str], /) -> DeclaredShape:
-    """TP x PP x DP GPUs; pods from `--nnodes`, or from the ranks of a pod."""
-    values = read_flags(arguments)
-    dp = read_count(values, "data-parallel-size", 1)
-    local = read_count(values, "data-parallel-size-local", dp)
-    ranks_fit = local > 0 and dp % local == 0
-    pods = read_count(values, "nnodes", dp // local if ranks_fit else 0)
-    rank = read_count(values, "tensor-parallel-size", 1) * read_count(values, "pipeline-parallel-size", 1)
-    return DeclaredShape(gpus=rank * dp, pods=pods)
-
-
 def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
     """The degrees as they stand; `--max-num-batched-tokens` is the budget of a rank that takes prompts in."""
-    require_plain(arguments, _READ_FLAGS | _SERVER_FLAGS, _SHORT_FLAGS, NAME)
+    require_plain(arguments, _READ_FLAGS, _SHORT_FLAGS, NAME)
     values = read_flags(arguments)
     prompts = Phase.PREFILL in halves_of(phase)
     budget: dict[str, int | None] = {"max-num-batched-tokens": None} if prompts else {}
@@ -354,40 +332,11 @@ def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
     )
 
 
-def check_flags(arguments: Sequence[str], island: DeployedIsland, /) -> Iterator[tuple[str, str]]:
-    """Degrees and `--max-num-seqs` are the island's; its ranks share the experts, as only a model with experts has
-    several; the KV cache goes the way of its phase, or both."""
-    values = read_flags(arguments)
-    yield from disguised(arguments, _READ_FLAGS, _SHORT_FLAGS)
-    yield from doubled(arguments, _READ_FLAGS)
-    parallel = island.parallel
-    degrees = {"tensor": parallel.tp, "pipeline": parallel.pp, "data": parallel.dp}
-    for name, degree in degrees.items():
-        if read_count(values, f"{name}-parallel-size", 1) != degree:
-            came = values.get(f"{name}-parallel-size", "none")
-            yield f"--{name}-parallel-size must be {degree}, the degree of {island.id}", came
-    if parallel.dp > 1 and "enable-expert-parallel" not in values:
-        yield f"--enable-expert-parallel must be there, as {island.id} spreads its experts over all ranks", "none"
-    batch = max(1, island.batch_size)
-    if read_count(values, "max-num-seqs", 0) != batch:
-        yield f"--max-num-seqs must be {batch}, the batch of {island.id}", values.get("max-num-seqs", "none")
-    yield from vllm_hand_over_faults(values, island)
-
-
 VLLM = Engine(
     name=NAME,
     launch=launch,
-    read_shape=read_shape,
     read_server=read_server,
-    context_flag="max-model-len",
-    check_flags=check_flags,
-    check_model=check_model,
     program="vllm serve MODEL",
-    read_program=read_program,
-    check_group=check_group,
     http_port=_HTTP_PORT,
-    # vllm/entrypoints/serve/instrumentator, sagemaker and openai/models: routes without parameters
-    probe_paths=("/health", "/ping", "/v1/models", "/version"),
-    silent_flag=HEADLESS,
     drain_flag="shutdown-timeout",  # since 0.18.0; without it requests under way are aborted
 )

@@ -13,17 +13,14 @@ tokenizer's container does not have, and inside an LLMInferenceService, where on
 Sources: llm-d/llm-d-router, config/charts/README.md (values), v0.10; serving.kserve.io/v1alpha2 (router.scheduler).
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
-from jsonschema import Draft202012Validator
 from yaml import YAMLError
 
-from planner.domain import DeployedPlan, DeployedRoute, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import DeployedRoute, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.errors import ExportError
-from planner.export.found import Fault, Manifest
+from planner.export.found import Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_documents, yaml_text
 from planner.export.objects.names import weights_location, workload_name
@@ -235,18 +232,6 @@ def _values_of(manifest: Manifest) -> Mapping[str, Any] | None:
     return _document(manifest.body["data"][VALUES_KEY])
 
 
-def values_faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
-    """Values that the chart would not understand."""
-    text = resources.files("planner.export").joinpath("schemas", "llmd_router_values.json").read_text(encoding="utf-8")
-    definitions = {"labels": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 63}}}
-    validator = Draft202012Validator({**json.loads(text), "$defs": definitions})
-    for manifest in manifests:
-        values = _values_of(manifest)
-        for violation in validator.iter_errors(values) if values is not None else ():
-            field = ".".join(map(str, violation.absolute_path))
-            yield manifest.fault(f"data[{VALUES_KEY}] {field}".strip(), "must follow the schema", violation.message)
-
-
 def _document(text: str) -> Mapping[str, Any]:
     """The picker's configuration in a text; empty where it is none."""
     try:
@@ -285,6 +270,5 @@ LLM_D = Router(
     behaviour=_behaviour,
     pod_labels=_pod_labels,
     inner=_inner,
-    checks=(values_faults,),
     steps=_steps,
 )

@@ -16,9 +16,9 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from planner.domain import DeployedPlan, DeployedRoute, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import DeployedRoute, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.errors import ExportError
-from planner.export.found import Fault, Kind, Manifest
+from planner.export.found import Kind, Manifest
 from planner.export.objects.documents import json_document, yaml_text
 from planner.export.objects.names import workload_name
 from planner.export.routers.coverage import covering_routes
@@ -160,24 +160,6 @@ def _validator() -> Draft202012Validator:
     return Draft202012Validator(json.loads(text))
 
 
-def bucket_faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
-    """What the router would refuse when it starts: unknown keys, ids and ranks given twice, a worker in two buckets."""
-    for manifest, field, config in _configs(manifests):
-        wrong = list(_validator().iter_errors(config))
-        for violation in wrong:
-            where = ".".join(map(str, violation.absolute_path))
-            yield manifest.fault(f"{field} {where}".strip(), "must follow the schema", violation.message)
-        rows = [] if wrong else config["buckets"]
-        keys = {
-            "id": [row["id"] for row in rows],
-            "rank": [(row["stage"], row["rank"]) for row in rows],
-            "worker_ids": [(row["stage"], worker) for row in rows for worker in row["worker_ids"]],
-        }
-        for key, values in keys.items():
-            for value in dict.fromkeys(value for value in values if values.count(value) > 1):
-                yield manifest.fault(f"{field} {key}".strip(), "must be unique (rank, worker: in its stage)", value)
-
-
 def _parse(text: str) -> Iterator[object]:
     yield json_document(text)
 
@@ -190,5 +172,4 @@ SGLANG = Router(
     read=_read,
     behaviour=_behaviour,
     kinds=(Kind(kind=KIND, schema=_SCHEMA, files=KEY, parse=_parse),),
-    checks=(bucket_faults,),
 )

@@ -30,14 +30,6 @@ from planner.export.objects.programs.kubernetes import router_object_files
 from planner.export.objects.services import island_service, launch_ports
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
-from planner.export.targets.disaggregatedset_checks import (
-    KIND,
-    LONGEST_LABEL,
-    ROLE_LABEL,
-    SET_LABEL,
-    generated_length,
-    set_faults,
-)
 from planner.export.targets.lws import (
     INDEX_LABEL,
     RENDEZVOUS,
@@ -47,6 +39,13 @@ from planner.export.targets.lws import (
     packing_notes,
 )
 from planner.export.targets.role_sets import FEWEST_ROLES, RoleSet, role_sets
+
+KIND = "DisaggregatedSet"
+SET_LABEL = "disaggregatedset.x-k8s.io/name"
+ROLE_LABEL = "disaggregatedset.x-k8s.io/role"
+LONGEST_LABEL = 63
+# "-0-<8 of revision>-" between set and role, "-" before the group's number, "-<10 of hash>" of the revision label
+_GENERATED = 12 + 1 + 11
 
 _TOLD = 0.0005  # shares that are not 0.0 % in words
 
@@ -61,6 +60,11 @@ class _Part:
     file: str
     roles: RoleSet
     deployment: Deployment
+
+
+def generated_length(name: str, role: str, replicas: int) -> int:
+    """Characters of the longest name that controllers make of a role with so many groups."""
+    return len(name) + len(role) + _GENERATED + len(str(max(0, replicas - 1)))
 
 
 def _manifests(deployment: Deployment, /) -> TargetFiles:
@@ -330,7 +334,6 @@ DISAGGREGATED_SET = Target(
             workloads=_workloads,
         ),
     ),
-    checks=(set_faults,),
     router="haproxy",
     processes=router_object_files,
     unheeded=("namespace", "autoscaling", "prometheus"),  # the set keeps the copies of its roles

@@ -1,18 +1,16 @@
 """LLMInferenceServices as they are found in files: their workloads, and what is wrong with them."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from planner.domain import DeployedPlan, Phase
-from planner.export.engines.arguments import flags, read_count, read_flags
-from planner.export.engines.vllm_groups import GROUP_FLAGS
-from planner.export.found import Fault, FoundPod, FoundWorkload, Manifest
+from planner.domain import Phase
+from planner.export.engines.arguments import flags
+from planner.export.found import FoundPod, FoundWorkload, Manifest
 from planner.export.objects.names import MAX_WORKLOAD_NAME
-from planner.export.objects.pods import ENGINE_LABEL, PHASE_LABEL
+from planner.export.objects.pods import ENGINE_LABEL
 from planner.export.summary import part_path, read_part
-from planner.export.targets.pairs import templates_in
 
 API_VERSION = "serving.kserve.io/v1alpha2"
 KIND = "LLMInferenceService"
@@ -128,72 +126,3 @@ def additional_arguments(container: Mapping[str, Any]) -> tuple[str, ...]:
         return tuple(word for value in values for word in shlex.split(value))
     except ValueError:  # an open quotation
         return flags(("tensor-parallel-size", "unreadable"))
-
-
-def service_faults(manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iterator[Fault]:  # noqa: ARG001  # the seam's
-    """What KServe would refuse, or turn into something else than the plan's islands."""
-    for manifest in manifests:
-        if manifest.kind != KIND:
-            continue
-        for path, text in templates_in(manifest.body):
-            if text not in SIDECAR_COMMAND:
-                yield manifest.fault(path, "must not hold {{, which KServe expands", repr(text))
-        for phase, role, path in _roles(manifest):
-            yield from _role_faults(manifest, role, path)
-            yield from _phase_faults(manifest, phase, role, path)
-
-
-def _phase_faults(manifest: Manifest, phase: Phase, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
-    """Only an object without prefill does both phases: beside one KServe puts a sidecar before the engine."""
-    label = role.get("labels", {}).get(PHASE_LABEL)
-    if "template" in role and (label == Phase.MIXED.value) != (phase is Phase.MIXED):
-        yield manifest.fault(f"{path}.labels.{PHASE_LABEL}", f"must be {phase}, as KServe makes of the object", label)
-
-
-def _role_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
-    if "template" not in role:
-        if role["replicas"]:
-            yield manifest.fault(f"{path}.replicas", "must be 0 without a template", role["replicas"])
-        return
-    degrees = role["parallelism"]
-    if ("data" in degrees) != ("dataLocal" in degrees):
-        yield manifest.fault(f"{path}.parallelism", "data and dataLocal must come together", sorted(degrees))
-        return
-    if "pipeline" in degrees and "data" in degrees:
-        yield manifest.fault(f"{path}.parallelism", "must hold pipeline or data, not both", sorted(degrees))
-    for key in ("template", "worker"):
-        if key in role:
-            yield from _preset_faults(manifest, role[key]["containers"][0], f"{path}.{key}", grouped="worker" in role)
-    if "worker" in role:
-        yield from _group_faults(manifest, role, path)
-    else:
-        yield from _single_faults(manifest, role, path)
-
-
-def _group_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
-    degrees = role["parallelism"]
-    if "data" not in degrees:
-        yield manifest.fault(f"{path}.parallelism.data", "must be set beside worker", "none")
-    elif degrees["data"] % degrees["dataLocal"] or degrees["data"] == degrees["dataLocal"]:
-        got = f"{degrees['data']} / {degrees['dataLocal']}"
-        yield manifest.fault(f"{path}.parallelism", "data / dataLocal must be the pods of a group, 2 or more", got)
-
-
-def _preset_faults(manifest: Manifest, container: Mapping[str, Any], path: str, *, grouped: bool) -> Iterator[Fault]:
-    """The flags by which pods find each other and are found are the preset's."""
-    preset = GROUP_FLAGS | {"port"} | (PRESET_FLAGS if grouped else frozenset())
-    repeated = set(read_flags(additional_arguments(container))) & preset
-    if repeated:
-        where = f"{path}.containers.0.env"
-        yield manifest.fault(where, "must leave to the preset what it writes", ", ".join(sorted(repeated)))
-
-
-def _single_faults(manifest: Manifest, role: Mapping[str, Any], path: str) -> Iterator[Fault]:
-    """Nobody reads `parallelism` of a single pod, but people: it has to say what the flags say."""
-    degrees = role["parallelism"]
-    values = read_flags(additional_arguments(role["template"]["containers"][0]))
-    flag_of = {"tensor": "tensor-parallel-size", "pipeline": "pipeline-parallel-size", "data": "data-parallel-size"}
-    for key, flag in flag_of.items():
-        count = read_count(values, flag, 1)
-        if degrees.get(key, 1) != count:
-            yield manifest.fault(f"{path}.parallelism.{key}", f"must be the flag's {count}", degrees.get(key, 1))

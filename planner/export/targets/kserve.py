@@ -63,7 +63,6 @@ from planner.export.targets.inference_services import (
     SIDECAR,
     SIDECAR_COMMAND,
     inference_workloads,
-    service_faults,
 )
 from planner.export.targets.lws import RENDEZVOUS
 from planner.export.targets.pairs import IslandPair, island_pairs, refuse_templates
@@ -305,7 +304,6 @@ KSERVE = Target(
             longest_name=LONGEST_NAME,
         ),
     ),
-    checks=(service_faults,),
     unheeded=(
         *("namespace", "weights", "hf_secret", "compute_domains"),
         *("monitoring", "autoscaling", "prometheus"),  # KServe scrapes and scales by itself

@@ -4,14 +4,12 @@ GPUs of an object = replicas (copies) x the container's GPU limit.
 Source: apps/v1 Deployment and v1 Service of Kubernetes.
 """
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-from planner.domain import DeployedPlan
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch, Rendezvous
 from planner.export.explanation import island_comments
-from planner.export.found import Fault, FoundWorkload, Kind, Manifest
+from planner.export.found import FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.operating.notes import operating_notes
@@ -125,26 +123,6 @@ def _workloads(manifest: Manifest) -> tuple[FoundWorkload, ...]:
     )
 
 
-def _faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
-    """An API server refuses a selector that its own template does not answer; two that match would fight for pods."""
-    deployments = [manifest for manifest in manifests if manifest.kind == "Deployment"]
-    for manifest in deployments:
-        selector = manifest.body["spec"]["selector"]["matchLabels"]
-        for key, value in selector.items():
-            label = _pod_labels(manifest).get(key)
-            if label != value:
-                yield manifest.fault(f"spec.selector.matchLabels.{key}", f"must be its pods' {label or 'label'}", value)
-        others = [other.name for other in deployments if selector.items() <= _pod_labels(other).items()]
-        if len(others) > 1:
-            yield manifest.fault(
-                "spec.selector.matchLabels", f"must select the pods of {manifest.name} alone", ", ".join(others)
-            )
-
-
-def _pod_labels(manifest: Manifest) -> dict[str, str]:
-    return dict(manifest.body["spec"]["template"]["metadata"].get("labels", {}))
-
-
 KUBERNETES = Target(
     name="kubernetes",
     engines=("vllm", "sglang"),
@@ -152,7 +130,6 @@ KUBERNETES = Target(
     unheeded=("namespace", "compute_domains"),
     pods_of=island_pods,
     kinds=(Kind(api_version="apps/v1", kind="Deployment", schema="deployment.json", workloads=_workloads),),
-    checks=(_faults,),
     router="haproxy",
     processes=router_object_files,
 )

@@ -27,7 +27,6 @@ from planner.export.objects.scheduling import HOSTNAME, tolerations
 from planner.export.options.operating import hugepages_of, rdma_of
 from planner.export.seams import Deployment, Target, TargetFiles
 from planner.export.summary import PREFIX
-from planner.export.targets.quotas import quota_faults
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"
 _MOST_FLAVORS = 64  # flavors of a resource group
@@ -244,6 +243,5 @@ KUEUE = Target(
         Kind(api_version=API_VERSION, kind=kind, schema=f"{kind.lower()}.json", inventory=True)
         for kind in ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Topology")
     ),
-    checks=(quota_faults,),
     unheeded=_UNHEEDED,
 )

@@ -22,7 +22,6 @@ from planner.export.objects.services import island_service, launch_ports
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
-from planner.export.targets.lws_checks import group_policy_faults
 
 _SET_LABEL = "leaderworkerset.sigs.k8s.io/name"
 INDEX_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -179,7 +178,6 @@ LWS = Target(
             claims=("Service",),  # the controller makes a headless one with the set's name
         ),
     ),
-    checks=(group_policy_faults,),
     router="haproxy",
     processes=router_object_files,
 )

@@ -96,15 +96,3 @@ def refuse_templates(deployment: Deployment) -> None:
                 f"{where}: must not hold {TEMPLATE_MARK}, which target {deployment.target} expands, got {name!r}.",
                 hint="Rename it, or choose another target.",
             )
-
-
-def templates_in(value: object, path: str = "") -> Sequence[tuple[str, str]]:
-    """Field and text of every key or value below `value` that holds `{{`."""
-    if isinstance(value, str):
-        return [(path, value)] if TEMPLATE_MARK in value else []
-    if isinstance(value, dict):
-        keys = [(path or "object", str(key)) for key in value if TEMPLATE_MARK in str(key)]
-        return keys + [hit for key, below in value.items() for hit in templates_in(below, f"{path}.{key}".lstrip("."))]
-    if isinstance(value, list):
-        return [hit for index, below in enumerate(value) for hit in templates_in(below, f"{path}.{index}")]
-    return []

@@ -18,11 +18,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planner.domain import DeployedPlan
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch, PodCommand, Rendezvous
 from planner.export.explanation import island_comments
-from planner.export.found import Fault, FoundPod, FoundWorkload, Kind, Manifest
+from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.launch_script import (
     LEADER_ADDRESS,
@@ -32,7 +31,7 @@ from planner.export.objects.launch_script import (
     read_script,
     script_text,
 )
-from planner.export.objects.names import MAX_WORKLOAD_NAME, check_node_selector, is_dns_label
+from planner.export.objects.names import check_node_selector
 from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
 from planner.export.objects.programs.scripts import FRONT_SCRIPT, read_router_script, router_script_files
 from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
@@ -269,33 +268,6 @@ def _found_pods(manifest: Manifest, copy: str) -> Iterator[FoundPod]:
             )
 
 
-def _faults(manifests: Sequence[Manifest], _plan: DeployedPlan | None) -> Iterator[Fault]:
-    """Names used twice or unfit, branches that are missing or never taken."""
-    files: dict[str, str] = {}
-    for manifest in manifests:
-        if manifest.kind != KIND:
-            continue
-        if not is_dns_label(manifest.name, MAX_WORKLOAD_NAME):
-            yield manifest.fault(
-                "name", f"must be a DNS label of at most {MAX_WORKLOAD_NAME} characters", manifest.name
-            )
-        if manifest.name in files:
-            yield manifest.fault("name", "must be unique", f"{manifest.name}, used in {files[manifest.name]}")
-        files[manifest.name] = manifest.file
-        yield from _branch_faults(manifest)
-
-
-def _branch_faults(manifest: Manifest) -> Iterator[Fault]:
-    body = manifest.body
-    branches, roles = body["commands"], ("leader", "worker")[: min(2, body["ranks"])]
-    alike = {f"*:{role}" for role in roles}
-    copies = min(body["copies"], len(branches) + 1)  # of a number that somebody made up, no more than it takes to tell
-    each = {f"{copy}:{role}" for copy in range(copies) for role in roles}
-    if set(branches) not in (alike, each):
-        rule = f"must be {', '.join(sorted(alike))}, or one for each of {body['copies']} copies"
-        yield manifest.fault("commands", rule, ", ".join(branches))
-
-
 def _parsed(text: str) -> Iterator[object]:
     yield read_script(text)
 
@@ -337,7 +309,6 @@ SCRIPT = Target(
     engines=("vllm", "sglang"),
     manifests=_manifests,
     kinds=(Kind(kind=KIND, schema="launch_script.json", files="*.sh", parse=_parsed, workloads=_workloads),),
-    checks=(_faults,),
     unheeded=_UNHEEDED,
     applied=False,
     steps=_steps,

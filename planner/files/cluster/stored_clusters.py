@@ -31,7 +31,16 @@ _REMEDY = "Put the file back as it was written (a run folder is moved and copied
 def store_cluster(cluster: Cluster) -> tuple[Row, bytes]:
     """The reference that stands in plan.json, and what `CLUSTER_FILE` beside it holds."""
     text = cluster_json(cluster_document(cluster)).encode()
-    return {"file": CLUSTER_FILE, "sha256": hashlib.sha256(text).hexdigest()}, gzip.compress(text, _LEVEL, mtime=0)
+    return _reference(text), gzip.compress(text, _LEVEL, mtime=0)
+
+
+def cluster_reference(cluster: Cluster) -> Row:
+    """The reference alone."""
+    return _reference(cluster_json(cluster_document(cluster)).encode())
+
+
+def _reference(text: bytes) -> Row:
+    return {"file": CLUSTER_FILE, "sha256": hashlib.sha256(text).hexdigest()}
 
 
 def is_reference(document: object) -> bool:

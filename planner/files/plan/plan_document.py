@@ -9,9 +9,9 @@ import json
 from typing import TypeGuard
 
 from planner.domain import Plan, PlannedIsland
-from planner.files.cluster.stored_clusters import store_cluster
+from planner.files.cluster.stored_clusters import cluster_reference, store_cluster
 from planner.files.disk.folders import CLUSTER_FILE, PLAN_FILE
-from planner.files.plan.digests import sealed
+from planner.files.plan.digests import KEY, WHOLE, sealed
 from planner.files.plan.placement_documents import placement_document
 from planner.files.plan.plan_schemas import IDLE_KEYS, SERVING_KEYS
 from planner.files.plan.plan_versions import SCHEMA_VERSION
@@ -34,6 +34,13 @@ def plan_files(plan: Plan) -> dict[str, bytes]:
     reference, packed = store_cluster(plan.scenario.cluster)
     document = sealed(_content(plan, scenario_document(plan.scenario, reference)))
     return {PLAN_FILE: _encoded(document), CLUSTER_FILE: packed}
+
+
+def plan_digest(plan: Plan) -> str:
+    """The digest that stands in the plan.json of its run folder."""
+    cluster = plan.scenario.cluster
+    reference = None if cluster is None else cluster_reference(cluster)
+    return str(sealed(_content(plan, scenario_document(plan.scenario, reference)))[KEY][WHOLE])
 
 
 def plan_answers(plan: Plan) -> Document:

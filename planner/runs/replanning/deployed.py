@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner import export, files
+from planner import files
 from planner.domain import Plan
 from planner.errors import ExportError, InputError
-from planner.runs.deployments import DEFAULT_TARGET, render_plan, routed_as
+from planner.runs.deployments import DEFAULT_TARGET, render_plan
+from planner.runs.exports import CheckedExport, check_export
 
-_FOLDER, _TARGET = "manifests", "planner/target"
+_FOLDER = "manifests"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +25,11 @@ class Deployed:
 def deployed_manifests(saved: Plan, run: Path | None = None, *, target: str = "", engine: str = "") -> Deployed:
     """Of the run folder where it has some for that target and engine: pods that were carried over once stay as they
     are. InputError where those are not of the plan any more."""
-    engine = engine or (files.engine_of(run) if run is not None else "")
-    there = _of_folder(saved, run) if run is not None else {}
-    kind = _target_of(there)
-    if there and target in ("", kind) and run is not None and engine == files.engine_of(run):
-        return Deployed(files=there, target=kind, engine=engine)
+    there = None if run is None or not _has_some(run) else _of_folder(saved, run)
+    usual = there.record.engine if there is not None else files.engine_of(run) if run is not None else ""
+    engine, kind = engine or usual, "" if there is None else there.record.target
+    if there is not None and target in ("", kind) and engine == there.record.engine:
+        return Deployed(files=there.manifests, target=kind, engine=engine)
     chosen = target or kind or saved.scenario.deploy.target or DEFAULT_TARGET
     try:
         rendered = render_plan(saved, target=chosen, engine=engine)
@@ -37,20 +38,17 @@ def deployed_manifests(saved: Plan, run: Path | None = None, *, target: str = ""
     return Deployed(files=rendered.files, target=chosen, engine=engine)
 
 
-def _of_folder(saved: Plan, run: Path) -> dict[str, str]:
+def _has_some(run: Path) -> bool:
     folder = run / _FOLDER
-    if not files.is_folder(folder) or not any(folder.glob("*.yaml")):
-        return {}
-    there = files.load_manifests(folder)
-    faults = export.find_faults(there, routed_as(saved, there))
-    if faults:
+    return files.is_folder(folder) and any(folder.glob("*.yaml"))
+
+
+def _of_folder(saved: Plan, run: Path) -> CheckedExport:
+    folder = run / _FOLDER
+    checked = check_export(folder, saved)
+    if checked.compared.faults:
         raise InputError(
-            f"{folder}: must be manifests of the plan: {faults[0]}",
+            f"{folder}: must be manifests of the plan: {checked.compared.faults[0]}",
             hint=f"Export it again: planner export {run} --out {folder} --force.",
         )
-    return there
-
-
-def _target_of(there: Mapping[str, str]) -> str:
-    manifests = (manifest for manifest, _ in export.read_manifests(there).sound)
-    return next((m.annotations[_TARGET] for m in manifests if _TARGET in m.annotations), "")
+    return checked

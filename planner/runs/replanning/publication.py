@@ -12,6 +12,7 @@ from planner.report.kit.quantities import counted
 from planner.report.replanning.files import change_files
 from planner.report.replanning.plots import change_plots
 from planner.report.replanning.words import change_page
+from planner.runs.exports import MANIFESTS, with_carried
 from planner.runs.pages import written_page
 from planner.runs.publication import Publication, publish
 from planner.runs.replanning.steps import FOLDER, RolledOut, rolled_out
@@ -88,9 +89,9 @@ def publish_change(
 
 def _manifests(contents: Mapping[str, bytes], steps: RolledOut) -> dict[str, bytes]:
     """The steps' files, and the new plan's manifests as they stand after the last."""
-    carried = {f"manifests/{name}": text.encode() for name, text in steps.manifests.items()}
-    there = {name: text for name, text in carried.items() if name in contents}
-    return {**there, **{path: text.encode() for path, text in steps.files.items()}}
+    carried = {f"{MANIFESTS}{name}": text for name, text in steps.manifests.items()}
+    there = {path: text for path, text in carried.items() if path in contents}
+    return with_carried(contents, there) | {path: text.encode() for path, text in steps.files.items()}
 
 
 def _change_pages(changed: ChangedPlan) -> dict[str, bytes]:

@@ -25,6 +25,7 @@ from planner.replanning.schedules.levels import Planner, Replanner
 from planner.replanning.schedules.scheduling import best_schedule
 from planner.report.replanning import schedule_tables
 from planner.report.replanning.schedule_page import schedule_page
+from planner.runs.exports import MANIFESTS, with_carried
 from planner.runs.pages import made_by, page_bytes
 from planner.runs.publication import publish
 from planner.runs.replanning.manifests import in_turns
@@ -216,11 +217,11 @@ def _published(schedule: Schedule, engine: str) -> Iterator[dict[str, bytes]]:
     folders = [dict(publish(plan, engine=engine).files) for plan in plans]
     manifests_of = [{path: text.decode() for path, text in files.items() if _is_manifest(path)} for files in folders]
     for files_of_plan, manifests in zip(folders, in_turns(plans, manifests_of), strict=True):
-        yield {**files_of_plan, **{path: text.encode() for path, text in manifests.items()}}
+        yield {**files_of_plan, **with_carried(files_of_plan, manifests)}
 
 
 def _is_manifest(path: str) -> bool:
-    return path.startswith("manifests/") and path.endswith(".yaml")
+    return path.startswith(MANIFESTS) and path.endswith(".yaml")
 
 
 def schedule_html(schedule: Schedule) -> bytes:

@@ -12,9 +12,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner import export
+from planner import export, files
 from planner.domain import Plan
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
+from planner.domain.serving.exported import ExportRecord
 from planner.export.checking.carrying import (
     Transition,
     carried_over,
@@ -78,7 +79,7 @@ def rolled_out(
         stopping = transition(stands, during, annotated=False)
         starting = transition(stopping.standing, afterwards, annotated=last)
         stands = starting.standing
-        steps.append(_step_files(step, roll_out, stopping, starting))
+        steps.append(_step_files(step, roll_out, stopping, starting, rendered.record))
     return RolledOut(manifests=final, steps=tuple(steps), warnings=rendered.warnings)
 
 
@@ -94,16 +95,18 @@ def _state(
     """All manifests while a step lasts, or after it. What is started is pinned as it is before or after the change."""
     plan = plans.plan(step.after if after else step.during, new_table=step.new_table)
     plan = replace(plan, scenario=replace(plan.scenario, deploy=replace(plan.scenario.deploy, pin_nodes=False)))
-    files = render_plan(plan, target=rendered.target, engine=rendered.engine).files
-    return _checked(carried_over(files, deployed, final), plan)
+    texts = render_plan(plan, target=rendered.target, engine=rendered.engine).files
+    return _checked(carried_over(texts, deployed, final), plan)
 
 
-def _checked(files: Mapping[str, str], plan: Plan) -> Mapping[str, str]:
-    export.check_manifests(dict(files), plan)
-    return files
+def _checked(texts: Mapping[str, str], plan: Plan) -> Mapping[str, str]:
+    export.check_manifests(dict(texts), plan)
+    return texts
 
 
-def _step_files(step: RollOutStep, roll_out: RollOut, stopping: Transition, starting: Transition) -> StepFiles:
+def _step_files(
+    step: RollOutStep, roll_out: RollOut, stopping: Transition, starting: Transition, record: ExportRecord
+) -> StepFiles:
     name = step_name(step)
     with_engines = [item for item in starting.others if goes_with_engines(item)]
     routed = [item for item in starting.others if not goes_with_engines(item)]
@@ -114,10 +117,17 @@ def _step_files(step: RollOutStep, roll_out: RollOut, stopping: Transition, star
         ROUTE_AGAIN: (*routed, *starting.annotated),
     }
     head = f"Step {step.number} of {len(roll_out.steps)}"
-    files = {file: object_text([f"{head}: {_TITLES[file]}."], items) for file, items in objects.items() if items}
+    texts = {file: object_text([f"{head}: {_TITLES[file]}."], items) for file, items in objects.items() if items}
     commands = tuple(_commands(step, objects, stopping, starting))
-    page = step_page(step, roll_out, commands)
-    return StepFiles(name=name, files={**files, "README.md": page}, commands=commands)
+    pages = {"README.md": step_page(step, roll_out, commands), **_recorded(record, objects)}
+    return StepFiles(name=name, files={**texts, **pages}, commands=commands)
+
+
+def _recorded(record: ExportRecord, objects: Mapping[str, Sequence[export.Manifest]]) -> dict[str, str]:
+    """What the step's files hold, as they stand between two plans and neither makes them alone."""
+    bodies = {file: tuple(item.body for item in items) for file, items in objects.items() if items}
+    recorded = replace(record, step=True, carried=bodies)
+    return {files.EXPORT_RECORD_FILE: files.export_record_text(recorded).decode()} if bodies else {}
 
 
 def step_name(step: RollOutStep) -> str:

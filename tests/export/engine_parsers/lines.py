@@ -9,10 +9,9 @@ from engine_parsers.installing import DYNAMOS, EXPORTED
 from engine_parsers.verdicts import MODEL, Case, Gpus
 from planner.domain import Plan
 from planner.export import ENGINES, read_manifests
-from planner.export.checking.commands.command_words import is_dynamo, variables
-from planner.export.checking.pods.containers import pod_gpus
+from planner.export.checking.counts import pod_gpus
 from planner.export.engines.arguments import read_count, read_flags
-from planner.export.engines.vllm_groups import START_RANK_SCRIPT
+from planner.export.engines.vllm import START_RANK_SCRIPT
 from planner.export.found import FoundPod, FoundWorkload
 from planner.files import shipped_models
 
@@ -138,6 +137,24 @@ def _behind(words: tuple[str, ...], engine: str) -> tuple[str, ...]:
     if engine == "vllm":
         return (MODEL, *behind[1:])
     return tuple(f"{_WEIGHTS}{MODEL}" if word.startswith(_WEIGHTS) else word for word in behind)
+
+
+def is_dynamo(pod: FoundPod) -> bool:
+    """Whether Dynamo's own module starts the engine, and so gives it what it needs to know of its pod."""
+    return any(word.startswith("dynamo.") for word in pod.spec["containers"][0].get("command", ()))
+
+
+def variables(pod: FoundPod) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Name and row of each variable of the engine's container; words as `env NAME=VALUE program` count as well."""
+    for row in pod.spec["containers"][0].get("env", ()):
+        yield row["name"], row
+    words, command = tuple(pod.arguments or ()), tuple(map(str, pod.spec["containers"][0].get("command", ())))
+    started = words if words[: len(command)] == command else (*command, *words)
+    for word in started[1:] if started[:1] == ("env",) else ():
+        name, equals, value = word.partition("=")
+        if not equals:
+            return
+        yield name, {"name": name, "value": value}
 
 
 def _variables(pod: FoundPod) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from planner.export.checking.pods.ports import Answering, leader_ports
+from planner.export.checking.routing.ports import Answering, leader_ports
 from planner.export.checking.tables import FoundTable
 from planner.export.found import Fault, FoundWorkload
 from planner.export.objects.names import slug

@@ -8,8 +8,8 @@ from typing import Any
 
 from planner.domain import PHASES, Phase
 from planner.export.checking.expectation import Expectation
-from planner.export.checking.pods.ports import Answering
 from planner.export.checking.routing.addresses import address_faults
+from planner.export.checking.routing.ports import Answering
 from planner.export.checking.tables import FoundTable, routing_tables
 from planner.export.found import Fault, Manifest
 from planner.export.objects.pods import PHASE_LABEL

@@ -12,7 +12,6 @@ T        load time = r W / b + START_S                 s
 """
 
 import math
-from collections.abc import Mapping
 
 from planner.export.islands import ServingIsland
 from planner.export.objects.operating.weights import Source, weights_source
@@ -20,7 +19,6 @@ from planner.export.seams import Deployment
 
 START_S = 300
 _ANNOTATION = "planner/load-seconds"
-_LONGEST = 12
 
 
 def load_seconds(island: ServingIsland, deployment: Deployment) -> float:
@@ -32,9 +30,3 @@ def load_seconds(island: ServingIsland, deployment: Deployment) -> float:
 def load_time_annotation(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
     """The estimate on the object that runs the island (s, whole), for checks that know neither storage nor options."""
     return {_ANNOTATION: str(math.ceil(load_seconds(island, deployment)))}
-
-
-def read_load_time(annotations: Mapping[str, str]) -> int | None:
-    """The estimate that `load_time_annotation` wrote (s); None where there is none."""
-    text = annotations.get(_ANNOTATION, "")
-    return int(text) if text.isdecimal() and len(text) <= _LONGEST else None

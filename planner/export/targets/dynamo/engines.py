@@ -24,10 +24,10 @@ from types import MappingProxyType
 
 from planner.domain import Phase
 from planner.errors import ExportError
-from planner.export.engines import sglang_groups, vllm_groups
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.expert_exchange import expert_exchange
 from planner.export.engines.seam import Engine, Launch, PodCommand, Rendezvous
+from planner.export.engines.sglang import GROUP_FLAGS
 from planner.export.islands import ServingIsland
 from planner.files import catalog
 
@@ -42,9 +42,8 @@ _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")  # the operator'
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoEngine:
     """How Dynamo runs an engine: its module and image, the `version` that it bundles, the flags that it adds or that
-    its operator does (`left_out`), those of them that no worker may have beside the operator's (`operators`), what its
-    prefill workers and decode workers are called in endpoints, and the flags that a worker's command begins with
-    (`first`).
+    its operator does (`left_out`), what its prefill workers and decode workers are called in endpoints, and the flags
+    that a worker's command begins with (`first`).
 
     `spans_pods`: a rank larger than a pod takes an executor, which the operator has to be told. `routed`: Dynamo's
     GlobalRouter serves it."""
@@ -53,7 +52,6 @@ class DynamoEngine:
     version: str
     images: Mapping[str, str]
     left_out: frozenset[str]
-    operators: frozenset[str]
     components: Mapping[Phase, str]
     first: Callable[[ServingIsland], tuple[str, ...]]
     spans_pods: bool = False
@@ -87,7 +85,6 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
                 {"port", "api-server-count", "nnodes", "node-rank", "master-addr", "master-port"}
                 | {f"data-parallel-{name}" for name in ("size-local", "start-rank", "address", "rpc-port")}
             ),
-            operators=vllm_groups.GROUP_FLAGS,
             components=_COMPONENTS,
             first=_name_arguments,
             spans_pods=True,
@@ -97,8 +94,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
             module="dynamo.sglang",
             version="0.5.14",
             images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/sglang-runtime:{RUNTIME_VERSION}"}),
-            left_out=frozenset({"port", *sglang_groups.GROUP_FLAGS}),
-            operators=sglang_groups.GROUP_FLAGS,
+            left_out=frozenset({"port", *GROUP_FLAGS}),
             components=_COMPONENTS,
             first=_untokenized,
         ),
@@ -156,7 +152,7 @@ def spans_ranks(island: ServingIsland, engine: Engine) -> bool:
 
 
 def joined(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Words as `--name=value`, which engines' `read_shape` reads. A flag that was one word stays unread, as for the
+    """Words as `--name=value`, which engines' `read_server` reads. A flag that was one word stays unread, as for the
     operator. Short flags (`-tp 8`) are flags too; a negative number is a value."""
     words: list[str] = []
     for word in arguments:

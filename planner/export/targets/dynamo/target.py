@@ -29,7 +29,6 @@ from planner.export.objects.packing import packing
 from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod, island_pods
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import part_path, read_part
-from planner.export.targets.dynamo.checks import graph_faults
 from planner.export.targets.dynamo.components import (
     API_VERSION,
     KIND,
@@ -47,8 +46,6 @@ from planner.export.targets.dynamo.components import (
 from planner.export.targets.dynamo.engines import DYNAMO_ENGINES, started
 from planner.export.targets.dynamo.pools import PhasePools, Pool, phase_pools
 from planner.export.targets.dynamo.router import control_file, pool_graph
-from planner.export.targets.dynamo.router_checks import router_faults
-from planner.export.targets.dynamo.worker_checks import worker_faults
 
 _PORT = 9090  # where the operator makes a worker tell its state
 _LONGEST_NAME = 42
@@ -292,7 +289,6 @@ DYNAMO = Target(
             longest_name=_LONGEST_NAME,
         ),
     ),
-    checks=(graph_faults, router_faults, worker_faults),
     # its operator scrapes, and scales by adapters of its own
     unheeded=("compute_domains", "monitoring", "autoscaling", "prometheus"),
     by_grid=True,

@@ -48,7 +48,6 @@ from planner.export.objects.services import http_port, island_service
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.llm_d.installing import install_steps
-from planner.export.targets.llm_d.release_checks import accelerator_faults
 from planner.export.targets.llm_d.release_values import (
     CHART,
     CHART_VERSION,
@@ -59,7 +58,6 @@ from planner.export.targets.llm_d.release_values import (
     SERVICE_PORT,
     VALUES_KIND,
     parse_yaml,
-    release_faults,
     release_workloads,
 )
 from planner.export.targets.lws import INDEX_LABEL, RENDEZVOUS, exclusive_annotation, packing_notes
@@ -391,7 +389,6 @@ LLM_D = Target(
         ),
         Kind(kind=RELEASES_KIND, schema="llmd_releases.json", files="releases.yaml", parse=parse_yaml),
     ),
-    checks=(release_faults, accelerator_faults),
     applied=False,
     steps=install_steps,
     router="llm-d",

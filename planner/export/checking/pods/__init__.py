@@ -1,1 +1,0 @@
-"""Checks of pods and what schedules them."""

@@ -1,0 +1,85 @@
+"""`export.record` beside manifests: what they were made with, as sealed JSON under a name that kubectl passes over."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from planner.domain import DeploySettings
+from planner.domain.serving.exported import ExportRecord
+from planner.errors import InputError
+from planner.files.disk.documents import parse_json, read_text
+from planner.files.disk.opening import is_folder, is_there
+from planner.files.plan.digests import KEY, require_unedited, sealed
+from planner.files.records import fields_of, read_record, record_document, record_keys
+from planner.files.sections import Section
+
+EXPORT_RECORD_FILE = "export.record"
+SCHEMA_VERSION = 1
+_OWN = ("schema_version", "options", "carried", KEY)
+
+
+def export_record_text(record: ExportRecord) -> bytes:
+    """The file. Every option is in it, so that another version's defaults change nothing."""
+    options = {
+        item.key: item.plain(value)
+        for item in fields_of(DeploySettings)
+        if (value := getattr(record.options, item.name)) is not None
+    }
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        **record_document(record),
+        "options": options,
+        **({"carried": {file: list(bodies) for file, bodies in record.carried.items()}} if record.carried else {}),
+    }
+    return (json.dumps(sealed(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def load_export_record(folder: Path) -> ExportRecord:
+    """The record of a folder of manifests.
+
+    Raises InputError where the folder has none, as one of an earlier version, or where it was edited or is of another
+    version's form.
+    """
+    path = folder / EXPORT_RECORD_FILE
+    if is_folder(folder) and not is_there(path):
+        raise InputError(
+            f"{path}: must be there to tell with which options the manifests were written, is missing: an earlier "
+            "version of the planner wrote them, or it was left behind.",
+            hint=f"Export again and keep the file: planner export RUN --out {folder} --force, with the same options.",
+        )
+    return export_record_of(read_text(path), str(path))
+
+
+def export_record_of(text: str, origin: str) -> ExportRecord:
+    """The record that a file holds; InputError where it was edited or is of another version's form."""
+    document = parse_json(text, file=origin)
+    _require_form(document)
+    options = read_record(DeploySettings, document.section("options"))
+    carried = _carried(document)
+    document.allow_only(*_OWN, *record_keys(ExportRecord))
+    return read_record(ExportRecord, _without(document, _OWN), options=lambda _: options, carried=lambda _: carried)
+
+
+def _require_form(document: Section) -> None:
+    """Sealed, and of the form that this version reads."""
+    if document.integer("schema_version", low=1) != SCHEMA_VERSION:
+        raise document.fault("schema_version", f"{SCHEMA_VERSION}, which this version reads")
+    document.section(KEY).text("plan")
+    try:
+        require_unedited(document.plain(), document.file)
+    except InputError as error:
+        raise InputError(error.message, hint="Export again, or restore the file.") from None
+
+
+def _carried(document: Section) -> dict[str, tuple[dict[str, Any], ...]]:
+    if "carried" not in document:
+        return {}
+    carried = document.section("carried").plain()
+    for file, bodies in carried.items():
+        if not isinstance(bodies, list) or not all(isinstance(body, dict) for body in bodies):
+            raise document.fault("carried", f"a list of objects for {file}")
+    return {file: tuple(bodies) for file, bodies in carried.items()}
+
+
+def _without(document: Section, keys: tuple[str, ...]) -> Section:
+    return Section({key: value for key, value in document.plain().items() if key not in keys}, file=document.file)

@@ -1,0 +1,114 @@
+"""Every field of every export counts: whatever leaf is changed or left out is told at its place, unless the table of
+what operators may change has it; and an export does not differ from itself, however its text is laid out."""
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+from tools import table
+
+from planner.export import compare
+from planner.export.checking.comparing.freedoms import FREEDOMS
+from planner.export.objects.documents import yaml_documents, yaml_text
+
+MADE = [export for export in table.exports() if export.files]
+DRAWN = 3
+"""Leaves of each file that are changed, and as many that are left out."""
+
+Path = tuple[str | int, ...]
+
+
+def words_of(export: table.Export) -> str:
+    return f"{export.target}, {export.engine}: {export.plan_name}"
+
+
+def leaves(node: object, path: Path = ()) -> Iterator[Path]:
+    """The way to every scalar."""
+    if isinstance(node, dict) and node:
+        for key, value in node.items():
+            yield from leaves(value, (*path, key))
+    elif isinstance(node, list) and node:
+        for number, value in enumerate(node):
+            yield from leaves(value, (*path, number))
+    else:
+        yield path
+
+
+def at(node: Any, path: Sequence[str | int]) -> Any:
+    for key in path:
+        node = node[key]
+    return node
+
+
+def changed(value: object) -> object:
+    """Another value of the same type, where it has others."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return max(0, value - 1) if value else 7
+    return f"{value}x" if isinstance(value, str) else "x"
+
+
+def with_leaf(documents: list[Any], number: int, path: Path, value: object) -> str:
+    """The file's text with one leaf changed; left out where `value` is Ellipsis."""
+    edited = deepcopy(documents)
+    parent = at(edited[number], path[:-1])
+    if value is ...:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = value
+    return yaml_text([], edited)
+
+
+@pytest.mark.parametrize("export", MADE, ids=words_of)
+def test_an_export_is_itself_in_any_layout(export: table.Export) -> None:
+    other = {
+        file: yaml.safe_dump_all(list(yaml.safe_load_all(text)), sort_keys=True) if file.endswith(".yaml") else text
+        for file, text in reversed(export.files.items())
+    }
+    assert compare(export.files, export.files).faults == ()
+    assert compare(other, export.files).faults == ()
+
+
+@pytest.mark.parametrize("export", MADE, ids=words_of)
+def test_drawn_leaves_are_told_at_their_place(export: table.Export) -> None:
+    draw = random.Random(words_of(export))
+    for file, text in export.files.items():
+        if not file.endswith(".yaml"):
+            continue
+        documents = list(yaml_documents(text))
+        ways = [(number, path) for number, body in enumerate(documents) for path in leaves(body)]
+        for number, path in draw.sample(ways, min(DRAWN, len(ways))):
+            for value in (changed(at(documents[number], path)), ...):
+                edited = {**export.files, file: with_leaf(documents, number, path, value)}
+                faults = compare(edited, export.files).faults
+                assert faults, (file, path, value)
+                assert all(fault.where.startswith(file) or "namespace" in fault.where for fault in faults), faults
+
+
+@pytest.mark.parametrize("export", [made for made in MADE if made.target == "script"], ids=words_of)
+def test_drawn_lines_are_told(export: table.Export) -> None:
+    draw = random.Random(words_of(export))
+    for file, text in export.files.items():
+        if file.endswith((".sh", ".cfg")):
+            lines = text.splitlines()
+            meant = [n for n, line in enumerate(lines) if line.strip() and not line.strip().startswith("#")]
+            for number in draw.sample(meant, DRAWN):
+                for line in ([f"{lines[number]}x"], []):
+                    edited = "\n".join([*lines[:number], *line, *lines[number + 1 :]])
+                    faults = compare({**export.files, file: edited}, export.files).faults
+                    assert [fault.where.partition(",")[0] for fault in faults] == [file], (file, lines[number])
+        elif file.endswith(".json"):
+            body = json.loads(text)
+            for path in draw.sample(list(leaves(body)), DRAWN):
+                edited_body = deepcopy(body)
+                at(edited_body, path[:-1])[path[-1]] = changed(at(body, path))
+                assert compare({**export.files, file: json.dumps(edited_body)}, export.files).faults
+
+
+def test_every_freedom_says_what_it_is() -> None:
+    assert all(freedom.what and freedom.where for freedom in FREEDOMS)
