@@ -1,18 +1,27 @@
 """Who has no key of a cluster is refused, and runs nothing: by every port that it listens at."""
 
 import json
+import re
+import shlex
+import shutil
+import socket
 import subprocess
 import sys
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import psutil
 import pytest
+import yaml
 from dask_processes import HERE, LIMIT_S, Cluster, environment, files_below, halted
+from test_dask_answers import SMALL
 from test_dask_faults import LONG, SWEEP, descendants_of, planner, scenario_file
 
 import planner as planner_package
 from planner.errors import InputError
+from planner.export.batch_objects import DASK_PORT, TLS_FOLDER, BatchObjects, dask_files
 from planner.runs.batches.dask_engine.clusters import open_client, require_address
 from planner.runs.batches.dask_engine.sessions import open_dispatcher
 
@@ -85,6 +94,78 @@ def test_a_stranger_runs_code_where_nobody_asks_for_a_key(cluster: Cluster, tmp_
     assert mark.read_text()
     with open_dispatcher(cluster.settings(tell=heard.append)):
         assert [f"--scheduler {cluster.address} asks nobody for a key" in warning for warning in heard] == [True]
+
+
+BATCH = BatchObjects(
+    name="nightly",
+    image="planner:1",
+    claim="files",
+    mount=PurePosixPath("/files"),
+    jobs=PurePosixPath("/files/jobs.yaml"),
+    folder=PurePosixPath("/files/out"),
+    workers=1,
+)
+
+
+def containers(files: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """The container of each Deployment and Job."""
+    for text in files.values():
+        for thing in yaml.safe_load_all(text):
+            if "template" in thing["spec"]:
+                yield thing["spec"]["template"]["spec"]["containers"][0]
+
+
+@contextmanager
+def started(container: dict[str, Any], folder: Path, places: dict[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
+    """A container's command with its variables here, `places` of the pod and of the cluster put into those of here."""
+    text = json.dumps({"words": container["command"], "env": {row["name"]: row["value"] for row in container["env"]}})
+    for there, here in places.items():
+        text = text.replace(there, here)
+    here_said = json.loads(text)
+    program, *words = here_said["words"]
+    module = "planner" if program == "planner" else f"distributed.cli.dask_{words.pop(0)}"
+    variables = environment() | {"TMPDIR": str(folder)} | here_said["env"]
+    more = [] if program == "planner" else ["--host", "127.0.0.1"]
+    with subprocess.Popen([sys.executable, "-m", module, *words, *more], env=variables, cwd=folder) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_the_cluster_of_the_manifests_refuses_a_stranger_and_does_its_jobs(tmp_path: Path) -> None:
+    """Scheduler, worker and client run as the pods would, with a certificate made as the notes say."""
+    files = dask_files(BATCH)
+    (line,) = re.findall(r"^# (openssl .*)$", files["20-scheduler.yaml"], re.MULTILINE)
+    subprocess.run(shlex.split(line), cwd=tmp_path, check=True, capture_output=True)
+    shutil.copy(tmp_path / "tls.crt", tmp_path / "ca.crt")
+    (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "jobs.yaml").write_text("jobs: [{scenario: small.yaml}]\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    places = {
+        str(TLS_FOLDER): str(tmp_path),
+        "/files": str(tmp_path),
+        '"/tmp"': f'"{tmp_path}"',
+        f"{BATCH.name}-scheduler:{DASK_PORT}": f"127.0.0.1:{port}",
+        f'"{DASK_PORT}"': f'"{port}"',
+    }
+    scheduler, worker, client, _ = containers(files)
+    with (
+        started(scheduler, tmp_path, places) as first,
+        started(worker, tmp_path, places) as second,
+        started(client, tmp_path, places) as third,
+    ):
+        third.communicate(timeout=LIMIT_S)
+        assert third.returncode == 0
+        tries = stranger(tmp_path / "mark", ports_of([first.pid, second.pid]))
+    refused = {name: answer for name, answer in tries.items() if not name.startswith("page")}
+    assert len(refused) >= 2 * 9
+    assert set(refused.values()) == {None}
+    assert not (tmp_path / "mark").exists()
+    assert [path.name for path in tmp_path.rglob("plan.json")] == ["plan.json"]
+    keys = [path.name for path in files_below(tmp_path, "*") if b"PRIVATE KEY" in path.read_bytes()]
+    assert keys == ["tls.key"]
 
 
 @pytest.mark.parametrize("host", ["10.0.0.5", "scheduler.example", "0.0.0.0", "[2001:db8::1]", "127.0.0.1.example"])
