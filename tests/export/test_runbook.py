@@ -72,3 +72,13 @@ def test_stages_come_in_their_order_and_go_back_in_reverse(target: str) -> None:
         assert back.index("model-volume.yaml") < back.index("priority-class.yaml")
         assert page.index("-f priority-class.yaml") < page.index("apply --namespace NAMESPACE -f model-volume.yaml")
     assert "A claim that is deleted takes the weights along" in page or "model-volume.yaml" not in exported(target)
+
+
+def test_a_routers_image_is_built_before_anything_is_applied() -> None:
+    plan = PLANS["single nodes"]()
+    files = render(plan, target="lws", router="vllm", engine="vllm")
+    page = runbook(plan, files, target="lws", engine="vllm", router="vllm")
+    build = "docker build --tag vllm-router:0.1.17 vllm-router"
+    assert page.index(f"```sh\n{build}\ndocker push vllm-router:0.1.17\n") < page.index("kubectl apply --namespace")
+    assert all(f"`vllm-router/{name}`" in page for name in ("Dockerfile", "requirements.txt"))
+    assert "`--image VLLM-ROUTER=NAME`" in page

@@ -26,6 +26,7 @@ from types import MappingProxyType
 from planner.domain import Plan, RouterPolicy
 from planner.errors import InputError
 from planner.export.objects.names import is_dns_label
+from planner.export.routers.programs.images import image_files
 from planner.export.routers.programs.intervals_served import ServedInterval, chosen
 from planner.export.routers.programs.timing import answer_timeout_s
 from planner.export.seams import NAMESPACE, Deployment, Endpoint, RouterProcess
@@ -45,12 +46,12 @@ HEALTH_PERIOD_S, HEALTH_FAILURES = 1, 2
 class GatewayProgram:
     """How an engine's router is called. `pairs`: its flag for pairing; `startup_s`: how long it waits for workers;
     `quiet`: the word for a log of warnings alone. `resends_pairs`: a paired request that meets a dead worker goes to
-    another."""
+    another. `recipe`: the folder here that its image is built from; empty: it is published."""
 
     engine: str
     key: str
     image: str
-    package: str
+    recipe: str
     program: tuple[str, ...]
     pairs: tuple[str, ...]
     startup_s: int
@@ -62,8 +63,8 @@ class GatewayProgram:
 VLLM_ROUTER = GatewayProgram(
     engine="vllm",
     key="VLLM-ROUTER",
-    image="python:3.12.11-slim-bookworm",  # the project publishes wheels of its releases, and images of nights alone
-    package="vllm-router==0.1.17",
+    image="vllm-router:0.1.17",
+    recipe="vllm_router_image",
     program=("python3", "-m", "vllm_router.launch_router"),
     pairs=("--vllm-pd-disaggregation", "--kv-connector", "nixl"),
     startup_s=30,
@@ -74,7 +75,7 @@ MODEL_GATEWAY = GatewayProgram(
     engine="sglang",
     key="MODEL-GATEWAY",
     image="lmsysorg/sgl-model-gateway:v0.3.2",
-    package="",
+    recipe="",
     program=("python3", "-m", "sglang_router.launch_router"),
     pairs=("--pd-disaggregation",),
     startup_s=86400,
@@ -136,7 +137,6 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
     groups = _worker_groups(interval, way, endpoints)
     watches = not all(endpoint.leaders for group in groups.values() for endpoint in group)
     timeout = answer_timeout_s(deployment.plan)
-    images = {key.upper(): image for key, image in deployment.options.images}
     command = (
         *program.program,
         *("--host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
@@ -159,8 +159,7 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
     )
     return RouterProcess(
         name=program_name(deployment, gateway.suffix),
-        image=images.get(program.key, program.image),
-        package="" if program.key in images else program.package,
+        image=_image(program, deployment),
         command=command,
         port=_FIRST_PORT + number,
         health_path=READY,
@@ -169,6 +168,19 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
         grace_s=timeout,
         notes=(f"Prompts of {interval.title}: {_way_words(interval, way)}.",),
     )
+
+
+def _image(program: GatewayProgram, deployment: Deployment) -> str:
+    images = {key.upper(): image for key, image in deployment.options.images}
+    return images.get(program.key, program.image)
+
+
+def gateway_image_files(deployment: Deployment) -> dict[str, str]:
+    """What the image of the engine's router is built from, whatever it is called; nothing where it is published, or a
+    digest says that it is built already."""
+    program = GATEWAYS[deployment.engine.name]
+    image = _image(program, deployment)
+    return image_files(program.key.lower(), image, program.recipe) if program.recipe and "@" not in image else {}
 
 
 def policy_word(plan: Plan) -> str:
