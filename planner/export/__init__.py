@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
     from planner.export.options import ExportOptions
     from planner.export.reading import read_plan, summarize_plan
+    from planner.export.routers.programs.images import image_files
     from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
     from planner.export.seams import Step
     from planner.export.summary import UNROUTED
@@ -58,6 +59,7 @@ __all__ = [
     "check_manifests",
     "chosen_router",
     "find_faults",
+    "image_files",
     "island_labels",
     "migration_files",
     "node_files",

@@ -1,7 +1,7 @@
 """A plan as manifests: brought onto a router's grid first where the target routes by one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner import export
 from planner.domain import Plan, RouterGrid
@@ -26,7 +26,8 @@ FINER = 4
 class Rendered:
     """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), the
     engine that they start, target and router, what the reader must be told, what the
-    router gives up (`losses`, among the warnings), and the `page` of commands."""
+    router gives up (`losses`, among the warnings), the `page` of commands, and what `images` are built from that no
+    registry has (path -> text)."""
 
     files: dict[str, str]
     plan: Plan
@@ -37,12 +38,14 @@ class Rendered:
     warnings: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
     page: str = ""
+    images: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> dict[str, bytes]:
-        """Name -> content of every file of the folder: the manifests, and the page on how to apply them."""
+        """Name -> content of every file of the folder: the manifests, what images are built from, and the page on how
+        to apply them."""
         page = {runbook.FILE: self.page} if self.page else {}
-        return {name: text.encode() for name, text in (self.files | page).items()}
+        return {name: text.encode() for name, text in {**self.files, **self.images, **page}.items()}
 
 
 def render_plan(
@@ -79,6 +82,7 @@ def render_plan(
     return Rendered(
         files=files,
         page=page,
+        images=export.image_files(files),
         plan=there,
         grid=grid,
         engine=engine_name,

@@ -105,7 +105,11 @@ def runbook(plan: Plan, files: Mapping[str, str], *, target: str, engine: str, r
     by_router = f", router {router}" if router != export.NO_ROUTER else ""
     started = export.TARGETS[target].steps
     routed = export.ROUTERS[router].steps if router in export.ROUTERS else None
-    steps = [*_images(files), *_evictions(files), *_in_order(_applied(objects), started(files) if started else ())]
+    steps = [
+        *_images(export.image_files(files)),
+        *_evictions(files),
+        *_in_order(_applied(objects), started(files) if started else ()),
+    ]
     steps += routed(files) if routed else ()
     where = "; `NAMESPACE` is where the engines run" if objects else ""
     lines = [
@@ -137,7 +141,7 @@ def _checking(objects: Mapping[str, Sequence[export.Manifest]]) -> list[str]:
 
 
 def _images(files: Mapping[str, str]) -> Iterator[export.Step]:
-    """A step for each folder that an image is built from: its Dockerfile begins with how."""
+    """A step for each folder that an image is built from; its Dockerfile begins with how."""
     for name, text in files.items():
         if match := _BUILD.match(text):
             folder = name.rpartition("/")[0]

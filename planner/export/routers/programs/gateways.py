@@ -26,7 +26,6 @@ from types import MappingProxyType
 from planner.domain import Plan, RouterPolicy
 from planner.errors import InputError
 from planner.export.objects.names import is_dns_label
-from planner.export.routers.programs.images import image_files
 from planner.export.routers.programs.intervals_served import ServedInterval, chosen
 from planner.export.routers.programs.timing import answer_timeout_s
 from planner.export.seams import NAMESPACE, Deployment, Endpoint, RouterProcess
@@ -137,6 +136,7 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
     groups = _worker_groups(interval, way, endpoints)
     watches = not all(endpoint.leaders for group in groups.values() for endpoint in group)
     timeout = answer_timeout_s(deployment.plan)
+    images = {key.upper(): image for key, image in deployment.options.images}
     command = (
         *program.program,
         *("--host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
@@ -159,7 +159,7 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
     )
     return RouterProcess(
         name=program_name(deployment, gateway.suffix),
-        image=_image(program, deployment),
+        image=images.get(program.key, program.image),
         command=command,
         port=_FIRST_PORT + number,
         health_path=READY,
@@ -168,19 +168,6 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
         grace_s=timeout,
         notes=(f"Prompts of {interval.title}: {_way_words(interval, way)}.",),
     )
-
-
-def _image(program: GatewayProgram, deployment: Deployment) -> str:
-    images = {key.upper(): image for key, image in deployment.options.images}
-    return images.get(program.key, program.image)
-
-
-def gateway_image_files(deployment: Deployment) -> dict[str, str]:
-    """What the image of the engine's router is built from, whatever it is called; nothing where it is published, or a
-    digest says that it is built already."""
-    program = GATEWAYS[deployment.engine.name]
-    image = _image(program, deployment)
-    return image_files(program.key.lower(), image, program.recipe) if program.recipe and "@" not in image else {}
 
 
 def policy_word(plan: Plan) -> str:

@@ -5,7 +5,6 @@ from functools import partial
 
 from planner.domain import DeployedRoute
 from planner.export.found import Manifest
-from planner.export.routers.programs.images import IMAGE_KINDS
 from planner.export.routers.programs.reading import listed_intervals, read_routes
 from planner.export.routers.programs.rendering import behaviour, pod_annotations, pod_labels, render_programs
 from planner.export.seams import Addresses, Deployment, Endpoint, ListedInterval, Router, RouterFiles
@@ -33,7 +32,6 @@ def _router(name: str, engines: tuple[str, ...], *, direct: bool) -> Router:
         pod_labels=pod_labels,
         pod_annotations=pod_annotations,
         servers=servers,
-        kinds=IMAGE_KINDS,
     )
 
 

@@ -14,7 +14,6 @@ from planner.export.routers.programs.gateways import (
     MIXED,
     SPLIT,
     Gateway,
-    gateway_image_files,
     gateway_process,
     interval_labels,
     program_name,
@@ -43,13 +42,11 @@ def render_programs(deployment: Deployment, endpoints: Sequence[Endpoint], *, di
     gateways = _gateways(deployment.plan, intervals, direct=direct)
     if not direct and len(gateways) == 1:
         only = replace(gateways[0], alone=True)
-        alone = gateway_process(deployment, endpoints, only)
-        return RouterFiles(files=gateway_image_files(deployment), processes=(alone,))
+        return RouterFiles(processes=(gateway_process(deployment, endpoints, only),))
     programs = [(gateway, gateway_process(deployment, endpoints, gateway)) for gateway in gateways]
     backends = [_backend(interval, programs, endpoints, direct=direct) for interval in intervals]
     front = haproxy_process(deployment, backends, program_name(deployment))
-    images = gateway_image_files(deployment) if programs else {}
-    return RouterFiles(files=images, processes=(front, *(process for _, process in programs)))
+    return RouterFiles(processes=(front, *(process for _, process in programs)))
 
 
 def _gateways(plan: Plan, intervals: Sequence[ServedInterval], *, direct: bool) -> list[Gateway]:
