@@ -11,9 +11,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCKS = ROOT / "planner/files/locks"
-DEPENDENCIES_LOCK = LOCKS / "dependencies.txt"
-TORCH_LOCK = LOCKS / "torch-cpu.txt"
+DEPENDENCIES_LOCK = ROOT / "planner/files/locks/dependencies.txt"
+TORCH_LOCK = ROOT / "planner/files/locks/torch-cpu.txt"
 ROUTER_LOCK = ROOT / "planner/export/routers/programs/vllm_router_image/requirements.txt"
 TORCH = "torch"
 PYTHONS = ("3.11", "3.12", "3.13")

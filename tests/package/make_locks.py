@@ -10,13 +10,12 @@ so uses what pip keeps to itself: it was written for pip 23.
 """
 
 import hashlib
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.request import url2pathname
 
-from locking import LOCKS, ROOT, ROUTER_LOCK, TORCH, TORCH_LOCK, pinned, user_closure
+from locking import DEPENDENCIES_LOCK, ROOT, ROUTER_LOCK, TORCH, TORCH_LOCK, pinned, user_closure
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from pip._internal.commands import create_command
 from pip._internal.index.collector import parse_links
@@ -88,17 +87,12 @@ def lock_text(head: str, versions: Mapping[str, str], index: Index) -> str:
     return _HEAD.format(head) + "\n".join(rows) + "\n"
 
 
-def versions_of(names: Iterable[str], pins: Mapping[str, str]) -> dict[str, str]:
-    """The pinned version of each."""
-    return {name: pins[name] for name in names}
-
-
 def main() -> None:
     """Write all of them."""
     index, pins = Index(), pinned(ROOT / "constraints.txt")
-    dependencies = user_closure() - {TORCH}
+    dependencies = {name: pins[name] for name in user_closure() - {TORCH}}
     texts = {
-        LOCKS / "dependencies.txt": lock_text("torch is in torch-cpu.txt.", versions_of(dependencies, pins), index),
+        DEPENDENCIES_LOCK: lock_text("torch is in torch-cpu.txt.", dependencies, index),
         TORCH_LOCK: lock_text("for the index of torch's CPU builds.", {TORCH: f"{pins[TORCH]}+cpu"}, index),
         ROUTER_LOCK: lock_text("what the image holds.", router_versions(), index),
     }
@@ -110,7 +104,7 @@ def main() -> None:
 def router_versions() -> dict[str, str]:
     """vllm-router and what it imports, in the versions that the tests run it with."""
     pins = pinned(ROOT / "tests/export/tools/pins/routers.txt")
-    return {name: version for name, version in pins.items() if not re.match("sglang", name)}
+    return {name: version for name, version in pins.items() if name != "sglang-router"}
 
 
 if __name__ == "__main__":
