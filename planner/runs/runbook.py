@@ -145,13 +145,16 @@ def _images(files: Mapping[str, str]) -> Iterator[export.Step]:
     for name, text in files.items():
         if match := _BUILD.match(text):
             folder = name.rpartition("/")[0]
-            beside = ", ".join(f"`{file}`" for file in sorted(files) if file.startswith(f"{folder}/"))
+            beside = " and ".join(f"`{file}`" for file in sorted(files) if file.startswith(f"{folder}/"))
+            image = shlex.quote(match["image"])
+            named = "/" in image  # after the registry that nodes pull it from
+            where = "" if named else " Load it onto the nodes; or push it to where they pull from, and export with "
+            where += "" if named else f"`--image {folder.upper()}=NAME`, as it is called there."
             yield export.Step(
                 title=f"The image {match['image']}",
-                why=f"No registry has it: it is built from {beside}. Push it to where the nodes pull from; export with "
-                f"`--image {folder.upper()}=NAME` if it is called otherwise there.",
-                commands=(match["build"], f"docker push {shlex.quote(match['image'])}"),
-                looks=(f"docker run --rm {shlex.quote(match['image'])} id -u # says 65532: no root",),
+                why=f"Nobody publishes it: it is built from {beside}.{where}",
+                commands=(match["build"], *((f"docker push {image}",) if named else ())),
+                looks=(f"docker run --rm {image} id -u # says 65532: no root",),
             )
 
 

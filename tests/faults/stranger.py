@@ -1,5 +1,5 @@
-"""Another user of the machine, as a process of its own: `stranger.py MARK PORT…` tries to make whoever listens at those
-ports of 127.0.0.1 write the file MARK, and prints what each try came to, as JSON.
+"""Another user of the machine, as a process of its own: `stranger.py SECONDS MARK PORT…` tries to make whoever listens at
+those ports of 127.0.0.1 write the file MARK, and prints what each try came to, as JSON. SECONDS: its patience.
 
 A client without TLS, one that speaks TLS and shows no certificate, one that shows a certificate of its own; both take
 any certificate of the other side. As a client to a scheduler, as a scheduler to a worker, and by HTTP for a page.
@@ -17,7 +17,7 @@ import dask
 from distributed import Client, Security, rpc
 from distributed.protocol.pickle import dumps
 
-PATIENCE_S = 5.0
+PATIENCE_S = float(sys.argv[1])
 NOT_FOUND = 404
 PAGES = ("health", "metrics", "json/counts.json", "info/main/workers.html", "status")
 dask.config.set({"distributed.comm.timeouts.connect": f"{PATIENCE_S}s"})
@@ -92,4 +92,4 @@ async def main(mark: str, ports: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2:]))
+    asyncio.run(main(sys.argv[2], sys.argv[3:]))

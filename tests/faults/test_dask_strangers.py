@@ -37,9 +37,9 @@ def ports_of(pids: list[int]) -> list[str]:
     return [str(address.port) for address in addresses]
 
 
-def stranger(mark: Path, ports: list[str]) -> dict[str, str | None]:
-    """What a stranger's tries came to, by name."""
-    words = [sys.executable, str(HERE / "stranger.py"), str(mark), *ports]
+def stranger(mark: Path, ports: list[str], patience_s: float = 5.0) -> dict[str, str | None]:
+    """What a stranger's tries came to, by name. Who is refused learns it at once; pages alone keep silent."""
+    words = [sys.executable, str(HERE / "stranger.py"), str(patience_s), str(mark), *ports]
     done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     tries: dict[str, str | None] = json.loads(done.stdout)
@@ -87,7 +87,7 @@ def test_a_stranger_runs_code_where_nobody_asks_for_a_key(cluster: Cluster, tmp_
     with open_client(cluster.address, 1, LIMIT_S) as client:
         (worker, *_) = client.scheduler_info(n_workers=-1)["workers"]
     scheduler = cluster.address.rpartition(":")[2]
-    tries = stranger(mark, [scheduler, worker.rpartition(":")[2]])
+    tries = stranger(mark, [scheduler, worker.rpartition(":")[2]], LIMIT_S / 4)
     assert tries[f"identify by tcp at {scheduler}"] == "Scheduler"
     assert tries[f"submit by tcp at {scheduler}"] == str(len(cluster.address))
     assert "ran" in tries.values()
@@ -166,6 +166,14 @@ def test_the_cluster_of_the_manifests_refuses_a_stranger_and_does_its_jobs(tmp_p
     assert [path.name for path in tmp_path.rglob("plan.json")] == ["plan.json"]
     keys = [path.name for path in files_below(tmp_path, "*") if b"PRIVATE KEY" in path.read_bytes()]
     assert keys == ["tls.key"]
+
+
+def test_a_certificate_that_is_not_configured_is_asked_for() -> None:
+    with (
+        pytest.raises(InputError, match=r"lacks distributed.comm.tls.ca-file and distributed.comm.tls.client.cert"),
+        open_client("tls://10.0.0.5:8786", 1, LIMIT_S),
+    ):
+        pytest.fail("opened")
 
 
 @pytest.mark.parametrize("host", ["10.0.0.5", "scheduler.example", "0.0.0.0", "[2001:db8::1]", "127.0.0.1.example"])

@@ -21,6 +21,8 @@ from planner.processes import deaf_to_interrupts
 
 SCHEDULER = "Scheduler"
 OPEN, ENCRYPTED = "tcp", "tls"
+_TLS = "distributed.comm.tls"
+_TLS_KEYS = {"ca_file": "ca-file", "cert": "client.cert"}
 CONFIG = {
     "distributed.admin.large-graph-warning-threshold": "1GB",  # a placed layout is sent with its cluster
     "distributed.worker.daemon": False,
@@ -69,6 +71,7 @@ def _local_client(stack: ExitStack, workers: int) -> Client:
 
 
 def _connected(scheduler: str, patience_s: float) -> Client:
+    _require_certificate(scheduler)
     try:
         with dask.config.set({"distributed.comm.timeouts.connect": f"{patience_s}s"}), deaf_to_interrupts():
             kind = _kind(scheduler, patience_s)  # a client would wait for ever for one that answers something else
@@ -86,6 +89,19 @@ def _connected(scheduler: str, patience_s: float) -> Client:
             hint="Give the address that `dask scheduler` prints.",
         )
     return client
+
+
+def _require_certificate(scheduler: str) -> None:
+    """InputError where TLS is asked for and Dask's configuration names no certificate of a client."""
+    settings = Security().get_tls_config_for_role("client")
+    absent = [f"{_TLS}.{_TLS_KEYS[key]}" for key in _TLS_KEYS if not settings[key]]
+    if scheduler.startswith(f"{ENCRYPTED}://") and absent:
+        raise InputError(
+            f"--scheduler {scheduler}: must come with a client's certificate in Dask's configuration, which lacks "
+            f"{' and '.join(absent)}.",
+            hint="Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY, as `planner docs dask` "
+            "says.",
+        )
 
 
 def _kind(address: str, patience_s: float) -> str:
