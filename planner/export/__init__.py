@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
     from planner.export.options import ExportOptions
     from planner.export.reading import read_plan, summarize_plan
+    from planner.export.routers.programs.images import image_files
     from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
     from planner.export.seams import Step
     from planner.export.summary import UNROUTED
@@ -62,6 +63,7 @@ __all__ = [
     "chosen_router",
     "compare",
     "find_faults",
+    "image_files",
     "island_labels",
     "migration_files",
     "node_files",

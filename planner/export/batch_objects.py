@@ -2,7 +2,8 @@
 
 Plain objects, no custom resources. Every pod sees one volume, at the same path: the jobs, the scenarios and the batch's
 folder lie on it. Pods run as a user without rights, write nowhere else but on the volume and in a folder of their own
-memory, have no token of the cluster, and speak to nobody, or with Dask to each other.
+memory, have no token of the cluster, and speak to nobody, or with Dask to each other: by TLS, with the certificate of a
+Secret that whoever applies the objects makes, since a manifest is no place for a key.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ INDEX = "$(JOB_COMPLETION_INDEX)"
 """Kubernetes puts the number of an indexed Job's pod in its place."""
 LONGEST_NAME = 40  # pods of a Job are called by it, with up to 23 characters more
 USER = 1000
+TLS_FOLDER = PurePosixPath("/etc/planner-tls")
+_SCRATCH = PurePosixPath("/tmp")  # noqa: S108  (the pod's own folder)
 _INSTANCE, _PART = "app.kubernetes.io/instance", "app.kubernetes.io/component"
 _LEAST_MEMORY_GB = 1.0
 
@@ -51,6 +54,8 @@ class BatchObjects:
         if not self.image or not self.image.isprintable() or set(self.image) & set(" $\"'\\"):
             raise _refused("--image", "the name of an image", self.image, "Give registry/planner:0.1.0.")
         _require_path("--mount", self.mount, None)
+        if self.mount in (_SCRATCH, TLS_FOLDER):
+            raise _refused("--mount", "a folder of the volume's own", str(self.mount), "Give /files.")
         for option, path in (("JOBS", self.jobs), ("--batch", self.folder)):
             _require_path(option, path, self.mount)
         if self.workers < 1 or self.cpus < 1 or not _LEAST_MEMORY_GB <= self.memory_gb < float("inf"):
@@ -87,20 +92,53 @@ def indexed_job_files(batch: BatchObjects) -> dict[str, str]:
 
 def dask_files(batch: BatchObjects) -> dict[str, str]:
     """File name -> text: a Dask scheduler with its Service, `workers` workers, the Job of the client, the Job that
-    makes the tables of all, and who may speak to their pods: they themselves."""
-    address = f"tcp://{batch.name}-scheduler:{DASK_PORT}"
-    scheduler = ["dask", "scheduler", "--port", str(DASK_PORT), "--no-dashboard"]
-    worker = ["dask", "worker", address, "--no-nanny", "--nthreads", str(batch.cpus), "--no-dashboard"]
-    worker += ["--local-directory", "/tmp", "--death-timeout", "60"]  # noqa: S108  (the pod's own folder)
+    makes the tables of all, and who may speak to their pods: they themselves, with a certificate."""
+    address = f"tls://{batch.name}-scheduler:{DASK_PORT}"
+    pages = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]  # pages ask for no certificate
+    scheduler = ["dask", "scheduler", "--protocol", "tls", "--port", str(DASK_PORT), *pages]
+    worker = ["dask", "worker", address, "--no-nanny", "--nthreads", str(batch.cpus), *pages]
+    worker += ["--local-directory", str(_SCRATCH), "--death-timeout", "60"]
     client = [*_batch(batch), "--shard", "0/1", "--executor", "dask", "--scheduler", address]
-    notes = ("Dask hands functions to its workers as they are: whoever reaches the scheduler runs code in the pods.",)
+    workers = _deployment(batch, "worker", worker, batch.workers)
     return {
-        "10-network-policy.yaml": yaml_text(notes, [_policy(batch, **_among_themselves(batch))]),
-        "20-scheduler.yaml": yaml_text((), [_service(batch), _scheduler(batch, scheduler)]),
-        "30-workers.yaml": yaml_text((), [_deployment(batch, "worker", worker, batch.workers)]),
-        "40-client.yaml": yaml_text((), [_job(batch, "client", client, cpus=1)]),
+        "10-network-policy.yaml": yaml_text((), [_policy(batch, **_among_themselves(batch))]),
+        "20-scheduler.yaml": yaml_text(
+            _key_notes(batch), [_service(batch), _certified(batch, "scheduler", _scheduler(batch, scheduler))]
+        ),
+        "30-workers.yaml": yaml_text((), [_certified(batch, "worker", workers)]),
+        "40-client.yaml": yaml_text((), [_certified(batch, "client", _job(batch, "client", client, cpus=1))]),
         "50-tables.yaml": _tables(batch),
     }
+
+
+def _key_notes(batch: BatchObjects) -> tuple[str, ...]:
+    secret = _secret(batch)
+    return (
+        "Dask hands functions to its workers as they are: whoever it lets in runs code in the pods. Scheduler, workers",
+        f"and client let in those alone that have a certificate of the Secret {secret}. Make it before you apply:",
+        f"openssl req -x509 -newkey rsa:3072 -nodes -days 365 -subj /CN={batch.name} "
+        "-addext keyUsage=critical,keyCertSign,digitalSignature -keyout tls.key -out tls.crt",
+        f"kubectl create secret generic {secret} --from-file=ca.crt=tls.crt --from-file=tls.crt --from-file=tls.key",
+        "rm tls.key",
+        "A Secret of cert-manager with these keys does as well, if its CA signs for this batch alone.",
+    )
+
+
+def _secret(batch: BatchObjects) -> str:
+    return f"{batch.name}-tls"
+
+
+def _certified(batch: BatchObjects, role: str, thing: Object) -> Object:
+    """The Deployment or Job with the certificate in its pods, where Dask looks for that of a `role`."""
+    spec = thing["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    own = f"TLS__{role.upper()}"
+    files = {"TLS__CA_FILE": "ca.crt", f"{own}__CERT": "tls.crt", f"{own}__KEY": "tls.key"}
+    values = {"REQUIRE_ENCRYPTION": "True"} | {name: str(TLS_FOLDER / file) for name, file in files.items()}
+    container["env"] += [{"name": f"DASK_DISTRIBUTED__COMM__{name}", "value": value} for name, value in values.items()]
+    container["volumeMounts"].append({"name": "tls", "mountPath": str(TLS_FOLDER), "readOnly": True})
+    spec["volumes"].append({"name": "tls", "secret": {"secretName": _secret(batch), "defaultMode": 0o440}})
+    return thing
 
 
 def _tables(batch: BatchObjects) -> str:
@@ -167,7 +205,8 @@ def _service(batch: BatchObjects) -> Object:
 def _pod(batch: BatchObjects, part: str, words: list[str], *, cpus: int | None) -> Object:
     """A pod's template: one container that runs `words`."""
     resources = {"cpu": str(cpus or batch.cpus), "memory": f"{round(batch.memory_gb * 1000)}M"}
-    environment = {"HOME": "/tmp", "MPLCONFIGDIR": "/tmp", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # noqa: S108  (as above)
+    scratch = str(_SCRATCH)
+    environment = {"HOME": scratch, "MPLCONFIGDIR": scratch, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return {
         "metadata": {"labels": _labels(batch, part)},
         "spec": {
@@ -195,7 +234,7 @@ def _pod(batch: BatchObjects, part: str, words: list[str], *, cpus: int | None) 
                     },
                     "volumeMounts": [
                         {"name": "files", "mountPath": str(batch.mount)},
-                        {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108  (as above)
+                        {"name": "scratch", "mountPath": scratch},
                     ],
                 }
             ],

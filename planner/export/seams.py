@@ -81,9 +81,8 @@ class RouterProcess:
     text `CONFIG_FOLDER` in them stands for the folder that holds `config`, (file name, text) pairs, and `$(NAMESPACE)`
     for the namespace, which the variable NAMESPACE holds. `health_path` answers 200 at `port` once it takes requests.
     `watches_pods`: it asks the API server for pods by label. `resolves`: islands whose pods it finds by name, so that
-    `pods_service` of each has to resolve to all of them.
-    `package`: of Python, with its version, that has to be installed into `image` first; empty: it holds all. `grace_s`:
-    how long requests in flight may take once it is told to end.
+    `pods_service` of each has to resolve to all of them. `image` holds the program. `grace_s`: how long requests in
+    flight may take once it is told to end.
     """
 
     name: str
@@ -95,7 +94,6 @@ class RouterProcess:
     replicas: int = 1
     watches_pods: bool = False
     resolves: tuple[Endpoint, ...] = ()
-    package: str = ""
     cpus: int = 1
     memory_mib: int = 1024
     grace_s: int = 60

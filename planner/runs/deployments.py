@@ -1,7 +1,7 @@
 """A plan as manifests: brought onto a router's grid first where the target routes by one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from planner import export, files
 from planner.domain import Plan, RouterGrid
@@ -27,7 +27,8 @@ FINER = 4
 class Rendered:
     """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), the
     engine that they start, target and router, what the reader must be told, what the
-    router gives up (`losses`, among the warnings), the `page` of commands, and the `record` of what decided."""
+    router gives up (`losses`, among the warnings), the `page` of commands, what `images` are built from that no
+    registry has (path -> text), and the `record` of what decided."""
 
     files: dict[str, str]
     plan: Plan
@@ -38,13 +39,16 @@ class Rendered:
     warnings: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
     page: str = ""
+    images: Mapping[str, str] = field(default_factory=dict)
     record: ExportRecord
 
     @property
     def folder(self) -> dict[str, bytes]:
-        """Name -> content of every file of the folder: the manifests, the page on how to apply them, and the record."""
-        texts = {name: text.encode() for name, text in (self.files | {runbook.FILE: self.page}).items()}
-        return texts | {files.EXPORT_RECORD_FILE: files.export_record_text(self.record)}
+        """Name -> content of every file of the folder: the manifests, what images are built from, the page on how to
+        apply them, and the record."""
+        texts = {**self.files, **self.images, runbook.FILE: self.page}
+        encoded = {name: text.encode() for name, text in texts.items()}
+        return encoded | {files.EXPORT_RECORD_FILE: files.export_record_text(self.record)}
 
 
 def render_plan(
@@ -92,6 +96,7 @@ def render_plan(
         files=texts,
         page=page,
         record=record,
+        images=export.image_files(texts),
         plan=there,
         grid=grid,
         engine=engine_name,

@@ -16,6 +16,7 @@ from planner.export.objects.names import ROUTING
 
 FILE = "README.md"
 _ROUTER_PREFIX = "router"
+_BUILD = re.compile(r"# (?P<build>docker build --tag (?P<image>\S+) \S+)\n")
 _SERVED_NAME = re.compile(r"--served-model-name[= \n-]+([A-Za-z0-9._/-]+)")
 
 
@@ -104,7 +105,11 @@ def runbook(plan: Plan, files: Mapping[str, str], *, target: str, engine: str, r
     by_router = f", router {router}" if router != export.NO_ROUTER else ""
     started = export.TARGETS[target].steps
     routed = export.ROUTERS[router].steps if router in export.ROUTERS else None
-    steps = [*_evictions(files), *_in_order(_applied(objects), started(files) if started else ())]
+    steps = [
+        *_images(export.image_files(files)),
+        *_evictions(files),
+        *_in_order(_applied(objects), started(files) if started else ()),
+    ]
     steps += routed(files) if routed else ()
     where = "; `NAMESPACE` is where the engines run" if objects else ""
     lines = [
@@ -133,6 +138,24 @@ def _checking(objects: Mapping[str, Sequence[export.Manifest]]) -> list[str]:
         "",
         *_block(("planner export --check . RUN", *server)),
     ]
+
+
+def _images(files: Mapping[str, str]) -> Iterator[export.Step]:
+    """A step for each folder that an image is built from; its Dockerfile begins with how."""
+    for name, text in files.items():
+        if match := _BUILD.match(text):
+            folder = name.rpartition("/")[0]
+            beside = " and ".join(f"`{file}`" for file in sorted(files) if file.startswith(f"{folder}/"))
+            image = shlex.quote(match["image"])
+            named = "/" in image  # after the registry that nodes pull it from
+            where = "" if named else " Load it onto the nodes; or push it to where they pull from, and export with "
+            where += "" if named else f"`--image {folder.upper()}=NAME`, as it is called there."
+            yield export.Step(
+                title=f"The image {match['image']}",
+                why=f"Nobody publishes it: it is built from {beside}.{where}",
+                commands=(match["build"], *((f"docker push {image}",) if named else ())),
+                looks=(f"docker run --rm {image} id -u # says 65532: no root",),
+            )
 
 
 def _evictions(files: Mapping[str, str]) -> Iterator[export.Step]:

@@ -376,7 +376,7 @@ CROWDED = {
     "planner/cli": 18,  # a folder a group of commands
     "planner/domain": 45,  # a file a kind of record, which every stage reads from one place
     "planner/cost": 40,  # a file a kind of a step's work, and the fitted factors as a table of their own
-    "planner/files": 19,  # what is shipped with it lies there, too: models, measurements, engine profiles, plotly.js
+    "planner/files": 20,  # what is shipped with it lies there, too: models, measurements, engines, plotly.js, locks
     "planner/placement/islands": 18,
     "planner/files/disk": 18,
     "planner/export": 18,  # a file a sort of what is written, and a batch's objects, which are of no plan

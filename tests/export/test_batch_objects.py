@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from planner.errors import InputError
-from planner.export.batch_objects import BatchObjects, dask_files, indexed_job_files
+from planner.export.batch_objects import TLS_FOLDER, BatchObjects, dask_files, indexed_job_files
 
 SOUND: dict[str, Any] = {
     "name": "nightly",
@@ -52,7 +52,8 @@ def test_pods_have_no_rights_no_token_and_a_size(objects: list[dict[str, Any]]) 
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
         assert not any("valueFrom" in variable for variable in container["env"])
-        assert {mount["mountPath"] for mount in container["volumeMounts"]} == {"/files", "/tmp"}
+        places = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+        assert places == {"/files", "/tmp"}
 
 
 def test_selectors_select_the_pods(objects: list[dict[str, Any]]) -> None:
@@ -84,7 +85,7 @@ def test_the_pods_of_the_job_are_the_shards() -> None:
 def test_the_client_and_the_workers_know_the_scheduler_by_its_service() -> None:
     objects = documents(dask_files(BatchObjects(**SOUND)))
     (service,) = [thing for thing in objects if thing["kind"] == "Service"]
-    address = f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+    address = f"tls://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
     commands = [template["spec"]["containers"][0]["command"] for template in templates(objects)]
     assert [address in command for command in commands] == [False, True, True, False]
     assert [command[:2] for command in commands] == [
@@ -93,6 +94,26 @@ def test_the_client_and_the_workers_know_the_scheduler_by_its_service() -> None:
         ["planner", "batch"],
         ["planner", "batch"],
     ]
+
+
+def test_all_that_speak_by_dask_have_the_certificate_and_no_manifest_has_the_key() -> None:
+    """Each where Dask looks for that of its role; the tables' pod speaks to nobody, and has none."""
+    files = dask_files(BatchObjects(**SOUND))
+    assert not any(
+        "PRIVATE KEY" in text or thing["kind"] == "Secret" for text in files.values() for thing in documents({"": text})
+    )
+    *certified, tables = templates(documents(files))
+    for role, template in zip(("SCHEDULER", "WORKER", "CLIENT"), certified, strict=True):
+        (container,) = template["spec"]["containers"]
+        environment = {variable["name"]: variable["value"] for variable in container["env"]}
+        assert environment["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] == "True"
+        assert environment[f"DASK_DISTRIBUTED__COMM__TLS__{role}__KEY"] == f"{TLS_FOLDER}/tls.key"
+        (mount,) = [mount for mount in container["volumeMounts"] if mount["mountPath"] == str(TLS_FOLDER)]
+        (volume,) = [volume for volume in template["spec"]["volumes"] if volume["name"] == mount["name"]]
+        assert volume["secret"]["secretName"] == "nightly-tls"
+        assert f"kubectl create secret generic {volume['secret']['secretName']} " in files["20-scheduler.yaml"]
+        assert not any(word.startswith("tcp:") for word in container["command"])
+    assert "tls" not in str(tables)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +128,10 @@ def test_the_client_and_the_workers_know_the_scheduler_by_its_service() -> None:
         ({"image": "$(KEY)"}, "--image"),
         ({"mount": PurePosixPath("/")}, "--mount"),
         ({"mount": PurePosixPath("/files:ro")}, "--mount"),
+        (
+            {"mount": PurePosixPath("/tmp"), "jobs": PurePosixPath("/tmp/jobs"), "folder": PurePosixPath("/tmp/b")},
+            "--mount",
+        ),
         ({"jobs": PurePosixPath("jobs.yaml")}, "JOBS"),
         ({"jobs": PurePosixPath("/files/../etc/passwd")}, "JOBS"),
         ({"jobs": PurePosixPath("/elsewhere/jobs.yaml")}, "JOBS"),

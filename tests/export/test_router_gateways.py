@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
-from typing import Any
+from importlib import resources
+from itertools import pairwise, product
 
 import pytest
 import yaml
@@ -20,7 +20,7 @@ from tools import locations
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy, RoutingSettings
 from planner.errors import ExportError, InconsistentPlanError, InputError
-from planner.export import ExportOptions, find_faults, render
+from planner.export import ExportOptions, find_faults, image_files, render
 from planner.export.objects.programs.scripts import read_router_script
 from planner.export.routers.registry import ROUTERS
 
@@ -227,18 +227,54 @@ def test_what_they_do_is_told() -> None:
     assert not any("status 500" in note for note in told["model-gateway"].notes)
 
 
-def test_an_image_of_ones_own_needs_no_installing() -> None:
-    plan = single_node_plan()
+OURS = "registry.example/vllm-router:0.1.17"
+DIGEST = f"registry.example/vllm-router@sha256:{'0' * 64}"
 
-    def pod(options: ExportOptions) -> dict[str, Any]:
-        documents = yaml.safe_load_all(render(plan, router="vllm", options=options)["router.yaml"])
-        spec: dict[str, Any] = next(d for d in documents if d["kind"] == "Deployment")["spec"]["template"]["spec"]
-        return spec
 
-    assert pod(ExportOptions())["initContainers"][0]["command"][-1] == "vllm-router==0.1.17"
-    ours = pod(ExportOptions(images=(("vllm-router", "registry.example/vllm-router:0.1.17"),)))
-    assert "initContainers" not in ours
-    assert ours["containers"][0]["image"] == "registry.example/vllm-router:0.1.17"
+@pytest.mark.parametrize("target", ["lws", "script"])
+@pytest.mark.parametrize("router", ["vllm", "haproxy"])
+@pytest.mark.parametrize("image", ["", OURS])
+def test_the_image_is_built_from_what_stands_beside_the_manifests(target: str, router: str, image: str) -> None:
+    """By locked packages, as no root; the manifests and the first line of its Dockerfile call it alike."""
+    options = ExportOptions(images=(("vllm-router", image),)) if image else ExportOptions()
+    files = render(single_node_plan(), target=target, router=router, options=options)
+    files |= image_files(files)
+    name = image or "vllm-router:0.1.17"
+    first, *steps = files["vllm-router/Dockerfile"].splitlines()
+    assert first == f"# docker build --tag {name} vllm-router"
+    said = "".join(text for file, text in files.items() if file.startswith("router"))
+    assert f"image: {name}\n" in said or f"image={name}\n" in said
+    assert "USER 65532:65532" in steps
+    (base,) = [step for step in steps if step.startswith("FROM ")]
+    assert re.fullmatch(r"FROM python:\d+\.\d+\.\d+-\S+", base)
+    assert "--require-hashes" in files["vllm-router/Dockerfile"]
+    lock = resources.files("planner.export.routers.programs").joinpath("vllm_router_image/requirements.txt")
+    assert files["vllm-router/requirements.txt"] == lock.read_text()
+
+
+def test_an_image_that_is_there_is_not_built() -> None:
+    """Published, or built and known by its digest; and where no such program runs."""
+    for plan, router, engine, image in (
+        (single_node_plan, "model-gateway", "sglang", ""),
+        (single_node_plan, "vllm", "vllm", DIGEST),
+        (aggregated_plan, "haproxy", "vllm", ""),
+    ):
+        options = ExportOptions(images=(("vllm-router", image),)) if image else ExportOptions()
+        files = render(plan(), router=router, engine=engine, options=options)
+        assert image_files(files) == {}
+        assert image in files["router.yaml"]
+
+
+def test_no_pod_of_a_router_installs_anything_when_it_starts() -> None:
+    for (router, engine), target in product((*GATEWAYS, ("haproxy", "vllm")), ("lws", "kubernetes")):
+        text = files_of(single_node_plan, target, router, engine)["router.yaml"]
+        for thing in yaml.safe_load_all(text):
+            if thing["kind"] == "Deployment":
+                spec = thing["spec"]["template"]["spec"]
+                assert "initContainers" not in spec
+                (container,) = spec["containers"]
+                words = {*container["command"], *container["args"]}
+                assert words.isdisjoint({"pip", "uv", "curl", "wget", "sh", "bash", "-c"}), words
 
 
 @pytest.mark.parametrize(("router", "engine"), [("vllm", "sglang"), ("model-gateway", "vllm")])

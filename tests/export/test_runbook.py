@@ -72,3 +72,18 @@ def test_stages_come_in_their_order_and_go_back_in_reverse(target: str) -> None:
         assert back.index("model-volume.yaml") < back.index("priority-class.yaml")
         assert page.index("-f priority-class.yaml") < page.index("apply --namespace NAMESPACE -f model-volume.yaml")
     assert "A claim that is deleted takes the weights along" in page or "model-volume.yaml" not in exported(target)
+
+
+@pytest.mark.parametrize("image", ["", "registry.example/vllm-router:7"])
+def test_a_routers_image_is_built_before_anything_is_applied(image: str) -> None:
+    """And pushed where its name says to which registry; else the page tells how to name it."""
+    options = ExportOptions(images=(("vllm-router", image),)) if image else ExportOptions()
+    plan = PLANS["single nodes"]()
+    files = render(plan, target="lws", router="vllm", engine="vllm", options=options)
+    page = runbook(plan, files, target="lws", engine="vllm", router="vllm")
+    name = image or "vllm-router:0.1.17"
+    push = f"docker push {image}\n" if image else ""
+    build = f"```sh\ndocker build --tag {name} vllm-router\n{push}```"
+    assert page.index(build) < page.index("kubectl apply --namespace")
+    assert "`vllm-router/Dockerfile` and `vllm-router/requirements.txt`" in page
+    assert ("`--image VLLM-ROUTER=NAME`" in page) == (not image)

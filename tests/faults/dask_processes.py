@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from glob import glob
 from pathlib import Path
 from threading import Thread
 
@@ -38,14 +39,19 @@ def halted(folder: Path, name: str) -> Iterator[Callable[[], None]]:
     words.write_text(f"{name} {EVALUATIONS}")
 
     def halts() -> bool:
-        return any(
-            evaluations(path.parents[1]) >= EVALUATIONS for path in folder.rglob(f"{name}*/search/journal.jsonl")
-        )
+        journals = files_below(folder, f"{name}*/search/journal.jsonl")
+        return any(evaluations(path.parents[1]) >= EVALUATIONS for path in journals)
 
     try:
         yield lambda: wait_for(halts, f"{EVALUATIONS} evaluations")
     finally:
         words.unlink()
+
+
+def files_below(folder: Path, pattern: str) -> list[Path]:
+    """Paths below a folder, hidden ones too, while others make and remove folders there, which ends `Path.rglob`."""
+    found = glob(f"**/{pattern}", root_dir=folder, recursive=True, include_hidden=True)  # noqa: PTH207  # as said
+    return [folder / path for path in found if (folder / path).is_file()]
 
 
 @contextmanager

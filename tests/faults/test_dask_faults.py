@@ -331,10 +331,10 @@ def test_what_is_no_scheduler_is_said_to_be_none(answer: bytes | None, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1:8786", "tcp://8786", "inproc://1/2/3:4", "tcp://host:port", "tcp://a:0"]
+    "address", ["127.0.0.1:8786", "tcp://8786", "inproc://1/2/3:4", "tls://host:port", "tls://a:0"]
 )
 def test_addresses_that_are_none(address: str) -> None:
-    with pytest.raises(InputError, match="must be tcp://HOST:PORT or tls://HOST:PORT"):
+    with pytest.raises(InputError, match="must be tls://HOST:PORT or tcp://HOST:PORT"):
         executor_of("dask", workers=1, scheduler=address)
 
 

@@ -21,6 +21,9 @@ NEEDED = (
     "planner/files/model_configs/deepseek-v3.json",
     "planner/files/plan_schema.json",
     "planner/cli/docs/guides/defragmentation.md",
+    "planner/files/locks/dependencies.txt",
+    "planner/files/locks/torch-cpu.txt",
+    "planner/export/routers/programs/vllm_router_image/Dockerfile",
 )
 STRANGERS = ("tests/", "notebooks/", ".ipynb", "__pycache__", ".pyc")
 

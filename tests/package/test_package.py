@@ -6,14 +6,18 @@ import site
 import sys
 import sysconfig
 import venv
+import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 from building import DISTRIBUTION, ROOT, build, faults_of, metadata, plan_elsewhere, run, sdist_names, wheel_names
 
 import planner
 from planner.plans import provenance
+
+THIRD_PARTY = "planner/files/reference/THIRD_PARTY.md"
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +47,35 @@ def test_the_sdist_builds_the_same_wheel(built: tuple[Path, Path], tmp_path: Pat
     assert not any(name.startswith((".venv", "runs/")) or name.endswith(".pyc") for name in names)
 
 
+def test_the_licences_of_what_others_made_are_in_the_wheel(built: tuple[Path, Path]) -> None:
+    """Where an installer looks for licences; each data set and each program that is packed is told of."""
+    with zipfile.ZipFile(built[0]) as archive:
+        texts = {name: archive.read(name) for name in archive.namelist()}
+    folder = f"{DISTRIBUTION}-{planner.__version__}.dist-info/licenses/"
+    licences = {name.removeprefix(folder): text.decode() for name, text in texts.items() if name.startswith(folder)}
+    plotly = "planner/files/chart_library/LICENSE"
+    assert set(licences) == {"LICENSE", THIRD_PARTY, plotly}
+    assert "Apache License" in licences["LICENSE"]
+    for text, owner in ((licences[plotly], "Plotly Technologies Inc."), (licences[THIRD_PARTY], "zhengchao wang")):
+        assert re.search(
+            rf"^Copyright \(c\) [\d-]+ {re.escape(owner)}\n\nPermission is hereby granted", text, re.MULTILINE
+        )
+        assert "WITHOUT WARRANTY OF ANY KIND" in text
+    rows = [line for line in licences[THIRD_PARTY].splitlines() if line.startswith("| `")]
+    expression = re.search("^License-Expression: (.*)$", metadata(built[0]), re.MULTILINE)
+    assert expression is not None
+    data = [yaml.safe_load(text) for name, text in texts.items() if name.startswith("planner/_shipped/workloads/")]
+    licensed = {document["name"]: document["licence"] for document in data if document.get("licence")}
+    assert len(licensed) >= 8
+    for name, licence in licensed.items():
+        (row,) = [row for row in rows if f"`{name}`" in row]
+        assert licence in row
+        assert licence in expression[1].split(" AND ")
+    for name in texts:
+        if name.endswith((".gz", ".min.js", "_schema.json")) and name != "planner/files/plan_schema.json":
+            assert any(path in name for row in rows for path in re.findall("`(planner/[^`]+)`", row)), name
+
+
 def test_the_metadata_say_what_it_is(built: tuple[Path, Path]) -> None:
     text = metadata(built[0])
     fields = dict(re.findall(r"^(Name|Version|Requires-Python|License-Expression): (.*)$", text, re.MULTILINE))
@@ -64,12 +97,6 @@ def test_the_wheel_plans_from_elsewhere(built: tuple[Path, Path], tmp_path: Path
     answer = plan_elsewhere(python, tmp_path / "elsewhere", env).split()
     assert answer[:2] == [planner.__version__, "True"]
     assert answer[2].startswith(str(tmp_path))
-
-
-def test_constraints_pin_every_extra() -> None:
-    pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE))
-    names = {name.lower().replace("-", "_") for name in pinned}
-    assert {"distributed", "dask", "ipywidgets", "plotly", "nbconvert"} <= names
 
 
 def test_planner_itself_is_not_the_name_on_the_index() -> None:

@@ -22,7 +22,7 @@ from planner.workload import summarize
 LEAST_PYTHON = (3, 11)
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "notebook": ("ipykernel", "ipywidgets", "tqdm"),
-    "dask": ("dask", "distributed"),
+    "dask": ("dask", "distributed", "cryptography"),
     "report": ("plotly",),
 }
 """What comes with each optional part; the planner works without."""

@@ -34,7 +34,8 @@ def command(
     engine: Annotated[str, typer.Option(help="vllm or sglang. [default: the scenario's]", show_default=False)] = "",
     name: Annotated[str, typer.Option(help="What object names begin with; else the scenario's name.")] = "",
     image: Annotated[
-        list[str] | None, typer.Option(help="VENDOR=IMAGE: a pinned image for a vendor's GPUs, as AMD=name:tag.")
+        list[str] | None,
+        typer.Option(help="VENDOR=IMAGE: a pinned image for a vendor's GPUs, as AMD=name:tag; or VLLM-ROUTER=IMAGE."),
     ] = None,
     cpus_per_gpu: Annotated[int | None, typer.Option(help="Whole cores of a pod for each of its GPUs.")] = None,
     memory_gib_per_gpu: Annotated[int | None, typer.Option(help="GiB of a pod for each of its GPUs.")] = None,

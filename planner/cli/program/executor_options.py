@@ -21,7 +21,7 @@ Executor = Annotated[
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        help="With dask: the scheduler's address, tcp://HOST:PORT. [default: a cluster on this machine]",
+        help="With dask: the scheduler's address, tls://HOST:PORT. [default: a cluster on this machine]",
         show_default=False,
     ),
 ]

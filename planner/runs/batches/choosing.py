@@ -24,7 +24,7 @@ Tell = Callable[[str], None]
 def executor_of(name: str, *, workers: int, scheduler: str | None = None, tell: Tell = lambda _: None) -> Executor:
     """The executor called `name`, with at most `workers` processes on this machine.
 
-    `scheduler`: address of a Dask scheduler (`tcp://host:port`), whose workers then do the work; `tell` hears of those
+    `scheduler`: address of a Dask scheduler (`tls://host:port`), whose workers then do the work; `tell` hears of those
     that get none. Raises InputError where the name is unknown, the scheduler is not for Dask, or Dask is not installed.
     """
     require_executor(name, scheduler)
@@ -63,8 +63,12 @@ def require_executor(name: str, scheduler: str | None) -> None:
         raise InputError(
             f"--scheduler: must come with --executor {DASK}, got --executor {name}.", hint="Leave out one of the two."
         )
-    if name == DASK and find_spec("distributed") is None:
+    needed = ["distributed"] if name == DASK else []
+    if needed and scheduler is None:
+        needed.append("cryptography")  # for the key of a cluster on this machine
+    absent = [module for module in needed if find_spec(module) is None]
+    if absent:
         raise InputError(
-            f"--executor {DASK}: must have Dask's distributed, which is not installed.",
+            f"--executor {DASK}: must have {' and '.join(absent)}, not installed here.",
             hint=f"Install it: `{INSTALL_DASK}`; or use --executor local.",
         )

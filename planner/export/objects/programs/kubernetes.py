@@ -16,7 +16,7 @@ from planner.export.objects.programs.fields import COMPONENT, COMPONENT_LABEL, P
 from planner.export.objects.quantities import MOST_OF_A_CONFIG_MAP, config_map_bytes
 from planner.export.seams import CONFIG_FOLDER, NAMESPACE, Deployment, Endpoint, RouterProcess
 
-_CONFIG_PATH, _PACKAGE_PATH, _SCRATCH = "/etc/router", "/opt/router", "/tmp"  # noqa: S108  # mount points, no files
+_CONFIG_PATH, _SCRATCH = "/etc/router", "/tmp"  # noqa: S108  # mount points, no files
 _NOBODY = 65532
 _RESTRICTED: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
@@ -27,7 +27,6 @@ _RESTRICTED: dict[str, Any] = {
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-_PIP = ("python3", "-m", "pip", "install", "--no-cache-dir", "--only-binary=:all:", "--target")
 
 
 def router_object_files(processes: Sequence[RouterProcess], deployment: Deployment, /) -> dict[str, str]:
@@ -48,12 +47,6 @@ def _comments(processes: Sequence[RouterProcess], deployment: Deployment) -> Ite
     yield from behaviour.notes
     for process in processes:
         yield from (f"{process.name}: {note}" for note in process.notes)
-    packages = sorted({process.package for process in processes if process.package})
-    if packages:
-        yield (
-            f"{', '.join(packages)} is installed from the package index when a pod starts; where pods cannot reach "
-            "one, build an image with it and export with --image VLLM-ROUTER=IMAGE."
-        )
 
 
 def _labels(process: RouterProcess, deployment: Deployment) -> dict[str, str]:
@@ -144,21 +137,6 @@ def _pod(process: RouterProcess) -> dict[str, Any]:
     }
     if process.watches_pods:
         spec["serviceAccountName"] = process.name
-    if process.package:
-        spec["initContainers"] = [
-            {
-                "name": "install",
-                "image": process.image,
-                "command": [*_PIP, _PACKAGE_PATH, process.package],
-                "env": [{"name": "HOME", "value": _SCRATCH}],
-                "resources": _resources(process),
-                "securityContext": _RESTRICTED,
-                "volumeMounts": [
-                    {"name": "scratch", "mountPath": _SCRATCH},
-                    {"name": "package", "mountPath": _PACKAGE_PATH},
-                ],
-            }
-        ]
     return spec
 
 
@@ -168,13 +146,10 @@ def _container(process: RouterProcess) -> dict[str, Any]:
     environment: list[dict[str, Any]] = [
         {"name": NAMESPACE, "valueFrom": namespace},
         {"name": "HOME", "value": _SCRATCH},
-        *([{"name": "PYTHONPATH", "value": _PACKAGE_PATH}] if process.package else []),
     ]
     mounts: list[dict[str, Any]] = [{"name": "scratch", "mountPath": _SCRATCH}]
     if process.config:
         mounts.append({"name": "config", "mountPath": _CONFIG_PATH, "readOnly": True})
-    if process.package:
-        mounts.append({"name": "package", "mountPath": _PACKAGE_PATH, "readOnly": True})
     get = {"path": process.health_path, "port": "http"}
     return {
         "name": "router",
@@ -200,5 +175,3 @@ def _volumes(process: RouterProcess) -> Iterator[dict[str, Any]]:
     yield {"name": "scratch", "emptyDir": {"sizeLimit": "256Mi"}}
     if process.config:
         yield {"name": "config", "configMap": {"name": process.name}}
-    if process.package:
-        yield {"name": "package", "emptyDir": {"sizeLimit": "1Gi"}}

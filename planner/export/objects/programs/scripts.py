@@ -44,7 +44,7 @@ def _script(process: RouterProcess, deployment: Deployment) -> str:
         *process.notes,
         *behaviour.notes,
         f"Others reach it at {process.name}:{process.port}; once it takes requests it answers {process.health_path}.",
-        f"Its flags are those of {process.package or process.image}.",
+        f"Its flags are those of {process.image}.",
     ]
     settings = zip(_SETTINGS, (process.name, deployment.router.name, process.image, str(process.port)), strict=True)
     return "\n".join(

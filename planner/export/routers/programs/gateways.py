@@ -45,12 +45,12 @@ HEALTH_PERIOD_S, HEALTH_FAILURES = 1, 2
 class GatewayProgram:
     """How an engine's router is called. `pairs`: its flag for pairing; `startup_s`: how long it waits for workers;
     `quiet`: the word for a log of warnings alone. `resends_pairs`: a paired request that meets a dead worker goes to
-    another."""
+    another. `recipe`: the folder here that its image is built from; empty: it is published."""
 
     engine: str
     key: str
     image: str
-    package: str
+    recipe: str
     program: tuple[str, ...]
     pairs: tuple[str, ...]
     startup_s: int
@@ -62,8 +62,8 @@ class GatewayProgram:
 VLLM_ROUTER = GatewayProgram(
     engine="vllm",
     key="VLLM-ROUTER",
-    image="python:3.12.11-slim-bookworm",  # the project publishes wheels of its releases, and images of nights alone
-    package="vllm-router==0.1.17",
+    image="vllm-router:0.1.17",
+    recipe="vllm_router_image",
     program=("python3", "-m", "vllm_router.launch_router"),
     pairs=("--vllm-pd-disaggregation", "--kv-connector", "nixl"),
     startup_s=30,
@@ -74,7 +74,7 @@ MODEL_GATEWAY = GatewayProgram(
     engine="sglang",
     key="MODEL-GATEWAY",
     image="lmsysorg/sgl-model-gateway:v0.3.2",
-    package="",
+    recipe="",
     program=("python3", "-m", "sglang_router.launch_router"),
     pairs=("--pd-disaggregation",),
     startup_s=86400,
@@ -160,7 +160,6 @@ def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gatew
     return RouterProcess(
         name=program_name(deployment, gateway.suffix),
         image=images.get(program.key, program.image),
-        package="" if program.key in images else program.package,
         command=command,
         port=_FIRST_PORT + number,
         health_path=READY,

@@ -1,10 +1,16 @@
-"""A client of Dask workers: of a cluster on this machine that ends with it, or of a scheduler that is there already."""
+"""A client of Dask workers: of a cluster on this machine that ends with it, or of a scheduler that is there already.
+
+Whoever can speak to a scheduler or a worker runs code there. A cluster of our own speaks by TLS with a key that is made
+for it, lies in the memory of its processes alone, and is asked of every connection; other schedulers are reached by
+TLS with the certificates of Dask's configuration, without it only on this machine.
+"""
 
 import asyncio
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from ipaddress import ip_address
 from tempfile import TemporaryDirectory
 
 import dask
@@ -14,11 +20,14 @@ from planner.errors import InputError
 from planner.processes import deaf_to_interrupts
 
 SCHEDULER = "Scheduler"
-PROTOCOLS = ("tcp", "tls")
+OPEN, ENCRYPTED = "tcp", "tls"
+_TLS = "distributed.comm.tls"
+_TLS_KEYS = {"ca_file": "ca-file", "cert": "client.cert"}
 CONFIG = {
     "distributed.admin.large-graph-warning-threshold": "1GB",  # a placed layout is sent with its cluster
     "distributed.worker.daemon": False,
     "distributed.worker.profile.enabled": False,  # it would look at every worker a hundred times a second
+    "distributed.scheduler.http.routes": [],  # pages without a key; the port is there, and nothing on it
     "distributed.worker.http.routes": [],
 }
 
@@ -48,7 +57,8 @@ def _local_client(stack: ExitStack, workers: int) -> Client:
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
-                protocol="tcp://",
+                protocol=f"{ENCRYPTED}://",
+                security=Security.temporary(),
                 dashboard_address=None,
                 worker_dashboard_address="127.0.0.1:0",  # left out it is a port for everybody; there is nothing on it
                 scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
@@ -61,6 +71,7 @@ def _local_client(stack: ExitStack, workers: int) -> Client:
 
 
 def _connected(scheduler: str, patience_s: float) -> Client:
+    _require_certificate(scheduler)
     try:
         with dask.config.set({"distributed.comm.timeouts.connect": f"{patience_s}s"}), deaf_to_interrupts():
             kind = _kind(scheduler, patience_s)  # a client would wait for ever for one that answers something else
@@ -80,6 +91,19 @@ def _connected(scheduler: str, patience_s: float) -> Client:
     return client
 
 
+def _require_certificate(scheduler: str) -> None:
+    """InputError where TLS is asked for and Dask's configuration names no certificate of a client."""
+    settings = Security().get_tls_config_for_role("client")
+    absent = [f"{_TLS}.{_TLS_KEYS[key]}" for key in _TLS_KEYS if not settings[key]]
+    if scheduler.startswith(f"{ENCRYPTED}://") and absent:
+        raise InputError(
+            f"--scheduler {scheduler}: must come with a client's certificate in Dask's configuration, which lacks "
+            f"{' and '.join(absent)}.",
+            hint="Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY, as `planner docs dask` "
+            "says.",
+        )
+
+
 def _kind(address: str, patience_s: float) -> str:
     """What answers there says that it is."""
 
@@ -95,14 +119,38 @@ def _kind(address: str, patience_s: float) -> str:
 
 
 def require_address(scheduler: str) -> None:
-    """InputError where it cannot be the address of a scheduler."""
+    """InputError where it cannot be the address of a scheduler, or is one of another machine without TLS."""
     protocol, _, place = scheduler.partition("://")
     host, _, port = place.rpartition(":")
-    if protocol not in PROTOCOLS or not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+    if protocol not in (OPEN, ENCRYPTED) or not host or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise InputError(
-            f"--scheduler: must be tcp://HOST:PORT or tls://HOST:PORT, got {scheduler!r}.",
-            hint="Give the address that `dask scheduler` prints, such as tcp://10.0.0.5:8786.",
+            f"--scheduler: must be tls://HOST:PORT or tcp://HOST:PORT, got {scheduler!r}.",
+            hint="Give the address that `dask scheduler` prints, such as tls://10.0.0.5:8786.",
         )
+    if protocol == OPEN and not _is_loopback(host):
+        raise InputError(
+            f"--scheduler: must be tls:// where the scheduler is on another machine, got {scheduler!r}: by tcp:// "
+            "whoever reaches it, or stands between, runs code in the workers and in this process.",
+            hint="Start scheduler and workers with certificates, as `planner docs dask` says; or tunnel the port to "
+            "this machine by SSH and give tcp://127.0.0.1:PORT.",
+        )
+
+
+def openness(scheduler: str) -> str:
+    """What a user must know of an address without TLS; empty where there is nothing."""
+    if not scheduler.startswith(f"{OPEN}://"):
+        return ""
+    return (
+        f"--scheduler {scheduler} asks nobody for a key: every user of this machine can run code in its workers. "
+        "A tls:// scheduler, or none for a cluster of the planner's own, asks."
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    """Of names only `localhost`: others mean what a resolver says."""
+    with suppress(ValueError):
+        return ip_address(host.strip("[]")).is_loopback
+    return host == "localhost"
 
 
 @contextmanager

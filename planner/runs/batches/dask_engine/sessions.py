@@ -8,7 +8,7 @@ from pathlib import Path
 from planner.errors import InputError
 from planner.runs.batches.dask_engine.admission import Admission, Tell
 from planner.runs.batches.dask_engine.children import end_children
-from planner.runs.batches.dask_engine.clusters import open_client, require_address
+from planner.runs.batches.dask_engine.clusters import open_client, openness, require_address
 from planner.runs.batches.dask_engine.dispatching import ABSENCE_S, Dispatcher
 
 PATIENCE_S = 10.0
@@ -19,8 +19,8 @@ class DaskSettings:
     """Workers of the Dask scheduler at `scheduler`; None: `workers` processes of a cluster on this machine.
 
     `patience_s`: how long a scheduler may take to answer, and a first worker to be there; `absence_s`: how long work
-    waits where all workers have gone; `tell`: hears of workers that get no work. InputError: fewer than one worker, or
-    what cannot be an address.
+    waits where all workers have gone; `tell`: hears of workers that get no work, and of a scheduler that asks for no
+    key. InputError: fewer than one worker, what cannot be an address, or one of another machine without TLS.
     """
 
     workers: int
@@ -45,6 +45,8 @@ def open_dispatcher(
     Raises InputError where the scheduler does not answer, nobody works for it, or workers are not fit for it.
     """
     shared = folders if current is None else (current, *folders)
+    if settings.scheduler is not None and (warning := openness(settings.scheduler)):
+        settings.tell(warning)
     with open_client(settings.scheduler, settings.workers, settings.patience_s) as client:
         admission = Admission(client, shared, files, settings.tell)
         admission.begin(settings.patience_s)
