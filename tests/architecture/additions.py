@@ -95,10 +95,12 @@ except SystemExit as end:
 GPU = Addition(
     name="GPU",
     edits={
-        "gpu_specs/B7.yaml": like("H200.yaml", (r"^name: H200$", "name: B7")),
-        "gpu_specs/prices.yaml": put((r"\Z", 'B7: {usd_per_hour: 3, date: "2026-01", source: estimate}\n')),
+        "gpu_specs/B7.yaml": like(
+            "H200.yaml", (r"^name: H200$", "name: B7"), (r"product: NVIDIA-H200$", "product: NVIDIA-B7")
+        ),
+        "gpu_specs/prices.yaml": put((r"\Z", 'B7: {usd_per_hour: 5, date: "2026-01", source: estimate}\n')),
     },
-    use=planned(inventory={"B7": 32}) + "assert plan.price_usd_per_hour == 96\n" + typed("planner gpus B7"),
+    use=planned(inventory={"B7": 32}) + "assert plan.price_usd_per_hour == 160\n" + typed("planner gpus B7"),
 )
 MODEL = Addition(
     name="model",
@@ -324,3 +326,4 @@ STUDY = Addition(
     + "from pathlib import Path\nassert '## planner simulate coins' in Path('docs/commands.md').read_text()\n",
 )
 ADDITIONS = (GPU, MODEL, ENGINE, METHOD, OBJECTIVE, TARGET, ROUTER, POLICY, TERM, STUDY)
+RECIPES = (GPU, MODEL, ROUTER, OBJECTIVE)  # those that CONTRIBUTING.md shows line by line
