@@ -210,8 +210,8 @@ ROUTER = Addition(
             '    return RouterFiles(files={"shares.yaml": yaml_text(("Shares.",), [document])})\n\n\n'
             "def _behaviour(_plan: Plan) -> RouterBehaviour:\n"
             "    return RouterBehaviour(policy=RouterPolicy.RANDOM)\n\n\n"
-            'SHARES = Router(name="shares", targets=("lws",), engines=("vllm",), render=_render,\n'
-            "    read=lambda _manifests, _addresses: None, behaviour=_behaviour)\n"
+            'SHARES = Router(\n    name="shares",\n    targets=("lws",),\n    engines=("vllm",),\n    render=_render,\n'
+            "    read=lambda _manifests, _addresses: None,\n    behaviour=_behaviour,\n)\n"
         ),
         "planner/export/routers/registry.py": put(
             (r"^from planner.export.seams", "from planner.export.routers.shares import SHARES\n\\g<0>"),
