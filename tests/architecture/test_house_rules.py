@@ -407,6 +407,9 @@ def test_contributing_names_files_that_exist() -> None:
     added = {path for recipe in RECIPES for path in recipe.edits}
     paths = {path for path in PATH.findall(text) if "NAME" not in path} - added
     assert {path for path in paths if not (root / path).exists()} == set()
+    files = {f"/{source.name}" for source in sources()}
+    short = {name for name in re.findall(r"`([\w/]+\.py)`", text) if "NAME" not in name} - added
+    assert {name for name in short - paths if not any(file.endswith(f"/{name}") for file in files)} == set()
 
 
 def test_contributing_leads_through_every_part() -> None:
