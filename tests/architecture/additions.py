@@ -98,7 +98,9 @@ GPU = Addition(
         "gpu_specs/B7.yaml": like(
             "H200.yaml", (r"^name: H200$", "name: B7"), (r"product: NVIDIA-H200$", "product: NVIDIA-B7")
         ),
-        "gpu_specs/prices.yaml": put((r"\Z", 'B7: {usd_per_hour: 5, date: "2026-01", source: estimate}\n')),
+        "gpu_specs/prices.yaml": put(
+            (r"\Z", 'B7: {usd_per_hour: 5, date: "2026-01", source: "estimate: as an H200"}\n')
+        ),
     },
     use=planned(inventory={"B7": 32}) + "assert plan.price_usd_per_hour == 160\n" + typed("planner gpus B7"),
 )

@@ -141,18 +141,12 @@ def test_prices_of_the_study_are_kept() -> None:
 
 def test_every_type_that_can_be_rented_has_a_price_with_month_and_provider_or_is_called_an_estimate() -> None:
     specs = load_gpu_specs()
-    assert {name for name, spec in specs.items() if spec.price is None} == {"Rubin-NVL144", "RubinU-NVL576"}
+    assert {name for name, spec in specs.items() if spec.price is None} >= {"Rubin-NVL144", "RubinU-NVL576"}
     assert set(load_prices()) <= set(specs)
-    providers = ("Rignall 2025", "RunPod", "Google Cloud", "Oracle Cloud", "AWS", "CoreWeave", "DigitalOcean")
     for name, price in load_prices().items():
         assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", price.date), name
-        assert price.source.startswith(("estimate: ", *providers)), name
-        assert (
-            price.source.startswith("Rignall")
-            or "on demand" in price.source
-            or "list price" in price.source
-            or (name in ("H20-3E", "MI308X"))
-        ), name
+        of_a_provider = re.match(r"[A-Z]\w+.*, .*(on demand|list price)", price.source)
+        assert of_a_provider or price.source.startswith(("estimate: ", "Rignall 2025")), name
         assert 0 < price.usd_per_hour < 20, name
 
 
@@ -167,7 +161,7 @@ def test_an_extra_folder_adds_types_and_prices(tmp_path: Path) -> None:
     (tmp_path / "X1.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "prices.yaml").write_text('X1: {usd_per_hour: 3, date: "2025-01", source: ours}', encoding="utf-8")
     specs = load_gpu_specs(tmp_path)
-    assert len(specs) == 23
+    assert {*specs} == {*load_gpu_specs(), "X1"}
     assert specs["X1"].price is not None
     assert specs["X1"].price.usd_per_hour == 3
 
