@@ -95,10 +95,14 @@ except SystemExit as end:
 GPU = Addition(
     name="GPU",
     edits={
-        "gpu_specs/B7.yaml": like("H200.yaml", (r"^name: H200$", "name: B7")),
-        "gpu_specs/prices.yaml": put((r"\Z", 'B7: {usd_per_hour: 3, date: "2026-01", source: estimate}\n')),
+        "gpu_specs/B7.yaml": like(
+            "H200.yaml", (r"^name: H200$", "name: B7"), (r"product: NVIDIA-H200$", "product: NVIDIA-B7")
+        ),
+        "gpu_specs/prices.yaml": put(
+            (r"\Z", 'B7: {usd_per_hour: 5, date: "2026-01", source: "estimate: as an H200"}\n')
+        ),
     },
-    use=planned(inventory={"B7": 32}) + "assert plan.price_usd_per_hour == 96\n" + typed("planner gpus B7"),
+    use=planned(inventory={"B7": 32}) + "assert plan.price_usd_per_hour == 160\n" + typed("planner gpus B7"),
 )
 MODEL = Addition(
     name="model",
@@ -208,8 +212,8 @@ ROUTER = Addition(
             '    return RouterFiles(files={"shares.yaml": yaml_text(("Shares.",), [document])})\n\n\n'
             "def _behaviour(_plan: Plan) -> RouterBehaviour:\n"
             "    return RouterBehaviour(policy=RouterPolicy.RANDOM)\n\n\n"
-            'SHARES = Router(name="shares", targets=("lws",), engines=("vllm",), render=_render,\n'
-            "    read=lambda _manifests, _addresses: None, behaviour=_behaviour)\n"
+            'SHARES = Router(\n    name="shares",\n    targets=("lws",),\n    engines=("vllm",),\n    render=_render,\n'
+            "    read=lambda _manifests, _addresses: None,\n    behaviour=_behaviour,\n)\n"
         ),
         "planner/export/routers/registry.py": put(
             (r"^from planner.export.seams", "from planner.export.routers.shares import SHARES\n\\g<0>"),
@@ -324,3 +328,4 @@ STUDY = Addition(
     + "from pathlib import Path\nassert '## planner simulate coins' in Path('docs/commands.md').read_text()\n",
 )
 ADDITIONS = (GPU, MODEL, ENGINE, METHOD, OBJECTIVE, TARGET, ROUTER, POLICY, TERM, STUDY)
+RECIPES = (GPU, MODEL, ROUTER, OBJECTIVE)  # those that CONTRIBUTING.md shows line by line

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from additions import ADDITIONS, TINY, Addition
+from additions import ADDITIONS, RECIPES, TINY, Addition
 from source_tree import ROOT
 
 import planner
@@ -62,3 +62,21 @@ def test_the_guide_names_these_places(addition: Addition) -> None:
     for place in addition.places:
         folder = place.rstrip("/").rpartition("/")[0]
         assert place in named or any("NAME" in name and name.startswith(f"{folder}/") for name in named)
+
+
+@pytest.mark.parametrize("addition", RECIPES, ids=lambda addition: addition.name)
+def test_the_recipe_shows_every_line_that_is_written(addition: Addition, tmp_path: Path) -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    start = guide.index(f"### A{'n' * (addition.name[0] in 'aeio')} {addition.name}\n")
+    recipe = guide[start : guide.find("\n#", start + 1)]
+    shown = {
+        line.strip() for block in re.findall(r"```\w+\n(.*?)```", recipe, re.DOTALL) for line in block.splitlines()
+    }
+    for path, edit in addition.edits.items():
+        assert path in recipe
+        shutil.copytree((ROOT / path).parent, tmp_path / path, ignore=shutil.ignore_patterns("__pycache__"))
+        folder = tmp_path / path
+        before = {line.strip() for file in folder.iterdir() if file.is_file() for line in file.read_text().splitlines()}
+        edit(folder / Path(path).name)
+        written = {line.strip() for line in (folder / Path(path).name).read_text().splitlines()}
+        assert written - before - shown == set()

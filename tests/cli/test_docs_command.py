@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -78,18 +79,27 @@ COMMANDS = dict(commands_of(typer.main.get_command(build()), "planner"))
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_command_stands_in_the_reference_with_its_options(path: str, folder: Path) -> None:
     text = (folder / "commands.md").read_text(encoding="utf-8")
-    section = re.split(r"^## ", text, flags=re.MULTILINE)[1 + [*COMMANDS].index(path)]
-    assert section.startswith(f"{path}\n")
+    sections = {part.partition("\n")[0]: part for part in re.split(r"^## ", text, flags=re.MULTILINE)}
+    section, shared = sections[path], sections["Options of several commands"]
     for parameter in COMMANDS[path].params:
         if parameter.param_type_name == "option" and parameter.name != "help":
             for name in (*parameter.opts, *parameter.secondary_opts):
                 assert re.search(rf"`[^`]*{re.escape(name)}\b", section), name
+        told = section + shared
         if isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool):
-            assert f"[default: {parameter.default}" in section
+            assert f"[default: {parameter.default}" in told
         if parameter.min is not None:
-            assert f">={parameter.min}" in section or rf"{parameter.min}\<=x" in section
+            assert f">={parameter.min}" in told or rf"{parameter.min}\<=x" in told
         if parameter.help:
-            assert parameter.help.partition("<")[0][:60] in section
+            assert parameter.help.partition("<")[0][:60] in told
+
+
+def test_what_several_commands_have_is_explained_once(folder: Path) -> None:
+    text = (folder / "commands.md").read_text(encoding="utf-8")
+    rows = Counter(re.findall(r"^\| `-.*$", text, re.MULTILINE))
+    shared = re.findall(r"^\| `-.*$", text.partition("## Options of several commands")[2], re.MULTILINE)
+    assert len(shared) > 20
+    assert {row: rows[row] for row in shared if rows[row] > 1} == {}
 
 
 @pytest.mark.parametrize(
@@ -219,16 +229,16 @@ def test_kinds_bounds_and_defaults_are_the_readers(folder: Path) -> None:
 def test_every_link_leads_somewhere(folder: Path) -> None:
     pages = {path.name: Page(path) for path in folder.glob("*.html")}
     assert len(pages) >= 8
-    for page in pages.values():
+    for own, page in pages.items():
         assert "script" not in page.tags
         assert len(set(page.anchors)) == len(page.anchors) > 0
         for link in page.links:
             name, _, anchor = link.partition("#")
-            assert name in pages
-            assert not anchor or anchor in pages[name].anchors
+            assert (name or own) in pages
+            assert not anchor or anchor in pages[name or own].anchors
     for path in folder.glob("*.md"):
         for link in re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8")):
-            assert (folder / link.partition("#")[0]).is_file()
+            assert (folder / (link.partition("#")[0] or path.name)).is_file()
     assert pages["index.html"].links.count("keys.html") == 2
 
 

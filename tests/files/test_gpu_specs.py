@@ -82,7 +82,7 @@ def test_data_sheets_of_the_devices_shallowsim_lacks(name: str) -> None:
 
 def test_every_figure_of_every_device_has_unit_and_source() -> None:
     specs = load_gpu_specs()
-    assert len(specs) == 22
+    assert {*specs} == {path.stem for path in SHIPPED.glob("*.yaml")} - {"prices"}
     for spec in specs.values():
         assert len(spec.sources) == 15 + bool(spec.compute_capability) + bool(spec.host_link_gb_s), spec.name
         assert all(source.unit and source.source for source in spec.sources), spec.name
@@ -129,9 +129,8 @@ def test_only_families_that_were_measured_have_factors_of_their_own() -> None:
 
 def test_hosts_and_efficiency_curves() -> None:
     specs = load_gpu_specs()
-    trays = {name: spec.gpus_per_host for name, spec in specs.items() if "NVL72" in name}
-    assert trays == {"GB200-NVL72": 4, "GB300-NVL72": 4}
-    assert {name for name, spec in specs.items() if spec.family == "h20"} == {"H20", "H20-3E"}
+    assert (specs["GB200-NVL72"].gpus_per_host, specs["GB300-NVL72"].gpus_per_host) == (4, 4)
+    assert {specs[name].family for name in ("H20", "H20-3E")} == {"h20"}
 
 
 def test_prices_of_the_study_are_kept() -> None:
@@ -142,18 +141,12 @@ def test_prices_of_the_study_are_kept() -> None:
 
 def test_every_type_that_can_be_rented_has_a_price_with_month_and_provider_or_is_called_an_estimate() -> None:
     specs = load_gpu_specs()
-    assert {name for name, spec in specs.items() if spec.price is None} == {"Rubin-NVL144", "RubinU-NVL576"}
+    assert {name for name, spec in specs.items() if spec.price is None} >= {"Rubin-NVL144", "RubinU-NVL576"}
     assert set(load_prices()) <= set(specs)
-    providers = ("Rignall 2025", "RunPod", "Google Cloud", "Oracle Cloud", "AWS", "CoreWeave", "DigitalOcean")
     for name, price in load_prices().items():
         assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", price.date), name
-        assert price.source.startswith(("estimate: ", *providers)), name
-        assert (
-            price.source.startswith("Rignall")
-            or "on demand" in price.source
-            or "list price" in price.source
-            or (name in ("H20-3E", "MI308X"))
-        ), name
+        of_a_provider = re.match(r"[A-Z]\w+.*, .*(on demand|list price)", price.source)
+        assert of_a_provider or price.source.startswith(("estimate: ", "Rignall 2025")), name
         assert 0 < price.usd_per_hour < 20, name
 
 
@@ -168,7 +161,7 @@ def test_an_extra_folder_adds_types_and_prices(tmp_path: Path) -> None:
     (tmp_path / "X1.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "prices.yaml").write_text('X1: {usd_per_hour: 3, date: "2025-01", source: ours}', encoding="utf-8")
     specs = load_gpu_specs(tmp_path)
-    assert len(specs) == 23
+    assert {*specs} == {*load_gpu_specs(), "X1"}
     assert specs["X1"].price is not None
     assert specs["X1"].price.usd_per_hour == 3
 
@@ -215,6 +208,7 @@ def test_a_faulty_spec_names_file_key_rule_and_value(
 
 
 def test_an_installed_package_finds_its_data_inside_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {*load_gpu_specs()}
     monkeypatch.setattr(shipped, "_PACKAGE", tmp_path / "planner")
     with pytest.raises(PlannerError, match="gpu_specs/ is missing"):
         load_gpu_specs()
@@ -222,7 +216,7 @@ def test_an_installed_package_finds_its_data_inside_itself(tmp_path: Path, monke
     (inside / "workloads" / "scenarios").mkdir(parents=True)
     (inside / "workloads" / "scenarios" / "a.yaml").write_text("", encoding="utf-8")
     shutil.copytree(SHIPPED, inside / "gpu_specs")
-    assert len(load_gpu_specs()) == 22
+    assert {*load_gpu_specs()} == before
     assert set(shipped_scenarios()) == {"a"}
 
 
@@ -232,7 +226,9 @@ def test_compute_capabilities_are_cudas(tmp_path: Path) -> None:
     told = {name: spec.compute_capability for name, spec in specs.items() if spec.compute_capability}
     hopper = dict.fromkeys(("H100", "H100-NVL", "H200", "H800", "H20", "H20-3E"), 9.0)
     blackwell = {"DGX-B200": 10.0, "GB200-NVL72": 10.0, "DGX-B300": 10.3, "GB300-NVL72": 10.3, "RTX-PRO-6000": 12.0}
-    assert told == {"A100": 8.0, "A10": 8.6, "A10G": 8.6, "L4": 8.9, "L40S": 8.9, **hopper, **blackwell}
+    ampere = {"A100": 8.0, "A10": 8.6, "A10G": 8.6, "L4": 8.9, "L40S": 8.9}
+    assert (ampere | hopper | blackwell).items() <= told.items()
+    assert {specs[name].vendor for name in told} == {"NVIDIA"}
     of_family = {"A100": 8.0, "A10": 8.0, "L4": 8.9, "H20": 9.0, "RTX-PRO-6000": 12.0, "DGX-B200": 0.0, "MI300X": 0.0}
     for name, expected in of_family.items():
         text = (SHIPPED / f"{name}.yaml").read_text()

@@ -1,4 +1,4 @@
-"""The README and the guides as one text, in the order in which they are read, and their code blocks."""
+"""The README and the guides in the order in which they are read, and their code blocks."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,8 @@ from planner.cli.docs.markdown_pages import GUIDES, guide_text
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TEXT = "\n".join([README, *map(guide_text, GUIDES)])
+TEXTS = {"README": README, **{name: guide_text(name) for name in GUIDES}}
+TEXT = "\n".join(TEXTS.values())
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(match[1], match[2]) for match in FENCE.finditer(TEXT)]
 

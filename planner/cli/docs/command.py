@@ -1,4 +1,4 @@
-"""`planner docs`: every command and every key, the guides and a manual, as Markdown, HTML and a manual page."""
+"""`planner docs`: every command and every key, and the guides, as Markdown and HTML; the commands as a manual page."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ def command(
 ) -> None:
     """Write the reference of all commands and keys, and the guides; index.html is the first page.
 
-    `planner.1` is a manual page: `man -l planner.1`.
+    `planner.1` has the page of commands for `man -l planner.1`.
     """
     from planner import files
     from planner.cli.docs.html_pages import html_page

@@ -8,7 +8,6 @@ import typer
 
 from planner.cli.docs.command_reference import commands_text
 from planner.cli.docs.key_reference import keys_text
-from planner.cli.docs.manual.pages import manual_markdown
 
 GUIDES = (
     *(
@@ -58,7 +57,6 @@ def markdown_pages(program: typer.Context) -> tuple[Page, ...]:
         *(Page(name=name, text=guide_text(name)) for name in GUIDES),
         Page(name="commands", text=commands_text(program)),
         Page(name="keys", text=keys_text()),
-        Page(name="manual", text=manual_markdown(program)),
     ]
     return (Page(name="index", text=_contents(pages)), *pages)
 

@@ -32,7 +32,7 @@ Share = Annotated[
 Engine = Annotated[
     str | None, typer.Option(help="Engine whose rules servers keep: vllm, sglang, or vllm:0.18.0.", show_default=False)
 ]
-Serving = Annotated[str | None, typer.Option(help="split, aggregated or auto. [default: split]", show_default=False)]
+Serving = Annotated[str | None, typer.Option(help="split, aggregated or auto. [default: auto]", show_default=False)]
 OfferFile = Annotated[
     Path | None,
     typer.Option(

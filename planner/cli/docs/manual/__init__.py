@@ -1,1 +1,1 @@
-"""The manual: the whole program in one file, made from the code; as Markdown, and as a manual page for `man`."""
+"""The whole program in parts, made from the code, and as a manual page for `man`."""

@@ -1,4 +1,4 @@
-"""The manual as Markdown and as roff (`man -l planner.1`)."""
+"""The parts of the manual, and the manual page (`man -l planner.1`)."""
 
 import re
 from collections.abc import Iterator
@@ -39,23 +39,6 @@ def _command(context: typer.Context) -> Part:
     paragraphs = tuple(" ".join(part.split()) for part in text.split("\n\n") if part)
     terms = tuple(record for record in records if record)
     return Part(title=context.command_path, text=paragraphs, typed=(usage,), terms=terms, below=True)
-
-
-def manual_markdown(program: typer.Context) -> str:
-    """One page of everything."""
-    blocks = ["# Manual", "The whole program in one file; `planner.1` is the same for `man -l planner.1`."]
-    for part in manual_parts(program):
-        blocks += [f"{'###' if part.below else '##'} {part.title}", *part.text]
-        if part.typed:
-            blocks.append("\n".join(["```text", *part.typed, "```"]))
-        if part.terms:
-            blocks.append("\n".join(f"- `{term}`: {_shielded(meaning)}" for term, meaning in part.terms))
-    return "\n\n".join(blocks) + "\n"
-
-
-def _shielded(text: str) -> str:
-    """Help is Markdown already, but for what would begin a tag or a link."""
-    return re.sub(r"([<*\[])", r"\\\1", " ".join(text.split()))
 
 
 def manual_roff(program: typer.Context) -> str:

@@ -1,0 +1,32 @@
+"""What is typed runs in this process: a process of its own would load the libraries anew for every line."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from plain_pictures import copied_pictures
+
+from planner.cli import main
+
+
+@pytest.fixture
+def planner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[[str], str]]:
+    """Runs a line in the test's folder, where it has to succeed; its standard output."""
+
+    def typed(line: str) -> str:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", line.split())
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        assert not left.value.code, f"{line}: {said.err}"
+        return said.out
+
+    before = signal.getsignal(signal.SIGTERM)
+    with copied_pictures():
+        yield typed
+    signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,377 @@
+"""What holds each sentence with a figure in README, guides and notebooks, by words of the sentence.
+
+DERIVED: the words with `{}` for the figures, and the code, data or other text that they follow from, which is asked
+anew. HELD: the test that holds them. STATED: not claims about the planner: what is asked in the example at hand
+("asked"), what something is called, or says of itself elsewhere ("source"), or what a word means ("meaning"). ONCE:
+measured by hand, where, and no test would notice.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+from documentation import ROOT, TEXTS
+
+from planner.cost.band_draws import DRAWS
+from planner.cost.benchmarks.draws import STRUCTURE
+from planner.cost.benchmarks.information import NOISE
+from planner.cost.factors import BUILT_IN
+from planner.cost.memory import RESERVE_GB
+from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings
+from planner.domain.replanning.changes import LEAST_SHARE, ChangeLimits
+from planner.domain.replanning.watching import WatchSettings
+from planner.domain.serving.routing import SIMPLICITY, SPLIT_BIAS, WORTH_A_BUCKET, RoutingSettings
+from planner.export.batch_objects import USER
+from planner.export.objects.operating.draining import LEAVING_S
+from planner.files.disk.opening import MIB, MOST_OF_A_DOCUMENT, MOST_OF_A_LIST
+from planner.files.tables.traces.clocks import LEAST_RPS, MOST_RPS
+from planner.files.tables.traces.streams import HELD as HELD_ROWS
+from planner.layouts.explaining.replanning import CLOSE as PRICE_CLOSE
+from planner.layouts.serving_forms import CLOSE as CHANGE_CLOSE
+from planner.placement.power_model import DEFAULT_CPU
+from planner.replanning.days.replaying import WindowReplay
+from planner.replanning.rollouts.interim_plans import QUICK
+from planner.replanning.watches.inputs import MOST_LOAD_FACTOR
+from planner.report.buckets.certificate import CLOSE as GAP_CLOSE
+from planner.report.plan.certificate import CLOSE as TABLE_GAP_CLOSE
+from planner.runs.batches.dask_engine.sessions import PATIENCE_S
+from planner.studies.spot.capacity import LEAST_DONE_PERCENT
+from planner.workload.tallies import WINDOWS_S
+
+Value = Callable[[], object]
+
+
+def percent(share: float) -> str:
+    """As texts write it."""
+    return f"{100 * share:.3g} %"
+
+
+def points() -> int:
+    """Published benchmark runs that factors are fitted to."""
+    folder = ROOT / "planner/files/measurement_sets"
+    files = ("published_points.csv", "serving_points.csv")
+    return sum(len((folder / name).read_text(encoding="utf-8").splitlines()) - 1 for name in files)
+
+
+@cache
+def production() -> list[tuple[float, float, float, float]]:
+    """Of each row of the schedules' table: USD, USD of the standing plan, what is gained (%), above the bound (%)."""
+    rows = re.findall(
+        r"^\| `planner schedule pool-.*` \| ([\d,]+) \| ([\d,]+) \| \+([\d.]+) % \| ([\d.]+) %",
+        TEXTS["schedules"],
+        re.MULTILINE,
+    )
+    return [(float(a.replace(",", "")), float(b.replace(",", "")), float(c), float(d)) for a, b, c, d in rows]
+
+
+def saved() -> str:
+    """Least and most of what the schedules save, and how far from the bound the farthest is."""
+    shares = sorted(100 * (1 - usd / standing) for usd, standing, _, _ in production())
+    return f"{shares[0]:.0f} to {shares[-1]:.0f} %"
+
+
+def farthest() -> str:
+    """Of the schedules from their bounds."""
+    return f"{max(row[3] for row in production()):.1f} %"
+
+
+SEQUENCE = WindowReplay()
+WATCH = WatchSettings()
+PYTHON = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+DERIVED: dict[str, list[tuple[str, Value]]] = {
+    "README": [
+        ("as simple as {} of the rate allows", lambda: percent(SIMPLICITY)),
+        ("Python {} or later", lambda: PYTHON and PYTHON[1]),
+        ("that you name of the rate ({})", lambda: LEAST_SHARE),
+        ("at most four changes a day save {} of", saved),
+        ("within {} of what no schedule undercuts", farthest),
+        ("fitted to {} published step times and benchmark runs", lambda: 10 + points()),
+    ],
+    "planning": [
+        ("must raise the rate by {}", lambda: percent(WORTH_A_BUCKET)),
+        ("split ones have to win by {}", lambda: percent(SPLIT_BIAS)),
+        ("splits where that wins by more than {}", lambda: percent(SPLIT_BIAS)),
+        ("Above {} the page says what may close the first", lambda: percent(GAP_CLOSE)),
+        ("until the change is known to {}", lambda: percent(CHANGE_CLOSE - 1)),
+        ("a gap above {} is told as not shown to be close", lambda: percent(TABLE_GAP_CLOSE)),
+    ],
+    "comparing": [("up to four times a price, to {}", lambda: percent(PRICE_CLOSE - 1))],
+    "dask": [
+        ("A scheduler has {:g} seconds to answer", lambda: PATIENCE_S),
+        ("Pods run as user {} without capabilities", lambda: USER),
+    ],
+    "money": [
+        ("({}) of its capacity, so the scenario's target is", lambda: RoutingSettings().margin),
+        ("what `simplicity` ({}) gave up", lambda: percent(SIMPLICITY)),
+    ],
+    "replay": [("windows of {0[0]} to {0[7]:g} s", lambda: WINDOWS_S)],
+    "replanning": [
+        ("of those within {} of a plan from scratch", lambda: percent(ChangeLimits().give_up)),
+        ("at least `--least-share` ({}) of what", lambda: LEAST_SHARE),
+        ("replayed with {:,} requests drawn from the lengths", lambda: QUICK.requests),
+    ],
+    "schedules": [
+        ("{0.seconds:.0f} seconds of requests at least", lambda: SEQUENCE),
+        ("the first {:.0f} not counted", lambda: SEQUENCE.seconds * SEQUENCE.warm_up),
+    ],
+    "traces-and-costs": [
+        ("(below {:g} or above", lambda: LEAST_RPS),
+        ("above {} requests/s, more than ten years)", lambda: f"{MOST_RPS:,.0f}".replace(",", " ")),
+        ("come late by {} rows", lambda: f"{HELD_ROWS:,}".replace(",", " ")),
+        ("Scenarios, models and workloads may have {:.0f} MiB", lambda: MOST_OF_A_DOCUMENT / MIB),
+        ("clusters, plans and lists from kubectl {:.0f}", lambda: MOST_OF_A_LIST / MIB),
+        ("each block of {} tokens", lambda: BLOCK_TOKENS),
+        ("between access switches, 1/{:.2f})", lambda: 1 / CostSettings().cross_switch_bandwidth),
+        ("an error of the formulas of {} by GPU type", lambda: percent(STRUCTURE)),
+        ("A run noisier than {}", lambda: percent(NOISE)),
+        ("band is that of {} draws", lambda: f"{DRAWS:,}".replace(",", " ")),
+        ("less {:g} GB for driver", lambda: RESERVE_GB),
+        ("keep {} of their steps' pace", lambda: percent(round(BUILT_IN.factor("prefill_pool", "nvidia").value, 2))),
+        ("vLLM's is {0}, SGLang's {0} less", lambda: ENGINE_MEMORY_SHARE),
+    ],
+    "placement": [("and {} W a CPU package at work", lambda: f"{DEFAULT_CPU.full_w:g}")],
+    "manifests": [("has to go first sleeps {} s", lambda: LEAVING_S)],
+    "watching": [
+        ("within {} (`--give-up`)", lambda: percent(WATCH.give_up)),
+        ("a headroom of {};", lambda: percent(WATCH.headroom)),
+        ("the median load of {:.0f} minutes", lambda: WATCH.smooth_s / 60),
+        ("is above {} of the promise", lambda: percent(WATCH.raise_at)),
+        ("of the promise | {}", lambda: WATCH.most_rises),
+        ("for 5 minutes | {}", lambda: WATCH.most_losses),
+        ("a cheaper plan saves {} of the rent", lambda: percent(WATCH.least_saving)),
+        ("of the last hour | {} (`--changes`)", lambda: WATCH.most_savings),
+        ("a load over {:g} times the highest so far", lambda: MOST_LOAD_FACTOR),
+    ],
+    "studies": [("fewer than {:g} % of the due jobs", lambda: LEAST_DONE_PERCENT)],
+    "results": [("ten step times and {} published benchmark runs", points)],
+}
+
+T = "tests/readme/test_results.py::"
+M = "tests/readme/test_told_figures.py::"
+HELD: dict[str, dict[str, str]] = {
+    "README": {
+        "In its semantics the search here reaches": T + "test_the_readme_repeats_the_guides_figures",
+        "But 256 H800 of that price": T + "test_the_readme_repeats_the_guides_figures",
+        "over the best uniform fleet, 1.19 on": T + "test_the_readme_repeats_the_guides_figures",
+        "The best fleets serve another": T + "test_the_readme_repeats_the_guides_figures",
+        "for what a fit has not seen": T + "test_the_accuracy_table_is_the_commands",
+        "pairs of GPU types come out in the right order": T + "test_the_accuracy_table_is_the_commands",
+        "a simulation allows prefill pools": "tests/cost/test_prefill_caps.py::"
+        "test_the_cap_is_near_the_rate_that_a_simulation_allows",
+    },
+    "planning": {
+        "(19 prefill pools of one to eight servers": "tests/cost/test_prefill_caps.py::"
+        "test_the_cap_is_near_the_rate_that_a_simulation_allows",
+        "under 4 MB": "tests/api/test_front.py::test_a_page_is_written_once",
+    },
+    "money": {
+        "has 514.2 requests/s": "tests/runs/test_money_questions.py::"
+        "test_512_usd_buy_nearly_what_a_free_choice_serves_and_never_more"
+    },
+    "replay": {
+        "| capacity of the formula over the replayed one": "tests/replay/test_promises.py::"
+        "test_capacities_are_replayed_to_a_tenth",
+    },
+    "traces-and-costs": {
+        "up to 7 % too little": "tests/cost/test_device_memory.py::"
+        "test_the_name_plate_never_promises_more_than_the_driver_shows",
+    },
+    "schedules": {
+        "The day is that of a production pool": M + "test_the_day_of_the_schedule_is_as_told",
+    },
+    "placement": {
+        "of 240 drawn clusters": "tests/placement/test_best_sets.py::"
+        "test_drawn_clusters_are_short_only_where_a_phase_would_lose",
+        "The hit rate of 100 %": "tests/placement/test_scale_up.py::"
+        "test_five_thousand_of_five_thousand_lie_inside_one_socket",
+        "of pools even splits": "tests/placement/test_best_sets.py::test_six_and_six_come_before_eight",
+    },
+    "defragmentation": {
+        "of 20 made-up clusters": "tests/defragmentation/test_exact_optimum.py::test_twenty_instances_of_25_nodes",
+    },
+    "observing": {
+        "on GPUs of 0.8 times the speed": "tests/cli/test_observe.py::test_slower_gpus_are_found",
+        "does, to 3 %": "tests/cli/test_observe.py::test_planned_again_with_the_calibration_is_planned_for_what_runs",
+    },
+    "studies": {
+        "| pods came to lie": "tests/studies/test_preemption_scenes.py::test_what_table_5_must_have_measured",
+        "28 on average": "tests/studies/test_shown_inputs.py::test_tokens_of_the_published_traces",
+        "how a skew divides 100 GPUs": "tests/studies/test_shown_inputs.py::test_sizes_of_figure_4_8_by_hand",
+        "m = 8, nodes of D alone": M + "test_sets_of_victims_are_counted_as_told",
+        "of m on a node naive tries": M + "test_sets_of_victims_are_counted_as_told",
+        "four C pods a node": M + "test_sets_of_victims_are_counted_as_told",
+        "on average over the hours it is": M + "test_defragmentation_is_told_as_its_table_has_it",
+        "moves a vacated node": M + "test_defragmentation_is_told_as_its_table_has_it",
+    },
+    "results": {
+        "| 512 USD/hour |": T + "test_the_result_table_is_reached",
+        "| fleet | reference, code": T + "test_the_exact_table_is_reached",
+        "| layout | conversation, compact": T + "test_the_placed_table_is_reached",
+        "| `search` | conversation, seed 1": T + "test_the_table_of_cuts_is_reached",
+        "| spot jobs ask for": T + "test_the_spot_table_is_reached",
+        "| figure | figures | mean error": T + "test_the_accuracy_table_is_the_commands",
+        "Random search with the same 240": T + "test_chance_falls_short_of_the_search_as_printed",
+        "Over the best uniform fleet of the price": T + "test_the_readme_repeats_the_guides_figures",
+        "in default mode 256 H800 serve more": T + "test_the_readme_repeats_the_guides_figures",
+        "pairs of GPU types at equal work": T + "test_the_accuracy_table_is_the_commands",
+        "lie within their bands": T + "test_the_accuracy_table_is_the_commands",
+        "2 % worse on paper": M + "test_what_is_told_of_the_placed_tables_stands_in_them",
+        "is the best everywhere, by": M + "test_what_is_told_of_the_placed_tables_stands_in_them",
+        "with its solved layout on conversation": M + "test_what_is_told_of_the_placed_tables_stands_in_them",
+        "77 idle GPUs of 24 nodes": M + "test_the_fragmented_cluster_is_as_told",
+    },
+    "07_preemption": {
+        "lie in one socket with 1/3": "tests/placement/test_scale_up.py::test_standard_preemption_on_packed_nodes",
+        "In every cycle 25 pods": "tests/placement/test_scale_up.py::test_table_3_fills_a_hundred_nodes",
+        "Four workloads hold all 800 GPUs": "tests/placement/test_scale_up.py::test_table_3_fills_a_hundred_nodes",
+    },
+}
+ASKED, SOURCE, MEANING = "asked", "source", "meaning"
+STATED: dict[str, dict[str, str]] = {
+    "README": {
+        "plans 64 H200, 64 H800 and 128 H20": ASKED,
+        "claims 1.4 times the throughput": SOURCE,
+        "ISCA 2024": SOURCE,
+    },
+    "planning": {
+        "| `slo:` |": MEANING,
+        "| `objective: {kind: pareto": MEANING,
+        "1 is an island a part": MEANING,
+        "islands of 13 GPUs are possible": MEANING,
+    },
+    "batches": {"NFS (version 4": SOURCE},
+    "comparing": {"of CPU time last (4;": MEANING, "0 where every point is planned": MEANING},
+    "dask": {"NFS of version 4": SOURCE, "listens on 127.0.0.1": MEANING},
+    "money": {"What does 50 requests/s cost?": ASKED, "## 512 USD an hour:": ASKED},
+    "replay": {
+        "by an interval of 99 %": MEANING,
+        "0 also where the promise breaks": MEANING,
+        "Bad input is 2.": MEANING,
+        "with 95 % intervals over the seeds": MEANING,
+        "| option | |": MEANING,
+        "three seeds of 20 000 requests": ASKED,
+    },
+    "schedules": {"| column | names |": MEANING, "rates below 0": MEANING},
+    "traces-and-costs": {
+        "from 3.14 on": SOURCE,
+        "ISO 8601": SOURCE,
+        "count with 0 tokens": MEANING,
+        "(16 bytes a request)": MEANING,
+        "Benchmark Report 0.2": SOURCE,
+        "its 80 % band": MEANING,
+    },
+    "placement": {
+        "those of TP 1": MEANING,
+        "(figures 13 and 14)": SOURCE,
+        "power_cap_w` (most watts of": MEANING,
+        "a priority below 0": MEANING,
+        "at priority 0": MEANING,
+        "racks of 18 trays": SOURCE,
+    },
+    "defragmentation": {"section 4.1": SOURCE},
+    "manifests": {
+        "| `--target` | what is written": MEANING,
+        "as the parsers of vLLM 0.18.0": SOURCE,
+        "(1 unless you measure it": MEANING,
+        "0 means that a drain": MEANING,
+        "shared expert of 2,048 columns": SOURCE,
+        "not over 11, 13 or 17": MEANING,
+    },
+    "observing": {"| figure | told by": MEANING, "vLLM 0.18.0, 0.23.0 and 0.33.0": SOURCE},
+    "watching": {"ISO 8601": SOURCE},
+    "studies": {
+        "On 20 machines all but": ASKED,
+        "Run at the paper's sizes": ASKED,
+        "figures 1 to 10 take": SOURCE,
+        "seeds 42 and 43": ASKED,
+        "adds the paper's figures 8": SOURCE,
+        "The paper saves 76.5 %": SOURCE,
+        "Where D pods lie scattered": MEANING,
+        "Done so, sets saved": ASKED,
+        "Table 4 cannot come": SOURCE,
+        "with 95 % intervals, against": MEANING,
+        "less than the 90 %": SOURCE,
+        "mean at 100 %": MEANING,
+        "less 0.05 times": MEANING,
+        "On 40 made-up instances": ASKED,
+        "Figures 2 to 14 and 16": SOURCE,
+        "Only figure 5.10 is complete": SOURCE,
+        "were not run, nor the divider's figures": SOURCE,
+    },
+    "results": {
+        "Fleets of 512 USD an hour": ASKED,
+        "compares fleets of 512": SOURCE,
+        "about 1.4 times": SOURCE,
+        "15 rounds of 16, seed 0": ASKED,
+        "one rough landscape": MEANING,
+        "at 4, 2 and 1 USD": ASKED,
+        "over an offer of 128 H200": ASKED,
+        "The paper compares with 128": SOURCE,
+        "4 rounds of 16):": ASKED,
+        "4 rounds of 16, search seed 0": ASKED,
+        "Spot jobs on 60 nodes": ASKED,
+        "half of a 95 % interval": MEANING,
+        "each error at most 100 %": MEANING,
+    },
+    "00_quickstart": {"keeps 99 %": ASKED, "what 512 USD an hour buy": ASKED},
+    "02_cost": {"32 GPUs, one attention": ASKED, "An island of 64 GPUs": ASKED, "figures 4.3": SOURCE},
+    "03_512_usd_an_hour": {"# 512 USD": ASKED, "Rignall 2025": SOURCE, "promises 100 requests/s": ASKED},
+    "04_search": {"Rignall 2025": SOURCE, "of 256 GPUs": ASKED, "128 DGX-B300": ASKED},
+    "05_placement": {"24 nodes, 60 %": ASKED, "0 under one": MEANING, "A job of 256 GPUs": ASKED},
+    "06_policies": {
+        "ATC '23": SOURCE,
+        "1.3 times the cluster": ASKED,
+        "95 % of the trace": MEANING,
+        "(figure 1 of": SOURCE,
+        "(figure 2)": SOURCE,
+        "(figures 3 to 6": SOURCE,
+    },
+    "07_preemption": {
+        "its tables 3, 4 and 5": SOURCE,
+        "100 nodes of 8 RTX": ASKED,
+        "table 4": SOURCE,
+        "(1 - α)·T": MEANING,
+        "table 5 and figure 11": SOURCE,
+        "section 4.2": SOURCE,
+        "60 nodes of 8 GPUs": ASKED,
+        "fall by 24 %": SOURCE,
+    },
+    "08_replay": {"At 0.9 of": ASKED, "95 % intervals": MEANING, "variation of 20": ASKED, "to 1 % of": MEANING},
+    "09_serving": {
+        "share 20 machines": ASKED,
+        "Wąsowski, 2024": SOURCE,
+        "12 places": ASKED,
+        "On 20 machines everyone": ASKED,
+        "7 minutes, 23 %": ASKED,
+    },
+    "10_defragmentation": {"figures 13 and 14": SOURCE, "jobs of 128": ASKED, "200 nodes": ASKED, "On 25 nodes": ASKED},
+    "11_load_doubles": {"be 0.8 of": ASKED},
+}
+ONCE: dict[str, dict[str, str]] = {
+    "README": {"at random 22 to 29 %": "simulated prefill pools"},
+    "planning": {"keeps 22 to 29 % less": "the same"},
+    "schedules": {"| command | USD |": "its own commands", "All changes together touch": "the same"},
+    "traces-and-costs": {"(2 GB and more in decode)": "DeepEP's own words"},
+    "manifests": {"hold 60 to 80 % of the rate": "`planner routers` on mixed fleets"},
+    "watching": {"On made-up days with 10 % noise": "days of tests/replanning/watched_feeds.py, in full"},
+    "studies": {
+        "| figure | what | paper": "`planner study pwr` on openb's further traces",
+        "| policy | as good as": "planner.studies.spot.exact on 40 drawn instances",
+        "| | never | every 24 h": "the study of tests/studies/test_defragmentation_study.py, in full",
+        "lowers the number of nodes with": "the same",
+        "20.2 %), but the next tasks": "the same",
+        "IMP saves 16 to 19 %": "`planner simulate preemption --timed`",
+        "preemption hits 27 %": "`planner simulate preemption --initial packed`",
+        "| figure | trials | by value": "planner/studies/chapter5/results/2026-11-23",
+        "3.5 to 9.4 times as slow": "the same",
+        "figures 5.9 to 5.12 is 1,270": "the same",
+    },
+    "07_preemption": {
+        "94 % of the GPUs are held": "its own cells",
+        "α up to about 0.999": "its own cells",
+        "at 0.999 already": "its own cells",
+    },
+    "09_serving": {"reloads far more often than 0.5 s": "its own cells"},
+    "results": {"differ by 15 % on equal work": "the fit's own residuals by engine"},
+}

@@ -1,0 +1,74 @@
+"""Figures in sentences that follow from a table beside them, from a shipped file, or from arithmetic."""
+
+import re
+from itertools import pairwise
+
+import pytest
+import yaml
+from documentation import ROOT, TEXTS
+from figures import production
+from test_results import printed_cluster, printed_cut, printed_rates
+
+STUDIES = " ".join(TEXTS["studies"].split())
+RESULTS = " ".join(TEXTS["results"].split())
+
+
+def row(text: str, head: str) -> list[float]:
+    """The figures of a table's row."""
+    found = re.search(rf"^\| {re.escape(head)} \|(.*)\|$", text, re.MULTILINE)
+    assert found is not None, head
+    return [float(cell) for cell in re.findall(r"[\d.]+", found[1])]
+
+
+def test_the_schedules_table_follows_from_its_costs() -> None:
+    assert len(production()) == 4
+    for usd, standing, gained, _ in production():
+        assert gained == pytest.approx(100 * (standing / usd - 1), abs=0.1)
+
+
+def test_the_day_of_the_schedule_is_as_told() -> None:
+    text = (ROOT / "workloads/rates/servegen-deepseek-r1.yaml").read_text(encoding="utf-8")
+    rows = [line.split(",") for line in yaml.safe_load(text)["rates"].split()[1:]]
+    rates, times = [float(rate) for _, rate in rows], [float(time) for time, _ in rows]
+    told = f"in windows of ten minutes, {min(rates):.0f} to {max(rates):.0f} requests/s"
+    assert told in " ".join(TEXTS["schedules"].split())
+    assert {later - time for time, later in pairwise(times)} == {600}
+
+
+def test_sets_of_victims_are_counted_as_told() -> None:
+    naive, imp = ([tried(m) for m in range(9)] for tried in (lambda m: 2**m - 1, lambda m: m + m * (m - 1) // 2))
+    saved = f"{100 * (1 - imp[8] / naive[8]):.0f} %"
+    assert f"m = 8, nodes of D alone, takes {imp[8]} instead of {naive[8]} ({saved})" in STUDIES
+    assert f"four C pods a node are {imp[4]} sets instead of {naive[4]}" in STUDIES
+    assert "naive tries 2^m − 1 sets, IMP m + m(m − 1)/2" in STUDIES
+
+
+def test_defragmentation_is_told_as_its_table_has_it() -> None:
+    text = TEXTS["studies"]
+    never, daily, _, hourly = row(text, "nodes with an idle GPU")
+    by_one_run = row(text, "nodes with an idle GPU, fewer by one run, %")[0]
+    vacated, moves = row(text, "nodes vacated in the week"), row(text, "moves in the week")
+    assert f"lowers the number of nodes with an idle GPU by {by_one_run} % (ASI" in STUDIES
+    assert f"on average over the hours it is {100 * (1 - daily / never):.1f} %" in STUDIES
+    assert f"Every hour it is {100 * (1 - hourly / never):.0f} %, at {moves[-1] / vacated[-1]:.1f} moves" in STUDIES
+
+
+def test_what_is_told_of_the_placed_tables_stands_in_them() -> None:
+    exact, placed = printed_rates("exact"), printed_rates("placed")
+    worse, better = 100 * (1 - placed[2] / exact[2]), 100 * (placed[3] / exact[3] - 1)
+    assert f"a layout that is {worse:.0f} % worse on paper serves {better:.0f} % more where it lies" in RESULTS
+    searches = ("divider", "direct", "graph", "auto")
+    cuts = {name: [printed_cut(f"method: {name}", column) for column in range(4)] for name in searches}
+    ahead = [100 * (cuts["graph"][k] / cuts[name][k] - 1) for name in ("divider", "direct") for k in range(4)]
+    assert f"by {min(ahead):.0f} to {max(ahead):.0f} %" in RESULTS
+    lead = [100 * (auto / graph - 1) for auto, graph in zip(cuts["auto"], cuts["graph"], strict=True)]
+    (won,) = [share for share in lead if share > 0]
+    assert f"with its solved layout on conversation, by {won:.0f} %" in RESULTS
+
+
+def test_the_fragmented_cluster_is_as_told() -> None:
+    cluster = printed_cluster()
+    switches = {node.asw for node in cluster.nodes}
+    told = f"{sum(cluster.idle_gpus.values())} idle GPUs of {len(cluster.nodes)} nodes, in holes of one to eight, under"
+    assert told in RESULTS
+    assert len(switches) == 7
