@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from planner.errors import InputError
+from planner.files.disk.budget import MOST_COLUMNS
 from planner.files.disk.opening import text_lines
 
 MOST = 10**9
@@ -58,10 +59,18 @@ def number_of(text: str) -> float:
 
 
 def csv_cells(path: Path, separator: str = ",") -> Iterator[list[str]]:
-    """The rows of a CSV file that are not blank, one at a time. InputError where it is no text or no CSV."""
+    """The rows of a CSV file that are not blank, one at a time. InputError where it is no text or no CSV, or
+    has more columns than anybody writes."""
     reader = csv.reader(text_lines(path), delimiter=separator)
     try:
-        yield from (row for row in reader if any(map(str.strip, row)))
+        for row in reader:
+            if len(row) > MOST_COLUMNS:
+                raise InputError(
+                    f"{path}: line {reader.line_num} must have at most {MOST_COLUMNS:,} cells, has {len(row):,}.",
+                    hint="Give a table with one row a line.",
+                )
+            if any(map(str.strip, row)):
+                yield row
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.line_num} is not CSV: {error}.", hint="Mend that line.") from None
 
