@@ -1,4 +1,4 @@
-"""What holds of every word of a command line: whole numbers have a bound, and errors repeat no more of it than needed."""
+"""What holds of every word of a command line: whole numbers have a bound, and errors repeat little of it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
