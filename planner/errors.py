@@ -22,12 +22,16 @@ _LONG_PIECE = re.compile(
     rf'|(?<![^\s(\[=:,])"[^"\n]{{{MOST_OF_INPUT},}}"(?=[\s.,:;)\]]|$)'
 )
 
+_LONG_NAME = re.compile(rf"^(?:(?! must )[^\n:]){{{MOST_OF_INPUT + 1},}}(?=: )")  # of a file, with spaces in it
+
 
 def shortened(text: str) -> str:
     """The text with the middle of what is too long in it left out."""
     if len(text) <= MOST_OF_INPUT:
         return text
-    return _LONG_PIECE.sub(lambda piece: f"{piece[0][:_HEAD]}...{piece[0][-_TAIL:]}", text)
+    for pattern in (_LONG_PIECE, _LONG_NAME):
+        text = pattern.sub(lambda piece: f"{piece[0][:_HEAD]}...{piece[0][-_TAIL:]}", text)
+    return text
 
 
 class PlannerError(Exception):
