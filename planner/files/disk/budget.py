@@ -7,6 +7,7 @@ A few bytes can stand for hours of work otherwise. What is refused here is refus
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -111,22 +112,19 @@ class Growth:
             )
 
 
-class EmptyLines:
-    """Lines of a table that say nothing, which is fine for as long as others do."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._empty = path, 0
-
-    def look(self, line: str, number: int) -> None:
-        """The line of that number. InputError where far more lines are empty than not."""
-        if line.strip(_NOTHING):
-            return
-        self._empty += 1
-        if 2 * self._empty - number > _MOST_EMPTY:
-            raise InputError(
-                f"{self._path}: must have a row a line; {self._empty:,} of its first {number:,} lines are empty.",
-                hint="Take the empty lines out: `grep -v '^[[:space:],;]*$' FILE > trace.csv`.",
-            )
+def with_few_empty(lines: Iterable[str], origin: object) -> Iterator[str]:
+    """The lines of a table. InputError where far more of them are empty than not: some are fine while others say
+    something."""
+    empty = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip(_NOTHING):
+            empty += 1
+            if 2 * empty - number > _MOST_EMPTY:
+                raise InputError(
+                    f"{origin}: must have a row a line; {empty:,} of its first {number:,} lines are empty.",
+                    hint="Take the empty lines out: `grep -v '^[[:space:],;]*$' FILE > trace.csv`.",
+                )
+        yield line
 
 
 class Blanks:

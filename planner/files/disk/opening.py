@@ -13,7 +13,7 @@ from pathlib import Path
 
 from planner.domain import InputHash
 from planner.errors import InputError
-from planner.files.disk.budget import Blanks, EmptyLines, Growth
+from planner.files.disk.budget import Blanks, Growth, with_few_empty
 from planner.files.disk.unpacking import BROKEN, packing_of, unpacked
 
 MIB = 2**20
@@ -111,9 +111,8 @@ def text_lines(path: Path) -> Iterator[str]:
     Raises InputError as `read_text` does, for a line of more than 1 MiB, for far more empty lines than others, and for
     what cannot be unpacked or grows beyond measure.
     """
-    empty = EmptyLines(path)
-    for number, line in enumerate(_texts(path, lambda text: text.readline(MOST_OF_A_LINE + 1)), start=1):
-        empty.look(line, number)
+    lines = with_few_empty(_texts(path, lambda text: text.readline(MOST_OF_A_LINE + 1)), path)
+    for number, line in enumerate(lines, start=1):
         if len(line) > MOST_OF_A_LINE:
             raise InputError(
                 f"{path}: line {number} must have at most {MOST_OF_A_LINE // MIB} MiB, has more.",
