@@ -22,7 +22,7 @@ def command(
         if not (quiet or json):
             screen.show_note(f"check: {step}")
 
-    tell(f"reading {scenario} and what it refers to")
+    tell("reading the scenario and what it refers to")
     read = files.load_scenario(scenario, summarize)
     workload = pipeline.check(read, tell)
     types = [item.gpu.name for item in read.inventory.items]

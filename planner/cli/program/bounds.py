@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from planner.errors import InputError, shortened
+from planner.errors import MOST_OF_INPUT, InputError, shortened
 
 MOST_WHOLE = 10**15
 """Of an option that has no bound of its own, as of a key in a file."""
@@ -38,6 +38,9 @@ def short_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(getattr(error, "message", None), str):
-            error.message = shortened(error.message)  # type: ignore[attr-defined]  # the library's own errors
+        message, option = getattr(error, "message", None), str(getattr(error, "option_name", ""))
+        if isinstance(message, str):
+            # an option that nobody knows stands there without quotes, blanks and all
+            message = message.replace(option, option[:MOST_OF_INPUT]) if option else message
+            error.message = shortened(message)  # type: ignore[attr-defined]  # the library's own errors
         raise
