@@ -238,9 +238,6 @@ def test_the_plan_s_own_trace_is_found_again(planner: Command, traced_run: Path,
         changed.err.split()
     )
     assert not isinstance(engine.trace, RequestTrace)
-    timed = planner("replay", traced_run, "--arrivals", "trace")
-    assert timed.status == EXIT_BAD_INPUT
-    assert "says nothing of when requests came" in " ".join(timed.err.split())
 
 
 @pytest.mark.parametrize(
