@@ -3,11 +3,35 @@
 A message names, in this order: where (file or object), which key, what must hold, what came; `hint` says what to do.
 """
 
+import re
+
 EXIT_DONE = 0
 EXIT_FAILURE = 1
 EXIT_BAD_INPUT = 2
 EXIT_INFEASIBLE = 3
 EXIT_INTERRUPTED = 130
+
+
+MOST_OF_INPUT = 200
+"""Characters of one piece of input, a word or what stands in quotes, that a message repeats at most."""
+
+_HEAD, _TAIL = 100, 60
+_LONG_PIECE = re.compile(
+    rf"\S{{{MOST_OF_INPUT + 1},}}"
+    rf"|(?<![^\s(\[=:,])'[^'\n]{{{MOST_OF_INPUT},}}'(?=[\s.,:;)\]]|$)"
+    rf'|(?<![^\s(\[=:,])"[^"\n]{{{MOST_OF_INPUT},}}"(?=[\s.,:;)\]]|$)'
+)
+
+_LONG_NAME = re.compile(rf"^(?:(?! must )[^\n:]){{{MOST_OF_INPUT + 1},}}(?=: )")  # of a file, with spaces in it
+
+
+def shortened(text: str) -> str:
+    """The text with the middle of what is too long in it left out."""
+    if len(text) <= MOST_OF_INPUT:
+        return text
+    for pattern in (_LONG_PIECE, _LONG_NAME):
+        text = pattern.sub(lambda piece: f"{piece[0][:_HEAD]}...{piece[0][-_TAIL:]}", text)
+    return text
 
 
 class PlannerError(Exception):
@@ -18,9 +42,10 @@ class PlannerError(Exception):
     where = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
+        message = shortened(message)
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = shortened(hint)
 
     def __str__(self) -> str:
         between = "\n" if "\n" in self.message else " "  # a remedy is not part of a list's last line

@@ -178,13 +178,15 @@ def calibrate_observed(saved: Plan, observation: Observation, name: str) -> Cali
     return observed_calibration(saved, observation, name)
 
 
-def check(scenario: Scenario) -> Workload:
-    """What a plan would start from, without the search. Raises as `plan` does before it searches."""
+def check(scenario: Scenario, tell: Callable[[str], None] = lambda _step: None) -> Workload:
+    """What a plan would start from, without the search; `tell` hears of each step. Raises as `plan` does before it
+    searches."""
     question = posed(scenario)
     with open_evaluator(question) as evaluator:
         if scenario.bucketed:
-            require_pools(evaluator)
+            require_pools(evaluator, tell)
         else:
+            tell("tabulating what islands of every size serve")
             require_room(evaluator)
     return question.workload
 

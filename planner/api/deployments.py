@@ -255,18 +255,19 @@ class PlannedDeployment:
         """The plan, met by requests one by one: does its promise hold?
 
         `trace`: a file, a workload, the word lengths (the plan's own table), or the record; None: the trace that the
-        plan was made for. `rate`: requests/s, 0.9x of the capacity, or promise (the default). `policy`: the plan's own
-        where it is None. `settings`: arrivals, variation, curve, between, requests, seeds, warm_up, storage_gb_s and
-        failures, as of `planner replay`. `progress`: False for no bar. Raises InputError.
+        plan was made for where it is at hand, else its lengths. `rate`: requests/s, 0.9x of the capacity, or promise
+        (the default). `policy`: the plan's own where it is None. `settings`: arrivals, variation, curve, between,
+        requests, seeds, warm_up, storage_gb_s and failures, as of `planner replay`. `progress`: False for no bar.
+        Raises InputError.
         """
         from planner import pipeline
         from planner.api.replays import ReplayedPlan
-        from planner.runs.replays.replays import rate_of, with_failures
+        from planner.runs.replays.replays import rate_of, unasked_lengths, with_failures
 
         source, chosen = self._replaying(trace, {"policy": policy, **settings})
         with share_bar(f"replay {self.name}", progress) as heard:
             result = pipeline.replay(self.record, source, chosen, rate_of(self.record, rate), heard)
-        return ReplayedPlan(with_failures(result, chosen))
+        return ReplayedPlan(with_failures(result, chosen, *unasked_lengths(self.record, trace, source)))
 
     def sweep(
         self,

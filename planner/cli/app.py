@@ -11,6 +11,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.patience import interruptible
+from planner.cli.program.bounds import with_bounds
 from planner.cli.program.completions import with_completions
 from planner.cli.program.lazy_group import LazyCommands, LazyGroup
 from planner.cli.program.listing import help_text
@@ -95,6 +96,7 @@ def _load(name: str) -> Any:
         command = command.commands[name]
     with_wide_tables(command)
     with_completions(command)
+    with_bounds(command)
     return command
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from planner.cli.terminal.consoles import err, out
 from planner.cli.terminal.markdown import rendered
 from planner.cli.terminal.tables import TableText, fitted, unfitted, wrapped
-from planner.errors import PlannerError
+from planner.errors import PlannerError, shortened
 
 if TYPE_CHECKING:
     from planner.domain import ReportProgress
@@ -84,12 +84,12 @@ def show_warning(text: str) -> None:
 def _tell(kind: str, colour: str, text: str) -> None:
     from rich.text import Text
 
-    err().print(Text.assemble((f"{kind}:", colour), " ", visible(text)))
+    err().print(Text.assemble((f"{kind}:", colour), " ", visible(shortened(text))))
 
 
 def show_note(text: str) -> None:
     """A line of progress on standard error."""
-    err().print(visible(text), markup=False)
+    err().print(visible(shortened(text)), markup=False)
 
 
 def show_table(

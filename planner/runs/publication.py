@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from planner import export, files, report
 from planner.domain import DeploySettings, Plan, Scenario
 from planner.errors import ExportError, InputError
+from planner.report.kit.csv_tables import frame_csv
 from planner.runs.deployments import DEFAULT_TARGET, render_plan
 
 
@@ -35,13 +36,13 @@ def publish(plan: Plan, *, engine: str = "", figures: bool = True) -> Publicatio
     """
     contents = {
         **files.plan_files(plan),
-        "islands.csv": _csv(report.islands_frame(plan)),
-        **({"pools.csv": _csv(report.pools_frame(plan))} if plan.buckets else {}),
-        **({"latency.csv": _csv(report.latency_frame(plan))} if plan.buckets else {}),
-        "routing.csv": _csv(report.routing_frame(plan)),
-        "trials.csv": _csv(report.trials_frame(plan)),
-        **({"flows.csv": _csv(report.flows_frame(plan))} if plan.flows else {}),
-        **({"placement.csv": _csv(report.placement_frame(plan))} if plan.placement else {}),
+        "islands.csv": frame_csv(report.islands_frame(plan)),
+        **({"pools.csv": frame_csv(report.pools_frame(plan))} if plan.buckets else {}),
+        **({"latency.csv": frame_csv(report.latency_frame(plan))} if plan.buckets else {}),
+        "routing.csv": frame_csv(report.routing_frame(plan)),
+        "trials.csv": frame_csv(report.trials_frame(plan)),
+        **({"flows.csv": frame_csv(report.flows_frame(plan))} if plan.flows else {}),
+        **({"placement.csv": frame_csv(report.placement_frame(plan))} if plan.placement else {}),
         **report.render(plan, drawn=figures),
     }
     try:
@@ -62,8 +63,3 @@ def _strange_prices(plan: Plan) -> tuple[str, ...]:
     shipped = files.load_gpu_specs() if unused else {}
     strangers = [gpu for gpu in unused if gpu not in shipped]
     return tuple(f"price not used: {gpu} is no GPU type that the planner knows" for gpu in strangers)
-
-
-def _csv(frame: "report.Frame") -> bytes:
-    text: str = frame.to_csv(index=False, lineterminator="\n")
-    return text.encode()

@@ -117,5 +117,5 @@ def test_a_bomb_of_aliases_is_told_at_once(tmp_path: Path) -> None:
     levels += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 12)]
     path = tmp_path / "bomb.yaml"
     path.write_text("\n".join(levels) + "\n")
-    with pytest.raises(InputError, match=r"a11 must be a text, got a list of 10"):
+    with pytest.raises(InputError, match=r"must hold at most 524,288 values, what aliases"):
         read_yaml(path).text("a11")

@@ -35,6 +35,7 @@ class Call:
     err: str
     error: PlannerError | None
     crash: str
+    cpu_s: float = 0.0
 
 
 class Terminal(TextIOWrapper):
@@ -57,6 +58,7 @@ def call(words: Sequence[str], folder: Path, *, on_terminal: bool = False) -> Ca
         told.append(error)
         shown(error)
 
+    began = _cpu_s()
     with copied_pictures(), _as_command(words, folder), _limited(), redirect_stdout(out), redirect_stderr(err):
         screen.show_error = hear
         try:
@@ -69,7 +71,15 @@ def call(words: Sequence[str], folder: Path, *, on_terminal: bool = False) -> Ca
             crash = f"{type(error).__name__}: {error}"[:300]
         finally:
             screen.show_error = shown
-    return Call(status=status, out=_text(out), err=_text(err), error=told[-1] if told else None, crash=crash)
+    return Call(
+        status=status, out=_text(out), err=_text(err), error=told[-1] if told else None, crash=crash,
+        cpu_s=_cpu_s() - began,
+    )  # fmt: skip
+
+
+def _cpu_s() -> float:
+    """Of this process and of those that it waited for."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def _text(stream: TextIOWrapper) -> str:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from planner.errors import SolverError
 
 DONE, BAD_INPUT, INFEASIBLE = 0, 2, 3
+MOST_BEYOND_S = 2
 FLAGS = frozenset({"--quiet", "--small", "--pin-nodes", "--topology-objects", "--no-figures", "--decisions"})
 
 
@@ -53,17 +55,30 @@ def cases(workshop: Path, lines: Sequence[Line] = LINES, *, cheap: bool = False)
     return st.one_of([of(line) for line in lines])
 
 
-def run(case: Case, workshop: Path, folder: Path) -> tuple[Call, list[str]]:
-    """The answer of a case in a copy of the workshop at `folder`, and what is wrong with it."""
-    shutil.copytree(workshop, folder, copy_function=os.link)
-    try:
+def run(case: Case, workshop: Path, folder: Path, slow: list[str]) -> tuple[Call, list[str]]:
+    """The answer of a case in a copy of the workshop at `folder`, and what is wrong with it; `slow` gets refusals that
+    take more than two CPU-s beyond the sound command, which is no matter of right and wrong on a laden machine."""
+    with _copy(workshop, folder):
         if isinstance(case.damage, Damage):
             case.damage.do(folder)
         before = tree(folder)
         answer = call(case.words, folder)
         if answer.crash == HANGS and _searching(folder):
             return answer, []
-        return answer, list(_wrong(case, answer, before == tree(folder)))
+        wrong = list(_wrong(case, answer, before == tree(folder)))
+    if answer.status == BAD_INPUT and answer.cpu_s > MOST_BEYOND_S:
+        with _copy(workshop, folder):
+            sound = call(case.line.words, folder)
+        if answer.cpu_s > sound.cpu_s + MOST_BEYOND_S:
+            slow.append(f"{case}: refused after {answer.cpu_s:.1f} CPU-s, the sound command takes {sound.cpu_s:.1f}")
+    return answer, wrong
+
+
+@contextmanager
+def _copy(workshop: Path, folder: Path) -> Iterator[None]:
+    shutil.copytree(workshop, folder, copy_function=os.link)
+    try:
+        yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -81,6 +96,8 @@ def _wrong(case: Case, answer: Call, unchanged: bool) -> Iterator[str]:
         yield f"status {answer.status}: {answer.err.strip()[-400:]}"
     if re.search("Traceback|internal error", answer.err + answer.out):
         yield f"tells of its insides: {answer.err.strip()[-400:]}"
+    if re.search(r"([x9])\1{200}|(?:xy){100}", re.sub(r"[\s│]", "", answer.err)):
+        yield f"repeats more than 200 characters of input: {answer.err.strip()[:400]}"
     if answer.status == DONE:
         yield from _wrong_when_done(case, answer)
     elif not _several_scenarios(case.words):  # of several each is told in a table, and the sound ones are planned
@@ -137,5 +154,6 @@ def _names_its_object(case: Case, message: str) -> bool:
     words = [word for word in case.words if word.strip()]
     names = [Path(name).name for name in case.line.inputs]
     names += [part for word in words for part in (word.lstrip("-"), Path(word).name, ascii(word)[1:-1]) if part]
+    names += [name[:60] for name in names if len(name) > 200]  # the rest is left out
     names += ["''"] if "" in case.words else []  # an empty value is quoted
     return any(name in message for name in names) or bool(re.match(r".{1,80}?: ", message))

@@ -1,13 +1,16 @@
 """Damage to a file: to its bytes, to a value in a document, to a cell of a table."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,20 @@ from hypothesis import strategies as st
 NOT_NUMBERS = (math.nan, math.inf, -math.inf, "many", [1], {"a": 1}, "1e999", True)
 NUMBERS = (0, -1, 1, 2, 0.5, -0.5, 7, 2**31, 2**63, 10**18, 10**40, 1e308, -1e308, 5e-324, 1e-9, 10**400)
 TEXTS = (
-    *("", " ", "x" * 5000, "\u202eabc", "../../up", "a/b", "a\nb", "a\tb", "[red]x[/red]", "{{7*7}}", "$(reboot)"),
+    *(
+        "",
+        " ",
+        "x" * 5000,
+        "x y " * 1500,
+        "\u202eabc",
+        "../../up",
+        "a/b",
+        "a\nb",
+        "a\tb",
+        "[red]x[/red]",
+        "{{7*7}}",
+        "$(reboot)",
+    ),
     *("\x00", "\x1b[2J", "\ud800", "\ufeff", "é", "null", "NaN", "-", "~", "0x10", "1_000", "12e3", "'", '"', "%s%n"),
 )
 OTHERS = (None, True, False, [], {}, [[]], {"a": {}}, [None], [1] * 300, {"": 1})
@@ -81,7 +97,9 @@ class Damage:
 def file_damage(workshop: Path, name: str) -> st.SearchStrategy[Damage]:
     """What may happen to one file of the workshop."""
     data = (workshop / name).read_bytes()
-    kinds = [_bytes_damage(name, data), _text_damage(name, data)]
+    if name.endswith(".xz"):
+        return st.one_of(_bytes_damage(name, data), _packed_damage(name, lzma.decompress(data).decode()))
+    kinds = [_bytes_damage(name, data), _text_damage(name, data), _budget_damage(name, data)]
     if name.endswith(".csv") and not name.startswith("host/"):
         kinds += [_table_damage(name, data.decode())] * 3
     elif name.endswith((".yaml", ".json")):
@@ -132,7 +150,11 @@ def _bytes_damage(name: str, data: bytes) -> st.SearchStrategy[Damage]:
     whole = [
         _damage("empty", name, "empty", b"", sure=strict and name not in ("numa.yaml", "devices.yaml")),
         _damage("binary", name, "binary", bytes(range(256)) * 4, sure=strict),
-        _damage("utf-16", name, "utf-16", data.decode().encode("utf-16"), sure=strict and "plan.json" not in name),
+        *(
+            [_damage("utf-16", name, "utf-16", data.decode().encode("utf-16"), sure=strict and "plan.json" not in name)]
+            if not name.endswith(".xz")
+            else []
+        ),
         _damage("gzip", name, "packed", gzip.compress(data, mtime=0)),
         _damage("mark", name, "byte-order mark", b"\xef\xbb\xbf" + data),
         _damage("line ends", name, "CRLF", data.replace(b"\n", b"\r\n")),
@@ -145,6 +167,52 @@ def _bytes_damage(name: str, data: bytes) -> st.SearchStrategy[Damage]:
     )
     places = [_elsewhere(kind, name) for kind in ("missing", "folder", "link to nothing", "link to itself")]
     return st.one_of(st.sampled_from([*whole, *places]), cut, flip)
+
+
+# what would be hours of work
+
+
+@cache
+def _newlines() -> bytes:
+    return gzip.compress(b"\n" * 2**26, mtime=0)
+
+
+@cache
+def _blanks() -> bytes:
+    return b" " * 2**22
+
+
+def _budget_damage(name: str, data: bytes) -> st.SearchStrategy[Damage]:
+    """Few bytes that stand for many, and many that stand for nothing."""
+    head = data.split(b"\n", 1)[0]
+    makers: dict[str, Callable[[], bytes]] = {
+        "64 MiB of line ends, packed": _newlines,
+        "64 MiB of line ends behind it, packed": lambda: gzip.compress(data, mtime=0) + _newlines(),
+        "a million empty lines": lambda: data + b"\n" * 10**6,
+        "a million lines of separators": lambda: data + b",,\n" * 10**6,
+        "4 MiB of blanks before it": lambda: _blanks() + data,
+        "a long line": lambda: head + b"9" * 2**21 + b"\n" + data,
+        "a million values": lambda: b"a: [" + b"1," * 10**6 + b"1]\n",
+        "a million brackets": lambda: b'{"a": ' + b"[" * 10**6,
+        "a million digits": lambda: b'{"a": ' + b"9" * 10**6 + b"}",
+        "bombed by bzip2": lambda: bz2.compress(data + data.split(b"\n")[-2] * 10**6),
+    }
+    return st.sampled_from(sorted(makers)).map(lambda what: _damage("budget", name, what, makers[what]()))
+
+
+def _packed_damage(name: str, text: str) -> st.SearchStrategy[Damage]:
+    """Damage to the text of a packed table."""
+
+    def pack(damage: Damage, folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).write_text("")
+        damage.do(folder)
+        (folder / name).write_bytes(lzma.compress((folder / name).read_bytes(), preset=0))
+
+    def packed(damage: Damage) -> Damage:
+        return replace(damage, do=partial(pack, damage))
+
+    return st.one_of(_table_damage(name, text), _budget_damage(name, text.encode())).map(packed)
 
 
 # text

@@ -24,6 +24,7 @@ scenarios --json |
 frontier budget.yaml --points 2 --out made | budget.yaml costly
 serving tiny.yaml --tpot 40,80 --out made --quiet | tiny.yaml costly
 replay run --trace trace.csv --arrivals trace --between 0:20 --requests 40 --seeds 1 --json | run/plan.json trace.csv costly
+replay run --requests 40 --seeds 1 --quiet | run/plan.json costly
 replay run --trace lengths --rate 0.5x --variation 4 --requests 40 --seeds 0,3 --warm-up 0.2 --quiet | run/plan.json costly
 replan run --inventory H200=16,H20=24 --keep 0.5 --least-share 0.5 --no-replay --out made --json | run/plan.json costly
 replan run --set slo.tpot_ms=200 --most-gpus 16 --storage-gb-s 4 --least-share 0 --out made | run/plan.json costly
@@ -42,16 +43,21 @@ export run --out made --target dynamo --grid-cells 8 --namespace there --model-v
 export placed-run --out made --topology asw=rack --pin-nodes --priority-class high --pod-resource rdma/ib=8 | placed-run/plan.json
 export placed-run --out made --target kueue --queue mine | placed-run/plan.json
 export placed-run --out made --topology-objects --json --schemas schemas | placed-run/plan.json schemas/widget.json
-export --check lws placed-run | lws/routing.yaml lws/*prefill-1.yaml lws/*decode*.yaml lws/flextopo.yaml placed-run/plan.json
-export --check script run --json | script/routing.json script/*prefill-1.sh run/plan.json
+export --check lws placed-run | lws/routing.yaml lws/01-*.yaml lws/02-*.yaml lws/flextopo.yaml placed-run/plan.json
+export --check script run --json | script/routing.json script/01-*.sh run/plan.json
 export --check dynamo --schemas schemas | dynamo/00-frontend.yaml dynamo/routing.yaml schemas/widget.json
 export --check llm-d run | llm-d/01.values.yaml llm-d/releases.yaml llm-d/routing.json llm-d/services.yaml run/plan.json
 export --check kueue run | kueue/flavors.yaml kueue/queues.yaml run/plan.json
 import run/plan.json --json | run/plan.json
-import lws --out made.json | lws/routing.yaml lws/*prefill-1.yaml lws/noderesourcetopologies.yaml
-import script | script/routing.json script/*decode*.sh
+import lws --out made.json | lws/routing.yaml lws/01-*.yaml lws/noderesourcetopologies.yaml
+import script | script/routing.json script/02-*.sh
 diff run placed-run --json | run/plan.json placed-run/plan.json
 compare run placed-run --sort price --csv made.csv --html made.html | run/plan.json placed-run/plan.json
+schedule budget.yaml --rates rates.csv --changes 2 --forecast last-day --headroom 0.2 --out made --quiet | budget.yaml rates.csv costly
+watch budget.yaml --feed load.csv --feed state.yaml --once --out made | budget.yaml load.csv state.yaml costly
+watch budget.yaml --feed load.csv --run run --simulate --ticks 2 --dwell 10m --out made --json | budget.yaml load.csv run/plan.json costly
+replan run --cluster cluster.yaml --no-replay --out made | run/plan.json cluster.yaml costly
+replan placed-run --inventory H200=16 --no-replay --json --out made | placed-run/plan.json costly
 schedule budget.yaml --rates rates.csv --changes 1 --tariff reserved --out made --quiet --json | budget.yaml rates.csv costly
 watch budget.yaml --feed load.csv --simulate --give-up 0.1 --once --out made --json | budget.yaml load.csv costly
 sweep tiny.yaml --set inventory.H20=8,16 --set slo.tpot_ms=80..100:20 --out made --processes 1 --quiet --json | tiny.yaml costly
@@ -60,8 +66,8 @@ batch jobs.yaml --set slo.tpot_ms=80 --out made --executor serial --no-figures |
 batch jobs.yaml --out made --shard 0/2 --executor serial --no-figures --quiet | jobs.yaml tiny.yaml costly
 batch-manifests /files/jobs.yaml --batch /files/batch --image planner:1 --claim files --out made --kind dask --workers 2 |
 explain run --json | run/plan.json
-explain run --island h20-8g-decode-1 --seconds 0 | run/plan.json
-diff script lws | script/routing.json lws/*prefill-1.yaml lws/routing.yaml
+explain run --island h20-8g-mixed-1 --seconds 0 | run/plan.json
+diff script lws | script/routing.json lws/01-*.yaml lws/routing.yaml
 doctor --json | costly
 gpus H20 |
 gpus --json |
@@ -75,6 +81,9 @@ workload summarize trace.csv --columns TIMESTAMP,ContextTokens,GeneratedTokens -
 workload summarize trace.csv --columns arrival=TIMESTAMP --drop unanswered --last 1h --picture made.svg --out made.yaml | trace.csv costly
 workload show azure-code-2023 --html made.html |
 workload show trace.csv --to 1h --json | trace.csv
+workload show trace.jsonl --json | trace.jsonl
+workload summarize requests.json --name mine --out made.yaml | requests.json
+workload sample trace.csv.xz --requests 9 --out made.csv | trace.csv.xz
 workload sample trace.csv --requests 9 --out made.csv --seed 3 | trace.csv
 cost explain --gpu H20 --model deepseek-v3 --phase decode --tp 1 --devices 32 --length 4096 --batch 8 --json |
 cost explain --gpu H200 --model model/config.json --phase prefill --tp 2 --devices 8 --length 512 --calibration mine.calibration.yaml | model/config.json mine.calibration.yaml

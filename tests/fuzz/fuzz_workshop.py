@@ -1,6 +1,7 @@
 """A folder with a sound file of every kind that a command reads: what the fuzzer damages."""
 
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,10 @@ source: mine
 PRICE_LIST = "H200: 3.5\nH20: {usd_per_hour: 1, date: 2026-01, source: mine}\n"
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
     f"{k * 0.5},{200 + 130 * k},{5 + k % 9}\n" for k in range(20)
+)
+JSON_LINES = "".join(
+    json.dumps({"timestamp": k * 500, "input_length": 200 + 130 * k, "output_length": 5 + k % 9}) + "\n"
+    for k in range(20)
 )
 MEASURED = "gpu,model,phase,tp,dp,ep,length,batch,ms\n" + "".join(
     f"H200,deepseek-v3,{phase},1,16,16,{length},{batch},{ms}\n"
@@ -216,6 +221,9 @@ TEXTS = {
     "offer.yaml": OFFER,
     "prices.yaml": PRICE_LIST,
     "trace.csv": TRACE,
+    "trace.jsonl": JSON_LINES,
+    "requests.json": f"[{','.join(JSON_LINES.splitlines())}]\n",
+    "state.yaml": "load_rps: 2\n",
     "measured.csv": MEASURED,
     "profile.csv": PROFILE,
     "rates.csv": "pool,window_start_s,requests_per_s,cv\n"
@@ -265,5 +273,6 @@ def furnish(folder: Path, run: Run) -> None:
     for name, text in TEXTS.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    (folder / "trace.csv.xz").write_bytes(lzma.compress(TRACE.encode()))
     for line in MADE.splitlines():
         run(line.split(), folder)

@@ -14,7 +14,7 @@ from fuzz_calls import call
 from fuzz_cases import Case, cases, inputs_of, run
 from fuzz_lines import LINES
 from fuzz_words import commands
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 # the cases are told as they are: one damage each, nothing to make smaller
 EVERY = settings(
@@ -22,15 +22,18 @@ EVERY = settings(
 )
 
 
-def faults(workshop: Path, folder: Path, count: int, *, cheap: bool) -> tuple[Counter[str], list[str]]:
-    """Cases by outcome and command, and what is wrong with some of them."""
+def faults(workshop: Path, folder: Path, count: int, number: int, *, cheap: bool) -> tuple[Counter[str], list[str]]:
+    """Cases by outcome and command, drawn by the seed `number`, and what is wrong with some of them."""
     totals: Counter[str] = Counter()
     wrong: list[str] = []
 
+    @seed(number)
     @settings(EVERY, max_examples=count)
     @given(cases(workshop, cheap=cheap))
     def each(case: Case) -> None:
-        answer, told = run(case, workshop, folder / "case")
+        slow: list[str] = []
+        answer, told = run(case, workshop, folder / "case", slow)
+        totals["slow refusals"] += len(slow)
         totals.update([f"status {answer.status}", case.line.command, f"{case.damage.kind} damaged"])
         wrong.extend(f"{case}: {fault}" for fault in told)
 
@@ -43,7 +46,7 @@ def test_every_command_has_a_line() -> None:
 
 
 def test_sixty_cases(workshop: Path, tmp_path: Path) -> None:
-    totals, wrong = faults(workshop, tmp_path, 60, cheap=True)
+    totals, wrong = faults(workshop, tmp_path, 60, 1, cheap=True)
     assert wrong == []
     assert totals["status 2"] > 30
     assert len([name for name in totals if name in commands()]) > 12
@@ -61,10 +64,11 @@ def test_every_line_is_sound(workshop: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.study
-def test_thousands_of_cases(workshop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    totals, wrong = faults(workshop, tmp_path, 2400, cheap=False)
+@pytest.mark.parametrize("number", range(10))
+def test_thousands_of_cases(workshop: Path, tmp_path: Path, number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    totals, wrong = faults(workshop, tmp_path, 300, number, cheap=False)
     with capsys.disabled():
         sys.stdout.writelines(f"\n{count:6} {name}" for name, count in sorted(totals.items()))
     assert wrong == []
-    assert totals["status 2"] > 1200
-    assert [name for name in commands() if not totals[name]] == []
+    assert totals["status 2"] > 150
+    assert totals["slow refusals"] == 0

@@ -14,7 +14,7 @@ LENGTHS = "128,256,512,1024,2048,4096,8192"
 def command(
     gpu: Annotated[list[str], typer.Option(help="GPU type; may be given several times.")],
     phase: Annotated[Phase, typer.Option(help="prefill or decode.")],
-    size: Annotated[int, typer.Option(help="GPUs of the island.", min=1)] = 64,
+    size: Annotated[int, typer.Option(help="GPUs of the island.", min=1, max=100_000)] = 64,
     model: cost_options.Model = "deepseek-v3",
     lengths: Annotated[
         str, typer.Option(help="Prompt lengths, separated by commas.")

@@ -10,15 +10,21 @@ from planner.cli import screen
 
 def command(
     scenario: Annotated[Path, typer.Argument(help="A scenario file.")],
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON, and no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Read a scenario, resolve every name, and check that the model fits, without searching."""
     from planner import files, pipeline
     from planner.domain.usable import left_out_of
     from planner.workload import summarize
 
+    def tell(step: str) -> None:
+        if not (quiet or json):
+            screen.show_note(f"check: {step}")
+
+    tell("reading the scenario and what it refers to")
     read = files.load_scenario(scenario, summarize)
-    workload = pipeline.check(read)
+    workload = pipeline.check(read, tell)
     types = [item.gpu.name for item in read.inventory.items]
     left_out = left_out_of(read.cluster, read.placement, types) if read.cluster else ()
     facts = {

@@ -23,6 +23,7 @@ def command(
     """The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."""
     from planner import files, report
     from planner.layouts.frontier import frontier
+    from planner.report.kit.csv_tables import frame_csv
     from planner.runs.pages import written_page
     from planner.workload import summarize
 
@@ -31,7 +32,7 @@ def command(
     curve = frontier(read, points, _progress(quiet=json))
     page = report.frontier_page(curve, read)
     written = {
-        "frontier.csv": report.frontier_frame(curve).to_csv(index=False, lineterminator="\n").encode(),
+        "frontier.csv": frame_csv(report.frontier_frame(curve)),
         "frontier.png": report.encode_figure(report.frontier_figure(curve, read)),
         "frontier.md": page.encode(),
         "frontier.html": written_page(page, report.frontier_plots(curve, read)),

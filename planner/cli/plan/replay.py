@@ -21,7 +21,7 @@ def command(
         str | None,
         typer.Option(
             help="A trace (.csv, .jsonl, .gz), a workload's file or name, or lengths: the plan's own table of lengths. "
-            "[default: the trace that the plan was made for]",
+            "[default: the trace that the plan was made for, where it is at hand, else lengths]",
             show_default=False,
         ),
     ] = None,
@@ -87,7 +87,7 @@ def command(
     from planner import files, pipeline, report
     from planner.runs.pages import written_page
     from planner.runs.replays.replay_settings import replay_settings
-    from planner.runs.replays.replays import rate_of, trace_of, with_failures
+    from planner.runs.replays.replays import rate_of, trace_of, unasked_lengths, with_failures
 
     plan = saved_runs.read_run(run)
     settings = replay_settings(
@@ -110,7 +110,8 @@ def command(
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, (*report.replay_file_names(), files.PAGE_FILE), force=force)
     listen = _progress("replay", quiet=quiet or json)
-    result = with_failures(pipeline.replay(plan, source, settings, rate_rps, listen), settings)
+    drawn = unasked_lengths(plan, trace, source)
+    result = with_failures(pipeline.replay(plan, source, settings, rate_rps, listen), settings, *drawn)
     rates = None
     if sweep:
         rates = pipeline.sweep_rates(plan, source, settings, _progress("sweep", quiet=quiet or json))

@@ -45,11 +45,12 @@ def command(
     comparison = compare_forms(read, bounds_ms, _progress(quiet=quiet or json))
     if out is not None:
         from planner import report
+        from planner.report.kit.csv_tables import frame_csv
         from planner.runs.pages import written_page
 
         frame, page = report.serving_frame(comparison), report.serving_page(comparison, read)
         written = {
-            "serving.csv": frame.to_csv(index=False, lineterminator="\n").encode(),
+            "serving.csv": frame_csv(frame),
             "serving.png": report.encode_figure(report.serving_figure(comparison, read)),
             "serving.md": page.encode(),
             "serving.html": written_page(page, report.serving_plots(comparison)),

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from typer.core import TyperCommand, TyperGroup
 
+from planner.cli.program.bounds import short_errors
 from planner.cli.program.listing import PANELS, short_help
 
 LAST_PANEL = "More"
@@ -46,6 +47,16 @@ class LazyGroup(TyperGroup):
         attributes["commands"] = None
         super().__init__(**attributes)
         self.commands = type(self).source()  # type: ignore[assignment]  # read only
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """As the library's, errors shortened."""
+        with short_errors():
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """As the library's, errors shortened."""
+        with short_errors():
+            return super().invoke(ctx)
 
     def list_commands(self, _context: Any) -> list[str]:
         """Their names, in order."""

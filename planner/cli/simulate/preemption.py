@@ -27,9 +27,9 @@ COUNTED = (VictimMethod.STANDARD, VictimMethod.IMP, VictimMethod.MASKS)
 
 
 def command(
-    nodes: Annotated[list[int], typer.Option(min=1, help="Nodes of 8 GPUs; may be repeated.")] = [100],  # noqa: B006  # typer wants a list
-    cycles: Annotated[int, typer.Option(min=1, help="Clusters of each seed.")] = 100,
-    scale_ups: Annotated[int, typer.Option(min=1, help="Scale-ups in a cycle.")] = 50,
+    nodes: Annotated[list[int], typer.Option(min=1, max=100_000, help="Nodes of 8 GPUs; may be repeated.")] = [100],  # noqa: B006  # typer wants a list
+    cycles: Annotated[int, typer.Option(min=1, max=100_000, help="Clusters of each seed.")] = 100,
+    scale_ups: Annotated[int, typer.Option(min=1, max=100_000, help="Scale-ups in a cycle.")] = 50,
     workload: Annotated[str, typer.Option(help="Parts of B and C (table 3) among them.")] = "25:25",
     seed: Annotated[int | None, typer.Option(min=0, help="One seed; 0 if none is given.", show_default=False)] = None,
     seeds: Annotated[str | None, typer.Option(help="Several seeds: 0-4 or 1,5,42-44.", show_default=False)] = None,
@@ -55,7 +55,7 @@ def command(
     node_policy: Annotated[
         NodePolicy, typer.Option(help="standard: first candidate of a random scan, or best of all nodes.")
     ] = NodePolicy.RANDOM,
-    repetitions: Annotated[int, typer.Option(min=1, help="Searches of each kind that are timed.")] = 30,
+    repetitions: Annotated[int, typer.Option(min=1, max=100_000, help="Searches of each kind that are timed.")] = 30,
     timed: Annotated[
         list[str] | None,
         typer.Option(help="Workload whose searches are timed: A, B, C or D; may be repeated. [default: B and C]"),

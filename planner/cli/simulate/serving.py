@@ -84,7 +84,7 @@ def command(
     ] = None,
     minutes: Annotated[
         int | None,
-        typer.Option(min=1, help="Minutes of arrivals. [default: 30; 1440 for llm]", show_default=False),
+        typer.Option(min=1, max=525_600, help="Minutes of arrivals. [default: 30; 1440 for llm]", show_default=False),
     ] = None,
     scale: Annotated[float, typer.Option(help="So many times the models' requests.")] = 1.0,
     spikes: Annotated[str, typer.Option(help="Minutes with spikes, from 0; or none.")] = "9,10,20",

@@ -12,6 +12,7 @@ from typing import Any
 
 from planner.errors import InputError, PlannerError
 from planner.files.disk.large_yaml import parse_large_yaml
+from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.sections import Section, top_level
 
 _QUICK = json.JSONDecoder()
@@ -36,7 +37,7 @@ def parse_cluster_yaml(text: str, *, file: str) -> Section:
     try:
         return top_level(_document(text, file), file, text)
     except (_UnusualError, InputError, ValueError, RecursionError):
-        return parse_large_yaml(text, file=file)
+        return parse_large_yaml(text, file=file, most=MOST_OF_A_LIST)
 
 
 def _document(text: str, file: str) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def _plain_keys(text: str, file: str) -> Iterator[tuple[str, object]]:
         return iter(())
     if not _ORDINARY.match(text) or _DOCUMENT_MARK.search(text):
         raise _UnusualError("another layout")
-    return iter(parse_large_yaml(text, file=file).plain().items())
+    return iter(parse_large_yaml(text, file=file, most=MOST_OF_A_LIST).plain().items())
 
 
 class _Quoted(dict[str, str]):

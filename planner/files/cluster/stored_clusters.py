@@ -6,9 +6,7 @@ same bytes.
 
 import gzip
 import hashlib
-import io
 import re
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from planner.files.cluster.cluster_documents import Row, cluster_document
 from planner.files.cluster.clusters import cluster_json
 from planner.files.disk.documents import parse_json
 from planner.files.disk.folders import CLUSTER_FILE
-from planner.files.disk.opening import MIB, MOST_OF_A_LIST, is_there, read_bytes
+from planner.files.disk.opening import MOST_OF_A_LIST, is_there, read_unpacked
 from planner.files.sections import Section
 
 _KEYS = frozenset({"file", "sha256"})
@@ -63,7 +61,10 @@ def read_stored_cluster(reference: Mapping[str, Any], folder: Path, origin: str)
     path = folder / name
     if not is_there(path):
         raise InputError(f"{origin}: scenario.cluster: {path} must be there, is missing.", hint=_REMEDY)
-    data = _unpacked(path)
+    try:
+        data = read_unpacked(path, most=MOST_OF_A_LIST)
+    except InputError as error:
+        raise InputError(error.message, hint=_REMEDY) from None
     came = hashlib.sha256(data).hexdigest()
     if came != reference["sha256"]:
         raise InputError(
@@ -76,14 +77,3 @@ def read_stored_cluster(reference: Mapping[str, Any], folder: Path, origin: str)
     except UnicodeDecodeError:
         raise InputError(f"{path}: must be UTF-8 text.", hint=_REMEDY) from None
     return section.plain()
-
-
-def _unpacked(path: Path) -> bytes:
-    packed = read_bytes(path, most=MOST_OF_A_LIST)
-    try:
-        data = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(MOST_OF_A_LIST + 1)
-    except (EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{path}: must be a whole gzip file: {error}.", hint=_REMEDY) from None
-    if len(data) > MOST_OF_A_LIST:
-        raise InputError(f"{path}: must have at most {MOST_OF_A_LIST // MIB} MiB unpacked, has more.", hint=_REMEDY)
-    return data

@@ -1,12 +1,14 @@
 """Tables from CSV, read strictly: errors name file, row and column."""
 
 import csv
+import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from planner.errors import InputError
+from planner.files.disk.budget import MOST_COLUMNS, with_few_empty
 from planner.files.disk.opening import text_lines
 
 MOST = 10**9
@@ -58,12 +60,29 @@ def number_of(text: str) -> float:
 
 
 def csv_cells(path: Path, separator: str = ",") -> Iterator[list[str]]:
-    """The rows of a CSV file that are not blank, one at a time. InputError where it is no text or no CSV."""
-    reader = csv.reader(text_lines(path), delimiter=separator)
+    """The rows of a CSV file that are not blank, one at a time. InputError where it is no text or no CSV, or has more
+    columns than anybody writes."""
+    return _cells(text_lines(path), path, separator)
+
+
+def text_cells(text: str, origin: str) -> Iterator[list[str]]:
+    """As `csv_cells`, of a table in a text; `origin` names it in errors."""
+    return _cells(with_few_empty(io.StringIO(text, newline=""), origin), origin, ",")
+
+
+def _cells(lines: Iterable[str], origin: object, separator: str) -> Iterator[list[str]]:
+    reader = csv.reader(lines, delimiter=separator)
     try:
-        yield from (row for row in reader if any(map(str.strip, row)))
+        for row in reader:
+            if len(row) > MOST_COLUMNS:
+                raise InputError(
+                    f"{origin}: line {reader.line_num} must have at most {MOST_COLUMNS:,} cells, has {len(row):,}.",
+                    hint="Give a table with one row a line.",
+                )
+            if any(map(str.strip, row)):
+                yield row
     except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num} is not CSV: {error}.", hint="Mend that line.") from None
+        raise InputError(f"{origin}: line {reader.line_num} is not CSV: {error}.", hint="Mend that line.") from None
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from planner.errors import InputError
+from planner.files.disk.budget import require_json_shape
 from planner.files.disk.large_yaml import parse_large_yaml
 from planner.files.disk.opening import MOST_OF_A_DOCUMENT, input_hash, read_bytes, read_text
 from planner.files.disk.strict_yaml import parse_yaml
@@ -14,7 +15,7 @@ __all__ = ["input_hash", "parse_json", "parse_yaml", "read_bytes", "read_json", 
 
 def read_yaml(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> Section:
     """The top-level mapping of a YAML file of at most `most` bytes."""
-    return parse_large_yaml(read_text(path, most=most), file=str(path))
+    return parse_large_yaml(read_text(path, most=most), file=str(path), most=most)
 
 
 def read_json(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> Section:
@@ -24,6 +25,7 @@ def read_json(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> Section:
 
 def parse_json(text: str, *, file: str) -> Section:
     """The top-level object of a JSON text; `file` names it in errors."""
+    require_json_shape(text, file)
     try:
         document = json.loads(text, object_pairs_hook=_unique_pairs)
     except json.JSONDecodeError as error:
@@ -31,10 +33,8 @@ def parse_json(text: str, *, file: str) -> Section:
             f"{file}: line {error.lineno}, column {error.colno}: is not readable JSON: {error.msg}.",
             hint="Mend that line.",
         ) from None
-    except RecursionError:
-        raise InputError(f"{file}: is nested too deeply.", hint="Flatten the file.") from None
     except ValueError as error:
-        raise InputError(f"{file}: {error}.", hint="Give each key once and numbers of ordinary size.") from None
+        raise InputError(f"{file}: {error}.", hint="Give each key once.") from None
     return top_level(document, file)
 
 

@@ -17,6 +17,8 @@ from planner.files.sections import Section
 MOST_MISTAKES = 20
 """So many are told at once."""
 _MOST_READINGS = 3 * MOST_MISTAKES
+_ITEMS_READ = 200_000
+"""Items of lists at the top, over all readings: of a cluster of 40,000 nodes the first few mistakes are told."""
 
 Item = TypeVar("Item")
 
@@ -60,7 +62,7 @@ class _Search:
     def all_of(self, first: InputError) -> PlannerError:
         """The only mistake as it is, or one error with all."""
         error: InputError | None = first
-        for _ in range(_MOST_READINGS):
+        for _ in range(min(_MOST_READINGS, 1 + _ITEMS_READ // _items(self.document))):
             if error is None or len(self.mistakes) == MOST_MISTAKES or not self._noted(error):
                 break
             error = self._next()
@@ -136,6 +138,11 @@ class _Search:
             hint="Mend them all; nothing was read of it.",
             mistakes=tuple(error for _, error in placed),
         )
+
+
+def _items(document: Section) -> int:
+    """How long its lists are together, at least 1: what reading it costs."""
+    return 1 + sum(len(value) for value in document.plain().values() if isinstance(value, list))
 
 
 def _item(error: PlannerError, line: int, file: str) -> str:

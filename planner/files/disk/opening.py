@@ -13,6 +13,7 @@ from pathlib import Path
 
 from planner.domain import InputHash
 from planner.errors import InputError
+from planner.files.disk.budget import Blanks, Growth, with_few_empty
 from planner.files.disk.unpacking import BROKEN, packing_of, unpacked
 
 MIB = 2**20
@@ -107,9 +108,11 @@ def text_lines(path: Path) -> Iterator[str]:
     """The lines of a file of any length, their ends kept, a byte-order mark dropped; one line is held at a time. A
     packed file is unpacked (see `unpacking`).
 
-    Raises InputError as `read_text` does, for a line of more than 1 MiB, and for what cannot be unpacked.
+    Raises InputError as `read_text` does, for a line of more than 1 MiB, for far more empty lines than others, and for
+    what cannot be unpacked or grows beyond measure.
     """
-    for number, line in enumerate(_texts(path, lambda text: text.readline(MOST_OF_A_LINE + 1)), start=1):
+    lines = with_few_empty(_texts(path, lambda text: text.readline(MOST_OF_A_LINE + 1)), path)
+    for number, line in enumerate(lines, start=1):
         if len(line) > MOST_OF_A_LINE:
             raise InputError(
                 f"{path}: line {number} must have at most {MOST_OF_A_LINE // MIB} MiB, has more.",
@@ -120,17 +123,25 @@ def text_lines(path: Path) -> Iterator[str]:
 
 def text_pieces(path: Path) -> Iterator[str]:
     """The text of a file of any length in pieces of 64 KiB, wherever its lines end; raises as `text_lines` does."""
-    return _texts(path, lambda text: text.read(_PIECE))
+    blanks = Blanks(path)
+    for piece in _texts(path, lambda text: text.read(_PIECE)):
+        blanks.look(piece)
+        yield piece
 
 
 def _texts(path: Path, read: Callable[[io.TextIOWrapper], str]) -> Iterator[str]:
     with opened(path) as packed:
-        packing, number = packing_of(path, packed), 0
+        packing, number, fresh = packing_of(path, packed), 0, 0
+        growth = Growth(path)
         try:
             text = io.TextIOWrapper(unpacked(path, packed, packing), encoding="utf-8-sig", newline="")
             while part := read(text):
                 yield part
                 number += part.count("\n")
+                fresh += len(part)
+                if packing and fresh > _PIECE:
+                    growth.take(fresh, packed.tell())
+                    fresh = 0
         except UnicodeDecodeError:
             raise _first_bad_line(path) from None
         except BROKEN as error:
@@ -138,6 +149,24 @@ def _texts(path: Path, read: Callable[[io.TextIOWrapper], str]) -> Iterator[str]
                 f"{path}: must be a whole {packing} file; behind line {number}: {error}.",
                 hint="Fetch or pack it again.",
             ) from None
+
+
+def read_unpacked(path: Path, *, most: int) -> bytes:
+    """The bytes of a file, unpacked where it is packed. InputError where `opened` raises it, there are more than
+    `most`, it grows beyond measure, or it is not whole."""
+    pieces = []
+    with opened(path) as packed:
+        packing, growth = packing_of(path, packed), Growth(path, most)
+        try:
+            stream = unpacked(path, packed, packing)
+            while piece := stream.read(_PIECE):
+                pieces.append(piece)
+                growth.take(len(piece), packed.tell())
+        except BROKEN as error:
+            raise InputError(
+                f"{path}: must be a whole {packing} file: {error}.", hint="Fetch or pack it again."
+            ) from None
+    return b"".join(pieces)
 
 
 def _first_bad_line(path: Path) -> InputError:

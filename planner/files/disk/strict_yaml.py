@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from planner.errors import InputError
+from planner.files.disk.budget import MOST_DIGITS, too_deep
 from planner.files.sections import Section, top_level
 
 # tag, pattern and first characters of the floats that YAML 1.1 takes for text
@@ -20,14 +21,13 @@ _MERGE = "tag:yaml.org,2002:merge"
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)$")
 _KINDS = {
     "bool": "true or false",
-    "int": "a whole number of at most 40 decimal digits",
+    "int": f"a whole number of at most {MOST_DIGITS} decimal digits",
     "float": "a number",
     "timestamp": "a date",
 }
-_MOST_DIGITS = 40
 _MOST_MERGED = 100_000
-_MOST_CHARACTERS = 2**20
-"""This loader takes some ten seconds for so many; `large_yaml` reads all but tags, dates and merge keys."""
+_MOST_CHARACTERS = 100_000
+"""This loader takes two seconds for so many; `large_yaml` reads all but tags, dates and merge keys."""
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -68,7 +68,7 @@ class StrictLoader(yaml.SafeLoader):
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         """A whole number in decimal digits, with or without its tag."""
         text = str(self.construct_scalar(node))
-        if not _DECIMAL.match(text) or len(text) > _MOST_DIGITS:
+        if not _DECIMAL.match(text) or len(text) > MOST_DIGITS:
             raise ValueError(text)
         return int(text.replace("_", ""))
 
@@ -99,8 +99,8 @@ def parse_yaml(text: str, *, file: str) -> Section:
     """The top-level mapping of a YAML text; `file` names it in errors."""
     if len(text) > _MOST_CHARACTERS:
         raise InputError(
-            f"{file}: must have no tags, dates or merge keys where it is longer than {_MOST_CHARACTERS >> 20} MiB, "
-            f"has {len(text) / 2**20:.1f}.",
+            f"{file}: must have no tags, dates or merge keys where it is longer than {_MOST_CHARACTERS:,} "
+            f"characters, has {len(text):,}.",
             hint="Write the values out, dates in quotes.",
         )
     try:
@@ -109,7 +109,7 @@ def parse_yaml(text: str, *, file: str) -> Section:
     except yaml.YAMLError as error:
         raise unreadable(file, error) from None
     except RecursionError:
-        raise InputError(f"{file}: is nested too deeply.", hint="Flatten the file.") from None
+        raise too_deep(file) from None
     return top_level(document, file, text)
 
 

@@ -45,7 +45,7 @@ def read_objects(
     if path.suffix == ".json" or text.lstrip().startswith("{"):
         documents = [parse_json(text, file=str(path))]
     else:
-        documents = [parse_large_yaml(part, file=str(path)) for part in _yaml_parts(text)]
+        documents = [parse_large_yaml(part, file=str(path), most=MOST_OF_A_LIST) for part in _yaml_parts(text)]
     objects = [item for document in documents for item in _unpacked(document, kinds, passed)]
     if not objects:
         raise InputError(

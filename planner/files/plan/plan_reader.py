@@ -37,6 +37,7 @@ from planner.domain import (
 from planner.errors import InputError
 from planner.files.cluster.clusters import without_collection
 from planner.files.cluster.stored_clusters import is_reference, read_stored_cluster
+from planner.files.disk.budget import require_json_shape
 from planner.files.disk.schema_answers import Accepts, acceptance, keeps_to
 from planner.files.plan.digests import KEY as DIGESTS
 from planner.files.plan.digests import REMEDY, require_unedited
@@ -177,14 +178,13 @@ def _accepted() -> Accepts | None:
 
 def _parsed(text: bytes, origin: Path) -> Any:
     try:
+        require_json_shape(text, str(origin))
         document = json.loads(text, parse_constant=_refuse_constant)
         if _SURROGATE.search(text):
             json.dumps(document, ensure_ascii=False).encode()  # a half of a pair can be read, but not written again
         return document
     except ValueError as error:
         raise InputError(f"{origin}: must be JSON: {error}.", hint=REMEDY) from None
-    except RecursionError:
-        raise InputError(f"{origin}: must be a plan, is nested too deeply.", hint=REMEDY) from None
 
 
 def _refuse_constant(word: str) -> float:

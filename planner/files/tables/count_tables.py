@@ -8,11 +8,10 @@
 The record is `CountDispersion`; `planner workload summarize` writes it for a trace.
 """
 
-import csv
 from itertools import pairwise
 
 from planner.domain import CountDispersion
-from planner.files.disk.csv_rows import number_of
+from planner.files.disk.csv_rows import number_of, text_cells
 from planner.files.sections import Section
 
 _HEADER = ["window_s", "dispersion"]
@@ -22,7 +21,7 @@ _MOST = 1e12
 
 def read_counts(document: Section) -> CountDispersion:
     """The key `counts` of a workload. InputError names the row."""
-    rows = [[cell.strip() for cell in row] for row in csv.reader(document.text("counts").splitlines()) if row]
+    rows = [[cell.strip() for cell in row] for row in text_cells(document.text("counts"), f"{document.file}: counts")]
     if not rows or rows[0] != _HEADER or len(rows) == 1:
         raise document.fault("counts", f"a table with the header {','.join(_HEADER)} and a row at least")
     for number, row in enumerate(rows[1:], start=1):

@@ -1,12 +1,11 @@
 """The literal block of a workload file: prompt lengths with their counts or probabilities."""
 
-import csv
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 from planner.domain import LengthProfile
 from planner.errors import InputError
+from planner.files.disk.csv_rows import text_cells
 from planner.files.sections import MOST_TOKENS, Section
 
 _SUM_TOLERANCE = 1e-6
@@ -32,12 +31,17 @@ class LengthTable:
     @classmethod
     def read(cls, document: Section) -> "LengthTable":
         """The block `lengths` of a workload document; InputError names row and column."""
-        rows = [row for row in csv.reader(document.text("lengths").splitlines()) if row]
-        header = tuple(cell.strip() for cell in rows[0]) if rows else ()
+        rows = text_cells(document.text("lengths"), f"{document.file}: lengths")
+        header = tuple(cell.strip() for cell in next(rows, ()))
         if header not in _HEADERS:
             rule = "begin with input_tokens,requests[,output_tokens] or input_tokens,probability[,output_tokens]"
             raise _lengths_error(document, rule, ",".join(header) or "nothing")
-        cells = [_numbers(document, number, row, header) for number, row in enumerate(rows[1:], start=1)]
+        cells: list[tuple[float, ...]] = []
+        for number, row in enumerate(rows, start=1):
+            cells.append(_numbers(document, number, row, header))
+            if number > 1 and cells[-1][0] <= cells[-2][0]:
+                came = f"{cells[-1][0]:.0f} after {cells[-2][0]:.0f}"
+                raise _lengths_error(document, "ascend in input_tokens, each once", came)
         if not cells:
             raise _lengths_error(document, "hold at least one row", "only a header")
         return cls._of(document, cells, counted="requests" in header)
@@ -45,9 +49,6 @@ class LengthTable:
     @classmethod
     def _of(cls, document: Section, cells: list[tuple[float, ...]], *, counted: bool) -> "LengthTable":
         lengths = [int(row[0]) for row in cells]
-        for before, after in pairwise(lengths):
-            if after <= before:
-                raise _lengths_error(document, "ascend in input_tokens, each once", f"{after} after {before}")
         total = math.fsum(row[1] for row in cells)
         if not counted and abs(total - 1.0) > _SUM_TOLERANCE:
             raise _lengths_error(document, "have probabilities that sum to 1", f"{total:.9g}")

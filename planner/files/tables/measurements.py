@@ -11,7 +11,7 @@ from pathlib import Path
 
 from planner.domain import PHASES, GpuSpec, Measurement, ModelSpec, Phase
 from planner.errors import InputError
-from planner.files.disk.csv_rows import MOST, listed, number_of
+from planner.files.disk.csv_rows import MOST, listed, number_of, text_cells
 from planner.files.disk.opening import read_text
 from planner.files.disk.shipped import shipped_models
 from planner.files.models.gpu_specs import load_gpu_specs
@@ -23,6 +23,7 @@ OPTIONAL = ("pp", "kv_cache_rate", "two_micro_batches", "balanced", "kv_bytes", 
 LEFT_OUT = Path(__file__).resolve().parents[1] / "measurement_sets" / "left_out.csv"
 PUBLISHED = Path(__file__).resolve().parents[1] / "measurement_sets" / "published.csv"
 _MOST_FAULTS = 5
+_COUNTED_FAULTS = 10_000
 
 
 def load_published_measurements() -> tuple[Measurement, ...]:
@@ -55,11 +56,7 @@ def load_measurements(path: Path) -> tuple[Measurement, ...]:
 
 def parse_measurements(text: str, origin: str) -> tuple[Measurement, ...]:
     """The measurements of a CSV text; `origin` names it in errors."""
-    reader = csv.reader(io.StringIO(text, newline=""))
-    try:
-        rows = [row for row in reader if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise InputError(f"{origin}: line {reader.line_num} is not CSV: {error}.", hint="Mend that line.") from None
+    rows = list(text_cells(text, origin))
     header = [cell.strip() for cell in rows[0]] if rows else []
     _check_header(origin, header)
     if len(rows) == 1:
@@ -70,6 +67,8 @@ def parse_measurements(text: str, origin: str) -> tuple[Measurement, ...]:
             measurements.append(_measurement(number, header, row))
         except InputError as fault:
             faults.append(fault)
+            if len(faults) == _COUNTED_FAULTS:
+                break
     if faults:
         more = f" And {len(faults) - _MOST_FAULTS} more rows." if len(faults) > _MOST_FAULTS else ""
         messages = " ".join(fault.message for fault in faults[:_MOST_FAULTS])

@@ -11,13 +11,12 @@ A row holds for prompts from `from` tokens up to those of the next row; a column
 record is `PrefixReuse`; `planner workload summarize` writes it for a trace with hashes of its prompts' blocks.
 """
 
-import csv
 from collections.abc import Sequence
 from itertools import pairwise
 
 from planner.domain import PrefixReuse
 from planner.errors import InputError
-from planner.files.disk.csv_rows import number_of
+from planner.files.disk.csv_rows import number_of, text_cells
 from planner.files.sections import MOST_TOKENS, MOST_WHOLE, Section
 
 _LENGTHS = ("from", "prompt_tokens")
@@ -27,7 +26,7 @@ _UNBOUNDED = "unbounded"
 def read_prefix(section: Section) -> PrefixReuse:
     """The section `prefix` of a workload. InputError names row and column."""
     section.allow_only("block_tokens", "shares")
-    rows = [[cell.strip() for cell in row] for row in csv.reader(section.text("shares").splitlines()) if row]
+    rows = [[cell.strip() for cell in row] for row in text_cells(section.text("shares"), f"{section.file}: shares")]
     header = rows[0] if rows else []
     if tuple(header[:2]) != _LENGTHS or len(header) < 4 or header[-1] != _UNBOUNDED:
         rule = "begin with from,prompt_tokens, sizes of caches in tokens, and unbounded"

@@ -10,13 +10,12 @@
 A rate holds from its start to the next one's. Only how rates compare counts: a stream is asked for at a mean rate.
 """
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 from planner.domain.replay.arrivals import RateCurve
 from planner.errors import InputError
-from planner.files.disk.csv_rows import number_of
+from planner.files.disk.csv_rows import number_of, text_cells
 from planner.files.disk.documents import read_yaml
 from planner.files.disk.references import is_path, resolve
 from planner.files.disk.shipped import shipped_rate_curves
@@ -43,7 +42,7 @@ def load_rate_curve(name_or_path: str, base: Path | None = None) -> RateCurve:
 def rate_curve_from_document(document: Section) -> RateCurve:
     """The curve that a document describes. InputError names file, key and row."""
     document.allow_only("name", "span_s", "licence", "citation", "source", "rates")
-    rows = [[cell.strip() for cell in row] for row in csv.reader(document.text("rates").splitlines()) if row]
+    rows = [[cell.strip() for cell in row] for row in text_cells(document.text("rates"), f"{document.file}: rates")]
     if not rows or tuple(rows[0]) != _HEADER:
         raise _fault(document, f"begin with {','.join(_HEADER)}", ",".join(rows[0]) if rows else "nothing")
     pairs = [_pair(document, number, row) for number, row in enumerate(rows[1:], start=1)]

@@ -1,6 +1,6 @@
 """Why there are no pools for a scenario, in words; and whether there are any, told before they are solved for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -164,13 +164,16 @@ def _helps(alone: str, prices: BucketPrices) -> str:
     return f"offer more GPUs: every phase needs servers on several nodes{beside}"
 
 
-def require_pools(evaluator: Evaluator) -> None:
-    """Raises InfeasibleError where no pools of the inventory serve the workload."""
+def require_pools(evaluator: Evaluator, tell: Callable[[str], None]) -> None:
+    """Raises InfeasibleError where no pools of the inventory serve the workload; `tell` hears of each step."""
     question, prices, objective = evaluator.question, evaluator.prices, ObjectiveSettings()
     settings = replace(layout_settings(question.scenario), gap=ROUGH_GAP)
+    gpus = ", ".join(item.gpu.name for item in question.scenario.inventory.items)
+    tell(f"working out what servers of {gpus} do of {len(prices.partitions)} ways to make buckets")
     offers = prices.offers(stocks_of(question, objective), prices.shortlist)
     if not offers:
         raise nothing_serves(question, prices, objective)
+    tell(f"looking for pools that serve every bucket ({prices.served_rps:,.0f} requests/s at the very most)")
     if not any(_serves(offer, prices.shortlist, settings) for offer in offers):
         raise not_survived(question, offers[-1], prices, objective, settings)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from planner.domain import Plan
 from planner.domain.replanning.changes import ChangePoint, PlanChange
 from planner.domain.replanning.rollouts import RollOut
-from planner.report.kit.frames import Frame
+from planner.report.kit.csv_tables import frame_csv
 from planner.report.replanning.document import change_document
 from planner.report.replanning.figures import CHANGE_FIGURES, change_figure
 from planner.report.replanning.frames import change_frontier_frame, changes_frame, steps_frame
@@ -26,13 +26,8 @@ def change_files(
     return {
         DOCUMENT: f"{document}\n".encode(),
         PAGE: change_page(change, frontier, roll_out, plan, notes).encode(),
-        f"{TABLES}/servers.csv": _csv(changes_frame(change)),
-        f"{TABLES}/steps.csv": _csv(steps_frame(roll_out)),
-        f"{TABLES}/frontier.csv": _csv(change_frontier_frame(frontier)),
+        f"{TABLES}/servers.csv": frame_csv(changes_frame(change)),
+        f"{TABLES}/steps.csv": frame_csv(steps_frame(roll_out)),
+        f"{TABLES}/frontier.csv": frame_csv(change_frontier_frame(frontier)),
         **{f"{TABLES}/{key}.png": encoded(change_figure(roll_out, frontier, key, name)) for key in CHANGE_FIGURES},
     }
-
-
-def _csv(frame: Frame) -> bytes:
-    text: str = frame.to_csv(index=False, lineterminator="\n")
-    return text.encode()

@@ -3,7 +3,7 @@
 import json
 
 from planner.domain.replay.results import ReplayResult, ReplaySweep
-from planner.report.kit.frames import Frame
+from planner.report.kit.csv_tables import frame_csv
 from planner.report.replay.document import replay_document
 from planner.report.replay.figures import SWEEP, replay_figure, replay_figures_of
 from planner.report.replay.frames import (
@@ -26,12 +26,12 @@ def replay_files(result: ReplayResult, sweep: ReplaySweep | None = None) -> dict
         "replay.md": replay_page(
             result, sweep, {title: f"figures/{name}.png" for name, title in titles.items()}
         ).encode(),
-        "groups.csv": _csv(replay_frame(result)),
-        "islands.csv": _csv(replay_islands_frame(result)),
-        "moments.csv": _csv(replay_moments_frame(result)),
+        "groups.csv": frame_csv(replay_frame(result)),
+        "islands.csv": frame_csv(replay_islands_frame(result)),
+        "moments.csv": frame_csv(replay_moments_frame(result)),
     }
     if sweep is not None:
-        files[f"{SWEEP}.csv"] = _csv(replay_sweep_frame(sweep))
+        files[f"{SWEEP}.csv"] = frame_csv(replay_sweep_frame(sweep))
     for name in titles:
         drawn = replay_figure(result, name, sweep)
         files |= {f"figures/{name}.png": encoded(drawn), f"figures/{name}.svg": encoded(drawn, "svg")}
@@ -48,7 +48,3 @@ def replay_file_names() -> tuple[str, ...]:
         *tables,
         *(f"figures/{name}.{kind}" for name in names for kind in ("png", "svg")),
     )
-
-
-def _csv(frame: Frame) -> bytes:
-    return frame.to_csv(index=False, lineterminator="\n").encode()

@@ -62,23 +62,27 @@ def _number(text: str, rate: str | float) -> float:
 
 
 def trace_of(plan: Plan, name: str | None, run: Path | None = None) -> RequestTrace | LengthProfile:
-    """The trace of that name: a file, a workload, or `lengths`; None: the one that the plan was made for.
+    """The trace of that name: a file, a workload, or `lengths`; None: the one that the plan was made for where it is at
+    hand, else the plan's own table of lengths.
 
-    The plan's own is looked for by its SHA-256, beside the run, in the current folder and among shipped scenarios.
-    InputError where it is not there, or as `files.load_workload` tells it.
+    The plan's own trace is looked for by its SHA-256, beside the run, in the current folder and among shipped
+    scenarios. InputError as `files.load_workload` tells it.
     """
     if name == LENGTHS:
         return plan.scenario.workload
     if name is not None:
         return files.load_workload(name)
-    trace = _trace_again(plan, run)
-    if trace is None:
-        raise InputError(
-            f"plan {plan.scenario.name}: --trace: must be given, as the trace of workload "
-            f"{plan.scenario.workload.name} is not at hand.",
-            hint="Give a trace file, or --trace lengths to draw prompts from the plan's own table of lengths.",
-        )
-    return trace
+    return _trace_again(plan, run) or plan.scenario.workload
+
+
+def unasked_lengths(plan: Plan, name: object, source: object) -> tuple[str, ...]:
+    """A note where nobody named a trace and the plan's own lengths stand in for it."""
+    if name is not None or source is not plan.scenario.workload:
+        return ()
+    return (
+        f"No trace was named, and the one that workload {plan.scenario.workload.name} was made from, if any, is not at "
+        "hand unchanged: prompts and answers were drawn from the plan's own table of lengths.",
+    )
 
 
 def _trace_again(plan: Plan, run: Path | None) -> RequestTrace | None:
@@ -128,12 +132,12 @@ def _trace_behind(path: Path, digests: dict[str, str]) -> RequestTrace | None:
     return traces[0] if traces and same else None
 
 
-def with_failures(result: ReplayResult, settings: ReplaySettings) -> ReplayResult:
-    """The result with what happened when."""
+def with_failures(result: ReplayResult, settings: ReplaySettings, *notes_before: str) -> ReplayResult:
+    """The result with what happened when, and what is to be noted of its trace."""
     events = result.events or tuple((failure.at_s, _event(failure)) for failure in settings.failures)
     late = [failure for failure in settings.failures if failure.at_s >= result.warm_up_s + result.seconds]
     notes = [f"{_event(failure)} at {failure.at_s:g} s: after the last request, so nobody met it." for failure in late]
-    return replace(result, events=events, notes=(*result.notes, *notes))
+    return replace(result, events=events, notes=(*notes_before, *result.notes, *notes))
 
 
 def _event(failure: Failure) -> str:

@@ -7,12 +7,14 @@ Keys of objects in objects become columns, named `usage.prompt_tokens`; lists ar
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from planner.errors import InputError
+from planner.files.disk.budget import MOST_COLUMNS
 from planner.files.disk.opening import MIB, MOST_OF_A_LINE, text_lines, text_pieces
 from planner.files.tables.traces.block_ids import IDS, BlockIds
 
@@ -21,6 +23,7 @@ _LOOKED_AT = 1000
 
 _DEEPEST = 5
 _WRAPPERS = ("data", "results", "items", "rows", "records", "requests", "observations")
+_BLANKS = re.compile(r"[ \t\r\n,]*")
 _Path = tuple[str, ...]
 
 
@@ -41,6 +44,11 @@ class JsonRows:
         for request in islice(_requests(path, is_array=is_array), _LOOKED_AT):
             for keys in _scalars(request):
                 places.setdefault(".".join(keys), keys)
+            if len(places) > MOST_COLUMNS:
+                raise InputError(
+                    f"{path}: must have at most {MOST_COLUMNS:,} keys in its requests, has more.",
+                    hint="Give one request an object, each with the same keys.",
+                )
         form = f"{'a JSON array' if is_array else 'JSON lines'}{packed}"
         return cls(path=path, ids=ids, places=places, form=form, is_array=is_array)
 
@@ -102,7 +110,7 @@ def _array(path: Path) -> Iterator[Mapping[str, object]]:
     pieces = text_pieces(path)
     text, place, number = next(pieces).lstrip()[1:], 0, 0
     while True:
-        place = _behind_blanks(text, place)
+        place = _BLANKS.match(text, place).end()  # type: ignore[union-attr]  # it matches nothing, too
         request: object = None
         if text[place : place + 1] == "]":
             return
@@ -119,12 +127,6 @@ def _array(path: Path) -> Iterator[Mapping[str, object]]:
         if not piece or text[place : place + 1] not in ("{", "") or len(text) - place > MOST_OF_A_LINE:
             raise _no_object(path, number + 1, text[place : place + 80])
         text, place = text[place:] + piece, 0
-
-
-def _behind_blanks(text: str, place: int) -> int:
-    while place < len(text) and text[place] in " \t\r\n,":
-        place += 1
-    return place
 
 
 def _no_object(path: Path, number: int, text: str) -> InputError:

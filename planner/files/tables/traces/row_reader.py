@@ -16,6 +16,8 @@ from planner.files.tables.traces.options import Drop
 from planner.files.tables.traces.times import ISO_HINT, iso_microseconds, numbers_of, time_number, times_of
 
 _MOST_VALUES = 12
+_MOST_FAULTY = 50_000
+"""If most of so many rows are no requests, the file is another."""
 _Row = Sequence[str]
 
 
@@ -69,12 +71,7 @@ class RowReader:
 
     def require_requests(self) -> None:
         """InputError where no row became a request, or most were faulty."""
-        if self.first_fault is not None and 2 * self._faulty() > self.rows:
-            raise InputError(
-                f"{self.origin}: most rows must be requests; {self._faulty()} of {self.rows} are faulty, the first: "
-                f"{self.first_fault}",
-                hint="Name the right columns, or mend the file.",
-            )
+        self._require_few_faulty(self.rows)
         if not self.requests and self.rows and self.dropped["where"] == self.rows:
             came = ", ".join(sorted(self._values)[:_MOST_VALUES]) or "nothing"
             raise InputError(
@@ -85,6 +82,15 @@ class RowReader:
             came = f"all {self.rows} rows were dropped" if self.rows else "only a header came"
             raise InputError(
                 f"{self.origin}: must hold at least one request; {came}.", hint="Give a trace with requests."
+            )
+
+    def _require_few_faulty(self, rows: int) -> None:
+        """InputError where most of the first `rows` rows are faulty."""
+        if self.first_fault is not None and 2 * self._faulty() > rows:
+            raise InputError(
+                f"{self.origin}: most rows must be requests; {self._faulty()} of {rows} are faulty, the first: "
+                f"{self.first_fault}",
+                hint="Name the right columns, or mend the file.",
             )
 
     def _faulty(self) -> int:
@@ -158,6 +164,8 @@ class RowReader:
                     raise
                 self.first_fault = self.first_fault or fault
                 self.dropped["faulty"] += 1
+                if self._faulty() > max(_MOST_FAULTY, number / 2):
+                    self._require_few_faulty(number)
                 continue
             numbers.append(number)
             times.append(request[0])
@@ -205,7 +213,7 @@ def _tokens(cell: str, low: int, where: str) -> int:
         raise InputError(
             f"{where} must be a whole number of tokens, at least {low} and at most {MOST_TOKENS}, got {cell!r:.80}."
             f"{reason}",
-            hint="Mend or drop the row; `--drop faulty` (in a scenario `drop: [faulty]`) leaves such rows out and "
-            "counts them.",
+            hint="Mend or drop the row; `planner workload summarize FILE --drop faulty --out NAME.yaml`, in a scenario "
+            "`drop: [faulty]`, leaves such rows out and counts them.",
         )
     return int(number)

@@ -11,6 +11,10 @@ from planner.files.plan.batches.shared_folders import probes_in, unseen
 from planner.runs.batches.dask_engine.skew import cluster_versions, require_no_skew, skew_table
 
 LOOK_S = 0.5
+AGAIN = (
+    "Start it and the command again; `planner plan --resume`, `planner sweep --resume` and `planner batch --resume` go "
+    "on from what has ended."
+)
 Tell = Callable[[str], None]
 
 
@@ -126,5 +130,5 @@ def lost(scheduler: str) -> PlannerError:
     """The error of a scheduler that went while there was work."""
     return PlannerError(
         f"{scheduler}: the Dask scheduler does not answer any more.",
-        hint="What has ended is kept: start it again, and give --resume.",
+        hint=AGAIN,
     )

@@ -13,7 +13,7 @@ from distributed import Client, Future, KilledWorker
 from planner.errors import PlannerError
 from planner.interrupts import check
 from planner.processes import WAKE_S
-from planner.runs.batches.dask_engine.admission import LOOK_S, Admission, lost
+from planner.runs.batches.dask_engine.admission import AGAIN, LOOK_S, Admission, lost
 from planner.runs.batches.dask_engine.children import ChildDeath, UnwantedError, answer_in_child
 
 Answer = TypeVar("Answer")
@@ -124,7 +124,7 @@ class Dispatcher:
         elif self._looked_s - self._served_s > self._absence_s:
             raise PlannerError(
                 f"{self._admission.scheduler}: no worker is left. {self._admission.why_none()}".strip(),
-                hint="What has ended is kept: start workers, and give --resume.",
+                hint=AGAIN,
             )
         orphans = [future for future, errand in self._running.items() if errand.worker not in present]
         errands = [(future, self._running.pop(future)) for future in orphans]

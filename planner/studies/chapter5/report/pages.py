@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
+from planner.report.kit.csv_tables import frame_csv
 from planner.report.kit.frames import Frame
 from planner.studies.chapter5.records import Study
 from planner.studies.chapter5.report.frames import TABLE, study_frame
@@ -46,8 +47,7 @@ def render_study(study: Study) -> dict[str, bytes]:
 
 def _csv(frame: Frame) -> bytes:
     """Nine digits: the rest is the solver's."""
-    text: str = frame.to_csv(index=False, lineterminator="\n", float_format="%.9g")
-    return text.encode()
+    return frame_csv(frame, float_format="%.9g")
 
 
 def file_names(figures: Iterable[str]) -> list[str]:
