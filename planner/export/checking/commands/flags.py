@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from planner.domain.engine.cache_readers import own_reader
 from planner.errors import ExportError
 from planner.export.checking.commands.engine_rules import RULES, EngineRules
 from planner.export.checking.commands.known_flags import unknown_flag_faults
@@ -13,6 +14,7 @@ from planner.export.engines.arguments import disguised, doubled, flag_pairs, rea
 from planner.export.engines.dialects import ENGINES
 from planner.export.engines.seam import Rendezvous
 from planner.export.found import Fault
+from planner.export.islands import ServingIsland
 from planner.export.objects.pods import ENGINE_LABEL
 
 _NOBODY = Rendezvous(leader_address="127.0.0.1", pod_index="0")
@@ -40,11 +42,17 @@ def flag_faults(owned: Owned, expected: Expectation) -> Iterator[Fault]:
         sources = (
             unknown_flag_faults(pod, ENGINES[engine]),
             line.faults(owned),
-            line.planned_faults(planned, expected),
+            line.planned_faults(planned, expected, defaults_of(engine, island)),
             ENGINES[engine].check_model(pod.arguments, island) if island else (),
         )
         for rule, came in _each_flag_once(sources):
             yield manifest.fault(pod.arguments_path, rule, came)
+
+
+def defaults_of(engine: str, island: ServingIsland | None) -> dict[str, str]:
+    """What the island's engine takes of flags on which sides of an exchange agree, where it is told nothing."""
+    reader = "" if island is None else own_reader(engine, island.model, island.gpu)
+    return dict.fromkeys(RULES[engine].exchanged, reader) if reader else {}
 
 
 def _each_flag_once(sources: Sequence[Iterable[tuple[str, str]]]) -> _Breaches:
@@ -105,8 +113,10 @@ class _Line:
         elif came is not None and came.startswith(_LOOPBACK):
             yield "--host must be an address that others reach, as 0.0.0.0", came
 
-    def planned_faults(self, planned: Mapping[str, str] | None, expected: Expectation) -> _Breaches:
-        """What the planner writes for the island otherwise."""
+    def planned_faults(
+        self, planned: Mapping[str, str] | None, expected: Expectation, defaults: Mapping[str, str]
+    ) -> _Breaches:
+        """What the planner writes for the island otherwise; `defaults`: flags that say what the engine does anyway."""
         if planned is None:
             return
         for flag in sorted(self.rules.planned):
@@ -116,6 +126,8 @@ class _Line:
                     _value_text(self.values.get(flag)),
                 )
         for flag in sorted(self.rules.needed & planned.keys() - self.values.keys()):
+            if defaults.get(flag) == planned[flag]:  # an engine that ran before another generation joined
+                continue
             example = f", such as {planned[flag]}" * bool(planned[flag])
             yield f"--{flag} must be there as the plan needs{example}", "none"
         for flag in sorted(self.rules.at_least & planned.keys()):
