@@ -9,6 +9,7 @@ from planner import report
 from planner.api.cards import card, rows_of
 from planner.api.tables import counts_of
 from planner.domain import Plan
+from planner.errors import InputError
 from planner.files.scenario.settings import Setting
 from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
 from planner.runs.replanning.inputs import change_limits, change_settings, new_scenario

@@ -61,8 +61,8 @@ class ChangedPlan:
             notes.append(f"lost: {servers}{others * self.guessed}")
         if self.short:
             notes.append(
-                f"the inventory has fewer {' and '.join(self.short)} than ran, so servers beyond it count as lost; where "
-                "they run until the change is done, say how many there are (--meanwhile)"
+                f"the inventory has fewer {' and '.join(self.short)} than ran, so servers beyond it count as lost; "
+                "where they run until the change is done, say how many there are (--meanwhile)"
             )
         if self.joining:
             notes.append(
