@@ -6,10 +6,10 @@ may be made anew, or from one that stands: dearer by little, and nearer to it.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Scenario
+from planner.domain import InventoryItem, ObjectiveKind, ObjectiveSettings, Plan, Scenario
 from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.schedules import ScheduleLevel, Tariff
 from planner.errors import InfeasibleError, InputError, SolverError
@@ -24,6 +24,7 @@ Replanner = Callable[[Plan, Scenario], Plan]
 """Makes a plan of a scenario that leaves as much as possible of a standing one as it is."""
 
 SAME = 1e-6  # relative, of rates
+FREE = 1e-3  # of its price: what a GPU counts for that costs nothing, so that none is used for nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,24 @@ class LevelBook:
             return None
         return self._level(plan, self.least_usd_per_hour(rate_rps))
 
+    def add_priced(self, rate_rps: float, gpu_usd: Sequence[float], most_usd: float) -> bool:
+        """Plan for a rate where GPUs of the inventory's types cost so much an hour; whether its fleet is new, and costs
+        less than `most_usd` at that. It is planned once more at the usual prices, of those GPUs alone."""
+        scenario = at_rate(self.scenario, rate_rps)
+        pairs = list(zip(scenario.inventory.items, gpu_usd, strict=True))
+        priced = (replace(i, price_usd_per_gpu_hour=max(usd, FREE * i.price_usd_per_gpu_hour)) for i, usd in pairs)
+        try:
+            gpus = dict(level_of(self._planner(_of_items(scenario, priced)), 0.0).gpus)
+            if sum(usd * gpus.get(item.gpu.name, 0) for item, usd in pairs) >= most_usd:
+                return False
+            used = (replace(item, count=gpus[item.gpu.name]) for item, _ in pairs if gpus.get(item.gpu.name))
+            plan = self._planner(_of_items(scenario, used))
+        except (InfeasibleError, SolverError):
+            return False
+        planned = len(self._levels)
+        self._level(plan, self.least_usd_per_hour(rate_rps))
+        return len(self._levels) > planned
+
     def least_usd_per_hour(self, rate_rps: float) -> float:
         """The bound of the largest rate planned for that is no higher; 0 below all."""
         return max((usd for rate, usd in self._least.items() if rate <= rate_rps * (1 + SAME)), default=0.0)
@@ -163,6 +182,10 @@ class LevelBook:
         if (before, after) not in self._changes:
             self._changes[before, after] = self.change_usd(self._levels[before], self._levels[after])
         return self._changes[before, after]
+
+
+def _of_items(scenario: Scenario, items: Iterable[InventoryItem]) -> Scenario:
+    return replace(scenario, inventory=replace(scenario.inventory, items=tuple(items)))
 
 
 def steps_of(least: dict[float, float]) -> tuple[LeastCost, ...]:
