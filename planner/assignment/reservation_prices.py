@@ -9,26 +9,17 @@
 
     least sum_g (1 - delta) H p_g R_g + sum_j h_j sum_g p_g o_gj
     beyond_<g>_<j>   o_gj + R_g - sum_k n_kg x_jk >= 0        dual mu_gj: 0 where reserved GPUs idle, h_j p_g at most
-    stands_<j>       sum_k x_jk = 1, k that carries j         dual sigma_j
+    stands_<j>       sum_k x_jk = 1, k that carries j
 
-A plan that is not there yet may make the schedule cheaper only where sum_g mu_gj n_g < sigma_j.
+A plan that is not there yet may make the schedule cheaper only where it costs least at prices mu_gj / h_j.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pulp
 
 from planner.domain import AssignmentSettings
 from planner.milp import solve
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReservationPrices:
-    """By stretch: what a GPU of each type is worth an hour, and what the best plans cost an hour at that (USD)."""
-
-    gpu_usd: tuple[tuple[float, ...], ...]
-    plan_usd: tuple[float, ...]
 
 
 def reservation_prices(
@@ -37,14 +28,15 @@ def reservation_prices(
     hours: Sequence[float],
     prices: Sequence[float],
     discount: float,
-) -> ReservationPrices:
-    """`gpus`: of each plan by type; `carriers`: plans that may stand in each stretch, `hours` long; `prices`: by type,
+) -> tuple[tuple[float, ...], ...]:
+    """What a GPU of each type is worth an hour (USD), by stretch.
+
+    `gpus`: of each plan by type; `carriers`: plans that may stand in each stretch, `hours` long; `prices`: by type,
     USD/hour. Raises SolverError where the solver breaks down."""
     model, types, always = pulp.LpProblem("reservations", pulp.LpMinimize), range(len(prices)), (1 - discount)
     reserved = [pulp.LpVariable(f"reserved_{g}", lowBound=0) for g in types]
     cost = [(reserved[g], always * sum(hours) * prices[g]) for g in types]
     beyond = dict[tuple[int, int], pulp.LpConstraint]()
-    stands = []
     for j, plans in enumerate(carriers):
         shares = {k: pulp.LpVariable(f"share_{j}_{k}", lowBound=0) for k in plans}
         for g in types:
@@ -53,11 +45,7 @@ def reservation_prices(
             used = [(share, -gpus[k][g]) for k, share in shares.items()]
             beyond[g, j] = pulp.LpAffineExpression([(more, 1), (reserved[g], 1), *used]) >= 0
             model += beyond[g, j], f"beyond_{g}_{j}"
-        stands.append(pulp.lpSum(shares.values()) == 1)
-        model += stands[-1], f"stands_{j}"
+        model += pulp.lpSum(shares.values()) == 1, f"stands_{j}"
     model.setObjective(pulp.LpAffineExpression(cost))
     solve(model, AssignmentSettings())
-    return ReservationPrices(
-        gpu_usd=tuple(tuple(max(0.0, beyond[g, j].pi) / hours[j] for g in types) for j in range(len(hours))),
-        plan_usd=tuple(row.pi / hours[j] for j, row in enumerate(stands)),
-    )
+    return tuple(tuple(max(0.0, beyond[g, j].pi) / hours[j] for g in types) for j in range(len(hours)))

@@ -13,7 +13,6 @@ from replanned_scenarios import small_plan
 
 from planner import pipeline
 from planner.domain import Plan
-from planner.domain.replanning.changes import LostServers
 from planner.errors import PlannerError
 from planner.files import scenario_from_document
 from planner.files.scenario.settings import Setting
@@ -147,6 +146,8 @@ _WAYS: tuple[tuple[str, Callable[[Drawn, re.Match[str]], Drawn]], ...] = (
         r"--set inventory\.([\w-]+)=0",
         lambda change, match: replace(change, inventory={**(change.inventory or {}), match[1]: 0}),
     ),
+    (
+        r"Leave ([\w-]+) out of it, or lower the inventory",
+        lambda change, match: replace(change, meanwhile={g: n for g, n in change.meanwhile.items() if g != match[1]}),
+    ),
 )
-
-NOTHING_LOST = LostServers()

@@ -24,7 +24,6 @@ Replanner = Callable[[Plan, Scenario], Plan]
 """Makes a plan of a scenario that leaves as much as possible of a standing one as it is."""
 
 SAME = 1e-6  # relative, of rates
-FREE = 1e-3  # of its price: what a GPU counts for that costs nothing, so that none is used for nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,23 +114,19 @@ class LevelBook:
             return None
         return self._level(plan, self.least_usd_per_hour(rate_rps))
 
-    def add_priced(self, rate_rps: float, gpu_usd: Sequence[float], most_usd: float) -> bool:
-        """Plan for a rate where GPUs of the inventory's types cost so much an hour; whether its fleet is new, and costs
-        less than `most_usd` at that. It is planned once more at the usual prices, of those GPUs alone."""
+    def add_priced(self, rate_rps: float, offer: Sequence[InventoryItem]) -> float:
+        """Plan for a rate on the GPUs of an `offer` at its prices; the promise of the plan, infinite where there is
+        none. A fleet that is new is planned once more at the usual prices, on its GPUs alone."""
+        usual = {item.gpu.name: item for item in self.scenario.inventory.items}
         scenario = at_rate(self.scenario, rate_rps)
-        pairs = list(zip(scenario.inventory.items, gpu_usd, strict=True))
-        priced = (replace(i, price_usd_per_gpu_hour=max(usd, FREE * i.price_usd_per_gpu_hour)) for i, usd in pairs)
         try:
-            gpus = dict(level_of(self._planner(_of_items(scenario, priced)), 0.0).gpus)
-            if sum(usd * gpus.get(item.gpu.name, 0) for item, usd in pairs) >= most_usd:
-                return False
-            used = (replace(item, count=gpus[item.gpu.name]) for item, _ in pairs if gpus.get(item.gpu.name))
-            plan = self._planner(_of_items(scenario, used))
+            priced = level_of(self._planner(_of_items(scenario, offer)), 0.0)
+            if not any(level.gpus == priced.gpus and level.promise_rps >= rate_rps for level in self._levels):
+                plan = self._planner(_of_items(scenario, (replace(usual[gpu], count=n) for gpu, n in priced.gpus)))
+                self._level(plan, self.least_usd_per_hour(rate_rps))
         except (InfeasibleError, SolverError):
-            return False
-        planned = len(self._levels)
-        self._level(plan, self.least_usd_per_hour(rate_rps))
-        return len(self._levels) > planned
+            return math.inf
+        return priced.promise_rps
 
     def least_usd_per_hour(self, rate_rps: float) -> float:
         """The bound of the largest rate planned for that is no higher; 0 below all."""

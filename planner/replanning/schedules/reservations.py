@@ -1,9 +1,9 @@
 """Plans of windows under a tariff, and with them the GPUs that are reserved, where some are.
 
 With the reservation R_g set, the switching programme is exact; with the plans set, the best R_g of each type is a
-quantile: as many as stand in at least a share 1 - delta of all windows. R_g is the n_kg of some plan k, or 0: where there
-are few such reservations all are tried, which is exact. Of others the two alternate from the fleet of every plan, and
-from none, until nothing is gained; the gap to the bound tells what may be missing.
+quantile: as many as stand in at least a share 1 - delta of all windows. R_g is the n_kg of some plan k, or 0: where
+there are few such reservations all are tried, which is exact. Of others the two alternate from the fleet of every plan,
+and from none, until nothing is gained; the gap to the bound tells what may be missing.
 """
 
 import math

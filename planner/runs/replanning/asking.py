@@ -1,6 +1,6 @@
 """A deployed plan changed: planned anew with least change, its roll-out ordered and replayed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from planner import pipeline
@@ -41,8 +41,9 @@ def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
     times = question.settings or policy.times
     least_share = policy.least_share if question.least_share is None else question.least_share
     require_buckets(saved)
+    _require_room(question)
     lost, short = with_shortfall(saved, question.scenario.inventory, question.lost, question.meanwhile)
-    _require_servers(saved, without_lost(saved, lost))
+    _require_servers(saved, without_lost(saved, lost), short)
     replan = pipeline.replan(saved, _as_before(question.scenario, short), times, question.limits, lost)
     before, plan = replan.before, replan.plan
     change, joining = carried_out(replan.change, before, plan.scenario, times), joining_others(replan.change)
@@ -69,16 +70,28 @@ def _as_before(scenario: Scenario, short: Mapping[str, int]) -> Scenario:
     return replace(scenario, inventory=replace(scenario.inventory, items=tuple(items))) if short else scenario
 
 
-def _require_servers(saved: Plan, before: Plan) -> None:
-    """Raises InfeasibleError where nothing is left to change."""
+def _require_room(question: ChangeQuestion) -> None:
+    """Raises InputError where fewer GPUs are there meanwhile than the new plan may use: its servers start on them."""
+    inventory = {item.gpu.name: item.count for item in question.scenario.inventory.items}
+    for gpu, count in question.meanwhile.items():
+        if count < inventory.get(gpu, 0):
+            raise InputError(
+                f"--meanwhile: {gpu}: must be at least the inventory's {inventory[gpu]}, as new servers start on them, "
+                f"got {count}.",
+                hint=f"Leave {gpu} out of it, or lower the inventory (--inventory).",
+            )
+
+
+def _require_servers(saved: Plan, before: Plan, short: Collection[str]) -> None:
+    """Raises InfeasibleError where nothing is left to change; `short`: types that the inventory has too few of."""
     assert before.buckets is not None, "plans are of buckets"
     if before.buckets.pools:
         return
-    counts = ",".join(f"{item.gpu.name}={item.count}" for item in saved.scenario.inventory.items if item.count)
+    counts = ",".join(f"{i.gpu.name}={i.count}" for i in saved.scenario.inventory.items if i.gpu.name in short)
+    runs_on = f"Where they run until the change is done, say so (--meanwhile {counts}); else p"
     raise InfeasibleError(
-        f"plan {saved.scenario.name}: must have servers that run on until others start, got none: the inventory has no "
-        "GPUs left for any of them.",
-        hint=f"Where they run until the change is done, say so (--meanwhile {counts}); else plan anew (planner plan).",
+        f"plan {saved.scenario.name}: must have servers that are left, got none: nothing runs that could be changed.",
+        hint=f"{runs_on if short else 'P'}lan anew, as there is nothing to keep serving (planner plan).",
     )
 
 
