@@ -9,6 +9,7 @@ from planner import report
 from planner.api.cards import card, rows_of
 from planner.api.tables import counts_of
 from planner.domain import Plan
+from planner.errors import InputError
 from planner.files.scenario.settings import Setting
 from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
 from planner.runs.replanning.inputs import change_limits, change_settings, new_scenario
@@ -126,6 +127,7 @@ def changed_deployment(
     inventory: Any = None,
     cluster: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
+    meanwhile: Any = None,
     lost: Sequence[str] = (),
     most_gpus: int | None = None,
     keep: float | None = None,
@@ -153,6 +155,16 @@ def changed_deployment(
         lost=lost_servers(saved, lost),
         least_share=least_share,
         replays=replay,
+        meanwhile=_counts(meanwhile),
     )
     changed = change_plan(saved, question)
     return ChangedDeployment(changed, at_hand(changed.plan))
+
+
+def _counts(meanwhile: Any) -> dict[str, int]:
+    counts = {} if meanwhile is None else counts_of(meanwhile, "plan.replan(...): meanwhile")
+    if not isinstance(counts, dict) or not all(isinstance(n, int) and n >= 0 for n in counts.values()):
+        raise InputError(
+            f"plan.replan(...): meanwhile: must be GPUs by type, got {meanwhile!r:.80}.", hint='Give {"A100": 24}.'
+        )
+    return counts

@@ -292,10 +292,10 @@ class PlannedDeployment:
         >>> changed.plan, changed.steps, changed.figure("rollout"), changed.save("run")
 
         `scenario`: a file or a shipped name, else the plan's own. `changes`: workload, inventory, cluster and settings
-        (a mapping of keys) that are new; what is lost, as H20=8, servers of an island, or nodes; most_gpus, keep,
-        turns_only, horizon_hours: limits of the change; storage_gb_s, start_s, drain_s; least_share, and replay (False:
-        steps are not replayed). As of `planner replan`. Raises InputError, and InfeasibleError where nothing serves
-        within the limits, or no order of steps leaves so much.
+        (a mapping of keys) that are new; GPUs that are there meanwhile; what is lost, as H20=8, servers of an island,
+        or nodes; most_gpus, keep, turns_only, horizon_hours: limits of the change; storage_gb_s, start_s, drain_s;
+        least_share, and replay (False: steps are not replayed). As of `planner replan`. Raises InputError, and
+        InfeasibleError where nothing serves within the limits, or no order of steps leaves so much.
         """
         from planner.api.changes import changed_deployment
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from planner.cost.serving.loading import S_PER_HOUR, load_s
 from planner.domain import BucketPool, InventoryItem, LoadPoint, ParallelConfig, Phase, Plan, Scenario, halves_of
+from planner.domain.engine.cache_readers import common_reader, own_reader
 from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange, ServerRole
 from planner.errors import InputError
 from planner.replanning.matching import best_pairs
@@ -29,11 +30,13 @@ Place = tuple[tuple[str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Servers:
-    """Equal servers in the same place. `context`: tokens that their engines are started for; `place`: of a placed
+    """Equal servers in the same place. `context`: tokens that their engines are started for; `reader`: what they have
+    to read KV caches with, as they were started or would be (empty: what they do by themselves); `place`: of a placed
     server, empty where that does not count."""
 
     role: ServerRole
     context: int
+    reader: str
     place: Place
     count: int
 
@@ -60,7 +63,10 @@ def changes_to(before: Plan, pools: Sequence[BucketPool], scenario: Scenario, se
 def _changes(
     before: Plan, new: "list[_Servers]", scenario: Scenario, settings: ChangeSettings, *, placed: bool
 ) -> PlanChange:
-    old = list(_servers(before.scenario, _pools(before), _places(before) if placed else {}))
+    old = [
+        replace(group, reader=group.reader or _own_reader(before.scenario, group.role.gpu))
+        for group in _servers(before.scenario, _pools(before), _places(before) if placed else {})
+    ]
     same = same_engines(before.scenario, scenario)
     gpus = sorted({servers.role.gpu for servers in (*old, *new)})
     changes = [change for gpu in gpus for change in _of_type(_only(old, gpu), _only(new, gpu), same_engines=same)]
@@ -108,6 +114,29 @@ def context_of(scenario: Scenario, pool: BucketPool) -> int:
     return max(needed, pool.context)
 
 
+def readers_of(scenario: Scenario, pools: Sequence[BucketPool]) -> Iterator[str]:
+    """What the engines of each pool are told to read KV caches with: where these go between generations of GPUs, all
+    that hang together by buckets in common are told the same."""
+    groups: list[tuple[set[int], int, int]] = []  # pools, and the prompts from the first to before the last
+    for number, pool in enumerate(pools):
+        if pool.phase is Phase.MIXED:
+            continue
+        near = [group for group in groups if group[1] < pool.end and pool.start < group[2]]
+        groups = [group for group in groups if group not in near]
+        members = {number}.union(*(group[0] for group in near))
+        starts, ends = (pool.start, *(group[1] for group in near)), (pool.end, *(group[2] for group in near))
+        groups.append((members, min(starts), max(ends)))
+    readers = dict[int, str]()
+    for members, _, _ in groups:
+        gpus = {pools[number].gpu: scenario.inventory.item(pools[number].gpu).gpu for number in members}
+        readers |= dict.fromkeys(members, common_reader(scenario.engine.name, scenario.model, tuple(gpus.values())))
+    return (readers.get(number, "") for number in range(len(pools)))
+
+
+def _own_reader(scenario: Scenario, gpu: str) -> str:
+    return own_reader(scenario.engine.name, scenario.model, scenario.inventory.item(gpu).gpu)
+
+
 def role_of(pool: BucketPool) -> ServerRole:
     """What one server of a pool does."""
     return ServerRole(
@@ -124,11 +153,11 @@ def _servers(
     scenario: Scenario, pools: Sequence[BucketPool], lying: "Mapping[str, Counter[Place]]"
 ) -> Iterator[_Servers]:
     """The servers of pools, by where they lie."""
-    for pool in pools:
+    for pool, reader in zip(pools, readers_of(scenario, pools), strict=True):
         role, context = role_of(pool), context_of(scenario, pool)
         by_place = lying.get(pool.island, Counter({(): pool.count}))
         for place, count in sorted(by_place.items()):
-            yield _Servers(role=role, context=context, place=place, count=count)
+            yield _Servers(role=role, context=context, reader=reader, place=place, count=count)
 
 
 def _places(plan: Plan) -> dict[str, Counter[Place]]:
@@ -214,7 +243,8 @@ def _kind(old: _Servers, new: _Servers, *, same_engines: bool) -> ChangeKind | N
         return ChangeKind.MOVE if before.phase == after.phase else None
     if before.phase != after.phase:
         return ChangeKind.TURN
-    if before.server != after.server or new.context > old.context or not same_engines:
+    told_otherwise = not same_engines or new.reader not in ("", old.reader)
+    if before.server != after.server or new.context > old.context or told_otherwise:
         return ChangeKind.RESTART
     return ChangeKind.KEEP if (before.start, before.end) == (after.start, after.end) else ChangeKind.REROUTE
 

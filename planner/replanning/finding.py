@@ -113,7 +113,7 @@ def _require_gpus(saved: Plan, scenario: Scenario) -> None:
         raise InputError(
             f"scenario {scenario.name}: inventory: must have the GPU types of the plan that runs, got no "
             f"{', '.join(missing)}.",
-            hint=f"Say how many are left, as in `{missing[0]}: 0` where they are gone.",
+            hint=f"Say how many are left, as with --set inventory.{missing[0]}=0 where they are gone.",
         )
 
 

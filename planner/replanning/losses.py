@@ -54,6 +54,32 @@ def remaining_inventory(plan: Plan, inventory: Inventory, lost: LostServers) -> 
     return replace(inventory, items=tuple(items))
 
 
+def with_shortfall(
+    plan: Plan, inventory: Inventory, lost: LostServers, meanwhile: Mapping[str, int]
+) -> tuple[LostServers, dict[str, int]]:
+    """What is lost where the inventory less what is `lost` has fewer GPUs than run: servers beyond it, too, but for
+    GPUs that are there `meanwhile`, by type. And how many GPUs more that makes of each type.
+
+    Raises InputError as `without_lost` does.
+    """
+    remaining, before = without_lost(plan, lost), plan.scenario.inventory
+    there = {item.gpu.name: item.count for item in remaining_inventory(plan, inventory, lost).items} | dict(meanwhile)
+    gpus = dict(lost.gpus)
+    more = dict[str, int]()
+    for item in before.items:
+        name = item.gpu.name
+        short = _used(remaining, name) - there.get(name, 0)
+        if short > 0:
+            gone = max(gpus.get(name, 0), item.count - _used(plan, name)) + short  # idle ones go first
+            more[name], gpus[name] = gone - gpus.get(name, 0), gone
+    return replace(lost, gpus=tuple(gpus.items())), more
+
+
+def _used(plan: Plan, gpu: str) -> int:
+    assert plan.buckets is not None, "plans are of buckets"
+    return sum(pool.gpus for pool in plan.buckets.pools if pool.gpu == gpu)
+
+
 def remaining_cluster(cluster: Cluster, lost: LostServers) -> Cluster:
     """The cluster without the nodes that were lost, and what ran on them."""
     return replace(

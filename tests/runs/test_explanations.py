@@ -109,6 +109,17 @@ def test_a_pool_is_what_its_rivals_make_it() -> None:
         assert explanation.count.one_less_rps == pytest.approx(max(0.0, left))
 
 
+def test_types_are_ranked_by_what_the_objective_counts() -> None:
+    """An H200 serves more than an H20 and costs four times as much."""
+    for text, figure in ((PAIR, "rate_per_gpu_rps"), (RENT, "rate_per_usd")):
+        plan = planned(text)
+        for phase in (PREFILL, Phase.DECODE):
+            rows = explain_pool(plan, pools_of(plan, phase)[0].island, 0).types
+            figures = [getattr(row, figure) for row in rows]
+            assert figures == sorted(figures, reverse=True)
+            assert [row.gpu for row in rows] == (["H200", "H20"] if text == PAIR else ["H20", "H200"])
+
+
 @pytest.mark.parametrize("phase", [PREFILL, Phase.DECODE])
 def test_a_stated_level_switches_the_choice(phase: Phase) -> None:
     plan = planned(LEVELS)

@@ -44,10 +44,10 @@ def pairs(flag: str, text: str, example: str) -> dict[str, str]:
     return rows
 
 
-def inventory_of(flag: str, text: str) -> dict[str, int]:
-    """GPUs by type."""
+def inventory_of(flag: str, text: str, *, least: int = 1) -> dict[str, int]:
+    """GPUs by type, `least` of each."""
     typed = pairs(flag, text, "H100=40,A100=24")
-    return _by_type(flag, {gpu: _count(flag, gpu, value) for gpu, value in typed.items()})
+    return _by_type(flag, {gpu: _count(flag, gpu, value, least) for gpu, value in typed.items()})
 
 
 def _by_type(flag: str, figures: Mapping[str, Number]) -> dict[str, Number]:
@@ -67,11 +67,11 @@ def _twice(flag: str, gpu: str) -> InputError:
     return InputError(f"{flag}: must name each GPU type once, got {gpu} twice.", hint="Name it once.")
 
 
-def _count(flag: str, gpu: str, value: str) -> int:
-    count = int(value) if value.isdecimal() and value.isascii() and len(value) <= 9 else 0
-    if not 1 <= count <= _MOST_GPUS:
+def _count(flag: str, gpu: str, value: str, least: int) -> int:
+    count = int(value) if value.isdecimal() and value.isascii() and len(value) <= 9 else -1
+    if not least <= count <= _MOST_GPUS:
         raise InputError(
-            f"{flag}: {gpu} must be a whole number of 1..{_MOST_GPUS}, got {value!r}.", hint=f"Write {gpu}=8."
+            f"{flag}: {gpu} must be a whole number of {least}..{_MOST_GPUS}, got {value!r}.", hint=f"Write {gpu}=8."
         )
     return count
 

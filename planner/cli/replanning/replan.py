@@ -32,6 +32,14 @@ def command(
     inventory: Annotated[
         str | None, typer.Option(help="The GPUs at hand now, as H200=64,H20=96. [default: RUN's]", show_default=False)
     ] = None,
+    meanwhile: Annotated[
+        str | None,
+        typer.Option(
+            help="GPUs that there are until the change is done, as A100=24: lent, or given back after it. "
+            "[default: --inventory]",
+            show_default=False,
+        ),
+    ] = None,
     lost: Annotated[
         list[str] | None,
         typer.Option(help="GPU=COUNT, ISLAND=COUNT or NODE that are lost with the servers on them; may be repeated."),
@@ -74,6 +82,7 @@ def command(
 ) -> None:
     """Change a deployed plan as little as new load, GPUs or levels need, in steps that keep it serving."""
     from planner import files
+    from planner.cli.questions.quantities import inventory_of
     from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
     from planner.runs.replanning.deployed import deployed_manifests
     from planner.runs.replanning.inputs import change_limits, change_settings
@@ -89,6 +98,7 @@ def command(
         lost=lost_servers(saved, lost or []),
         least_share=least_share,
         replays=replay,
+        meanwhile=inventory_of("--meanwhile", meanwhile, least=0) if meanwhile is not None else {},
     )
     if out.resolve() == run.resolve():
         raise InputError(f"--out {out}: is the deployed plan's own folder.", hint="Give the new plan another folder.")
@@ -116,7 +126,7 @@ def _scenario(
         saved,
         scenario,
         workload=workload,
-        inventory=None if inventory is None else inventory_of("--inventory", inventory),
+        inventory=None if inventory is None else inventory_of("--inventory", inventory, least=0),
         cluster=cluster,
         settings=tuple(map(read_setting, settings)),
     )

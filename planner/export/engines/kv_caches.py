@@ -19,14 +19,14 @@ A server of both phases hands nothing over.
 import json
 from types import MappingProxyType
 
-from planner.domain import EngineProfile, GpuSpec, GroupedAttention, Phase
+from planner.domain import EngineProfile, GroupedAttention, Phase
+from planner.domain.engine import cache_readers
+from planner.domain.engine.cache_readers import PAGE_SIZE
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue
 from planner.export.islands import ServingIsland
 from planner.export.seams import Deployment
 
-PAGE_SIZE = 64
-_FLASHINFER_HEADS = (64, 128, 256)
 CONNECTOR = "kv-transfer-config"
 UNCHUNKED = "no-enable-chunked-prefill"
 _SIDE_CHANNEL_PORT = 5600
@@ -50,27 +50,13 @@ def check_cache_format(island: ServingIsland, profile: EngineProfile) -> None:
 
 def spans_generations(island: ServingIsland) -> bool:
     """Whether the island's caches come from, or go to, GPUs of several generations, whose engines default otherwise."""
-    return len({_generation(gpu) for gpu in island.exchange_gpus}) > 1
-
-
-def _generation(gpu: GpuSpec) -> tuple[str, int | str]:
-    return gpu.vendor.upper(), int(gpu.compute_capability) or gpu.name
+    return cache_readers.spans_generations(island.exchange_gpus)
 
 
 def vllm_backend(island: ServingIsland) -> str:
     """The attention backend that runs on all GPUs that the island's caches are exchanged over; empty where there are
     none of another generation, or none is known to run on all."""
-    gpus, attention = island.exchange_gpus, island.model.attention
-    recent = all(gpu.vendor.upper() == "NVIDIA" and gpu.compute_capability >= 8 for gpu in gpus)
-    if not recent or not spans_generations(island):
-        return ""
-    if not isinstance(attention, GroupedAttention):
-        return "" if island.model.kv_bytes == 1 else "TRITON_MLA"
-    if attention.windowed_layers:
-        return "" if island.model.kv_bytes == 1 else "TRITON_ATTN"
-    if island.model.kv_bytes == 1:
-        return "FLASHINFER" if attention.head_dim in _FLASHINFER_HEADS else ""
-    return "FLASH_ATTN"
+    return cache_readers.common_reader("vllm", island.model, island.exchange_gpus)
 
 
 def vllm_notes(island: ServingIsland) -> tuple[str, ...]:

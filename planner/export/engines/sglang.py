@@ -22,6 +22,7 @@ from planner.domain import (
     ServerConfig,
     halves_of,
 )
+from planner.domain.engine.cache_readers import PAGE_SIZE
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import (
     FlagValue,
@@ -33,7 +34,6 @@ from planner.export.engines.arguments import (
 from planner.export.engines.drafts import draft_tokens
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.engines.kv_caches import (
-    PAGE_SIZE,
     check_cache_format,
     own_code_notes,
     sglang_notes,

@@ -110,13 +110,15 @@ def mean_rate(rates_rps: Sequence[float], mix: Mix) -> float:
 
 
 def _others(plan: Plan, island: PlannedIsland, mix: Mix) -> Iterator[RivalIsland]:
-    """The best configuration of every GPU type on as many GPUs, the best per GPU first."""
+    """The best configuration of every GPU type on as many GPUs, the best per GPU first, or per USD where the objective
+    counts them."""
     best = []
     for item in plan.scenario.inventory.items:
         rows = [_rival(plan, row, mix, False) for row in _rates(plan, item, island, mix)]
         if rows:
             best.append(max(rows, key=lambda row: row.rate_rps))
-    yield from sorted(best, key=lambda row: -row.rate_rps)
+    priced = plan.scenario.objective.kind.row.priced
+    yield from sorted(best, key=lambda row: -((row.per_usd or 0.0) if priced else row.rate_rps))
 
 
 def _without(plan: Plan, island: PlannedIsland) -> float | None:

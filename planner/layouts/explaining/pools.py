@@ -106,7 +106,8 @@ def _types(
     bucket: int,
     relaxed: RelaxedBuckets | None,
 ) -> Iterator[TypeUse]:
-    """Every GPU type of the inventory in the pool's place, the most valuable there first."""
+    """Every GPU type of the inventory in the pool's place, the most valuable there first: by USD where the objective
+    counts them."""
     assert plan.buckets is not None, "a plan of buckets"
     rows = []
     for item in plan.scenario.inventory.items:
@@ -132,7 +133,8 @@ def _types(
                 elsewhere_rps=uses[best_use] if best_use else 0.0,
             )
         )
-    yield from sorted(rows, key=lambda row: (-row.rate_per_gpu_rps, row.gpu))
+    priced = plan.scenario.objective.kind.row.priced
+    yield from sorted(rows, key=lambda row: (-((row.rate_per_usd or 0.0) if priced else row.rate_per_gpu_rps), row.gpu))
 
 
 def _worth(prices: BucketPrices, relaxed: RelaxedBuckets | None, phase: Phase, bucket: int, rate: float) -> float:

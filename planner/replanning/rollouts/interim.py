@@ -79,8 +79,11 @@ class InterimFleet:
         return self._slowest_rps(counts, self.tables[new_table], self._drawn_rps)
 
     def exact_rps(self, counts: Counts, *, new_table: bool) -> float:
-        """The same, priced as any plan is."""
-        return self._slowest_rps(counts, self.tables[new_table], self._priced_rps)
+        """The same, priced as any plan is: all pools together, as a first token waits for decode, too."""
+        capacity_rps = {pool.island: pool.count * pool.capacity_rps for pool in self.pools(counts, new_table=new_table)}
+        return self._slowest_rps(
+            counts, self.tables[new_table], lambda servers: sum(capacity_rps[pool.island] for pool, _ in servers)
+        )
 
     def _slowest_rps(self, counts: Counts, table: Table, capacity_rps: Callable[[Servers], float]) -> float:
         """Of the bucket and phase that is the first to be full."""
@@ -105,10 +108,6 @@ class InterimFleet:
         if key not in self._curves:
             self._curves[key] = capacity_curve(self.question, pool)
         return self._curves[key]
-
-    def _priced_rps(self, servers: Servers) -> float:
-        pools = self._service.priced(replace(pool, count=count) for pool, count in servers).pools
-        return sum(pool.count * pool.capacity_rps for pool in pools)
 
     def pools(self, counts: Counts, *, new_table: bool) -> tuple[BucketPool, ...]:
         """The pools that serve, with their shares of their buckets."""

@@ -114,14 +114,37 @@ class Order:
 
 def fewest_steps(order: Order) -> list[Stage] | None:
     """The stage after each step; of equally few steps those whose worst serves most. None where there are none (above
-    `MOST_SEARCHED` states: where none were met with)."""
-    return _layers(order, _all_steps) if order.states <= MOST_SEARCHED else _beamed(order, _BEAM, _ORDERS)
+    `MOST_WALKED` states: where none were met with)."""
+    if order.states <= MOST_SEARCHED:
+        return _layers(order, _all_steps)
+    return _beamed(order, _BEAM, _ORDERS) or (_walked(order) if order.states <= MOST_WALKED else None)
+
+
+def _walked(order: Order) -> list[Stage] | None:
+    """The single stops and starts that leave most, those together that may be: few steps where the beam met none."""
+    worst, way = _widest(order)
+    if worst < order.floor_rps * (1 - _ROUNDING):
+        return None
+    stages, before = list[Stage](), order.first
+    while way:
+        reach = max(
+            number
+            for number, after in enumerate(way)
+            if not number
+            or (
+                order.holds(after.stopped, before.started, new_table=after.new_table)
+                and order.fits(before.started, after.stopped, after.started)
+            )
+        )
+        before, way = way[reach], way[reach + 1 :]
+        stages.append(before)
+    return stages
 
 
 def _some_steps(order: Order) -> bool:
     """Whether there are any, which is quicker to tell."""
     if order.states <= MOST_WALKED:
-        return _widest(order) >= order.floor_rps * (1 - _ROUNDING)
+        return _widest(order)[0] >= order.floor_rps * (1 - _ROUNDING)
     return _beamed(order, _QUICK_BEAM, _QUICK_ORDERS) is not None
 
 
@@ -132,7 +155,7 @@ def _beamed(order: Order, width: int, orders: int) -> list[Stage] | None:
 def best_rate_rps(order: Order) -> float:
     """The highest floor that some row of steps never undercuts; exact up to `MOST_WALKED` states."""
     if order.states <= MOST_WALKED:
-        return _widest(order)
+        return _widest(order)[0]
     low, high = 0.0, order.floor_rps
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -276,21 +299,21 @@ def _with(counts: Counts, number: int, count: int) -> Counts:
     return (*counts[:number], count, *counts[number + 1 :])
 
 
-def _widest(order: Order) -> float:
-    """The worst rate on the way that is best in this, by single stops and starts."""
-    best: dict[Stage, float] = {}
-    queue = [(-math.inf, order.first)]
+def _widest(order: Order) -> tuple[float, list[Stage]]:
+    """The worst rate on the way that is best in this, by single stops and starts, and that way."""
+    origins: dict[Stage, Stage] = {}
+    queue = [(-math.inf, order.first, order.first)]
     while queue:
-        worst, stage = heapq.heappop(queue)
-        if stage in best:
+        worst, stage, before = heapq.heappop(queue)
+        if stage in origins:
             continue
-        best[stage] = -worst
+        origins[stage] = before
         if order.ends(stage):
-            return -worst
+            return -worst, _path(order, stage, origins)
         for after in _single_steps(order, stage):
-            if after not in best:
-                heapq.heappush(queue, (max(worst, -order.meanwhile_rps(stage, after)), after))
-    return 0.0
+            if after not in origins:
+                heapq.heappush(queue, (max(worst, -order.meanwhile_rps(stage, after)), after, stage))
+    return 0.0, []
 
 
 def _single_steps(order: Order, stage: Stage) -> Iterator[Stage]:

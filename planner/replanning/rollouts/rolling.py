@@ -40,7 +40,7 @@ def roll_out(
     order = way.order(inventory, least_share * lower)
     steps = _least(way, order, least_share * min(current, new))
     if steps is None:
-        raise _infeasible(after, order, least_share, lower)
+        raise _infeasible(way, order, least_share, lower)
     return RollOut(
         steps=steps,
         current_rps=current,
@@ -210,14 +210,23 @@ def _rows(counts: Mapping[str, int]) -> ServerCounts:
     return tuple(sorted(counts.items()))
 
 
-def _infeasible(after: Plan, order: Order, least_share: float, lower_rps: float) -> InfeasibleError:
-    best = best_rate_rps(order) / lower_rps
-    # rounded down, so that asking for the share as it is told will do
-    share = int(best * 1000) / 1000
-    lent = " and ".join(f"{count} more {gpu}" for gpu, count in spare_gpus(order).items())
-    ways = [f"Give --least-share {share:g}", *([f"lend it {lent} meanwhile"] if lent else [])]
+def _infeasible(way: _Way, order: Order, least_share: float, lower_rps: float) -> InfeasibleError:
+    """What can be left at best, and what would do. Shares are rounded down, so that what is told will do."""
+    best = replace(order, floor_rps=best_rate_rps(order))
+    worst = min((step.during_rps for step in _steps(way, order.first, fewest_steps(best) or [])), default=0.0)
+    share = int(min(best.floor_rps, worst) / lower_rps * 1000) / 1000
+    of_load = "the deployed plan's workload and levels, as it serves nothing of the new ones as a whole"
+    rates = f"{lower_rps:,.6g} requests/s" + f" (of {of_load})" * way.fleet.old_load
+    stopped = " (nothing is served meanwhile)" * (not share)
+    ways = [f"Give --least-share {share:g}{stopped}"]
+    if spare := spare_gpus(order):
+        used = way.gpus(way.counts({}, {}))
+        counts = ",".join(f"{gpu}={order.free.get(gpu, 0) + used.get(gpu, 0) + more}" for gpu, more in spare.items())
+        lent = " and ".join(f"{more} more {gpu}" for gpu, more in spare.items())
+        ways.append(f"lend it {lent} meanwhile (--meanwhile {counts})")
+    touched = way.change.gpus_touched
     return InfeasibleError(
-        f"plan {after.scenario.name}: no order of steps leaves {least_share:.1%} of {lower_rps:,.6g} requests/s; at "
-        f"best {share:.1%} can be left.",
-        hint=f"{', '.join(ways)}, or plan a smaller change (--most-gpus).",
+        f"plan {way.fleet.question.scenario.name}: no order of steps leaves {least_share:.1%} of {rates}; at best "
+        f"{share:.1%} can be left.",
+        hint=f"{', '.join(ways)}, or plan a smaller change (--most-gpus below {touched}).",
     )

@@ -15,6 +15,7 @@ from planner.domain.replanning.schedules import Tariff
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.replanning.schedules.levels import LevelBook, LevelSet
 from planner.replanning.schedules.nesting import nest
+from planner.replanning.schedules.pricing import price_further
 from planner.replanning.schedules.reservations import best_plans
 from planner.replanning.schedules.switching import best_switching
 from planner.replanning.schedules.tariffs import HOUR_S
@@ -68,6 +69,7 @@ def _plan_for(book: LevelBook, series: RateSeries, tariff: Tariff, most_changes:
             if not book.carries(rate):
                 _add(book, rate)
     tighten(book, series, most_changes, most_plans)
+    price_further(book, series, tariff, most_changes)
     nest(book, series, tariff, most_changes)
 
 

@@ -1,12 +1,14 @@
 """Plans of windows under a tariff, and with them the GPUs that are reserved, where some are.
 
 With the reservation R_g set, the switching programme is exact; with the plans set, the best R_g of each type is a
-quantile: as many as stand in at least a share 1 - delta of all windows. The two alternate from the fleet of every plan,
-and from none, until nothing is gained. Of one GPU type that tries every reservation that can be best (R_g is the n_kg
-of some plan k, or 0), so it is exact; of several types the gap to the bound tells what may be missing.
+quantile: as many as stand in at least a share 1 - delta of all windows. R_g is the n_kg of some plan k, or 0: where
+there are few such reservations all are tried, which is exact. Of others the two alternate from the fleet of every plan,
+and from none, until nothing is gained; the gap to the bound tells what may be missing.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from planner.replanning.schedules.switching import Switching, best_switching
 from planner.replanning.schedules.tariffs import gpus_of, window_usd
 
 GAIN = 1e-9  # relative, that goes on
+MOST_STEPS = 2e8  # of the switching programme over all reservations: about a second
 
 
 def best_plans(
@@ -50,7 +53,7 @@ def best_plans(
     if reserved is not None:
         return switching(reserved), dict(reserved)
     best: tuple[Switching, dict[str, int]] | None = None
-    for start in _starts(levels.levels):
+    for start in _starts(levels.levels, len(series.windows) * (most_changes + 1)):
         attempt = _alternating(switching, start, lambda plans: quantiles(levels.levels, plans, tariff))
         if best is None or attempt[0].usd < best[0].usd * (1 - GAIN):
             best = attempt
@@ -73,8 +76,13 @@ def _alternating(
         best, always = answer, better
 
 
-def _starts(levels: Sequence[ScheduleLevel]) -> Iterator[dict[str, int]]:
-    """Every reservation to begin with, once."""
+def _starts(levels: Sequence[ScheduleLevel], states: int) -> Iterator[dict[str, int]]:
+    """Every reservation to begin with, once; `states` that the switching programme has of each plan."""
+    names = sorted({gpu for level in levels for gpu, _ in level.gpus})
+    counts = [sorted({0, *(dict(level.gpus).get(name, 0) for level in levels)}) for name in names]
+    if math.prod(map(len, counts)) * states * len(levels) ** 2 <= MOST_STEPS:
+        yield from (dict(zip(names, some, strict=True)) for some in product(*counts))
+        return
     reservations = [{}, *(dict(level.gpus) for level in levels)]
     yield from (gpus for n, gpus in enumerate(reservations) if gpus not in reservations[:n])
 

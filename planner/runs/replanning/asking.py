@@ -1,13 +1,15 @@
 """A deployed plan changed: planned anew with least change, its roll-out ordered and replayed."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from planner import pipeline
 from planner.domain import Plan, Scenario
 from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, LostServers
-from planner.errors import InputError
+from planner.errors import InfeasibleError, InputError
+from planner.replanning.changes import require_buckets
 from planner.replanning.finding import require_limits
+from planner.replanning.losses import with_shortfall, without_lost
 from planner.replanning.rollouts.copies import carried_out, joining_others
 from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
 from planner.replanning.rollouts.rolling import roll_out
@@ -17,7 +19,8 @@ from planner.runs.replanning.publication import ChangedPlan
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeQuestion:
     """What is asked of a change: the new plan's scenario, times, limits, what is `lost`, the share of the rate that no
-    step undercuts, and whether steps are replayed. Where times, limits and share are None, the scenario's count."""
+    step undercuts, and whether steps are replayed. Where times, limits and share are None, the scenario's count.
+    `meanwhile`: GPUs that there are until the change is done, of types that then have more or fewer."""
 
     scenario: Scenario
     settings: ChangeSettings | None = None
@@ -25,6 +28,7 @@ class ChangeQuestion:
     lost: LostServers = field(default_factory=LostServers)
     least_share: float | None = None
     replays: bool = True
+    meanwhile: Mapping[str, int] = field(default_factory=dict)
 
 
 def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
@@ -36,12 +40,16 @@ def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
     policy = question.scenario.changes
     times = question.settings or policy.times
     least_share = policy.least_share if question.least_share is None else question.least_share
-    replan = pipeline.replan(saved, question.scenario, times, question.limits, question.lost)
+    require_buckets(saved)
+    _require_room(question)
+    lost, short = with_shortfall(saved, question.scenario.inventory, question.lost, question.meanwhile)
+    _require_servers(saved, without_lost(saved, lost), short)
+    replan = pipeline.replan(saved, _as_before(question.scenario, short), times, question.limits, lost)
     before, plan = replan.before, replan.plan
     change, joining = carried_out(replan.change, before, plan.scenario, times), joining_others(replan.change)
     limits, others = question.limits or policy.limits, f"{joining} servers that go on in other islands start anew there"
     require_limits(plan, change, limits, others, "")
-    inventory = {item.gpu.name: item.count for item in plan.scenario.inventory.items}
+    inventory = {item.gpu.name: item.count for item in plan.scenario.inventory.items} | dict(question.meanwhile)
     steps = roll_out(before, plan, change, least_share=least_share, inventory=inventory)
     if question.replays:
         steps = replayed(steps, InterimPlans(before, plan))
@@ -51,7 +59,39 @@ def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
         roll_out=steps,
         joining=joining,
         lost=_fewer_servers(saved, before),
-        guessed=bool(question.lost.gpus),
+        guessed=bool(lost.gpus),
+        short=tuple(short),
+    )
+
+
+def _as_before(scenario: Scenario, short: Mapping[str, int]) -> Scenario:
+    """The scenario with the GPUs that are lost beyond what was said: inventories are those of before a loss."""
+    items = (replace(item, count=item.count + short.get(item.gpu.name, 0)) for item in scenario.inventory.items)
+    return replace(scenario, inventory=replace(scenario.inventory, items=tuple(items))) if short else scenario
+
+
+def _require_room(question: ChangeQuestion) -> None:
+    """Raises InputError where fewer GPUs are there meanwhile than the new plan may use: its servers start on them."""
+    inventory = {item.gpu.name: item.count for item in question.scenario.inventory.items}
+    for gpu, count in question.meanwhile.items():
+        if count < inventory.get(gpu, 0):
+            raise InputError(
+                f"--meanwhile: {gpu}: must be at least the inventory's {inventory[gpu]}, as new servers start on them, "
+                f"got {count}.",
+                hint=f"Leave {gpu} out of it, or lower the inventory (--inventory).",
+            )
+
+
+def _require_servers(saved: Plan, before: Plan, short: Collection[str]) -> None:
+    """Raises InfeasibleError where nothing is left to change; `short`: types that the inventory has too few of."""
+    assert before.buckets is not None, "plans are of buckets"
+    if before.buckets.pools:
+        return
+    counts = ",".join(f"{i.gpu.name}={i.count}" for i in saved.scenario.inventory.items if i.gpu.name in short)
+    runs_on = f"Where they run until the change is done, say so (--meanwhile {counts}); else p"
+    raise InfeasibleError(
+        f"plan {saved.scenario.name}: must have servers that are left, got none: nothing runs that could be changed.",
+        hint=f"{runs_on if short else 'P'}lan anew, as there is nothing to keep serving (planner plan).",
     )
 
 

@@ -1,7 +1,7 @@
 """What a plan is changed for: the scenario that it was made for, with what is new about it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from planner.files.scenario.settings import Setting, with_settings
 from planner.runs.replanning.own_pods import without_own_pods
 from planner.workload import summarize
 
+_INVENTORY = "inventory."
 _BOUNDS = {"storage_gb_s": (1e-6, 1e4), "start_s": (0.0, 86_400.0), "drain_s": (0.0, 86_400.0)}
 
 
@@ -30,7 +31,9 @@ def new_scenario(
     Its objects keep the names that the deployed ones have, and its cluster lacks the pods of these. InputError where a
     value cannot be used.
     """
-    changed = _changed(saved, scenario, workload, inventory, cluster, settings)
+    gone = set(_gone(inventory, settings))
+    present, kept = _at_least_one(inventory, settings)
+    changed = _without(_changed(saved, scenario, workload, present, cluster, kept), gone)
     return changed if changed is saved.scenario else without_own_pods(_called_as(changed, saved), saved)
 
 
@@ -56,6 +59,33 @@ def _changed(
     origin = f"plan {saved.scenario.name} with {', '.join(setting.key for setting in chosen)}"
     changed = files.scenario_from_document(document, origin=origin, base=Path.cwd(), summarize=summarize)
     return replace(changed, inputs=(*saved.scenario.inputs, *changed.inputs))
+
+
+def _gone(inventory: object, settings: Sequence[Setting]) -> Iterator[str]:
+    """GPU types of which none are left: a scenario cannot say that, and a plan that runs must."""
+    if isinstance(inventory, Mapping):
+        yield from (str(gpu) for gpu, count in inventory.items() if _none(count))
+    yield from (s.key.removeprefix(_INVENTORY) for s in settings if s.key.startswith(_INVENTORY) and _none(s.value))
+
+
+def _none(count: object) -> bool:
+    return count == 0 and isinstance(count, int) and not isinstance(count, bool)
+
+
+def _at_least_one(inventory: object, settings: Sequence[Setting]) -> tuple[object, tuple[Setting, ...]]:
+    """Both with a GPU of each type that is gone, until they are read."""
+    if isinstance(inventory, Mapping):
+        inventory = {gpu: 1 if _none(count) else count for gpu, count in inventory.items()}
+    return inventory, tuple(
+        replace(s, value=1) if s.key.startswith(_INVENTORY) and _none(s.value) else s for s in settings
+    )
+
+
+def _without(scenario: Scenario, gone: Collection[str]) -> Scenario:
+    if not gone:
+        return scenario
+    items = (replace(item, count=0) if item.gpu.name in gone else item for item in scenario.inventory.items)
+    return replace(scenario, inventory=replace(scenario.inventory, items=tuple(items)))
 
 
 def _path_or_name(workload: str | Path) -> str:

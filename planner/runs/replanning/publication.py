@@ -24,7 +24,7 @@ HTML = "change.html"
 class ChangedPlan:
     """A plan that takes another's place. `change`: of `replan` as it can be carried out; `joining`: servers that would
     run on in other islands, and are started anew there. `lost`: island, and its servers that are lost; `guessed`: only
-    a type of GPU was named, so it may have been others."""
+    a type of GPU was named, so it may have been others; `short`: types of which the inventory has fewer than ran."""
 
     replan: Replan
     change: PlanChange
@@ -32,6 +32,7 @@ class ChangedPlan:
     joining: int = 0
     lost: tuple[tuple[str, int], ...] = ()
     guessed: bool = False
+    short: tuple[str, ...] = ()
 
     @property
     def before(self) -> Plan:
@@ -59,6 +60,11 @@ class ChangedPlan:
                 "others"
             )
             notes.append(f"lost: {servers}{others * self.guessed}")
+        if self.short:
+            notes.append(
+                f"the inventory has fewer {' and '.join(self.short)} than ran, so servers beyond it count as lost; "
+                "where they run until the change is done, say how many there are (--meanwhile)"
+            )
         if self.joining:
             notes.append(
                 f"{counted(self.joining, 'server')} that could run on must start anew: a copy cannot leave the island "

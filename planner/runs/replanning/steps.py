@@ -23,6 +23,7 @@ from planner.export.checking.carrying import (
     require_pins,
     standing,
     transition,
+    without_engines,
 )
 from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL
 from planner.replanning.rollouts.interim_plans import InterimPlans
@@ -71,14 +72,16 @@ def rolled_out(
     final = carried_over(rendered.files, deployed)
     require_pins(final, after)
     _checked(final, after)
-    stands, steps = standing(deployed), []
+    stands, steps, state = standing(deployed), [], deployed
     for step in roll_out.steps:
         last = step is roll_out.steps[-1]
-        during = _state(plans, step, rendered, deployed, final, after=False)
+        # there is no plan of nothing: all but the engines stands until others serve
+        serves = bool(step.during)
+        during = _state(plans, step, rendered, deployed, final, after=False) if serves else without_engines(state)
         afterwards = final if last else _state(plans, step, rendered, deployed, final, after=True)
         stopping = transition(stands, during, annotated=False)
         starting = transition(stopping.standing, afterwards, annotated=last)
-        stands = starting.standing
+        stands, state = starting.standing, afterwards
         steps.append(_step_files(step, roll_out, stopping, starting, rendered.record))
     return RolledOut(manifests=final, steps=tuple(steps), warnings=rendered.warnings)
 
