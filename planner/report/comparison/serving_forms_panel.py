@@ -25,8 +25,8 @@ HEAD_ROOM = 1.3
 
 LINES = {
     ServingForm.AUTO: ("free choice", style.IDLE, 6.0, ""),
-    ServingForm.SPLIT: ("split", style.TYPE_PALETTE[0], 1.8, "o"),
-    ServingForm.AGGREGATED: ("aggregated", style.TYPE_PALETTE[3], 1.8, "s"),
+    ServingForm.SPLIT: ("split", style.PALETTE[0], 1.8, "o"),
+    ServingForm.AGGREGATED: ("aggregated", style.PALETTE[6], 1.8, "s"),
 }
 """Name, colour, width and marker; the free choice lies wide below both."""
 

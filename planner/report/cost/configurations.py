@@ -30,8 +30,6 @@ TICKS = 6
 MARKED = 12
 """Markers on a line, at most."""
 OTHERS = "#CFCFCF"
-# the project's palette with its yellow darkened: a thin line of it would vanish on white
-COLOURS = tuple(style.mixed(c, style.INK, 0.25) if c == "#F0E442" else c for c in style.TYPE_PALETTE)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 UNITS = MappingProxyType(
     {
@@ -172,7 +170,7 @@ def _lines(axes: Axes, panel: Panel, quantity: str, strong: Mapping[ParallelConf
             axes.plot(
                 rates.lengths,
                 values,
-                color=COLOURS[place % len(COLOURS)],
+                color=style.PALETTE[place % len(style.PALETTE)],
                 marker=MARKERS[place % len(MARKERS)],
                 markersize=3.2,
                 markevery=-(-len(values) // MARKED),
@@ -180,7 +178,7 @@ def _lines(axes: Axes, panel: Panel, quantity: str, strong: Mapping[ParallelConf
                 zorder=3,
                 label=label,
             )
-            _ends(axes, rates, values, COLOURS[place % len(COLOURS)])
+            _ends(axes, rates, values, style.PALETTE[place % len(style.PALETTE)])
 
 
 def _ends(axes: Axes, rates: ConfigurationRates, values: Sequence[float], colour: str) -> None:
@@ -207,7 +205,7 @@ def _legend(
         Line2D(
             [],
             [],
-            color=COLOURS[k % len(COLOURS)],
+            color=style.PALETTE[k % len(style.PALETTE)],
             marker=MARKERS[k % len(MARKERS)],
             markersize=4,
             linewidth=1.3,

@@ -9,6 +9,7 @@ from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, rate, span
 from planner.report.kit.terms import part
 from planner.report.plan.groups import IslandGroup, groups
+from planner.report.plan.risks import risks
 from planner.report.plan.routing import intervals, shares
 from planner.report.plan.service import exactness_note
 
@@ -24,6 +25,7 @@ def notes(plan: Plan) -> list[str]:
         *_cut_short(plan),
         *_troubled_rounds(plan),
         *_unproven(plan),
+        *risks(plan),
         *exactness_note(plan),
         *_beside(plan),
         *_cached(plan),

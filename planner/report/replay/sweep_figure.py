@@ -34,8 +34,8 @@ class Look:
 
 
 LOOKS = (
-    Look(colour=style.TYPE_PALETTE[0], dashes="-", marker="o"),
-    Look(colour=style.TYPE_PALETTE[3], dashes="--", marker="s"),
+    Look(colour=style.PALETTE[0], dashes="-", marker="o"),
+    Look(colour=style.PALETTE[6], dashes="--", marker="s"),
 )
 
 

@@ -18,7 +18,7 @@ CURVES = (
     ("lost_percent", "spot GPU-hours lost (%)"),
     ("spot_completion_mean_h", "completion, mean (h)"),
 )
-HP, STANDBY, SPOT = style.TYPE_PALETTE[0], style.TYPE_PALETTE[5], style.TYPE_PALETTE[1]
+HP, STANDBY, SPOT = style.PALETTE[0], style.PALETTE[5], style.PALETTE[1]
 SPOT_HATCH = "...."
 DODGE = 0.012
 """Policies stand so far beside each other, as a share of the axis."""
