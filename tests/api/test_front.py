@@ -48,13 +48,13 @@ def test_completion_shows_what_users_need(shell: InteractiveShell) -> None:
         "plan",
         "cheapest",
         "buy",
-        "max_rate",
+        "max",
         "frontier",
         "compare",
         "sweep",
         "batch",
         "explain",
-        "load_plan",
+        "load",
         "workload",
     }
     assert wanted | {"cluster", "replay", "study", "export", "gpus", "models"} <= shown
@@ -67,7 +67,7 @@ def test_every_function_says_what_it_does_and_shows_how(name: str) -> None:
     assert callable(function)
     text = function.__doc__ or ""
     assert len(text.splitlines()[0]) <= 120
-    assert "planner." in text or name in {"buy", "max_rate", "cheapest", "compare", "explain", "sweep"}, name
+    assert "planner." in text or name in {"buy", "max", "cheapest", "compare", "explain", "sweep"}, name
 
 
 def test_packages_that_are_functions_are_both(plan: planner.PlannedDeployment, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from itertools import accumulate
 from planner.domain.replanning.schedules import Schedule
 from planner.report.kit.clock import Clock
 from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of
+from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, held
 from planner.report.kit.quantities import money
 from planner.report.replanning.schedule_figures import edges_of
 from planner.report.replanning.schedule_tables import (
@@ -58,7 +58,7 @@ def _heads(schedule: Schedule) -> Iterator[Figure]:
 
 
 def _load(schedule: Schedule) -> Plot:
-    times = tuple(edges_of(schedule)[:-1])
+    edges = edges_of(schedule)
     promises = tuple(schedule.levels[window.level].promise_rps for window in schedule.windows)
     return Plot(
         name="load-and-promise",
@@ -69,8 +69,8 @@ def _load(schedule: Schedule) -> Plot:
         clock=Clock.DAYS,
         y="requests/s",
         series=(
-            Series(name="load", x=times, y=schedule.series.rates_rps, place=0),
-            Series(name="promise", x=times, y=promises, tone="chosen"),
+            held("load", edges, schedule.series.rates_rps, place=0),
+            held("promise", edges, promises, tone="chosen"),
         ),
         rest=_ALL_WINDOWS,
     )
@@ -99,7 +99,7 @@ def _cost(schedule: Schedule) -> Plot:
 
 
 def _gpus(schedule: Schedule) -> Plot:
-    times = tuple(edges_of(schedule)[:-1])
+    edges = edges_of(schedule)
     names = sorted({gpu for level in schedule.levels for gpu, _ in level.gpus})
     return Plot(
         name="gpus-in-servers",
@@ -110,10 +110,10 @@ def _gpus(schedule: Schedule) -> Plot:
         clock=Clock.DAYS,
         y="GPUs",
         series=tuple(
-            Series(
-                name=gpu,
-                x=times,
-                y=tuple(float(dict(schedule.levels[w.level].gpus).get(gpu, 0)) for w in schedule.windows),
+            held(
+                gpu,
+                edges,
+                tuple(float(dict(schedule.levels[w.level].gpus).get(gpu, 0)) for w in schedule.windows),
                 place=place,
                 gpu=gpu,
             )

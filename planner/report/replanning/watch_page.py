@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from planner.domain.replanning.watching import WatchLog
 from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of
+from planner.report.kit.html.plots import Kind, Plot, chart_of, held
 from planner.report.kit.quantities import money
 from planner.report.replanning.watch_figures import clock_of, edges_of, gpu_types, gpus_of
 from planner.report.replanning.watch_tables import (
@@ -25,15 +25,15 @@ def watch_page(log: WatchLog, made_by: str, source: str = "") -> Page:
     """The page of what was watched so far."""
     tally = DataTable(columns=TALLY_COLUMNS, rows=tuple(tally_rows(log)), caption="What it comes to")
     changes = DataTable(columns=CHANGE_COLUMNS, rows=tuple(change_rows(log)), caption="Plans in order")
-    times = tuple(edges_of(log)[:-1]) if log.windows else ()
+    edges = tuple(edges_of(log)) if log.windows else ()
     return Page(
         title=f"Watch of {log.name}",
         verdict=verdict(log),
         figures=tuple(_heads(log)),
         sections=(
-            Section(name="load", title="Load and promise", blocks=(chart_of(_load(log, times)),)),
-            Section(name="cost", title="Rent", blocks=(chart_of(_rent(log, times)), tally)),
-            Section(name="gpus", title="GPUs", blocks=(chart_of(_gpus(log, times)),)),
+            Section(name="load", title="Load and promise", blocks=(chart_of(_load(log, edges)),)),
+            Section(name="cost", title="Rent", blocks=(chart_of(_rent(log, edges)), tally)),
+            Section(name="gpus", title="GPUs", blocks=(chart_of(_gpus(log, edges)),)),
             Section(name="changes", title="Changes", blocks=(changes,)),
             Section(name="refused", title="Not believed, not met", blocks=tuple(_notes(log))),
         ),
@@ -68,7 +68,7 @@ def _met(log: WatchLog) -> str:
     return f"A plan was found for every need; until it served, {log.tally.unserved:.3%} of the requests were too many."
 
 
-def _load(log: WatchLog, times: tuple[float, ...]) -> Plot:
+def _load(log: WatchLog, edges: tuple[float, ...]) -> Plot:
     loads = tuple(window.step.observation.load_rps for window in log.windows)
     promises = tuple(window.promise_rps for window in log.windows)
     return Plot(
@@ -81,14 +81,14 @@ def _load(log: WatchLog, times: tuple[float, ...]) -> Plot:
         clock=clock_of(log),
         y="requests/s",
         series=(
-            Series(name="load", x=times, y=loads, place=0),
-            Series(name="promise in force", x=times, y=promises, tone="chosen"),
+            held("load", edges, loads, place=0),
+            held("promise in force", edges, promises, tone="chosen"),
         ),
         rest=_ALL_WINDOWS,
     )
 
 
-def _rent(log: WatchLog, times: tuple[float, ...]) -> Plot:
+def _rent(log: WatchLog, edges: tuple[float, ...]) -> Plot:
     return Plot(
         name="rent",
         title="Rent of the fleet",
@@ -97,12 +97,12 @@ def _rent(log: WatchLog, times: tuple[float, ...]) -> Plot:
         x=clock_of(log).value,
         clock=clock_of(log),
         y="USD/hour",
-        series=(Series(name="rent", x=times, y=tuple(window.usd_per_hour for window in log.windows), tone="chosen"),),
+        series=(held("rent", edges, tuple(window.usd_per_hour for window in log.windows), tone="chosen"),),
         rest=_ALL_WINDOWS,
     )
 
 
-def _gpus(log: WatchLog, times: tuple[float, ...]) -> Plot:
+def _gpus(log: WatchLog, edges: tuple[float, ...]) -> Plot:
     return Plot(
         name="gpus-in-servers",
         title="GPUs in servers",
@@ -112,8 +112,7 @@ def _gpus(log: WatchLog, times: tuple[float, ...]) -> Plot:
         clock=clock_of(log),
         y="GPUs",
         series=tuple(
-            Series(name=gpu, x=times, y=gpus_of(log, gpu), place=place, gpu=gpu)
-            for place, gpu in enumerate(gpu_types(log))
+            held(gpu, edges, gpus_of(log, gpu), place=place, gpu=gpu) for place, gpu in enumerate(gpu_types(log))
         ),
         rest=_ALL_WINDOWS,
     )

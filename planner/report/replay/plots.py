@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.serving.levels import Spread
-from planner.report.kit.html.plots import Kind, Plot, Series, series_of
+from planner.report.kit.html.plots import Kind, Plot, Series, held
 from planner.report.replay.curves import edges_of, late_shares, points_of, quantiles_of
 from planner.report.replay.words import TIMES, interval, level_key, share_interval
 
@@ -20,17 +20,16 @@ def replay_plots(result: ReplayResult, sweep: ReplaySweep | None = None) -> tupl
 
 def _moments(result: ReplayResult) -> tuple[Plot, ...]:
     moments = result.moments
-    starts = edges_of(moments)[:-1]
+    edges = edges_of(moments)
     rates = (
-        series_of("arrived", [(s, m.arrived / m.seconds) for s, m in zip(starts, moments, strict=True)]),
-        series_of("finished", [(s, m.finished / m.seconds) for s, m in zip(starts, moments, strict=True)]),
+        held("arrived", edges, [moment.arrived / moment.seconds for moment in moments]),
+        held("finished", edges, [moment.finished / moment.seconds for moment in moments]),
     )
     queues = (
-        series_of("waiting for prefill", [(s, float(m.waiting)) for s, m in zip(starts, moments, strict=True)]),
-        series_of("answering", [(s, float(m.answering)) for s, m in zip(starts, moments, strict=True)]),
+        held("waiting for prefill", edges, [float(moment.waiting) for moment in moments]),
+        held("answering", edges, [float(moment.answering) for moment in moments]),
     )
-    late = [100 * share for share in late_shares(moments)]
-    lates = (series_of("late", list(zip(starts, late, strict=True)), tone="alarm"),)
+    lates = (held("late", edges, [100 * share for share in late_shares(moments)], tone="alarm"),)
     rows = (
         ("arrivals", "Requests that arrive and are finished", "requests/s", rates, "Finished keeps up with arrived."),
         (
@@ -57,7 +56,7 @@ def _moments(result: ReplayResult) -> tuple[Plot, ...]:
             x="seconds from the first arrival",
             y=unit,
             series=series,
-            marks=tuple((text, at_s) for at_s, text in result.events if starts[0] <= at_s <= starts[-1]),
+            marks=tuple((text, at_s) for at_s, text in result.events if edges[0] <= at_s <= edges[-1]),
             rest="moments.csv",
         )
         for name, title, unit, series, says in rows

@@ -205,7 +205,7 @@ def _tokens(cell: str, low: int, where: str) -> int:
         raise InputError(
             f"{where} must be a whole number of tokens, at least {low} and at most {MOST_TOKENS}, got {cell!r:.80}."
             f"{reason}",
-            hint="Mend or drop the row; `--drop faulty` (in a scenario `drop: [faulty]`) leaves such rows out and "
-            "counts them.",
+            hint="Mend or drop the row; `--drop faulty` (in a scenario `drop: [faulty]`, in Python `drop=['faulty']`) "
+            "leaves such rows out and counts them.",
         )
     return int(number)

@@ -75,6 +75,8 @@ def _figure(chart: Chart) -> dict[str, Any]:
     layout = _styled_layout(chart)
     logarithmic = {axis for axis in ("xaxis", "yaxis") if layout[axis].get("type") == "log"}
     references = [label for trace in traces if (label := reference_label(trace, logarithmic))]
+    if sum(trace.get("showlegend", True) for trace in traces) < 2:
+        layout["showlegend"] = False
     if references:
         layout["annotations"] = [*layout.get("annotations", ()), *references]
     return {"data": traces, "layout": layout, "ends": end_labels(traces, logarithmic)}
@@ -88,12 +90,13 @@ def _styled(trace: dict[str, Any], place: int) -> dict[str, Any]:
     turn = series % len(PALETTE)
     colour, dash, shape = _TONES[tone] if tone else (PALETTE[turn], DASHES[turn], PATTERNS[turn])
     colour = gpu_colour(str(meta["gpu"])) if "gpu" in meta else colour
-    look: dict[str, Any] = {key: dict(_WHISKER) for key in ("error_x", "error_y") if key in trace}
+    look: dict[str, Any] = {}
     match trace.get("type", "scatter"):
         case "bar":
             pattern = {"shape": shape, "fillmode": "overlay", "size": 6, "solidity": 0.25}
             pattern["fgcolor"] = MUTED if tone == "idle" else "#FFFFFF"
             look["marker"] = {"color": colour, "pattern": pattern, "line": {"color": "#FFFFFF", "width": 1}}
+            look |= {key: dict(_WHISKER) for key in ("error_x", "error_y") if key in trace}
         case "scatter":
             look["line"] = {"color": colour, "dash": dash, "width": 2}
             look["marker"] = {"color": colour, "symbol": SYMBOLS[turn], "size": 8}

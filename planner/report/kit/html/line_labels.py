@@ -11,7 +11,7 @@ from planner.report.kit.colours import legible
 
 MOST_ENDS = 6
 """Lines of a chart that are named at their ends; of more, and of longer names, a legend tells."""
-_LONGEST = 26
+_LONGEST = 30
 _PAPER = "rgba(255,255,255,.82)"
 
 
@@ -27,9 +27,9 @@ def reference_label(trace: dict[str, Any], logarithmic: Collection[str]) -> dict
     look = {"text": name, "showarrow": False, "bgcolor": _PAPER, "font": {"size": 12, "color": _colour(trace)}}
     if level:
         place = {
-            "x": 1,
+            "x": 0,
             "xref": "paper",
-            "xanchor": "right",
+            "xanchor": "left",
             "y": _on(y[0], "yaxis" in logarithmic),
             "yanchor": "bottom",
         }

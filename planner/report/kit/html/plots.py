@@ -188,6 +188,11 @@ def _table(plot: Plot) -> DataTable:
     return DataTable(columns=("Series", plot.x, plot.y, *ends), rows=tuple(rows))
 
 
+def held(name: str, edges: Sequence[float], values: Sequence[float | None], **look: Any) -> Series:
+    """A series of values that each hold from an edge to the next; the last one to the last edge."""
+    return Series(name=name, x=tuple(edges), y=(*values, *values[-1:]), **look)
+
+
 def series_of(name: str, points: Sequence[tuple[Across, float | None]], **look: Any) -> Series:
     """A series of pairs."""
     return Series(name=name, x=tuple(x for x, _ in points), y=tuple(y for _, y in points), **look)
