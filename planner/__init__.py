@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from planner.api.comparisons import PlannedBatch, batch, compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
     from planner.api.frontiers import frontier
-    from planner.api.loading import load
     from planner.api.on_plans import replay as replay  # export is a package to us, as `from planner import export` is
+    from planner.api.planning import load, plan, plan_scenario
     from planner.api.planning import load_plan as load_plan  # those that `load` calls: typed, and not shown
-    from planner.api.planning import plan, plan_scenario
     from planner.api.questions import AnsweredPlan, buy, cheapest
     from planner.api.questions import max_rate as max  # noqa: F401  # as the command is called; shown by `dir`
     from planner.api.schedules import PlannedSchedule, schedule

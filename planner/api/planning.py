@@ -1,4 +1,4 @@
-"""Plans made or read: from keyword arguments, a scenario file, a run folder."""
+"""Plans made, from keyword arguments or a scenario file; plans and whatever else lies in a folder, read."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,7 +67,7 @@ def scenario_of(
     """The scenario of keyword arguments, as `plan` takes them; `origin`: what errors call them."""
     document = {
         "name": name,
-        "model": _plain(_one(model, f"{origin}: model")),
+        "model": _plain(_one_model(model, f"{origin}: model")),
         "workload": _plain(document_of(workload)),
         "inventory": _plain(counts_of(inventory, f"{origin}: inventory")),
         **{key: _plain(_section(key, value, origin)) for key, value in with_levels(sections, origin).items()},
@@ -83,7 +83,7 @@ def _planned(scenario: Scenario, progress: Listener) -> PlannedDeployment:
         return PlannedDeployment(pipeline.plan(scenario, heard))
 
 
-def _one(model: Any, key: str) -> Any:
+def _one_model(model: Any, key: str) -> Any:
     if isinstance(model, list | tuple | set):
         raise InputError(
             f"{key} must be one model, got {len(model)}.",
@@ -132,3 +132,46 @@ def load_plan(path: str | Path) -> PlannedDeployment:
     >>> plan = planner.load_plan("runs/mixed-fleet")
     """
     return plan_of(Path(path))
+
+
+def load(path: str | Path) -> Any:
+    """What a command or `.save` wrote there: a plan (or its plan.json), a schedule, a watch, a sweep or a batch.
+
+    >>> plan = planner.load("runs/mixed-fleet")
+
+    Raises InputError where it is none of these, was edited, or contradicts itself.
+    """
+    folder = Path(path)
+    if not files.is_there(folder):
+        raise InputError(
+            f"{path}: there is no such file or folder.",
+            hint=f"Paths are relative to {Path.cwd()}; planner.plan(...).save(path) writes one.",
+        )
+    if not files.is_folder(folder) or files.holds_run(folder):
+        return load_plan(folder)
+    return _of_folder(folder)
+
+
+def _of_folder(folder: Path) -> Any:
+    from planner.api.comparisons import PlannedBatch, SweptScenario
+    from planner.api.schedules import load_schedule
+    from planner.api.watches import load_watch
+    from planner.files.plan.batches.indexes import holds_batch
+    from planner.files.plan.batches.sweep_indexes import holds_sweep
+    from planner.files.plan.stored_schedules import holds_schedule
+    from planner.files.plan.watch_folders import holds_watch
+    from planner.runs.batches.batches import read_batch
+    from planner.runs.batches.sweeps import read_sweep
+
+    if holds_schedule(folder):
+        return load_schedule(folder)
+    if holds_watch(folder):
+        return load_watch(folder)
+    if holds_sweep(folder):
+        return SweptScenario(read_sweep(folder), folder)
+    if holds_batch(folder):
+        return PlannedBatch(read_batch(folder), folder)
+    raise InputError(
+        f"{folder}: must be the folder of a plan, a schedule, a watch, a sweep or a batch; it holds none.",
+        hint="Give the folder that holds plan.json, schedule.json, watch.jsonl, sweep.json or batch.json.",
+    )

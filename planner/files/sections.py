@@ -136,8 +136,7 @@ class Section:
             return default
         value = self._values.get(key)
         if not isinstance(value, str):
-            hint = "Give one alone." if isinstance(value, list) else "Put it in quotes."
-            hint = hint if key in self._values else "Add it."
+            hint = "Add it." if key not in self._values else "Put it in quotes."
             raise self._wrong(key, "a text", default, STAND_IN_TEXT, hint=hint)
         if not is_unicode(value):
             rule = "Unicode text without halves of surrogate pairs"

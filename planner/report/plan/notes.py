@@ -4,12 +4,12 @@ from collections import Counter
 
 from planner.domain import PHASES, CacheRate, CostMode, Formulation, Plan, RouterPolicy
 from planner.domain.usable import left_out_of
+from planner.report.buckets.risks import risks
 from planner.report.kit.bands import banded_rate, beside
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, rate, span
 from planner.report.kit.terms import part
 from planner.report.plan.groups import IslandGroup, groups
-from planner.report.plan.risks import risks
 from planner.report.plan.routing import intervals, shares
 from planner.report.plan.service import exactness_note
 

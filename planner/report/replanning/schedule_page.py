@@ -6,7 +6,7 @@ from itertools import accumulate
 from planner.domain.replanning.schedules import Schedule
 from planner.report.kit.clock import Clock
 from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, held
+from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, held_series
 from planner.report.kit.quantities import money
 from planner.report.replanning.schedule_figures import edges_of
 from planner.report.replanning.schedule_tables import (
@@ -69,8 +69,8 @@ def _load(schedule: Schedule) -> Plot:
         clock=Clock.DAYS,
         y="requests/s",
         series=(
-            held("load", edges, schedule.series.rates_rps, place=0),
-            held("promise", edges, promises, tone="chosen"),
+            held_series("load", edges, schedule.series.rates_rps, place=0),
+            held_series("promise", edges, promises, tone="chosen"),
         ),
         rest=_ALL_WINDOWS,
     )
@@ -110,7 +110,7 @@ def _gpus(schedule: Schedule) -> Plot:
         clock=Clock.DAYS,
         y="GPUs",
         series=tuple(
-            held(
+            held_series(
                 gpu,
                 edges,
                 tuple(float(dict(schedule.levels[w.level].gpus).get(gpu, 0)) for w in schedule.windows),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from planner.domain.replanning.watching import WatchLog
 from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, chart_of, held
+from planner.report.kit.html.plots import Kind, Plot, chart_of, held_series
 from planner.report.kit.quantities import money
 from planner.report.replanning.watch_figures import clock_of, edges_of, gpu_types, gpus_of
 from planner.report.replanning.watch_tables import (
@@ -81,8 +81,8 @@ def _load(log: WatchLog, edges: tuple[float, ...]) -> Plot:
         clock=clock_of(log),
         y="requests/s",
         series=(
-            held("load", edges, loads, place=0),
-            held("promise in force", edges, promises, tone="chosen"),
+            held_series("load", edges, loads, place=0),
+            held_series("promise in force", edges, promises, tone="chosen"),
         ),
         rest=_ALL_WINDOWS,
     )
@@ -97,7 +97,7 @@ def _rent(log: WatchLog, edges: tuple[float, ...]) -> Plot:
         x=clock_of(log).value,
         clock=clock_of(log),
         y="USD/hour",
-        series=(held("rent", edges, tuple(window.usd_per_hour for window in log.windows), tone="chosen"),),
+        series=(held_series("rent", edges, tuple(window.usd_per_hour for window in log.windows), tone="chosen"),),
         rest=_ALL_WINDOWS,
     )
 
@@ -112,7 +112,7 @@ def _gpus(log: WatchLog, edges: tuple[float, ...]) -> Plot:
         clock=clock_of(log),
         y="GPUs",
         series=tuple(
-            held(gpu, edges, gpus_of(log, gpu), place=place, gpu=gpu) for place, gpu in enumerate(gpu_types(log))
+            held_series(gpu, edges, gpus_of(log, gpu), place=place, gpu=gpu) for place, gpu in enumerate(gpu_types(log))
         ),
         rest=_ALL_WINDOWS,
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.serving.levels import Spread
-from planner.report.kit.html.plots import Kind, Plot, Series, held
+from planner.report.kit.html.plots import Kind, Plot, Series, held_series
 from planner.report.replay.curves import edges_of, late_shares, points_of, quantiles_of
 from planner.report.replay.words import TIMES, interval, level_key, share_interval
 
@@ -22,14 +22,14 @@ def _moments(result: ReplayResult) -> tuple[Plot, ...]:
     moments = result.moments
     edges = edges_of(moments)
     rates = (
-        held("arrived", edges, [moment.arrived / moment.seconds for moment in moments]),
-        held("finished", edges, [moment.finished / moment.seconds for moment in moments]),
+        held_series("arrived", edges, [moment.arrived / moment.seconds for moment in moments]),
+        held_series("finished", edges, [moment.finished / moment.seconds for moment in moments]),
     )
     queues = (
-        held("waiting for prefill", edges, [float(moment.waiting) for moment in moments]),
-        held("answering", edges, [float(moment.answering) for moment in moments]),
+        held_series("waiting for prefill", edges, [float(moment.waiting) for moment in moments]),
+        held_series("answering", edges, [float(moment.answering) for moment in moments]),
     )
-    lates = (held("late", edges, [100 * share for share in late_shares(moments)], tone="alarm"),)
+    lates = (held_series("late", edges, [100 * share for share in late_shares(moments)], tone="alarm"),)
     rows = (
         ("arrivals", "Requests that arrive and are finished", "requests/s", rates, "Finished keeps up with arrived."),
         (
@@ -60,6 +60,7 @@ def _moments(result: ReplayResult) -> tuple[Plot, ...]:
             rest="moments.csv",
         )
         for name, title, unit, series, says in rows
+        if name != "late" or any(late_shares(moments))
     )
 
 

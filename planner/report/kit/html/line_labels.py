@@ -20,7 +20,7 @@ def reference_label(trace: dict[str, Any], logarithmic: Collection[str]) -> dict
     x, y, name = list(trace.get("x") or ()), list(trace.get("y") or ()), trace.get("name")
     if not _is_line(trace) or not name or len(x) != 2 or None in (*x, *y) or not _is_reference(trace):
         return None
-    level = y[0] == y[1]
+    level = y[0] == y[1] and x[0] != x[1]
     if not level and x[0] != x[1]:
         return None
     trace["showlegend"] = False

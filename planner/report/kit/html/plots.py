@@ -153,7 +153,8 @@ def _levels(plot: Plot) -> Iterator[dict[str, Any]]:
 def _uprights(plot: Plot) -> Iterator[dict[str, Any]]:
     """A line from bottom to top at each mark, dashed in turn as the level ones are."""
     values = [y for series in plot.series for y in (*series.y, *series.high) if y is not None]
-    top = max([*values, *(value for _, value in plot.bounds)], default=1.0)
+    values += [value for _, value in plot.bounds]
+    top = max(values, default=1.0)
     bottom = min(values, default=0.0) if "y" in plot.logarithmic or not plot.from_zero else 0.0
     for (name, at), dash in zip(plot.marks, cycle(_BOUND_DASHES), strict=False):
         line = {"x": [at, at], "y": [bottom, top], "meta": {"tone": "bound"}, "line": {"dash": dash, "width": 1.5}}
@@ -188,7 +189,7 @@ def _table(plot: Plot) -> DataTable:
     return DataTable(columns=("Series", plot.x, plot.y, *ends), rows=tuple(rows))
 
 
-def held(name: str, edges: Sequence[float], values: Sequence[float | None], **look: Any) -> Series:
+def held_series(name: str, edges: Sequence[float], values: Sequence[float | None], **look: Any) -> Series:
     """A series of values that each hold from an edge to the next; the last one to the last edge."""
     return Series(name=name, x=tuple(edges), y=(*values, *values[-1:]), **look)
 

@@ -129,13 +129,18 @@ async function keepApart(place) {
       last = moved;
     }
   }
-  const rows = [], uprights = notes.map((note, at) => [note, at]).filter(([note]) => note.name === "upright")
+  const rows = [];
+  for (const note of notes.filter(note => note.name === "level")) {
+    const above = full.yaxis.c2p(full.yaxis.r2c(note.y)) / LINE_PX - 1;
+    for (const row of [Math.floor(above), Math.ceil(above)]) rows[row] = Math.max(rows[row] ?? 0, widthOfText(note));
+  }
+  const uprights = notes.map((note, at) => [note, at]).filter(([note]) => note.name === "upright")
     .map(([note, at]) => [full.xaxis.c2p(full.xaxis.r2c(note.x)), note, at]).sort(([a], [b]) => a - b);
   for (const [pixel, note, at] of uprights) {
     const turned = pixel + widthOfText(note) > full._size.w;
     const from = turned ? pixel - widthOfText(note) : pixel;
-    let row = rows.findIndex(end => end < from);
-    if (row < 0) row = rows.length;
+    let row = 0;
+    while ((rows[row] ?? -1) >= from) row += 1;
     rows[row] = from + widthOfText(note);
     if (turned) moves[`annotations[${at}].xanchor`] = "right";
     if (row) moves[`annotations[${at}].yshift`] = -LINE_PX * row;
