@@ -115,7 +115,7 @@ def test_figures_of_a_plan_are_those_of_its_record(plan: planner.PlannedDeployme
     assert plan.cost.watts == 32 * (specs["H200"] + specs["H20"])
     assert plan.record.sensitivity is not None
     assert plan.shadow_prices.to_dict() == {worth.gpu: worth.dual_rps for worth in plan.record.sensitivity.gpus}
-    assert set(plan.figures) >= {"routing", "throughput"}
+    assert set(plan.figures) >= {"throughput", "mix"}
     assert plan.scenario is plan.record.scenario
 
 
