@@ -168,7 +168,7 @@ def _plan_one(job: "Job", workers: Workers, *, resume: bool, as_json: bool, quie
         screen.show_json(_document(outcome))
     else:
         screen.show_markdown(_answer_last((job.folder / "summary.md").read_text(encoding="utf-8")))
-        screen.show_text(f"Written to {job.folder}; versions and digests: {job.folder / 'summary.md'}")
+        screen.show_text(f"Written to {job.folder}")
     if outcome.status:
         _tell_how_to_go_on([job.folder])
         raise typer.Exit(outcome.status)

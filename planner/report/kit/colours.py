@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 # after Okabe and Ito, the yellow left out and two made darker, so that neighbours differ in lightness as well
-PALETTE = ("#0072B2", "#E69F00", "#004D40", "#56B4E9", "#882255", "#CC79A7", "#A63D00", "#009E73")
+PALETTE = ("#0072B2", "#E69F00", "#003D33", "#56B4E9", "#882255", "#CC79A7", "#A63D00", "#009E73")
 INK, PAPER = "#1F2933", "#FFFFFF"
 
 # hue (a place in the palette) and shade; types that are often planned together differ in hue. A new type needs no row
