@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from planner.domain import ConfigurationRates, ParallelConfig
 from planner.report.cost import cost_panels
 from planner.report.kit import style
+from planner.report.kit.colours import PALETTE
 from planner.report.kit.quantities import percent
 
 COLUMNS = 3
@@ -170,7 +171,7 @@ def _lines(axes: Axes, panel: Panel, quantity: str, strong: Mapping[ParallelConf
             axes.plot(
                 rates.lengths,
                 values,
-                color=style.PALETTE[place % len(style.PALETTE)],
+                color=PALETTE[place % len(PALETTE)],
                 marker=MARKERS[place % len(MARKERS)],
                 markersize=3.2,
                 markevery=-(-len(values) // MARKED),
@@ -178,7 +179,7 @@ def _lines(axes: Axes, panel: Panel, quantity: str, strong: Mapping[ParallelConf
                 zorder=3,
                 label=label,
             )
-            _ends(axes, rates, values, style.PALETTE[place % len(style.PALETTE)])
+            _ends(axes, rates, values, PALETTE[place % len(PALETTE)])
 
 
 def _ends(axes: Axes, rates: ConfigurationRates, values: Sequence[float], colour: str) -> None:
@@ -205,7 +206,7 @@ def _legend(
         Line2D(
             [],
             [],
-            color=style.PALETTE[k % len(style.PALETTE)],
+            color=PALETTE[k % len(PALETTE)],
             marker=MARKERS[k % len(MARKERS)],
             markersize=4,
             linewidth=1.3,

@@ -16,7 +16,7 @@ def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> 
     return tabled(listed, None if listed else list(columns))
 
 
-def tabled(data: Any, columns: Sequence[str] | None = None) -> Frame:
+def tabled(data: Any, columns: list[str] | None = None) -> Frame:
     """As `pandas.DataFrame` takes them; whoever queries a column that is not there is told which are."""
     from planner.report.kit.queried import Table  # noqa: PLC0415  # pandas takes half a second to load
 

@@ -52,7 +52,17 @@ def settings_table(plan: Plan) -> DataTable:
     unstaged = all(value in (1, None) for card in rows for name, value in card.settings if name == "PP")
     settings = [name for name, _ in rows[0].settings if not (name == "PP" and unstaged)] if rows else []
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates}
-    columns = ("Name", "Phase", "GPU type", "Servers", "GPUs each", "GPUs", "Nodes", "Takes (%)", "Busy (%)")
+    columns: tuple[str, ...] = (
+        "Name",
+        "Phase",
+        "GPU type",
+        "Servers",
+        "GPUs each",
+        "GPUs",
+        "Nodes",
+        "Takes (%)",
+        "Busy (%)",
+    )
     columns += ("Requests/s", "P10 (%)", "P90 (%)", "USD/hour", *settings)
     return DataTable(
         columns=columns,

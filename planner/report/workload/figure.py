@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from planner.domain import PrefixReuse
 from planner.domain.workload import LengthFacts, TraceSummary
+from planner.report.kit.colours import PALETTE
 from planner.report.workload.words import duration, tokens_text
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def time_axis(span_s: float) -> tuple[float, str]:
 
 
 def _draw_rate(axes: "Axes", summary: TraceSummary) -> None:
-    from planner.report.kit.style import ALARM, PALETTE  # noqa: PLC0415  # as above
+    from planner.report.kit.style import ALARM  # noqa: PLC0415  # as above
 
     series = summary.series
     assert series is not None
@@ -70,8 +71,6 @@ def _draw_rate(axes: "Axes", summary: TraceSummary) -> None:
 
 
 def _draw_lengths(axes: "Axes", summary: TraceSummary) -> None:
-    from planner.report.kit.style import PALETTE  # noqa: PLC0415  # as above
-
     drawn = [("prompts", summary.prompts, PALETTE[0], "-")]
     if summary.answers is not None:
         drawn.append(("answers", summary.answers, PALETTE[1], "--"))
@@ -93,7 +92,7 @@ def _steps(facts: LengthFacts) -> tuple[list[float], list[float]]:
 
 
 def _draw_dispersion(axes: "Axes", summary: TraceSummary) -> None:
-    from planner.report.kit.style import PALETTE, faint  # noqa: PLC0415  # as above
+    from planner.report.kit.style import faint  # noqa: PLC0415  # as above
 
     windows, values = zip(*summary.dispersion, strict=True)
     axes.plot(windows, values, marker="o", color=PALETTE[2], label="this trace")
@@ -107,7 +106,7 @@ def _draw_dispersion(axes: "Axes", summary: TraceSummary) -> None:
 
 
 def _draw_reuse(axes: "Axes", reuse: PrefixReuse | None) -> None:
-    from planner.report.kit.style import PALETTE, faint  # noqa: PLC0415  # as above
+    from planner.report.kit.style import faint  # noqa: PLC0415  # as above
 
     assert reuse is not None
     *shares, unbounded = reuse.mean_shares

@@ -140,7 +140,7 @@ async function keepApart(place) {
     const turned = pixel + widthOfText(note) > full._size.w;
     const from = turned ? pixel - widthOfText(note) : pixel;
     let row = 0;
-    while ((rows[row] ?? -1) >= from) row += 1;
+    while ((rows[row] ?? -Infinity) >= from) row += 1;
     rows[row] = from + widthOfText(note);
     if (turned) moves[`annotations[${at}].xanchor`] = "right";
     if (row) moves[`annotations[${at}].yshift`] = -LINE_PX * row;
