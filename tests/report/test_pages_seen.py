@@ -29,8 +29,6 @@ SWEPT = Plot(
     bounds=(("bound", 49.0), ("other bound", 48.5)),
     marks=(("promise", 20.0), ("capacity", 20.5), ("holds up to", 21.0)),
 )
-HIDDEN = """() => Array.from(document.querySelectorAll('.box'), box => [box.scrollWidth - box.clientWidth,
-    box.scrollHeight - box.clientHeight]).flat().filter(pixels => pixels > 1)"""
 UNFOLD = "() => { for (const fold of document.querySelectorAll('details')) fold.open = true; }"
 CONTRASTS = """() => {
   const channels = text => (text.match(/[\\d.]+/g) || []).map(Number);
@@ -79,7 +77,7 @@ def test_a_wide_and_long_table_is_seen_whole(browser, tmp_path, width) -> None:
             """() => Array.from(document.querySelectorAll('td'), cell => [cell.getBoundingClientRect().right,
             cell.dataset.head, cell.cellIndex])"""
         )
-        assert seen.page.evaluate(HIDDEN) == []
+        assert seen.hidden() == []
         assert len(cells) == 30 * 21
         assert all(0 < right <= width for right, *_ in cells)
         heads = seen.page.locator("thead th").all_text_contents()
@@ -99,7 +97,7 @@ def test_a_plan_is_seen_whole_on_a_phone_and_legible(browser, tmp_path, plan_nam
     with opened(browser, path, NARROW) as seen:
         seen.page.evaluate(UNFOLD)
         seen.page.wait_for_timeout(400)
-        assert seen.page.evaluate(HIDDEN) == []
+        assert seen.hidden() == []
         drawing = seen.page.locator("#what-to-deploy svg").filter(visible=True)
         assert drawing.count() == 1
         box = drawing.bounding_box()
@@ -110,7 +108,7 @@ def test_a_plan_is_seen_whole_on_a_phone_and_legible(browser, tmp_path, plan_nam
         assert seen.page.evaluate(CONTRASTS) == []
         seen.page.set_viewport_size({"width": WIDE, "height": 900})
         seen.page.wait_for_timeout(600)
-        assert seen.page.evaluate(HIDDEN) == []
+        assert seen.hidden() == []
         assert seen.page.locator("#what-to-deploy svg").filter(visible=True).count() == 1
 
 
