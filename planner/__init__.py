@@ -6,10 +6,9 @@
 >>> plan.figure("routing")
 >>> plan.save("run"), plan.export("manifests", target="lws")
 
-Questions      plan, plan_scenario, cheapest, buy, max_rate, frontier, sweep,
+Questions      plan, plan_scenario, cheapest, buy, max, frontier, sweep,
                batch, schedule, watch
-Looking        load_plan, load_schedule, load_watch, compare, explain, replay,
-               export
+Looking        load, compare, explain, replay, export
 What there is  workload, cluster, gpus, models, workloads, scenarios
 Studies        study
 
@@ -29,12 +28,16 @@ if TYPE_CHECKING:
     from planner.api.deployments import PlannedDeployment
     from planner.api.frontiers import frontier
     from planner.api.on_plans import replay as replay  # export is a package to us, as `from planner import export` is
-    from planner.api.planning import load_plan, plan, plan_scenario
-    from planner.api.questions import AnsweredPlan, buy, cheapest, max_rate
-    from planner.api.schedules import PlannedSchedule, load_schedule, schedule
+    from planner.api.planning import load, plan, plan_scenario
+    from planner.api.planning import load_plan as load_plan  # those that `load` calls: typed, and not shown
+    from planner.api.questions import AnsweredPlan, buy, cheapest
+    from planner.api.questions import max_rate as max  # noqa: F401  # as the command is called; shown by `dir`
+    from planner.api.schedules import PlannedSchedule, schedule
+    from planner.api.schedules import load_schedule as load_schedule
     from planner.api.shipped import gpus, models, scenarios, workloads
     from planner.api.studies.named import study
-    from planner.api.watches import WatchAtHand, load_watch, watch
+    from planner.api.watches import WatchAtHand, watch
+    from planner.api.watches import load_watch as load_watch
     from planner.api.workloads import workload as workload
     from planner.domain.replay.settings import Failure
     from planner.errors import InfeasibleError, InputError, PlannerError
@@ -60,10 +63,7 @@ __all__ = [
     "explain",
     "frontier",
     "gpus",
-    "load_plan",
-    "load_schedule",
-    "load_watch",
-    "max_rate",
+    "load",
     "models",
     "plan",
     "plan_scenario",
@@ -75,6 +75,8 @@ __all__ = [
     "workloads",
 ]
 
+_NOT_STARRED = ("max",)
+"""Not for `from planner import *`, which would hide Python's own."""
 _CALLED = ("export", "replay", "workload")
 """Packages that are functions as well: `planner.replay(plan)`."""
 _PACKAGES = ("cost", "domain", "files", "placement", "report", "search", "assignment", *_CALLED)
@@ -94,4 +96,4 @@ if not TYPE_CHECKING:
 
 def __dir__() -> list[str]:
     """What users need; packages are there for who knows their names."""
-    return sorted({*__all__, *_CALLED, "__version__", "__doc__"})
+    return sorted({*__all__, *_NOT_STARRED, *_CALLED, "__version__", "__doc__"})

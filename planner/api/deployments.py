@@ -177,11 +177,12 @@ class PlannedDeployment:
 
         return tuple(report.figures_of(self.record))
 
-    def figure(self, name: str) -> "Figure":
-        """A picture of the plan: one of `plan.figures`. Raises InputError for any other name."""
+    def figure(self, name: str = "") -> "Figure":
+        """A picture of the plan: one of `plan.figures`, the first where none is named. Raises InputError for any other
+        name."""
         from planner import report
 
-        return report.figure(self.record, name)
+        return report.figure(self.record, name or self.figures[0])
 
     def summary(self) -> str:
         """The plan in Markdown."""
@@ -341,8 +342,15 @@ class PlannedDeployment:
         are not given. `cells` of prompt length where the target's router has a grid. Raises ExportError where the
         target cannot express the plan, InputError for unknown names and a folder that is not empty."""
         from planner import files
+        from planner.export import TARGETS
         from planner.plans.router_grid import CELLS
         from planner.runs.deployments import render_plan
+
+        if not target and str(path) in TARGETS:
+            raise InputError(
+                f"path: must be a folder, got the target {path}.",
+                hint=f'Write plan.export("manifests", target="{path}").',
+            )
 
         rendered = render_plan(
             self.record,

@@ -1,4 +1,4 @@
-"""Plans made or read: from keyword arguments, a scenario file, a run folder."""
+"""Plans made, from keyword arguments or a scenario file; plans and whatever else lies in a folder, read."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from planner import files, pipeline
 from planner.api.deployments import PlannedDeployment, plan_of
 from planner.api.progress import Listener, search_bar
-from planner.api.tables import counts_of
+from planner.api.tables import counts_of, with_levels
 from planner.api.workloads import document_of
 from planner.domain import Scenario
+from planner.errors import InputError
+from planner.files.scenario.quantities import prices_of
 from planner.files.scenario.settings import Setting
 from planner.workload import summarize
 
@@ -37,12 +39,13 @@ def plan(
     ...     prices_usd_per_gpu_hour={"H200": 3.5, "H20": 1.2},
     ... )
 
-    `inventory`: GPUs per type (a mapping, a Series by type, or a frame with a column of types and one of counts), or
-    the word cluster. `workload`: a shipped name, a workload file, a trace, or what `planner.workload` gives. `model`: a
-    shipped name or a config.json. Both may also be the document itself, as a mapping. `sections` are a scenario's other
-    keys (`slo`, `objective`, `prices_usd_per_gpu_hour`, `ranges`, `cost`, `cluster`, `search` ...), as in a scenario
-    file; `planner docs keys` has them all. `seed` overrides `search.seed`. `progress`: False for no bar, or a function
-    of evaluations done, of how many, and the best rate so far (requests/s).
+    `inventory`: GPUs per type (a mapping, a Series by type, a frame with a column of types and one of counts, or a text
+    as `H100=8,H20=16`), or the word cluster. `workload`: a shipped name, a workload file, a trace, or what
+    `planner.workload` gives. `model`: a shipped name or a config.json. Both may also be the document itself, as a
+    mapping. `sections` are a scenario's other keys (`slo`, `objective`, `prices_usd_per_gpu_hour`, `ranges`, `cost`,
+    `cluster`, `search` ...), as in a scenario file; `planner docs keys` has them all. Levels may be typed: `ttft="3s"`,
+    `tpot="60ms"`, `percentile=95`. `seed` overrides `search.seed`. `progress`: False for no bar, or a function of
+    evaluations done, of how many, and the best rate so far (requests/s).
 
     Raises InputError for what cannot be used, InfeasibleError where nothing serves the workload.
     """
@@ -64,10 +67,10 @@ def scenario_of(
     """The scenario of keyword arguments, as `plan` takes them; `origin`: what errors call them."""
     document = {
         "name": name,
-        "model": _plain(model),
+        "model": _plain(_one_model(model, f"{origin}: model")),
         "workload": _plain(document_of(workload)),
         "inventory": _plain(counts_of(inventory, f"{origin}: inventory")),
-        **{key: _plain(_section(key, value, origin)) for key, value in sections.items()},
+        **{key: _plain(_section(key, value, origin)) for key, value in with_levels(sections, origin).items()},
     }
     search = document.setdefault("search", {})
     if seed is not None and isinstance(search, Mapping):
@@ -80,8 +83,19 @@ def _planned(scenario: Scenario, progress: Listener) -> PlannedDeployment:
         return PlannedDeployment(pipeline.plan(scenario, heard))
 
 
+def _one_model(model: Any, key: str) -> Any:
+    if isinstance(model, list | tuple | set):
+        raise InputError(
+            f"{key} must be one model, got {len(model)}.",
+            hint="Plan each by itself, then planner.compare(first, second); planner.batch plans many.",
+        )
+    return model
+
+
 def _section(key: str, value: object, origin: str) -> object:
     """Prices may be a Series or a frame as the inventory may; a cluster may be at hand."""
+    if key == "prices_usd_per_gpu_hour" and isinstance(value, str):
+        return prices_of(f"{origin}: {key}", value)
     if key == "prices_usd_per_gpu_hour":
         return counts_of(value, f"{origin}: {key}")
     return getattr(value, "document", value) if key == "cluster" else value
@@ -118,3 +132,46 @@ def load_plan(path: str | Path) -> PlannedDeployment:
     >>> plan = planner.load_plan("runs/mixed-fleet")
     """
     return plan_of(Path(path))
+
+
+def load(path: str | Path) -> Any:
+    """What a command or `.save` wrote there: a plan (or its plan.json), a schedule, a watch, a sweep or a batch.
+
+    >>> plan = planner.load("runs/mixed-fleet")
+
+    Raises InputError where it is none of these, was edited, or contradicts itself.
+    """
+    folder = Path(path)
+    if not files.is_there(folder):
+        raise InputError(
+            f"{path}: there is no such file or folder.",
+            hint=f"Paths are relative to {Path.cwd()}; planner.plan(...).save(path) writes one.",
+        )
+    if not files.is_folder(folder) or files.holds_run(folder):
+        return load_plan(folder)
+    return _of_folder(folder)
+
+
+def _of_folder(folder: Path) -> Any:
+    from planner.api.comparisons import PlannedBatch, SweptScenario
+    from planner.api.schedules import load_schedule
+    from planner.api.watches import load_watch
+    from planner.files.plan.batches.indexes import holds_batch
+    from planner.files.plan.batches.sweep_indexes import holds_sweep
+    from planner.files.plan.stored_schedules import holds_schedule
+    from planner.files.plan.watch_folders import holds_watch
+    from planner.runs.batches.batches import read_batch
+    from planner.runs.batches.sweeps import read_sweep
+
+    if holds_schedule(folder):
+        return load_schedule(folder)
+    if holds_watch(folder):
+        return load_watch(folder)
+    if holds_sweep(folder):
+        return SweptScenario(read_sweep(folder), folder)
+    if holds_batch(folder):
+        return PlannedBatch(read_batch(folder), folder)
+    raise InputError(
+        f"{folder}: must be the folder of a plan, a schedule, a watch, a sweep or a batch; it holds none.",
+        hint="Give the folder that holds plan.json, schedule.json, watch.jsonl, sweep.json or batch.json.",
+    )

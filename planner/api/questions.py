@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner import files
 from planner.api.deployments import PlannedDeployment
 from planner.api.progress import Listener, search_bar
+from planner.api.tables import counts_of, with_levels
+from planner.api.workloads import document_of
 from planner.domain.serving.offers import GpuOffer, RivalFleet
 from planner.errors import InputError
 from planner.runs.questions import (
@@ -21,6 +23,9 @@ from planner.runs.questions import (
     most_of_fleet,
 )
 from planner.runs.questions.documents import text_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OfferLike = str | Path | Mapping[str, object] | GpuOffer | None
 
@@ -79,8 +84,8 @@ class AnsweredPlan(PlannedDeployment):
 def cheapest(
     rps: float,
     *,
-    model: str | Path = "deepseek-v3",
-    workload: str | Path,
+    model: str | Path | Mapping[str, object] = "deepseek-v3",
+    workload: Any,
     offer: OfferLike = None,
     prices: Mapping[str, float] | None = None,
     name: str = "",
@@ -89,9 +94,10 @@ def cheapest(
 ) -> AnsweredPlan:
     """The cheapest fleet that promises `rps` requests/s within the levels.
 
-    `offer`: an offer file, its document, or None for every GPU type with a list price; `prices` (USD per GPU and hour)
-    change those. `sections`: a scenario's other keys, such as `slo={"ttft_ms": 4000, "tpot_ms": 60}`, `engine`,
-    `serving` and `survive`. `progress`: as of `planner.plan`. Raises InputError and InfeasibleError.
+    `model`, `workload`: as `planner.plan` takes them. `offer`: an offer file, its document, or None for every GPU type
+    with a list price; `prices` (USD per GPU and hour) change those. `sections`: a scenario's other keys, such as
+    `slo={"ttft_ms": 4000, "tpot_ms": 60}` (or `ttft="4s"`, `tpot="60ms"`), `engine`, `serving` and `survive`.
+    `progress`: as of `planner.plan`. Raises InputError and InfeasibleError.
     """
     demand, gpus = _demand(model, workload, name, sections), _offer(offer, prices)
     with search_bar(name or "cheapest", progress) as heard:
@@ -101,8 +107,8 @@ def cheapest(
 def buy(
     usd: float,
     *,
-    model: str | Path = "deepseek-v3",
-    workload: str | Path,
+    model: str | Path | Mapping[str, object] = "deepseek-v3",
+    workload: Any,
     offer: OfferLike = None,
     prices: Mapping[str, float] | None = None,
     name: str = "",
@@ -116,19 +122,25 @@ def buy(
 
 
 def max_rate(
-    inventory: Mapping[str, int],
+    inventory: "Mapping[str, int] | pd.Series[int] | pd.DataFrame | str",
     *,
-    model: str | Path = "deepseek-v3",
-    workload: str | Path,
+    model: str | Path | Mapping[str, object] = "deepseek-v3",
+    workload: Any,
     prices: Mapping[str, float] | None = None,
     name: str = "",
     progress: Listener = None,
     **sections: Any,
 ) -> AnsweredPlan:
-    """The most requests/s of GPUs at hand; all else as for `cheapest`."""
+    """The most requests/s of GPUs at hand, `inventory` as `planner.plan` takes it; all else as for `cheapest`.
+
+    >>> planner.max({"H100": 8}, model="gpt-oss-120b", workload="azure-conv-2023", ttft="3s", tpot="60ms")
+    """
+    gpus = counts_of(inventory, "inventory")
+    if not isinstance(gpus, Mapping):
+        raise InputError(f"inventory: must be GPUs by type, got {gpus!r:.60}.", hint='Write such as {"H100": 8}.')
     demand = _demand(model, workload, name, sections)
     with search_bar(name or "max_rate", progress) as heard:
-        return AnsweredPlan(most_of_fleet(demand, dict(inventory), dict(prices or {}), heard))
+        return AnsweredPlan(most_of_fleet(demand, dict(gpus), dict(prices or {}), heard))
 
 
 def _number(key: str, value: object) -> float:
@@ -137,8 +149,9 @@ def _number(key: str, value: object) -> float:
     return float(value)
 
 
-def _demand(model: str | Path, workload: str | Path, name: str, sections: Mapping[str, Any]) -> Demand:
-    return Demand(model=str(model), workload=str(workload), sections=sections, name=name)
+def _demand(model: Any, workload: Any, name: str, sections: Mapping[str, Any]) -> Demand:
+    model, workload = (str(value) if isinstance(value, Path) else value for value in (model, document_of(workload)))
+    return Demand(model=model, workload=workload, sections=with_levels(sections, "planner"), name=name)
 
 
 def _offer(offer: OfferLike, prices: Mapping[str, float] | None) -> GpuOffer:

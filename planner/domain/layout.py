@@ -40,6 +40,12 @@ class InventoryItem:
     price_usd_per_gpu_hour: float
     price_known: bool = True
 
+    @property
+    def price_estimated(self) -> bool:
+        """Whether its price is the shipped list's, where nobody publishes one."""
+        listed = self.gpu.price
+        return listed is not None and listed.is_estimate and self.price_usd_per_gpu_hour == listed.usd_per_hour
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:

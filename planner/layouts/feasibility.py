@@ -13,6 +13,8 @@ from planner.evaluation.evaluator import Evaluator
 from planner.workload import question_of
 
 LARGEST_SOUGHT_ISLAND = 512
+SECONDS_BELOW = 60.0
+"""A TTFT of fewer ms than this was probably meant in seconds."""
 MOST_RANGES = 1000
 LOOSEN = "Loosen the bound, leave these prompts out, or add GPUs that reach it."
 _SIZES_BEFORE_PIECE = (1, 16, *range(64, LARGEST_SOUGHT_ISLAND, 64))
@@ -66,7 +68,8 @@ def _require_sound_slo(scenario: Scenario) -> None:
             raise InputError(
                 f"scenario {scenario.name}: slo.ttft_ms must exceed slo.tpot_ms, the first token takes a decode step, "
                 f"too, got {ttft:g} and {tpot:g} ms for prompts from {start} tokens.",
-                hint="Raise slo.ttft_ms, or lower slo.tpot_ms.",
+                hint="Raise slo.ttft_ms, or lower slo.tpot_ms."
+                + (f" A bound of {ttft:g} s is ttft_ms: {1000 * ttft:g}." if ttft < SECONDS_BELOW else ""),
             )
 
 

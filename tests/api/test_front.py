@@ -48,13 +48,13 @@ def test_completion_shows_what_users_need(shell: InteractiveShell) -> None:
         "plan",
         "cheapest",
         "buy",
-        "max_rate",
+        "max",
         "frontier",
         "compare",
         "sweep",
         "batch",
         "explain",
-        "load_plan",
+        "load",
         "workload",
     }
     assert wanted | {"cluster", "replay", "study", "export", "gpus", "models"} <= shown
@@ -67,7 +67,7 @@ def test_every_function_says_what_it_does_and_shows_how(name: str) -> None:
     assert callable(function)
     text = function.__doc__ or ""
     assert len(text.splitlines()[0]) <= 120
-    assert "planner." in text or name in {"buy", "max_rate", "cheapest", "compare", "explain", "sweep"}, name
+    assert "planner." in text or name in {"buy", "max", "cheapest", "compare", "explain", "sweep"}, name
 
 
 def test_packages_that_are_functions_are_both(plan: planner.PlannedDeployment, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_figures_of_a_plan_are_those_of_its_record(plan: planner.PlannedDeployme
     assert plan.cost.watts == 32 * (specs["H200"] + specs["H20"])
     assert plan.record.sensitivity is not None
     assert plan.shadow_prices.to_dict() == {worth.gpu: worth.dual_rps for worth in plan.record.sensitivity.gpus}
-    assert set(plan.figures) >= {"routing", "throughput"}
+    assert set(plan.figures) >= {"throughput", "mix"}
     assert plan.scenario is plan.record.scenario
 
 

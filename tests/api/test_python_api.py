@@ -185,7 +185,7 @@ def test_a_scenario_file(plan: planner.PlannedDeployment, tmp_path: Path) -> Non
         ({"inventory": {"H200": 2.5}}, "inventory.H200 must be a whole number"),
         ({"inventory": {}}, "inventory must hold at least one GPU type"),
         ({"inventory": None}, "inventory must be a mapping"),
-        ({"inventory": "H200"}, "inventory must be a mapping"),
+        ({"inventory": "H200"}, "inventory: must be pairs such as"),
         ({"inventory": [("H200", 8)]}, "inventory must be a mapping"),
         ({"inventory": {8: "H200"}}, "inventory"),
         ({"workload": "nope"}, "workload: There is no workload 'nope'"),

@@ -30,6 +30,12 @@ class OpenedPage:
         """Pixels by which the page is wider than the screen."""
         return self.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
 
+    def hidden(self) -> list[int]:
+        """Pixels of tables and drawings that are scrolled off, down or to the right."""
+        script = """() => Array.from(document.querySelectorAll(".box"), box => [box.scrollWidth - box.clientWidth,
+            box.scrollHeight - box.clientHeight]).flat().filter(pixels => pixels > 1)"""
+        return self.page.evaluate(script)
+
     def interactive_ms(self) -> float:
         """From the navigation's start until the charts of the first two screens are drawn; the others follow."""
         return self.page.evaluate("() => window.interactiveMs")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from planner.domain import CostMode, CostSettings, Frontier, FrontierPoint, IslandClass, Layout, RateBand
-from planner.report import encode_figure, frontier_figure, frontier_frame, frontier_page
+from planner.report import encode_figure, frontier_figure, frontier_frame, frontier_page, frontier_plots
 
 # (budget, price, rate, bound, H200, H800, H20)
 ROWS = (
@@ -96,13 +96,22 @@ def test_the_figure_shows_rate_under_bound_and_the_mix(found, plan):
     assert list(rate.get_xdata()) == [40, 140, 300, 508]
     assert list(rate.get_ydata()) == [50, 190, 320, 480]
     bound = labelled(upper, "bound")
-    assert list(bound.get_xdata()) == [40, 150, 300, 512]
-    assert list(bound.get_ydata()) == [60, 200, 330, 500]
+    assert list(bound.get_xdata()) == [40, 40, 150, 300, 512]
+    assert list(bound.get_ydata()) == [60, 60, 200, 330, 500]
+    assert bound.get_drawstyle() == "steps-pre"  # a straight line would pass below the points between two budgets
     assert labelled(upper, "most per USD").get_offsets().tolist() == [[140, 190]]
     for place in range(len(ROWS)):
         assert sum(bars.patches[place].get_height() for bars in lower.containers) == pytest.approx(100)
     assert labelled(lower, "H800").patches[0].get_height() == pytest.approx(25)
     assert [text.get_text() for text in lower.texts] == ["32", "78", "150", "252"]
+
+
+def test_the_pages_bound_is_nowhere_below_what_was_found(found, plan):
+    rates, bound = frontier_plots(found, plan.scenario)[0].series
+    assert bound.stepped
+    for price, rate in zip(rates.x, rates.y, strict=True):
+        above = next(y for x, y in zip(bound.x, bound.y, strict=True) if x >= price)
+        assert above >= rate
 
 
 @pytest.mark.parametrize("count", [1, 4])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from opened_pages import NARROW, WIDE, opened, started_browser
+from playwright.sync_api import expect
 
 from planner import files
 from planner.domain import PHASES, LoadPoint
@@ -161,17 +162,16 @@ def test_print_unfolds_what_is_folded_and_drops_controls(browser, folder, plan_n
     with opened(browser, path) as seen:
         folds = seen.page.locator("details:not([open])")
         assert folds.count() > 5
+        folded = folds.count()
         seen.page.emulate_media(media="print")
-        seen.page.wait_for_timeout(200)
-        assert folds.count() == 0
+        expect(folds).to_have_count(0)
         assert not seen.page.locator("nav").is_visible()
         assert not any(field.is_visible() for field in seen.page.locator(".filter").all())
         assert seen.page.locator(".numbers table").first.is_visible()
         widths = seen.page.evaluate("() => Array.from(document.querySelectorAll('.plot'), place => place.layout.width)")
         assert set(widths) == {680}
         seen.page.emulate_media(media="screen")
-        seen.page.wait_for_timeout(200)
-        assert folds.count() > 5
+        expect(folds).to_have_count(folded)
         assert seen.complaints == []
 
 

@@ -195,16 +195,17 @@ class TestColours:
     @pytest.mark.parametrize("kind", BLINDNESS)
     def test_types_and_phases_are_told_apart(self, plan, kind):
         item = plan.scenario.inventory.items[0]
-        items = tuple(replace(item, gpu=replace(item.gpu, name=f"gpu-{n}")) for n in range(8))
+        usual = ("H200", "H20", "H800", "H100", "A100", "MI300X", "L40S", "DGX-B200")
+        items = tuple(replace(item, gpu=replace(item.gpu, name=name)) for name in usual)
         types = list(type_colours(replace(plan.scenario.inventory, items=items)).values())
         for palette in (types, list(PHASE_COLOURS.values())):
             seen = [self.seen(colour, kind) for colour in palette]
             for a, b in combinations(seen, 2):
                 assert sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) ** 0.5 > 0.12
 
-    def test_a_type_keeps_its_colour_by_its_place(self, plan):
+    def test_a_type_keeps_its_colour_whatever_stands_beside_it(self, plan):
         inventory = plan.scenario.inventory
-        fewer = replace(inventory, items=inventory.items[:2])
+        fewer = replace(inventory, items=inventory.items[1:])
         assert type_colours(fewer).items() <= type_colours(inventory).items()
 
     def test_more_types_than_colours(self, plan):

@@ -83,10 +83,11 @@ def test_gpus_that_load_or_drain_are_not_free() -> None:
 def test_figures_show_every_window(name) -> None:
     figure = schedule_figure(missing(), name)
     (axes,) = figure.axes
-    assert axes.get_xlabel() == "days"
+    assert axes.get_xlabel() == "time of the day"
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["00:00\nday 1", "03:00"]
     start, end = axes.get_xlim()
-    assert start <= 0.05
-    assert end >= 1.0
+    assert start <= 0.05 * 86400
+    assert end >= 86400
 
 
 def test_an_unknown_figure_is_refused() -> None:

@@ -179,6 +179,7 @@ def test_all_of_them_open_without_a_complaint(pages, tmp_path):
                 drawn = page.figures()
                 assert page.complaints == [], name
                 assert page.overflow() <= 0, name
+                assert page.hidden() == [], name
                 assert all(url.startswith(("file:", "data:", "blob:")) for url in page.requests)
                 assert set(drawn) <= {plot.name for plot in plots}
                 assert drawn, name

@@ -167,11 +167,19 @@ def _plan_one(job: "Job", workers: Workers, *, resume: bool, as_json: bool, quie
     if as_json:
         screen.show_json(_document(outcome))
     else:
-        screen.show_markdown((job.folder / "summary.md").read_text(encoding="utf-8"))
+        screen.show_markdown(_answer_last((job.folder / "summary.md").read_text(encoding="utf-8")))
         screen.show_text(f"Written to {job.folder}")
     if outcome.status:
         _tell_how_to_go_on([job.folder])
         raise typer.Exit(outcome.status)
+
+
+def _answer_last(summary: str) -> str:
+    """A finished plan as it is read above a prompt: its parts, then what it promises. Versions and digests are in the
+    file."""
+    head, *parts = summary.split("\n## ")
+    told = [f"## {part.strip()}" for part in parts if not part.startswith("Provenance")]
+    return "\n\n".join([*told, head.strip()]) + "\n"
 
 
 def _tell_how_to_go_on(folders: Iterable[Path]) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.questions.quantities import duration_ms, prices_of
 from planner.errors import InputError
+from planner.files.scenario.quantities import duration_ms, prices_of
 
 if TYPE_CHECKING:
     from planner.domain.serving.offers import GpuOffer

@@ -118,7 +118,7 @@ def _scenario(
     cluster: Path | None,
     settings: list[str],
 ) -> "Scenario":
-    from planner.cli.questions.quantities import inventory_of
+    from planner.files.scenario.quantities import inventory_of
     from planner.files.scenario.settings import read_setting
     from planner.runs.replanning.inputs import new_scenario
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from planner.domain import CostMode, Frontier, FrontierPoint, Scenario
 from planner.report.comparison.rate_words import likelihood
 from planner.report.kit.bands import LEFT_OUT, rate_with
-from planner.report.kit.frames import Frame
+from planner.report.kit.frames import Frame, tabled
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import counted, money, percent, rate, whole
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 def frontier_frame(frontier: Frontier) -> Frame:
     """One row a point; `gpus_<type>`: how many of the type are rented."""
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
-
-    return pd.DataFrame([_row(point) for point in frontier.points])
+    return tabled([_row(point) for point in frontier.points])
 
 
 def _row(point: FrontierPoint) -> dict[str, object]:

@@ -31,11 +31,12 @@ def draw(frontier: Frontier, scenario: Scenario) -> Figure:
 
 def _rates(axes: Axes, frontier: Frontier, demand_rps: float) -> None:
     prices = [point.price_usd_per_hour for point in frontier.points]
-    budgets = [point.budget_usd_per_hour for point in frontier.points]
-    bounds = [point.bound_rps for point in frontier.points]
+    budgets = [prices[0], *(point.budget_usd_per_hour for point in frontier.points)]
+    bounds = [frontier.points[0].bound_rps, *(point.bound_rps for point in frontier.points)]
     axes.plot(
         budgets,
         bounds,
+        drawstyle="steps-pre",  # of any price up to a budget, that budget's bound holds
         color=style.faint(),
         linestyle="--",
         linewidth=1.3,

@@ -22,9 +22,12 @@ def _rates(frontier: Frontier, scenario: Scenario) -> Plot:
         low=tuple(band.low_rps if band else None for band in bands),
         high=tuple(band.high_rps if band else None for band in bands),
     )
-    bound = series_of(
-        "bound: no layout serves more", [(p.budget_usd_per_hour, p.bound_rps) for p in points], tone="bound"
-    )
+    # of any price up to a budget, that budget's bound holds
+    ends = [
+        (points[0].price_usd_per_hour, points[0].bound_rps),
+        *((p.budget_usd_per_hour, p.bound_rps) for p in points),
+    ]
+    bound = series_of("bound: no layout serves more", ends, tone="bound", stepped=True)
     most = frontier.most_per_dollar
     demand = scenario.objective.demand_rps or scenario.workload.arrival_rps or 0.0
     return Plot(
@@ -53,7 +56,7 @@ def _mix(frontier: Frontier) -> Plot:
         x="price (USD/hour)",
         y="GPUs rented",
         series=tuple(
-            Series(name=gpu, x=prices, y=tuple(float(dict(point.gpus)[gpu]) for point in frontier.points))
+            Series(name=gpu, x=prices, y=tuple(float(dict(point.gpus)[gpu]) for point in frontier.points), gpu=gpu)
             for gpu in types
         ),
         rest="frontier.csv",

@@ -14,7 +14,7 @@ from planner.domain import (
 )
 from planner.domain.serving.routing import SPLIT_BIAS
 from planner.report.buckets.view import transfer_text
-from planner.report.kit.frames import Frame
+from planner.report.kit.frames import Frame, tabled
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import counted, percent, rate, significant
 
@@ -30,9 +30,7 @@ WORTH_TELLING = 0.01
 
 def serving_frame(comparison: FormComparison) -> Frame:
     """One row a bound (ms) and form, those between the bounds that were asked for among them; rates in requests/s."""
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
-
-    return pd.DataFrame(
+    return tabled(
         [
             {
                 "tpot_ms": point.tpot_ms,

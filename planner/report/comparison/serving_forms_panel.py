@@ -8,6 +8,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from planner.domain import FormComparison, Scenario, ServingForm
 from planner.report.kit import style
+from planner.report.kit.colours import PALETTE
 from planner.report.kit.quantities import significant
 
 HEIGHT_IN = 4.6
@@ -25,8 +26,8 @@ HEAD_ROOM = 1.3
 
 LINES = {
     ServingForm.AUTO: ("free choice", style.IDLE, 6.0, ""),
-    ServingForm.SPLIT: ("split", style.TYPE_PALETTE[0], 1.8, "o"),
-    ServingForm.AGGREGATED: ("aggregated", style.TYPE_PALETTE[3], 1.8, "s"),
+    ServingForm.SPLIT: ("split", PALETTE[0], 1.8, "o"),
+    ServingForm.AGGREGATED: ("aggregated", PALETTE[6], 1.8, "s"),
 }
 """Name, colour, width and marker; the free choice lies wide below both."""
 

@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from planner.domain import ConfigurationRates, ParallelConfig
 from planner.report.cost import cost_panels
 from planner.report.kit import style
+from planner.report.kit.colours import PALETTE
 from planner.report.kit.quantities import percent
 
 COLUMNS = 3
@@ -30,8 +31,6 @@ TICKS = 6
 MARKED = 12
 """Markers on a line, at most."""
 OTHERS = "#CFCFCF"
-# the project's palette with its yellow darkened: a thin line of it would vanish on white
-COLOURS = tuple(style.mixed(c, style.INK, 0.25) if c == "#F0E442" else c for c in style.TYPE_PALETTE)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 UNITS = MappingProxyType(
     {
@@ -172,7 +171,7 @@ def _lines(axes: Axes, panel: Panel, quantity: str, strong: Mapping[ParallelConf
             axes.plot(
                 rates.lengths,
                 values,
-                color=COLOURS[place % len(COLOURS)],
+                color=PALETTE[place % len(PALETTE)],
                 marker=MARKERS[place % len(MARKERS)],
                 markersize=3.2,
                 markevery=-(-len(values) // MARKED),
@@ -180,7 +179,7 @@ def _lines(axes: Axes, panel: Panel, quantity: str, strong: Mapping[ParallelConf
                 zorder=3,
                 label=label,
             )
-            _ends(axes, rates, values, COLOURS[place % len(COLOURS)])
+            _ends(axes, rates, values, PALETTE[place % len(PALETTE)])
 
 
 def _ends(axes: Axes, rates: ConfigurationRates, values: Sequence[float], colour: str) -> None:
@@ -207,7 +206,7 @@ def _legend(
         Line2D(
             [],
             [],
-            color=COLOURS[k % len(COLOURS)],
+            color=PALETTE[k % len(PALETTE)],
             marker=MARKERS[k % len(MARKERS)],
             markersize=4,
             linewidth=1.3,

@@ -12,7 +12,12 @@ Frame: TypeAlias = "pd.DataFrame"
 
 def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> Frame:
     """The rows as a data frame; `columns` name them where there are none."""
-    import pandas as pd  # noqa: PLC0415  (half a second to load)
-
     listed = list(rows)
-    return pd.DataFrame(listed, columns=None if listed else list(columns))
+    return tabled(listed, None if listed else list(columns))
+
+
+def tabled(data: Any, columns: list[str] | None = None) -> Frame:
+    """As `pandas.DataFrame` takes them; whoever queries a column that is not there is told which are."""
+    from planner.report.kit.queried import Table  # noqa: PLC0415  # pandas takes half a second to load
+
+    return Table(data, columns=columns)

@@ -29,6 +29,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from planner.domain import CostMode, Inventory, Phase, Plan
 from planner.errors import InputError
 from planner.report.kit.bands import Banded
+from planner.report.kit.clock import Clock, clock_ticks, clock_words
+from planner.report.kit.colours import INK, PALETTE, PHASES, gpu_colour
 from planner.report.plan.groups import IslandGroup
 
 WIDTH_IN = 11.0
@@ -40,24 +42,17 @@ PALE, PALE_LINE = 0.75, 0.3
 SPAN_OF_FINE_TICKS = 20.0
 """A logarithmic axis from its least to its greatest, as a factor; shorter ones get more ticks."""
 
-INK = "#222222"
 GRID = "#DDDDDD"
-IDLE = "#C9C9C9"
 ALARM = "#B00020"
-
-# Okabe and Ito's eight colours, told apart with every common colour blindness; strongest contrast first
-TYPE_PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#555555")
+IDLE = PHASES["idle"]
 
 TYPE_HATCHES = ("", "////", "....", "xx", "\\\\\\\\", "oo", "--", "++")
-"""Tell GPU types apart in grey, in the order of TYPE_PALETTE."""
+"""Tell GPU types apart in grey, by their place in an inventory."""
 
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (6, 1.5, 1, 1.5)), (0, (1.5, 1)))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<")
 
-# two hues of very different lightness, neither of them among the first GPU types'
-PHASE_COLOURS = MappingProxyType(
-    {Phase.PREFILL: "#882255", Phase.DECODE: "#88CCEE", Phase.MIXED: "#44AA99", None: IDLE}
-)
+PHASE_COLOURS = MappingProxyType({**{phase: PHASES[phase.value] for phase in Phase}, None: IDLE})
 PHASE_HATCHES = MappingProxyType({Phase.PREFILL: "", Phase.DECODE: "////", Phase.MIXED: "xx", None: "...."})
 
 TEXT_PT = 9.0
@@ -85,7 +80,7 @@ _LOOK: Mapping[str, Any] = MappingProxyType(
         "axes.axisbelow": True,
         "axes.grid": True,
         "axes.grid.axis": "y",
-        "axes.prop_cycle": cycler(color=TYPE_PALETTE),
+        "axes.prop_cycle": cycler(color=PALETTE),
         "grid.color": GRID,
         "grid.linewidth": 0.6,
         "xtick.color": INK,
@@ -164,9 +159,9 @@ def faint() -> str:
 def palette() -> tuple[str, ...]:
     """Eight colours at least: the user's cycle, ours where it is matplotlib's; a short cycle comes again, darker."""
     cycle = mpl.rcParams["axes.prop_cycle"]
-    listed = TYPE_PALETTE if cycle == mpl.rcParamsDefault["axes.prop_cycle"] else cycle.by_key().get("color", ())
-    colours = [str(to_hex(colour)) for colour in listed or TYPE_PALETTE]
-    turns = -(-len(TYPE_PALETTE) // len(colours))
+    listed = PALETTE if cycle == mpl.rcParamsDefault["axes.prop_cycle"] else cycle.by_key().get("color", ())
+    colours = [str(to_hex(colour)) for colour in listed or PALETTE]
+    turns = -(-len(PALETTE) // len(colours))
     return tuple(mixed(colour, ink(), 1 - 0.6**turn) if turn else colour for turn in range(turns) for colour in colours)
 
 
@@ -207,6 +202,17 @@ def plain_logarithm(axes: Axes, side: Literal["x", "y"]) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0) if narrow else (1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,g}"))
+
+
+def clock_axis(axes: Axes, clock: Clock, edges_s: Sequence[float]) -> None:
+    """Times below the axis: hours of the clock, the day where one begins."""
+    ticks, labels, before = clock_ticks(edges_s[0], edges_s[-1]), [], ""
+    for tick in ticks:
+        day, hour = clock_words(clock, tick)
+        labels.append(hour if day == before else f"{hour}\n{day}")
+        before = day
+    axes.set_xticks(ticks, labels)
+    axes.set_xlabel(clock.value)
 
 
 def scale() -> float:
@@ -295,14 +301,13 @@ def shown(name: str, longest: int = 24) -> str:
 
 
 def type_colours(inventory: Inventory) -> dict[str, str]:
-    """A colour per GPU type, by its place in the inventory; from the ninth on, darker ones."""
-    return {item.gpu.name: _type_colour(place) for place, item in enumerate(inventory.items)}
+    """A colour per GPU type of an inventory: that which it has everywhere."""
+    return {item.gpu.name: type_colour(item.gpu.name) for item in inventory.items}
 
 
-def _type_colour(place: int) -> str:
-    colours = palette()
-    turn, at = divmod(place, len(colours))
-    return mixed(colours[at], ink(), 1 - 0.6**turn)
+def type_colour(gpu: str) -> str:
+    """A GPU type's colour, in the user's palette where they have one."""
+    return gpu_colour(gpu, palette(), ink(), paper())
 
 
 def type_hatches(inventory: Inventory) -> dict[str, str]:

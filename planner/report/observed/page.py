@@ -8,7 +8,7 @@ from typing import Any
 from planner.domain import CalibrationFit
 from planner.domain.serving.observed import ComparedFigure, Observation, ObservedIsland
 from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.frames import Frame
+from planner.report.kit.frames import Frame, tabled
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.observed.rows import FIGURE_COLUMNS, ISLAND_COLUMNS, figure_rows, island_rows, verdict
 
@@ -108,9 +108,7 @@ def _island(island: ObservedIsland) -> dict[str, Any]:
 
 def observation_frame(observation: Observation) -> Frame:
     """One row a figure, as in observe.csv."""
-    import pandas as pd  # noqa: PLC0415  # takes a while to load
-
-    return pd.DataFrame(_rows(observation), columns=list(_CSV))
+    return tabled(_rows(observation), list(_CSV))
 
 
 def _rows(observation: Observation) -> list[tuple[object, ...]]:

@@ -1,8 +1,10 @@
 """What to deploy: drawn from prompts to answers, and as a table of what each engine is started with."""
 
+from collections.abc import Sequence
+
 from planner.domain import Phase, Plan
 from planner.report.kit.html.blocks import DataTable, Drawing, Prose, Section
-from planner.report.kit.html.drawing import box, ribbon, svg, words
+from planner.report.kit.html.drawing import NARROW, box, ribbon, svg, words
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent
 from planner.report.kit.terms import part
@@ -50,8 +52,18 @@ def settings_table(plan: Plan) -> DataTable:
     unstaged = all(value in (1, None) for card in rows for name, value in card.settings if name == "PP")
     settings = [name for name, _ in rows[0].settings if not (name == "PP" and unstaged)] if rows else []
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates}
-    columns = ("Name", "Phase", "GPU type", "Servers", "GPUs each", "GPUs", "Nodes", *settings, "Takes (%)")
-    columns += ("Busy (%)", "Requests/s", "P10 (%)", "P90 (%)", "USD/hour")
+    columns: tuple[str, ...] = (
+        "Name",
+        "Phase",
+        "GPU type",
+        "Servers",
+        "GPUs each",
+        "GPUs",
+        "Nodes",
+        "Takes (%)",
+        "Busy (%)",
+    )
+    columns += ("Requests/s", "P10 (%)", "P90 (%)", "USD/hour", *settings)
     return DataTable(
         columns=columns,
         rows=tuple(
@@ -63,12 +75,12 @@ def settings_table(plan: Plan) -> DataTable:
                 card.sizes[0] if len(set(card.sizes)) == 1 else f"{min(card.sizes)}–{max(card.sizes)}",
                 card.gpus,
                 card.nodes,
-                *(value for name, value in card.settings if name in settings),
                 100 * card.share,
                 100 * card.utilisation,
                 card.rate_rps,
                 *((100 * band.low, 100 * band.high) if (band := bands.get((card.gpu, card.phase))) else (None, None)),
                 card.usd_per_hour,
+                *(value for name, value in card.settings if name in settings),
             )
             for card in rows
         ),
@@ -83,12 +95,6 @@ def _takes(plan: Plan) -> str:
 
 def _drawing(plan: Plan) -> Drawing:
     columns = lanes(plan)
-    split = [lane for lane in columns if lane.phase is not Phase.MIXED]
-    both = [lane for lane in columns if lane.phase is Phase.MIXED]
-    shapes, bottom = _halves(plan, split) if split else ([], 0.0)
-    if both:
-        more, bottom = _column(both, _LEFT, bottom + (20.0 if split else 0.0))
-        shapes += more
     says = f"{counted(sum(card.servers for lane in columns for card in lane.cards), 'server')} in "
     says += counted(len(plan.islands) - sum(island.phase is None for island in plan.islands), part(plan))
     says += "; the thicker a band, the more of the requests go there"
@@ -96,7 +102,7 @@ def _drawing(plan: Plan) -> Drawing:
         name="what-to-deploy",
         title="From prompts to answers",
         says=f"{says}.",
-        svg=svg(_WIDTH, bottom, shapes, label=says),
+        svg=_pictures(plan, columns, says),
         table=DataTable(
             columns=("Phase", "Prompts (tokens)", "Of all requests (%)", "Servers", "Of the bucket (%)"),
             rows=tuple(
@@ -105,6 +111,25 @@ def _drawing(plan: Plan) -> Drawing:
                 for card in lane.cards
             ),
         ),
+    )
+
+
+def _pictures(plan: Plan, columns: Sequence[Lane], label: str) -> str:
+    """Phases below each other; where prefill and decode are split, on wide screens beside each other too."""
+    split = [lane for lane in columns if lane.phase is not Phase.MIXED]
+    both = [lane for lane in columns if lane.phase is Phase.MIXED]
+    shapes, bottom = [], 0.0
+    for phase in Phase:
+        more, bottom = _column([lane for lane in columns if lane.phase is phase], _LEFT, bottom)
+        shapes += more
+    if not split:
+        return svg(NARROW, bottom, shapes, label=label)
+    beside, low = _halves(plan, split)
+    if both:
+        more, low = _column(both, _LEFT, low + 20.0)
+        beside += more
+    return svg(_WIDTH, low, beside, label=label, screens="wide") + svg(
+        NARROW, bottom, shapes, label=label, screens="narrow"
     )
 
 

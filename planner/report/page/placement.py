@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from planner.domain import Phase, Placement, Plan
 from planner.report.cluster.placement import placement_text
 from planner.report.kit.html.blocks import Block, DataTable, Drawing, Prose, Section
-from planner.report.kit.html.drawing import box, svg, words
+from planner.report.kit.html.drawing import NARROW, box, svg, words
 from planner.report.kit.quantities import counted
 
 MOST_NODES = 480
 """Nodes that the map draws; the rest stand in placement.csv."""
 _WIDTH, _LABEL, _CELL, _LINE = 980.0, 150.0, 98.0, 34.0
-_ACROSS = int((_WIDTH - _LABEL) // _CELL)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,12 +70,11 @@ def _map(plan: Plan, placed: Placement) -> Drawing:
     says = f"{counted(len(nodes), 'node')} that the plan uses, by access switch; how full, and for which phase."
     if len(nodes) > len(shown):
         says += f" Of these the first {len(shown):,} are drawn; placement.csv of the run folder has all."
-    shapes, height = _rows(shown)
     return Drawing(
         name="placement-map",
         title="Nodes by switch",
         says=says,
-        svg=svg(_WIDTH, height, [*_legend(plan), *shapes], label=says),
+        svg=_pictures(plan, shown, says),
         table=DataTable(
             columns=("Node", "Access switch", "GPU type", "GPUs of the plan", "GPUs of the node", "Phase", "For"),
             rows=tuple(
@@ -91,24 +89,34 @@ def _map(plan: Plan, placed: Placement) -> Drawing:
     )
 
 
-def _legend(plan: Plan) -> Iterator[str]:
-    x = _LABEL
+def _legend(plan: Plan, width: float) -> Iterator[str]:
+    x = _LABEL if width > NARROW else 0.0
     for phase in plan.phases:
         yield box(x, 4, 14, 14, fill=f"--{phase.value}", line="--muted", radius=2)
         yield words(x + 20, 15, phase.value, size=12)
         x += 90
-    yield words(x, 15, "filled: GPUs of the node that the plan takes", size=12, colour="--muted")
+    if width > NARROW:
+        yield words(x, 15, "filled: GPUs of the node that the plan takes", size=12, colour="--muted")
 
 
-def _rows(nodes: list[NodeUse]) -> tuple[list[str], float]:
+def _pictures(plan: Plan, nodes: list[NodeUse], label: str) -> str:
+    """For wide screens, and for narrow ones with fewer nodes beside each other."""
+    pictures = []
+    for screens, width in (("wide", _WIDTH), ("narrow", NARROW)):
+        shapes, height = _rows(nodes, int((width - _LABEL) // _CELL))
+        pictures.append(svg(width, height, [*_legend(plan, width), *shapes], label=label, screens=screens))
+    return "".join(pictures)
+
+
+def _rows(nodes: list[NodeUse], across: int) -> tuple[list[str], float]:
     by_switch = {asw: [node for node in nodes if node.asw == asw] for asw in dict.fromkeys(node.asw for node in nodes)}
     shapes: list[str] = []
     y = 30.0
     for asw, members in by_switch.items():
         shapes.append(words(0, y + 15, asw or "switch not known", size=12, bold=True, room=_LABEL - 8))
         for place, node in enumerate(members):
-            shapes += _node(node, _LABEL + (place % _ACROSS) * _CELL, y + (place // _ACROSS) * _LINE)
-        y += -(-len(members) // _ACROSS) * _LINE + 6
+            shapes += _node(node, _LABEL + (place % across) * _CELL, y + (place // across) * _LINE)
+        y += -(-len(members) // across) * _LINE + 6
     return shapes, y
 
 

@@ -25,8 +25,8 @@ def plan_page(
     served = plan.throughput_rps > 0
     sections = (
         changes_section(plan, earlier) if earlier else None,
-        deployment_section(plan) if served else None,
         notes_section(plan),
+        deployment_section(plan) if served else None,
         inventory_section(plan),
         routing_section(plan) if served else None,
         latency_section(plan, replay) if served else None,

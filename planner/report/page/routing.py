@@ -119,7 +119,10 @@ def _shares(plan: Plan, phase: Phase) -> Chart:
     bars = list(_joined(_ranges(plan, phase), MOST_BARS))
     labels = [bar.label for bar in bars]
     traces = [
-        {"type": "bar", "name": group.label, "x": labels, "y": [bar.values[at] for bar in bars]}
+        {
+            **{"type": "bar", "name": group.label, "x": labels, "y": [bar.values[at] for bar in bars]},
+            "meta": {"series": at, "gpu": group.gpu},
+        }
         for at, group in enumerate(listed)
     ]
     return Chart(

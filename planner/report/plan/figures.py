@@ -3,15 +3,16 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planner.domain import Plan
+from planner.domain import PHASES, Plan
 from planner.errors import InputError
+from planner.report.buckets.view import buckets_of, useful_simpler
 from planner.report.plan.importance import importance_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FIGURES = ("search", "routing", "throughput", "mix", "islands")
-"""Figures that every plan has."""
+FIGURES = ("routing", "throughput", "mix", "islands", "search")
+"""Figures that can be drawn of every plan."""
 
 SIMPLICITY = "simplicity"
 """Of plans of buckets."""
@@ -35,20 +36,25 @@ _WANTING = {
 
 
 def figures_of(plan: Plan) -> tuple[str, ...]:
-    """The names of the plan's figures: those of simpler plans, of the search's parameters, of a frontier and of a
-    placement only where there are such."""
-    simpler = (SIMPLICITY,) if plan.buckets is not None and plan.buckets.simpler else ()
-    frontier = (PARETO,) if plan.search.frontier else ()
-    parameters = PARAMETERS if importance_of(plan) else ()
-    return (*FIGURES, *simpler, *parameters, *frontier, *((PLACEMENT,) if plan.placement else ()))
+    """The names of the plan's figures that show something: a search of one trial, buckets of which there is one, and
+    what the plan has not, are left out."""
+    shown = {
+        "search": len(plan.search.trials) > 1,
+        "routing": plan.buckets is None or any(len(buckets_of(plan, phase)) > 1 for phase in PHASES),
+        SIMPLICITY: plan.buckets is not None and len(useful_simpler(plan)) > 1,
+        **dict.fromkeys(PARAMETERS, bool(importance_of(plan))),
+        PARETO: bool(plan.search.frontier),
+        PLACEMENT: bool(plan.placement),
+    }
+    return tuple(name for name in (*FIGURES, *_WANTING) if shown.get(name, True))
 
 
 def figure(plan: Plan, name: str) -> "Figure":
-    """The figure `name`, one of `figures_of(plan)`, as a matplotlib Figure on an Agg canvas.
+    """The figure `name`, one of FIGURES or `figures_of(plan)`, as a matplotlib Figure on an Agg canvas.
 
     Raises InputError for another name.
     """
-    names = figures_of(plan)
+    names = tuple(dict.fromkeys((*FIGURES, *figures_of(plan))))
     if name not in names:
         raise InputError(
             f"Figure: the name must be one of {', '.join(names)}, got {name!r}.",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from planner.domain import Band, BucketLatency, BucketPool, GpuWorth, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
-from planner.report.kit.frames import Frame
+from planner.report.kit.frames import Frame, tabled
 
 _ISLAND_COLUMNS = (
     "id",
@@ -212,6 +212,4 @@ def _trial_row(trial: Trial) -> dict[str, object]:
 
 
 def _frame(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> Frame:
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
-
-    return pd.DataFrame(list(rows), columns=list(columns))
+    return tabled(list(rows), list(columns))

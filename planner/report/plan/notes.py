@@ -4,6 +4,7 @@ from collections import Counter
 
 from planner.domain import PHASES, CacheRate, CostMode, Formulation, Plan, RouterPolicy
 from planner.domain.usable import left_out_of
+from planner.report.buckets.risks import risks
 from planner.report.kit.bands import banded_rate, beside
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, rate, span
@@ -24,6 +25,7 @@ def notes(plan: Plan) -> list[str]:
         *_cut_short(plan),
         *_troubled_rounds(plan),
         *_unproven(plan),
+        *risks(plan),
         *exactness_note(plan),
         *_beside(plan),
         *_cached(plan),

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.domain.replanning.rates import DAY_S
 from planner.domain.replanning.schedules import Schedule
 from planner.errors import InputError
+from planner.report.kit.clock import Clock
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,9 +39,9 @@ def schedule_figure(schedule: Schedule, name: str) -> "Figure":
 
 
 def edges_of(schedule: Schedule) -> list[float]:
-    """Beginnings of the windows and the end of the last, in days from midnight of the first."""
+    """Beginnings of the windows and the end of the last, in seconds from midnight of the first day."""
     series = schedule.series
-    return [(series.begins_s + number * series.window_s) / DAY_S for number in range(len(series.windows) + 1)]
+    return [series.begins_s + number * series.window_s for number in range(len(series.windows) + 1)]
 
 
 def _load(axes: "Axes", schedule: Schedule) -> None:
@@ -58,7 +58,7 @@ def _load(axes: "Axes", schedule: Schedule) -> None:
     missed = [edges[number] for number, carried in enumerate(schedule.carried) if not carried]
     if missed:
         axes.plot(missed, [0.0] * len(missed), "x", color=style.ALARM, clip_on=False, label="not carried")
-    axes.set_xlabel("days")
+    style.clock_axis(axes, Clock.DAYS, edges_of(schedule))
     axes.set_ylabel("requests/s")
     axes.set_ylim(0, 1.1 * max(*promises, schedule.series.peak_rps))
     style.legend_beside(axes)
@@ -72,8 +72,8 @@ def _cost(axes: "Axes", schedule: Schedule) -> None:
     share = (np.arange(len(edges)) + 1) / len(edges)
     axes.plot(edges, schedule.static_usd * share, color=style.faint(), label="the cheapest plan, all the time")
     axes.plot(edges, spent, color=style.ink(), label="schedule")
-    axes.axhline(schedule.bound_usd, color=style.palette()[3], linestyle="--", label="bound of all windows")
-    axes.set_xlabel("days")
+    axes.axhline(schedule.bound_usd, color=style.palette()[6], linestyle="--", label="bound of all windows")
+    style.clock_axis(axes, Clock.DAYS, edges_of(schedule))
     axes.set_ylabel("USD so far")
     style.legend_beside(axes)
 
@@ -92,6 +92,6 @@ def _gpus(axes: "Axes", schedule: Schedule) -> None:
                 top, edges_of(schedule), baseline=below, fill=True, color=colours[item.gpu.name], label=item.gpu.name
             )
             below = top
-    axes.set_xlabel("days")
+    style.clock_axis(axes, Clock.DAYS, edges_of(schedule))
     axes.set_ylabel("GPUs in servers")
     style.legend_beside(axes)

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from planner.domain.replanning.schedules import Schedule
+from planner.report.kit.clock import Clock
 from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of
+from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, held_series
 from planner.report.kit.quantities import money
 from planner.report.replanning.schedule_figures import edges_of
 from planner.report.replanning.schedule_tables import (
@@ -57,38 +58,40 @@ def _heads(schedule: Schedule) -> Iterator[Figure]:
 
 
 def _load(schedule: Schedule) -> Plot:
-    days = tuple(edges_of(schedule)[:-1])
+    edges = edges_of(schedule)
     promises = tuple(schedule.levels[window.level].promise_rps for window in schedule.windows)
     return Plot(
         name="load-and-promise",
         title="Load and promise",
         says="Requests/s that came, and what the plan that stands promises; each step is a change.",
         kind=Kind.STEPS,
-        x="days",
+        x=Clock.DAYS.value,
+        clock=Clock.DAYS,
         y="requests/s",
         series=(
-            Series(name="load", x=days, y=schedule.series.rates_rps, place=0),
-            Series(name="promise", x=days, y=promises, tone="chosen"),
+            held_series("load", edges, schedule.series.rates_rps, place=0),
+            held_series("promise", edges, promises, tone="chosen"),
         ),
         rest=_ALL_WINDOWS,
     )
 
 
 def _cost(schedule: Schedule) -> Plot:
-    days = tuple(edges_of(schedule)[1:])
+    times = tuple(edges_of(schedule)[1:])
     spent = tuple(accumulate(window.usd + window.change_usd for window in schedule.windows))
-    shares = [(number + 1) / len(days) for number in range(len(days))]
+    shares = [(number + 1) / len(times) for number in range(len(times))]
     return Plot(
         name="cost-so-far",
         title="Cost so far",
         says="USD of the schedule with its changes, and of the cheapest plan that stands all the time. No schedule "
         "that carries every rate ends below the bound.",
         kind=Kind.LINES,
-        x="days",
+        x=Clock.DAYS.value,
+        clock=Clock.DAYS,
         y="USD",
         series=(
-            Series(name="schedule", x=days, y=spent, tone="chosen"),
-            Series(name="static plan", x=days, y=tuple(schedule.static_usd * share for share in shares), tone="faint"),
+            Series(name="schedule", x=times, y=spent, tone="chosen"),
+            Series(name="static plan", x=times, y=tuple(schedule.static_usd * share for share in shares), tone="faint"),
         ),
         bounds=(("bound of all windows", schedule.bound_usd),),
         rest=_ALL_WINDOWS,
@@ -96,21 +99,23 @@ def _cost(schedule: Schedule) -> Plot:
 
 
 def _gpus(schedule: Schedule) -> Plot:
-    days = tuple(edges_of(schedule)[:-1])
+    edges = edges_of(schedule)
     names = sorted({gpu for level in schedule.levels for gpu, _ in level.gpus})
     return Plot(
         name="gpus-in-servers",
         title="GPUs in servers",
         says="GPUs of each type in servers of the plan that stands; the others are free.",
         kind=Kind.STEPS,
-        x="days",
+        x=Clock.DAYS.value,
+        clock=Clock.DAYS,
         y="GPUs",
         series=tuple(
-            Series(
-                name=gpu,
-                x=days,
-                y=tuple(float(dict(schedule.levels[w.level].gpus).get(gpu, 0)) for w in schedule.windows),
+            held_series(
+                gpu,
+                edges,
+                tuple(float(dict(schedule.levels[w.level].gpus).get(gpu, 0)) for w in schedule.windows),
                 place=place,
+                gpu=gpu,
             )
             for place, gpu in enumerate(names)
         ),

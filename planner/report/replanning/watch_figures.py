@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from planner.domain.replanning.watching import Cause, WatchLog
 from planner.errors import InputError
+from planner.report.kit.clock import Clock
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,10 +42,14 @@ def watch_figure(log: WatchLog, name: str = "watch") -> "Figure":
 
 
 def edges_of(log: WatchLog) -> list[float]:
-    """Beginnings of the windows and the end of the last, in hours since the first."""
-    begin_s = log.windows[0].step.observation.at_s
-    edges = [(window.step.observation.at_s - begin_s) / 3600 for window in log.windows]
-    return [*edges, edges[-1] + log.windows[-1].hours]
+    """Beginnings of the windows and the end of the last, in seconds as `clock_of` counts them."""
+    edges = [window.step.observation.at_s for window in log.windows]
+    return [*edges, edges[-1] + 3600 * log.windows[-1].hours]
+
+
+def clock_of(log: WatchLog) -> Clock:
+    """What its times are counted from."""
+    return Clock.DATED if log.iso else Clock.DAYS
 
 
 def _load(axes: "Axes", log: WatchLog) -> None:
@@ -60,8 +65,13 @@ def _load(axes: "Axes", log: WatchLog) -> None:
     for cause, mark in _MARKS.items():
         numbers = [places[id(window)] for window in log.changes if window.step.decision.cause is cause]
         if numbers:
-            hours = [edges[number] for number in numbers]
-            axes.plot(hours, [promises[n] for n in numbers], mark, color=style.palette()[3], label=cause.value)
+            axes.plot(
+                [edges[n] for n in numbers],
+                [promises[n] for n in numbers],
+                mark,
+                color=style.palette()[6],
+                label=cause.value,
+            )
     axes.set_ylabel("requests/s")
     axes.set_ylim(0, 1.1 * max(*promises, *loads, 1e-9))
     style.legend_beside(axes)
@@ -74,19 +84,18 @@ def _rent(axes: "Axes", log: WatchLog) -> None:
     axes.stairs(rents, edges_of(log), baseline=None, color=style.ink(), label="rent")
     axes.set_ylim(0, 1.1 * max(*rents, 1e-9))
     axes.set_ylabel("USD/hour")
-    axes.set_xlabel("hours")
+    style.clock_axis(axes, clock_of(log), edges_of(log))
 
 
 def _gpus(axes: "Axes", log: WatchLog) -> None:
     from planner.report.kit import style  # noqa: PLC0415  # as above
 
     edges, below = edges_of(log), [0.0] * len(log.windows)
-    for place, gpu in enumerate(gpu_types(log)):
+    for gpu in gpu_types(log):
         top = [low + count for low, count in zip(below, gpus_of(log, gpu), strict=True)]
-        colour = style.palette()[place % len(style.palette())]
-        axes.stairs(top, edges, baseline=below, fill=True, color=colour, label=gpu)
+        axes.stairs(top, edges, baseline=below, fill=True, color=style.type_colour(gpu), label=gpu)
         below = top
-    axes.set_xlabel("hours")
+    style.clock_axis(axes, clock_of(log), edges_of(log))
     axes.set_ylabel("GPUs in servers")
     style.legend_beside(axes)
 

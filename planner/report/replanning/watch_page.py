@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from planner.domain.replanning.watching import WatchLog
 from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of
+from planner.report.kit.html.plots import Kind, Plot, chart_of, held_series
 from planner.report.kit.quantities import money
-from planner.report.replanning.watch_figures import edges_of, gpu_types, gpus_of
+from planner.report.replanning.watch_figures import clock_of, edges_of, gpu_types, gpus_of
 from planner.report.replanning.watch_tables import (
     CHANGE_COLUMNS,
     MOST_NOTES,
@@ -25,15 +25,15 @@ def watch_page(log: WatchLog, made_by: str, source: str = "") -> Page:
     """The page of what was watched so far."""
     tally = DataTable(columns=TALLY_COLUMNS, rows=tuple(tally_rows(log)), caption="What it comes to")
     changes = DataTable(columns=CHANGE_COLUMNS, rows=tuple(change_rows(log)), caption="Plans in order")
-    hours = tuple(edges_of(log)[:-1]) if log.windows else ()
+    edges = tuple(edges_of(log)) if log.windows else ()
     return Page(
         title=f"Watch of {log.name}",
         verdict=verdict(log),
         figures=tuple(_heads(log)),
         sections=(
-            Section(name="load", title="Load and promise", blocks=(chart_of(_load(log, hours)),)),
-            Section(name="cost", title="Rent", blocks=(chart_of(_rent(log, hours)), tally)),
-            Section(name="gpus", title="GPUs", blocks=(chart_of(_gpus(log, hours)),)),
+            Section(name="load", title="Load and promise", blocks=(chart_of(_load(log, edges)),)),
+            Section(name="cost", title="Rent", blocks=(chart_of(_rent(log, edges)), tally)),
+            Section(name="gpus", title="GPUs", blocks=(chart_of(_gpus(log, edges)),)),
             Section(name="changes", title="Changes", blocks=(changes,)),
             Section(name="refused", title="Not believed, not met", blocks=tuple(_notes(log))),
         ),
@@ -54,14 +54,21 @@ def _heads(log: WatchLog) -> Iterator[Figure]:
 def _notes(log: WatchLog) -> Iterator[Block]:
     rows = note_rows(log)
     if not rows:
-        yield Prose(markdown="Every value of the feeds was believed, and every need met.")
+        yield Prose(markdown=f"Every value of the feeds was believed. {_met(log)}")
         return
     if len(rows) > MOST_NOTES:
         yield Prose(markdown=f"The last {MOST_NOTES:,} of {len(rows):,}; all of them are in {_ALL_WINDOWS}.")
     yield DataTable(columns=NOTE_COLUMNS, rows=tuple(rows[-MOST_NOTES:]), caption="In order")
 
 
-def _load(log: WatchLog, hours: tuple[float, ...]) -> Plot:
+def _met(log: WatchLog) -> str:
+    """Whether the promise was enough at every moment, as the verdict says it."""
+    if not log.tally.unserved:
+        return "Every need was met."
+    return f"A plan was found for every need; until it served, {log.tally.unserved:.3%} of the requests were too many."
+
+
+def _load(log: WatchLog, edges: tuple[float, ...]) -> Plot:
     loads = tuple(window.step.observation.load_rps for window in log.windows)
     promises = tuple(window.promise_rps for window in log.windows)
     return Plot(
@@ -70,39 +77,42 @@ def _load(log: WatchLog, hours: tuple[float, ...]) -> Plot:
         says="Requests/s as observed, and the promise in force, which is the smaller of two plans' while a change is "
         "under way.",
         kind=Kind.STEPS,
-        x="hours",
+        x=clock_of(log).value,
+        clock=clock_of(log),
         y="requests/s",
         series=(
-            Series(name="load", x=hours, y=loads, place=0),
-            Series(name="promise in force", x=hours, y=promises, tone="chosen"),
+            held_series("load", edges, loads, place=0),
+            held_series("promise in force", edges, promises, tone="chosen"),
         ),
         rest=_ALL_WINDOWS,
     )
 
 
-def _rent(log: WatchLog, hours: tuple[float, ...]) -> Plot:
+def _rent(log: WatchLog, edges: tuple[float, ...]) -> Plot:
     return Plot(
         name="rent",
         title="Rent of the fleet",
         says="USD/hour of the plan that stands, at the prices of the moment.",
         kind=Kind.STEPS,
-        x="hours",
+        x=clock_of(log).value,
+        clock=clock_of(log),
         y="USD/hour",
-        series=(Series(name="rent", x=hours, y=tuple(window.usd_per_hour for window in log.windows), tone="chosen"),),
+        series=(held_series("rent", edges, tuple(window.usd_per_hour for window in log.windows), tone="chosen"),),
         rest=_ALL_WINDOWS,
     )
 
 
-def _gpus(log: WatchLog, hours: tuple[float, ...]) -> Plot:
+def _gpus(log: WatchLog, edges: tuple[float, ...]) -> Plot:
     return Plot(
         name="gpus-in-servers",
         title="GPUs in servers",
         says="GPUs of each type in servers of the plan that stands.",
         kind=Kind.STEPS,
-        x="hours",
+        x=clock_of(log).value,
+        clock=clock_of(log),
         y="GPUs",
         series=tuple(
-            Series(name=gpu, x=hours, y=gpus_of(log, gpu), place=place) for place, gpu in enumerate(gpu_types(log))
+            held_series(gpu, edges, gpus_of(log, gpu), place=place, gpu=gpu) for place, gpu in enumerate(gpu_types(log))
         ),
         rest=_ALL_WINDOWS,
     )

@@ -12,7 +12,7 @@ from planner.report.kit.quantities import counted, measured, money, rate, signif
 Row = tuple[Any, ...]
 
 TALLY_COLUMNS = ("", "value")
-CHANGE_COLUMNS = ("time", "plan", "cause", "promise (requests/s)", "USD/hour", "GPUs", "touched", "cost (USD)", "why")
+CHANGE_COLUMNS = ("time", "plan", "cause", "why", "promise (requests/s)", "USD/hour", "GPUs", "touched", "cost (USD)")
 NOTE_COLUMNS = ("time", "what was not believed")
 WINDOW_COLUMNS = (
     *("time", "load_rps", "promise_rps", "plan", "usd_per_hour", "usd", "change_usd", "gpus_touched"),
@@ -69,12 +69,12 @@ def change_rows(log: WatchLog) -> list[Row]:
                 str(clock_text(window.step.observation.at_s, iso=log.iso)),
                 f"{decision.number:04d}",
                 decision.cause.value if decision.cause is not None else "",
+                decision.reason,
                 rate(fleet.promise_rps),
                 significant(window.usd_per_hour, 4),
                 gpus_text(fleet),
                 fleet.gpus_touched,
                 money(fleet.change_usd),
-                decision.reason,
             )
         )
     return rows
@@ -145,6 +145,6 @@ def watch_report(log: WatchLog) -> str:
         verdict(log),
         table(TALLY_COLUMNS, tallied, "lr"),
         "## Plans in order",
-        table(CHANGE_COLUMNS, changes, "lllrrlrrl") if changes else "No plan yet.",
+        table(CHANGE_COLUMNS, changes, "llllrrlrr") if changes else "No plan yet.",
     ]
     return "\n\n".join(parts) + "\n"

@@ -14,7 +14,7 @@ from planner.domain.replay.results import (
     Times,
 )
 from planner.domain.serving.levels import LevelCheck, Spread
-from planner.report.kit.frames import Frame
+from planner.report.kit.frames import Frame, tabled
 from planner.report.replay.words import STATISTICS, TIMES, finite, spread_of, times_of
 
 ALL = "all"
@@ -59,9 +59,7 @@ def replay_sweep_frame(sweep: ReplaySweep) -> Frame:
 
 
 def _frame(rows: list[dict[str, object]]) -> Frame:
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
-
-    return pd.DataFrame(rows)
+    return tabled(rows)
 
 
 def group_row(group: ReplayGroup, kind: str) -> dict[str, object]:

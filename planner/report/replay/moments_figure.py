@@ -48,7 +48,7 @@ def _rates(axes: Axes, result: ReplayResult) -> None:
     finished = [moment.finished / moment.seconds for moment in result.moments]
     axes.stairs(arrived, edges, baseline=None, color=style.ink(), linewidth=1.3, label="arrived")
     axes.stairs(
-        finished, edges, baseline=None, color=style.palette()[3], linestyle="--", linewidth=1.3, label="finished"
+        finished, edges, baseline=None, color=style.palette()[6], linestyle="--", linewidth=1.3, label="finished"
     )
     axes.set_ylabel("requests/s")
     axes.set_ylim(0, ROOM_ABOVE * max(1e-9, *arrived, *finished))

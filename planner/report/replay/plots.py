@@ -1,10 +1,12 @@
 """Plots of a replay and of a sweep of rates: requests over time, islands, latency against the rate."""
 
+from collections.abc import Callable
+
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.domain.serving.levels import Spread
-from planner.report.kit.html.plots import Kind, Plot, Series, series_of
+from planner.report.kit.html.plots import Kind, Plot, Series, held_series
 from planner.report.replay.curves import edges_of, late_shares, points_of, quantiles_of
-from planner.report.replay.words import TIMES, level_key
+from planner.report.replay.words import TIMES, interval, level_key, share_interval
 
 INTERVAL = "95 % interval of the seeds"
 
@@ -18,17 +20,16 @@ def replay_plots(result: ReplayResult, sweep: ReplaySweep | None = None) -> tupl
 
 def _moments(result: ReplayResult) -> tuple[Plot, ...]:
     moments = result.moments
-    starts = edges_of(moments)[:-1]
+    edges = edges_of(moments)
     rates = (
-        series_of("arrived", [(s, m.arrived / m.seconds) for s, m in zip(starts, moments, strict=True)]),
-        series_of("finished", [(s, m.finished / m.seconds) for s, m in zip(starts, moments, strict=True)]),
+        held_series("arrived", edges, [moment.arrived / moment.seconds for moment in moments]),
+        held_series("finished", edges, [moment.finished / moment.seconds for moment in moments]),
     )
     queues = (
-        series_of("waiting for prefill", [(s, float(m.waiting)) for s, m in zip(starts, moments, strict=True)]),
-        series_of("answering", [(s, float(m.answering)) for s, m in zip(starts, moments, strict=True)]),
+        held_series("waiting for prefill", edges, [float(moment.waiting) for moment in moments]),
+        held_series("answering", edges, [float(moment.answering) for moment in moments]),
     )
-    late = [100 * share for share in late_shares(moments)]
-    lates = (series_of("late", list(zip(starts, late, strict=True)), tone="alarm"),)
+    lates = (held_series("late", edges, [100 * share for share in late_shares(moments)], tone="alarm"),)
     rows = (
         ("arrivals", "Requests that arrive and are finished", "requests/s", rates, "Finished keeps up with arrived."),
         (
@@ -55,10 +56,11 @@ def _moments(result: ReplayResult) -> tuple[Plot, ...]:
             x="seconds from the first arrival",
             y=unit,
             series=series,
-            marks=tuple((text, at_s) for at_s, text in result.events if starts[0] <= at_s <= starts[-1]),
+            marks=tuple((text, at_s) for at_s, text in result.events if edges[0] <= at_s <= edges[-1]),
             rest="moments.csv",
         )
         for name, title, unit, series, says in rows
+        if name != "late" or any(late_shares(moments))
     )
 
 
@@ -82,17 +84,23 @@ def _islands(result: ReplayResult) -> Plot:
 
 
 def _bars(name: str, islands: tuple[str, ...], spreads: list[Spread]) -> Series:
-    return _spread_series(name, list(zip(islands, spreads, strict=True)), 100.0)
+    return _spread_series(name, list(zip(islands, spreads, strict=True)), 100.0, share_interval)
 
 
-def _spread_series(name: str, points: list[tuple[str, Spread]] | list[tuple[float, Spread]], factor: float) -> Series:
-    """Means and their intervals, none below 0."""
+def _spread_series(
+    name: str,
+    points: list[tuple[str, Spread]] | list[tuple[float, Spread]],
+    factor: float,
+    ends_of: Callable[[Spread], tuple[float, float] | None],
+) -> Series:
+    """Means and their intervals, within what shares or times can be."""
+    ends = [ends_of(spread) for _, spread in points]
     return Series(
         name=name,
         x=tuple(x for x, _ in points),
         y=tuple(factor * spread.mean for _, spread in points),
-        low=tuple(None if spread.low is None else max(0.0, factor * spread.low) for _, spread in points),
-        high=tuple(None if spread.high is None else factor * spread.high for _, spread in points),
+        low=tuple(None if pair is None else factor * pair[0] for pair in ends),
+        high=tuple(None if pair is None else factor * pair[1] for pair in ends),
     )
 
 
@@ -106,7 +114,7 @@ def _times(sweep: ReplaySweep, key: str) -> Plot:
         x="rate of the whole mix (requests/s)",
         y=f"{TIMES[key]} (ms)",
         series=tuple(
-            _spread_series(quantile.upper(), points_of(sweep.results, key, quantile), 1.0)
+            _spread_series(quantile.upper(), points_of(sweep.results, key, quantile), 1.0, interval)
             for quantile in quantiles_of(sweep, key)
         ),
         interval=INTERVAL,
@@ -127,7 +135,7 @@ def _within(sweep: ReplaySweep) -> Plot:
         kind=Kind.LINES,
         x="rate of the whole mix (requests/s)",
         y="requests within levels (%)",
-        series=(_spread_series("within all levels", points, 100.0),),
+        series=(_spread_series("within all levels", points, 100.0, share_interval),),
         from_zero=False,
         interval=INTERVAL,
         bounds=tuple((f"must: {100 * share:g} %", 100 * share) for share in needed),

@@ -11,6 +11,7 @@ from planner.domain.replay.results import ReplaySweep
 from planner.domain.serving.levels import Spread
 from planner.report.buckets.view import bound_span
 from planner.report.kit import style
+from planner.report.kit.colours import PALETTE
 from planner.report.kit.quantities import significant
 from planner.report.replay.curves import points_of, quantiles_of
 from planner.report.replay.words import TIMES, level_key, share_interval
@@ -34,8 +35,8 @@ class Look:
 
 
 LOOKS = (
-    Look(colour=style.TYPE_PALETTE[0], dashes="-", marker="o"),
-    Look(colour=style.TYPE_PALETTE[3], dashes="--", marker="s"),
+    Look(colour=PALETTE[0], dashes="-", marker="o"),
+    Look(colour=PALETTE[6], dashes="--", marker="s"),
 )
 
 

@@ -130,8 +130,8 @@ def _island_row(use: IslandUse) -> list[str]:
 
 def sweep_table(sweep: ReplaySweep) -> str:
     """One row a rate: times, share within the levels, goodput."""
-    header = ["Requests/s", "TTFT P50", "TTFT P99", "TPOT P50", "TPOT P99", "Within levels", "Goodput", "Levels"]
-    return table(header, [_sweep_row(result) for result in sweep.results], "r" * 7 + "l")
+    header = ["Requests/s", "Levels", "Within levels", "TTFT P99", "TPOT P99", "TTFT P50", "TPOT P50", "Goodput"]
+    return table(header, [_sweep_row(result) for result in sweep.results], "rl" + "r" * 6)
 
 
 def _sweep_row(result: ReplayResult) -> list[str]:
@@ -139,9 +139,9 @@ def _sweep_row(result: ReplayResult) -> list[str]:
     state = "falls behind" if result.unfinished else LEVELS_STATE[result.standing]
     return [
         rate(result.rate_rps),
-        *_time_cells(total.ttft_ms, ("p50", "p99")),
-        *_time_cells(total.tpot_ms, ("p50", "p99")),
-        share_with(total.within_levels),
-        number_with(total.goodput_rps),
         state,
+        share_with(total.within_levels),
+        *(cell for times in (total.ttft_ms, total.tpot_ms) for cell in _time_cells(times, ("p99",))),
+        *(cell for times in (total.ttft_ms, total.tpot_ms) for cell in _time_cells(times, ("p50",))),
+        number_with(total.goodput_rps),
     ]

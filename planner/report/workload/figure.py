@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from planner.domain import PrefixReuse
 from planner.domain.workload import LengthFacts, TraceSummary
+from planner.report.kit.colours import PALETTE
 from planner.report.workload.words import duration, tokens_text
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def time_axis(span_s: float) -> tuple[float, str]:
 
 
 def _draw_rate(axes: "Axes", summary: TraceSummary) -> None:
-    from planner.report.kit.style import ALARM, TYPE_PALETTE  # noqa: PLC0415  # as above
+    from planner.report.kit.style import ALARM  # noqa: PLC0415  # as above
 
     series = summary.series
     assert series is not None
@@ -58,7 +59,7 @@ def _draw_rate(axes: "Axes", summary: TraceSummary) -> None:
     width = series.width_s / per_unit
     edges = [place * width for place in range(len(series.requests) + 1)]
     rates = [requests / series.width_s for requests in series.requests]
-    axes.stairs(rates, edges, fill=True, color=TYPE_PALETTE[0], alpha=0.7)
+    axes.stairs(rates, edges, fill=True, color=PALETTE[0], alpha=0.7)
     if summary.mean_rps is not None:
         axes.axhline(summary.mean_rps, color=ALARM, linewidth=1.0, label=f"mean {summary.mean_rps:,.3g}")
         axes.legend(loc="upper right")
@@ -70,11 +71,9 @@ def _draw_rate(axes: "Axes", summary: TraceSummary) -> None:
 
 
 def _draw_lengths(axes: "Axes", summary: TraceSummary) -> None:
-    from planner.report.kit.style import TYPE_PALETTE  # noqa: PLC0415  # as above
-
-    drawn = [("prompts", summary.prompts, TYPE_PALETTE[0], "-")]
+    drawn = [("prompts", summary.prompts, PALETTE[0], "-")]
     if summary.answers is not None:
-        drawn.append(("answers", summary.answers, TYPE_PALETTE[1], "--"))
+        drawn.append(("answers", summary.answers, PALETTE[1], "--"))
     for label, facts, colour, line in drawn:
         words = f"{label}, mean {facts.mean:,.0f}"
         axes.stairs(*_steps(facts), color=colour, linestyle=line, linewidth=1.6, label=words)
@@ -93,10 +92,10 @@ def _steps(facts: LengthFacts) -> tuple[list[float], list[float]]:
 
 
 def _draw_dispersion(axes: "Axes", summary: TraceSummary) -> None:
-    from planner.report.kit.style import TYPE_PALETTE, faint  # noqa: PLC0415  # as above
+    from planner.report.kit.style import faint  # noqa: PLC0415  # as above
 
     windows, values = zip(*summary.dispersion, strict=True)
-    axes.plot(windows, values, marker="o", color=TYPE_PALETTE[2], label="this trace")
+    axes.plot(windows, values, marker="o", color=PALETTE[2], label="this trace")
     axes.axhline(1.0, color=faint(), linestyle="--", label="Poisson")
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -107,11 +106,11 @@ def _draw_dispersion(axes: "Axes", summary: TraceSummary) -> None:
 
 
 def _draw_reuse(axes: "Axes", reuse: PrefixReuse | None) -> None:
-    from planner.report.kit.style import TYPE_PALETTE, faint  # noqa: PLC0415  # as above
+    from planner.report.kit.style import faint  # noqa: PLC0415  # as above
 
     assert reuse is not None
     *shares, unbounded = reuse.mean_shares
-    axes.plot(reuse.cache_tokens, shares, marker="o", color=TYPE_PALETTE[3], label="found")
+    axes.plot(reuse.cache_tokens, shares, marker="o", color=PALETTE[3], label="found")
     axes.axhline(unbounded, color=faint(), linestyle="--", label=f"without bounds {unbounded:.1%}")
     axes.set_xscale("log", base=2)
     axes.set_xticks(reuse.cache_tokens[::2], [tokens_text(size) for size in reuse.cache_tokens[::2]])

@@ -1,26 +1,20 @@
 """A workload as data frames. pandas is loaded with the first, not with this file."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.domain import LengthProfile, RequestTrace
-
-if TYPE_CHECKING:
-    import pandas as pd
+from planner.report.kit.frames import Frame, tabled
 
 
-def lengths_frame(profile: LengthProfile) -> "pd.DataFrame":
+def lengths_frame(profile: LengthProfile) -> Frame:
     """One row a prompt length (tokens): its share of the requests, and the mean answer where that is known."""
-    import pandas as pd  # noqa: PLC0415  # takes half a second to load
-
     columns: dict[str, Any] = {"input_tokens": profile.input_tokens, "share": profile.probabilities}
     if profile.output_tokens:
         columns["output_tokens"] = profile.output_tokens
-    return pd.DataFrame(columns)
+    return tabled(columns)
 
 
-def requests_frame(trace: RequestTrace) -> "pd.DataFrame":
+def requests_frame(trace: RequestTrace) -> Frame:
     """One row a request: seconds since the first arrival, tokens in and out."""
-    import pandas as pd  # noqa: PLC0415  # as above
-
     columns = (trace.arrival_s, trace.input_tokens, trace.output_tokens)
-    return pd.DataFrame(dict(zip(("arrival_s", "input_tokens", "output_tokens"), columns, strict=True)))
+    return tabled(dict(zip(("arrival_s", "input_tokens", "output_tokens"), columns, strict=True)))

@@ -18,11 +18,12 @@ class MoneyQuestion(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What is to be served and how: a model and a workload (names or paths), and further sections of a scenario (`slo`,
-    `engine`, `serving`, `survive`, `routing`, `search` ...). `name`: the plan's, else the question's."""
+    """What is to be served and how: a model and a workload (names, paths or documents), and further sections of a
+    scenario (`slo`, `engine`, `serving`, `survive`, `routing`, `search` ...). `name`: the plan's, else the question's.
+    """
 
-    model: str
-    workload: str
+    model: object
+    workload: object
     sections: Mapping[str, object]
     name: str = ""
 

@@ -238,13 +238,7 @@ def _parts_of_nodes(answer: MoneyAnswer) -> str:
 def _estimated(answer: MoneyAnswer) -> str:
     """GPU types of the fleet whose price is the shipped list's and nobody's in particular."""
     items = [item for item in answer.scenario.inventory.items if dict(answer.gpus).get(item.gpu.name)]
-    return " and ".join(
-        item.gpu.name
-        for item in items
-        if item.gpu.price is not None
-        and item.gpu.price.is_estimate
-        and item.price_usd_per_gpu_hour == item.gpu.price.usd_per_hour
-    )
+    return " and ".join(item.gpu.name for item in items if item.price_estimated)
 
 
 def next_questions(

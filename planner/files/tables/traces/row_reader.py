@@ -214,6 +214,6 @@ def _tokens(cell: str, low: int, where: str) -> int:
             f"{where} must be a whole number of tokens, at least {low} and at most {MOST_TOKENS}, got {cell!r:.80}."
             f"{reason}",
             hint="Mend or drop the row; `planner workload summarize FILE --drop faulty --out NAME.yaml`, in a scenario "
-            "`drop: [faulty]`, leaves such rows out and counts them.",
+            "`drop: [faulty]`, in Python `drop=['faulty']`, leaves such rows out and counts them.",
         )
     return int(number)

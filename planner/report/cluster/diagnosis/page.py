@@ -122,17 +122,17 @@ def _heading(cause: StrandingCause) -> str:
 def requests_table(rows: Sequence[RequestDiagnosis]) -> str:
     """A row a GPU type and request: how many fit, and the idle GPUs by cause."""
     causes = _columns(rows, REQUEST_CAUSES)
-    header = ["GPU type", "Request", "Idle GPUs", "Requests that fit", "GPUs that serve"]
-    header += [_heading(cause) for cause in causes] + ["Cannot serve"]
+    header = ["GPU type", "Request", "Requests that fit", "Cannot serve", "Idle GPUs", "GPUs that serve"]
+    header += [_heading(cause) for cause in causes]
     cells = [
         [
             escaped(row_type(row)),
             row.request.name,
-            number(row.idle_gpus),
             whole(row.fit),
+            percent(1 - row.servable_gpus / row.idle_gpus) if row.idle_gpus else NONE,
+            number(row.idle_gpus),
             whole(row.servable_gpus),
             *(number(row.of(cause)) for cause in causes),
-            percent(1 - row.servable_gpus / row.idle_gpus) if row.idle_gpus else NONE,
         ]
         for row in rows
     ]
@@ -162,21 +162,21 @@ def _job_lead(jobs: Sequence[JobDiagnosis]) -> str:
 def jobs_table(rows: Sequence[JobDiagnosis]) -> str:
     """A row a GPU type, size of job and place."""
     causes = _columns(rows, JOB_CAUSES)
-    header = ["GPU type", "GPUs a job", "Where", "Idle GPUs", "Jobs that fit"]
-    header += [_heading(cause) for cause in causes] + ["What would open most"]
+    header = ["GPU type", "GPUs a job", "Where", "Jobs that fit", "What would open most", "Idle GPUs"]
+    header += [_heading(cause) for cause in causes]
     cells = [
         [
             escaped(row_type(row)),
             whole(row.gpus),
             SCOPES[row.scope],
-            number(row.idle_gpus),
             whole(row.fit),
-            *(number(dict(row.causes).get(cause, 0.0)) for cause in causes),
             escaped(best_words(row)) or NONE,
+            number(row.idle_gpus),
+            *(number(dict(row.causes).get(cause, 0.0)) for cause in causes),
         ]
         for row in rows
     ]
-    return table(header, cells, "lrl" + "r" * (len(header) - 4) + "l")
+    return table(header, cells, "lrlrl" + "r" * (len(header) - 5))
 
 
 def released_table(rows: Sequence[RequestDiagnosis]) -> str:

@@ -6,27 +6,21 @@ from planner.domain.comparisons.sweeps import Sweep
 from planner.report.comparison.plans.batch_tables import batch_rows
 from planner.report.comparison.plans.side_by_side import CSV_COLUMNS, figures_row
 from planner.report.comparison.plans.sweep_tables import sweep_rows
-from planner.report.kit.frames import Frame
+from planner.report.kit.frames import Frame, tabled
 
 
 def comparison_frame(comparison: PlanComparison) -> Frame:
     """One row a plan."""
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
-
-    return pd.DataFrame([figures_row(plan) for plan in comparison.plans], columns=list(CSV_COLUMNS))
+    return tabled([figures_row(plan) for plan in comparison.plans], list(CSV_COLUMNS))
 
 
 def sweep_frame(sweep: Sweep) -> Frame:
     """One row a point."""
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
-
     header, rows = sweep_rows(sweep)
-    return pd.DataFrame(rows, columns=list(header))
+    return tabled(rows, list(header))
 
 
 def batch_frame(batch: Batch) -> Frame:
     """One row a job."""
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
-
     header, rows = batch_rows(batch)
-    return pd.DataFrame(rows, columns=list(header))
+    return tabled(rows, list(header))

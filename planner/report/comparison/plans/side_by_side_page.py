@@ -71,7 +71,7 @@ def _head(comparison: PlanComparison) -> DataTable:
     return DataTable(
         columns=("figure", *(plan.name for plan in figures)),
         rows=tuple((label, *row) for label, row in cells),
-        caption=HOW_TO_READ,
+        caption=HOW_TO_READ.replace("`", ""),
     )
 
 

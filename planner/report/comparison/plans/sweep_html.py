@@ -26,7 +26,7 @@ SHOWN_FIGURES: Mapping[str, tuple[str, Callable[[PlanFigures], float | None]]] =
     "rates": ("requests/s", lambda figures: figures.rate_rps),
     "token-prices": ("USD per million tokens", lambda figures: figures.price_usd_per_million_tokens),
 }
-FIGURE_COLUMNS = ("requests/s", "P10", "P90", "promise", "USD/hour", "USD per million tokens", "gap (%)", "pools")
+FIGURE_COLUMNS = ("promise", "requests/s", "P10", "P90", "USD per million tokens", "USD/hour", "gap (%)", "pools")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
@@ -80,12 +80,12 @@ def table_cells(figures: PlanFigures | None) -> tuple[Cell, ...]:
     if figures is None:
         return (None,) * len(FIGURE_COLUMNS)
     return (
+        figures.promise_rps,
         figures.rate_rps,
         figures.band.low_rps if figures.band else None,
         figures.band.high_rps if figures.band else None,
-        figures.promise_rps,
-        figures.price_usd_per_hour,
         figures.price_usd_per_million_tokens,
+        figures.price_usd_per_hour,
         None if figures.gap is None else 100 * figures.gap,
         figures.pools,
     )

@@ -5,7 +5,8 @@ Colours and fonts are given here. A trace takes the next colour, pattern (bars),
 
 | key    | value                                                                                              |
 |--------|----------------------------------------------------------------------------------------------------|
-| series | a number from 0: the look of that series in every chart of the page, for a GPU type or a bucket      |
+| series | a number from 0: the look of that series in every chart of the page, as for a bucket               |
+| gpu    | a GPU type, which has its colour on every page and figure                                           |
 | tone   | `bound` (a limit, dashed), `chosen` (the plan), `faint` (what is beside the point), `alarm` (broken), |
 |        | or a phase: `prefill`, `decode`, `mixed`, `idle`                                                     |
 """
@@ -17,27 +18,28 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from planner.report.kit.colours import INK, PALETTE, PHASES, gpu_colour
 from planner.report.kit.html.blocks import Chart
+from planner.report.kit.html.line_labels import end_labels, reference_label
 from planner.report.kit.html.prose import text_html
 from planner.report.kit.html.tables import numbers_html
 
-# after Okabe and Ito, the yellow left out and two made darker, so that neighbours differ in lightness as well
-PALETTE = ("#0072B2", "#E69F00", "#004D40", "#56B4E9", "#882255", "#CC79A7", "#A63D00", "#009E73")
 PATTERNS = ("", "/", "", "x", "", "\\", ".", "-")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid", "dash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
-INK, MUTED, LINE, ALARM, FAINT = "#1F2933", "#52606D", "#D9E0E6", "#B00020", "#B8C2CC"
+MUTED, LINE, ALARM, FAINT = "#52606D", "#D9E0E6", "#B00020", "#7B8794"
 # tone -> colour, dash of lines, pattern of bars; phases differ in lightness, for print in grey
 _TONES = MappingProxyType({
     "bound": (INK, "dash", ""),
     "chosen": (INK, "solid", ""),
     "faint": (FAINT, "solid", ""),
     "alarm": (ALARM, "dot", "x"),
-    "prefill": ("#882255", "solid", ""),
-    "decode": ("#56B4E9", "dash", "/"),
-    "mixed": ("#009E73", "dashdot", "x"),
-    "idle": ("#D9E0E6", "dot", "."),
+    "prefill": (PHASES["prefill"], "solid", ""),
+    "decode": (PHASES["decode"], "dash", "/"),
+    "mixed": (PHASES["mixed"], "dashdot", "x"),
+    "idle": (PHASES["idle"], "dot", "."),
 })  # fmt: skip
+_WHISKER = MappingProxyType({"thickness": 1.4, "width": 4, "color": INK})  # else that of a bar's white edge
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _HEIGHT_PX = 360
 # tags that plotly reads in texts, and the only ones of ours
@@ -57,50 +59,52 @@ def chart_html(chart: Chart, *, most_rows: int) -> str:
 
 
 def charts_json(charts: Sequence[Chart]) -> str:
-    """`{name: {data, layout}}` as JSON that may stand in a script element: no `<`, `>`, `&` or line separators."""
-    figures = {chart.name: {"data": _styled_traces(chart), "layout": _styled_layout(chart)} for chart in charts}
+    """`{name: {data, layout, ends}}` as JSON that may stand in a script element: no `<`, `>`, `&` or line separators.
+
+    `ends`: the names of lines as annotations at their ends, for places that are wide enough; narrow ones have a legend.
+    """
+    figures = {chart.name: _figure(chart) for chart in charts}
     text = json.dumps(figures, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
 
 
-def _styled_traces(chart: Chart) -> list[dict[str, Any]]:
-    return [_styled(_plain(trace), place) for place, trace in enumerate(chart.traces)]
+def _figure(chart: Chart) -> dict[str, Any]:
+    traces = [_styled(_plain(trace), place) for place, trace in enumerate(chart.traces)]
+    layout = _styled_layout(chart)
+    logarithmic = {axis for axis in ("xaxis", "yaxis") if layout[axis].get("type") == "log"}
+    references = [label for trace in traces if (label := reference_label(trace, logarithmic))]
+    if sum(trace.get("showlegend", True) for trace in traces) < 2:
+        layout["showlegend"] = False
+    if references:
+        layout["annotations"] = [*layout.get("annotations", ()), *references]
+    return {"data": traces, "layout": layout, "ends": end_labels(traces, logarithmic)}
 
 
 def _styled(trace: dict[str, Any], place: int) -> dict[str, Any]:
     """The trace with the look of its place; what it says itself counts more."""
     meta = trace.get("meta") or {}
-    series = int(meta.get("series", place)) if isinstance(meta, Mapping) else place
-    tone = meta.get("tone") if isinstance(meta, Mapping) else None
-    kind = trace.get("type", "scatter")
-    if kind == "bar":
-        look = _bar_look(series, tone)
-    elif kind == "scatter":
-        look = _line_look(series, tone)
-    elif kind in ("heatmap", "contour", "histogram2d"):
-        look = {"colorscale": "Cividis"}  # even in lightness, alike to colour-blind readers
-    else:
-        look = {"marker": {"color": PALETTE[series % len(PALETTE)]}} if kind in ("box", "violin", "histogram") else {}
+    meta = meta if isinstance(meta, Mapping) else {}
+    series, tone = int(meta.get("series", place)), meta.get("tone")
+    turn = series % len(PALETTE)
+    colour, dash, shape = _TONES[tone] if tone else (PALETTE[turn], DASHES[turn], PATTERNS[turn])
+    colour = gpu_colour(str(meta["gpu"])) if "gpu" in meta else colour
+    look: dict[str, Any] = {}
+    match trace.get("type", "scatter"):
+        case "bar":
+            pattern = {"shape": shape, "fillmode": "overlay", "size": 6, "solidity": 0.25}
+            pattern["fgcolor"] = MUTED if tone == "idle" else "#FFFFFF"
+            look["marker"] = {"color": colour, "pattern": pattern, "line": {"color": "#FFFFFF", "width": 1}}
+            look |= {key: dict(_WHISKER) for key in ("error_x", "error_y") if key in trace}
+        case "scatter":
+            look["line"] = {"color": colour, "dash": dash, "width": 2}
+            look["marker"] = {"color": colour, "symbol": SYMBOLS[turn], "size": 8}
+        case "heatmap" | "contour" | "histogram2d":
+            look = {"colorscale": "Cividis"}  # even in lightness, alike to colour-blind readers
+        case "box" | "violin" | "histogram":
+            look = {"marker": {"color": colour}}
     return _merged(look, trace)
-
-
-def _bar_look(series: int, tone: str | None) -> dict[str, Any]:
-    turn = series % len(PALETTE)
-    colour, _, shape = _TONES[tone] if tone else (PALETTE[turn], "", PATTERNS[turn])
-    over = MUTED if tone == "idle" else "#FFFFFF"
-    pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": over, "size": 6, "solidity": 0.25}
-    return {"marker": {"color": colour, "pattern": pattern, "line": {"color": "#FFFFFF", "width": 1}}}
-
-
-def _line_look(series: int, tone: str | None) -> dict[str, Any]:
-    turn = series % len(PALETTE)
-    colour, dash, _ = _TONES[tone] if tone else (PALETTE[turn], DASHES[turn], "")
-    return {
-        "line": {"color": colour, "dash": dash, "width": 2},
-        "marker": {"color": colour, "symbol": SYMBOLS[turn], "size": 8},
-    }
 
 
 _AXIS = MappingProxyType(

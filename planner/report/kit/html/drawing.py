@@ -8,11 +8,17 @@ CHARACTER = 0.55
 """Width of a letter over the size of its type, for texts that have to fit."""
 
 
-def svg(width: float, height: float, shapes: Iterable[str], *, label: str, wide: bool = True) -> str:
-    """The picture; `label` is read out. A `wide` one is scrolled on narrow screens, not shrunk."""
-    kind = ' class="wide"' if wide else ""
+NARROW = 400.0
+"""Width of a drawing that is whole on a phone."""
+
+
+def svg(width: float, height: float, shapes: Iterable[str], *, label: str, screens: str = "") -> str:
+    """The picture, never wider than `width` pixels; `label` is read out. `screens`: wide or narrow, where another
+    picture stands beside it for the others; it is NARROW pixels wide at most."""
+    kind = f' class="{screens}"' if screens else ""
     return (
         f'<svg{kind} xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(width)} {number(height)}" role="img" '
+        f'style="max-width:{number(width)}px" '
         f'aria-label="{text_html(label)}" font-family="inherit" fill="var(--ink)">{"".join(shapes)}</svg>'
     )
 

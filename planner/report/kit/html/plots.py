@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import cycle
 from typing import Any
 
+from planner.report.kit.clock import Clock, clock_words, moment
 from planner.report.kit.html.blocks import Cell, Chart, DataTable
 
 MOST_POINTS = 500
@@ -32,7 +33,8 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """Points of one name: `y` over `x`, in the plot's units; `low` and `high`: their intervals, None where there are
-    none. `tone`: as `charts.py` knows them; `place`: the look of that place in every plot, the series' own where None.
+    none. `tone`: as `charts.py` knows them; `place`: the look of that place in every plot, the series' own where None;
+    `gpu`: the type that it is of, whose colour it has. `stepped`: a line of steps that stand before their points.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Series:
     high: tuple[float | None, ...] = ()
     tone: str = ""
     place: int | None = None
+    gpu: str = ""
+    stepped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,8 @@ class Plot:
     """A chart to be: `x` and `y` label the axes, units in brackets; `interval` says what `low` and `high` are.
 
     `bounds`: level lines, each with its name; `marks`: upright ones. `logarithmic`: of `x`, `y`, `xy` or neither.
-    `from_zero`: whether the axis of `y` begins there. `rest`: the file that has all numbers.
+    `from_zero`: whether the axis of `y` begins there. `rest`: the file that has all numbers. `clock`: where `x` are
+    seconds that are shown as times.
     """
 
     name: str
@@ -65,18 +70,21 @@ class Plot:
     logarithmic: str = ""
     from_zero: bool = True
     rest: str = ""
+    clock: Clock | None = None
 
 
 def chart_of(plot: Plot) -> Chart:
     """The chart, its numbers as a row a point; long series thinned, which the caption of the table says."""
     thin = replace(plot, series=tuple(thinned(series) for series in plot.series))
     shorter = any(len(series.x) > MOST_POINTS for series in plot.series)
-    traces = [_trace(thin, series) for series in thin.series]
+    traces = [*(_trace(thin, series) for series in thin.series), *_levels(thin), *_uprights(thin)]
+    if plot.clock is not None:
+        traces = [trace | {"x": [moment(x) for x in trace["x"]]} for trace in traces]
     return Chart(
         name=plot.name,
         title=plot.title,
         says=plot.says,
-        traces=(*traces, *_levels(thin), *_uprights(thin)),
+        traces=tuple(traces),
         layout=_layout(plot),
         table=replace(
             _table(thin),
@@ -103,15 +111,15 @@ def thinned(series: Series) -> Series:
 
 def _trace(plot: Plot, series: Series) -> dict[str, Any]:
     trace: dict[str, Any] = {"name": series.name, "x": list(series.x), "y": list(series.y)}
-    meta = {"tone": series.tone} if series.tone else {} if series.place is None else {"series": series.place}
-    if meta:
+    looks = {"tone": series.tone or None, "series": series.place, "gpu": series.gpu or None}
+    if meta := {key: look for key, look in looks.items() if look is not None}:
         trace["meta"] = meta
     if plot.kind in (Kind.BARS, Kind.STACKED):
         trace["type"] = "bar"
     else:
         trace |= {"type": "scatter", "mode": _mode(plot, series)}
-        if plot.kind is Kind.STEPS:
-            trace["line"] = {"shape": "hv"}
+        if series.stepped or plot.kind is Kind.STEPS:
+            trace["line"] = {"shape": "vh" if series.stepped else "hv"}
     return trace | _whiskers(series)
 
 
@@ -128,8 +136,7 @@ def _whiskers(series: Series) -> dict[str, Any]:
     rows = list(zip(series.y, series.low, series.high, strict=True))
     above = [max(0.0, high - y) if y is not None and high is not None else 0.0 for y, _, high in rows]
     below = [max(0.0, y - low) if y is not None and low is not None else 0.0 for y, low, _ in rows]
-    look = {"thickness": 1.2, "width": 4, "color": "#52606D"}  # else that of a bar's white edge
-    return {"error_y": {"type": "data", "symmetric": False, "array": above, "arrayminus": below, **look}}
+    return {"error_y": {"type": "data", "symmetric": False, "array": above, "arrayminus": below}}
 
 
 def _levels(plot: Plot) -> Iterator[dict[str, Any]]:
@@ -144,11 +151,13 @@ def _levels(plot: Plot) -> Iterator[dict[str, Any]]:
 
 
 def _uprights(plot: Plot) -> Iterator[dict[str, Any]]:
+    """A line from bottom to top at each mark, dashed in turn as the level ones are."""
     values = [y for series in plot.series for y in (*series.y, *series.high) if y is not None]
-    top = max([*values, *(value for _, value in plot.bounds)], default=1.0)
+    values += [value for _, value in plot.bounds]
+    top = max(values, default=1.0)
     bottom = min(values, default=0.0) if "y" in plot.logarithmic or not plot.from_zero else 0.0
-    for name, at in plot.marks:
-        line = {"x": [at, at], "y": [bottom, top], "meta": {"tone": "faint"}}
+    for (name, at), dash in zip(plot.marks, cycle(_BOUND_DASHES), strict=False):
+        line = {"x": [at, at], "y": [bottom, top], "meta": {"tone": "bound"}, "line": {"dash": dash, "width": 1.5}}
         yield {"type": "scatter", "mode": "lines", "name": name, **line}
 
 
@@ -159,6 +168,8 @@ def _layout(plot: Plot) -> dict[str, Any]:
         across["type"] = "category"
     if "x" in plot.logarithmic:
         across["type"] = "log"
+    if plot.clock is not None:
+        across |= {"type": "date"} | ({"tickformat": "%H:%M<br>day %-j"} if plot.clock is Clock.DAYS else {})
     up |= {"type": "log"} if "y" in plot.logarithmic else {"rangemode": "tozero"} if plot.from_zero else {}
     modes = {Kind.BARS: {"barmode": "group"}, Kind.STACKED: {"barmode": "stack"}}
     return {"xaxis": across, "yaxis": up, **modes.get(plot.kind, {})}
@@ -172,9 +183,15 @@ def _table(plot: Plot) -> DataTable:
     for series in plot.series:
         for at, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
             span = (series.low[at], series.high[at]) if series.low else (None, None)
-            rows.append((series.name, x, y, *(span if with_interval else ())))
+            shown = x if plot.clock is None or isinstance(x, str) else " ".join(clock_words(plot.clock, x))
+            rows.append((series.name, shown, y, *(span if with_interval else ())))
     rows += [(name, None, value, *((None, None) if with_interval else ())) for name, value in plot.bounds]
     return DataTable(columns=("Series", plot.x, plot.y, *ends), rows=tuple(rows))
+
+
+def held_series(name: str, edges: Sequence[float], values: Sequence[float | None], **look: Any) -> Series:
+    """A series of values that each hold from an edge to the next; the last one to the last edge."""
+    return Series(name=name, x=tuple(edges), y=(*values, *values[-1:]), **look)
 
 
 def series_of(name: str, points: Sequence[tuple[Across, float | None]], **look: Any) -> Series:

@@ -1,4 +1,4 @@
-"""What a page does in a browser: sort and filter tables, draw charts once, unfold itself for print.
+"""What a page does in a browser: sort, filter and fit tables, draw charts once, unfold itself for print.
 
 It makes no HTML of texts, and reaches nothing outside the page.
 """
@@ -44,6 +44,30 @@ for (const field of all(".filter input")) {
   });
 }
 
+// a table that is too wide gets tighter; if that is not enough, each of its rows becomes a block of named values
+const FITS = ["snug", "stacked"];
+function fitTable(box) {
+  const table = box.firstElementChild;
+  table.classList.remove(...FITS);
+  for (const step of FITS) {
+    if (printing || box.scrollWidth <= box.clientWidth) return;
+    table.classList.remove(...FITS);
+    table.classList.add(step);
+    if (step === "stacked") nameCells(table);
+  }
+}
+function nameCells(table) {
+  if (table.dataset.named) return;
+  table.dataset.named = "yes";
+  const heads = Array.from(table.tHead.rows[0].cells, head => head.textContent);
+  for (const row of table.tBodies[0].rows) {
+    Array.from(row.cells, (cell, column) => { cell.dataset.head = heads[column] || ""; });
+  }
+}
+function fitTables() {
+  for (const box of all(".table .box, section > .box, details > .box")) if (visible(box)) fitTable(box);
+}
+
 function reveal() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   let fold = target && target.closest("details");
@@ -52,7 +76,7 @@ function reveal() {
 }
 addEventListener("hashchange", reveal);
 
-const wide = matchMedia("(min-width: 70rem)"), contents = document.querySelector("nav details");
+const wide = matchMedia("(min-width: 100rem)"), contents = document.querySelector("nav details");
 function unfoldContents() { if (contents) contents.open = wide.matches; }
 unfoldContents();
 wide.addEventListener("change", unfoldContents);
@@ -74,11 +98,54 @@ const PRINTED_PX = 680;
 let printing = false;
 function widthOf(place) { return printing ? PRINTED_PX : Math.max(240, Math.floor(place.clientWidth)); }
 
+// where there is room, lines are named at their ends, not in a legend
+const ROOMY_PX = 600, LETTER_PX = 7, LINE_PX = 15;
 async function draw(place) {
-  const figure = figures[place.dataset.chart];
-  if (touch) figure.layout.dragmode = false;
-  figure.layout.width = widthOf(place);
-  await Plotly.newPlot(place, figure.data, figure.layout, CONFIG);
+  const figure = figures[place.dataset.chart], width = widthOf(place);
+  const named = figure.ends.length > 0 && width >= ROOMY_PX;
+  const layout = structuredClone(figure.layout);
+  if (touch) layout.dragmode = false;
+  layout.width = width;
+  if (named) {
+    layout.showlegend = false;
+    layout.margin.r = 16 + LETTER_PX * Math.max(...figure.ends.map(end => end.text.length));
+    layout.annotations = [...(layout.annotations || []), ...figure.ends];
+  }
+  await Plotly.react(place, structuredClone(figure.data), layout, CONFIG);
+  await keepApart(place);
+}
+
+// labels beside lines: those at one side are moved apart, those of upright lines get rows where they would overlap
+async function keepApart(place) {
+  const notes = place.layout.annotations || [], full = place._fullLayout, moves = {};
+  const widthOfText = note => LETTER_PX * note.text.length;
+  for (const kind of ["end", "level"]) {
+    const listed = notes.map((note, at) => [note, at]).filter(([note]) => note.name === kind)
+      .map(([note, at]) => [full.yaxis.c2p(full.yaxis.r2c(note.y)), at]).sort(([a], [b]) => a - b);
+    let last = -Infinity;
+    for (const [pixel, at] of listed) {
+      const moved = Math.max(pixel, last + LINE_PX);
+      if (moved > pixel) moves[`annotations[${at}].yshift`] = pixel - moved;
+      last = moved;
+    }
+  }
+  const rows = [];
+  for (const note of notes.filter(note => note.name === "level")) {
+    const above = full.yaxis.c2p(full.yaxis.r2c(note.y)) / LINE_PX - 1;
+    for (const row of [Math.floor(above), Math.ceil(above)]) rows[row] = Math.max(rows[row] ?? 0, widthOfText(note));
+  }
+  const uprights = notes.map((note, at) => [note, at]).filter(([note]) => note.name === "upright")
+    .map(([note, at]) => [full.xaxis.c2p(full.xaxis.r2c(note.x)), note, at]).sort(([a], [b]) => a - b);
+  for (const [pixel, note, at] of uprights) {
+    const turned = pixel + widthOfText(note) > full._size.w;
+    const from = turned ? pixel - widthOfText(note) : pixel;
+    let row = 0;
+    while ((rows[row] ?? -Infinity) >= from) row += 1;
+    rows[row] = from + widthOfText(note);
+    if (turned) moves[`annotations[${at}].xanchor`] = "right";
+    if (row) moves[`annotations[${at}].yshift`] = -LINE_PX * row;
+  }
+  if (Object.keys(moves).length) await Plotly.relayout(place, moves);
 }
 
 const visible = place => place.offsetParent !== null;
@@ -94,9 +161,9 @@ async function drawVisible(wanted = () => true) {
 }
 
 function fit() {
+  fitTables();
   for (const place of all(".plot.js-plotly-plot")) {
-    const width = widthOf(place);
-    if (visible(place) && place.layout.width !== width) Plotly.relayout(place, {width});
+    if (visible(place) && place.layout.width !== widthOf(place)) draw(place);
   }
 }
 
@@ -106,12 +173,13 @@ function beforePrint() {
   if (printing) return;
   printing = true;
   for (const fold of all("details:not([open])")) { unfolded.push(fold); fold.open = true; }
-  if (window.Plotly) { for (const place of all(".plot")) if (!drawn(place)) draw(place); fit(); }
+  fitTables();
+  if (window.Plotly) for (const place of all(".plot")) draw(place);
 }
 function afterPrint() {
   printing = false;
   for (const fold of unfolded.splice(0)) fold.open = false;
-  if (window.Plotly) fit();
+  if (window.Plotly) fit(); else fitTables();
 }
 addEventListener("beforeprint", beforePrint);
 addEventListener("afterprint", afterPrint);
@@ -120,6 +188,10 @@ matchMedia("print").addEventListener("change", event => event.matches ? beforePr
 // what is on the screen can be used; the charts below follow when nothing else is to be done
 function markInteractive() { window.interactiveMs = window.interactiveMs || performance.now(); }
 
+let waiting = 0;
+addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(fit, 120); });
+for (const fold of all("details")) fold.addEventListener("toggle", fitTables);
+fitTables();
 document.documentElement.dataset.ready = "tables";
 (async () => {
   const library = document.getElementById("library");
@@ -130,8 +202,6 @@ document.documentElement.dataset.ready = "tables";
       markInteractive();
       await drawVisible();
       for (const fold of all("details")) fold.addEventListener("toggle", () => { drawVisible().then(() => fit()); });
-      let waiting = 0;
-      addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(fit, 120); });
     } catch (error) {
       for (const place of all(".plot")) if (!drawn(place)) place.textContent = UNDRAWN;
       console.error(error);

@@ -11,21 +11,21 @@ from planner.report.kit.quantities import NONE, significant
 MOST_ROWS = 500
 """Rows of a table that a page shows; how many are left out stands below."""
 FILTERED_ROWS = 12
-"""From so many rows on a table has a field that filters it, and scrolls in a box of its own."""
+"""From so many rows on a table has a field that filters it."""
 _MOST_DIGITS = 4
 
 
 def table_html(table: DataTable, *, most_rows: int = MOST_ROWS) -> str:
-    """The table in a box of its own that scrolls; a caption says how many rows are left out, and where they are."""
+    """The table whole, in a box that it is fitted to (`script.py`); below it, how many rows are left out,
+    and where they are."""
     kinds = [_kind(table, column) for column in range(len(table.columns))]
     heads = "".join(_head(name, kind) for name, kind in zip(table.columns, kinds, strict=True))
     rows = "\n".join(_row(row, kinds) for row in table.rows[:most_rows])
     body = (
         f'<table class="data"{_caption_name(table)}><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>'
     )
-    tall = len(table.rows) >= FILTERED_ROWS
-    field = _FILTER if tall else ""
-    box = f'<div class="box{" tall" if tall else ""}" tabindex="0">{body}</div>'
+    field = _FILTER if len(table.rows) >= FILTERED_ROWS else ""
+    box = f'<div class="box" tabindex="0">{body}</div>'
     return f'<div class="table">{_caption(table)}{field}{box}{_left_out(table, most_rows)}</div>'
 
 

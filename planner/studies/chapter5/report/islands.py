@@ -82,12 +82,11 @@ def _ranges(study: Study, title: str, column: Column, label: str, *, mix: bool =
 
 def _colours(outcome: IslandOutcome) -> dict[tuple[str, int], str]:
     """A colour per class: its type's, the lighter the smaller the islands."""
-    types = [gpu for gpu, _ in outcome.case.setup.gpus]
     classes = sorted({(s.island.gpu, -s.island.size) for s in outcome.shares})
     colours = {}
     for gpu, size in classes:
         kin = [other for other in classes if other[0] == gpu]
-        base = style.palette()[types.index(gpu)]
+        base = style.type_colour(gpu)
         colours[gpu, -size] = style.mixed(base, style.paper(), 0.7 * kin.index((gpu, size)) / max(1, len(kin)))
     return colours
 
@@ -159,7 +158,7 @@ def draw_lengths(study: Study, _figure_name: str, title: str) -> Figure:
 def _lengths(axes: Axes, outcome: IslandOutcome) -> None:
     trace = [q * outcome.rate_rps for q in outcome.probabilities]
     axes.fill_between(outcome.lengths, trace, color=style.IDLE, linewidth=0, alpha=0.6, label="trace, scaled")
-    for curve, colour in zip(outcome.curves, (style.palette()[3], style.palette()[0]), strict=True):
+    for curve, colour in zip(outcome.curves, (style.palette()[6], style.palette()[0]), strict=True):
         axes.plot(
             outcome.lengths, curve.model_rps, color=colour, linewidth=0.9, linestyle=":", label=f"{curve.phase} model"
         )

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from planner.report.kit import style
+from planner.report.kit.colours import PALETTE
 from planner.studies.spot.capacity import CurvePoint, SpotLimits
 from planner.studies.spot.means import Interval, SpotSeedRun, change_of
 from planner.studies.spot.report.page import by_policies
@@ -18,7 +19,7 @@ CURVES = (
     ("lost_percent", "spot GPU-hours lost (%)"),
     ("spot_completion_mean_h", "completion, mean (h)"),
 )
-HP, STANDBY, SPOT = style.TYPE_PALETTE[0], style.TYPE_PALETTE[5], style.TYPE_PALETTE[1]
+HP, STANDBY, SPOT = PALETTE[0], PALETTE[5], PALETTE[1]
 SPOT_HATCH = "...."
 DODGE = 0.012
 """Policies stand so far beside each other, as a share of the axis."""

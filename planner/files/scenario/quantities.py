@@ -1,4 +1,4 @@
-"""What is typed on a question's line: times with a unit, GPUs with counts or prices."""
+"""What is typed on a line or in a call: times with a unit, GPUs with counts or prices."""
 
 import re
 from collections.abc import Mapping
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from planner.errors import InputError
+from planner.files.models.gpu_specs import load_gpu_spec
+from planner.files.scenario.offers import load_price_list
 
 _TIME = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|min)\s*", re.IGNORECASE)
 _UNITS = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "min": 60_000.0}
@@ -52,11 +54,9 @@ def inventory_of(flag: str, text: str, *, least: int = 1) -> dict[str, int]:
 
 def _by_type(flag: str, figures: Mapping[str, Number]) -> dict[str, Number]:
     """By the types' own names. InputError for a type that nobody knows, or two ways to write the same."""
-    from planner import files
-
     rows: dict[str, Number] = {}
     for gpu, figure in figures.items():
-        name = files.load_gpu_spec(gpu).name
+        name = load_gpu_spec(gpu).name
         if name in rows:
             raise _twice(flag, name)
         rows[name] = figure
@@ -78,10 +78,8 @@ def _count(flag: str, gpu: str, value: str, least: int) -> int:
 
 def prices_of(flag: str, text: str) -> Mapping[str, float]:
     """USD per GPU and hour by type: a file (`H100: 2.2` a line), or pairs as in H100=2.2,A100=1.1."""
-    from planner import files
-
     if "=" not in text:
-        return files.load_price_list(Path(text))
+        return load_price_list(Path(text))
     typed = pairs(flag, text, "H100=2.2,A100=1.1")
     return _by_type(flag, {gpu: _price(flag, gpu, value) for gpu, value in typed.items()})
 

@@ -1,0 +1,84 @@
+"""What must be read before a plan is trusted: single points of failure, bursts, odds below even, estimated prices."""
+
+from dataclasses import replace
+
+import pytest
+from bucketed_plans import bucketed
+from hand_made_plan import build_plan
+
+from planner import files
+from planner.domain import InventoryItem, ObjectiveKind, ObjectiveSettings, Plan
+from planner.domain.band import RateBand
+from planner.domain.serving.server import NodeLoss
+from planner.report import plan_page, summary
+from planner.report.buckets.risks import carried_odds, risks
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return bucketed(build_plan())
+
+
+def losing(plan: Plan, share: float, *, servers: int | None = None) -> Plan:
+    assert plan.buckets is not None
+    pool = plan.buckets.pools[0]
+    loss = NodeLoss(island=pool.island, nodes=1, servers=servers or pool.count, rate_rps=share * plan.throughput_rps)
+    return replace(plan, buckets=replace(plan.buckets, losses=(loss,)))
+
+
+def of(plan: Plan, word: str) -> list[str]:
+    return [text for text in risks(plan) if word in text]
+
+
+def test_a_node_whose_loss_leaves_little_is_named(plan: Plan) -> None:
+    (text,) = of(losing(plan, 0.01), "Single point of failure")
+    assert "leaves 1 % of the capacity" in text
+    assert plan.buckets.pools[0].island.replace("_", r"\_") in text
+    assert "leaves nothing" in of(losing(plan, 0.0), "Single point of failure")[0]
+    assert of(losing(plan, 0.49), "Single point of failure")
+    assert not of(losing(plan, 0.5), "Single point of failure")
+
+
+def test_bursts_are_told_where_they_bind_or_are_not_known(plan: Plan) -> None:
+    buckets = plan.buckets
+    assert buckets is not None
+    bound = replace(plan, buckets=replace(buckets, burst_rps=0.4 * buckets.promise_rps))
+    assert "(40 %)" in of(bound, "Bursts")[0]
+    assert not of(replace(plan, buckets=replace(buckets, burst_rps=buckets.promise_rps)), "Bursts")
+    assert "not known" in of(replace(plan, buckets=replace(buckets, burst_rps=None)), "Bursts")[0]
+
+
+@pytest.mark.parametrize(("low", "high", "below"), [(0.5, 1.2, True), (0.8, 1.2, False), (0.9, 0.901, False)])
+def test_odds_below_even_are_told(plan: Plan, low: float, high: float, below: bool) -> None:
+    """Against draws: of 0.9 of the capacity, with a log-normal rate between these P10 and P90."""
+    assert plan.buckets is not None
+    rate = plan.throughput_rps
+    banded = replace(plan, rate_band=RateBand(low_rps=low * rate, high_rps=high * rate))
+    banded = replace(banded, buckets=replace(plan.buckets, promise_rps=0.9 * rate))
+    odds = carried_odds(banded)
+    assert odds is not None
+    middle = (low * high) ** 0.5
+    assert (odds < 0.5) == (middle < 0.9) == below
+    assert bool(of(banded, "below even odds")) == below
+    if below:
+        assert 0.1 < odds < 0.5  # P10 lies below the promise, P90 above it
+
+
+def test_estimated_prices_are_told_where_money_counts(plan: Plan) -> None:
+    spec = files.load_gpu_spec("H20-3E")
+    assert spec.price is not None
+    guessed = InventoryItem(gpu=spec, count=8, price_usd_per_gpu_hour=spec.price.usd_per_hour)
+    inventory = replace(plan.scenario.inventory, items=(*plan.scenario.inventory.items, guessed))
+    money = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=96.0)
+    bought = replace(plan, scenario=replace(plan.scenario, inventory=inventory, objective=money))
+    assert "help to decide the answer**: estimates for H20-3E (1.47 USD/hour)" in of(bought, "publishes")[0]
+    own = replace(inventory, items=(*inventory.items[:-1], replace(guessed, price_usd_per_gpu_hour=2.0)))
+    assert not of(replace(bought, scenario=replace(bought.scenario, inventory=own)), "publishes")
+
+
+def test_the_page_and_the_summary_begin_with_them(plan: Plan) -> None:
+    risky = losing(plan, 0.01)
+    page = plan_page(risky)
+    assert page.sections[0].title == "Read before you trust it"
+    assert "Single point of failure" in page.sections[0].blocks[0].markdown
+    assert "Single point of failure" in summary(risky)
