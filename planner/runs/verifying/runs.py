@@ -128,6 +128,9 @@ def _taken(saved: Plan, folder: Path, *, near: bool, changed: bool, search: bool
         (SEARCHED, searched),
         (EXPERIMENT, files.is_folder(folder / SEARCH_FOLDER)),
         (MEASUREMENTS, timed),
-        (f"{CLUSTER_FILE}: the nodes of the cluster, which are part of the question", saved.scenario.cluster is not None),
+        (
+            f"{CLUSTER_FILE}: the nodes of the cluster, which are part of the question",
+            saved.scenario.cluster is not None,
+        ),
     )
     return tuple(sentence for sentence, holds in rows if holds)
