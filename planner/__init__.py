@@ -9,7 +9,7 @@
 Questions      plan, plan_scenario, cheapest, buy, max_rate, frontier, sweep,
                batch, schedule, watch
 Looking        load_plan, load_schedule, load_watch, compare, explain, replay,
-               export
+               verify, export
 What there is  workload, cluster, gpus, models, workloads, scenarios
 Studies        study
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from planner.api.deployments import PlannedDeployment
     from planner.api.frontiers import frontier
     from planner.api.on_plans import replay as replay  # export is a package to us, as `from planner import export` is
+    from planner.api.on_plans import verify
     from planner.api.planning import load_plan, plan, plan_scenario
     from planner.api.questions import AnsweredPlan, buy, cheapest, max_rate
     from planner.api.schedules import PlannedSchedule, load_schedule, schedule
@@ -71,6 +72,7 @@ __all__ = [
     "schedule",
     "study",
     "sweep",
+    "verify",
     "watch",
     "workloads",
 ]

@@ -53,7 +53,7 @@ def read_sealed(path: Path, *, hint: str = UNSEALED) -> Section:
 
 
 def read_sealed_record(path: Path, record: type[Record], *, hint: str = UNSEALED) -> Record:
-    """The record that a sealed document holds. Raises as `read_sealed` does, and where it breaks the record's schema."""
+    """The record that a sealed document holds. Raises as `read_sealed` does, and where it breaks the schema of it."""
     document = read_sealed(path, hint=hint).plain()
     require_schema(record, document, str(path), hint=hint)
     return load_record(record, document)

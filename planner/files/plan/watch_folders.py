@@ -195,7 +195,7 @@ def _read(path: Path, rows: list[dict[str, Any]]) -> tuple[WatchHeader, list[Wat
             iso=document["iso"],
         )
         steps = []
-        for number, row in enumerate(rows[1:], start=2):  # noqa: B007  (told where a line cannot be read)
+        for number, row in enumerate(rows[1:], start=2):
             row["step"].pop("time")
             require_schema(WatchStep, row["step"], f"{path}: line {number}", hint=_ANEW)
             steps.append(load_record(WatchStep, row["step"]))

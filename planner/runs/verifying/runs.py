@@ -1,7 +1,7 @@
 """A run folder computed anew from its question, file by file."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from planner import files, pipeline
@@ -13,6 +13,7 @@ from planner.files.disk.folders import CLUSTER_FILE, PAGE_FILE, PLAN_FILE, SEARC
 from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.plan.digests import KEY as DIGESTS
 from planner.files.plan.digests import MEASURED
+from planner.files.scenario.settings import Setting
 from planner.layouts.certificate import is_exact
 from planner.runs import pages
 from planner.runs.publication import publish
@@ -36,9 +37,17 @@ EXPERIMENT = f"{SEARCH_FOLDER}: what a later search may go on from; nothing of t
 MEASUREMENTS = "plan.json: search.rounds: CPU-seconds, which were measured"
 
 
-def verify_run(run: Path, *, scenario: Path | None = None, near: bool = False, search: bool = False) -> Verification:
-    """A run folder, or its plan.json alone. `scenario`: the file that it was planned from; None: looked for. `near`: it
-    was planned near another plan, as every run is that tells of a change. `search`: a search is repeated.
+def verify_run(
+    run: Path,
+    *,
+    scenario: Path | None = None,
+    settings: tuple[Setting, ...] = (),
+    near: bool = False,
+    search: bool = False,
+) -> Verification:
+    """A run folder, or its plan.json alone. `scenario`: the file that it was planned from, with `settings`; None:
+    looked for. `near`: it may have been planned near another plan, as every run may that tells of a change. `search`: a
+    search is repeated.
 
     Raises InputError where there is no plan, or it was edited and its digests tell.
     """
@@ -47,20 +56,43 @@ def verify_run(run: Path, *, scenario: Path | None = None, near: bool = False, s
     folder = run if whole else run.parent
     changed = whole and any(files.is_there(folder / name) for name in CHANGE_FILES)
     try:
-        due = pipeline.remade(saved, near=near or changed, search=search)
+        due = pipeline.remade(saved, search=search)
+        taken_near = (near or changed) and not _same_pools(saved, due)
+        if taken_near:
+            due = pipeline.remade(saved, near=True)
     except PlannerError as error:
         found = Difference(file=PLAN_FILE, key="scenario", written="a plan", due=error.message)
         return Verification(files=(PLAN_FILE,), differences=(found,))
-    asked = question_verified(saved, run, scenario, near=near or changed)
+    asked = question_verified(saved, run, scenario, settings, near=near or changed)
     parts = [Verification(files=(PLAN_FILE,), differences=_of_plan(folder if whole else run, due)), asked]
     if whole:
         parts += [_of_files(folder, due, changed=changed), replay_verified(folder, due)]
-    taken = _taken(saved, folder, near=near or changed, changed=changed, search=search)
+    taken = _taken(saved, folder, near=taken_near, changed=changed, search=search)
     return joined(parts, taken)
 
 
-def joined(parts: list[Verification], taken: tuple[str, ...] = ()) -> Verification:
+def verify_plan(saved: Plan) -> Verification:
+    """A plan at hand, which may have been planned near another."""
+    due = pipeline.remade(saved)
+    near = saved.buckets is not None and not _same_pools(saved, due)
+    if near:
+        due = pipeline.remade(saved, near=True)
+    documents = (json.loads(files.encode_plan(plan)) for plan in (saved, due))
+    bare = [{key: value for key, value in document.items() if key != DIGESTS} for document in documents]
+    differences = tuple(document_differences(PLAN_FILE, *bare, free=MEASURED))
+    searched = (SEARCHED,) if not near and not is_exact(saved.scenario) else ()
+    return Verification(files=(PLAN_FILE,), differences=differences, unchecked=(*((NEAR,) if near else ()), *searched))
+
+
+def _same_pools(saved: Plan, due: Plan) -> bool:
+    pools = [plan.buckets.pools if plan.buckets else () for plan in (saved, due)]
+    kinds = [[(pool.gpu, pool.phase, pool.server, pool.count, pool.start, pool.end) for pool in plan] for plan in pools]
+    return kinds[0] == kinds[1]
+
+
+def joined(parts: Iterable[Verification], taken: tuple[str, ...] = ()) -> Verification:
     """Several verifications as one."""
+    parts = list(parts)
     return Verification(
         files=tuple(name for part in parts for name in part.files),
         differences=tuple(difference for part in parts for difference in part.differences),
