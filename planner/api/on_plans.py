@@ -38,9 +38,10 @@ def verify(run: str | Path, *, scenario: str | Path | None = None, search: bool 
     >>> planner.verify("runs/mixed-fleet").agrees
     >>> planner.verify("runs/mixed-fleet").frame          # file, key, what is written, what comes out
 
-    `run`: a run folder, its plan.json, or a folder of a schedule, a watch, a batch or a sweep. `scenario`: the file that
-    it was planned from (looked for where it is not given). `search`: a search is repeated, not only judged anew. Raises
-    InputError where a document was edited and its digests tell.
+    `run`: a run folder, its plan.json, or a folder of a schedule, a watch, a batch or a sweep. `scenario`: the file
+    that it was planned from (looked for where it is not given). `search`: a search is repeated, not only judged anew.
+
+    Raises InputError where a document was edited and its digests tell.
     """
     from planner.api.verifications import VerifiedRun
     from planner.runs.verifying.folders import verify as verified

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from planner import files, pipeline
 from planner.domain import Plan
@@ -56,38 +57,25 @@ def verify_run(
     folder = run if whole else run.parent
     changed = whole and any(files.is_there(folder / name) for name in CHANGE_FILES)
     try:
-        due = pipeline.remade(saved, search=search)
-        taken_near = (near or changed) and not _same_pools(saved, due)
-        if taken_near:
-            due = pipeline.remade(saved, near=True)
+        due, taken_near = _due(saved, run, changed=changed, near=near, search=search)
     except PlannerError as error:
         found = Difference(file=PLAN_FILE, key="scenario", written="a plan", due=error.message)
         return Verification(files=(PLAN_FILE,), differences=(found,))
     asked = question_verified(saved, run, scenario, settings, near=near or changed)
-    parts = [Verification(files=(PLAN_FILE,), differences=_of_plan(folder if whole else run, due)), asked]
+    parts = [Verification(files=(PLAN_FILE,), differences=_of_plan(run, due)), asked]
     if whole:
         parts += [_of_files(folder, due, changed=changed), replay_verified(folder, due)]
     taken = _taken(saved, folder, near=taken_near, changed=changed, search=search)
     return joined(parts, taken)
 
 
-def verify_plan(saved: Plan) -> Verification:
-    """A plan at hand, which may have been planned near another."""
-    due = pipeline.remade(saved)
-    near = saved.buckets is not None and not _same_pools(saved, due)
-    if near:
-        due = pipeline.remade(saved, near=True)
-    documents = (json.loads(files.encode_plan(plan)) for plan in (saved, due))
-    bare = [{key: value for key, value in document.items() if key != DIGESTS} for document in documents]
-    differences = tuple(document_differences(PLAN_FILE, *bare, free=MEASURED))
-    searched = (SEARCHED,) if not near and not is_exact(saved.scenario) else ()
-    return Verification(files=(PLAN_FILE,), differences=differences, unchecked=(*((NEAR,) if near else ()), *searched))
-
-
-def _same_pools(saved: Plan, due: Plan) -> bool:
-    pools = [plan.buckets.pools if plan.buckets else () for plan in (saved, due)]
-    kinds = [[(pool.gpu, pool.phase, pool.server, pool.count, pool.start, pool.end) for pool in plan] for plan in pools]
-    return kinds[0] == kinds[1]
+def _due(saved: Plan, run: Path, *, changed: bool, near: bool, search: bool) -> tuple[Plan, bool]:
+    """What the plan should be, and whether its pools were taken as they are: those of a change are, others that may
+    have been chosen near another plan where planning anew gives something else."""
+    due = pipeline.remade(saved, near=changed, search=search)
+    if changed or not near or not _of_plan(run, due):
+        return due, changed
+    return pipeline.remade(saved, near=True), True
 
 
 def joined(parts: Iterable[Verification], taken: tuple[str, ...] = ()) -> Verification:
@@ -100,12 +88,31 @@ def joined(parts: Iterable[Verification], taken: tuple[str, ...] = ()) -> Verifi
     )
 
 
+def verify_plan(saved: Plan) -> Verification:
+    """A plan at hand, which may have been planned near another."""
+    written, near = _bare(files.encode_plan(saved)), False
+    found = _unlike(written, pipeline.remade(saved))
+    if found and saved.buckets is not None:
+        taken = _unlike(written, pipeline.remade(saved, near=True))
+        found, near = (taken, True) if len(taken) < len(found) else (found, False)
+    searched = (SEARCHED,) if not near and not is_exact(saved.scenario) else ()
+    unchecked = (*((NEAR,) if near else ()), *searched)
+    return Verification(files=(PLAN_FILE,), differences=found, unchecked=unchecked)
+
+
+def _bare(text: bytes) -> dict[str, Any]:
+    """A plan's document without its digests, which follow from the rest."""
+    return {key: value for key, value in json.loads(text).items() if key != DIGESTS}
+
+
+def _unlike(written: dict[str, Any], due: Plan) -> tuple[Difference, ...]:
+    return tuple(document_differences(PLAN_FILE, written, _bare(files.encode_plan(due)), free=MEASURED))
+
+
 def _of_plan(run: Path, due: Plan) -> tuple[Difference, ...]:
     path = run / PLAN_FILE if files.is_folder(run) else run
-    documents = json.loads(read_bytes(path, most=MOST_OF_A_LIST)), json.loads(files.plan_files(due)[PLAN_FILE])
-    for document in documents:
-        document.pop(DIGESTS, None)  # they follow from the rest, and reading held them against it
-    return tuple(document_differences(path.name, *documents, free=MEASURED))
+    written, wanted = _bare(read_bytes(path, most=MOST_OF_A_LIST)), _bare(files.plan_files(due)[PLAN_FILE])
+    return tuple(document_differences(path.name, written, wanted, free=MEASURED))
 
 
 def _of_files(folder: Path, due: Plan, *, changed: bool) -> Verification:
