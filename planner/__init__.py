@@ -8,7 +8,7 @@
 
 Questions      plan, plan_scenario, cheapest, buy, max, frontier, sweep,
                batch, schedule, watch
-Looking        load, compare, explain, replay, export
+Looking        load, compare, explain, replay, verify, export
 What there is  workload, cluster, gpus, models, workloads, scenarios
 Studies        study
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from planner.api.deployments import PlannedDeployment
     from planner.api.frontiers import frontier
     from planner.api.on_plans import replay as replay  # export is a package to us, as `from planner import export` is
+    from planner.api.on_plans import verify
     from planner.api.planning import load, plan, plan_scenario
     from planner.api.planning import load_plan as load_plan  # those that `load` calls: typed, and not shown
     from planner.api.questions import AnsweredPlan, buy, cheapest
@@ -71,6 +72,7 @@ __all__ = [
     "schedule",
     "study",
     "sweep",
+    "verify",
     "watch",
     "workloads",
 ]

@@ -23,7 +23,7 @@ from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goodput import service_of
 from planner.layouts.buckets.certificate import certify_buckets
 from planner.layouts.buckets.outlook import outlook
-from planner.layouts.buckets.pools import BucketChoice
+from planner.layouts.buckets.pools import BucketChoice, chosen_near, solve_buckets
 from planner.layouts.buckets.sensitivity import bucketed_sensitivity, prices_of
 from planner.layouts.certificate import certified_again, certify, is_exact
 from planner.layouts.feasibility import require_target
@@ -35,6 +35,7 @@ from planner.plans.exact_lengths import recounted_rps
 from planner.plans.prefix_shares import with_cached_shares
 from planner.plans.provenance import estimates_of, provenance_of
 from planner.plans.rate_bands import rate_band
+from planner.search import given
 
 if TYPE_CHECKING:
     from planner.evaluation.buckets.placing import PlacedPools
@@ -71,6 +72,25 @@ def placed_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Plan
     )
     provenance = replace(plan_there.provenance, unverified=saved.provenance.unverified)
     return replace(plan_there, provenance=provenance)
+
+
+def plan_of_pools(evaluator: Evaluator, saved: Plan, buckets: BucketPlan) -> Plan:
+    """The plan that follows from the pools of a saved one, which were chosen near another plan: with the bound of all
+    plans, where the search for pools looked at all."""
+    question = evaluator.question
+    scratch = solve_buckets(evaluator)
+    evaluator.price_with(prices_of(saved, question))
+    service = BucketService(question)
+    priced = service.priced(replace(pool, share=1.0) for pool in buckets.pools)
+    layout = layout_of(priced.pools)
+    evaluator.remember_pools(layout, priced, saved.provenance.solver)
+    result = given(layout, evaluator)
+    if result.best is None or result.best.assignment is None:
+        raise InconsistentPlanError(
+            f"plan {saved.scenario.name}: its pools serve nothing.", hint="Plan again, or restore the file."
+        )
+    choice = chosen_near(priced, priced.rate_rps, scratch, saved.provenance.solver)
+    return pooled_plan(evaluator, result.best, result.record, choice, names=priced.pools)
 
 
 def require_same(saved: Plan, evaluation: Evaluation) -> None:

@@ -27,12 +27,14 @@ from planner.domain.serving.offers import RivalFleet
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.judging import judge
-from planner.finishing import finished_plan, placed_pools, pooled_plan, require_same
+from planner.finishing import finished_plan, placed_pools, plan_of_pools, pooled_plan, require_same
 from planner.layouts.buckets.infeasible import require_pools
 from planner.layouts.buckets.rivals import rivals_of
+from planner.layouts.certificate import is_exact
 from planner.layouts.choice import find_layout, find_pools
 from planner.layouts.feasibility import nothing_found, posed, require_room
 from planner.plans.audit import audit
+from planner.search import Retold
 from planner.workload import question_of
 
 if TYPE_CHECKING:
@@ -176,6 +178,28 @@ def calibrate_observed(saved: Plan, observation: Observation, name: str) -> Cali
     from planner.plans.observed.compare import observed_calibration
 
     return observed_calibration(saved, observation, name)
+
+
+def remade(saved: Plan, *, near: bool = False, search: bool = False) -> Plan:
+    """The plan that the question of a saved one comes to, here and now; nothing of its answers is believed.
+
+    What was searched for is judged anew, layout by layout, without choosing the layouts anew, unless `search` repeats
+    that, too. `near`: the pools of the saved plan are taken as they are, since they were chosen near another plan, and
+    all that follows from them is computed. Raises as `plan` does.
+    """
+    scenario = saved.scenario
+    if near and saved.buckets is not None:
+        with open_evaluator(posed(scenario)) as evaluator:
+            return plan_of_pools(evaluator, saved, saved.buckets)
+    if search or is_exact(scenario):
+        return plan(scenario)
+    # a search that was cut short ends where it did
+    asked, record = scenario.search, saved.search
+    rounds = 1 + max(trial.iteration for trial in record.trials)
+    posed_anew = replace(asked, iterations=rounds) if record.interrupted else asked
+    finished = plan(replace(scenario, search=posed_anew), journal=Retold(record))
+    told = replace(finished.search, interrupted=record.interrupted)
+    return replace(finished, scenario=scenario, search=told)
 
 
 def check(scenario: Scenario, tell: Callable[[str], None] = lambda _step: None) -> Workload:

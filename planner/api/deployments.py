@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planner.api.compared import ComparedPlans
     from planner.api.observations import ObservedPlan
     from planner.api.replays import ReplayedPlan, SweptRates
+    from planner.api.verifications import VerifiedRun
     from planner.domain import Cluster, LengthProfile, PlacementSettings, RequestTrace, Scenario
     from planner.domain.replay.settings import ReplaySettings
     from planner.export import ExportOptions
@@ -213,6 +214,14 @@ class PlannedDeployment:
 
         files.write_run(Path(path), publication.publish(self.record).files, force=force)
         return Path(path)
+
+    def verify(self) -> "VerifiedRun":
+        """This plan computed anew from its question: what of it does not follow? Of its files `planner.verify(path)`
+        tells, too."""
+        from planner.api.verifications import VerifiedRun
+        from planner.runs.verifying.runs import verify_plan
+
+        return VerifiedRun(verify_plan(self.record))
 
     def place(
         self, cluster: "str | Path | Cluster | Any", settings: "PlacementSettings | None" = None

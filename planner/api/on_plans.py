@@ -7,6 +7,7 @@ from planner.api.deployments import PlannedDeployment, plan_of
 
 if TYPE_CHECKING:
     from planner.api.replays import ReplayedPlan
+    from planner.api.verifications import VerifiedRun
 
 
 def replay(plan: "PlannedDeployment | str | Path", *trace_and_rate: Any, **settings: Any) -> "ReplayedPlan":
@@ -29,3 +30,20 @@ def export(plan: "PlannedDeployment | str | Path", path: str | Path, target: str
     cannot express the plan, InputError for unknown names and a folder that is not empty.
     """
     return plan_of(plan).export(path, target, **options)
+
+
+def verify(run: str | Path, *, scenario: str | Path | None = None, search: bool = False) -> "VerifiedRun":
+    """A run folder computed anew from its question: does every figure of every file follow?
+
+    >>> planner.verify("runs/mixed-fleet").agrees
+    >>> planner.verify("runs/mixed-fleet").frame          # file, key, what is written, what comes out
+
+    `run`: a run folder, its plan.json, or a folder of a schedule, a watch, a batch or a sweep. `scenario`: the file
+    that it was planned from (looked for where it is not given). `search`: a search is repeated, not only judged anew.
+
+    Raises InputError where a document was edited and its digests tell.
+    """
+    from planner.api.verifications import VerifiedRun
+    from planner.runs.verifying.folders import verify as verified
+
+    return VerifiedRun(verified(Path(run), scenario=None if scenario is None else Path(scenario), search=search))

@@ -43,6 +43,7 @@ COMMANDS = {
     "batch-manifests": "batches.manifests",
     "explain": "comparison.explain",
     "diff": "plan.diff",
+    "verify": "plan.verify",
     "watch": "replanning.watch",
     "report": "plan.report",
     "defrag": "cluster.defrag",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         shipped_scenarios,
         shipped_workloads,
     )
-    from planner.files.disk.single_files import refuse_existing, write_file
+    from planner.files.disk.single_files import files_written, refuse_existing, write_file, write_files
     from planner.files.kubernetes.prometheus_answers import load_answers
     from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
     from planner.files.models.model_documents import model_document
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from planner.files.tables.rate_curves import load_rate_curve
     from planner.files.tables.rates import load_rates
     from planner.files.tables.traces.reader import read_trace
-    from planner.files.tables.workload_writer import workload_path, write_workload
+    from planner.files.tables.workload_writer import workload_path, workload_text, write_workload
     from planner.files.tables.workloads import load_workload
 
 __all__ = [
@@ -92,6 +92,7 @@ __all__ = [
     "engine_profiles",
     "export_record_of",
     "export_record_text",
+    "files_written",
     "holds_run",
     "holds_search",
     "input_hash",
@@ -148,9 +149,11 @@ __all__ = [
     "shipped_scenarios",
     "shipped_workloads",
     "workload_path",
+    "workload_text",
     "write_calibration",
     "write_cluster",
     "write_file",
+    "write_files",
     "write_folder",
     "write_page",
     "write_run",

@@ -1,19 +1,17 @@
 """From a plan that runs and a new scenario to what a new plan is finished from."""
 
-import math
 from dataclasses import dataclass, replace
 
-from planner.domain import PHASES, BucketPool, Evaluation, PlacedPart, Plan, Scenario, SearchRecord, SimplerPlan
+from planner.domain import BucketPool, Evaluation, PlacedPart, Plan, Scenario, SearchRecord
 from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
 from planner.domain.replanning.replans import Replan
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.pools import BucketChoice
+from planner.layouts.buckets.pools import BucketChoice, chosen_near
 from planner.replanning.changes import changes_between, require_buckets, require_model
 from planner.replanning.losses import no_more_than, remaining_cluster, remaining_inventory, without_lost
 from planner.replanning.naming import named_after
-from planner.replanning.near import NearPlan
 from planner.replanning.replanner import Replanned, Replanner
 from planner.replanning.staying import staying_parts
 from planner.search import given
@@ -144,32 +142,6 @@ def find_replan(
         pools=pools,
         best=result.best,
         record=result.record,
-        choice=_choice(replanned, near),
+        choice=chosen_near(near.priced, near.value, replanned.scratch, near.solver),
         stays=staying_parts(before, pools, scenario),
-    )
-
-
-def _choice(replanned: Replanned, near: NearPlan) -> BucketChoice:
-    """What the plan's certificate is made of: the bound of all plans, not of those alone that change so little."""
-    scratch, pools = replanned.scratch, near.priced.pools
-    point = SimplerPlan(
-        kinds=len({(pool.gpu, pool.server, pool.phase) for pool in pools}),
-        prefill_buckets=len({(pool.start, pool.end) for pool in pools if pool.serves(PHASES[0])}),
-        decode_buckets=len({(pool.start, pool.end) for pool in pools if pool.serves(PHASES[1])}),
-        pools=len(pools),
-        rate_rps=near.priced.rate_rps,
-        chosen=True,
-    )
-    if scratch is None:
-        bound, proven = math.inf, True
-    else:
-        bound, proven = scratch.bound, scratch.proven
-    return BucketChoice(
-        priced=near.priced,
-        value=near.value,
-        bound=bound,
-        proven=proven,
-        solver=near.solver,
-        simpler=(point,),
-        searched=False,
     )

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from planner.search.fidelities import Judgement, most_promising
     from planner.search.outer_loop import Aim, Seed, Seeds, given, optimize
     from planner.search.results import SearchResult
+    from planner.search.retold import Retold
 
 __all__ = [
     "Aim",
     "Ground",
     "Judgement",
+    "Retold",
     "SearchResult",
     "Seed",
     "Seeds",

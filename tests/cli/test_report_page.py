@@ -11,6 +11,7 @@ import pytest
 from command_line import Command
 
 from planner import files
+from planner.files.plan.sealed_documents import sealed_text
 from planner.runs import pages
 
 
@@ -116,21 +117,29 @@ def test_a_replay_is_shown_where_it_is_one_of_this_plan(planner: Command, copied
     plan = files.load_run(copied)
     Path("replayed").mkdir()
     path = Path("replayed/replay.json")
-    path.write_text(json.dumps(replay_document(plan)))
+    path.write_bytes(sealed_text(replay_document(plan)))
     assert planner("report", copied, "--replay", "replayed").status == 0
     assert "All is well." in (copied / "report.html").read_text()
     shutil.copytree("replayed", copied / "replay")
     assert planner("report", copied).status == 0
     assert "All is well." in (copied / "report.html").read_text()
-    path.write_text(json.dumps(replay_document(plan, capacity_rps=plan.throughput_rps * 1.01)))
+    path.write_bytes(sealed_text(replay_document(plan, capacity_rps=plan.throughput_rps * 1.01)))
     answer = planner("report", copied, "--replay", path)
     assert answer.status == 2
     assert "must be a replay of this plan (tiny," in answer.err
     shutil.copy(path, copied / "replay")
     assert planner("report", copied).status == 0  # of another plan, and nobody asked for it
     assert "All is well." not in (copied / "report.html").read_text()
-    for broken, word in (("{", "replay.json"), (json.dumps(replay_document(plan, holds=3)), "holds")):
-        path.write_text(broken)
+    forged = sealed_text(replay_document(plan)).replace(b"All is well.", b"All is great.")
+    unsealed = json.dumps(replay_document(plan)).encode()
+    wrong = sealed_text(replay_document(plan, holds=3))
+    for broken, word in (
+        (b"{", "replay.json"),
+        (wrong, "holds"),
+        (forged, "summary: must be as it was written"),
+        (unsealed, "digests must be there, is missing"),
+    ):
+        path.write_bytes(broken)
         answer = planner("report", copied, "--replay", "replayed")
         assert answer.status == 2
         assert word in answer.err

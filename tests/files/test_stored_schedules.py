@@ -55,9 +55,11 @@ def test_what_is_written_is_read(tmp_path, changes) -> None:
     [
         ("usd", 1.0, "usd: must be as it was written, got 1"),
         ("most_changes_a_day", 5, "most_changes_a_day: must be as it was written"),
-        ("schema_version", 2, "schema_version must be 1"),
+        ("schema_version", 2, "schema_version: must be as it was written, got 2"),
         ("extra", 1, "extra"),
-        ("digests", {}, "digests"),
+        ("digests", {}, "digests.plan: must be a digest, is missing"),
+        ("digests", {"plan": 3}, "digests.plan: must be a digest, got 3"),
+        ("digests", [1], "digests: must be a mapping of digests"),
     ],
 )
 def test_an_edited_schedule_is_refused(tmp_path, key, value, words) -> None:

@@ -46,14 +46,11 @@ def command(
     from planner.runs.comparisons.pages import comparison_bytes
     from planner.runs.comparisons.reading import compared, read_plans
 
-    for path in (csv, html):
-        if path is not None:
-            files.refuse_existing(path, force=force)
+    for path in filter(None, (csv, html)):
+        files.refuse_existing(path, force=force)
     comparison = compared(_sorted(read_plans(runs), sort))
-    if csv is not None:
-        files.write_file(csv, comparison_csv(comparison), force=force)
-    if html is not None:
-        files.write_file(html, comparison_bytes(comparison), force=force)
+    wanted = ((csv, comparison_csv), (html, comparison_bytes))
+    files.write_files({path: made(comparison) for path, made in wanted if path is not None}, force=force)
     if json:
         screen.show_json(comparison_document(comparison))
     else:

@@ -71,9 +71,10 @@ def summarize_trace(
     profile = replace(profile, name=name or profile.name, licence=licence, citation=citation)
     summary = replace(summary, name=profile.name, licence=licence, citation=citation)
     path = out or files.workload_path(trace.parent, profile.name)
-    _require_free(force, picture, html)
-    files.write_workload(profile, path, force, source=source)
-    _write(summary, picture, html)
+    _require_free(force, picture, html, path)
+    files.write_files(
+        {path: files.workload_text(profile, source=source), **_drawn(summary, picture, html)}, force=force
+    )
     if json:
         screen.show_json({"workload": profile.name, "file": str(path), **_document(summary)})
         return
@@ -102,11 +103,12 @@ def show_workload(
         Path(workload), columns=columns, time_unit=time_unit, block_tokens=block_tokens, where=where, drop=drop,
         first=first, end=end, last=last,
     )  # fmt: skip
+    from planner import files
     from planner.runs.workloads import summary_of
 
-    summary = summary_of(workload, options)
     _require_free(force, picture, html)
-    _write(summary, picture, html)
+    summary = summary_of(workload, options)
+    files.write_files(_drawn(summary, picture, html), force=force)
     if json:
         screen.show_json({"workload": summary.name, **_document(summary)})
     else:
@@ -143,30 +145,34 @@ def sample_trace(
     screen.show_text(f"{out}: {text.count(chr(10)) - 1:,} of {summary.requests:,} requests of {trace.name}.")
 
 
-def _require_free(force: bool, picture: Path | None, html: Path | None) -> None:
+def _require_free(force: bool, picture: Path | None, *others: Path | None) -> None:
+    """Fail before anything is drawn where a file could not be written."""
     from planner import files
 
     if picture is not None and picture.suffix.lower() not in (".png", ".svg"):
         raise InputError(f"--picture: must end in .png or .svg, got {picture.name!r}.", hint="Rename it.")
-    for path in (picture, html):
-        if path is not None:
-            files.refuse_existing(path, force=force)
+    named = [path for path in (picture, *others) if path is not None]
+    for path in named:
+        files.refuse_existing(path, force=force)
+        if named.count(path) > 1:
+            raise InputError(f"{path}: two outputs would be written there.", hint="Give them different names.")
 
 
-def _write(summary: "TraceSummary", picture: Path | None, html: Path | None) -> None:
+def _drawn(summary: "TraceSummary", picture: Path | None, html: Path | None) -> dict[Path, bytes]:
     """The picture and the page, where they are wanted."""
-    from planner import files
     from planner.report.workload.figure import encoded_workload_figure
 
+    written = {}
     if picture is not None:
         kind: Literal["svg", "png"] = "svg" if picture.suffix.lower() == ".svg" else "png"
-        files.write_file(picture, encoded_workload_figure(summary, kind), force=True)
+        written[picture] = encoded_workload_figure(summary, kind)
     if html is not None:
         from planner.report.workload.page import workload_page
         from planner.runs.pages import made_by, page_bytes
 
         page = workload_page(summary, f"{made_by()} from {summary.name}.")
-        files.write_file(html, page_bytes(page), force=True)
+        written[html] = page_bytes(page)
+    return written
 
 
 def _show(summary: "TraceSummary") -> None:

@@ -85,7 +85,7 @@ def command(
 ) -> None:
     """Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds."""
     from planner import files, pipeline, report
-    from planner.runs.pages import written_page
+    from planner.runs.replays.replay_folders import NAMES, AskedReplay, replay_folder
     from planner.runs.replays.replay_settings import replay_settings
     from planner.runs.replays.replays import rate_of, trace_of, unasked_lengths, with_failures
 
@@ -108,7 +108,7 @@ def command(
     rate_rps = rate_of(plan, rate)
     source = trace_of(plan, trace, run)
     if out is not None:  # fails before the work, not after it
-        files.claim_folder(out, (*report.replay_file_names(), files.PAGE_FILE), force=force)
+        files.claim_folder(out, NAMES, force=force)
     listen = _progress("replay", quiet=quiet or json)
     drawn = unasked_lengths(plan, trace, source)
     result = with_failures(pipeline.replay(plan, source, settings, rate_rps, listen), settings, *drawn)
@@ -116,9 +116,8 @@ def command(
     if sweep:
         rates = pipeline.sweep_rates(plan, source, settings, _progress("sweep", quiet=quiet or json))
     if out is not None:
-        page = written_page(report.replay_page(result, rates), report.replay_plots(result, rates))
-        written = report.replay_files(result, rates) | {files.PAGE_FILE: page}
-        files.write_folder(out, written, force=force, kinds=(*report.replay_file_names(), files.PAGE_FILE))
+        asked = AskedReplay(trace=trace, rate_rps=rate_rps, sweep=sweep, settings=settings)
+        files.write_folder(out, replay_folder(asked, result, rates), force=force, kinds=NAMES)
     if json:
         screen.show_json({"folder": None if out is None else str(out), **report.replay_document(result, rates)})
     else:

@@ -34,6 +34,9 @@ PANELS = {
         ),
     },
     "Compare": {
+        "verify": (
+            "Compute a run anew from its question: list every figure, line and file that differs from what is written."
+        ),
         "explain": (
             "Say why a plan, or one of its pools, is what it is: rivals, limits, what binds, and what would change it."
         ),

@@ -37,10 +37,9 @@ def answer_with(wanted: Wanted, name: str, ask: "Callable[[ReportProgress], Mone
         files.claim_run_folder(wanted.out, force=wanted.force)
     with screen.search_progress(name, quiet=wanted.quiet or wanted.json) as progress:
         answer = ask(progress)
-    if wanted.scenario is not None:
-        text = text_of(answer, wanted.scenario.parent)
-        files.write_file(wanted.scenario, text.encode(), force=wanted.force)
-    warnings = () if wanted.out is None else _published(answer, wanted.out, force=wanted.force)
+    texts = {} if wanted.scenario is None else {wanted.scenario: text_of(answer, wanted.scenario.parent).encode()}
+    with files.files_written(texts, force=wanted.force):
+        warnings = () if wanted.out is None else _published(answer, wanted.out, force=wanted.force)
     if wanted.json:
         screen.show_json(answer_document(answer, scenario=wanted.scenario, run=wanted.out, flags=wanted.flags))
     else:

@@ -33,22 +33,34 @@ def sealed(document: Document) -> Document:
     content = {key: value for key, value in document.items() if key != KEY}
     plain = _plain(content)
     parts = dict(_parts(plain))
-    return {**content, KEY: {WHOLE: _digest_of_all(plain, parts), **parts}}
+    whole = _digest_of_all(plain, parts)  # in place of that of a key of its name, which it covers
+    return {**content, KEY: {WHOLE: whole} | parts | {WHOLE: whole}}
 
 
-def require_unedited(document: Document, origin: str) -> None:
+def require_unedited(document: Document, origin: str, *, hint: str = REMEDY) -> None:
     """Raises InputError naming the first part of a sealed document that is not as it was written."""
-    written = document[KEY]
+    written = _written(document[KEY], origin, hint)
     content = _plain({key: value for key, value in document.items() if key != KEY})
     parts = dict(_parts(content))
-    for path in dict.fromkeys((*parts, *(name for name in written if name != WHOLE))):
-        if parts.get(path) != written.get(path):
-            raise _edited(origin, content, path, parts.get(path), written.get(path))
+    for path in dict.fromkeys((*parts, *written)):
+        if path != WHOLE and parts.get(path) != written.get(path):
+            raise _edited(origin, content, path, parts.get(path), written.get(path), hint)
     if written[WHOLE] != _digest_of_all(content, parts):
-        raise _edited(origin, document, f"{KEY}.{WHOLE}", _digest_of_all(content, parts), written[WHOLE])
+        raise _edited(origin, document, f"{KEY}.{WHOLE}", _digest_of_all(content, parts), written[WHOLE], hint)
 
 
-def _edited(origin: str, content: Document, path: str, came: str | None, written: str | None) -> InputError:
+def _written(digests: Any, origin: str, hint: str) -> dict[str, str]:
+    """The digests of a document, if they are some: names and texts, that of the whole among them."""
+    if not isinstance(digests, dict):
+        raise InputError(f"{origin}: {KEY}: must be a mapping of digests, got {_shown(digests)}.", hint=hint)
+    for name in dict.fromkeys((WHOLE, *digests)):
+        if not isinstance(digests.get(name), str):
+            came = f"got {_shown(digests[name])}" if name in digests else "is missing"
+            raise InputError(f"{origin}: {KEY}.{name}: must be a digest, {came}.", hint=hint)
+    return digests
+
+
+def _edited(origin: str, content: Document, path: str, came: str | None, written: str | None, hint: str) -> InputError:
     if came is None:
         fault = "must be there as it was written, is missing"
     elif written is None:
@@ -56,7 +68,7 @@ def _edited(origin: str, content: Document, path: str, came: str | None, written
     else:
         path, shown = _narrowed(content, path, came.split(), written.split())
         fault = f"must be as it was written, got {shown}"
-    return InputError(f"{origin}: {path}: {fault}: the file was edited (its digest differs).", hint=REMEDY)
+    return InputError(f"{origin}: {path}: {fault}: the file was edited (its digest differs).", hint=hint)
 
 
 def _narrowed(content: Document, path: str, came: list[str], written: list[str]) -> tuple[str, str]:

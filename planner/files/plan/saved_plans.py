@@ -16,7 +16,7 @@ def read_saved_plan(path: Path) -> Section:
     text = read_text(path, most=MOST_OF_A_LIST)
     section = parse_json(text, file=str(path))
     document = json.loads(text)
-    if isinstance(document.get(KEY), dict):
+    if KEY in document:
         require_unedited(document, str(path))
     elif document.get("schema_version") == SCHEMA_VERSION:
         raise InputError(f"{path}: {KEY}: must be there, is missing: the file was edited.", hint=REMEDY)

@@ -5,18 +5,19 @@ from pathlib import Path
 
 from planner.domain import Phase
 from planner.domain.replay.stored import StoredReplay, StoredTimes
-from planner.files.disk.documents import read_json
 from planner.files.disk.opening import is_folder
+from planner.files.plan.sealed_documents import read_sealed
 from planner.files.sections import Section
 
 REPLAY_FILE = "replay.json"
+_ANEW = "Replay the plan again: planner replay RUN --out DIR."
 _STATISTICS = ("P50", "P90", "P95", "P99", "mean")
 _TIMES = ((Phase.PREFILL, "ttft_ms"), (Phase.DECODE, "tpot_ms"))
 
 
 def load_stored_replay(source: Path) -> StoredReplay:
     """The replay of a folder that `planner replay --out` wrote, or of its replay.json. InputError where it is none."""
-    document = read_json(source / REPLAY_FILE if is_folder(source) else source)
+    document = read_sealed(source / REPLAY_FILE if is_folder(source) else source, hint=_ANEW)
     return StoredReplay(
         plan=document.text("plan"),
         capacity_rps=document.number("capacity_rps", low=0),

@@ -3,7 +3,6 @@
 A schedule's document names its plans with their digests, and is sealed by digests of its own as plans are.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from planner.domain.replanning.forecasts import ForecastKind
 from planner.domain.replanning.rates import RateSeries, RateWindow
 from planner.domain.replanning.schedules import ReplayedRung, Schedule, ScheduledWindow, ScheduleLevel, Tariff
 from planner.errors import InputError
-from planner.files.disk.documents import read_json
-from planner.files.disk.opening import MOST_OF_A_LIST, is_folder, is_there
-from planner.files.plan.digests import KEY, REMEDY, WHOLE, require_unedited, sealed
+from planner.files.disk.opening import is_folder, is_there
+from planner.files.plan.digests import KEY, REMEDY, WHOLE, sealed
 from planner.files.plan.plan_document import plan_document
 from planner.files.plan.runs import load_run
+from planner.files.plan.sealed_documents import read_sealed, sealed_text
 from planner.files.records import read_record, record_document
 from planner.files.sections import Section
 
@@ -26,7 +25,7 @@ SCHEMA_VERSION = 1
 _KEYS = (
     *("schema_version", "scenario", "series", "tariff", "levels", "windows", "most_changes_a_day", "usd", "static_usd"),
     *("bound_usd", "unlimited_bound_usd", "reserved", "forecast", "foresight_usd", "emergencies", "thin_windows"),
-    *("replayed", "digests"),
+    *("replayed",),
 )
 
 
@@ -43,8 +42,7 @@ def level_names(schedule: Schedule) -> tuple[str, ...]:
 
 def schedule_text(schedule: Schedule) -> bytes:
     """schedule.json."""
-    document = sealed(_document(schedule))
-    return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return sealed_text(_document(schedule))
 
 
 def schedule_digest(schedule: Schedule) -> str:
@@ -103,12 +101,10 @@ def load_schedule(source: Path) -> Schedule:
     """The schedule of a folder that `planner schedule` wrote, or of its schedule.json. InputError where it is none, was
     edited, or a plan of it is missing or another."""
     file = source / SCHEDULE_FILE if is_folder(source) else source
-    document = read_json(file, most=MOST_OF_A_LIST)
+    document = read_sealed(file, hint=REMEDY)
     document.allow_only(*_KEYS)
     if document.integer("schema_version", low=1) != SCHEMA_VERSION:
         raise document.fault("schema_version", f"{SCHEMA_VERSION}, which this version reads")
-    document.section("digests").text("plan")
-    require_unedited(document.plain(), str(file))
     levels = tuple(_read_level(row, file.parent / PLANS_FOLDER) for row in document.sections("levels"))
     rows = document.sections("windows")
     last = len(rows) - 1

@@ -26,6 +26,7 @@ from planner.files.disk.opening import is_there
 from planner.files.disk.single_files import write_file
 from planner.files.plan.batches.locks import locked
 from planner.files.plan.journal_lines import append, damaged, line_of, rows_of
+from planner.files.plan.sealed_documents import require_schema
 from planner.files.records import load_record, record_document
 from planner.interrupts import held_back
 
@@ -185,6 +186,7 @@ def _read(path: Path, rows: list[dict[str, Any]]) -> tuple[WatchHeader, list[Wat
         document = rows[0]["header"]
         if document["format"] != FORMAT:
             raise ValueError
+        require_schema(WatchSettings, document["settings"], f"{path}: line 1: settings", hint=_ANEW)
         header = WatchHeader(
             name=document["name"],
             settings=load_record(WatchSettings, document["settings"]),
@@ -193,8 +195,9 @@ def _read(path: Path, rows: list[dict[str, Any]]) -> tuple[WatchHeader, list[Wat
             iso=document["iso"],
         )
         steps = []
-        for number, row in enumerate(rows[1:], start=2):  # noqa: B007  (told where a line cannot be read)
+        for number, row in enumerate(rows[1:], start=2):
             row["step"].pop("time")
+            require_schema(WatchStep, row["step"], f"{path}: line {number}", hint=_ANEW)
             steps.append(load_record(WatchStep, row["step"]))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         raise InputError(damaged(path, number, "is no line of a watch").message, hint=_ANEW) from None

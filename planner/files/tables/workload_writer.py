@@ -26,15 +26,17 @@ _BlockDumper.add_implicit_resolver(*EXPONENT_FLOAT)
 
 
 def write_workload(profile: LengthProfile, path: Path, force: bool = False, *, source: str = "") -> None:
-    """Write a workload file, whole or not at all; an existing one only with `force`.
-
-    `source` says in words how the profile came about. The same profile gives the same bytes.
-    """
+    """Write a workload file, whole or not at all; an existing one only with `force`."""
     refuse_existing(path, force=force)
+    write_file(path, workload_text(profile, source=source), force=force)
+
+
+def workload_text(profile: LengthProfile, *, source: str = "") -> bytes:
+    """A workload file. `source` says in words how the profile came about. The same profile gives the same bytes."""
     _require_name(profile.name)
     document = workload_document(profile, source=source)
     text: str = yaml.dump(document, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=100)
-    write_file(path, text.encode(), force=force)
+    return text.encode()
 
 
 def workload_path(folder: Path, name: str) -> Path:

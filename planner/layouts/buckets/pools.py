@@ -6,6 +6,7 @@ and pools within `simplicity` of it. With a simplicity of 0 nothing is given up:
 the solver's gap.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from planner.assignment import (
     simplest_pools,
 )
 from planner.domain import (
+    PHASES,
     AssignmentSettings,
     FormChoice,
     LoadPoint,
@@ -209,6 +211,30 @@ def _survival_cost_rps(
     )
     priced = BucketService(question).unbroken(every.prices.pools(simple, every.stocks))
     return max(0.0, priced.rate_rps - rate_rps)
+
+
+def chosen_near(priced: PricedPools, value: float, scratch: BucketChoice | None, solver: str) -> BucketChoice:
+    """Pools that were chosen near another plan, with the bound of all plans, not of those alone that change so little;
+    without one where no plan was solved for from scratch."""
+    pools = priced.pools
+    buckets = {phase: {(pool.start, pool.end) for pool in pools if pool.serves(phase)} for phase in PHASES}
+    point = SimplerPlan(
+        kinds=len({(pool.gpu, pool.server, pool.phase) for pool in pools}),
+        prefill_buckets=len(buckets[Phase.PREFILL]),
+        decode_buckets=len(buckets[Phase.DECODE]),
+        pools=len(pools),
+        rate_rps=priced.rate_rps,
+        chosen=True,
+    )
+    return BucketChoice(
+        priced=priced,
+        value=value,
+        bound=math.inf if scratch is None else scratch.bound,
+        proven=scratch is None or scratch.proven,
+        solver=solver,
+        simpler=(point,),
+        searched=False,
+    )
 
 
 def fastest_pools(

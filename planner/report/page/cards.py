@@ -100,9 +100,14 @@ def _of_pool(plan: Plan, pool: BucketPool) -> Card:
             ("Batch", server.batch_size),
             ("Overlap", "yes" if server.overlapped else "no"),
             ("Context (tokens)", context_tokens(plan.scenario, island)),
-            *((("Most on a node", pool.per_node),) if pool.per_node else ()),
+            *((("Most on a node", pool.per_node or None),) if _spreads(plan) else ()),
         ),
     )
+
+
+def _spreads(plan: Plan) -> bool:
+    """Whether servers of some pool are spread: then the cards of all tell, as they become rows of one table."""
+    return plan.buckets is not None and any(pool.per_node for pool in plan.buckets.pools)
 
 
 def _of_group(plan: Plan, group: IslandGroup) -> Card:

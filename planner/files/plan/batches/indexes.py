@@ -6,16 +6,16 @@ from pathlib import Path
 
 from planner.domain.comparisons.batches import BatchEffort, BatchIndex, JobEffort
 from planner.errors import InputError
-from planner.files.disk.documents import read_json
 from planner.files.disk.folders import errors_told, place_of
 from planner.files.disk.opening import is_there
 from planner.files.plan.batches.locks import LOCK_FILE
 from planner.files.plan.batches.notes import write_document
-from planner.files.records import load_record, record_document
-from planner.files.sections import Section
+from planner.files.plan.sealed_documents import read_sealed, read_sealed_record
+from planner.files.records import record_document
 
 INDEX_FILE, TIMES_FILE, SUMMARY_FILE = "batch.json", "times.json", "summary.json"
 RUNS_FOLDER = "runs"
+_ANEW = "Restore the file, or run the batch into another folder."
 
 
 def holds_batch(folder: Path) -> bool:
@@ -68,23 +68,13 @@ def write_index(folder: Path, index: BatchIndex) -> None:
 def read_index(folder: Path) -> BatchIndex:
     """The index of a batch's folder. Raises InputError."""
     path = folder / INDEX_FILE
-    document = read_json(path)
-    try:
-        index = load_record(BatchIndex, document.plain())
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(
-            f"{path}: must be what `planner batch` wrote, is not.", hint="Run the batch again with --resume."
-        ) from None
-    for row in document.sections("entries"):
-        _require_names(row)
+    index = read_sealed_record(path, BatchIndex, hint=_ANEW)
+    for row, entry in enumerate(index.entries):
+        if "/" in entry.run or entry.run.startswith(".") or not entry.run.isprintable() or not entry.run:
+            raise InputError(
+                f"{path}: entries.{row}.run: must be the name of a folder, got {entry.run[:60]!r}.", hint=_ANEW
+            )
     return index
-
-
-def _require_names(row: Section) -> None:
-    """Names that stay below their folder."""
-    run = row.text("run")
-    if "/" in run or run.startswith(".") or not run.isprintable() or not run:
-        raise row.fault("run", "the name of a folder")
 
 
 def write_times(folder: Path, effort: BatchEffort) -> None:
@@ -108,7 +98,7 @@ def earlier_times(folder: Path) -> dict[str, JobEffort]:
     if not is_there(path):
         return {}
     try:
-        runs = read_json(path).section("runs")
+        runs = read_sealed(path).section("runs")
         rows = {name: runs.section(name) for name in runs}
         return {
             name: JobEffort(wall_s=row.number("wall_s", low=0), cpu_s=row.number("cpu_s", low=0))

@@ -3,7 +3,6 @@
 A note that cannot be read counts as none: then the run itself is looked at.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,12 @@ from pathlib import Path
 from planner.domain.comparisons.batches import RunNote
 from planner.domain.comparisons.sweeps import PointState
 from planner.errors import InputError
-from planner.files.disk.documents import input_hash, read_json
+from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE, RUN_ENTRIES, errors_told, sync
 from planner.files.disk.opening import is_there
 from planner.files.disk.single_files import write_file
-from planner.files.records import load_record, record_document
+from planner.files.plan.sealed_documents import read_sealed_record, sealed_text
+from planner.files.records import record_document
 
 NOTE = ".note.json"
 QUARANTINE_FOLDER = "quarantine"
@@ -32,9 +32,8 @@ def write_note(run: Path, note: RunNote) -> None:
 
 
 def write_document(path: Path, document: Mapping[str, object]) -> None:
-    """A file of plain values, there whole or not at all, in place of an earlier one."""
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    write_file(path, f"{text}\n".encode("utf-8", "backslashreplace"), force=True)
+    """A sealed file of plain values, there whole or not at all, in place of an earlier one."""
+    write_file(path, sealed_text(document), force=True)
 
 
 def read_note(run: Path) -> RunNote | None:
@@ -43,8 +42,8 @@ def read_note(run: Path) -> RunNote | None:
     if not is_there(path):
         return None
     try:
-        return load_record(RunNote, read_json(path).plain())
-    except (InputError, KeyError, TypeError, ValueError, AttributeError):
+        return read_sealed_record(path, RunNote)
+    except InputError:
         return None
 
 

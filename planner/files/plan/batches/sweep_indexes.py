@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from planner.domain.comparisons.sweeps import SweepEntry, SweepIndex
-from planner.files.disk.documents import read_json
 from planner.files.disk.opening import is_there
 from planner.files.plan.batches.notes import write_document
+from planner.files.plan.sealed_documents import read_sealed
 from planner.files.sections import Section
 
 INDEX_FILE = "sweep.json"
@@ -31,7 +31,7 @@ def write_index(folder: Path, index: SweepIndex) -> None:
 
 def read_index(folder: Path) -> SweepIndex:
     """The index of a sweep's folder. Raises InputError."""
-    section = read_json(folder / INDEX_FILE)
+    section = read_sealed(folder / INDEX_FILE, hint="Restore the file, or sweep into another folder.")
     section.allow_only("scenario", "keys", "points")
     keys = section.texts("keys")
     return SweepIndex(

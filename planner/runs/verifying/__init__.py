@@ -1,0 +1,1 @@
+"""Runs computed anew, and what of their files differs."""

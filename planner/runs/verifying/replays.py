@@ -1,0 +1,49 @@
+"""The replay in a run folder, made again as it was asked for."""
+
+from pathlib import Path
+
+from planner import files, pipeline
+from planner.domain import Plan
+from planner.domain.comparisons.verification import Difference, Verification
+from planner.errors import InputError
+from planner.files.disk.documents import read_bytes
+from planner.files.disk.opening import MOST_OF_A_LIST
+from planner.files.plan.digests import KEY as DIGESTS
+from planner.runs.pages import REPLAY_FOLDER
+from planner.runs.replays.replay_folders import AskedReplay, asked_of, replay_folder
+from planner.runs.replays.replays import trace_of, with_failures
+from planner.runs.verifying.leaves import file_differences
+
+
+def replay_verified(run: Path, due: Plan) -> Verification:
+    """What the folder `replay/` of a run says, beside the replay of the plan that is due."""
+    folder = run / REPLAY_FOLDER
+    if not files.is_folder(folder):
+        return Verification(files=(), differences=())
+    name = f"{REPLAY_FOLDER}/{files.REPLAY_FILE}"
+    try:
+        asked = asked_of(folder)
+        wanted = _replayed(due, asked, run)
+    except InputError as error:
+        found = Difference(file=name, key="asked", written="a replay", due=error.message)
+        return Verification(files=(name,), differences=(found,))
+    there = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir()]
+    names = list(dict.fromkeys((*wanted, *there)))
+    found_in = [
+        difference
+        for name in names
+        for difference in file_differences(f"{REPLAY_FOLDER}/{name}", _content(folder / name), wanted.get(name))
+        if not difference.key.startswith(f"{DIGESTS}.")  # they follow from the rest, and reading held them against it
+    ]
+    return Verification(files=tuple(f"{REPLAY_FOLDER}/{name}" for name in names), differences=tuple(found_in))
+
+
+def _replayed(due: Plan, asked: AskedReplay, run: Path) -> dict[str, bytes]:
+    trace = trace_of(due, asked.trace, run)
+    result = with_failures(pipeline.replay(due, trace, asked.settings, asked.rate_rps), asked.settings)
+    rates = pipeline.sweep_rates(due, trace, asked.settings) if asked.sweep else None
+    return replay_folder(asked, result, rates)
+
+
+def _content(path: Path) -> bytes | None:
+    return read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
