@@ -90,6 +90,16 @@ def test_a_servers_counts_are_those_of_a_sample_sent_to_it(policy: RouterPolicy)
     assert counts.var() / counts.mean() == pytest.approx(share, rel=0.08)
 
 
+def test_a_ranks_counts_are_those_of_every_nth_request_of_its_server() -> None:
+    """Groups of requests at Poisson's moments, dealt out to the four ranks of one server in turn, and counted."""
+    rng, ranks, window = np.random.default_rng(6), 4, 1000.0
+    moments = np.sort(rng.uniform(0, 4e6, 40_000))
+    times = np.repeat(moments, rng.geometric(1 / 8, len(moments)))[::ranks]  # I = 15 of all
+    counts = np.bincount((times / window).astype(int), minlength=4000)
+    tail = tail_of(replace(Arrivals.varied(15.0), policy=RouterPolicy.RANDOM), dp=float(ranks), servers=1.0)
+    assert counts.var() / counts.mean() == pytest.approx(float(tail.counts.ravel()[0]), rel=0.08)
+
+
 def test_one_server_behind_any_router_is_one_queue() -> None:
     """Drawn or balanced: with one server of one rank there is nothing to choose."""
     drawn = tail_of(Arrivals(policy=RouterPolicy.RANDOM), dp=1.0, servers=1.0)

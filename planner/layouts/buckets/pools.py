@@ -87,7 +87,10 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
         reached = choice.priced.rate_rps
         if reached >= wanted * (1 - MET):
             return replace(choice, bound=bound)
-        objective = replace(objective, target_rps=objective.target_rps * wanted / reached * (1 + MET))
+        estimated = next(point.rate_rps for point in choice.simpler if point.chosen)
+        # Up to what the programme holds these pools for it would choose the same again.
+        least = max(objective.target_rps * wanted / reached, estimated)
+        objective = replace(objective, target_rps=least * (1 + MET))
     raise InfeasibleError(
         f"scenario {question.scenario.name}: objective.target_rps: {wanted:g} requests/s is not reached with the "
         f"queues of the pools together; the closest reach {reached:.1f}.",
@@ -174,14 +177,16 @@ def _choice(
         same = answer is pools.answer
         priced = pools.priced if same else service.priced(prices.pools(answer, every.stocks))
         simpler.append(replace(pools, answer=answer, priced=priced))
-    simple = max(simpler, key=lambda pools: pools.priced.rate_rps)
+    simple, chosen = max(zip(simpler, candidates, strict=True), key=lambda pair: pair[0].priced.rate_rps)
     return BucketChoice(
         priced=simple.priced,
         value=best.value,
         bound=every.bound,
         proven=every.proven,
         solver=best.solver,
-        simpler=frontier_of(every.offer, every.answers, simple.answer, objective, settings),
+        simpler=frontier_of(
+            every.offer, every.answers | {counts: chosen.answer}, simple.answer, objective, settings
+        ),  # what was set aside because it serves less together is no point of it
         survival_cost_rps=_survival_cost_rps(question, objective, every, best, simple.priced.rate_rps),
     )
 
