@@ -1,21 +1,20 @@
 """`export.record` beside manifests: what they were made with, as sealed JSON under a name that kubectl passes over."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from planner.domain import DeploySettings
 from planner.domain.serving.exported import ExportRecord
 from planner.errors import InputError
-from planner.files.disk.documents import parse_json, read_text
+from planner.files.disk.documents import read_text
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.plan.digests import KEY, require_unedited, sealed
+from planner.files.plan.sealed_documents import sealed_section, sealed_text
 from planner.files.records import fields_of, read_record, record_document, record_keys
 from planner.files.sections import Section
 
 EXPORT_RECORD_FILE = "export.record"
 SCHEMA_VERSION = 1
-_OWN = ("schema_version", "options", "carried", KEY)
+_OWN = ("schema_version", "options", "carried")
 
 
 def export_record_text(record: ExportRecord) -> bytes:
@@ -31,7 +30,7 @@ def export_record_text(record: ExportRecord) -> bytes:
         "options": options,
         **({"carried": {file: list(bodies) for file, bodies in record.carried.items()}} if record.carried else {}),
     }
-    return (json.dumps(sealed(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return sealed_text(document)
 
 
 def load_export_record(folder: Path) -> ExportRecord:
@@ -52,23 +51,13 @@ def load_export_record(folder: Path) -> ExportRecord:
 
 def export_record_of(text: str, origin: str) -> ExportRecord:
     """The record that a file holds; InputError where it was edited or is of another version's form."""
-    document = parse_json(text, file=origin)
-    _require_form(document)
+    document = sealed_section(text, origin, hint="Export again, or restore the file.")
+    if document.integer("schema_version", low=1) != SCHEMA_VERSION:
+        raise document.fault("schema_version", f"{SCHEMA_VERSION}, which this version reads")
     options = read_record(DeploySettings, document.section("options"))
     carried = _carried(document)
     document.allow_only(*_OWN, *record_keys(ExportRecord))
     return read_record(ExportRecord, _without(document, _OWN), options=lambda _: options, carried=lambda _: carried)
-
-
-def _require_form(document: Section) -> None:
-    """Sealed, and of the form that this version reads."""
-    if document.integer("schema_version", low=1) != SCHEMA_VERSION:
-        raise document.fault("schema_version", f"{SCHEMA_VERSION}, which this version reads")
-    document.section(KEY).text("plan")
-    try:
-        require_unedited(document.plain(), document.file)
-    except InputError as error:
-        raise InputError(error.message, hint="Export again, or restore the file.") from None
 
 
 def _carried(document: Section) -> dict[str, tuple[dict[str, Any], ...]]:

@@ -38,18 +38,23 @@ def with_seal(contents: Mapping[str, bytes], name: str) -> dict[str, bytes]:
 
 
 def read_sealed(path: Path, *, hint: str = UNSEALED) -> Section:
-    """The top level of a sealed document, without its digests.
+    """The top level of a sealed file, without its digests.
 
     Raises InputError where there is none, it is no JSON object, has no digests, or is not as it was written.
     """
-    section = parse_json(read_text(path, most=MOST_OF_A_LIST), file=str(path))
+    return sealed_section(read_text(path, most=MOST_OF_A_LIST), str(path), hint=hint)
+
+
+def sealed_section(text: str, origin: str, *, hint: str = UNSEALED) -> Section:
+    """The top level of a sealed document, as `read_sealed`; `origin` names it in errors."""
+    section = parse_json(text, file=origin)
     document = section.plain()
     if KEY not in document:
         raise section.refusal(
             KEY, "must be there, is missing: the file was edited, or is of an earlier version", hint=hint
         )
-    require_unedited(document, str(path), hint=hint)
-    return top_level({key: value for key, value in document.items() if key != KEY}, str(path))
+    require_unedited(document, origin, hint=hint)
+    return top_level({key: value for key, value in document.items() if key != KEY}, origin)
 
 
 def read_sealed_record(path: Path, record: type[Record], *, hint: str = UNSEALED) -> Record:
