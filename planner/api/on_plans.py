@@ -23,7 +23,7 @@ def plan_of(plan: "PlannedDeployment | Plan | str | Path") -> PlannedDeployment:
         return PlannedDeployment(pipeline.recheck(files.load_run(Path(plan)), str(plan)))
     raise InputError(
         f"plan: must be a plan or the path of a run folder, got {type(plan).__name__}.",
-        hint="As planner.load_plan('runs/mixed-fleet').",
+        hint="As planner.load('runs/mixed-fleet').",
     )
 
 
