@@ -389,19 +389,3 @@ class PlannedDeployment:
         from planner.api.cards import plan_card
 
         return plan_card(self, self._rate())
-
-
-def plan_of(plan: "PlannedDeployment | Plan | str | Path") -> PlannedDeployment:
-    """A plan at hand from one, from its record, or from a run folder. Raises InputError for anything else."""
-    if isinstance(plan, PlannedDeployment):
-        return plan
-    if isinstance(plan, Plan):
-        return PlannedDeployment(plan)
-    if isinstance(plan, str | Path):
-        from planner import files, pipeline
-
-        return PlannedDeployment(pipeline.recheck(files.load_run(Path(plan)), str(plan)))
-    raise InputError(
-        f"plan: must be a plan or the path of a run folder, got {type(plan).__name__}.",
-        hint="As planner.load_plan('runs/mixed-fleet').",
-    )

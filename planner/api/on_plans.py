@@ -3,11 +3,29 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.deployments import PlannedDeployment, plan_of
+from planner.api.deployments import PlannedDeployment
+from planner.domain import Plan
+from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.api.replays import ReplayedPlan
     from planner.api.verifications import VerifiedRun
+
+
+def plan_of(plan: "PlannedDeployment | Plan | str | Path") -> PlannedDeployment:
+    """A plan at hand from one, from its record, or from a run folder. Raises InputError for anything else."""
+    if isinstance(plan, PlannedDeployment):
+        return plan
+    if isinstance(plan, Plan):
+        return PlannedDeployment(plan)
+    if isinstance(plan, str | Path):
+        from planner import files, pipeline
+
+        return PlannedDeployment(pipeline.recheck(files.load_run(Path(plan)), str(plan)))
+    raise InputError(
+        f"plan: must be a plan or the path of a run folder, got {type(plan).__name__}.",
+        hint="As planner.load('runs/mixed-fleet').",
+    )
 
 
 def replay(plan: "PlannedDeployment | str | Path", *trace_and_rate: Any, **settings: Any) -> "ReplayedPlan":

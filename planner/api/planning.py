@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner import files, pipeline
-from planner.api.deployments import PlannedDeployment, plan_of
+from planner.api.deployments import PlannedDeployment
+from planner.api.on_plans import plan_of
 from planner.api.progress import Listener, search_bar
 from planner.api.tables import counts_of, with_levels
 from planner.api.workloads import document_of

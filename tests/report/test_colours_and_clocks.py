@@ -56,13 +56,13 @@ def test_contrast_is_that_of_wcag() -> None:
 
 def test_steps_hold_to_the_last_edge_and_are_times() -> None:
     at_s = datetime(2026, 3, 1, 23, 30, tzinfo=UTC).timestamp()
-    rent = held_series("rent", (at_s, at_s + 3600), (8.0,))
+    rent = held_series("rent", (at_s, at_s + 1800, at_s + 3600), (7.0, 8.0))
     chart = chart_of(plot(rent, clock=Clock.DATED, bounds=(("most", 9.0),)))
-    assert chart.traces[0]["x"] == ["2026-03-01T23:30:00", "2026-03-02T00:30:00"]
-    assert chart.traces[0]["y"] == [8.0, 8.0]
+    assert chart.traces[0]["x"] == ["2026-03-01T23:30:00", "2026-03-02T00:00:00", "2026-03-02T00:30:00"]
+    assert chart.traces[0]["y"] == [7.0, 8.0, 8.0]
     assert chart.traces[1]["x"] == ["2026-03-01T23:30:00", "2026-03-02T00:30:00"]
     assert chart.layout["xaxis"]["type"] == "date"
-    assert chart.table.rows[0] == ("rent", "2026-03-01 23:30", 8.0)
+    assert chart.table.rows[0] == ("rent", "2026-03-01 23:30", 7.0)
     undated = chart_of(plot(held_series("rent", (0.0, 90000.0), (8.0,)), clock=Clock.DAYS))
     assert [row[1] for row in undated.table.rows] == ["day 1 00:00", "day 2 01:00"]
 

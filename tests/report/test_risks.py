@@ -9,9 +9,11 @@ from hand_made_plan import build_plan
 from planner import files
 from planner.domain import InventoryItem, ObjectiveKind, ObjectiveSettings, Plan
 from planner.domain.band import RateBand
+from planner.domain.replanning.watching import WatchLog, WatchSettings, WatchTally
 from planner.domain.serving.server import NodeLoss
 from planner.report import plan_page, summary
 from planner.report.buckets.risks import carried_odds, risks
+from planner.report.replanning.watch_page import watch_page
 
 
 @pytest.fixture
@@ -82,3 +84,18 @@ def test_the_page_and_the_summary_begin_with_them(plan: Plan) -> None:
     assert page.sections[0].title == "Read before you trust it"
     assert "Single point of failure" in page.sections[0].blocks[0].markdown
     assert "Single point of failure" in summary(risky)
+
+
+@pytest.mark.parametrize(("unserved", "says"), [(0.0, "Every need was met."), (0.0698, "6.980% of the requests")])
+def test_a_watch_says_the_same_above_and_below(unserved: float, says: str) -> None:
+    tally = WatchTally(
+        **{"hours": 1.0, "usd": 8.0, "change_usd": 0.0, "gpus_touched": 0, "changes": (), "most_in_a_day": 0},
+        **{"bound_a_day": 18, "short_hours": 4 * unserved, "unserved": unserved, "static_usd": 8.0},
+        **{"hindsight_usd": 8.0, "free_usd": 8.0},
+    )
+    page = watch_page(
+        WatchLog(name="w", iso=False, settings=WatchSettings(), windows=(), tally=tally), "made by a test"
+    )
+    (told,) = next(section.blocks for section in page.sections if section.name == "refused")
+    assert says in told.markdown
+    assert ("Every need was met" in told.markdown) == ("(0.000%" in page.verdict)
