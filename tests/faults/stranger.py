@@ -1,5 +1,5 @@
-"""Another user of the machine, as a process of its own: `stranger.py SECONDS MARK PORT…` tries to make whoever listens at
-those ports of 127.0.0.1 write the file MARK, and prints what each try came to, as JSON. SECONDS: its patience.
+"""Another user of the machine, as a process of its own: `stranger.py SECONDS MARK PORT…` tries to make whoever listens
+at those ports of 127.0.0.1 write the file MARK, and prints what each try came to, as JSON. SECONDS: its patience.
 
 A client without TLS, one that speaks TLS and shows no certificate, one that shows a certificate of its own; both take
 any certificate of the other side. As a client to a scheduler, as a scheduler to a worker, and by HTTP for a page.
