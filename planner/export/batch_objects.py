@@ -106,7 +106,10 @@ def dask_files(batch: BatchObjects) -> dict[str, str]:
             _key_notes(batch), [_service(batch), _certified(batch, "scheduler", _scheduler(batch, scheduler))]
         ),
         "30-workers.yaml": yaml_text((), [_certified(batch, "worker", workers)]),
-        "40-client.yaml": yaml_text((), [_certified(batch, "client", _job(batch, "client", client, cpus=1))]),
+        "40-client.yaml": yaml_text(
+            (f"Apply when the others run: kubectl rollout status deployment/{batch.name}-worker",),
+            [_certified(batch, "client", _job(batch, "client", client, cpus=1))],
+        ),
         "50-tables.yaml": _tables(batch),
     }
 

@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from dask_processes import HERE, LIMIT_S, Cluster, environment, files_below, halted
+from dask_processes import HERE, LIMIT_S, Cluster, environment, files_below, halted, wait_for
 from test_dask_answers import SMALL
-from test_dask_faults import LONG, SWEEP, descendants_of, planner, scenario_file
+from test_dask_faults import LONG, SWEEP, descendants_of, listening, planner, scenario_file
 
 import planner as planner_package
 from planner.errors import InputError
@@ -151,13 +151,11 @@ def test_the_cluster_of_the_manifests_refuses_a_stranger_and_does_its_jobs(tmp_p
         f'"{DASK_PORT}"': f'"{port}"',
     }
     scheduler, worker, client, _ = containers(files)
-    with (
-        started(scheduler, tmp_path, places) as first,
-        started(worker, tmp_path, places) as second,
-        started(client, tmp_path, places) as third,
-    ):
-        third.communicate(timeout=LIMIT_S)
-        assert third.returncode == 0
+    with started(scheduler, tmp_path, places) as first, started(worker, tmp_path, places) as second:
+        wait_for(lambda: listening([first.pid]) and listening([second.pid]), "starting a scheduler and a worker")
+        with started(client, tmp_path, places) as third:
+            third.communicate(timeout=LIMIT_S)
+            assert third.returncode == 0
         tries = stranger(tmp_path / "mark", ports_of([first.pid, second.pid]))
     refused = {name: answer for name, answer in tries.items() if not name.startswith("page")}
     assert len(refused) >= 2 * 9
