@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from planner.errors import InputError, SeveralMistakesError
 from planner.files import load_calibration, load_cluster, load_scenario, load_workload
-from planner.files.disk.key_lines import key_lines
-from planner.files.disk.mistakes import MOST_MISTAKES, read_all
+from planner.files.disk.mistakes import MOST_MISTAKES, key_lines, read_all
 from planner.files.sections import Section
 from planner.workload import summarize
 

@@ -7,16 +7,19 @@ whether it holds. Sound documents are read once.
 """
 
 import difflib
-from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, TypeVar
+
+import yaml
 
 from planner.errors import ABSENT, FaultyKeyError, InputError, PlannerError, SeveralMistakesError
-from planner.files.disk.key_lines import key_lines
 from planner.files.sections import Section
 
 MOST_MISTAKES = 20
 """So many are told at once."""
 _MOST_READINGS = 3 * MOST_MISTAKES
+_MOST_PLACED = 100_000
+"""A second's work; errors in longer texts name no lines."""
 _ITEMS_READ = 200_000
 """Items of lists at the top, over all readings: of a cluster of 40,000 nodes the first few mistakes are told."""
 
@@ -178,3 +181,32 @@ def _top(path: str) -> str:
 def _is_below(path: str, other: str) -> bool:
     """Whether they are the same, or `path` is part of what `other` holds."""
     return path == other or path.startswith((f"{other}.", f"{other}["))
+
+
+def key_lines(text: str) -> Mapping[str, int]:
+    """Path of each key and item (`search.iterations`, `nodes[3]`) -> its line, from 1. Empty where the text is too long
+    or no YAML (JSON is)."""
+    if not text or text.count("\n") + text.count(",") > _MOST_PLACED:
+        return {}
+    loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+    try:
+        node = yaml.compose(text, Loader=loader)
+        return {} if node is None else dict(_node_lines(node, "", set()))
+    except (yaml.YAMLError, RecursionError):
+        return {}
+
+
+def _node_lines(node: Any, path: str, seen: set[int]) -> Iterator[tuple[str, int]]:
+    """`seen`: nodes that were met; what an alias stands for has its lines where it is written, and there alone."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = f"{path}.{key.value}" if path else str(key.value)
+            yield below, key.start_mark.line + 1
+            yield from _node_lines(value, below, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield f"{path}[{index}]", value.start_mark.line + 1
+            yield from _node_lines(value, f"{path}[{index}]", seen)
