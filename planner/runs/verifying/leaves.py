@@ -44,7 +44,9 @@ def _leaves(path: str, written: Any, due: Any, free: frozenset[str]) -> Iterator
 
 def _alike(written: Any, due: Any) -> bool:
     if _is_number(written) and _is_number(due):
-        return math.isclose(written, due, rel_tol=SAME, abs_tol=SAME * SAME)
+        return math.isclose(written, due, rel_tol=SAME, abs_tol=SAME * SAME) or (
+            math.isnan(written) and math.isnan(due)
+        )
     return type(written) is type(due) and bool(written == due)
 
 
