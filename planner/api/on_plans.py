@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from planner.api.deployments import PlannedDeployment, plan_of
 
 if TYPE_CHECKING:
+    from planner.api.compared import VerifiedRun
     from planner.api.replays import ReplayedPlan
-    from planner.api.verifications import VerifiedRun
 
 
 def replay(plan: "PlannedDeployment | str | Path", *trace_and_rate: Any, **settings: Any) -> "ReplayedPlan":
@@ -43,7 +43,7 @@ def verify(run: str | Path, *, scenario: str | Path | None = None, search: bool 
 
     Raises InputError where a document was edited and its digests tell.
     """
-    from planner.api.verifications import VerifiedRun
-    from planner.runs.verifying.folders import verify as verified
+    from planner.api.compared import VerifiedRun
+    from planner.runs.comparisons.verifying.folders import verify as verified
 
     return VerifiedRun(verified(Path(run), scenario=None if scenario is None else Path(scenario), search=search))

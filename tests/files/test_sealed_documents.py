@@ -51,7 +51,7 @@ def test_an_edited_sweep_is_refused(tmp_path: Path) -> None:
     assert sweep_indexes.read_index(tmp_path).entries == (entry,)
     path = tmp_path / "sweep.json"
     path.write_text(path.read_text().replace("a.yaml", "b.yaml"))
-    with pytest.raises(InputError, match='scenario: must be as it was written, got "b.yaml"'):
+    with pytest.raises(InputError, match="scenario: must be as it was written, got"):
         sweep_indexes.read_index(tmp_path)
 
 

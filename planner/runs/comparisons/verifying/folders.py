@@ -21,8 +21,8 @@ from planner.runs.batches.sweeps import read_sweep
 from planner.runs.comparisons.batch_files import batch_files
 from planner.runs.comparisons.pages import sweep_files
 from planner.runs.comparisons.reading import runs_in
-from planner.runs.verifying.leaves import document_differences, file_differences
-from planner.runs.verifying.runs import joined, verify_run
+from planner.runs.comparisons.verifying.leaves import document_differences, file_differences
+from planner.runs.comparisons.verifying.runs import joined, verify_run
 from planner.runs.watching.pages import source_of as source_of_watch
 from planner.runs.watching.pages import watch_html
 from planner.runs.watching.tallies import read_log
