@@ -1,4 +1,4 @@
-"""Plans beside each other."""
+"""Plans beside each other, and a run beside itself computed anew."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from planner.api.cards import card, rows_of
 from planner.domain import Plan
 from planner.domain.comparisons.plans import PlanComparison
+from planner.domain.comparisons.verification import Verification
 from planner.errors import InputError
-from planner.report.comparison.plans.comparison_frames import comparison_frame
+from planner.report.comparison.plans.comparison_frames import comparison_frame, verification_frame
 from planner.report.comparison.plans.side_by_side import comparison_page
 from planner.runs.comparisons.pages import comparison_bytes
 from planner.runs.comparisons.reading import compared, read_plans
@@ -66,3 +67,38 @@ def _free(name: str, taken_names: Mapping[str, Plan]) -> str:
         number += 1
         free = f"{name} ({number})"
     return free
+
+
+class VerifiedRun:
+    """What was found: `record` is the frozen verification."""
+
+    def __init__(self, record: Verification) -> None:
+        self.record = record
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all that could be computed anew is as it is written."""
+        return self.record.agrees
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """What was taken as it is written, and why."""
+        return self.record.unchecked
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a difference: file, key, what is written, what comes out."""
+        return verification_frame(self.record)
+
+    def __bool__(self) -> bool:
+        return self.agrees
+
+    def __repr__(self) -> str:
+        return f"<verification: {self._verdict()}>"
+
+    def _verdict(self) -> str:
+        count, files = len(self.record.differences), len(self.record.files)
+        return f"{files} files agree" if self.agrees else f"{count} differences in {files} files"
+
+    def _repr_html_(self) -> str:
+        return card("Computed anew", self._verdict(), rows=rows_of(self.frame), rest="verification.frame")

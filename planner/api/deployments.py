@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from planner.api.changes import ChangedDeployment
-    from planner.api.compared import ComparedPlans
+    from planner.api.compared import ComparedPlans, VerifiedRun
     from planner.api.observations import ObservedPlan
     from planner.api.replays import ReplayedPlan, SweptRates
-    from planner.api.verifications import VerifiedRun
     from planner.domain import Cluster, LengthProfile, PlacementSettings, RequestTrace, Scenario
     from planner.domain.replay.settings import ReplaySettings
     from planner.export import ExportOptions
@@ -218,8 +217,8 @@ class PlannedDeployment:
     def verify(self) -> "VerifiedRun":
         """This plan computed anew from its question: what of it does not follow? Of its files `planner.verify(path)`
         tells, too."""
-        from planner.api.verifications import VerifiedRun
-        from planner.runs.verifying.runs import verify_plan
+        from planner.api.compared import VerifiedRun
+        from planner.runs.comparisons.verifying.runs import verify_plan
 
         return VerifiedRun(verify_plan(self.record))
 

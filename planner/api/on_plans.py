@@ -8,8 +8,8 @@ from planner.domain import Plan
 from planner.errors import InputError
 
 if TYPE_CHECKING:
+    from planner.api.compared import VerifiedRun
     from planner.api.replays import ReplayedPlan
-    from planner.api.verifications import VerifiedRun
 
 
 def plan_of(plan: "PlannedDeployment | Plan | str | Path") -> PlannedDeployment:
@@ -61,7 +61,7 @@ def verify(run: str | Path, *, scenario: str | Path | None = None, search: bool 
 
     Raises InputError where a document was edited and its digests tell.
     """
-    from planner.api.verifications import VerifiedRun
-    from planner.runs.verifying.folders import verify as verified
+    from planner.api.compared import VerifiedRun
+    from planner.runs.comparisons.verifying.folders import verify as verified
 
     return VerifiedRun(verified(Path(run), scenario=None if scenario is None else Path(scenario), search=search))

@@ -1,6 +1,5 @@
 """Moves planned on a cluster, in several processes, replayed, and as the files of a folder."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from planner import defragmentation, export, files, report
 from planner.domain import Cluster
 from planner.domain.defragmentation import Defragmentation, DefragmentationSettings, MoveAim
 from planner.errors import SolverError
+from planner.files.plan.sealed_documents import sealed_text
 from planner.processes import Workers
 
 Answer = TypeVar("Answer")
@@ -31,10 +31,9 @@ class Migration:
 
         Raises InputError where a name could not stand in a script.
         """
-        text = json.dumps(report.migration_document(self.plan), indent=1, allow_nan=False) + "\n"
         return {
             README: report.migration_page(self.plan).encode(),
-            MOVES: text.encode(),
+            MOVES: sealed_text(report.migration_document(self.plan)),
             TABLE: report.moves_csv(self.plan),
             AFTER: files.cluster_text(self.after).encode(),
             **{name: content.encode() for name, content in export.migration_files(self.plan).items()},

@@ -7,6 +7,7 @@ from pathlib import Path
 from planner import export, files, pipeline, report
 from planner.domain import CalibrationFit, Plan
 from planner.domain.serving.observed import Observation
+from planner.files.plan.sealed_documents import with_seal
 
 CALIBRATION = "calibration.yaml"
 
@@ -21,7 +22,7 @@ class ObservedRun:
     @property
     def files(self) -> dict[str, bytes]:
         """observe.md, observe.csv, observe.json, and calibration.yaml where there is one."""
-        written = report.observation_files(self.observation, self.fit)
+        written = with_seal(report.observation_files(self.observation, self.fit), "observe.json")
         if self.fit is not None:
             written[CALIBRATION] = files.calibration_text(self.fit).encode()
         return written

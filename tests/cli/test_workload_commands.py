@@ -66,6 +66,18 @@ def test_pictures_and_pages_are_written_once(planner: Command, logs: Path) -> No
     assert Path("a.html").read_text() == before
 
 
+def test_outputs_are_written_together_or_not_at_all(planner: Command, logs: Path) -> None:
+    before = sorted(Path().iterdir())
+    words = ("workload", "summarize", logs, "--columns", COLUMNS, "--out", "o.yaml", "--picture", "a.svg")
+    answer = planner(*words, "--html", "nodir/x.html")
+    assert (answer.status, "nodir/x.html: cannot be written" in answer.err) == (EXIT_BAD_INPUT, True)
+    assert sorted(Path().iterdir()) == before
+    assert planner(*words, "--html", "a.svg").status == EXIT_BAD_INPUT  # two of them under one name
+    assert sorted(Path().iterdir()) == before
+    assert planner(*words, "--html", "x.html").status == EXIT_DONE
+    assert {"o.yaml", "a.svg", "x.html"} <= {path.name for path in Path().iterdir()}
+
+
 def test_shipped_workloads_are_shown(planner: Command, here: Path) -> None:
     answer = planner("workload", "show", "mooncake-conversation")
     assert answer.status == EXIT_DONE

@@ -39,14 +39,14 @@ def files_written(contents: Mapping[Path, bytes], *, force: bool = False) -> Ite
     written: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
-            with _told(path):
+            with _errors_named(path):
                 if is_folder(path):
                     raise InputError(f"{path}: must be a file, is a folder.", hint="Add the file's name.")
                 written[path] = _written_beside(path, content)
         yield
         with held_back():
             for path, temporary in written.items():
-                with _told(path):
+                with _errors_named(path):
                     temporary.replace(path)
     finally:
         for temporary in written.values():
@@ -54,7 +54,7 @@ def files_written(contents: Mapping[Path, bytes], *, force: bool = False) -> Ite
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _errors_named(path: Path) -> Iterator[None]:
     """What the system refuses is the user's to mend: another place."""
     try:
         yield

@@ -16,6 +16,10 @@ from planner.errors import InputError
 
 Document = dict[str, Any]
 
+SCHEMA_VERSION = 2
+UNSEALED_VERSION = 1
+"""Of plan.json before digests: read, and said to be unverified."""
+
 KEY = "digests"
 WHOLE = "plan"
 REMEDY = "Plan again, or restore the file."

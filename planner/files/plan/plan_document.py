@@ -11,10 +11,9 @@ from typing import TypeGuard
 from planner.domain import Plan, PlannedIsland
 from planner.files.cluster.stored_clusters import cluster_reference, store_cluster
 from planner.files.disk.folders import CLUSTER_FILE, PLAN_FILE
-from planner.files.plan.digests import KEY, WHOLE, sealed
+from planner.files.plan.digests import KEY, SCHEMA_VERSION, WHOLE, sealed
 from planner.files.plan.placement_documents import placement_document
 from planner.files.plan.plan_schemas import IDLE_KEYS, SERVING_KEYS
-from planner.files.plan.plan_versions import SCHEMA_VERSION
 from planner.files.plan.search_documents import search_document
 from planner.files.records import Document, record_document
 from planner.files.scenario.scenario_documents import scenario_document

@@ -40,11 +40,10 @@ from planner.files.cluster.stored_clusters import is_reference, read_stored_clus
 from planner.files.disk.budget import require_json_shape
 from planner.files.disk.schema_answers import Accepts, acceptance, keeps_to
 from planner.files.plan.digests import KEY as DIGESTS
-from planner.files.plan.digests import REMEDY, require_unedited
+from planner.files.plan.digests import REMEDY, SCHEMA_VERSION, UNSEALED_VERSION, require_unedited
 from planner.files.plan.placement_documents import placement_misprints, read_placement
 from planner.files.plan.plan_document import plan_answers
 from planner.files.plan.plan_schemas import plan_schema
-from planner.files.plan.plan_versions import SCHEMA_VERSION, UNSEALED_VERSION
 from planner.files.records import Document, load_record
 from planner.files.scenario.scenarios import scenario_from_section
 from planner.files.sections import Section, top_level

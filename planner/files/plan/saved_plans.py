@@ -6,8 +6,7 @@ from pathlib import Path
 from planner.errors import InputError
 from planner.files.disk.documents import parse_json, read_text
 from planner.files.disk.opening import MOST_OF_A_LIST
-from planner.files.plan.digests import KEY, REMEDY, require_unedited
-from planner.files.plan.plan_versions import SCHEMA_VERSION
+from planner.files.plan.digests import KEY, REMEDY, SCHEMA_VERSION, require_unedited
 from planner.files.sections import Section
 
 

@@ -8,8 +8,9 @@ from planner.domain.replanning.changes import ChangePoint, PlanChange
 from planner.domain.replanning.replans import Replan
 from planner.domain.replanning.rollouts import RollOut
 from planner.errors import ExportError, InputError
+from planner.files.plan.sealed_documents import with_seal
 from planner.report.kit.quantities import counted
-from planner.report.replanning.files import change_files
+from planner.report.replanning.files import DOCUMENT, change_files
 from planner.report.replanning.plots import change_plots
 from planner.report.replanning.words import change_page
 from planner.runs.exports import MANIFESTS, with_carried
@@ -104,4 +105,4 @@ def _change_pages(changed: ChangedPlan) -> dict[str, bytes]:
     """What is told of the change."""
     results = (changed.change, changed.frontier, changed.roll_out, changed.plan, changed.notes)
     plots = change_plots(changed.roll_out, changed.frontier)
-    return {**change_files(*results), HTML: written_page(change_page(*results), plots)}
+    return {**with_seal(change_files(*results), DOCUMENT), HTML: written_page(change_page(*results), plots)}

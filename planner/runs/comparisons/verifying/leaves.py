@@ -44,7 +44,9 @@ def _leaves(path: str, written: Any, due: Any, free: frozenset[str]) -> Iterator
 
 def _alike(written: Any, due: Any) -> bool:
     if _is_number(written) and _is_number(due):
-        return math.isclose(written, due, rel_tol=SAME, abs_tol=SAME * SAME)
+        return math.isclose(written, due, rel_tol=SAME, abs_tol=SAME * SAME) or (
+            math.isnan(written) and math.isnan(due)
+        )
     return type(written) is type(due) and bool(written == due)
 
 
@@ -96,8 +98,7 @@ def table_differences(file: str, written: str, due: str) -> list[Difference]:
     tables = [list(csv.reader(io.StringIO(text, newline=""))) for text in (written, due)]
     header = tables[1][0] if tables[1] else []
     differences = []
-    for number, rows in enumerate(zip_longest(*tables, fillvalue=_ABSENT)):
-        came, wanted = ([] if row is _ABSENT else list(row) for row in rows)
+    for number, (came, wanted) in enumerate(zip_longest(*tables, fillvalue=list[str]())):
         for column, cells in enumerate(zip_longest(came, wanted, fillvalue=_ABSENT)):
             if not _same_cell(*cells):
                 name = header[column] if column < len(header) else f"column {column + 1}"

@@ -9,10 +9,10 @@ from planner.errors import InputError
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.plan.digests import KEY as DIGESTS
+from planner.runs.comparisons.verifying.leaves import file_differences
 from planner.runs.pages import REPLAY_FOLDER
 from planner.runs.replays.replay_folders import AskedReplay, asked_of, replay_folder
 from planner.runs.replays.replays import trace_of, with_failures
-from planner.runs.verifying.leaves import file_differences
 
 
 def replay_verified(run: Path, due: Plan) -> Verification:

@@ -11,7 +11,7 @@ from planner.errors import InputError
 from planner.files.disk.folders import PLAN_FILE
 from planner.files.disk.shipped import shipped_scenarios
 from planner.files.scenario.settings import Setting
-from planner.runs.verifying.leaves import document_differences
+from planner.runs.comparisons.verifying.leaves import document_differences
 from planner.workload import summarize
 
 FLAGS = ("seed", "processes")

@@ -21,14 +21,14 @@ from planner.runs.batches.sweeps import read_sweep
 from planner.runs.comparisons.batch_files import batch_files
 from planner.runs.comparisons.pages import sweep_files
 from planner.runs.comparisons.reading import runs_in
-from planner.runs.verifying.leaves import document_differences, file_differences
-from planner.runs.verifying.runs import joined, verify_run
+from planner.runs.comparisons.verifying.leaves import document_differences, file_differences
+from planner.runs.comparisons.verifying.runs import joined, verify_run
 from planner.runs.watching.pages import source_of as source_of_watch
 from planner.runs.watching.pages import watch_html
 from planner.runs.watching.tallies import read_log
 
 _DERIVED = "digests."
-_PARQUET = ".parquet"
+_PARQUET, _MANIFESTS = ".parquet", "/manifests/"
 MONEY = (
     "schedule.json: which plan stands when, rents of windows and bounds, as they follow from rates, a tariff and plans "
     "that were not chosen"
@@ -87,8 +87,14 @@ def _of_schedule(folder: Path, *, search: bool) -> Verification:
     schedule = load_schedule(folder)
     names = level_names(schedule)
     runs = [_below(folder, folder / PLANS_FOLDER / name, near=True, search=search) for name in names]
-    written = {name: content for name, content in schedule_files(schedule).items() if "/" not in name}
-    return joined([*runs, _written(folder, written)], (MONEY,))
+    # the manifests of its plans carry on what runs from one to the next
+    apart = [
+        replace(run, differences=tuple(row for row in run.differences if _MANIFESTS not in row.file)) for run in runs
+    ]
+    written = {
+        name: content for name, content in schedule_files(schedule).items() if "/" not in name or _MANIFESTS in name
+    }
+    return joined([*apart, _written(folder, written)], (MONEY,))
 
 
 def _of_watch(folder: Path, *, search: bool) -> Verification:

@@ -17,10 +17,10 @@ from planner.files.plan.digests import MEASURED
 from planner.files.scenario.settings import Setting
 from planner.layouts.certificate import is_exact
 from planner.runs import pages
+from planner.runs.comparisons.verifying.leaves import document_differences, file_differences
+from planner.runs.comparisons.verifying.questions import question_verified
+from planner.runs.comparisons.verifying.replays import replay_verified
 from planner.runs.publication import publish
-from planner.runs.verifying.leaves import document_differences, file_differences
-from planner.runs.verifying.questions import question_verified
-from planner.runs.verifying.replays import replay_verified
 
 CHANGE_FILES = ("changes.json", "change.md", "change.html", "change", "steps")
 _PICTURES, _MANIFESTS = "figures", "manifests"
@@ -65,7 +65,7 @@ def verify_run(
     parts = [Verification(files=(PLAN_FILE,), differences=_of_plan(run, due)), asked]
     if whole:
         parts += [_of_files(folder, due, changed=changed), replay_verified(folder, due)]
-    taken = _taken(saved, folder, near=taken_near, changed=changed, search=search)
+    taken = _unchecked_parts(saved, folder, near=taken_near, changed=changed, search=search)
     return joined(parts, taken)
 
 
@@ -157,7 +157,7 @@ def _content(path: Path) -> bytes | None:
     return read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
 
 
-def _taken(saved: Plan, folder: Path, *, near: bool, changed: bool, search: bool) -> tuple[str, ...]:
+def _unchecked_parts(saved: Plan, folder: Path, *, near: bool, changed: bool, search: bool) -> tuple[str, ...]:
     """What was taken as it is."""
     searched = not near and not search and not is_exact(saved.scenario)
     timed = any(row.generation_cpu_s is not None for row in saved.search.rounds)
