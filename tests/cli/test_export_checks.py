@@ -81,13 +81,6 @@ def test_a_fleet_is_checked_against_its_run(planner: Command, run: Path) -> None
         ((), "priority-class.yaml", "Policy: .*", "Policy: PreemptLowerPriority", "serving, preemptionPolicy"),
         ((), "01-*.yaml", r"max-num-seqs=\d+", "max-num-seqs=9999", "args.--max-num-seqs: must be"),
         ((), "01-*.yaml", r"max-model-len=\d+", "max-model-len=64", "args.--max-model-len: must be"),
-        (
-            (),
-            "01-*.yaml",
-            r'kv_role": "kv_[a-z]+',
-            r'kv_role": "kv_none',
-            "args.--kv-transfer-config: must be",
-        ),
     ],
 )
 def test_mistakes_that_the_run_tells(

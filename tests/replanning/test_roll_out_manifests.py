@@ -4,6 +4,7 @@ name; what stands at any time is sound and within the inventory."""
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,12 @@ from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.rollouts import RollOut
 from planner.errors import ExportError
 from planner.export.checking.carrying import carried_over, standing
+from planner.files import EXPORT_RECORD_FILE, write_folder
 from planner.replanning.changes import changes_between
 from planner.replanning.rollouts.interim_plans import InterimPlans
 from planner.replanning.rollouts.rolling import roll_out
 from planner.runs.deployments import render_plan
+from planner.runs.exports import check_export
 from planner.runs.replanning.steps import RolledOut, rolled_out
 
 INVENTORY = {"H20": 64, "H200": 32, "H800": 32}
@@ -88,6 +91,19 @@ def test_the_last_step_leaves_exactly_the_new_plans_manifests(name: str) -> None
     _, _, rolled = steps_of(name)
     assert there == objects(rolled.manifests)
     assert export.find_faults(dict(rolled.manifests), changed(name)) == ()
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_every_step_is_held_against_its_record(name: str, tmp_path: Path) -> None:
+    for step in steps_of(name)[2].steps:
+        folder = tmp_path / step.name
+        write_folder(folder, {file: text.encode() for file, text in step.files.items()})
+        if EXPORT_RECORD_FILE not in step.files:
+            continue
+        assert check_export(folder, None).compared.faults == ()
+        file = next(path for path in sorted(folder.glob("*.yaml")))
+        file.write_text(file.read_text().replace("app.kubernetes.io/managed-by: planner", "ours: '1'", 1))
+        assert [fault.where for fault in check_export(folder, None).compared.faults if file.name in fault.where]
 
 
 @pytest.mark.parametrize("name", SHARES)

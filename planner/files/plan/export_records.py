@@ -63,11 +63,12 @@ def export_record_of(text: str, origin: str) -> ExportRecord:
 def _carried(document: Section) -> dict[str, tuple[dict[str, Any], ...]]:
     if "carried" not in document:
         return {}
-    carried = document.section("carried").plain()
-    for file, bodies in carried.items():
+    carried: dict[str, tuple[dict[str, Any], ...]] = {}
+    for file, bodies in document.section("carried").plain().items():
         if not isinstance(bodies, list) or not all(isinstance(body, dict) for body in bodies):
             raise document.fault("carried", f"a list of objects for {file}")
-    return {file: tuple(bodies) for file, bodies in carried.items()}
+        carried[file] = tuple(bodies)
+    return carried
 
 
 def _without(document: Section, keys: tuple[str, ...]) -> Section:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.export.checking.comparing.changes import Change, changes, line_changes
@@ -90,7 +90,7 @@ def _differences(around: Surroundings) -> Iterator[Fault]:
     found = line_changes(before.body, after.body) if lines else changes(before.body, after.body)
     for change in found:
         if not is_allowed(change, around):
-            yield _fault(after if before.name == after.name else before, change)
+            yield _fault(replace(before, file=after.file), change)
 
 
 def _scattered(pairs: Sequence[tuple[Item, Item]]) -> Iterator[Fault]:
