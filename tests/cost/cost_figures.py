@@ -14,7 +14,7 @@ from planner.cost.efficiency import Efficiency, efficiency_of
 from planner.cost.parts import StepCost
 from planner.cost.step import Steps, step_cost
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
-from planner.files import load_gpu_spec, load_model
+from planner.files import load_gpu_spec, load_gpu_specs, load_model
 
 HIDDEN, HEADS, LAYERS, DENSE_LAYERS = 7168, 128, 61, 3
 MOE_LAYERS = LAYERS - DENSE_LAYERS
@@ -35,30 +35,7 @@ EXPERT_PARAMETERS = 3 * HIDDEN * EXPERT_FFN
 DENSE_PARAMETERS = 3 * HIDDEN * DENSE_FFN
 HEAD_PARAMETERS = 129280 * HIDDEN
 
-GPU_NAMES = (
-    "A10",
-    "A100",
-    "A10G",
-    "DGX-B200",
-    "DGX-B300",
-    "GB200-NVL72",
-    "GB300-NVL72",
-    "H100",
-    "H100-NVL",
-    "H20",
-    "H20-3E",
-    "H200",
-    "H800",
-    "L4",
-    "L40S",
-    "MI300X",
-    "MI308X",
-    "MI325X",
-    "MI355X",
-    "RTX-PRO-6000",
-    "Rubin-NVL144",
-    "RubinU-NVL576",
-)
+GPU_NAMES = tuple(sorted(load_gpu_specs()))
 PLAIN = CostSettings(two_micro_batches=False, balanced_experts=True)  # every SM computes, nothing is hidden
 
 

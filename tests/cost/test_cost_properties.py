@@ -17,7 +17,7 @@ from planner.cost.parallelism import configurations
 from planner.cost.parts import StepCost
 from planner.domain import PHASES, CostSettings, Phase
 from planner.errors import InfeasibleError
-from planner.files import load_gpu_specs, shipped_models
+from planner.files import shipped_models
 
 DIP = 1e-12  # rounding
 BANDWIDTHS = ("memory_gb_s", "nvlink_gb_s", "nic_gb_s")
@@ -217,7 +217,3 @@ def test_every_shipped_model_on_every_shipped_gpu(name: str, shape: str) -> None
         assert half.serves or half.reason
         assert half.parallel is None or half.parallel.size == 16
         assert all(np.isfinite(half.rates_rps)) and min(half.rates_rps) >= 0  # noqa: PT018
-
-
-def test_the_list_of_names_is_whole() -> None:
-    assert sorted(GPU_NAMES) == sorted(load_gpu_specs())
