@@ -24,13 +24,20 @@ ANEW = re.compile(r"[Pp]lan anew, as there is nothing to keep serving \(planner 
 @pytest.mark.parametrize("seed", [*QUICK, *(pytest.param(seed, marks=pytest.mark.study) for seed in STUDY)])
 def test_a_drawn_change_ends_in_steps_or_in_a_refusal_that_can_be_acted_on(seed: int) -> None:
     saved, change = drawn(seed)
-    try:
-        changed = change.made(saved)
-    except PlannerError as error:
+    changed, error = _made(saved, change)
+    if error is not None:
         assert error.exit_status in (EXIT_BAD_INPUT, EXIT_INFEASIBLE)
         _require_a_way_out(saved, change, error)
-        return
-    _require_steps(changed, change)
+    else:
+        assert changed is not None
+        _require_steps(changed, change)
+
+
+def _made(saved: Plan, change: Drawn) -> tuple[ChangedPlan | None, PlannerError | None]:
+    try:
+        return change.made(saved), None
+    except PlannerError as error:
+        return None, error
 
 
 def _require_a_way_out(saved: Plan, change: Drawn, error: PlannerError) -> None:
@@ -41,16 +48,13 @@ def _require_a_way_out(saved: Plan, change: Drawn, error: PlannerError) -> None:
         # a rate that can be asked for, or that there is nothing to change
         assert OUT_OF_REACH.search(said) or ANEW.search(said), said
     for way in ways:
-        _require_steps(_through(saved, way), way)
-
-
-def _through(saved: Plan, change: Drawn) -> ChangedPlan:
-    """A type that is named may be one of several, each told in turn."""
-    try:
-        return change.made(saved)
-    except PlannerError as error:
-        (again,) = list(followed(change, error))[:1]
-        return again.made(saved)
+        changed, again = _made(saved, way)
+        if again is not None:  # types that are missing are told one by one
+            following = next(followed(way, again))
+            _require_steps(following.made(saved), following)
+        else:
+            assert changed is not None
+            _require_steps(changed, way)
 
 
 def _require_steps(changed: ChangedPlan, change: Drawn) -> None:

@@ -189,3 +189,17 @@ def test_types_that_hold_more_than_there_is_may_shrink() -> None:
         floor_rps=1.0,
     )
     assert fewest_steps(order) is not None
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 3))
+def test_where_the_beam_ends_single_steps_lead_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can be left at best can be asked for: there are steps whenever the best share is high enough."""
+    order = drawn(seed, most=3)
+    reached = best_rate_rps(order) >= order.floor_rps - 1e-9
+    monkeypatch.setattr(orders, "MOST_SEARCHED", 0)
+    monkeypatch.setattr(orders, "_beamed", lambda *_: None)
+    stages = fewest_steps(order)
+    assert (stages is not None) is reached
+    if stages:
+        assert all(serves(order, before, after) for before, after in itertools.pairwise([order.first, *stages]))
+        assert order.ends(stages[-1])

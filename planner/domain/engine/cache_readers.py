@@ -6,7 +6,8 @@ docs/design/attention_backends.md (priorities by compute capability); FlashMLA's
 for 8.x, which leaves Triton's for latent attention.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 
 from planner.domain.gpu import GpuSpec
 from planner.domain.model import GroupedAttention, ModelSpec
@@ -15,7 +16,7 @@ PAGE_SIZE = 64
 """Tokens of SGLang's pages where caches go between generations: its backends' defaults differ."""
 
 _FLASHINFER_HEADS = (64, 128, 256)
-_BLACKWELL = 10
+_AMPERE, _HOPPER, _BLACKWELL = 8, 9, 10  # compute capability
 
 
 def spans_generations(gpus: Collection[GpuSpec]) -> bool:
@@ -30,14 +31,12 @@ def _generation(gpu: GpuSpec) -> tuple[str, int | str]:
 def common_reader(engine: str, model: ModelSpec, gpus: Collection[GpuSpec]) -> str:
     """What engines are told to read caches with that go between these GPUs: vLLM's attention backend, SGLang's tokens
     of a page. Empty where they are of one generation, or nothing is known to run on all."""
-    if not spans_generations(gpus):
-        return ""
-    return str(PAGE_SIZE) if engine == "sglang" else _common_backend(model, gpus)
+    return _COMMON.get(engine, _common_backend)(model, gpus) if spans_generations(gpus) else ""
 
 
 def _common_backend(model: ModelSpec, gpus: Collection[GpuSpec]) -> str:
     attention = model.attention
-    if not all(gpu.vendor.upper() == "NVIDIA" and gpu.compute_capability >= 8 for gpu in gpus):
+    if not all(gpu.vendor.upper() == "NVIDIA" and gpu.compute_capability >= _AMPERE for gpu in gpus):
         return ""
     if not isinstance(attention, GroupedAttention):
         return "" if model.kv_bytes == 1 else "TRITON_MLA"
@@ -50,10 +49,21 @@ def _common_backend(model: ModelSpec, gpus: Collection[GpuSpec]) -> str:
 
 def own_reader(engine: str, model: ModelSpec, gpu: GpuSpec) -> str:
     """What an engine takes that is told nothing; empty where that is not known."""
+    return _OWN.get(engine, _own_backend)(model, gpu)
+
+
+def _own_backend(model: ModelSpec, gpu: GpuSpec) -> str:
     attention, capability = model.attention, gpu.compute_capability
-    known = engine != "sglang" and gpu.vendor.upper() == "NVIDIA" and model.kv_bytes > 1
-    if not known or not 8 <= capability < _BLACKWELL:
+    known = gpu.vendor.upper() == "NVIDIA" and model.kv_bytes > 1
+    if not known or not _AMPERE <= capability < _BLACKWELL:
         return ""
     if isinstance(attention, GroupedAttention):
         return "" if attention.windowed_layers else "FLASH_ATTN"
-    return "TRITON_MLA" if capability < 9 else ""
+    return "TRITON_MLA" if capability < _HOPPER else ""
+
+
+_COMMON: Mapping[str, Callable[[ModelSpec, Collection[GpuSpec]], str]] = MappingProxyType(
+    {"sglang": lambda _model, _gpus: str(PAGE_SIZE)}
+)
+_OWN: Mapping[str, Callable[[ModelSpec, GpuSpec], str]] = MappingProxyType({"sglang": lambda _model, _gpu: ""})
+"""By engine, where it is not vLLM's."""

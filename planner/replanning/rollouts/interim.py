@@ -28,6 +28,7 @@ from planner.evaluation.buckets.service import BucketService
 from planner.replanning.changes import context_of
 from planner.workload import question_of
 
+_ROUNDING = 1e-9
 Span = tuple[int, int]
 Counts = Mapping[str, int]
 Servers = tuple[tuple[BucketPool, int], ...]
@@ -86,13 +87,16 @@ class InterimFleet:
         )
 
     def _slowest_rps(self, counts: Counts, table: Table, capacity_rps: Callable[[Servers], float]) -> float:
-        """Of the bucket and phase that is the first to be full."""
-        rates = (
-            sum(capacity_rps(servers) for servers in _of_bucket(table, phase, span, counts))
-            / chance_of(self.question.workload, span)
-            for phase in PHASES
-            for span in table.spans[phase]
-        )
+        """Of the bucket and phase that is the first to be full; 0 where servers were lost so that prompts have none."""
+        rates = list[float]()
+        for phase in PHASES:
+            chances = {span: chance_of(self.question.workload, span) for span in table.spans[phase]}
+            if math.fsum(chances.values()) < 1 - _ROUNDING:
+                return 0.0
+            rates += [
+                sum(capacity_rps(servers) for servers in _of_bucket(table, phase, span, counts)) / chance
+                for span, chance in chances.items()
+            ]
         return min(rates, default=0.0)
 
     def _drawn_rps(self, servers: Servers) -> float:

@@ -28,7 +28,7 @@ from planner.replanning.schedules.reservations import best_plans
 from planner.replanning.schedules.switching import Switching, best_switching
 from planner.replanning.schedules.tariffs import HOUR_S, window_usd
 
-MOST_PRICED = 64  # questions, of about a CPU-second
+MOST_PRICED = 96  # questions, of up to a CPU-second
 IMAGINED = 48
 LOW = 8
 FREE = 1e-3  # of its price: what a GPU counts for that costs nothing, so that none is used for nothing
