@@ -306,9 +306,9 @@ def test_prices_in_python_mean_types_in_any_case_and_go_without_an_offer() -> No
 
 def test_prices_of_a_fleet_at_hand_are_found_in_any_case_and_only_once() -> None:
     question: dict[str, Any] = {"model": "qwen3-30b-a3b", "workload": "normal-500-2000"}
-    assert planner.max_rate({"h100": 8}, prices={"H100": 3.0, "H20": 1.0}, **question).price_usd_per_hour == 24
+    assert planner.max({"h100": 8}, prices={"H100": 3.0, "H20": 1.0}, **question).price_usd_per_hour == 24
     with pytest.raises(InputError, match="is H100 once more"):
-        planner.max_rate({"h100": 8}, prices={"h100": 2.0, "H100": 3.0}, **question)
+        planner.max({"h100": 8}, prices={"h100": 2.0, "H100": 3.0}, **question)
     with pytest.raises(InputError, match="rps: must be a number, got 'x'"):
         planner.cheapest("x", **question)
 

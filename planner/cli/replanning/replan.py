@@ -82,7 +82,7 @@ def command(
 ) -> None:
     """Change a deployed plan as little as new load, GPUs or levels need, in steps that keep it serving."""
     from planner import files
-    from planner.cli.questions.quantities import inventory_of
+    from planner.files.scenario.quantities import inventory_of
     from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
     from planner.runs.replanning.deployed import deployed_manifests
     from planner.runs.replanning.inputs import change_limits, change_settings
