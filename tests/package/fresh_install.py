@@ -1,5 +1,5 @@
-"""`make package`: wheel and sdist are built, and each is installed into a fresh environment as the README says: the
-dependencies first, held to the hashes of the lock, then torch, then the package without dependencies.
+"""`make package`: wheel and sdist are built, and each is installed into a fresh environment as `planner docs planning`
+says: the dependencies first, held to the hashes of the lock, then torch, then the package without dependencies.
 
 torch is whatever build pip finds in its pinned version: not every machine reaches the index of its CPU builds. Takes a
 minute or two and needs the package index. The suite has a small form: test_package.py.

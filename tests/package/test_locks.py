@@ -21,9 +21,9 @@ def test_the_lock_is_what_a_user_needs_in_the_versions_that_are_tested() -> None
     assert {name: entry.version for name, entry in locked.items()} == {name: pins[name] for name in locked}
 
 
-def test_the_readme_installs_as_make_package_does() -> None:
+def test_the_guide_installs_as_make_package_does() -> None:
     """Which runs these words."""
-    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    text = " ".join((ROOT / "planner/cli/docs/guides/planning.md").read_text(encoding="utf-8").split())
     assert f"`pip install {' '.join(LOCKED)} {DEPENDENCIES_LOCK.relative_to(ROOT)}`" in text
 
 
