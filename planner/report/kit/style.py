@@ -124,7 +124,7 @@ def reproducible(name: str | None = None) -> Iterator[None]:
     except OSError as error:
         raise InputError(
             f"style: must be a style of matplotlib or the path of a style sheet, got {name!r:.80}.",
-            hint=f"Choose one of {', '.join(sorted(matplotlib_style.available)[:6])}, …",
+            hint=f"Choose one of {', '.join(sorted(matplotlib_style.available)[:6])} and others.",
         ) from error
     try:
         yield
