@@ -53,7 +53,7 @@ def test_an_export_is_written_again_from_its_record(key: Exported) -> None:
     assert written_again(record, single_node_plan(), "folder") == made.files
 
 
-@pytest.mark.parametrize(("key", "row"), rows(WRONG), ids=str)
+@pytest.mark.parametrize(("key", "row"), list(rows(WRONG)), ids=str)
 def test_a_wrong_edit_is_named_by_file_object_and_field(key: Exported, row: tuple[str, str, str, str]) -> None:
     file, old, new, told = row
     faults = compare(edited(key, file, old, new), exported(key).files).faults
@@ -61,7 +61,7 @@ def test_a_wrong_edit_is_named_by_file_object_and_field(key: Exported, row: tupl
     assert all(fault.expected.startswith("must ") and fault.got for fault in faults)
 
 
-@pytest.mark.parametrize(("key", "row"), rows(HARMLESS), ids=str)
+@pytest.mark.parametrize(("key", "row"), list(rows(HARMLESS)), ids=str)
 def test_a_harmless_edit_passes(key: Exported, row: tuple[str, str, str]) -> None:
     changed = edited(key, *row)
     assert changed != exported(key).files

@@ -83,8 +83,7 @@ def _of_lists(planned: list[Any], written: list[Any], path: tuple[str, ...]) -> 
         for number, (before, after) in enumerate(zip(planned, written, strict=True)):
             yield from changes(before, after, (*path, f"[{number}]"))
     else:
-        rows = [[repr(item) for item in items] for items in (planned, written)]
-        matcher = SequenceMatcher(None, *rows, autojunk=False)
+        matcher = SequenceMatcher(None, list(map(repr, planned)), list(map(repr, written)), autojunk=False)
         for _, first, last, start, end in (block for block in matcher.get_opcodes() if block[0] != "equal"):
             pairs = zip_longest(planned[first:last], written[start:end], fillvalue=MISSING)
             for number, (before, after) in enumerate(pairs, start=first):

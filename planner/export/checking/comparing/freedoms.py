@@ -139,9 +139,8 @@ def _same_image(change: Change, _: Surroundings) -> bool:
     """By its digest, with or without the tag beside it."""
     if not isinstance(change.planned, str) or not isinstance(change.written, str):
         return False
-    name, _, tag = change.planned.rpartition(":")
-    written, at, _ = change.written.partition("@")
-    return bool(at) and image_is_pinned(change.written) and written in (name, f"{name}:{tag}")
+    name, written = change.planned.rpartition(":")[0], change.written.partition("@")[0]
+    return written != change.written and image_is_pinned(change.written) and written in (name, change.planned)
 
 
 def _another_route(change: Change, around: Surroundings) -> bool:
