@@ -116,7 +116,7 @@ def _typed(line: str, planner: Callable[[str], str], first_run: Path) -> str:
         shutil.copytree(first_run, "runs/quickstart")
         return ""
     printed = planner(line)
-    for path in re.findall(r"--(?:out|scenario|csv|html|picture|figure) (\S+)", line):
+    for path in re.findall(r"--(?:out|scenario|csv|html|picture) (\S+)", line):
         assert Path(path).exists(), line
     if line == FIRST:
         shutil.copytree("runs/quickstart", first_run)
