@@ -70,10 +70,12 @@ def fleet_plan(scenario: Scenario, counts: Sequence[int], tokens_per_step: int =
 def cheapest_fleet(scenario: Scenario) -> Plan:
     """The cheapest of all fleets that promise the target; the largest where there is none."""
     wanted = scenario.objective.target_rps * scenario.routing.margin or 100.0
+    offered = {item.gpu.name: item.count for item in scenario.inventory.items}
     fleets = [
         (sum(n * usd for n, (_, _, usd, _) in zip(counts, SERVERS, strict=True)), counts)
         for counts in product(*(range(most + 1) for _, most, *_ in SERVERS))
         if sum(n * rps for n, (*_, rps) in zip(counts, SERVERS, strict=True)) >= wanted * (1 - 1e-9)
+        if all(n <= offered.get(gpu, 0) for n, (gpu, *_) in zip(counts, SERVERS, strict=True))
     ]
     if not fleets:
         raise InfeasibleError("too much.", hint="")
