@@ -6,7 +6,7 @@ tests go on to ask.
 """
 
 import pytest
-from engine_parsers.installing import DYNAMOS, EXPORTED, folder, missing
+from engine_parsers.installing import DYNAMOS, EXPORTED, missing
 from engine_parsers.lines import model_config
 from engine_parsers.verdicts import MODEL, Case, Gpus, verdicts
 from tools import table
