@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from command_line import Command, untimed
 
+from planner.files.plan.digests import sealed
+
 SMALL = """\
 name: small
 model: deepseek-v3
@@ -162,7 +164,8 @@ def test_a_folder_with_something_in_it_is_left_alone(planner: Command, executed:
 def test_an_index_that_leads_elsewhere_is_refused(planner: Command, executed: list[Path]) -> None:
     assert planner("sweep", "small.yaml", "--set", "slo.tpot_ms=60", "--out", "grid").status == 0
     index = Path("grid/sweep.json")
-    index.write_text(index.read_text().replace('"name": "', '"name": "../'))
+    moved = index.read_text().replace('"name": "', '"name": "../')
+    index.write_text(json.dumps(sealed(json.loads(moved))))
     answer = planner("report", "grid")
     assert (answer.status, "points[0].name must be a name" in answer.err) == (2, True)
 
