@@ -5,24 +5,16 @@ Without the packages of `make engine-parsers` the tests are skipped, as in `test
 tests go on to ask.
 """
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-from engine_parsers.installing import DYNAMOS, EXPORTED, folder, missing
+from engine_parsers.installing import DYNAMOS, EXPORTED, missing
 from engine_parsers.lines import model_config
-from engine_parsers.verdicts import MODEL, Case, Gpus, verdicts
-from test_flag_tables import SGLANG_WORDS, VLLM_WORDS
+from engine_parsers.verdicts import Case, Gpus
 from tools import table
 
 from planner.export import ENGINES, TARGETS
 
 VERSIONS = (*EXPORTED, *DYNAMOS)
 H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
-# choices of these come from Dynamo's compiled runtime, which is stood in for
-_COMPILED_CHOICES = ("--dyn-reasoning-parser", "--dyn-tool-call-parser")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -60,48 +52,3 @@ DYNAMO_WORDS = {
 def case(*words: str) -> Case:
     """Words on a pod of eight H20, for DeepSeek-V3."""
     return Case(arguments=words, environment={}, config=model_config("deepseek-v3"), gpu=H20)
-
-
-@pytest.mark.parametrize("version", DYNAMOS)
-def test_dynamos_workers_say_no(version: str) -> None:
-    if reason := missing(version):
-        pytest.skip(reason)
-    rows = DYNAMO_WORDS[version.partition("-")[0]]
-    weights = ("--model" if "vllm" in version else "--model-path", MODEL)
-    answers = verdicts(version, [case(*weights, *words) for words, _ in rows])
-    for (words, told), answer in zip(rows, answers, strict=True):
-        assert answer.accepted == (not told), (words, answer.error)
-        assert told in answer.error, words
-
-
-@pytest.mark.parametrize("version", EXPORTED)
-def test_tables_of_flags_say_what_the_parsers_say(version: str) -> None:
-    if reason := missing(version):
-        pytest.skip(reason)
-    rows = VLLM_WORDS if version.startswith("vllm") else SGLANG_WORDS
-    weights = (MODEL,) if version.startswith("vllm") else (f"--model-path={MODEL}",)
-    answers = verdicts(version, [case(*weights, *words) for words, _ in rows])
-    for (words, told), answer in zip(rows, answers, strict=True):
-        assert answer.error.startswith("ArgumentError") == bool(told), (words, answer.error)
-
-
-@pytest.mark.study
-@pytest.mark.parametrize("version", VERSIONS)
-def test_tables_of_flags_are_the_parsers_own(version: str) -> None:
-    if reason := missing(version):
-        pytest.skip(reason)
-    program, _, number = version.rpartition("-")
-    script = Path(__file__).with_name("make_flag_tables.py")
-    words = [sys.executable, str(script), program, number, str(folder(version))]
-    made = subprocess.run(words, check=True, capture_output=True, text=True, timeout=300).stdout
-    shipped = Path(__file__).resolve().parents[2] / "planner" / "export" / "flags" / f"{program}.json"
-    assert without_choices(made) == without_choices(shipped.read_text(encoding="utf-8"))
-
-
-def without_choices(text: str) -> dict[str, object]:
-    """The table, with the choices left out that only Dynamo's compiled runtime knows."""
-    read = json.loads(text)
-    for row in read["flags"]:
-        if row[0][0] in _COMPILED_CHOICES:
-            row[3] = []
-    return dict(read)
