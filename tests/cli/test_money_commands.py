@@ -70,7 +70,8 @@ def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
     assert planner(*shlex.split(whole_plan)[1:], "--quiet").status == EXIT_DONE
     assert Path("runs/max-H20x4/plan.json").is_file()
     assert "one more" in text
-    assert "bound of P95 80 ms" in text
+    assert "TPOT P95 " in text
+    assert "(bound 80 ms)" in text
 
 
 def test_every_type_with_a_list_price_is_for_rent_unless_an_offer_says_what_is(planner: Command) -> None:
