@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from planner.assignment.layout_options import IslandKind, Offer, in_role
     from planner.assignment.layout_programme import LayoutAnswer, best_layout
     from planner.assignment.relaxation import Relaxation, relax
-    from planner.assignment.reservation_prices import reservation_prices
+    from planner.assignment.reservation_duals import reservation_prices
     from planner.assignment.role_programme import choose_roles, fractional_rps
     from planner.assignment.rounding import rounded
     from planner.assignment.variables import Shares
