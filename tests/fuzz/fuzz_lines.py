@@ -28,6 +28,7 @@ replay run --requests 40 --seeds 1 --quiet | run/plan.json costly
 replay run --trace lengths --rate 0.5x --variation 4 --requests 40 --seeds 0,3 --warm-up 0.2 --quiet | run/plan.json costly
 replan run --inventory H200=16,H20=24 --keep 0.5 --least-share 0.5 --no-replay --out made --json | run/plan.json costly
 replan run --set slo.tpot_ms=200 --most-gpus 16 --storage-gb-s 4 --least-share 0 --out made | run/plan.json costly
+verify run --json | run/plan.json costly
 routers run --quiet | run/plan.json costly
 observe run --queries | run/plan.json
 report run | run/plan.json
