@@ -78,15 +78,15 @@ def test_a_disk_that_takes_no_more_ends_the_batch_and_the_rest_is_told(
 
     from planner.files.disk import folders, single_files
 
-    number, writes = getattr(errno, code), single_files._write_beside
+    number, writes = getattr(errno, code), single_files._written_beside
 
-    def full(path: Path, *rest: object) -> None:
+    def full(path: Path, content: bytes) -> Path:
         if path.name.startswith("level-40"):
             raise OSError(number, os.strerror(number))
-        writes(path, *rest)  # type: ignore[arg-type]  # as there
+        return writes(path, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr(single_files, "_write_beside", full)
+        patched.setattr(single_files, "_written_beside", full)
         answer = planner("batch", "jobs.yaml", "--out", "out", *BARE)
     assert answer.status == 1
     assert os.strerror(number) in answer.err
