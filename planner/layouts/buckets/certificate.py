@@ -16,7 +16,7 @@ from planner.evaluation.buckets.unrestricted import unrestricted_rps
 from planner.layouts.buckets.pools import BucketChoice
 from planner.layouts.certificate import objective_value
 
-STOPPED = "the solver stopped at its time limit: the best found so far"
+STOPPED = "the solver stopped at its work limit: the best found so far"
 SEARCHED = "searched, not solved for: the bound is the programme's"
 OF_DEPLOYABLE = "the bound is of pools that can be deployed"
 UNBROKEN = "what was not solved for is bounded as if no node were lost"

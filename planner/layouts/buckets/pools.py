@@ -50,7 +50,7 @@ MET = 1e-4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketChoice:
     """The pools of the plan as they serve together, the value of the best pools and the bound of all deployable ones
-    in the objective's unit, whether it was reached in the time given, what simpler plans would serve, and what
+    in the objective's unit, whether it was reached within the work limit, what simpler plans would serve, and what
     surviving a loss costs. `forms`: what their form was chosen over, where the choice was free. `searched`: a search
     may have chosen others in their place."""
 

@@ -10,7 +10,7 @@ from planner.report.kit.quantities import rate
 CLOSE = 0.05
 """Up to this gap pools are called close to the best; beyond it the page says what would close it."""
 
-STOPPED = "time limit"
+STOPPED = "work limit"
 """How a note tells that a solver was stopped."""
 
 _SAID = "the bound is of pools that can be deployed"
@@ -91,7 +91,7 @@ def _remedy(plan: Plan, certificate: Certificate) -> str:
 def _closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
     search, scenario = plan.scenario.search, plan.scenario
     if STOPPED in certificate.note:
-        yield f"more time (a `search.work_limit` above {search.work_limit:g})"
+        yield f"more work (a `search.work_limit` above {search.work_limit:g})"
     if search.gap > CLOSE / 10:
         yield f"a `search.gap` below {search.gap:g}"
     if scenario.simplicity > 0:
