@@ -228,7 +228,7 @@ class TestCertificate:
         )
         free = replace(pools_plan, scenario=replace(pools_plan.scenario, serving=ServingForm.AUTO))
         chosen = replace(
-            free, buckets=replace(bucket_plan(free), forms=forms), certificate=certificate(180.0, 210.0, "")
+            free, buckets=replace(bucket_plan(free), forms=forms), certificate=certificate(180.0, 180.0 / 0.99)
         )
         head = summary(chosen).partition("## Whiteboard")[0]
         assert "**Within 1.0 % of the best deployable aggregated pools**: none serve more than 181.8" in head

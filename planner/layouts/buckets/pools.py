@@ -64,6 +64,12 @@ class BucketChoice:
     forms: FormChoice | None = None
     searched: bool = True
 
+    @property
+    def bound_of_form(self) -> float:
+        """Of pools of the form chosen, where it was free; of all where split ones were."""
+        forms = self.forms
+        return self.bound if forms is None or forms.chosen is not ServingForm.AGGREGATED else forms.own_bound
+
 
 def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     """The best pools for the scenario's objective. A target is met with the rate that the pools reach together.
