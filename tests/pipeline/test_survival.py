@@ -53,5 +53,5 @@ def test_bursts_leave_what_the_pools_serve_as_they_stand_and_the_loss_is_told_be
     assert buckets.burst_rps <= buckets.promise_rps * (1 + 1e-9)
     lost = min(loss.rate_rps for loss in free.losses(buckets.pools, 1, counts))
     assert buckets.burst_left_rps == pytest.approx(lost)
-    told = "and where requests bunch" in summary(made)
+    told = "; where requests bunch meanwhile, " in summary(made)
     assert told == (lost < 0.05 * min(served, made.throughput_rps))

@@ -138,4 +138,4 @@ def _left_where_they_bunch(plan: Plan) -> str:
     served = buckets.burst_rps / plan.scenario.routing.margin
     if buckets.burst_left_rps >= plan.scenario.survive.share * served * (1 - SAME_RATE):
         return ""
-    return f", and where requests bunch {significant(buckets.burst_left_rps)} requests/s remain"
+    return f"; where requests bunch meanwhile, {significant(buckets.burst_left_rps)} requests/s remain"
