@@ -38,7 +38,8 @@ def _of_deployable(plan: Plan, certificate: Certificate, goal: str, bound: str) 
     gap = certificate.objective_gap
     if gap is None:
         return ""
-    pools = f"the best deployable {class_of_pools(plan.scenario.serving_form, plan.buckets and plan.buckets.forms)}"
+    forms = None if plan.buckets is None else plan.buckets.forms
+    pools = f"the best deployable {class_of_pools(plan.scenario.serving_form, forms)}"
     limit = "none serve more than" if not goal else "none have more than"
     if plan.scenario.objective.minimises:
         limit = "none do with less than"
