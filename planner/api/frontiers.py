@@ -70,7 +70,8 @@ def frontier(
     >>> planner.frontier(inventory={"H200": 64, "H20": 128}, workload="azure-code-2023", points=6)
 
     `scenario`: a file or a plan's `scenario`; without it the keywords of `planner.plan`. Prices must be known for some
-    type. Raises InputError, InfeasibleError where nothing serves, SolverError where no fleet is found in time.
+    type. Raises InputError, InfeasibleError where nothing serves, SolverError where no fleet is found within the work
+    limit.
     """
     from planner.layouts.frontier import frontier as frontier_of
 

@@ -25,7 +25,7 @@ PRICED = 0.01
 """A limit that explains less than this share of the rate is no bottleneck."""
 
 FULL = 1e-4
-"""A phase whose busiest class is this close to its whole time limits the rate by itself."""
+"""A phase whose busiest class works all of its time but for so much limits the rate by itself."""
 
 Link = tuple[int, int, int]
 """Prefill class, decode class, range."""

@@ -60,7 +60,7 @@ class LayoutAnswer:
 def best_layout(
     offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings, *, few: bool = False
 ) -> LayoutAnswer:
-    """The best layout of `offer` for `objective`, to `settings.gap` where the time limit allows.
+    """The best layout of `offer` for `objective`, to `settings.gap` where the work limit allows.
 
     `few`: of the options of least waste alone, a good layout without proof.
 
@@ -106,7 +106,7 @@ def _two_steps(
     least_waste = min((o.waste for o in options if o.waste >= room), default=float("inf"))
     try:
         second = _solved(offer, objective, remaining, relaxed, needed, than=first.value)
-    except SolverError:  # nothing better in the time given: the first layout stands, with what is known of it
+    except SolverError:  # nothing better within the work limit: the first layout stands, with what is known of it
         return replace(first, bound=relaxed.value, proven=False)
     bound = _bound(second.bound, relaxed.value, least_waste, objective)
     return replace(second, bound=bound, proven=abs(bound - second.value) <= (settings.gap + RESTS) * abs(bound))
@@ -118,8 +118,8 @@ def _served(answer: LayoutAnswer) -> LayoutAnswer:
         return answer
     if not answer.proven:
         raise SolverError(
-            "layout: no layout that serves every range was found in the time given, nor that there is none.",
-            hint="Give the solver more time.",
+            "layout: no layout that serves every range was found within the work limit, nor that there is none.",
+            hint="Raise search.work_limit.",
         )
     raise InfeasibleError(
         "layout: no whole islands of the offered GPUs serve every range in both phases.",

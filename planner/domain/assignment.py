@@ -35,7 +35,7 @@ class Assignment:
     `prefill_rps` and `decode_rps` are the request rates at which each phase alone could serve the whole mix;
     `throughput_rps` is their minimum. `objective_rps` is what the chosen formulation reports for itself (the same
     for max_rate; min(R_prefill, R_decode) for deviation), `deviation_rps` its total deviation from the mix.
-    `optimal` is False where the solver stopped at its time limit. Where a network is given, `flows` say who hands KV
+    `optimal` is False where the solver stopped at its work limit. Where a network is given, `flows` say who hands KV
     caches to whom, and `network_bottleneck` names the part of the network that holds the rate back (empty: none). Plans
     of buckets have `pools` instead of duties.
     """

@@ -40,7 +40,8 @@ class FrontierPoint:
 class Frontier:
     """Points by rising price and rate; none is dominated.
 
-    `unsolved`: budgets for which no layout was found in time. `unasked`: those that an interrupt came before.
+    `unsolved`: budgets for which no layout was found within the work limit. `unasked`: those that an interrupt
+    came before.
     """
 
     points: tuple[FrontierPoint, ...]

@@ -235,9 +235,10 @@ class Certificate:
     """How far a plan is from the best possible, under the cost model.
 
     `objective_bound`: no layout of the offered GPUs (of the sizes chosen) has a better objective, in its own unit;
-    `objective_gap`: how far the plan is from it, relative. Pages say these alone, but of several goals, where only the
-    rate has a bound: `bound_rps`, no layout of the GPUs that the plan has serves the mix faster, and `gap` = 1 -
-    throughput / bound. Each is None where no bound is known; `note` then says why.
+    `objective_gap`: how far the plan is from it, relative. Of pools whose form was free they are of the form chosen, as
+    `note` says; what the other may do is `FormChoice.other_bound`. Pages say these alone, but of several goals, where
+    only the rate has a bound: `bound_rps`, no layout of the GPUs that the plan has serves the mix faster, and `gap` =
+    1 - throughput / bound. Each is None where no bound is known; `note` then says why.
     """
 
     bound_rps: float | None

@@ -158,7 +158,7 @@ class Plan:
     decode_rps: Annotated[_Amount, Key("rate at which decode alone could serve the mix")]
     objective_rps: Annotated[_Amount, Key("what the formulation reports for itself")]
     deviation_rps: _Amount
-    optimal: Annotated[bool, Key("false: the solver stopped at its time limit")]
+    optimal: Annotated[bool, Key("false: the solver stopped at its work limit")]
     islands: tuple[PlannedIsland, ...]
     routing: Annotated[tuple[Route, ...], Items(least=1)]
     search: SearchRecord

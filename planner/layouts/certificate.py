@@ -106,7 +106,7 @@ def _cheapest_words(offer: Offer, objective: ObjectiveSettings, least: float, se
     try:
         cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=least), settings)
     except SolverError:
-        return "what the cheapest costs was not found in the time given"
+        return "what the cheapest costs was not found within the work limit"
     return f"the cheapest costs {cheapest.value:.2f}"
 
 
@@ -225,7 +225,7 @@ def _of_answer(
 ) -> Certificate:
     objective = scenario.objective
     value = objective_value(scenario, layout, throughput_rps)
-    note = "" if answer.proven else "the solver stopped at its time limit: the best found so far"
+    note = "" if answer.proven else "the solver stopped at its work limit: the best found so far"
     if objective.kind.row.per_charge and not answer.proven:
         note = "bounded by the relaxation alone"
     if scenario.search.sizes is not SizeSet.ALL:

@@ -41,7 +41,7 @@ LEAST_SHARES = (1e-4, 1e-3, 1e-2, 0.1, 0.5)
 ROUNDING = 1e-9
 
 ReportPoint = Callable[[int, int, FrontierPoint | None], None]
-"""Heard after each budget: done, total, and the best layout found; None where there is none in the time given."""
+"""Heard after each budget: done, total, and the best layout found; None where there is none within the work limit."""
 
 
 def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_: None) -> Frontier:
@@ -51,8 +51,8 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     heeded, and the inner problem is that of the whole mix (`max_rate`). A point
     gets a thirtieth of search.work_limit and a gap of at least 1 %. Raises InputError for a number of points outside
     2..200, without any price, or in reference mode beyond 1,024 GPUs of a type; InfeasibleError where nothing serves,
-    SolverError where no fleet that does is found in time. An interrupt ends it with the points found so far;
-    KeyboardInterrupt where there are none.
+    SolverError where no fleet that does is found within the work limit. An interrupt ends it with the points found
+    so far; KeyboardInterrupt where there are none.
     """
     _require(scenario, points)
     inner = replace(scenario.assignment, formulation=Formulation.MAX_RATE)
@@ -75,7 +75,7 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
         raise KeyboardInterrupt
     if not solved:
         raise SolverError(
-            f"frontier: scenario {scenario.name}: none found in time for any of the {len(budgets)} budgets.",
+            f"frontier: scenario {scenario.name}: none of the {len(budgets)} budgets was solved within the work limit.",
             hint="Raise search.work_limit, of which a point gets a thirtieth.",
         )
     return Frontier(
@@ -142,7 +142,7 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
 
     A small rate drowns in the solver's tolerance on whole numbers, a large one takes more than the least: the cheapest
     of several is taken, and the largest are asked only where the small ones find nothing. Raises InfeasibleError where
-    nothing serves, SolverError where that is not known in the time given.
+    nothing serves, SolverError where that is not known within the work limit.
     """
     most = relax(offer, RATE, settings).rate
     prices: list[float] = []
@@ -162,7 +162,7 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
             prices.append(_price(answer.layout, offer))
     if late and not prices:
         raise SolverError(
-            "frontier: no fleet that serves every range was found in the time given, nor that there is none.",
+            "frontier: no fleet that serves every range was found within the work limit, nor that there is none.",
             hint="Raise search.work_limit, of which a point gets a thirtieth.",
         )
     if not prices:

@@ -58,7 +58,7 @@ MOST_LAYOUTS = 10
 CONFIGURATIONS = 2  # of a GPU type and phase
 NEGLIGIBLE = 1e-3  # of the rate: runs that save less, and make none after them worth more, change no decision
 GAP = 0.005
-TIME_LIMIT_S = 10.0
+WORK = 10.0
 PROMPT_SHARE = 8  # a run about decode takes in an eighth of its mean context, and answers the rest
 LEAST_PROMPT = 16
 
@@ -187,7 +187,7 @@ class _Machines:
         plain = offer_of(self.scenario, self.evaluator, sizes)
         rows = tuple(tuple(_scaled(row, self.draw) for row in rows) for rows in plain.options)
         settings = layout_settings(self.scenario)
-        quick = replace(settings, gap=max(settings.gap, GAP), work_limit=min(settings.work_limit, TIME_LIMIT_S))
+        quick = replace(settings, gap=max(settings.gap, GAP), work_limit=min(settings.work_limit, WORK))
         layout = best_layout(replace(plain, options=rows), single(self.scenario.objective), quick, few=True).layout
         table = PerformanceTable(ranges=self.workload.ranges, classes=tuple(row for of_type in rows for row in of_type))
         return Layout.of(self._at_work(table, layout.plain))

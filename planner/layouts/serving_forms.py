@@ -54,8 +54,8 @@ def compare_forms(
     `bounds_ms`: none stand for eight around the scenario's own bound. The objective is the rate, whatever the
     scenario's; servers are not put on nodes. Raises InputError for fewer than 2 different bounds or more than 100, one
     outside 0.1..1e9 ms or not below a bound on TTFT, and for a scenario without buckets; InfeasibleError where no form
-    serves under any of them, SolverError where that is not known in time. An interrupt ends it with the bounds done so
-    far; KeyboardInterrupt where there are none.
+    serves under any of them, SolverError where that is not known within the work limit. An interrupt ends it with the
+    bounds done so far; KeyboardInterrupt where there are none.
     """
     asked_ms = _checked(scenario, bounds_ms or usual_bounds(scenario))
     posed_scenario = replace(scenario, objective=ObjectiveSettings(), cluster=None)

@@ -203,7 +203,7 @@ class Replanner:
         """The best pools within terms, as simple as the scenario wants them, of all partitions where none are named; a
         target is met by the pools together.
 
-        Raises InfeasibleError where there are none, SolverError where none were found in time."""
+        Raises InfeasibleError where there are none, SolverError where none were found within the work limit."""
         wanted, posed, bound = self.objective.target_rps, self.objective, None
         offers = self._offers(terms)
         for _ in range(MOST_RAISES):

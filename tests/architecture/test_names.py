@@ -1,6 +1,7 @@
 """Variables are named by what they hold: `assignment`, `trial`, `manifest`, not `found`, `told` or `one`."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -11,6 +12,8 @@ EMPTY = frozenset({
     *("taken", "made", "left", "rest", "what", "who", "it", "that"),
 })  # fmt: skip
 MOST_SHARE = 0.01
+CLOCK = re.compile(r"\btime[ _\\]+limit|in the time given|(?:found|known) in time\b|solver more time", re.IGNORECASE)
+"""Words of a solver that is stopped by the clock, where limits are amounts of work."""
 
 
 def bindings(tree: ast.AST) -> Iterator[str]:
@@ -70,3 +73,14 @@ def test_the_check_sees_what_it_looks_for() -> None:
         "one",
         "Held",
     ]
+
+
+def test_no_word_says_that_a_solver_is_stopped_by_the_clock() -> None:
+    """The published studies, whose methods had such limits, and who calls a solver's own option aside."""
+    said = {
+        f"{path.relative_to(PACKAGE)}: {found.group()}"
+        for path in sorted(PACKAGE.rglob("*.*"))
+        if path.suffix in {".py", ".md", ".yaml"} and "studies" not in path.parts
+        for found in CLOCK.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert said == set()

@@ -1,13 +1,14 @@
 """Scenarios drawn by seed, and what may not make their plans worse: more GPUs, looser levels, types in other order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from random import Random
 from typing import Any
 
 from pipeline_scenarios import bucketed
 
+from planner.domain import ServingForm, worth_of
 from planner.errors import InfeasibleError
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.pools import solve_buckets
@@ -61,25 +62,50 @@ class Draw:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What a plan is worth, the more the better: requests/s, or its rent at the undrawn prices below 0; and its bound.
-    A question without a plan is worth nothing."""
+    Where the form of serving is free, as the rule that chooses it counts: less what split pools must win by. `served`:
+    the same as it is, whatever the form. A question without a plan is worth nothing."""
 
     value: float
     bound: float
+    served: float
+    form: ServingForm
 
 
 @lru_cache(maxsize=64)
 def outcome(draw: Draw) -> Outcome:
     """The plan's worth."""
     question = question_of(bucketed(dict(draw.fleet), **draw.document()))
+    sign, scale = (-1.0, draw.dearer) if draw.target else (1.0, 1.0)
     try:
         choice = solve_buckets(Evaluator(question))
     except InfeasibleError:
         nothing = -float("inf") if draw.target else 0.0
-        return Outcome(value=nothing, bound=nothing)
-    if not draw.target:
-        return Outcome(value=choice.priced.rate_rps, bound=choice.bound)
-    rent = sum(pool.gpus * PRICES[pool.gpu] for pool in choice.priced.pools)
-    return Outcome(value=-rent, bound=-choice.bound / draw.dearer)
+        return Outcome(value=nothing, bound=nothing, served=nothing, form=ServingForm.SPLIT)
+    served, forms = choice.priced.rate_rps, choice.forms
+    if draw.target:
+        served = sum(pool.gpus * PRICES[pool.gpu] for pool in choice.priced.pools)
+    if forms is None:
+        asked = ServingForm(draw.serving)
+        return Outcome(value=sign * served, bound=sign * choice.bound / scale, served=sign * served, form=asked)
+    worth = partial(worth_of, minimises=bool(draw.target))
+    bounds = [worth(forms.own_bound, forms.chosen)]
+    bounds += [] if forms.other_bound is None else [worth(forms.other_bound, forms.other)]
+    return Outcome(
+        value=sign * worth(served, forms.chosen),
+        bound=max(sign * bound / scale for bound in bounds),
+        served=sign * served,
+        form=forms.chosen,
+    )
+
+
+def together(outcomes: Sequence[Outcome]) -> float:
+    """What fleets are worth together at least: as they serve apart, all of them counted as split where any is; or one
+    of them alone."""
+    forms = {each.form for each in outcomes}
+    served = sum(each.served for each in outcomes)
+    if len(forms) == 1:
+        return sum(each.value for each in outcomes)
+    return max(worth_of(served, ServingForm.SPLIT), *(each.value for each in outcomes))
 
 
 def drawn(seed: int) -> Draw:
@@ -105,7 +131,7 @@ def drawn(seed: int) -> Draw:
     if kind < 0.15:
         return replace(draw, budget=0.6 * sum(PRICES[gpu] * count for gpu, count in fleet))
     if kind < 0.3:
-        return replace(draw, target=0.5 * outcome(draw).value)
+        return replace(draw, target=0.5 * outcome(draw).served)
     return draw
 
 
@@ -176,5 +202,5 @@ def checks(seed: int) -> Iterator[Check]:
         yield Check(name="types in another order", draw=draw, least=value, better=turned)
         yield Check(name="types in their order", draw=draw, least=turned.value, better=outcome(draw))
     if len(draw.fleet) > 1 and not draw.budget and not draw.target:
-        alone = sum(outcome(replace(draw, fleet=(item,))).value for item in draw.fleet)
+        alone = together([outcome(replace(draw, fleet=(item,))) for item in draw.fleet])
         yield Check(name="two fleets together", draw=draw, least=alone, better=outcome(draw))

@@ -225,7 +225,7 @@ def test_a_solver_out_of_time_is_never_called_optimal() -> None:
     if not answer.proven:
         assert found.gap is not None
         assert found.gap > 0
-        assert "time limit" in found.note
+        assert "work limit" in found.note
 
 
 def test_a_solver_out_of_time_is_never_called_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,13 +239,13 @@ def test_a_solver_out_of_time_is_never_called_infeasible(monkeypatch: pytest.Mon
         )
 
     monkeypatch.setattr("planner.assignment.layout_programme._solved", ended_at_once)
-    with pytest.raises(SolverError, match="in the time given") as caught:
+    with pytest.raises(SolverError, match="within the work limit") as caught:
         solve_layout(problem, evaluator)
     assert "work_limit" in caught.value.hint
 
 
 def test_a_budget_too_small_is_told_though_the_cheapest_fleet_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the programme has proven stands; that the price was not found in time does not make it unknown."""
+    """What the programme has proven stands; that the price was not found does not make it unknown."""
     problem = scenario(objective={"kind": "budget", "budget_usd_per_hour": 3}, search={"method": "exact"})
     evaluator = Evaluator(question_of(problem))
 

@@ -3,8 +3,12 @@
 A sample here; `make study` draws 2,000 checks.
 """
 
+from dataclasses import replace
+
 import pytest
-from metamorphic import CHANGES, Check, checks
+from metamorphic import CHANGES, GAP, Check, Draw, checks, outcome
+
+from planner.domain import ServingForm, worth_of
 
 SAMPLE = (0, 1, 2, 4)
 MANY = range(175)
@@ -17,6 +21,28 @@ def worse(made: list[Check]) -> list[str]:
         for check in made
         if not check.holds
     ]
+
+
+LEVELLED = Draw(
+    fleet=(("H800", 24),),
+    model="qwen3-30b-a3b",
+    workload="azure-conv-2023",
+    serving="auto",
+    ttft_ms=3000.0,
+    tpot_ms=45.0,
+    percentile=95,
+)
+
+
+def test_free_forms_are_compared_as_the_rule_compares_that_chooses_them() -> None:
+    """Split pools may serve more under levels than aggregated ones without: their rates are no broken order."""
+    forms = {form: outcome(replace(LEVELLED, serving=form)).served for form in ("split", "aggregated")}
+    free = outcome(LEVELLED)
+    assert free.served == pytest.approx(forms[free.form.value], rel=GAP)
+    best = max(worth_of(served, ServingForm(form)) for form, served in forms.items())
+    assert free.value == pytest.approx(best, rel=GAP)
+    loose = outcome(replace(LEVELLED, ttft_ms=0.0))
+    assert Check(name="no levels", draw=LEVELLED, least=free.value, better=loose).holds
 
 
 @pytest.mark.parametrize("seed", SAMPLE)

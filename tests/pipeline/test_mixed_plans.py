@@ -150,6 +150,9 @@ def test_free_choice_splits_where_that_wins_by_more_than_the_bias_towards_it(gpu
     assert free.throughput_rps <= forms.own_bound * (1 + 1e-6)
     if forms.chosen is ServingForm.AGGREGATED:
         assert free.throughput_rps == pytest.approx(aggregated, rel=0.01)
+        assert free.certificate is not None
+        assert free.certificate.objective_bound == pytest.approx(max(forms.own_bound, free.throughput_rps))
+        assert "the bound is of aggregated pools that can be deployed" in free.certificate.note
         assert split <= min(forms.other_bound or 0.0, aggregated * (1 + SPLIT_BIAS)) * (1 + 1e-6)
     else:
         assert free.throughput_rps >= 0.98 * max(split, aggregated * (1 + SPLIT_BIAS))

@@ -144,7 +144,7 @@ def test_auto_begins_its_search_with_both_answers() -> None:
 
 def test_auto_searches_where_nothing_is_solved_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_slow(*_: object) -> None:
-        raise SolverError("stopped at its time limit without a layout")
+        raise SolverError("stopped at its work limit without a layout")
 
     for user in (layouts, warm_starts):
         monkeypatch.setattr(user, "solve_layout", too_slow)

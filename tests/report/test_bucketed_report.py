@@ -228,7 +228,7 @@ class TestCertificate:
         )
         free = replace(pools_plan, scenario=replace(pools_plan.scenario, serving=ServingForm.AUTO))
         chosen = replace(
-            free, buckets=replace(bucket_plan(free), forms=forms), certificate=certificate(180.0, 210.0, "")
+            free, buckets=replace(bucket_plan(free), forms=forms), certificate=certificate(180.0, 180.0 / 0.99)
         )
         head = summary(chosen).partition("## Whiteboard")[0]
         assert "**Within 1.0 % of the best deployable aggregated pools**: none serve more than 181.8" in head
@@ -244,7 +244,7 @@ class TestCertificate:
         kept = replace(pools_plan, scenario=replace(pools_plan.scenario, deploy=deploy, serving=ServingForm.SPLIT))
         assert "Only split pools were looked at: deploy.target: disaggregatedset knows no others." in summary(kept)
 
-    @pytest.mark.parametrize("note", ["", "the solver stopped at its time limit: the best found so far"])
+    @pytest.mark.parametrize("note", ["", "the solver stopped at its work limit: the best found so far"])
     def test_a_large_gap_names_what_would_close_it(self, pools_plan: Plan, note: str) -> None:
         far = replace(pools_plan, certificate=certificate(CAPACITY_RPS, 200.0, note))
         head = summary(far).partition("## Whiteboard")[0]
@@ -253,7 +253,7 @@ class TestCertificate:
         assert "ithin 10.0 %" not in head
         assert "`routing.most` above 2" in head
         assert "search.work_limit" in head
-        assert ("more time" in head) is bool(note)
+        assert ("more work" in head) is bool(note)
 
 
 class TestFrames:

@@ -49,7 +49,7 @@ def test_what_would_close_it_is_what_the_scenario_left_out(plan):
     assert "search.iterations" not in words
     assert "search.work_limit" not in words
     stopped = with_gap(plan, 0.6, search=exact)
-    stopped = replace(stopped, certificate=replace(stopped.certificate, note="the solver stopped at its time limit"))
+    stopped = replace(stopped, certificate=replace(stopped.certificate, note="the solver stopped at its work limit"))
     assert "search.work_limit" in summary(stopped)
     every = summary(with_gap(plan, 0.6, search=replace(exact, sizes=SizeSet.ALL)))
     assert "search.sizes" not in every

@@ -34,6 +34,15 @@ def test_the_verdict_says_whether_the_promise_holds(rate_rps: float, kept: float
     assert report.verdict(replayed(rate_rps, kept=kept)).startswith(begins)
 
 
+def test_what_would_tell_is_the_least_that_may() -> None:
+    """A replay that is not full yet sees its queues and answers too short: with more requests it asks for more."""
+    short = replace(replayed(), requests_to_tell=24000)
+    assert "It takes at least 24,000 a seed to tell (`--requests`)" in report.verdict(short)
+    rates = swept()
+    untold = replace(rates, results=tuple(replace(result, requests_to_tell=24000) for result in rates.results))
+    assert "it takes at least 24,000 requests a seed to tell" in report.sweep_verdict(untold)
+
+
 def test_the_verdict_tells_how_far_and_the_bottleneck() -> None:
     broken = report.verdict(replayed(kept=0.9, ttft_ms=1200))
     assert "TTFT: 90.0 % (89.6–90.4 %) of the requests keep 4 s where 99 % must (4.80 s there, 20 % too long)" in broken

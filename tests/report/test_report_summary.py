@@ -200,9 +200,9 @@ class TestNotes:
         assert "| L4 |" not in text
         assert "In no island" not in text
 
-    def test_time_limit(self, make_plan):
+    def test_work_limit(self, make_plan):
         assert "not proven optimal" in notes(summary(make_plan(optimal=False)))
-        assert "(20 s)" in notes(summary(make_plan(optimal=False)))
+        assert "its work limit (20)" in notes(summary(make_plan(optimal=False)))
         assert "not proven" not in summary(make_plan())
 
     def test_reference_mode_warns_at_the_top(self, plan):

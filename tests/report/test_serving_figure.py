@@ -68,7 +68,7 @@ def test_what_is_missing_is_said(comparison, plan):
     assert "`slo.ranges` are kept" in page
     assert "KV transfer" not in page
     late = replace(comparison, points=tuple(replace(p, late=not p.rate_rps) for p in comparison.points))
-    assert "| 10 | none in time |" in serving_page(late, plan.scenario)
+    assert "| 10 | none found |" in serving_page(late, plan.scenario)
 
 
 def test_a_row_a_point(comparison):

@@ -39,7 +39,7 @@ def command(
     }
     files.write_folder(out, written, force=force)
     for budget in curve.unsolved:
-        screen.show_warning(f"budget {budget:.2f} USD/hour: no layout was found in the time given")
+        screen.show_warning(f"budget {budget:.2f} USD/hour: no layout was found within the work limit")
     if json:
         screen.show_json(_document(curve, str(out)))
     else:

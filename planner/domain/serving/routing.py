@@ -97,6 +97,19 @@ class FormChoice:
     other_bound: Annotated[float | None, Key("none of the other form are better (null: it serves nothing)")]
 
 
+POOL_CLASSES = {
+    ServingForm.SPLIT: "split pools",
+    ServingForm.AGGREGATED: "aggregated pools",
+    ServingForm.AUTO: "split or aggregated pools",
+}
+
+
+def class_of_pools(asked: ServingForm, forms: FormChoice | None) -> str:
+    """What a bound and a gap are of: aggregated pools where they were chosen, else all that the scenario admits."""
+    chosen = forms is not None and forms.chosen is ServingForm.AGGREGATED
+    return POOL_CLASSES[ServingForm.AGGREGATED if chosen else asked]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingSettings:
     """What a plan may ask of a router. `form`: None stands for what `Scenario.routing_form` makes of it."""

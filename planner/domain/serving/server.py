@@ -142,8 +142,9 @@ class BucketPlan:
     """What a plan of buckets says beyond its islands and routes.
 
     `promise_rps`: capacity times the margin. `burst_rps`: the same where arrivals bunch as the trace's own do, laid
-    over each other (None: the workload has no clock). `unrestricted_rps`: no layout of any sizes, lengths and
-    configurations serves more.
+    over each other (None: the workload has no clock), all servers at work; `burst_left_rps`: what the worst loss leaves
+    of their capacity then (None: no clock, or nothing has to survive). `unrestricted_rps`: no layout of any
+    sizes, lengths and configurations serves more.
     """
 
     promise_rps: Annotated[float, Bounds(low=0)]
@@ -163,6 +164,11 @@ class BucketPlan:
     ] = None
     transfer: Annotated[
         KvTransfer | None, Key("what handing over KV caches costs (absent: nothing is split)", sparse=True)
+    ] = None
+    burst_left_rps: Annotated[
+        float | None,
+        Bounds(low=0),
+        Key("left after a loss under the trace's own bursts (absent: no clock, or nothing survives)", sparse=True),
     ] = None
     replayed: Annotated[
         ReplayedChoice | None, Key("what replays said of it (absent: it was not chosen by replays)", sparse=True)

@@ -123,8 +123,10 @@ class BucketService:
         judged = JudgedTimes.of(self.question)
         return tuple(row for load, rate in rates.items() for row in latencies_at(load, rate, buckets, judged))
 
-    def losses(self, pools: Sequence[BucketPool], nodes: int) -> Iterator[NodeLoss]:
+    def losses(
+        self, pools: Sequence[BucketPool], nodes: int, counts: CountDispersion | None = None
+    ) -> Iterator[NodeLoss]:
         """What remains when one pool loses the servers of so many nodes."""
         for number, pool in enumerate(pools):
-            lost, after = self._without(pools, number, nodes=nodes)
+            lost, after = self._without(pools, number, counts, nodes)
             yield NodeLoss(island=pool.island, nodes=nodes, servers=lost, rate_rps=after.rate_rps)

@@ -11,14 +11,14 @@ What being deployable costs is at most the difference of the two.
 import math
 
 from planner.domain import Certificate, Layout, Scenario
+from planner.domain.serving.routing import class_of_pools
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.unrestricted import unrestricted_rps
 from planner.layouts.buckets.pools import BucketChoice
 from planner.layouts.certificate import objective_value
 
-STOPPED = "the solver stopped at its time limit: the best found so far"
+STOPPED = "the solver stopped at its work limit: the best found so far"
 SEARCHED = "searched, not solved for: the bound is the programme's"
-OF_DEPLOYABLE = "the bound is of pools that can be deployed"
 UNBROKEN = "what was not solved for is bounded as if no node were lost"
 REPLAYED = "the bounds and gaps are of the model of queues, nothing is claimed of the replayed rate"
 PLACED = "without the placement, which the bound does not see"
@@ -41,10 +41,10 @@ def certify_buckets(
         counts = used_gpus(layout)
     unrestricted = unrestricted_rps(prices, counts)
     most = None if unrestricted is None else max(unrestricted, rate_rps)
-    reached = most or value if math.isinf(choice.bound) else choice.bound
+    reached = most or value if math.isinf(choice.bound) else choice.bound_of_form
     bound = min(reached, value) if scenario.objective.minimises else max(reached, value)
     notes = (
-        OF_DEPLOYABLE,
+        f"the bound is of {class_of_pools(scenario.serving_form, choice.forms)} that can be deployed",
         "" if choice.proven else STOPPED,
         SEARCHED if searched else "",
         _of_one_family(scenario, prices),

@@ -18,7 +18,8 @@ from planner.layouts.buckets.infeasible import not_survived, nothing_serves, sto
 from planner.layouts.buckets.simpler import Counts
 
 WORTH_PRICING = 0.005  # of the rate: pools priced together may be so far below their programme
-MOST_PRICINGS = 2
+MOST_PRICINGS = 20
+LEAST_CLOSED = 0.02  # of what is between pools and their bound: a pricing that closes less is the last
 MEDIAN_COUNTS = (2, 1)  # buckets that may pay with the median
 
 
@@ -77,22 +78,28 @@ def _priced_anew(
     objective: ObjectiveSettings,
     settings: AssignmentSettings,
 ) -> list[SolvedClass]:
-    """What every family can do, worth more than what was `beaten`. Where pools at work together stay behind a bound
-    well below what queues were priced for, they are priced anew: fewer servers have longer queues."""
+    """What every family can do, worth more than what was `beaten`. Where pools at work together, as far as a loss lets
+    them be used, stay behind a bound well below what queues were priced for, they are priced anew: fewer servers have
+    longer queues, and nothing that survives serves more than the bound."""
     service = BucketService(question)
     families = _families(question, prices, beaten, objective, settings)
     if objective.minimises or objective.kind.row.per_charge:
         return families
     for _ in range(MOST_PRICINGS):
         bound = max((every.bound for every in families), default=0.0)
-        served = [service.unbroken(prices.pools(f.best, f.stocks)).rate_rps for f in families if f.answers]
-        tighter = prices.below(bound) if served and max(served) < bound * (1 - WORTH_PRICING) else None
+        served = max(
+            (service.priced(prices.pools(f.best, f.stocks)).rate_rps for f in families if f.answers), default=0
+        )
+        tighter = prices.below(bound) if 0 < served < bound * (1 - WORTH_PRICING) else None
         if tighter is None:
             break
         anew = _families(question, tighter, beaten, objective, settings)
-        if not any(every.answers for every in anew):
-            break
+        if not any(every.answers for every in anew):  # none is worth more than what was beaten: a bound of these, too
+            least = max((every.bound for every in anew if math.isfinite(every.bound)), default=math.inf)
+            return [replace(every, bound=min(every.bound, least)) for every in families]
         prices, families = tighter, [replace(every, bound=min(every.bound, bound)) for every in anew]
+        if bound - max(every.bound for every in families) < LEAST_CLOSED * (bound - served):
+            break
     return families
 
 

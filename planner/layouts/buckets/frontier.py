@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 def cheapest_pools(evaluator: Evaluator, settings: AssignmentSettings) -> float:
     """Price of the cheapest pools found that serve every bucket (USD/hour).
 
-    Raises InfeasibleError where nothing serves, SolverError where that is not known in the time given.
+    Raises InfeasibleError where nothing serves, SolverError where that is not known within the work limit.
     """
     question, prices = evaluator.question, evaluator.prices
     rate = ObjectiveSettings()

@@ -87,7 +87,7 @@ def _cheapest_words(question: Question, offer: BucketOffer, partition: Partition
     try:
         answer = best_pools(offer, [partition], cheapest, layout_settings(question.scenario))
     except (InfeasibleError, SolverError):
-        return "what the cheapest costs was not found in the time given"
+        return "what the cheapest costs was not found within the work limit"
     return f"the cheapest costs {answer.value:.2f}"
 
 

@@ -1,6 +1,7 @@
 """A plan of buckets from its pools: islands, routes, latencies, losses, promise."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from planner.domain import (
     BucketPlan,
@@ -30,13 +31,14 @@ def outlook(
 ) -> BucketPlan:
     """What a plan of buckets says beyond its islands and routes."""
     scenario, service = question.scenario, BucketService(question, reaches)
-    promise = rate_rps * scenario.routing.margin
+    promise, bursts = rate_rps * scenario.routing.margin, _Bursts.of(question, service, tuple(pools), rate_rps)
     loads = {LoadPoint.PROMISE: promise, LoadPoint.CAPACITY: rate_rps}
     if question.demand_rps:
         loads = {LoadPoint.DEMAND: question.demand_rps, **loads}
     return BucketPlan(
         promise_rps=promise,
-        burst_rps=_burst_rps(question, service, tuple(pools)),
+        burst_rps=bursts.promise_rps,
+        burst_left_rps=bursts.left_rps,
         unrestricted_rps=unrestricted_rps,
         survival_cost_rps=survival_cost_rps,
         forms=forms,
@@ -50,8 +52,23 @@ def outlook(
     )
 
 
-def _burst_rps(question: Question, service: BucketService, pools: Sequence[BucketPool]) -> float | None:
-    """The promise where arrivals bunch as the trace's do, laid over each other; None where that is not known. The
-    margin is for what a calculation does not see, with bursts as without."""
-    counts = question.scenario.workload.counts
-    return None if counts is None else service.priced(pools, counts).rate_rps * question.scenario.routing.margin
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bursts:
+    """What is promised, and what a loss leaves at worst, where arrivals bunch; None where that is not known."""
+
+    promise_rps: float | None = None
+    left_rps: float | None = None
+
+    @classmethod
+    def of(cls, question: Question, service: BucketService, pools: Sequence[BucketPool], rate_rps: float) -> "_Bursts":
+        """Of pools as they stand: none is used less because of a loss that has not come. Where a loss is to be
+        survived no more is promised than without bursts, as the servers beyond that are spare. The margin is for what
+        a calculation does not see, with bursts as without."""
+        counts, survive = question.scenario.workload.counts, question.scenario.survive
+        if counts is None:
+            return cls()
+        served = service.unbroken(pools, counts).rate_rps
+        if not survive.share:
+            return cls(promise_rps=served * question.scenario.routing.margin)
+        left = min(loss.rate_rps for loss in service.losses(pools, survive.nodes, counts))
+        return cls(promise_rps=min(served, rate_rps) * question.scenario.routing.margin, left_rps=left)

@@ -50,7 +50,7 @@ MET = 1e-4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketChoice:
     """The pools of the plan as they serve together, the value of the best pools and the bound of all deployable ones
-    in the objective's unit, whether it was reached in the time given, what simpler plans would serve, and what
+    in the objective's unit, whether it was reached within the work limit, what simpler plans would serve, and what
     surviving a loss costs. `forms`: what their form was chosen over, where the choice was free. `searched`: a search
     may have chosen others in their place."""
 
@@ -63,6 +63,12 @@ class BucketChoice:
     survival_cost_rps: float | None = None
     forms: FormChoice | None = None
     searched: bool = True
+
+    @property
+    def bound_of_form(self) -> float:
+        """Of pools of the form chosen, where it was free; of all where split ones were."""
+        forms = self.forms
+        return self.bound if forms is None or forms.chosen is not ServingForm.AGGREGATED else forms.own_bound
 
 
 def solve_buckets(evaluator: Evaluator) -> BucketChoice:

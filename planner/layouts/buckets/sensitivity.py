@@ -1,7 +1,8 @@
 """What binds a plan of buckets and what would change it: its buckets planned anew, and prices of their relaxation.
 
-With a node more or less the best pools behind the plan's buckets are solved for: servers are chosen anew, the buckets
-stay. What limits a phase and what a range has to spare follows from the relaxation.
+With a node more or less a small fleet is planned anew, whatever its buckets and form become. Of a larger one the best
+pools behind the plan's buckets are solved for: servers are chosen anew, buckets and form stay. What limits a phase and
+what a range has to spare follows from the relaxation.
 
 | symbol | meaning |
 |---|---|
@@ -31,17 +32,21 @@ from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts.buckets.pools import solve_buckets
 from planner.layouts.certificate import layout_settings
 from planner.layouts.sensitivity import BALANCED, DIGITS, FASTER, drop_first
 
 _RATE = ObjectiveSettings()
 ROUNDING = 1e-9
+SMALL = 24  # GPUs up to which planning anew is cheap: so few may need another form or other buckets for a node more
 WORK = 1.5  # of a node more of every type, and as much of a node less: a unit is about a CPU-second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """The best pools found for other counts of GPUs, and what they serve; none of the same buckets pass `most_rps`."""
+    """The best pools found for other counts of GPUs, and what they serve; none pass `most_rps`, of the same buckets and
+    form where the fleet is not small."""
 
     pools: tuple[BucketPool, ...]
     rate_rps: float
@@ -68,7 +73,10 @@ class Neighbours:
         return offer.of_phases((Phase.MIXED,)) if self._aggregated else offer
 
     def planned(self, counts: Mapping[str, int]) -> Neighbour:
-        """The best pools of so many GPUs, within a small limit of work, as they serve together."""
+        """The best pools of so many GPUs, as they serve together: any where these are few, else those behind the plan's
+        buckets, within a small limit of work."""
+        if sum(counts.values()) <= SMALL:
+            return self._anew(counts)
         stocks = tuple(replace(stock, count=counts[stock.gpu]) for stock in self.stocks)
         limits = replace(self._settings, work_limit=min(WORK / len(stocks), self._settings.work_limit))
         offer = self._offer(stocks)
@@ -84,14 +92,30 @@ class Neighbours:
         priced = service.priced(pools) if answer.rate_rps < _unbroken_rps(offer, answer) else service.unbroken(pools)
         return Neighbour(pools=priced.pools, rate_rps=priced.rate_rps, most_rps=max(answer.bound, priced.rate_rps))
 
+    def _anew(self, counts: Mapping[str, int]) -> Neighbour:
+        """What planning so many GPUs from scratch makes of them."""
+        if not any(counts.values()):
+            return Neighbour(pools=(), rate_rps=0.0, most_rps=0.0)
+        question = self._question(counts)
+        try:
+            choice = solve_buckets(Evaluator(question))
+        except (InfeasibleError, SolverError):
+            return Neighbour(pools=(), rate_rps=0.0, most_rps=0.0)
+        rate_rps = choice.priced.rate_rps
+        return Neighbour(pools=choice.priced.pools, rate_rps=rate_rps, most_rps=max(choice.bound_of_form, rate_rps))
+
     def _service(self, counts: Mapping[str, int]) -> BucketService:
         """Of the plan's question with so many GPUs."""
+        return BucketService(self._question(counts))
+
+    def _question(self, counts: Mapping[str, int]) -> Question:
+        """The plan's question with so many GPUs, all at hand, and the most that they serve wanted of them."""
         question = self._prices.question
         items = tuple(
             replace(item, count=counts.get(item.gpu.name, item.count)) for item in question.scenario.inventory.items
         )
-        scenario = replace(question.scenario, inventory=replace(question.scenario.inventory, items=items))
-        return BucketService(replace(question, scenario=scenario))
+        inventory = replace(question.scenario.inventory, items=tuple(item for item in items if item.count))
+        return replace(question, scenario=replace(question.scenario, inventory=inventory, objective=_RATE))
 
     def relaxed(self, counts: Mapping[str, int], faster: Phase | None = None) -> RelaxedBuckets | None:
         """The relaxation of so many GPUs of each stock, with one phase faster by a tenth; None where nothing serves."""

@@ -130,7 +130,7 @@ def _words(rival: RivalServer | None, gpu: str) -> str:
 
 
 def _inventory(replanner: Replanner, pool: BucketPool, neighbours: Neighbours) -> Iterator[WhatIf]:
-    """A node more and a node less of the pool's type, behind the same buckets, planned as its own figures are."""
+    """A node more and a node less of the pool's type, planned as the plan's own figures are."""
     plan = replanner.plan
     node = plan.scenario.inventory.item(pool.gpu).gpu.gpus_per_host
     for count in (plan.fleet[pool.gpu] + node, plan.fleet[pool.gpu] - node):

@@ -74,7 +74,7 @@ def _plan_for(book: LevelBook, series: RateSeries, tariff: Tariff, most_changes:
 
 
 def _add(book: LevelBook, rate_rps: float) -> None:
-    """A rate without a plan in the time given is carried by the next larger plan."""
+    """A rate without a plan within the work limit is carried by the next larger plan."""
     try:
         book.add(rate_rps)
     except (InfeasibleError, SolverError):

@@ -1,4 +1,4 @@
-"""Whether a replay is long enough to tell, and how many requests would.
+"""Whether a replay is long enough to tell, and how many requests that takes at least.
 
 | symbol | meaning | unit |
 |---|---|---|

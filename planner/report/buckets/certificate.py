@@ -1,19 +1,20 @@
 """How far pools are from the best that can be deployed, and what being deployable costs, in words."""
 
+import re
 from collections.abc import Callable, Iterator
 
 from planner.domain import Certificate, Plan, ServingForm
-from planner.report.buckets.view import bound_of_pools, class_of_pools
+from planner.domain.serving.routing import class_of_pools
 from planner.report.kit.quantities import percent as whole_percent
 from planner.report.kit.quantities import rate
 
 CLOSE = 0.05
 """Up to this gap pools are called close to the best; beyond it the page says what would close it."""
 
-STOPPED = "time limit"
+STOPPED = "work limit"
 """How a note tells that a solver was stopped."""
 
-_SAID = "the bound is of pools that can be deployed"
+_SAID = re.compile("the bound is of .*pools that can be deployed")
 """A note that the words here make plain."""
 
 
@@ -23,7 +24,7 @@ def bucket_certificate(
     """Both bounds in a sentence each, and what the other form of serving would do. `goal`: what was asked for and what
     the plan has of it (empty: rates); `bound`: what no deployable pools better; `in_unit` writes values of the
     objective. Empty where nothing is known."""
-    notes = [note for note in certificate.note.split("; ") if note and note != _SAID]
+    notes = [note for note in certificate.note.split("; ") if note and not _SAID.fullmatch(note)]
     parts = [
         _of_deployable(plan, certificate, goal, bound),
         forms_sentence(plan, in_unit),
@@ -34,10 +35,11 @@ def bucket_certificate(
 
 
 def _of_deployable(plan: Plan, certificate: Certificate, goal: str, bound: str) -> str:
-    gap = bound_of_pools(plan)[1]
+    gap = certificate.objective_gap
     if gap is None:
         return ""
-    pools = f"the best deployable {class_of_pools(plan)}"
+    forms = None if plan.buckets is None else plan.buckets.forms
+    pools = f"the best deployable {class_of_pools(plan.scenario.serving_form, forms)}"
     limit = "none serve more than" if not goal else "none have more than"
     if plan.scenario.objective.minimises:
         limit = "none do with less than"
@@ -91,7 +93,7 @@ def _remedy(plan: Plan, certificate: Certificate) -> str:
 def _closers(plan: Plan, certificate: Certificate) -> Iterator[str]:
     search, scenario = plan.scenario.search, plan.scenario
     if STOPPED in certificate.note:
-        yield f"more time (a `search.work_limit` above {search.work_limit:g})"
+        yield f"more work (a `search.work_limit` above {search.work_limit:g})"
     if search.gap > CLOSE / 10:
         yield f"a `search.gap` below {search.gap:g}"
     if scenario.simplicity > 0:

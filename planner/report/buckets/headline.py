@@ -126,4 +126,16 @@ def loss_sentence(plan: Plan) -> str:
         )
     cost = bucket_plan(plan).survival_cost_rps
     price = f", which costs {significant(cost)} requests/s" if cost is not None else ""
-    return f"After losing {lost} {left}{f'; {percent(share)} were asked for{price}' if share else ''}."
+    bunched = _left_where_they_bunch(plan)
+    return f"After losing {lost} {left}{f'; {percent(share)} were asked for{price}' if share else ''}{bunched}."
+
+
+def _left_where_they_bunch(plan: Plan) -> str:
+    """What a loss leaves where requests bunch meanwhile, if that is less than was asked for of what is served then."""
+    buckets = bucket_plan(plan)
+    if buckets.burst_rps is None or buckets.burst_left_rps is None:
+        return ""
+    served = buckets.burst_rps / plan.scenario.routing.margin
+    if buckets.burst_left_rps >= plan.scenario.survive.share * served * (1 - SAME_RATE):
+        return ""
+    return f"; where requests bunch meanwhile, {significant(buckets.burst_left_rps)} requests/s remain"

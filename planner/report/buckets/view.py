@@ -11,7 +11,6 @@ from planner.domain import (
     LoadPoint,
     Phase,
     Plan,
-    ServingForm,
     SimplerPlan,
     SloSettings,
     halves_of,
@@ -53,32 +52,6 @@ def bucket_plan(plan: Plan) -> BucketPlan:
     """What the plan says of its pools; only plans of buckets come here."""
     assert plan.buckets is not None, "a plan of buckets"
     return plan.buckets
-
-
-_CLASSES = {
-    ServingForm.SPLIT: "split pools",
-    ServingForm.AGGREGATED: "aggregated pools",
-    ServingForm.AUTO: "split or aggregated pools",
-}
-
-
-def class_of_pools(plan: Plan) -> str:
-    """What a proof is of: aggregated pools where the plan has them by choice, else all that the scenario admits."""
-    buckets = plan.buckets
-    by_choice = buckets is not None and buckets.forms is not None and buckets.forms.chosen is ServingForm.AGGREGATED
-    return _CLASSES[ServingForm.AGGREGATED if by_choice else plan.scenario.serving_form]
-
-
-def bound_of_pools(plan: Plan) -> tuple[float | None, float | None]:
-    """(bound, gap) of the class of the plan's pools, in the objective's unit; None where none is known."""
-    certificate, forms = plan.certificate, None if plan.buckets is None else plan.buckets.forms
-    if certificate is None or certificate.objective_bound is None:
-        return None, None
-    if forms is None or forms.chosen is not ServingForm.AGGREGATED:
-        return certificate.objective_bound, certificate.objective_gap
-    value, closer = certificate.objective_value, min if plan.scenario.objective.minimises else max
-    bound = closer(forms.own_bound, value)
-    return bound, abs(value - bound) / max(abs(bound), 1e-12)
 
 
 def buckets_of(plan: Plan, phase: Phase) -> tuple[BucketView, ...]:

@@ -123,8 +123,8 @@ def _unsolved(frontier: Frontier) -> list[str]:
         return []
     budgets = ", ".join(money(budget) for budget in frontier.unsolved)
     return [
-        f"For {counted(len(frontier.unsolved), 'budget')} no layout was found in the time given ({budgets} USD/hour): "
-        "raise search.time\\_limit\\_s."
+        f"For {counted(len(frontier.unsolved), 'budget')} no layout was found within the work limit ({budgets} "
+        "USD/hour): raise search.work\\_limit."
     ]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORMS = (*PURE_FORMS, ServingForm.AUTO)
 NAMES = {ServingForm.SPLIT: "split", ServingForm.AGGREGATED: "aggregated", ServingForm.AUTO: "free choice"}
-INFEASIBLE, LATE = "infeasible", "none in time"
+INFEASIBLE, LATE = "infeasible", "none found"
 WORTH_TELLING = 0.01
 """Share by which a free choice must be better to be told."""
 

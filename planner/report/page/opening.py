@@ -6,7 +6,6 @@ from planner.domain import PHASES, CostMode, Plan
 from planner.domain.serving.levels import TIMES
 from planner.report.buckets.headline import promise_words, times_sentence
 from planner.report.buckets.view import (
-    bound_of_pools,
     bound_span,
     bounds_in,
     bucket_plan,
@@ -127,7 +126,7 @@ def _budget(plan: Plan) -> str:
 
 def _gap(plan: Plan) -> Iterator[Figure]:
     certificate = plan.certificate
-    gap = bound_of_pools(plan)[1]
+    gap = None if certificate is None else certificate.objective_gap
     if gap is None and certificate is not None:
         gap = certificate.gap
     if gap is not None:

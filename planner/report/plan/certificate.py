@@ -5,7 +5,6 @@ from functools import partial
 
 from planner.domain import Bound, Certificate, Plan, SizeSet
 from planner.report.buckets.certificate import STOPPED, bucket_certificate, percent
-from planner.report.buckets.view import bound_of_pools
 from planner.report.kit.quantities import money, rate, whole
 
 CLOSE = 0.1
@@ -29,7 +28,7 @@ def certificate_text(plan: Plan) -> list[str]:
 
 
 def _of_pools(plan: Plan, certificate: Certificate) -> str:
-    row, bound = plan.scenario.objective.kind.row, bound_of_pools(plan)[0]
+    row, bound = plan.scenario.objective.kind.row, certificate.objective_bound
     goal = f"{_goal(plan)}: {_value(row.unit, certificate.objective_value)}" if row.best else ""
     in_unit = partial(_value, row.unit)
     return bucket_certificate(plan, certificate, goal, "" if bound is None else in_unit(bound), in_unit)

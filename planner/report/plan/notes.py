@@ -118,7 +118,7 @@ def _unproven(plan: Plan) -> list[str]:
     if plan.optimal:
         return []
     limit = plan.scenario.assignment.work_limit
-    return [f"The solver stopped at its time limit ({limit:g} s): the assignment is **not proven optimal**."]
+    return [f"The solver stopped at its work limit ({limit:g}): the assignment is **not proven optimal**."]
 
 
 def _beside(plan: Plan) -> list[str]:

@@ -20,8 +20,8 @@ def sensitivity_lead(plan: Plan) -> str:
     """What the changes are of."""
     if plan.buckets is not None:
         return (
-            "Requests/s by which the rate would change, each planned: servers are chosen anew, the buckets stay. Of a "
-            "range the first figure was reached, and no servers behind these buckets pass the second."
+            "Requests/s by which the rate would change, each planned: of few GPUs from scratch, of more the servers "
+            "behind the same buckets. Of a range the first figure was reached, and no such pools pass the second."
         )
     return (
         "Requests/s by which the most that these GPUs can serve would change; islands may be formed anew, and cut as "

@@ -58,12 +58,13 @@ def _how_far(result: ReplayResult) -> str:
 
 
 def _longer(result: ReplayResult) -> str:
-    """How long requests came, and how many would tell."""
+    """How long requests came, and how many more tell: at least so many, as queues that are not full yet, and answers
+    that take longer than requests came, look shorter than they are."""
     seconds = significant(result.seconds + result.warm_up_s)
     untold = [level for level in result.levels if level.standing is Standing.UNTOLD]
     seen = f"; {level_words(min(untold, key=room_of))}" if untold else ""
     counting = f"{counted(result.total.requests, 'request')} of {counted(len(result.seeds), 'seed')} count"
-    longer = f"About {whole(result.requests_to_tell)} a seed would tell (`--requests`)"
+    longer = f"It takes at least {whole(result.requests_to_tell)} a seed to tell (`--requests`)"
     return f"requests came for {seconds} s, {counting}{seen}. {longer}"
 
 
@@ -124,8 +125,8 @@ def sweep_verdict(sweep: ReplaySweep) -> str:
         return f"**No rate that was tried holds the levels**, the lowest {lowest} requests/s."
     if sweep.requests_to_tell:
         return (
-            f"**Too short to tell**: levels seem to hold up to {significant(sweep.held_rps)} requests/s; about "
-            f"{whole(sweep.requests_to_tell)} requests a seed would tell (`--requests`)."
+            f"**Too short to tell**: levels seem to hold up to {significant(sweep.held_rps)} requests/s; it "
+            f"takes at least {whole(sweep.requests_to_tell)} requests a seed to tell (`--requests`)."
         )
     parts = [f"{ratio(sweep.held_rps, last.capacity_rps)} of the capacity of {significant(last.capacity_rps)}"]
     if last.promise_rps:

@@ -6,7 +6,7 @@ What a batch guarantees, whatever executes it:
   files.
 - Its `content` is a digest of everything that decides the plan: the scenario with every key and every file that it
   draws on, the engine, and the versions of the planner and of the libraries that shape its numbers. Jobs of equal
-  content give equal plans, where the solver ends within its time limit. Not in it, as they change no figure: the number
+  content give equal plans. Not in it, as they change no figure: the number
   of processes, the names and comments of files, and where the run is written.
 - A job's run folder is there whole or not at all. Who executes a job twice writes the same bytes, but for CPU-seconds
   that were measured, and for the names and digests of input files.

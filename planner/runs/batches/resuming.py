@@ -31,16 +31,16 @@ def require_same_plan(folder: Path, finished: Scenario, came: Scenario) -> None:
 
 
 def evaluations_to_repeat(begun: Scenario, came: Scenario, rounds: Sequence[Sequence[Trial]]) -> tuple[int, ...]:
-    """Indices of failed evaluations to repeat: all where there is more time now, or where the search would end because
-    of them again.
+    """Indices of failed evaluations to repeat: all where the limits are others now, or where the search would end
+    because of them again.
 
     None where the search would have continued past them, so that a killed search ends as an undisturbed one does.
     """
     trials = [trial for judged in rounds for trial in judged]
     failed = tuple(trial.index for trial in trials if trial.failed)
-    more_time = begun.assignment.work_limit != came.assignment.work_limit
+    other_limit = begun.assignment.work_limit != came.assignment.work_limit
     over = len(rounds) >= came.search.iterations and not any(trial.throughput_rps > 0 for trial in trials)
-    return failed if more_time or over or _gave_up(came, rounds) else ()
+    return failed if other_limit or over or _gave_up(came, rounds) else ()
 
 
 def _gave_up(scenario: Scenario, rounds: Sequence[Sequence[Trial]]) -> bool:

@@ -3,7 +3,7 @@
 What is guaranteed, beside what holds for every batch (`jobs`):
 
 - The plan of a point is the one that `planner plan SCENARIO --set KEY=VALUE …` gives, to the byte but for CPU-seconds
-  that were measured, and where the solver ends within its time limit: on a busier machine it may stop elsewhere.
+  that were measured.
 - A point's folder is named by the digest of what decides its plan. So a run that is there is that point's run, whoever
   wrote it and whatever grid it was written for; points that ask the same share it.
 - Whenever a sweep is killed, what has ended stays, and nothing is half-written. Resumed, it plans only what is missing,

@@ -14,7 +14,6 @@ from planner.domain import Plan, ReportProgress, Scenario, no_progress
 from planner.domain.serving.offers import GpuOffer, RivalFleet
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.files.disk.names import same_names
-from planner.report.buckets.view import bound_of_pools
 from planner.runs.questions.documents import Document, document_of, margin_of, rented_document, scenario_of
 from planner.runs.questions.nodes import fleets_of_nodes, rentable
 from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion
@@ -224,7 +223,7 @@ def _solved(document: Document, progress: ReportProgress) -> _Solved:
 
 
 def _answer(question: MoneyQuestion, amount: float, solved: _Solved, offered: str) -> MoneyAnswer:
-    bound, gap = bound_of_pools(solved.plan)
+    certificate = solved.plan.certificate
     return MoneyAnswer(
         question=question,
         amount=amount,
@@ -235,8 +234,8 @@ def _answer(question: MoneyQuestion, amount: float, solved: _Solved, offered: st
         offered=offered,
         gpus=_rented(solved.plan),
         rent_usd_per_hour=solved.plan.price_usd_per_hour,
-        bound=bound,
-        gap=gap,
+        bound=None if certificate is None else certificate.objective_bound,
+        gap=None if certificate is None else certificate.objective_gap,
     )
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from planner.domain import PHASES, BucketLatency, GpuWorth, LoadPoint, Phase, Plan, ServingForm
 from planner.domain.serving.levels import TIMES
 from planner.domain.serving.offers import RivalFleet
+from planner.domain.serving.routing import class_of_pools
 from planner.report.buckets.certificate import forms_sentence
 from planner.report.buckets.headline import given_up_words
-from planner.report.buckets.view import bound_span, bounds_in, buckets_of, class_of_pools, latencies_at, time_span
+from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
 from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.quantities import money, signed_range, significant
 from planner.runs.questions.documents import text_of
@@ -129,8 +130,9 @@ def _bound(plan: Plan, phase: Phase) -> str:
 def _proof(answer: MoneyAnswer) -> str:
     if answer.bound is None or answer.gap is None:
         return ""
-    what = f"deployable {class_of_pools(answer.plan)}" if answer.plan.buckets is not None else "layouts"
-    if answer.plan.buckets is not None and answer.scenario.routing.most == 1:
+    buckets, form = answer.plan.buckets, answer.scenario.serving_form
+    what = "layouts" if buckets is None else f"deployable {class_of_pools(form, buckets.forms)}"
+    if buckets is not None and answer.scenario.routing.most == 1:
         what += " behind one bucket a phase"
     if answer.question is MoneyQuestion.CHEAPEST:
         nodes = " where GPUs are rented singly" if answer.whole_nodes else ""
