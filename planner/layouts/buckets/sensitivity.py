@@ -39,7 +39,7 @@ from planner.layouts.sensitivity import BALANCED, DIGITS, FASTER, drop_first
 
 _RATE = ObjectiveSettings()
 ROUNDING = 1e-9
-SMALL = 16  # GPUs up to which planning anew is cheap: so few may need another form or other buckets for a node more
+SMALL = 24  # GPUs up to which planning anew is cheap: so few may need another form or other buckets for a node more
 WORK = 1.5  # of a node more of every type, and as much of a node less: a unit is about a CPU-second
 
 
