@@ -17,16 +17,23 @@ def scenario(**deploy: object) -> Path:
     return path
 
 
+def contents(folder: str) -> dict[str, bytes]:
+    """Path below the folder -> content of each file."""
+    files = (path for path in Path(folder).rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
 def test_one_plan_writes_what_the_flags_write_and_flags_override(planner: Command) -> None:
-    assert planner("plan", scenario(target="script", name="night"), "--out", "run").status == 0
-    written = {path.name: path.read_bytes() for path in Path("run/manifests").iterdir()}
-    assert {path[-3:] for path in written} == {".sh", "cfg", "son", ".md"}
-    assert b"night" in b"".join(written.values())
+    assert planner("plan", scenario(target="script", name="dusk"), "--out", "run").status == 0
+    written = contents("run/manifests")
+    assert {path.rpartition(".")[2] for path in written} >= {"sh", "cfg", "json", "md", "record"}
+    assert not any(path.endswith("yaml") for path in written)
+    assert b"dusk" in b"".join(written.values())
     assert planner("export", "run", "--out", "again").status == 0
-    assert {path.name: path.read_bytes() for path in Path("again").iterdir()} == written
+    assert contents("again") == written
     assert planner("export", "run", "--target", "lws", "--name", "day", "--out", "other").status == 0
-    texts = b"".join(path.read_bytes() for path in Path("other").iterdir())
-    assert (b"kind: LeaderWorkerSet" in texts, b"day" in texts, b"night" in texts) == (True, True, False)
+    texts = b"".join(contents("other").values())
+    assert (b"kind: LeaderWorkerSet" in texts, b"day" in texts, b"dusk" in texts) == (True, True, False)
 
 
 def test_the_settings_are_in_the_record_and_read_back(planner: Command) -> None:
