@@ -123,6 +123,10 @@ class SolverError(PlannerError):
     """The solver is missing, stopped early without a solution, or answered something impossible."""
 
 
+class OutOfWorkError(SolverError):
+    """A solver was stopped at its work limit before it had any solution."""
+
+
 class InconsistentPlanError(PlannerError):
     """A plan or its manifests break an invariant (GPUs, shares, rates); nothing of it leaves the program."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import pulp
 
 from planner.domain import AssignmentSettings
-from planner.errors import InfeasibleError, SolverError
+from planner.errors import InfeasibleError, OutOfWorkError, SolverError
 
 SOLVERS = {"highs": "HiGHS", "cbc": "PULP_CBC_CMD"}
 STEPS = 400_000
@@ -66,8 +66,8 @@ def solve(model: pulp.LpProblem, settings: AssignmentSettings, meter: Meter | No
     """Solve in place, to `settings.gap` or within `settings.work_limit`; `meter` hears the work. One thread: equal
     inputs give equal answers.
 
-    Where the chosen solver breaks down, the other one is asked. Raises InfeasibleError where no solution exists and
-    SolverError where none was found.
+    Where the chosen solver breaks down, the other one is asked. Raises InfeasibleError where no solution exists,
+    OutOfWorkError where none was found within the limit, and SolverError where every solver broke down.
     """
     first = available_solver(settings.solver)
     others = [name for name in SOLVERS if name != first and pulp.getSolver(SOLVERS[name], msg=False).available()]
@@ -134,7 +134,7 @@ def _proven(name: str, model: pulp.LpProblem, status: int, settings: AssignmentS
             hint="Loosen assignment.tau, or add GPUs.",
         )
     if model.sol_status == pulp.LpSolutionIntegerFeasible or (name == "cbc" and status == pulp.LpStatusNotSolved):
-        raise SolverError(
+        raise OutOfWorkError(
             f"assignment: {name} found no solution within {settings.work_limit:g} units of work.",
             hint="Raise assignment.work_limit or assignment.gap.",
         )

@@ -51,6 +51,8 @@ SERVES: dict[str, str] = {
     "plans/observed/": "observe",
     "replanning/days/": "schedule",
     "replanning/rollouts/": "replan",
+    "replanning/finding.py": "replan",
+    "runs/replanning/": "replan",
     "runs/batches/batches.py": "batch",
     "runs/batches/choosing.py": "--executor",
     "runs/batches/dask_engine/": "--executor",

@@ -125,7 +125,7 @@ def test_a_share_that_cannot_be_left_is_infeasible(planner: Command, run: Path) 
 
 
 def test_the_scenarios_own_limits_count_unless_an_option_says_otherwise(planner: Command, run: Path) -> None:
-    fewer = ("replan", run, "--inventory", "H200=32,H20=16", "--no-replay", "--out", "new")
+    fewer = ("replan", run, "--inventory", "H200=32,H20=16", "--meanwhile", "H20=32", "--no-replay", "--out", "new")
     limited = (*fewer, "--set", "changes.limits.most_gpus=0")
     answer = planner(*limited)
     assert answer.status == EXIT_INFEASIBLE

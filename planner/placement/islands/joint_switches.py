@@ -21,7 +21,7 @@ from math import gcd, log
 import pulp
 
 from planner.domain import AssignmentSettings
-from planner.errors import InfeasibleError, SolverError
+from planner.errors import InfeasibleError, OutOfWorkError
 from planner.milp import solve
 from planner.placement.islands.switches import SwitchPool, allocate, entropy
 
@@ -250,7 +250,7 @@ def _exact(jobs: Sequence[int], capacities: Sequence[int], work_limit: float) ->
     model, columns = _programme([job // unit for job in jobs], [capacity // unit for capacity in capacities])
     try:
         solve(model, AssignmentSettings(gap=0.0, work_limit=work_limit))
-    except (InfeasibleError, SolverError):
+    except (InfeasibleError, OutOfWorkError):
         return None
     parts_of: list[Parts] = [{} for _ in jobs]
     for (j, s, amount), column in columns.items():

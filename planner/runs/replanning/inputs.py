@@ -31,6 +31,11 @@ def new_scenario(
     Its objects keep the names that the deployed ones have, and its cluster lacks the pods of these. InputError where a
     value cannot be used.
     """
+    if isinstance(inventory, Mapping) and inventory and not any(inventory.values()):
+        raise InputError(
+            f"inventory: must leave at least one GPU, got {', '.join(f'{gpu}=0' for gpu in inventory)}.",
+            hint="Name every type that is left, as in --inventory H200=8,H20=0.",
+        )
     gone = set(_gone(inventory, settings))
     present, kept = _at_least_one(inventory, settings)
     changed = _without(_changed(saved, scenario, workload, present, cluster, kept), gone)
