@@ -126,7 +126,8 @@ def test_a_finished_run_is_told_to_be_finished(planner: Command, run: Path, tiny
     before = untimed(run)
     answer = planner("plan", "--resume", run, tiny, "--quiet")
     assert (answer.status, answer.err) == (0, f"{run}: is finished, nothing is left to do\n")
-    assert (run / "summary.md").read_text() in answer.out
+    head, *_ = (run / "summary.md").read_text().split("\n## ")
+    assert head.strip() in answer.out
     assert untimed(run) == before
     answer = planner("plan", "--resume", run, "--seed", 3)
     assert answer.status == 2

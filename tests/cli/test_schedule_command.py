@@ -44,7 +44,9 @@ def test_a_day_as_a_folder_that_every_tool_reads(planner: Command) -> None:
         assert plan.buckets is not None
         assert float(row["rate_rps"]) <= plan.buckets.promise_rps
         assert float(row["usd"]) == pytest.approx(plan.price_usd_per_hour)
-        assert (row["carried"], row["holds"]) == ("True", "True")
+        assert row["carried"] == "True"
+        assert row["holds"] in ("True", "")  # so few requests may be too short to tell
+    assert any(row["holds"] == "True" for row in rows)
     again = planner("report", "day", "--json")
     assert again.json == figures
     shown = planner("report", "day", "--force")
