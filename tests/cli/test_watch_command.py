@@ -20,6 +20,7 @@ workload: normal-500-2000
 inventory: {H200: 64, H20: 64}
 prices_usd_per_gpu_hour: {H200: 4, H20: 1}
 ranges: {width: 4096}
+serving: split
 """
 LOADS = [(0, 6), (600, 6), (1200, 16), (7800, 5), (14400, 5)]
 PRICES = "time,gpu,usd_per_hour\n0,H20,1.0\n900,H20,-1\n1200,H20,nan\n1500,h20,100\n1800,B999,2\n2100,H20,1.02\n"
