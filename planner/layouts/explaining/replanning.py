@@ -14,6 +14,7 @@ from planner.domain.comparisons.explanations import WhatIf
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import open_evaluator
 from planner.layouts.buckets.pools import solve_buckets
+from planner.layouts.buckets.ties import best_of_ties
 from planner.layouts.certificate import is_exact
 from planner.layouts.feasibility import posed
 
@@ -58,7 +59,7 @@ class Replanner:
         began_s = time.process_time()
         try:
             with open_evaluator(posed(scenario)) as evaluator:
-                priced = solve_buckets(evaluator).priced
+                priced = best_of_ties(evaluator, solve_buckets(evaluator)).priced
         except (InfeasibleError, InputError):
             return Replanned(frozenset(), NOTHING, None)
         except SolverError:
