@@ -3,18 +3,25 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import Any
 
 from engine_parsers.installing import DYNAMOS, EXPORTED
 from engine_parsers.verdicts import MODEL, Case, Gpus
 from planner.domain import Plan
-from planner.export import ENGINES, read_manifests
+from planner.export import read_manifests
 from planner.export.checking.counts import pod_gpus
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.vllm import START_RANK_SCRIPT
 from planner.export.found import FoundPod, FoundWorkload
 from planner.files import shipped_models
 
+_PROGRAMS = (
+    ("vllm", "serve"),
+    ("python3", "-m", "vllm.entrypoints.openai.api_server"),
+    ("sglang", "serve"),
+    ("python3", "-m", "sglang.launch_server"),
+)
 _LEADER = "10.0.0.1"
 _WEIGHTS = "--model-path="
 _WEIGHT_FLAGS = ("--model", "--model-path")
@@ -130,10 +137,17 @@ def _expanded(words: tuple[str, ...], workload: FoundWorkload, index: int) -> tu
 
 def _behind(words: tuple[str, ...], engine: str) -> tuple[str, ...]:
     """The words behind the program, with MODEL for the weights and the start rank that a script would count."""
-    behind = ENGINES[engine].read_program(words)
-    assert behind is not None, words
-    if words[1:3] == ("-c", START_RANK_SCRIPT):
-        behind = (*behind, f"--data-parallel-start-rank={int(words[4]) * int(words[5])}")
+    line = tuple(dropwhile(lambda word: word == "env" or "=" in word, words)) if words[0] == "env" else words
+    counted = (
+        line[4:6] if line[1:3] == ("-c", START_RANK_SCRIPT) else ()
+    )  # sh -c SCRIPT NAME INDEX RANKS
+    line = line[6:] if counted else line
+    program = next((program for program in _PROGRAMS if line[: len(program)] == program), None)
+    assert program is not None, words
+    behind = line[len(program) :]
+    if counted:
+        index, ranks = map(int, counted)
+        behind = (*behind, f"--data-parallel-start-rank={index * ranks}")
     if engine == "vllm":
         return (MODEL, *behind[1:])
     return tuple(f"{_WEIGHTS}{MODEL}" if word.startswith(_WEIGHTS) else word for word in behind)
