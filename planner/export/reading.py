@@ -1,6 +1,7 @@
 """Manifests read back to the plan that they deploy, whichever target wrote them; and a plan as such manifests show
 it."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ from planner.errors import InputError
 from planner.export.checking.faults import faults_text, find_faults
 from planner.export.checking.structure import read_manifests
 from planner.export.checking.tables import FoundTable, routing_tables, told_inventory
-from planner.export.found import FoundWorkload, Manifest
+from planner.export.found import Fault, FoundWorkload, Manifest
 from planner.export.objects.pod_fields import pod_fields
 from planner.export.objects.pods import ENGINE_LABEL, PHASE_LABEL
 from planner.export.summary import PREFIX, deployed_plan, read_island
@@ -28,12 +29,7 @@ def read_plan(files: Mapping[str, str], origin: str = "manifests") -> DeployedPl
         InputError: faults of the files, each with file, object and field; or no island in them. `origin` names the
             folder.
     """
-    faults = find_faults(files)
-    if faults:
-        raise InputError(
-            f"{origin}: must be sound manifests of the planner.\n{faults_text(faults)}",
-            hint="Mend these fields (`planner export --check` tells all of them), or export the plan again.",
-        )
+    _refuse(find_faults(files), origin)
     sound = read_manifests(files).sound
     workloads = [w for m, kind in sound if kind and kind.workloads for w in kind.workloads(m)]
     if not workloads:
@@ -41,7 +37,30 @@ def read_plan(files: Mapping[str, str], origin: str = "manifests") -> DeployedPl
             f"{origin}: must hold a workload of an island, holds none in {len(files)} files.",
             hint="Objects that only tell of the fleet are no plan; give manifests of a serving target.",
         )
+    _refuse(tuple(_of_other_plans(workloads)), origin)
     return _ordered(_plan([manifest for manifest, _ in sound], workloads))
+
+
+def _refuse(faults: Sequence[Fault], origin: str) -> None:
+    if faults:
+        raise InputError(
+            f"{origin}: must be sound manifests of the planner.\n{faults_text(faults)}",
+            hint="Mend these fields (`planner export --check` tells all of them), or export the plan again.",
+        )
+
+
+def _of_other_plans(workloads: Sequence[FoundWorkload]) -> Iterator[Fault]:
+    """Workloads that name another plan, model or target than most of them do."""
+    for key in ("plan", "model", "target"):
+        name = f"{PREFIX}{key}"
+        named = [(workload, workload.annotations[name]) for workload in workloads if name in workload.annotations]
+        votes = Counter(value for _, value in named)
+        for workload, value in named:
+            usual, _ = votes.most_common(1)[0]  # of equals the first
+            if value != usual:
+                file = next(other.manifest.file for other, said in named if said == usual)
+                field = f"{workload.annotations_path}.{name}"
+                yield workload.manifest.fault(field, f"must be {usual!r} as in {file}", repr(value))
 
 
 def _plan(manifests: Sequence[Manifest], workloads: Sequence[FoundWorkload]) -> DeployedPlan:

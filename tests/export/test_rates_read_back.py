@@ -128,8 +128,9 @@ def test_phases_may_have_buckets_of_their_own() -> None:
     """Two buckets of prefill beside one of decode: the table covers all lengths in each phase by itself."""
     planned = planner.plan(
         inventory={"H200": 32, "H800": 32, "H20": 64},
-        workload="azure-code-2023",
-        slo={"ttft_ms": 1500, "tpot_ms": 60, "percentile": 99},
+        workload="mooncake-conversation",
+        slo={"ttft_ms": 10_000, "tpot_ms": 60, "percentile": 99},
+        serving="split",
         simplicity=0,
     ).record
     starts = {phase: {route.range_start for route in planned.routing if route.phase is phase} for phase in PHASES}

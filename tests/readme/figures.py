@@ -31,6 +31,7 @@ from planner.layouts.serving_forms import CLOSE as CHANGE_CLOSE
 from planner.placement.power_model import DEFAULT_CPU
 from planner.replanning.days.replaying import WindowReplay
 from planner.replanning.rollouts.interim_plans import QUICK
+from planner.replanning.schedules.pricing import MOST_PRICED
 from planner.replanning.watches.inputs import MOST_LOAD_FACTOR
 from planner.report.buckets.certificate import CLOSE as GAP_CLOSE
 from planner.report.plan.certificate import CLOSE as TABLE_GAP_CLOSE
@@ -114,6 +115,7 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
     "schedules": [
         ("{0.seconds:.0f} seconds of requests at least", lambda: SEQUENCE),
         ("the first {:.0f} not counted", lambda: SEQUENCE.seconds * SEQUENCE.warm_up),
+        ("suit: up to {} more", lambda: MOST_PRICED),
     ],
     "traces-and-costs": [
         ("(below {:g} or above", lambda: LEAST_RPS),
@@ -163,6 +165,8 @@ HELD: dict[str, dict[str, str]] = {
     "planning": {
         "(19 prefill pools of one to eight servers": "tests/cost/test_prefill_caps.py::"
         "test_the_cap_is_near_the_rate_that_a_simulation_allows",
+        "The locks are for CPython": "tests/package/test_locks.py::"
+        "test_the_lock_is_what_a_user_needs_in_the_versions_that_are_tested",
         "under 4 MB": "tests/api/test_front.py::test_a_page_is_written_once",
     },
     "money": {
@@ -272,7 +276,7 @@ STATED: dict[str, dict[str, str]] = {
     "defragmentation": {"section 4.1": SOURCE},
     "manifests": {
         "| `--target` | what is written": MEANING,
-        "as the parsers of vLLM 0.18.0": SOURCE,
+        "| what | how far |": MEANING,
         "(1 unless you measure it": MEANING,
         "0 means that a drain": MEANING,
         "shared expert of 2,048 columns": SOURCE,

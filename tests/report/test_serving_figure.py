@@ -40,7 +40,8 @@ def compared_forms() -> FormComparison:
 def test_the_headline_tells_where_which_form_is_better(comparison):
     assert headline(comparison) == (
         "By bound on TPOT: up to 14 ms neither form serves; from 14 to 57 ms splitting pays (5.00 against none "
-        "requests/s at 20.0 ms); from 57 ms on aggregated pools serve more (14.0 against 9.00 requests/s at 80.0 ms)."
+        "requests/s at 20.0 ms); from 57 ms on aggregated pools are the better choice "
+        "(14.0 against 9.00 requests/s at 80.0 ms)."
     )
 
 

@@ -6,8 +6,8 @@ from functools import lru_cache
 from planner.domain import Question
 from planner.evaluation.buckets.prices import BucketPrices
 
-MOST_QUESTIONS = 2
-"""Remembered at a time; the largest have tens of MB."""
+MOST_QUESTIONS = 12
+"""Remembered at a time: two small fleets and the neighbours that each asks of. The largest have tens of MB."""
 
 
 def prices_of(question: Question) -> BucketPrices:

@@ -138,9 +138,7 @@ def _expanded(words: tuple[str, ...], workload: FoundWorkload, index: int) -> tu
 def _behind(words: tuple[str, ...], engine: str) -> tuple[str, ...]:
     """The words behind the program, with MODEL for the weights and the start rank that a script would count."""
     line = tuple(dropwhile(lambda word: word == "env" or "=" in word, words)) if words[0] == "env" else words
-    counted = (
-        line[4:6] if line[1:3] == ("-c", START_RANK_SCRIPT) else ()
-    )  # sh -c SCRIPT NAME INDEX RANKS
+    counted = line[4:6] if line[1:3] == ("-c", START_RANK_SCRIPT) else ()  # sh -c SCRIPT NAME INDEX RANKS
     line = line[6:] if counted else line
     program = next((program for program in _PROGRAMS if line[: len(program)] == program), None)
     assert program is not None, words
