@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from planner import export, files
-from planner.domain import Plan, RouterGrid
+from planner.domain import DeploySettings, Plan, RouterGrid
 from planner.domain.serving.exported import ExportRecord
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.provenance import planner_version
@@ -28,7 +28,7 @@ class Rendered:
     """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), the
     engine that they start, target and router, what the reader must be told, what the
     router gives up (`losses`, among the warnings), the `page` of commands, what `images` are built from that no
-    registry has (path -> text), and the `record` of what decided."""
+    registry has (path -> text), and what decided: the plan that was `given`, `options`, `cells`, `topology_objects`."""
 
     files: dict[str, str]
     plan: Plan
@@ -40,7 +40,24 @@ class Rendered:
     losses: tuple[str, ...] = ()
     page: str = ""
     images: Mapping[str, str] = field(default_factory=dict)
-    record: ExportRecord
+    given: Plan
+    options: DeploySettings
+    cells: int
+    topology_objects: bool
+
+    @property
+    def record(self) -> ExportRecord:
+        """What decided, as it stands beside the manifests. Of plans that serve: not of every step on the way."""
+        return ExportRecord(
+            planner=planner_version(),
+            plan_digest=files.plan_digest(self.given),
+            target=self.target,
+            engine=self.engine,
+            router=self.router,
+            cells=self.cells,
+            topology_objects=self.topology_objects,
+            options=self.options,
+        )
 
     @property
     def folder(self) -> dict[str, bytes]:
@@ -82,20 +99,13 @@ def render_plan(
     chosen_router = export.NO_ROUTER if _gave_way(texts) else export.chosen_router(export.TARGETS[target], router)
     losses = _router_losses(there, chosen_router) if price_router else ()
     page = runbook.runbook(there, texts, target=target, engine=engine_name, router=chosen_router)
-    record = ExportRecord(
-        planner=planner_version(),
-        plan_digest=files.plan_digest(plan),
-        target=target,
-        engine=engine_name,
-        router=chosen_router,
-        cells=cells,
-        topology_objects=topology_objects,
-        options=replace(settings, target=target, router=router),
-    )
     return Rendered(
         files=texts,
         page=page,
-        record=record,
+        given=plan,
+        options=replace(settings, target=target, router=router),
+        cells=cells,
+        topology_objects=topology_objects,
         images=export.image_files(texts),
         plan=there,
         grid=grid,
