@@ -133,8 +133,9 @@ def test_other_targets_get_the_plan_as_it_is(example: Plan, target: str) -> None
 def test_without_a_grid_the_files_are_the_exports_own(example: Plan) -> None:
     files = render(example, target="lws")
     rendered = render_plan(example, target="lws")
-    decided = {"engine": "vllm", "target": "lws", "router": rendered.router, "record": rendered.record}
-    expected = Rendered(files=files, plan=example, **decided)
+    names = ("options", "cells", "topology_objects", "router", "images")
+    decided = {name: getattr(rendered, name) for name in names} | {"engine": "vllm", "target": "lws"}
+    expected = Rendered(files=files, plan=example, given=example, **decided)
     assert replace(rendered, warnings=(), page="") == expected
     told = {
         line.removeprefix("# WARNING: ") for text in files.values() for line in text.splitlines() if "# WARN" in line
