@@ -71,7 +71,7 @@ class Choosing:
 
     def near_enough(self, near: NearPlan, best: NearPlan, *, within: float | None = None) -> bool:
         """Whether a plan is worth what the best is but for the share `within`, or what the limits give up."""
-        floor = best.value * (1 - self.sign * (self.limits.give_up if within is None else within))
+        floor = _shown(best.value) * (1 - self.sign * (self.limits.give_up if within is None else within))
         return self.sign * _shown(near.value) >= self.sign * floor * (1 - self.sign * MET)
 
     def frontier(self, plans: Sequence[NearPlan], chosen: NearPlan) -> tuple[ChangePoint, ...]:
