@@ -28,7 +28,7 @@ class Rendered:
     """Manifests (file name -> text), the plan that they deploy, the grid that it was brought onto (None: as it is), the
     engine that they start, target and router, what the reader must be told, what the
     router gives up (`losses`, among the warnings), the `page` of commands, what `images` are built from that no
-    registry has (path -> text), and what decided: the plan that was `given`, `options`, `cells`, `topology_objects`."""
+    registry has (path -> text), and what decided: the plan (`planned`), `options`, `cells`, `topology_objects`."""
 
     files: dict[str, str]
     plan: Plan
@@ -40,7 +40,7 @@ class Rendered:
     losses: tuple[str, ...] = ()
     page: str = ""
     images: Mapping[str, str] = field(default_factory=dict)
-    given: Plan
+    planned: Plan
     options: DeploySettings
     cells: int
     topology_objects: bool
@@ -50,7 +50,7 @@ class Rendered:
         """What decided, as it stands beside the manifests. Of plans that serve: not of every step on the way."""
         return ExportRecord(
             planner=planner_version(),
-            plan_digest=files.plan_digest(self.given),
+            plan_digest=files.plan_digest(self.planned),
             target=self.target,
             engine=self.engine,
             router=self.router,
@@ -102,7 +102,7 @@ def render_plan(
     return Rendered(
         files=texts,
         page=page,
-        given=plan,
+        planned=plan,
         options=replace(settings, target=target, router=router),
         cells=cells,
         topology_objects=topology_objects,

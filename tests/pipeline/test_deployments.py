@@ -135,7 +135,7 @@ def test_without_a_grid_the_files_are_the_exports_own(example: Plan) -> None:
     rendered = render_plan(example, target="lws")
     names = ("options", "cells", "topology_objects", "router", "images")
     decided = {name: getattr(rendered, name) for name in names} | {"engine": "vllm", "target": "lws"}
-    expected = Rendered(files=files, plan=example, given=example, **decided)
+    expected = Rendered(files=files, plan=example, planned=example, **decided)
     assert replace(rendered, warnings=(), page="") == expected
     told = {
         line.removeprefix("# WARNING: ") for text in files.values() for line in text.splitlines() if "# WARN" in line
