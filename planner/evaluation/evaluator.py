@@ -32,7 +32,7 @@ from planner.evaluation.buckets.judging import (
 )
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.remembered import prices_of
-from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.buckets.stocks import island_stocks
 from planner.evaluation.judging import broken_off, judge
 from planner.processes import TaskPool, Workers
@@ -127,7 +127,7 @@ class Evaluator:
 
     def _pooled(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
         """Layouts in pools behind buckets, placed where that is asked for."""
-        partitions, service = self.prices.shortlist, BucketService(self.question)
+        partitions, service = self.prices.shortlist, self.prices.service
         stocks = [island_stocks(layout) for layout in fresh]
         tasks = [
             (classes_of(self.prices.offers(mine, partitions)), layout, partitions, self.question.scenario.assignment)

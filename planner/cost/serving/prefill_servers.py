@@ -28,6 +28,7 @@ Source: facts on bucketed plans (cap of a pool), with the rest of a step in plac
 (tests/cost/prefill_simulation.py, 19 pools of 1-8 servers, bounds of 1-6 s) allows 9 % more to 1 % less than the cap.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -57,6 +58,7 @@ _WIDTHS = np.diff(_GRID)
 
 MISSED_STEPS = 0.5
 HALVINGS = 20  # of the full rate: to a millionth
+AT_ONCE = 4  # halvings that one server is tried for at once
 _ROUNDS = 12  # of the fixed point of tokens and step time, which contracts below full pace
 
 
@@ -166,12 +168,16 @@ class PrefillServers:
         full = self.full_rps(buckets)
         if not levels.bounds_ttft:
             return full
-        low, high, mix = np.zeros(full.shape), full.copy(), self._mix(buckets)
-        for _ in range(halvings):
-            middle = (low + high) / 2
-            together = _pool_rps(together_rps, middle, full) if served else together_rps
-            enough = self._meets(buckets, levels, middle, full, together, arrivals, mix)
-            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        low, width, mix = np.zeros(full.shape), full.copy(), self._mix(buckets)
+        # One server alone is tried at many rates at once: an array of one number takes as long as one of fifteen.
+        bits = AT_ONCE if len(full) == 1 else 1
+        for _ in range(math.ceil(halvings / bits)):
+            width = width / 2**bits
+            rate = low + width * np.arange(1, 2**bits)[:, None] if bits > 1 else low + width
+            together = _pool_rps(together_rps, rate, full) if served else together_rps
+            enough = self._meets(buckets, levels, rate, full, together, arrivals, mix)
+            cells = np.logical_and.accumulate(enough).sum(axis=0, keepdims=True) if bits > 1 else enough
+            low = low + width * cells
         return np.asarray(low)
 
     def _meets(
@@ -286,7 +292,7 @@ class PrefillServers:
 
 def _pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
     """X where servers at `rate` serve a bucket, at least one of them."""
-    needed = np.divide(served_rps * full, rate, out=np.full(full.shape, np.inf), where=rate > 0)
+    needed = np.divide(served_rps * full, rate, out=np.full(rate.shape, np.inf), where=rate > 0)
     return np.asarray(np.maximum(needed, full))
 
 

@@ -22,6 +22,13 @@ Servers = PrefillServers | DecodeServers | MixedServers
 Span = tuple[int, int]
 
 
+MOST_KNOWN = 1000
+"""Buckets of one fleet whose prices are kept."""
+
+PricedKey = tuple[tuple[BucketPool, ...], Arrivals, float | None]
+"""Pools without their rates, how requests come, and what the first decode step takes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedBucket:
     """The pools of one phase, or of both, on the prompts of `span`."""
@@ -60,15 +67,26 @@ def priced_buckets(
     arrivals: Arrivals,
     reaches: Mapping[str, Reach],
     first_ms: float | None = None,
+    known: dict[PricedKey, PricedBucket] | None = None,
 ) -> list[PricedBucket]:
     """The pools by bucket, with their capacities and shares; `arrivals`: how requests come to them; `first_ms`: what
-    the first decode step takes of a TTFT, None: the bound on TPOT."""
+    the first decode step takes of a TTFT, None: the bound on TPOT. `known`: buckets priced before, and now these."""
     grouped: dict[tuple[Phase, int, int], list[BucketPool]] = {}
     for pool in pools:
         grouped.setdefault((pool.phase, pool.start, pool.end), []).append(pool)
     order = tuple(Phase)
     keys = sorted(grouped, key=lambda key: (order.index(key[0]), *key[1:]))
-    return list(_shared([_priced(question, grouped[key], arrivals, reaches, first_ms) for key in keys]))
+    known = {} if known is None else known
+    buckets = []
+    for key in keys:
+        pools_of = tuple(replace(pool, capacity_rps=0.0, full_rps=0.0, share=0.0) for pool in grouped[key])
+        question_of = (pools_of, arrivals, first_ms)
+        if question_of not in known:
+            if len(known) >= MOST_KNOWN:  # a search may ask for thousands of layouts
+                known.clear()
+            known[question_of] = _priced(question, pools_of, arrivals, reaches, first_ms)
+        buckets.append(known[question_of])
+    return list(_shared(buckets))
 
 
 def phase_rps(buckets: Sequence[PricedBucket], phase: Phase) -> float:

@@ -31,7 +31,6 @@ from planner.assignment import (
 from planner.cost import CostContext
 from planner.cost.engine_rules import kv_backends, may_overlap, prefill_budgets, refusals
 from planner.cost.serving import (
-    HALVINGS,
     Arrivals,
     MixedServers,
     PrefillServers,
@@ -55,12 +54,14 @@ from planner.domain import (
 )
 from planner.evaluation.buckets.columns import Column, decode_column, hash_of, mixed_column, of_types, prefill_column
 from planner.evaluation.buckets.partitions import bucket_space
+from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
 ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, and a bound must not count on too few
 LESS_ROOM = 1.01  # above a bound of whole servers
 PASSES = 3
 ROUGHLY = 9  # halvings: to 0.2 % of the full rate
+FINELY = 13  # to 0.012 %, for programmes whose pools are priced to a millionth after them
 RESTS = 0.005
 WORTH_PRICING = 0.002  # of X: less changes caps by next to nothing
 _UNLIMITED = 10_000_000  # GPUs of a type
@@ -81,6 +82,7 @@ class BucketPrices:
         self._left: dict[tuple[str, Phase], Column] = {}
         self._full: dict[tuple[str, Phase], Column] = {}
         self._most_rps = math.inf
+        self.service = BucketService(question)
 
     def below(self, bound_rps: float) -> "BucketPrices | None":
         """The same servers priced for less: no pools serve more than this. None where that changes next to nothing."""
@@ -113,6 +115,7 @@ class BucketPrices:
         scenario = replace(self._scenario, serving=ServingForm.AGGREGATED)
         alone = BucketPrices(replace(self.question, scenario=scenario), self.most, self._further_edges)
         alone._full = self._full  # the buckets are the same, and so are the servers
+        alone.service = self.service.of_counts(alone.question)
         return alone
 
     @cached_property
@@ -288,8 +291,8 @@ class BucketPrices:
             self._left[gpu, phase] = self._capped(gpu, phase, share * self.served_rps)
         return self._left[gpu, phase]
 
-    def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = HALVINGS) -> Column:
-        """Rates within the levels where so much of the whole is served."""
+    def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = FINELY) -> Column:
+        """Rates within the levels where so much of the whole is served; too high, if anything, so that bounds hold."""
         column, mine = self._full_column(gpu, phase), self.phases[phase]
         arrivals = Arrivals.of(self._scenario.routing.policy)
         served = served_rps * mine.buckets.probabilities
@@ -298,9 +301,11 @@ class BucketPrices:
         levels = replace(mine.levels, first_ms=self.least_step_ms) if phase is Phase.PREFILL else mine.levels
         at, load = (mine.buckets, levels, served), column.servers
         if isinstance(load, PrefillServers):
-            return replace(column, capped=load.capped_rps(*at, arrivals, served=True, halvings=halvings))
+            capped = load.capped_rps(*at, arrivals, served=True, halvings=halvings)
+            return replace(column, capped=_rounded_up(capped, column.full, halvings))
         if isinstance(load, MixedServers):
             batches, capped, full = load.capped_rps(*at, None, arrivals, served=True, halvings=halvings)
+            capped = _rounded_up(capped, full, halvings)
         else:
             batches, capped, full = load.capped_rps(*at, None, arrivals, served=True)
         return replace(column, batches=batches, capped=capped, full=full)
@@ -398,3 +403,8 @@ class BucketPrices:
     def _late_share(self, phase: Phase, bucket: int) -> float | None:
         levels = self.phases[phase].levels
         return None if levels.misses is None else float(levels.misses[bucket])
+
+
+def _rounded_up(capped: np.ndarray, full: np.ndarray, halvings: int) -> np.ndarray:
+    """Rates that so many halvings of the full rate found, at the upper end of where they lie."""
+    return np.where(capped > 0, np.minimum(full, capped + full / 2**halvings), 0.0)

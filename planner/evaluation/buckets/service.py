@@ -20,7 +20,7 @@ from planner.domain import (
     Reach,
 )
 from planner.evaluation.buckets.latencies import JudgedTimes, first_step_ms, latencies_at
-from planner.evaluation.buckets.priced import PricedBucket, phase_rps, priced_buckets, serves
+from planner.evaluation.buckets.priced import PricedBucket, PricedKey, phase_rps, priced_buckets, serves
 from planner.evaluation.buckets.spreads import lost_servers, spread
 
 BEYOND = 1.03
@@ -52,6 +52,13 @@ class BucketService:
     def __init__(self, question: Question, reaches: Mapping[str, Reach] | None = None) -> None:
         self.question = question
         self._reaches = reaches or {}
+        self._known: dict[PricedKey, PricedBucket] = {}
+
+    def of_counts(self, question: Question) -> "BucketService":
+        """For a question that differs in numbers of GPUs and the objective alone: its buckets have the same prices."""
+        service = BucketService(question, self._reaches)
+        service._known = self._known
+        return service
 
     def priced(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
         """The pools at work together; `counts`: how arrivals bunch, Poisson where it is not said.
@@ -91,13 +98,13 @@ class BucketService:
         TPOT, then as the pools take at the rate that is known to be reached so, and a little beyond."""
         every, slo = tuple(pools), self.question.scenario.slo
         arrivals = Arrivals.of(self.question.scenario.routing.policy, counts)
-        buckets = priced_buckets(self.question, every, arrivals, self._reaches)
+        buckets = priced_buckets(self.question, every, arrivals, self._reaches, known=self._known)
         rates = [phase_rps(buckets, phase) for phase in PHASES]
         prefills = any(pool.phase is Phase.PREFILL for pool in every)
         if slo.ttft_ms is None or not prefills or not 0 < rates[0] < rates[1]:
             return buckets
         first_ms = first_step_ms(buckets, min(BEYOND * rates[0], rates[1]), JudgedTimes.of(self.question))
-        return priced_buckets(self.question, every, arrivals, self._reaches, first_ms)
+        return priced_buckets(self.question, every, arrivals, self._reaches, first_ms, self._known)
 
     def _without(
         self, pools: Sequence[BucketPool], number: int, counts: CountDispersion | None = None, nodes: int | None = None

@@ -11,7 +11,6 @@ from planner.assignment import BucketAnswer, BucketOffer, Partition, best_pools,
 from planner.domain import AssignmentSettings, ObjectiveSettings, Question, ServingForm
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.buckets.stocks import Stock
 from planner.layouts.buckets.forms import value_to_beat
 from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
@@ -81,7 +80,7 @@ def _priced_anew(
     """What every family can do, worth more than what was `beaten`. Where pools at work together, as far as a loss lets
     them be used, stay behind a bound well below what queues were priced for, they are priced anew: fewer servers have
     longer queues, and nothing that survives serves more than the bound."""
-    service = BucketService(question)
+    service = prices.service
     families = _families(question, prices, beaten, objective, settings)
     if objective.minimises or objective.kind.row.per_charge:
         return families

@@ -158,7 +158,7 @@ def _candidates(
     question: Question, objective: ObjectiveSettings, every: SolvedClass, best: BucketAnswer
 ) -> Iterator[_Candidate]:
     """The best pools of a class, and those that the programme may have thought too little of."""
-    service, settings = BucketService(question), layout_settings(question.scenario)
+    service, settings = every.prices.service, layout_settings(question.scenario)
     others = other_answers(every.offer, best, every.prices.partitions, objective, settings)
     for offer, answer in [(every.offer, best), *others]:
         priced = service.priced(every.prices.pools(answer, every.stocks))
@@ -168,8 +168,8 @@ def _candidates(
 def _choice(
     question: Question, objective: ObjectiveSettings, every: SolvedClass, candidates: Sequence[_Candidate]
 ) -> BucketChoice:
-    scenario, service, settings = question.scenario, BucketService(question), layout_settings(question.scenario)
-    prices = every.prices
+    scenario, prices, settings = question.scenario, every.prices, layout_settings(question.scenario)
+    service = prices.service
     counts = _worth_their_buckets(
         every.answers, objective, scenario, lambda answer: _median(service, prices, answer, every.stocks)
     )
@@ -220,7 +220,7 @@ def _survival_cost_rps(
     simple = _simplest(
         free, unbroken, objective, settings, _left_for_simplicity(question.scenario.simplicity, unbroken)
     )
-    priced = BucketService(question).unbroken(every.prices.pools(simple, every.stocks))
+    priced = every.prices.service.unbroken(every.prices.pools(simple, every.stocks))
     return max(0.0, priced.rate_rps - rate_rps)
 
 

@@ -13,7 +13,7 @@ from planner.domain.serving.offers import RivalFleet
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.judging import layout_of
-from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.certificate import used_gpus
 from planner.layouts.buckets.infeasible import stocks_of
@@ -53,7 +53,7 @@ class _Yard:
     def __init__(self, objective: ObjectiveSettings, evaluator: Evaluator) -> None:
         scenario = evaluator.question.scenario
         self.objective, self.prices = objective, evaluator.prices
-        self._service = BucketService(evaluator.question)
+        self._service = evaluator.prices.service
         limit_s = min(SECONDS, scenario.search.work_limit)
         self._settings = replace(layout_settings(scenario), gap=GAP, work_limit=limit_s)
         self._stocks = stocks_of(evaluator.question, objective)

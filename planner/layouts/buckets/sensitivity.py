@@ -106,7 +106,7 @@ class Neighbours:
 
     def _service(self, counts: Mapping[str, int]) -> BucketService:
         """Of the plan's question with so many GPUs."""
-        return BucketService(self._question(counts))
+        return self._prices.service.of_counts(self._question(counts))
 
     def _question(self, counts: Mapping[str, int]) -> Question:
         """The plan's question with so many GPUs, all at hand, and the most that they serve wanted of them."""
