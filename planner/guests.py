@@ -4,13 +4,14 @@ An installed guest is named by the metadata of its distribution, in the group `p
 need not be installed, by the pyproject.toml beside the package.
 """
 
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "planner.studies"
 _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
@@ -38,13 +39,17 @@ class Guest:
 @cache
 def guests() -> tuple[Guest, ...]:
     """Every guest whose package is there, by name."""
-    points = {point.name: point for point in (*entry_points(group=GROUP), *_of_a_clone())}
+    from importlib.metadata import entry_points
+
+    points = {point.name: point for point in entry_points(group=GROUP)} | _of_a_clone()
     found = (_guest(points[name]) for name in sorted(points))
     return tuple(guest for guest in found if guest is not None)
 
 
 def load(place: str) -> Any:
     """What lies at "module:attribute"."""
+    from importlib.metadata import EntryPoint
+
     return EntryPoint(name="", value=place, group=GROUP).load()
 
 
@@ -63,7 +68,7 @@ def guest_guides() -> dict[str, Path]:
     return {name: path for guest in guests() for name, path in guest.guides.items()}
 
 
-def _guest(point: EntryPoint) -> Guest | None:
+def _guest(point: "EntryPoint") -> Guest | None:
     """None where its package is gone, as metadata outlive a deleted folder; one that is broken inside fails."""
     try:
         guest: Guest = point.load()
@@ -74,9 +79,13 @@ def _guest(point: EntryPoint) -> Guest | None:
     return guest
 
 
-def _of_a_clone() -> Iterator[EntryPoint]:
-    """The entry points in the pyproject.toml of a clone, current where what is installed may be older."""
-    if _PROJECT.is_file():
-        project = tomllib.loads(_PROJECT.read_text(encoding="utf-8")).get("project", {})
-        for name, value in project.get("entry-points", {}).get(GROUP, {}).items():
-            yield EntryPoint(name=name, value=value, group=GROUP)
+def _of_a_clone() -> "dict[str, EntryPoint]":
+    """The entry points in the pyproject.toml of a clone by name: they are current, what is installed may be older."""
+    import tomllib
+    from importlib.metadata import EntryPoint
+
+    if not _PROJECT.is_file():
+        return {}
+    project = tomllib.loads(_PROJECT.read_text(encoding="utf-8")).get("project", {})
+    points = project.get("entry-points", {}).get(GROUP, {})
+    return {name: EntryPoint(name=name, value=value, group=GROUP) for name, value in points.items()}
