@@ -29,7 +29,7 @@ lint: $(VENV)/installed
 
 # all benchmarks, or with BENCH_SIZE=small those of a minute altogether
 bench: $(VENV)/installed
-	$(BIN)/python -m pytest tests/benchmarks -m "bench$(if $(filter small,$(BENCH_SIZE)), and not long)" -s -p no:xdist
+	$(BIN)/python -m pytest tests/benchmarks tests/studies -m "bench$(if $(filter small,$(BENCH_SIZE)), and not long)" -s -p no:xdist
 
 study: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m study --timeout 0

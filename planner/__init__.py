@@ -10,7 +10,6 @@ Questions      plan, plan_scenario, cheapest, buy, max, frontier, sweep,
                batch, schedule, watch
 Looking        load, compare, explain, replay, verify, export
 What there is  workload, cluster, gpus, models, workloads, scenarios
-Studies        study
 
 Times are in ms, lengths in tokens, rates in requests/s, memory in GB, prices in USD/hour. Every error derives from
 PlannerError and says what to do; InputError: something cannot be used, InfeasibleError: nothing serves the workload.
@@ -32,11 +31,10 @@ if TYPE_CHECKING:
     from planner.api.planning import load, plan, plan_scenario
     from planner.api.planning import load_plan as load_plan  # those that `load` calls: typed, and not shown
     from planner.api.questions import AnsweredPlan, buy, cheapest
-    from planner.api.questions import max_rate as max  # noqa: F401  # as the command is called; shown by `dir`
+    from planner.api.questions import max as max  # as the command is called; shown by `dir`
     from planner.api.schedules import PlannedSchedule, schedule
     from planner.api.schedules import load_schedule as load_schedule
     from planner.api.shipped import gpus, models, scenarios, workloads
-    from planner.api.studies.named import study
     from planner.api.watches import WatchAtHand, watch
     from planner.api.watches import load_watch as load_watch
     from planner.api.workloads import workload as workload
@@ -70,7 +68,6 @@ __all__ = [
     "plan_scenario",
     "scenarios",
     "schedule",
-    "study",
     "sweep",
     "verify",
     "watch",
@@ -81,10 +78,35 @@ _NOT_STARRED = ("max",)
 """Not for `from planner import *`, which would hide Python's own."""
 _CALLED = ("export", "replay", "workload")
 """Packages that are functions as well: `planner.replay(plan)`."""
-_PACKAGES = ("cost", "domain", "files", "placement", "report", "search", "assignment", *_CALLED)
+_PACKAGES = (
+    "cost",
+    "domain",
+    "files",
+    "placement",
+    "report",
+    "search",
+    "assignment",
+    "defragmentation",
+    "pipeline",
+    *_CALLED,
+)
+_HOMES = {
+    "planner.api.clusters": "ClusterAtHand cluster",
+    "planner.api.comparisons": "PlannedBatch batch compare explain sweep",
+    "planner.api.deployments": "PlannedDeployment",
+    "planner.api.frontiers": "frontier",
+    "planner.api.planning": "load load_plan plan plan_scenario",
+    "planner.api.on_plans": "verify",
+    "planner.api.questions": "AnsweredPlan buy cheapest max",
+    "planner.api.schedules": "PlannedSchedule load_schedule schedule",
+    "planner.api.shipped": "gpus models scenarios workloads",
+    "planner.api.watches": "WatchAtHand load_watch watch",
+    "planner.domain.replay.settings": "Failure",
+    "planner.errors": "InfeasibleError InputError PlannerError",
+}
 
 if not TYPE_CHECKING:
-    _load, _ = door(__name__)
+    _load, _ = door(__name__, _HOMES)
 
     def __getattr__(name: str) -> Any:
         if name in _PACKAGES:
@@ -93,9 +115,18 @@ if not TYPE_CHECKING:
             from planner.plans.provenance import planner_version  # noqa: PLC0415  (as all names here, when asked for)
 
             return planner_version()
-        return _load(name)
+        try:
+            return _load(name)
+        except AttributeError:
+            from planner.guests import guest_functions, load  # noqa: PLC0415  (who they are takes a while to find)
+
+            if name.startswith("_") or name not in guest_functions():
+                raise
+            return load(guest_functions()[name])
 
 
 def __dir__() -> list[str]:
-    """What users need; packages are there for who knows their names."""
-    return sorted({*__all__, *_NOT_STARRED, *_CALLED, "__version__", "__doc__"})
+    """What users need, and what guests bring; packages are there for who knows their names."""
+    from planner.guests import guest_functions  # noqa: PLC0415  (as above)
+
+    return sorted({*__all__, *_NOT_STARRED, *_CALLED, *guest_functions(), "__version__", "__doc__"})

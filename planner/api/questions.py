@@ -121,7 +121,7 @@ def buy(
         return AnsweredPlan(best_fleet_for(demand, _number("usd", usd), gpus, heard))
 
 
-def max_rate(
+def max(
     inventory: "Mapping[str, int] | pd.Series[int] | pd.DataFrame | str",
     *,
     model: str | Path | Mapping[str, object] = "deepseek-v3",

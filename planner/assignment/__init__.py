@@ -5,42 +5,37 @@ Doors: `assign` (one layout), `choose_roles` (its islands, where queues count), 
 buckets of prompt length), `pool_cells` (a finished table on a router's grid).
 """
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.assignment.buckets.least_change import LeastChange, least_changed_pools
-    from planner.assignment.buckets.offer import (
-        BucketAnswer,
-        BucketOffer,
-        BucketOption,
-        ChangeTerms,
-        DeployedServers,
-        Halves,
-        Partition,
-        Place,
-        PoolCount,
-        undominated,
-    )
-    from planner.assignment.buckets.programme import (
-        best_pools,
-        better_pools,
-        fastest_of_kinds,
-        pools_of,
-        proves,
-        simplest_pools,
-    )
-    from planner.assignment.buckets.relaxed import RelaxedBuckets, relaxed_buckets, relaxed_values
-    from planner.assignment.cells.pools import CellPools, busy_times, pool_cells
-    from planner.assignment.inner_problem import assign
-    from planner.assignment.layout_options import IslandKind, Offer, in_role
-    from planner.assignment.layout_programme import LayoutAnswer, best_layout
-    from planner.assignment.relaxation import Relaxation, relax
-    from planner.assignment.reservation_duals import reservation_prices
-    from planner.assignment.role_programme import choose_roles, fractional_rps
-    from planner.assignment.rounding import rounded
-    from planner.assignment.variables import Shares
+from planner.assignment.buckets.least_change import LeastChange, least_changed_pools
+from planner.assignment.buckets.offer import (
+    BucketAnswer,
+    BucketOffer,
+    BucketOption,
+    ChangeTerms,
+    DeployedServers,
+    Halves,
+    Partition,
+    Place,
+    PoolCount,
+    undominated,
+)
+from planner.assignment.buckets.programme import (
+    best_pools,
+    better_pools,
+    fastest_of_kinds,
+    pools_of,
+    proves,
+    simplest_pools,
+)
+from planner.assignment.buckets.relaxed import RelaxedBuckets, relaxed_buckets, relaxed_values
+from planner.assignment.cells.pools import CellPools, busy_times, pool_cells
+from planner.assignment.inner_problem import assign
+from planner.assignment.layout_options import IslandKind, Offer, in_role
+from planner.assignment.layout_programme import LayoutAnswer, best_layout
+from planner.assignment.relaxation import Relaxation, relax
+from planner.assignment.reservation_duals import reservation_prices
+from planner.assignment.role_programme import choose_roles, fractional_rps
+from planner.assignment.rounding import rounded
+from planner.assignment.variables import Shares
 
 __all__ = [
     "BucketAnswer",
@@ -81,6 +76,3 @@ __all__ = [
     "simplest_pools",
     "undominated",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

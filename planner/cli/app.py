@@ -18,6 +18,7 @@ from planner.cli.program.listing import help_text
 from planner.cli.program.wide_tables import with_wide_tables
 from planner.cli.terminal.consoles import never_fail_to_write
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
+from planner.guests import guest_commands, load
 
 COMMANDS = {
     "cheapest": "questions.cheapest",
@@ -57,9 +58,7 @@ COMMANDS = {
 GROUPS = {
     "workload": "facts.workload",
     "cost": "cost.group",
-    "study": "simulate.chapter5",
     "cluster": "cluster.group",
-    "simulate": "simulate.group",
 }
 DEBUG = "PLANNER_DEBUG"
 
@@ -88,12 +87,14 @@ def build() -> typer.Typer:
 def _load(name: str) -> Any:
     """The command `name` or the group, read from its file."""
     shell = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    if name in GROUPS:
+    if name in COMMANDS:
+        shell.command(name)(import_module(f"planner.cli.{COMMANDS[name]}").command)
+    elif name in GROUPS:
         shell.add_typer(import_module(f"planner.cli.{GROUPS[name]}").group, name=name)
     else:
-        shell.command(name)(import_module(f"planner.cli.{COMMANDS[name]}").command)
+        shell.add_typer(load(guest_commands()[name].group), name=name)
     command: Any = typer.main.get_command(shell)
-    if name in GROUPS:
+    if name not in COMMANDS:
         command = command.commands[name]
     with_wide_tables(command)
     with_completions(command)

@@ -132,12 +132,17 @@ def _cell(value: object) -> str:
     return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
+def draws_bars() -> bool:
+    """Whether progress is a bar, as on a terminal; elsewhere it is lines."""
+    return sys.stderr.isatty()
+
+
 @contextmanager
 def search_progress(name: str, *, quiet: bool) -> "Iterator[ReportProgress]":
     """A bar with the best rate so far on a terminal, a line a round elsewhere, nothing where `quiet`."""
     if quiet:
         yield lambda _done, _total, _best_rps: None
-    elif sys.stderr.isatty():
+    elif draws_bars():
         with _bar(name) as listener:
             yield listener
     else:

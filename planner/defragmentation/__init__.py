@@ -5,18 +5,10 @@ domain), `moves_for` (room for an island), `replay` (moves carried out on a clus
 exact optimum of up to 100 nodes).
 """
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.defragmentation.consolidation import consolidate
-    from planner.defragmentation.exact import fewest_nodes
-    from planner.defragmentation.gathering import gather
-    from planner.defragmentation.hosting import moves_for
-    from planner.defragmentation.replays import replay
+from planner.defragmentation.consolidation import consolidate
+from planner.defragmentation.exact import fewest_nodes
+from planner.defragmentation.gathering import gather
+from planner.defragmentation.hosting import moves_for
+from planner.defragmentation.replays import replay
 
 __all__ = ["consolidate", "fewest_nodes", "gather", "moves_for", "replay"]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

@@ -1,174 +1,169 @@
 """Frozen records and the protocols between stages. Knows nothing but `units` and `errors`."""
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.domain.assignment import Assignment, Duty, Flow, named_duties
-    from planner.domain.band import Band, MeasuredBand, RateBand, RateComparison
-    from planner.domain.benchmark import (
-        Accuracy,
-        BenchmarkRun,
-        JudgedFigure,
-        Load,
-        MeasuringAdvice,
-        Metric,
-        NamedRun,
-        Pool,
-        ProposedRun,
-        SliceError,
-    )
-    from planner.domain.cluster import (
-        CORE_GROUP_SIZE,
-        MOST_GPUS_OF_A_NODE,
-        SWITCH_LEVELS,
-        Cluster,
-        ClusterNode,
-        DisruptionBudget,
-        FlexTopo,
-        Nic,
-        NodeGpu,
-        NumaNode,
-        Pod,
-        PodClass,
-        Taint,
-        TopologyEdge,
-        Vertex,
-    )
-    from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute, PodField
-    from planner.domain.efficiency import Calibration, Factor, Origin
-    from planner.domain.engine import EngineProfile
-    from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
-    from planner.domain.fragments import (
-        WHOLE_GPU,
-        Fragmentation,
-        FragmentCause,
-        Semantics,
-        TraceNode,
-        TracePod,
-        TypicalPod,
-        allows,
-    )
-    from planner.domain.frontier import Frontier, FrontierPoint
-    from planner.domain.gpu import ENGINE_MEMORY_SHARE, GpuSpec, Price, Source
-    from planner.domain.layout import (
-        PHASES,
-        Inventory,
-        InventoryItem,
-        IslandClass,
-        Layout,
-        ParallelConfig,
-        Phase,
-        Reach,
-        Role,
-        halves_of,
-    )
-    from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
-    from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
-    from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
-    from planner.domain.objective import (
-        Certificate,
-        CurrentIsland,
-        DrawnFrom,
-        Goal,
-        ObjectiveKind,
-        ObjectiveSettings,
-        Pick,
-    )
-    from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
-    from planner.domain.placement import (
-        Alignment,
-        ClusterState,
-        EvictionRule,
-        FragmentShare,
-        IslandForm,
-        IslandSite,
-        PlacedPart,
-        Placement,
-        PlacementDemand,
-        PlacementSettings,
-        PlacementWeights,
-        Qos,
-        ScorePart,
-        Shortfall,
-        Victim,
-    )
-    from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route, context_tokens
-    from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
-    from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
-    from planner.domain.prefix import (
-        BLOCK_TOKENS,
-        CachedPrefixes,
-        CacheRate,
-        KvCacheRate,
-        PrefixReuse,
-        PromptBlocks,
-        RangeHits,
-    )
-    from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
-    from planner.domain.router_grid import PoolGrid, RouterGrid
-    from planner.domain.scenario import (
-        AssignmentSettings,
-        Bound,
-        CostMode,
-        CostSettings,
-        CostSource,
-        Encoding,
-        Formulation,
-        InputHash,
-        Question,
-        RangeSettings,
-        Scenario,
-        SearchMethod,
-        SearchSettings,
-        Surrogate,
-        WarmStart,
-    )
-    from planner.domain.search_record import (
-        Forgetful,
-        Judged,
-        Proposal,
-        Proposed,
-        Round,
-        SearchJournal,
-        SearchRecord,
-        Trial,
-    )
-    from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
-    from planner.domain.service import RangeService, Service
-    from planner.domain.serving.deploy import DeploySettings
-    from planner.domain.serving.forms import (
-        PURE_FORMS,
-        FormChange,
-        FormComparison,
-        FormPoint,
-        better_form,
-    )
-    from planner.domain.serving.routers import LengthMeasure, RouterBehaviour
-    from planner.domain.serving.routing import (
-        FormChoice,
-        RouterPolicy,
-        RoutingForm,
-        RoutingSettings,
-        ServingForm,
-        SurvivalSettings,
-        worth_of,
-    )
-    from planner.domain.serving.server import (
-        BucketLatency,
-        BucketPlan,
-        BucketPool,
-        KvTransfer,
-        LoadPoint,
-        NodeLoss,
-        ServerConfig,
-        SimplerPlan,
-    )
-    from planner.domain.slo import RangeSlo, SloScope, SloSettings
-    from planner.domain.soundness import contradictions, require_sound
-    from planner.domain.stocks import Sizes, SizeSet, Stock, admits
-    from planner.domain.workload import CountDispersion, LengthProfile, LengthRange, RequestTrace, Workload
+from planner.domain.assignment import Assignment, Duty, Flow, named_duties
+from planner.domain.band import Band, MeasuredBand, RateBand, RateComparison
+from planner.domain.benchmark import (
+    Accuracy,
+    BenchmarkRun,
+    JudgedFigure,
+    Load,
+    MeasuringAdvice,
+    Metric,
+    NamedRun,
+    Pool,
+    ProposedRun,
+    SliceError,
+)
+from planner.domain.cluster import (
+    CORE_GROUP_SIZE,
+    MOST_GPUS_OF_A_NODE,
+    SWITCH_LEVELS,
+    Cluster,
+    ClusterNode,
+    DisruptionBudget,
+    FlexTopo,
+    Nic,
+    NodeGpu,
+    NumaNode,
+    Pod,
+    PodClass,
+    Taint,
+    TopologyEdge,
+    Vertex,
+)
+from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute, PodField
+from planner.domain.efficiency import Calibration, Factor, Origin
+from planner.domain.engine import EngineProfile
+from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
+from planner.domain.fragments import (
+    WHOLE_GPU,
+    Fragmentation,
+    FragmentCause,
+    Semantics,
+    TraceNode,
+    TracePod,
+    TypicalPod,
+    allows,
+)
+from planner.domain.frontier import Frontier, FrontierPoint
+from planner.domain.gpu import ENGINE_MEMORY_SHARE, GpuSpec, Price, Source
+from planner.domain.layout import (
+    PHASES,
+    Inventory,
+    InventoryItem,
+    IslandClass,
+    Layout,
+    ParallelConfig,
+    Phase,
+    Reach,
+    Role,
+    halves_of,
+)
+from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
+from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
+from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
+from planner.domain.objective import (
+    Certificate,
+    CurrentIsland,
+    DrawnFrom,
+    Goal,
+    ObjectiveKind,
+    ObjectiveSettings,
+    Pick,
+)
+from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
+from planner.domain.placement import (
+    Alignment,
+    ClusterState,
+    EvictionRule,
+    FragmentShare,
+    IslandForm,
+    IslandSite,
+    PlacedPart,
+    Placement,
+    PlacementDemand,
+    PlacementSettings,
+    PlacementWeights,
+    Qos,
+    ScorePart,
+    Shortfall,
+    Victim,
+)
+from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route, context_tokens
+from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
+from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
+from planner.domain.prefix import (
+    BLOCK_TOKENS,
+    CachedPrefixes,
+    CacheRate,
+    KvCacheRate,
+    PrefixReuse,
+    PromptBlocks,
+    RangeHits,
+)
+from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
+from planner.domain.router_grid import PoolGrid, RouterGrid
+from planner.domain.scenario import (
+    AssignmentSettings,
+    Bound,
+    CostMode,
+    CostSettings,
+    CostSource,
+    Encoding,
+    Formulation,
+    InputHash,
+    Question,
+    RangeSettings,
+    Scenario,
+    SearchMethod,
+    SearchSettings,
+    Surrogate,
+    WarmStart,
+)
+from planner.domain.search_record import (
+    Forgetful,
+    Judged,
+    Proposal,
+    Proposed,
+    Round,
+    SearchJournal,
+    SearchRecord,
+    Trial,
+)
+from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
+from planner.domain.service import RangeService, Service
+from planner.domain.serving.deploy import DeploySettings
+from planner.domain.serving.forms import (
+    PURE_FORMS,
+    FormChange,
+    FormComparison,
+    FormPoint,
+    better_form,
+)
+from planner.domain.serving.routers import LengthMeasure, RouterBehaviour
+from planner.domain.serving.routing import (
+    FormChoice,
+    RouterPolicy,
+    RoutingForm,
+    RoutingSettings,
+    ServingForm,
+    SurvivalSettings,
+    worth_of,
+)
+from planner.domain.serving.server import (
+    BucketLatency,
+    BucketPlan,
+    BucketPool,
+    KvTransfer,
+    LoadPoint,
+    NodeLoss,
+    ServerConfig,
+    SimplerPlan,
+)
+from planner.domain.slo import RangeSlo, SloScope, SloSettings
+from planner.domain.soundness import contradictions, require_sound
+from planner.domain.stocks import Sizes, SizeSet, Stock, admits
+from planner.domain.workload import CountDispersion, LengthProfile, LengthRange, RequestTrace, Workload
 
 __all__ = [
     "BLOCK_TOKENS",
@@ -372,6 +367,3 @@ __all__ = [
     "require_sound",
     "worth_of",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

@@ -4,41 +4,37 @@ From Python `planner.export(plan, "manifests", target="lws", engine="vllm")` wri
 plan or the path of a run folder: as `plan.export` does.
 """
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door, make_callable
-
-if TYPE_CHECKING:
-    from planner.export.checking import (
-        Compared,
-        CrdSchemas,
-        FoundManifests,
-        check_manifests,
-        compare,
-        find_faults,
-        read_crds,
-        read_manifests,
-        tells_fleet,
-    )
-    from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
-    from planner.export.engines.dialects import ENGINES, priced_engine, read_server
-    from planner.export.found import Manifest
-    from planner.export.manifests import check_deployable, render
-    from planner.export.objects.evictions.migrations import FOLDER as MIGRATION_FOLDER
-    from planner.export.objects.evictions.migrations import SCRIPT as MIGRATION_SCRIPT
-    from planner.export.objects.evictions.migrations import migration_files
-    from planner.export.objects.evictions.victims import FILE as EVICTIONS_FILE
-    from planner.export.objects.names import one_line, weights_location
-    from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
-    from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
-    from planner.export.options import ExportOptions
-    from planner.export.reading import read_plan, summarize_plan
-    from planner.export.routers.programs.images import image_files
-    from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
-    from planner.export.seams import Step
-    from planner.export.summary import UNROUTED
-    from planner.export.targets import TARGETS
-    from planner.export.targets.dynamo.components import GRID_CELLS
+from planner.doors import make_callable
+from planner.export.checking import (
+    Compared,
+    CrdSchemas,
+    FoundManifests,
+    check_manifests,
+    compare,
+    find_faults,
+    read_crds,
+    read_manifests,
+    tells_fleet,
+)
+from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
+from planner.export.engines.dialects import ENGINES, priced_engine, read_server
+from planner.export.found import Manifest
+from planner.export.manifests import check_deployable, render
+from planner.export.objects.evictions.migrations import FOLDER as MIGRATION_FOLDER
+from planner.export.objects.evictions.migrations import SCRIPT as MIGRATION_SCRIPT
+from planner.export.objects.evictions.migrations import migration_files
+from planner.export.objects.evictions.victims import FILE as EVICTIONS_FILE
+from planner.export.objects.names import one_line, weights_location
+from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
+from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
+from planner.export.options import ExportOptions
+from planner.export.reading import read_plan, summarize_plan
+from planner.export.routers.programs.images import image_files
+from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
+from planner.export.seams import Step
+from planner.export.summary import UNROUTED
+from planner.export.targets import TARGETS
+from planner.export.targets.dynamo.components import GRID_CELLS
 
 __all__ = [
     "ENGINES",
@@ -84,6 +80,4 @@ __all__ = [
     "weights_location",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)
 make_callable(__name__, "planner.api.on_plans")

@@ -161,5 +161,48 @@ __all__ = [
     "write_workload",
 ]
 
+_HOMES = {
+    "planner.files.benchmarks.benchmark_files": "load_benchmarks",
+    "planner.files.benchmarks.conditions": "Conditions",
+    "planner.files.benchmarks.names": "require_names resolve_names",
+    "planner.files.benchmarks.point_tables": "load_given_benchmarks",
+    "planner.files.cluster.cluster_documents": "cluster_document",
+    "planner.files.cluster.cluster_sections": "cluster_from_section",
+    "planner.files.cluster.clusters": "cluster_text load_cluster write_cluster",
+    "planner.files.disk.documents": "input_hash",
+    "planner.files.disk.folders": "PAGE_FILE claim_folder claim_run_folder write_folder write_run",
+    "planner.files.disk.manifest_folders": "load_manifests load_schemas",
+    "planner.files.disk.opening": "is_folder is_there",
+    "planner.files.disk.pages": "page_of write_page",
+    "planner.files.disk.shipped": "chart_script shipped_models shipped_rate_curves shipped_scenarios shipped_workloads",
+    "planner.files.disk.single_files": "files_written refuse_existing write_file write_files",
+    "planner.files.kubernetes.prometheus_answers": "load_answers",
+    "planner.files.models.gpu_specs": "load_gpu_spec load_gpu_specs",
+    "planner.files.models.model_documents": "model_document",
+    "planner.files.models.models": "load_model",
+    "planner.files.plan.export_records": "EXPORT_RECORD_FILE export_record_of export_record_text load_export_record",
+    "planner.files.plan.journals": "Journal Undertaking holds_search recover",
+    "planner.files.plan.plan_document": "encode_plan plan_digest plan_document plan_files",
+    "planner.files.plan.plan_schemas": "plan_schema",
+    "planner.files.plan.runs": "engine_of holds_run load_run search_files",
+    "planner.files.plan.search_keys": "all_differences deciding_differences scenario_hash scenario_keys",
+    "planner.files.plan.stored_replays": "REPLAY_FILE load_stored_replay",
+    "planner.files.scenario.offers": (
+        "listed_offer load_offer load_price_list offer_from_document price_list_from_document"
+    ),
+    "planner.files.scenario.scenario_documents": "scenario_document",
+    "planner.files.scenario.scenario_texts": "scenario_text",
+    "planner.files.scenario.scenarios": "load_scenario scenario_from_document scenario_path",
+    "planner.files.tables.calibrations": "calibration_text load_calibration write_calibration write_runs_calibration",
+    "planner.files.tables.measurements": (
+        "is_step_table load_left_out load_measurements load_published_measurements measured_records"
+    ),
+    "planner.files.tables.rate_curves": "load_rate_curve",
+    "planner.files.tables.rates": "load_rates",
+    "planner.files.tables.traces.reader": "read_trace",
+    "planner.files.tables.workload_writer": "workload_path workload_text write_workload",
+    "planner.files.tables.workloads": "load_workload",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)
+    __getattr__, __dir__ = door(__name__, _HOMES)

@@ -33,5 +33,13 @@ __all__ = [
     "with_islands",
 ]
 
+_HOMES = {
+    "planner.placement.clusters": "DEFAULT_TYPES Fit NodeType TaskMix synthesize",
+    "planner.placement.islands": "Fleet place violations",
+    "planner.placement.power_model": "OPENB_POWER with_gpu_specs",
+    "planner.placement.staying": "place_around with_islands",
+    "planner.placement.typical_pods": "target_workload",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)
+    __getattr__, __dir__ = door(__name__, _HOMES)

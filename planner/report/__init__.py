@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         observation_frame,
         observation_page,
     )
-    from planner.report.observed.rows import verdict as observed_verdict
+    from planner.report.observed.rows import observed_verdict
     from planner.report.page.changes import Earlier
     from planner.report.page.pages import render
     from planner.report.page.plan_page import plan_page
@@ -158,5 +158,49 @@ __all__ = [
     "verdict",
 ]
 
+_HOMES = {
+    "planner.report.cluster.diagnosis.page": "diagnosis_document diagnosis_figure diagnosis_page",
+    "planner.report.cluster.diagnosis.plots": "diagnosis_plots",
+    "planner.report.cluster.frames": "cluster_frame diagnosis_frame fragments_frame",
+    "planner.report.cluster.migration": "migration_document migration_page migration_summary moves_csv",
+    "planner.report.cluster.page": "cluster_document cluster_figure cluster_page",
+    "planner.report.cluster.placement": "placement_page",
+    "planner.report.comparison.frontier": "frontier_figure frontier_frame frontier_page",
+    "planner.report.comparison.price_plots": "frontier_plots serving_plots",
+    "planner.report.comparison.serving_forms": "serving_figure serving_frame serving_page",
+    "planner.report.cost.cost_figures": (
+        "QUANTITIES accuracy_figure breakdown_figure configurations_figure encode_figure judged_figure roofline_figure"
+    ),
+    "planner.report.cost.cost_frames": (
+        "accuracy_frame accuracy_table configurations_frame factors_frame parts_frame slices_frame"
+    ),
+    "planner.report.kit.frames": "Frame",
+    "planner.report.kit.html.page": "html_page",
+    "planner.report.observed.page": (
+        "observation_document observation_file_names observation_files observation_frame observation_page"
+    ),
+    "planner.report.observed.rows": "observed_verdict",
+    "planner.report.page.changes": "Earlier",
+    "planner.report.page.pages": "render",
+    "planner.report.page.plan_page": "plan_page",
+    "planner.report.plan.figures": "FIGURES figure figures_of",
+    "planner.report.plan.frames": (
+        "flows_frame islands_frame latency_frame placement_frame pools_frame routing_frame sensitivity_frame "
+        "sites_frame trials_frame"
+    ),
+    "planner.report.plan.summary": "summary",
+    "planner.report.replanning.document": "change_document",
+    "planner.report.replanning.figures": "CHANGE_FIGURES change_figure",
+    "planner.report.replanning.frames": "change_frontier_frame changes_frame steps_frame",
+    "planner.report.replanning.words": "change_page",
+    "planner.report.replay.document": "replay_document",
+    "planner.report.replay.figures": "replay_figure replay_figures_of",
+    "planner.report.replay.files": "replay_file_names replay_files",
+    "planner.report.replay.frames": "replay_frame replay_islands_frame replay_moments_frame replay_sweep_frame",
+    "planner.report.replay.page": "replay_page sweep_page",
+    "planner.report.replay.plots": "replay_plots",
+    "planner.report.replay.verdict": "sweep_verdict verdict",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)
+    __getattr__, __dir__ = door(__name__, _HOMES)

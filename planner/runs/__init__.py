@@ -1,13 +1,8 @@
 """Many scenarios, a process each. Door: `run_scenarios`."""
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.runs.batches.jobs import Job, Outcome
-    from planner.runs.batches.local import run_scenarios
-    from planner.runs.batches.running import resume_job, run_job
+from planner.runs.batches.jobs import Job, Outcome
+from planner.runs.batches.local import run_scenarios
+from planner.runs.batches.running import resume_job, run_job
 
 __all__ = [
     "Job",
@@ -16,6 +11,3 @@ __all__ = [
     "run_job",
     "run_scenarios",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

@@ -1,16 +1,11 @@
 """The outer loop: which islands to cut the inventory into. Door: `optimize`."""
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.search.communication import Ground
-    from planner.search.encodings import space_of
-    from planner.search.fidelities import Judgement, most_promising
-    from planner.search.outer_loop import Aim, Seed, Seeds, given, optimize
-    from planner.search.results import SearchResult
-    from planner.search.retold import Retold
+from planner.search.communication import Ground
+from planner.search.encodings import space_of
+from planner.search.fidelities import Judgement, most_promising
+from planner.search.outer_loop import Aim, Seed, Seeds, given, optimize
+from planner.search.results import SearchResult
+from planner.search.retold import Retold
 
 __all__ = [
     "Aim",
@@ -25,6 +20,3 @@ __all__ = [
     "optimize",
     "space_of",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

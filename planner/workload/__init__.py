@@ -4,16 +4,12 @@ From Python `planner.workload("requests.csv.gz")`, or of a data frame, reads one
 `planner.api.workloads.workload` says how.
 """
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door, make_callable
+from planner.doors import make_callable
+from planner.workload.dispersion import count_dispersion
 from planner.workload.prefix_reuse import prefix_reuse
-
-if TYPE_CHECKING:
-    from planner.workload.dispersion import count_dispersion
-    from planner.workload.ranges import divide, question_of
-    from planner.workload.sampling import draw_stretches, take_stretches
-    from planner.workload.summary import describe, profile_and_summary, summarize, tally_requests
+from planner.workload.ranges import divide, question_of
+from planner.workload.sampling import draw_stretches, take_stretches
+from planner.workload.summary import describe, profile_and_summary, summarize, tally_requests
 
 __all__ = [
     "count_dispersion",
@@ -28,7 +24,5 @@ __all__ = [
     "tally_requests",
 ]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)
 
 make_callable(__name__, "planner.api.workloads")

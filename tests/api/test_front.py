@@ -57,7 +57,7 @@ def test_completion_shows_what_users_need(shell: InteractiveShell) -> None:
         "load",
         "workload",
     }
-    assert wanted | {"cluster", "replay", "study", "export", "gpus", "models"} <= shown
+    assert wanted | {"cluster", "replay", "export", "gpus", "models"} <= shown
     assert not shown & {"placement", "placing", "api", "pipeline", "domain", "doors", "runs", "cli", "import_module"}
 
 
@@ -161,8 +161,6 @@ def test_cards_of_all_that_is_at_hand_are_short(
         plan.compare(plan),
         planner.explain(plan),
         planner.workload("azure-conv-2023"),
-        planner.study("spot", nodes=10, days=2, loads=(0.1,), seeds=(0,)),
-        planner.study("policies", policies=("fgd", "random"), seeds=(42,)),
     ]
     for thing in shown:
         data, _ = shell.display_formatter.format(thing)
@@ -243,9 +241,6 @@ def test_bad_frames(table: pd.DataFrame, words: str) -> None:
         (lambda: planner.cluster("gone.yaml"), "gone.yaml"),
         (lambda: planner.cluster(synthetic=0), "nodes must be within"),
         (planner.frontier, "got neither"),
-        (lambda: planner.study("poker"), "must be one of chapter5"),
-        (lambda: planner.study("spot", bet=3), "got bet"),
-        (lambda: planner.study("preemption", methods=("luck",)), "methods: must be one of"),
         (lambda: planner.replay(3), "must be a plan or the path"),
         (lambda: planner.plan(**QUESTION, progress="loud"), "progress: must be"),
     ],

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from source_tree import PACKAGE
+
 Edit = Callable[[Path], None]
 
 
@@ -253,7 +255,9 @@ POLICY = Addition(
             ),
             (r'^        "fgd":', '        "emptiest": PolicyRow(title="Emptiest", make=Emptiest),\n\\g<0>'),
         ),
-        "planner/cli/simulate/cluster.py": put((r'help="random, dotprod,', 'help="random, emptiest, dotprod,')),
+        "planner/studies/policies/commands/cluster.py": put(
+            (r'help="random, dotprod,', 'help="random, emptiest, dotprod,')
+        ),
     },
     use=typed(
         "planner simulate cluster --nodes nodes.csv --pods pods.csv --policy emptiest --policy emptiest:0.5+fgd:0.5 "
@@ -303,7 +307,7 @@ STUDY = Addition(
             '    """Heads of each seed."""\n'
             '    return run_tasks("coins", throw, [(seed, throws) for seed in seeds], processes=processes)\n'
         ),
-        "planner/cli/simulate/coins.py": new(
+        "planner/studies/coins/command.py": new(
             '"""`planner simulate coins`."""\n\n'
             "from typing import Annotated\n\n"
             "import typer\n\n"
@@ -315,17 +319,18 @@ STUDY = Addition(
             "    assert heads == list(run_coins((1, 2), throws, processes=2))\n"
             '    screen.show_text(f"{sum(heads)} heads")\n'
         ),
-        "planner/cli/simulate/group.py": put(
+        "planner/studies/groups.py": put(
             (
-                r"^from planner.cli.simulate.preemption",
-                "from planner.cli.simulate.coins import command as coins_command\n\\g<0>",
+                r"^from planner.studies.defragmentation",
+                "from planner.studies.coins.command import command as coins\n\\g<0>",
             ),
-            (r'^group.command\("queue"\)', 'group.command("coins")(coins_command)\n\\g<0>'),
+            (r'^simulate.command\("queue"\)', 'simulate.command("coins")(coins)\n\\g<0>'),
         ),
     },
     use=typed("planner simulate coins --throws 5")
     + typed("planner docs --out docs")
     + "from pathlib import Path\nassert '## planner simulate coins' in Path('docs/commands.md').read_text()\n",
 )
-ADDITIONS = (GPU, MODEL, ENGINE, METHOD, OBJECTIVE, TARGET, ROUTER, POLICY, TERM, STUDY)
+GUESTS = (POLICY, STUDY) if (PACKAGE / "studies").is_dir() else ()
+ADDITIONS = (GPU, MODEL, ENGINE, METHOD, OBJECTIVE, TARGET, ROUTER, TERM, *GUESTS)
 RECIPES = (GPU, MODEL, ROUTER, OBJECTIVE)  # those that CONTRIBUTING.md shows line by line

@@ -26,6 +26,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     for name in ("planner", "gpu_specs", "workloads"):
         shutil.copytree(ROOT / name, folder / name)
+    shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "nodes.csv").write_text(NODES)
     (folder / "pods.csv").write_text(PODS)
     planner.plan(**TINY).save(folder / "run")  # type: ignore[arg-type]

@@ -1,61 +1,19 @@
 """What the tests of the command line share: the program called in this process, in a folder of its own."""
 
 import shutil
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import chdir, nullcontext
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from command_line import EVEN, TABLE, TINY, TRACE, Answer, Command
-from plain_pictures import copied_pictures
+from called_program import *  # noqa: F403  (fixtures)
+from command_line import EVEN, TABLE, TINY, TRACE
 from small_batches import BARE, write_jobs
 
-from planner.cli import main
 from planner.runs.batches.batches import BatchRequest, run_batch
 from planner.runs.batches.executing import outcome_of
 from planner.runs.batches.jobs import Job, Outcome
 from planner.runs.batches.local import SerialExecutor
 from planner.runs.comparisons.batch_files import write_batch_files
-
-
-@pytest.fixture
-def painted() -> None:
-    """For tests that look at what is painted."""
-
-
-@pytest.fixture(autouse=True)
-def _pictures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs are written a hundred times: their pictures are built each time, and painted where a process is started."""
-    with nullcontext() if "painted" in request.fixturenames else copied_pictures():
-        yield
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty current folder, and this process's way of dying restored."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    before = signal.getsignal(signal.SIGTERM)
-    yield folder
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture
-def planner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs `planner ARGUMENTS` in this process."""
-
-    def run(*arguments: object) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["planner", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main()
-        captured = capsys.readouterr()
-        return Answer(status=int(left.value.code or 0), out=captured.out, err=captured.err)
-
-    return run
 
 
 @pytest.fixture

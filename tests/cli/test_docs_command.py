@@ -26,7 +26,6 @@ from planner.files.reference.keys import _meanings
 from planner.files.sections import Section
 from planner.files.tables.measurements import OPTIONAL, REQUIRED, parse_measurements
 from planner.files.tables.workloads import workload_from_document
-from planner.studies.policies.online.policies import NAMES
 from planner.workload import summarize
 
 VOID = {"meta", "br", "hr", "img", "link"}
@@ -104,7 +103,7 @@ def test_what_several_commands_have_is_explained_once(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "names"),
-    [("--target", TARGETS), ("--engine", ENGINES), ("--policy", (*NAMES, "adaptive"))],
+    [("--target", TARGETS), ("--engine", ENGINES)],
 )
 def test_the_help_names_all_that_may_be_chosen(option: str, names: Collection[str], folder: Path) -> None:
     text = (folder / "commands.md").read_text(encoding="utf-8")

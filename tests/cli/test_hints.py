@@ -32,7 +32,6 @@ SERVES: dict[str, str] = {
     "cli/facts/trace_words.py": "workload summarize, workload show, workload sample",
     "cli/plan/replay_options.py": "replay",
     "cli/questions/options.py": "cheapest, buy, max",
-    "cli/simulate/inputs.py": "--policy",
     "evaluation/replay/": "plan",
     "export/batch_objects.py": "batch-manifests",
     "export/": "export",
@@ -67,6 +66,9 @@ SERVES: dict[str, str] = {
     "runs/replays/": "replay",
     "runs/watching/": "watch",
     "studies/asi/": "study asi",
+    "studies/options.py": "--policy",
+    "studies/policies/commands/": "--policy",
+    "studies/preemption/": "simulate preemption",
     "studies/runner.py": "--processes",
     "studies/serving/": "simulate serving",
 }
@@ -117,8 +119,9 @@ def _texts(node: ast.expr) -> Iterator[str]:
 
 def served(module: str) -> list[str]:
     """The commands that meet the hints of a module."""
-    if module.startswith("cli/") and module not in SERVES:
-        return [name for name in flags() if _file_of(name) == module]
+    commands = [name for name, file in _files().items() if file == module]
+    if commands and module not in SERVES:
+        return commands
     row = next((row for prefix, row in sorted(SERVES.items(), reverse=True) if module.startswith(prefix)), "")
     if row.startswith("--"):
         return [name for name, of in flags().items() if row in of]
@@ -138,10 +141,6 @@ def _functions(command: Any, above: tuple[str, ...]) -> Iterator[tuple[str, str]
         return
     for name, below in command.commands.items():
         yield from _functions(below, (*above, name))
-
-
-def _file_of(name: str) -> str:
-    return _files()[name]
 
 
 def faults(place: str, text: str) -> Iterator[str]:
@@ -192,8 +191,8 @@ def test_hints_name_flags_of_their_command() -> None:
         ("domain/plan.py:1", "Try `planner workload show FILE --json`.", ""),
         ("domain/plan.py:1", "Try `planner workloads2 --json`.", "there is no command"),
         ("domain/plan.py:1", "Ask `kubectl get nodes --show-labels`.", ""),
-        ("cli/simulate/spot.py:1", "Add --curve 0.1.", ""),
-        ("runs/batches/dask_engine/x.py:1", "Give --resume.", "simulate cluster has no --resume"),
+        ("cli/plan/replay.py:1", "Add --seeds 1.", ""),
+        ("runs/batches/dask_engine/x.py:1", "Give --resum.", "batch has no --resum"),
     ],
 )
 def test_a_wrong_flag_is_told(place: str, text: str, fault: str) -> None:

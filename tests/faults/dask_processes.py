@@ -12,8 +12,10 @@ from glob import glob
 from pathlib import Path
 from threading import Thread
 
+import pytest
 from plain_pictures import unpainted
 
+from planner.runs.batches.dask_engine.clusters import open_client
 from planner.runs.batches.dask_engine.sessions import DaskSettings
 
 HERE = Path(__file__).parent
@@ -127,3 +129,14 @@ def _started(words: list[str], scratch: Path, *folders: Path) -> "subprocess.Pop
     return subprocess.Popen(
         [sys.executable, "-m", *words], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A scheduler with two workers, which no test ends."""
+    with started_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        for _ in range(2):
+            started.start_worker()
+        with open_client(started.address, 1, LIMIT_S) as client:
+            client.wait_for_workers(2, timeout=LIMIT_S)
+        yield started

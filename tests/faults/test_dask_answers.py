@@ -120,13 +120,10 @@ def test_a_thousand_jobs_on_two_workers(cluster: Cluster, tmp_path: Path) -> Non
     assert len({(run / "routing.csv").read_bytes() for run in (tmp_path / "runs").iterdir()}) == 1
 
 
-STUDY = "simulate defragmentation --nodes 6 --days 0.3 --warm-up-days 0.1 --every never,2 --seeds 0 --json --quiet"
-
-
 def test_commands_take_the_executor(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A study, a sweep, and a search for a frontier: with Dask what comes without it."""
+    """A sweep, and a search for a frontier: with Dask what comes without it."""
     monkeypatch.chdir(tmp_path)
     Path("small.yaml").write_text(SMALL)
     smaller = SEARCHED.replace("min_island_size: 12", "min_island_size: 8")
@@ -140,7 +137,6 @@ def test_commands_take_the_executor(
         return capsys.readouterr().out
 
     dask = f"--executor dask --scheduler {cluster.address}"
-    assert planner(f"{STUDY} {dask}") == planner(f"{STUDY} --executor serial")
     for where, options in (("there", dask), ("here", "--executor serial")):
         planner(f"plan frontier.yaml --out {where}/one --quiet {options}")
         planner(f"sweep small.yaml --set inventory.H200=16 --out {where}/sweep --quiet {options}")

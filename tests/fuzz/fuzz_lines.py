@@ -1,8 +1,9 @@
 """Sound command lines, at least one for every command, and the files of the workshop that each reads."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
-GROUPS = ("workload", "cost", "study", "cluster", "simulate")
+GROUPS = ("workload", "cost", "cluster", "study", "simulate")
 
 # what is typed after `planner` | files that it reads; `costly`: takes seconds when it goes through, `long` minutes
 TABLE = """
@@ -92,9 +93,6 @@ cost configurations --gpu H200 --gpu H20 --phase prefill --size 16 --lengths 512
 cost calibrate measured.csv --out made.yaml --json | measured.csv
 cost accuracy measured.csv --json | measured.csv
 cost measure tiny.yaml --runs 2 --draws 12 --seed 1 --engine sglang --tool aiperf --json | tiny.yaml costly
-study pwr --nodes nodes.csv --pods default=pods.csv --policy fgd --policy pwr:0.1+fgd:0.9 --seeds 1 --processes 1 --out made | nodes.csv pods.csv
-study chapter5 --small --figure table5.1 --trials 1 --iterations 1 --batch 2 --out made | long
-study asi asi-trace --no-figures --json --out made | asi-trace/job_info.csv asi-trace/node_info.csv
 cluster synth --nodes 4 --seed 1 --load 0.5 --filled 0.8 --fit random --nodes-per-asw 2 4 --type H200=1 --type H20=0.5 --out made.yaml |
 cluster show cluster.yaml --nodes node-0001..node-0003 --out made.md | cluster.yaml
 cluster show small.yaml --json | small.yaml
@@ -106,17 +104,6 @@ cluster import --flextopo topos/n-1.yaml --flextopo topos/n-2.yaml --kubectl lis
 cluster import --kubectl list.json --strict --out made.yaml | list.json
 cluster import --nrt lws/noderesourcetopologies.yaml --flextopo lws/flextopo.yaml --out made.yaml | lws/noderesourcetopologies.yaml lws/flextopo.yaml
 cluster import --host h-1=host --gpu-type NVIDIA=H200 --core-group-size 2 --out made.yaml --json | host/lscpu.txt host/topo.txt host/gpus.csv
-simulate cluster --nodes nodes.csv --pods pods.csv --policy fgd --policy pwr:0.1+fgd:0.9 --inflate 1.2 --seeds 1 --processes 1 --json | nodes.csv pods.csv
-simulate cluster --nodes nodes.csv --pods pods.csv --policy bestfit --arrivals arrivals.csv --tie-order ties.csv --seeds 1 --processes 1 --decisions --no-figures --out made | nodes.csv pods.csv arrivals.csv ties.csv
-simulate queue --nodes nodes.csv --pods pods.csv --policy fgd --longest-wait-s 600 --stretch 2 --seed 1 --out made --json | nodes.csv pods.csv
-simulate spot --nodes spot-nodes.csv --jobs jobs.csv --days 1 --warm-up-days 0.1 --seeds 1 --processes 1 --json --quiet | spot-nodes.csv jobs.csv
-simulate defragmentation --nodes 6 --days 1 --warm-up-days 0.1 --every never,12 --seeds 1 --exact 1 --exact-nodes 3 --processes 1 --no-figures --quiet --out made |
-simulate spot --machines 4 --days 1 --warm-up-days 0.1 --seeds 1 --processes 1 --curve 0.1,0.2 --most-evictions-per-job 1 --no-figures --out made --quiet |
-simulate preemption --nodes 5 --cycles 2 --repetitions 2 --seed 1 --workload 20:30 --qos guaranteed --json --quiet |
-simulate serving --machines 2 --minutes 2 --spikes 1 --scale 0.005 --policy rr --policy clockwork --set quantum_s=5 --seeds 1 --processes 1 --json --quiet |
-simulate serving --pool pool.csv --models served.csv --requests asked.csv --outages outages.csv --policy rr-deadline --seeds 1 --processes 1 --no-figures --records --out made --quiet | pool.csv served.csv asked.csv outages.csv
-simulate serving --mix llm --inference static-batch --machines 2 --minutes 2 --scale 0.001 --policy baseline --seeds 1 --processes 1 --json --quiet |
-simulate serving --pool pool.csv --models served.csv --profile minutes.csv --policy rr-starvation --set scaling.idle_s=5 --seeds 1 --processes 1 --json --quiet | pool.csv served.csv minutes.csv
 """  # noqa: E501
 
 
@@ -149,4 +136,8 @@ def _line(text: str) -> Line:
     )
 
 
-LINES = tuple(map(_line, TABLE.strip().splitlines()))
+GUESTS = sorted((Path(__file__).parents[1] / "studies").glob("fuzzed_lines.txt"))
+"""Lines of commands that guests bring, where these are there."""
+
+TABLES = (TABLE.strip(), *(path.read_text() for path in GUESTS))
+LINES = tuple(_line(text) for table in TABLES for text in table.splitlines())

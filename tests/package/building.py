@@ -84,5 +84,7 @@ def plan_elsewhere(python: Path, folder: Path, env: dict[str, str]) -> str:
     program = python.parent / "planner"
     run(program, "plan", "quickstart", "--out", "run", "--quiet", cwd=folder, env=env)
     assert (folder / "run" / "plan.json").is_file()
+    studies = "simulate" in run(program, "--help", cwd=folder, env=env)  # a guest, known by its entry point alone
+    assert studies == (ROOT / "planner" / "studies").is_dir()
     code = "import planner; print(planner.__version__, planner.load_plan('run').throughput_rps > 0, planner.__file__)"
     return run(python, "-c", code, cwd=folder, env=env)

@@ -21,10 +21,6 @@ from planner.files import (
 from planner.pipeline import plan
 from planner.placement import Fit, NodeType, synthesize
 from planner.report.buckets.whiteboard import whiteboard
-from planner.studies.spot.means import change_of, mean_of
-from planner.studies.spot.records import SpotNode
-from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
-from planner.studies.spot.study import SpotStudy, run_spot_study
 from planner.workload import summarize
 
 # the last digit of a kernel's arithmetic differs between processors, and a search may then take another path
@@ -35,7 +31,6 @@ CODE, CONVERSATION = 0, 1
 # requests/s that a prototype of the paper reached with the best layout
 MIXED_LEVEL_RPS = 348  # 64 H200, 64 H800, 128 H20 on the code trace; no layout exceeds 348.6
 UNIFORM_LEVEL_RPS = 254  # 128 H200 at the same price
-SPOT_FIGURES = ("spot_completion_mean_h", "lost_gpu_h", "hp_completion_mean_h")
 
 
 @cache
@@ -325,33 +320,3 @@ def test_cuts_of_the_graph_are_where_a_search_begins() -> None:
 def test_the_table_of_cuts_is_reached(method: str) -> None:
     found = placed_plan("code", objective="placed", search={"method": method, "iterations": 4, "batch_size": 16})
     assert found.throughput_rps == pytest.approx(printed_cut(f"method: {method}", 1), rel=NEAR)
-
-
-@pytest.mark.study
-def test_the_spot_table_is_reached() -> None:
-    """tests/placement/test_spot_study.py holds these changes to the published bounds each time."""
-    body = TEXT[TEXT.index("<!-- spot -->") :]
-    changes = r"((?: [-+][\d.]+ ± [\d.]+ % \|){3})"
-    row = re.search(rf"^\| ([\d.]+) % of the GPUs \| ([\d.]+) % \(([\d.]+) %\) \|{changes}$", body, re.MULTILINE)
-    assert row is not None
-    study = SpotStudy(
-        nodes=tuple(SpotNode(name=f"n{k}", gpus=8, cpus=192) for k in range(60)),
-        policies=(SPOTGPU, RANDOM),
-        seeds=(1, 2, 3, 4, 5),
-        loads=(float(row[1]) / 100,),
-    )
-    runs = list(run_spot_study(study))
-    ours, theirs = ([run for run in runs if run.policy == policy.name] for policy in study.policies)
-    for runs_of, printed in ((ours, row[2]), (theirs, row[3])):
-        held = mean_of(runs_of, "all_percent")
-        assert held is not None
-        assert held.mean == pytest.approx(float(printed), abs=_last_digit(printed))
-    for name, (mean, half) in zip(SPOT_FIGURES, re.findall(r"([-+][\d.]+) ± ([\d.]+) %", row[4]), strict=True):
-        found = change_of(ours, theirs, name)
-        assert found is not None
-        assert (found.mean, found.half) == pytest.approx((float(mean), float(half)), abs=_last_digit(mean))
-
-
-def _last_digit(printed: str) -> float:
-    """A little more than half a unit of the last digit."""
-    return 0.6 * 10.0 ** -len(printed.partition(".")[2])

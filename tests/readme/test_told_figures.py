@@ -1,6 +1,5 @@
 """Figures in sentences that follow from a table beside them, from a shipped file, or from arithmetic."""
 
-import re
 from itertools import pairwise
 
 import pytest
@@ -9,15 +8,7 @@ from documentation import ROOT, TEXTS
 from figures import production
 from test_results import printed_cluster, printed_cut, printed_rates
 
-STUDIES = " ".join(TEXTS["studies"].split())
 RESULTS = " ".join(TEXTS["results"].split())
-
-
-def row(text: str, head: str) -> list[float]:
-    """The figures of a table's row."""
-    found = re.search(rf"^\| {re.escape(head)} \|(.*)\|$", text, re.MULTILINE)
-    assert found is not None, head
-    return [float(cell) for cell in re.findall(r"[\d.]+", found[1])]
 
 
 def test_the_schedules_table_follows_from_its_costs() -> None:
@@ -33,24 +24,6 @@ def test_the_day_of_the_schedule_is_as_told() -> None:
     told = f"in windows of ten minutes, {min(rates):.0f} to {max(rates):.0f} requests/s"
     assert told in " ".join(TEXTS["schedules"].split())
     assert {later - time for time, later in pairwise(times)} == {600}
-
-
-def test_sets_of_victims_are_counted_as_told() -> None:
-    naive, imp = ([tried(m) for m in range(9)] for tried in (lambda m: 2**m - 1, lambda m: m + m * (m - 1) // 2))
-    saved = f"{100 * (1 - imp[8] / naive[8]):.0f} %"
-    assert f"m = 8, nodes of D alone, takes {imp[8]} instead of {naive[8]} ({saved})" in STUDIES
-    assert f"four C pods a node are {imp[4]} sets instead of {naive[4]}" in STUDIES
-    assert "naive tries 2^m − 1 sets, IMP m + m(m − 1)/2" in STUDIES
-
-
-def test_defragmentation_is_told_as_its_table_has_it() -> None:
-    text = TEXTS["studies"]
-    never, daily, _, hourly = row(text, "nodes with an idle GPU")
-    by_one_run = row(text, "nodes with an idle GPU, fewer by one run, %")[0]
-    vacated, moves = row(text, "nodes vacated in the week"), row(text, "moves in the week")
-    assert f"lowers the number of nodes with an idle GPU by {by_one_run} % (ASI" in STUDIES
-    assert f"on average over the hours it is {100 * (1 - daily / never):.1f} %" in STUDIES
-    assert f"Every hour it is {100 * (1 - hourly / never):.0f} %, at {moves[-1] / vacated[-1]:.1f} moves" in STUDIES
 
 
 def test_what_is_told_of_the_placed_tables_stands_in_them() -> None:

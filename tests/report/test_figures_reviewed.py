@@ -7,17 +7,12 @@ from hand_made_plan import make_inventory, make_scenario
 from matplotlib.colors import to_rgb
 from test_frontier_figure import ROWS
 from test_frontier_figure import point as frontier_point
-from test_policy_report import run as policy_run
-from test_spot_report import LIMITS, run
 
 from planner.domain import Certificate, Frontier, ObjectiveKind, ObjectiveSettings, Phase
 from planner.report import figure, frontier_figure
 from planner.report.kit.style import PHASE_HATCHES, TYPE_HATCHES, luminance, type_hatches
 from planner.report.plan.certificate import rate_bound
 from planner.report.plan.routing import intervals
-from planner.studies.policies.report.figures import policy_figure
-from planner.studies.spot.capacity import curve_of
-from planner.studies.spot.report.figures import spot_figure
 
 
 def labelled(axes, start: str):
@@ -109,35 +104,6 @@ class TestBoundsAndDemand:
         assert set(labelled(frontier_figure(curve, demanding).axes[0], "demand (123)").get_ydata()) == {123.0}
         bars = frontier_figure(curve, demanding).axes[1].containers
         assert len({bar.patches[0].get_hatch() for bar in bars}) == 3
-
-
-class TestOverlaps:
-    def test_policies_that_coincide_show_by_their_markers(self):
-        runs = {name: [policy_run(name, 5, 100)] for name in ("fgd", "bestfit", "dotprod")}
-        lines = policy_figure("grar", {"": runs}, "fgd").axes[0].lines
-        assert len({line.get_marker() for line in lines}) == 3
-        places = [line.get_markevery() for line in lines if line.get_markevery() is not None]
-        assert len({start for start, _ in places}) == len(places)
-        widths = [line.get_linewidth() for line in lines]
-        assert widths[0] > max(widths[1:])  # the baseline below, wider than what lies on it
-
-    def test_intervals_of_the_spot_curve_stand_beside_each_other_and_end_in_the_panel(self):
-        runs = [
-            run(policy, seed, load, evictions_per_job=4 * load * seed, due_done_percent=97.0)
-            for policy in ("spotgpu", "random|x")
-            for seed in (1, 9)
-            for load in (0.1, 0.2)
-        ]
-        points = curve_of(runs, 1.0)
-        axes = spot_figure("curve", runs, "spotgpu", points=points, limits=LIMITS).axes[0]
-        first, second = [line.get_xdata() for line in axes.lines[:2]]
-        assert all(a != b for a, b in zip(first, second, strict=True))
-        whiskers: list[float] = []
-        for lines in axes.collections:
-            if hasattr(lines, "get_segments"):
-                whiskers += [end[1] for segment in lines.get_segments() for end in segment]
-        assert whiskers
-        assert 0 <= min(whiskers) <= max(whiskers) <= axes.get_ylim()[1] + 1e-9
 
 
 def test_lines_are_dark_enough_on_paper():

@@ -143,7 +143,7 @@ def _progress(executor: str, *, quiet: bool) -> "Iterator[ReportJob]":
     """A bar on a terminal; elsewhere a line for the first and the last job, for failures, and one now and then."""
     if quiet:
         yield lambda _: None
-    elif sys.stderr.isatty():
+    elif screen.draws_bars():
         with _bar(executor) as report:
             yield report
     else:

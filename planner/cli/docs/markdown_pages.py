@@ -8,28 +8,26 @@ import typer
 
 from planner.cli.docs.command_reference import commands_text
 from planner.cli.docs.key_reference import keys_text
+from planner.guests import guest_guides
 
 GUIDES = (
-    *(
-        "planning",
-        "comparing",
-        "batches",
-        "dask",
-        "money",
-        "replay",
-        "replanning",
-        "schedules",
-        "traces-and-costs",
-        "placement",
-        "defragmentation",
-        "manifests",
-        "observing",
-        "watching",
-        "studies",
-    ),
+    "planning",
+    "comparing",
+    "batches",
+    "dask",
+    "money",
+    "replay",
+    "replanning",
+    "schedules",
+    "traces-and-costs",
+    "placement",
+    "defragmentation",
+    "manifests",
+    "observing",
+    "watching",
     "results",
 )
-"""In the order of the contents page."""
+"""In the order of the contents page; those of guests follow."""
 _FOLDER = Path(__file__).parent / "guides"
 
 
@@ -54,7 +52,7 @@ class Page:
 def markdown_pages(program: typer.Context) -> tuple[Page, ...]:
     """All pages, the contents first; `program` is the context of the whole program."""
     pages = [
-        *(Page(name=name, text=guide_text(name)) for name in GUIDES),
+        *(Page(name=name, text=guide_text(name)) for name in guide_names()),
         Page(name="commands", text=commands_text(program)),
         Page(name="keys", text=keys_text()),
     ]
@@ -63,7 +61,13 @@ def markdown_pages(program: typer.Context) -> tuple[Page, ...]:
 
 def guide_text(name: str) -> str:
     """The Markdown of a guide."""
-    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    path = guest_guides().get(name, _FOLDER / f"{name}.md")
+    return path.read_text(encoding="utf-8")
+
+
+def guide_names() -> tuple[str, ...]:
+    """The guides of the planner, then those of its guests."""
+    return (*GUIDES, *guest_guides())
 
 
 def _contents(pages: Sequence[Page]) -> str:

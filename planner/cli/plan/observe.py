@@ -89,7 +89,7 @@ def _show(observed: "ObservedRun", out: Path | None, *, as_json: bool) -> None:
         folder = None if out is None else str(out)
         screen.show_json({"folder": folder, **report.observation_document(observation, fit)})
         return
-    screen.show_prose(rows.verdict(observation))
+    screen.show_prose(rows.observed_verdict(observation))
     screen.show_table("Promised and measured", rows.FIGURE_COLUMNS, rows.figure_rows(observation))
     screen.show_table("Islands", rows.ISLAND_COLUMNS, rows.island_rows(observation))
     for line in observation.advice:

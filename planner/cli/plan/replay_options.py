@@ -4,7 +4,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from planner.cli.simulate.inputs import seeds_of
+from planner.cli.program.seeds import seeds_of
 from planner.errors import InputError
 
 if TYPE_CHECKING:

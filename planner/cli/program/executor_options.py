@@ -1,15 +1,8 @@
 """Options that say who does the work of a sweep, a study or a search: processes here, or the workers of Dask."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-from planner.cli import screen
-
-if TYPE_CHECKING:
-    from planner.processes import Processes
 
 Executor = Annotated[
     str,
@@ -35,12 +28,3 @@ def typed_again(
     options = {"--scheduler": scheduler, "--processes": processes, "--seed": seed, "--engine": engine}
     words = ["--executor", executor] if executor != "local" else []
     return words + [word for name, value in options.items() if value is not None for word in (name, str(value))]
-
-
-@contextmanager
-def workers_of(executor: str, processes: int, scheduler: str | None) -> "Iterator[Processes]":
-    """What a study's `processes` are: so many of this machine, or the workers of Dask. Raises InputError."""
-    from planner.runs.batches.choosing import SERIAL, open_pool
-
-    with open_pool(executor, workers=processes, scheduler=scheduler, tell=screen.show_warning) as pool:
-        yield pool or (1 if executor == SERIAL else processes)

@@ -7,34 +7,38 @@ from typer.core import TyperCommand, TyperGroup
 
 from planner.cli.program.bounds import short_errors
 from planner.cli.program.listing import PANELS, short_help
+from planner.guests import guest_commands
 
 LAST_PANEL = "More"
 
 
 class LazyCommands(Mapping[str, Any]):
-    """Commands by name, in the order of the panels; one is read when it is asked for, and once."""
+    """Commands by name, in the order of the panels, those of guests last; one is read when it is asked for, and once.
+
+    Who is a guest is asked where all are listed or a name is none of the planner's own: looking takes a while.
+    """
 
     def __init__(self, names: tuple[str, ...], load: Callable[[str], Any]) -> None:
         listed = [name for helps in PANELS.values() for name in helps if name in names]
-        self.names = (*listed, *(name for name in names if name not in listed))
+        self._names = (*listed, *(name for name in names if name not in listed))
         self._load = load
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.names:
+        if name not in self:
             raise KeyError(name)
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
+        return iter((*self._names, *guest_commands()))
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self._names) + len(guest_commands())
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return name in self._names or name in guest_commands()
 
 
 class LazyGroup(TyperGroup):

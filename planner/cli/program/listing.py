@@ -1,8 +1,10 @@
 """What `planner --help` says of each command, by panel; a test holds that it is the first line of its help.
 
 A command that stands in no panel is listed last, its help read from the command itself; a name that is no command is
-passed over.
+passed over. Guests say the same of theirs.
 """
+
+from planner.guests import guests
 
 HELP = "Plan the serving of large language models on mixed GPU fleets."
 FIRST_STEPS = (
@@ -87,10 +89,6 @@ PANELS = {
             "Plan moves that vacate nodes: ordered, make-before-break, replayed on the cluster before they are written."
         ),
     },
-    "Studies": {
-        "study": "Published evaluations, done again.",
-        "simulate": "Traces of pods and requests on clusters, under online policies.",
-    },
 }
 """Panel -> command -> the first line of its help."""
 
@@ -100,6 +98,9 @@ def short_help(command: str) -> tuple[str, str] | None:
     for panel, helps in PANELS.items():
         if command in helps:
             return panel, helps[command]
+    for guest in guests():
+        if command in guest.commands:
+            return guest.panel, guest.commands[command].help
     return None
 
 

@@ -1,12 +1,7 @@
 """Benchmark runs under load: predicted, judged (`accuracy.py`), fitted to. Door: `fit_benchmarks`."""
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.cost.benchmarks.fit import BenchmarkFit, Evidence, fit_benchmarks
-    from planner.cost.benchmarks.own_runs import RunsFit, fit_own_runs
+from planner.cost.benchmarks.fit import BenchmarkFit, Evidence, fit_benchmarks
+from planner.cost.benchmarks.own_runs import RunsFit, fit_own_runs
 
 __all__ = [
     "BenchmarkFit",
@@ -15,6 +10,3 @@ __all__ = [
     "fit_benchmarks",
     "fit_own_runs",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

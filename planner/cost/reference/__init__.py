@@ -4,15 +4,10 @@ Numbers in square brackets in these files are those of the list of defects in th
 (the performance table in the paper's counting) and the single-configuration functions.
 """
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.cost.reference.configurations import reference_configurations
-    from planner.cost.reference.memory import max_batch
-    from planner.cost.reference.rates import decode_rates, prefill_rates
-    from planner.cost.reference.steps import decode_step, prefill_step
+from planner.cost.reference.configurations import reference_configurations
+from planner.cost.reference.memory import max_batch
+from planner.cost.reference.rates import decode_rates, prefill_rates
+from planner.cost.reference.steps import decode_step, prefill_step
 
 __all__ = [
     "decode_rates",
@@ -22,6 +17,3 @@ __all__ = [
     "prefill_step",
     "reference_configurations",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

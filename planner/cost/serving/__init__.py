@@ -1,16 +1,11 @@
 """Servers as they are deployed: one configuration, one budget, one batch for all the prompts of a bucket."""
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.cost.serving.buckets import Buckets, Interval, Levels
-    from planner.cost.serving.decode_servers import DecodeServers
-    from planner.cost.serving.mixed_servers import MixedServers
-    from planner.cost.serving.prefill_servers import HALVINGS, PrefillServers
-    from planner.cost.serving.shapes import every_size, node_sizes, server_shapes
-    from planner.cost.serving.waits import Arrivals, RestOfStep, WaitTail, late_share
+from planner.cost.serving.buckets import Buckets, Interval, Levels
+from planner.cost.serving.decode_servers import DecodeServers
+from planner.cost.serving.mixed_servers import MixedServers
+from planner.cost.serving.prefill_servers import HALVINGS, PrefillServers
+from planner.cost.serving.shapes import every_size, node_sizes, server_shapes
+from planner.cost.serving.waits import Arrivals, RestOfStep, WaitTail, late_share
 
 __all__ = [
     "HALVINGS",
@@ -28,6 +23,3 @@ __all__ = [
     "node_sizes",
     "server_shapes",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

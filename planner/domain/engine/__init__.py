@@ -4,27 +4,22 @@
 cost model asks before a configuration is priced, the export before it is written: both by the same functions.
 """
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.domain.engine.exchange import ExchangeSite, deepep_obstacle, overlap_obstacle, pod_sizes
-    from planner.domain.engine.layers import LayerFault, Loading, layer_faults
-    from planner.domain.engine.profile import (
-        Arithmetic,
-        DraftRules,
-        EngineProfile,
-        ExchangeRules,
-        LayerRules,
-        Over,
-        OverlapRules,
-        PrecisionRule,
-        SharedExpert,
-        StageRules,
-        TransferRule,
-        WeightFormat,
-    )
+from planner.domain.engine.exchange import ExchangeSite, deepep_obstacle, overlap_obstacle, pod_sizes
+from planner.domain.engine.layers import LayerFault, Loading, layer_faults
+from planner.domain.engine.profile import (
+    Arithmetic,
+    DraftRules,
+    EngineProfile,
+    ExchangeRules,
+    LayerRules,
+    Over,
+    OverlapRules,
+    PrecisionRule,
+    SharedExpert,
+    StageRules,
+    TransferRule,
+    WeightFormat,
+)
 
 __all__ = [
     "Arithmetic",
@@ -47,6 +42,3 @@ __all__ = [
     "overlap_obstacle",
     "pod_sizes",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

@@ -1,15 +1,10 @@
 """The last look at finished manifests, those of a plan before they leave and any folder afterwards."""
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.export.checking.comparing.differences import Compared, compare
-    from planner.export.checking.crds import CrdSchemas, read_crds
-    from planner.export.checking.faults import check_manifests, find_faults, tells_fleet
-    from planner.export.checking.kinds import known_kinds
-    from planner.export.checking.structure import FoundManifests, read_manifests
+from planner.export.checking.comparing.differences import Compared, compare
+from planner.export.checking.crds import CrdSchemas, read_crds
+from planner.export.checking.faults import check_manifests, find_faults, tells_fleet
+from planner.export.checking.kinds import known_kinds
+from planner.export.checking.structure import FoundManifests, read_manifests
 
 __all__ = [
     "Compared",
@@ -23,6 +18,3 @@ __all__ = [
     "read_manifests",
     "tells_fleet",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

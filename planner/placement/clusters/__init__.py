@@ -1,14 +1,6 @@
 """Clusters from what others say of them (`imported_nodes`, `imported_pods`), and made up (`synthesize`)."""
 
-from typing import TYPE_CHECKING
-
-from planner.doors import door
-
-if TYPE_CHECKING:
-    from planner.placement.clusters.synthetic import DEFAULT_TYPES, Fit, NodeType, synthesize
-    from planner.placement.clusters.synthetic_pods import TaskMix
+from planner.placement.clusters.synthetic import DEFAULT_TYPES, Fit, NodeType, synthesize
+from planner.placement.clusters.synthetic_pods import TaskMix
 
 __all__ = ["DEFAULT_TYPES", "Fit", "NodeType", "TaskMix", "synthesize"]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = door(__name__)

@@ -10,7 +10,7 @@ from planner.domain.serving.observed import ComparedFigure, Observation, Observe
 from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.frames import Frame, tabled
 from planner.report.kit.markdown import bullets, escaped, table
-from planner.report.observed.rows import FIGURE_COLUMNS, ISLAND_COLUMNS, figure_rows, island_rows, verdict
+from planner.report.observed.rows import FIGURE_COLUMNS, ISLAND_COLUMNS, figure_rows, island_rows, observed_verdict
 
 _CSV = ("of", "phase", "figure", "unit", "promised", "low", "high", "measured", "ratio", "verdict", "basis")
 
@@ -19,7 +19,7 @@ def observation_page(observation: Observation, fit: CalibrationFit | None = None
     """Markdown: the verdict, what to do, the figures, the islands, the factors."""
     parts = [
         f"# Plan {escaped(observation.plan)} and what runs",
-        escaped(verdict(observation)),
+        escaped(observed_verdict(observation)),
         f"From {_time(observation.start_s)} to {_time(observation.end_s)}, {observation.samples} samples a series at "
         "most.",
         "## What to do",
@@ -74,7 +74,7 @@ def _time(seconds: float) -> str:
 def observation_document(observation: Observation, fit: CalibrationFit | None = None) -> dict[str, Any]:
     """All of it as JSON; None where nothing is told or promised."""
     return {
-        "summary": verdict(observation),
+        "summary": observed_verdict(observation),
         "plan": observation.plan,
         "rate_rps": observation.rate_rps,
         "promise_rps": observation.promise_rps,

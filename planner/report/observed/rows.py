@@ -48,7 +48,7 @@ def _share(value: float | None) -> str:
     return NONE if value is None else f"{value:.0%}"
 
 
-def verdict(observation: Observation) -> str:
+def observed_verdict(observation: Observation) -> str:
     """The observation in a sentence."""
     off = [figure for figure in observation.figures if figure.verdict is Verdict.WORSE]
     load = (

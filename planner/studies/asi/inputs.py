@@ -8,7 +8,7 @@ from pathlib import Path
 
 from planner.errors import InputError
 from planner.files.disk.csv_rows import CsvRow, csv_rows
-from planner.files.tables.hourly_tables import TablePart, table_parts
+from planner.studies.asi.hourly_tables import TablePart, table_parts
 from planner.studies.asi.records import Hour, Table
 
 HOURLY = (Table.PODS, Table.SERVERS, Table.NETWORK)

@@ -17,7 +17,7 @@ def study_frame(study: Study, figure: str) -> Frame:
     Of searches: `experiment`, `value`, `seed`, `iteration` (from 0), `best_rps` (best so far), and the round's
     CPU-seconds of choosing its layouts and of judging them.
     """
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+    import pandas as pd  # half a second to load: only who asks for a table pays
 
     plain = {TABLE: _levels, DIVISIONS: _divisions, BENCHMARKS: _benchmarks, TOKENS: _tokens}
     if figure in plain:

@@ -33,7 +33,7 @@ TITLES = {
 
 def render_study(study: Study) -> dict[str, bytes]:
     """`study.md`, a CSV a figure and for table 5.1, and each figure as PNG and SVG."""
-    from planner.report.kit.style import encoded  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit.style import encoded  # matplotlib takes a second to load
 
     pages = {"study.md": study_page(study).encode()}
     for name in study.figures:
@@ -71,14 +71,14 @@ def study_figure(study: Study, name: str) -> "Figure":
     if name not in study.figures or name not in TITLES:
         drawn = ", ".join(figure for figure in study.figures if figure in TITLES)
         raise InputError(f"figure: must be one of {drawn}, got {name!r}.", hint="Choose one, or run the study for it.")
-    from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit.style import look  # matplotlib takes a second to load
 
     with look():
         return _drawing(name)(study, name, TITLES[name])
 
 
 def _drawing(name: str) -> "Callable[[Study, str, str], Figure]":
-    from planner.studies.chapter5.report import curves, inputs, islands, times  # noqa: PLC0415  # matplotlib, as above
+    from planner.studies.chapter5.report import curves, inputs, islands, times  # matplotlib, as above
 
     drawings = {
         "4.8": inputs.draw_divisions,

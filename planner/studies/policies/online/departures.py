@@ -46,7 +46,7 @@ def simulate_departures(
     policy: PolicyMix,
     workload: Sequence[TypicalPod],
     *,
-    queue: QueueSettings = QueueSettings(),  # noqa: B008 - frozen
+    queue: QueueSettings = QueueSettings(),
     semantics: Semantics = Semantics.REFERENCE,
     tie_order: Sequence[str] | None = None,
     seed: int = 0,

@@ -46,8 +46,8 @@ def policy_figure(kind: str, traces: Mapping[str, PolicyRuns], baseline: str) ->
 
     InputError: another kind, no trace, a baseline that did not run, no PWR among the policies of `combinations`.
     """
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.studies.policies.report import panels as policy_panels  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # matplotlib takes a second to load
+    from planner.studies.policies.report import panels as policy_panels  # matplotlib takes a second to load
 
     draw = {
         "power": policy_panels.draw_power,
@@ -95,6 +95,6 @@ def paper_figures(traces: Mapping[str, PolicyRuns], baseline: str = "fgd") -> di
 
 
 def _png(kind: str, traces: Mapping[str, PolicyRuns], baseline: str) -> bytes:
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # matplotlib takes a second to load
 
     return style.encoded(policy_figure(kind, traces, baseline))

@@ -27,7 +27,7 @@ Cell: TypeAlias = Callable[[PolicyCurve, int], str | None]
 
 def metrics_frame(runs: PolicyRuns, seeds: Sequence[int] = ()) -> Frame:
     """One row a policy, run and percent of arrived GPU capacity; `seeds` names the runs (else they are numbered)."""
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+    import pandas as pd  # half a second to load: only who asks for a table pays
 
     rows = [
         {

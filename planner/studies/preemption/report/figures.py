@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def hit_rates_figure(counts: Sequence[HitCount]) -> "Figure":
     """Hit rates of the methods, a panel a size, a group of bars a placement and mode. InputError: nothing to draw."""
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.studies.preemption.report import panels as preemption_panels  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # matplotlib takes a second to load
+    from planner.studies.preemption.report import panels as preemption_panels  # matplotlib takes a second to load
 
     _require(counts, "hit rates")
     with style.look():
@@ -26,8 +26,8 @@ def latency_figure(latencies: Sequence[SourcingLatency]) -> "Figure":
 
     InputError: nothing to draw.
     """
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.studies.preemption.report import panels as preemption_panels  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # matplotlib takes a second to load
+    from planner.studies.preemption.report import panels as preemption_panels  # matplotlib takes a second to load
 
     _require(latencies, "latencies")
     with style.look():
@@ -36,7 +36,7 @@ def latency_figure(latencies: Sequence[SourcingLatency]) -> "Figure":
 
 def preemption_figures(counts: Sequence[HitCount], latencies: Sequence[SourcingLatency]) -> dict[str, bytes]:
     """PNGs by name: `hit_rates`, and `latency` where searches were timed."""
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # matplotlib takes a second to load
 
     drawn = {"hit_rates": hit_rates_figure(counts)} if counts else {}
     if latencies:
@@ -46,8 +46,8 @@ def preemption_figures(counts: Sequence[HitCount], latencies: Sequence[SourcingL
 
 def scene_figures(scenes: Scenes) -> dict[str, bytes]:
     """PNGs of the paper's figures 8 to 10, as `figure-08` and so on."""
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.studies.preemption.report import scene_panels  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # matplotlib takes a second to load
+    from planner.studies.preemption.report import scene_panels  # matplotlib takes a second to load
 
     with style.look():
         drawn = {

@@ -158,7 +158,7 @@ def latency_rows(latencies: Iterable[SourcingLatency]) -> list[list[str]]:
 
 def preemption_frame(counts: Iterable[HitCount]) -> Frame:
     """One row a size, placement, mode and method, over all seeds; percents as numbers."""
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+    import pandas as pd  # half a second to load: only who asks for a table pays
 
     return pd.DataFrame(
         {
@@ -180,7 +180,7 @@ def preemption_frame(counts: Iterable[HitCount]) -> Frame:
 
 def latency_frame(latencies: Iterable[SourcingLatency]) -> Frame:
     """One row a size, workload and method, with the paper's figures where it has them; microseconds."""
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
+    import pandas as pd  # half a second to load: only who asks for a table pays
 
     rows = []
     for row in latencies:

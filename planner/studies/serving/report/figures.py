@@ -61,8 +61,8 @@ def serving_figure(number: str, runs: Sequence[ServingSeedRun], pool: ServingPoo
 
     InputError: another number, one whose policies did not run, another machine.
     """
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.studies.serving.report import panels  # noqa: PLC0415  # as above
+    from planner.report.kit import style  # matplotlib takes a second to load
+    from planner.studies.serving.report import panels  # as above
 
     rows = {row.number: row for row in numbers_of(runs)}
     row = rows.get(number)
@@ -95,7 +95,7 @@ def _firsts(runs: Sequence[ServingSeedRun], policies: Sequence[str]) -> list[Ser
 
 def serving_figures(runs: Sequence[ServingSeedRun], pool: ServingPool, *, machine: int = 0) -> dict[str, bytes]:
     """Every figure that the runs allow as a PNG, by its name."""
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # matplotlib takes a second to load
 
     return {
         row.name: style.encoded(serving_figure(row.number, runs, pool, machine=machine)) for row in numbers_of(runs)

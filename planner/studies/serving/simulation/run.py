@@ -27,7 +27,7 @@ def simulate_serving(
     policy: str,
     *,
     seed: int,
-    settings: ServingSettings = ServingSettings(),  # noqa: B008 - frozen
+    settings: ServingSettings = ServingSettings(),
     progress: Callable[[float], None] = lambda _: None,
 ) -> ServingRun:
     """`requests`, in order of arrival, under the policy of that name. The seed draws SLAs alone.

@@ -24,11 +24,11 @@ def spot_figure(
     baseline: str,
     *,
     points: Sequence[CurvePoint] = (),
-    limits: SpotLimits = SpotLimits(),  # noqa: B008 - frozen
+    limits: SpotLimits = SpotLimits(),
 ) -> "Figure":
     """One of SPOT_FIGURES. InputError: another name, or nothing to draw."""
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.studies.spot.report import panels as spot_panels  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # matplotlib takes a second to load
+    from planner.studies.spot.report import panels as spot_panels  # matplotlib takes a second to load
 
     kinds = kinds_of_spot(runs, points)
     if kind not in kinds:
@@ -59,10 +59,10 @@ def spot_figures(
     baseline: str,
     *,
     points: Sequence[CurvePoint] = (),
-    limits: SpotLimits = SpotLimits(),  # noqa: B008 - frozen
+    limits: SpotLimits = SpotLimits(),
 ) -> dict[str, bytes]:
     """Every figure that the study allows as a PNG, by its name in SPOT_FIGURES."""
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit import style  # matplotlib takes a second to load
 
     return {
         kind: style.encoded(spot_figure(kind, runs, baseline, points=points, limits=limits))

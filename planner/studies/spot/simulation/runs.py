@@ -21,7 +21,7 @@ def simulate_spot(
     days: float,
     warm_up_days: float = 0.0,
     seed: int = 0,
-    law: EvictionLaw = EvictionLaw(),  # noqa: B008 - frozen
+    law: EvictionLaw = EvictionLaw(),
     sample_s: float = 3600.0,
     check: bool = True,
     fates: bool = False,

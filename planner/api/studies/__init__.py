@@ -1,1 +1,0 @@
-"""Published studies at hand, a file a study. `named.py` lists them."""

@@ -1,1 +1,0 @@
-"""Commands of studies that read a trace or a cluster of the user's."""

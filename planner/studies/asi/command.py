@@ -1,0 +1,95 @@
+"""`planner study asi`: the ASI paper's figures 2 to 14 and 16 on any trace of its columns."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.errors import InputError
+from planner.studies.options import Figures, Force, Json
+from planner.studies.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE
+
+if TYPE_CHECKING:
+    from planner.studies.asi.records import AsiStudy
+
+
+def command(
+    trace: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder with pod_hourly, server_hourly, network_hourly, job_execution_summary; or job_info.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for summary.md, a CSV a figure, and figures.", show_default=False)],
+    days: Annotated[
+        str | None,
+        typer.Option(help="Only these days of the hourly tables.", metavar="FIRST..LAST", show_default=False),
+    ] = None,
+    figures: Figures = True,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Job types, models, GPU types, demand, run times, requests, allocation, traffic, idle GPUs of a trace."""
+    from planner import files
+    from planner.studies.asi.study import FILE_STEMS, study_trace
+
+    between = _days(days)
+    kinds = [SUMMARY_FILE, REPORT_FILE, *(f"{stem}.csv" for stem in FILE_STEMS), *map(_picture, FILE_STEMS)]
+    files.claim_folder(out, kinds, force=force)
+    study = study_trace(trace, between)
+    files.write_folder(out, _files(study, figures=figures), force=force, kinds=kinds)
+    if json:
+        screen.show_json(_document(study))
+        return
+    rows = [(figure.number, figure.title, len(figure.points), "") for figure in study.figures]
+    rows += [(gap.number, gap.title, 0, gap.why) for gap in study.missing]
+    screen.show_table(f"Trace {study.trace}", ("figure", "of", "points", "missing because"), rows)
+    screen.show_text(f"Written to {out}")
+
+
+def _picture(stem: str) -> str:
+    return f"{FIGURES_FOLDER}/{stem}.png"
+
+
+def _days(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, dots, last = text.partition("..")
+    ends = [part if part.isascii() and part.isdigit() and len(part) < 7 else "" for part in (first, last or first)]
+    if not all(ends) or (dots and not last) or int(ends[0]) > int(ends[1]):
+        raise InputError(f"--days: must be FIRST..LAST, whole numbers from 0, got {text!r}.", hint="Write 109..115.")
+    return int(ends[0]), int(ends[1])
+
+
+def _files(study: "AsiStudy", *, figures: bool) -> dict[str, bytes]:
+    from planner.report.kit import style
+    from planner.runs.pages import written_page
+    from planner.studies.asi.report.page import asi_page
+    from planner.studies.asi.report.panels import draw_figure
+    from planner.studies.asi.report.plots import asi_plots
+    from planner.studies.asi.study import tables_of
+    from planner.studies.asi.tables import figure_csv
+
+    stems = tables_of(study)
+    paths = {stem: _picture(stem) for stem in stems} if figures else {}
+    drawn = {paths[stem]: style.encoded(draw_figure(stems[stem])) for stem in paths}
+    tables = {f"{stem}.csv": figure_csv(figure) for stem, figure in stems.items()}
+    pages = {
+        SUMMARY_FILE: asi_page(study, paths).encode(),
+        REPORT_FILE: written_page(asi_page(study, {}), asi_plots(study)),
+    }
+    return {**pages, **tables, **drawn}
+
+
+def _document(study: "AsiStudy") -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {
+        "trace": study.trace,
+        "rows": dict(study.rows),
+        "days": study.days,
+        "figures": [asdict(figure) for figure in study.figures],
+        "missing": [asdict(gap) for gap in study.missing],
+    }

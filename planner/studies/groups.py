@@ -1,0 +1,27 @@
+"""`planner study` and `planner simulate`: the commands of every study, in two groups."""
+
+import typer
+
+from planner.studies.asi.command import command as asi
+from planner.studies.chapter5.command import command as chapter5
+from planner.studies.defragmentation.command import command as defragmentation
+from planner.studies.guest import STUDIES
+from planner.studies.policies.commands.cluster import command as cluster
+from planner.studies.policies.commands.pwr import command as pwr
+from planner.studies.policies.commands.queue import command as queue
+from planner.studies.preemption.command import command as preemption
+from planner.studies.serving.commands.serving import command as serving
+from planner.studies.spot.commands.spot import command as spot
+
+study = typer.Typer(help=STUDIES.commands["study"].help, no_args_is_help=True)
+study.command("asi")(asi)
+study.command("pwr")(pwr)
+study.command("chapter5")(chapter5)
+
+simulate = typer.Typer(help=STUDIES.commands["simulate"].help, no_args_is_help=True)
+simulate.command("cluster")(cluster)
+simulate.command("queue")(queue)
+simulate.command("spot")(spot)
+simulate.command("preemption")(preemption)
+simulate.command("serving")(serving)
+simulate.command("defragmentation")(defragmentation)

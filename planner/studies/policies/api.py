@@ -1,0 +1,75 @@
+"""Online policies: pods arrive one by one, and each is placed at once or fails."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.errors import InputError
+from planner.studies.at_hand import StudyAtHand
+
+if TYPE_CHECKING:
+    from planner.studies.policies.records import OnlineRun
+
+POLICIES = (
+    *("fgd", "pwr", "pwr:0.05+fgd:0.95", "pwr:0.1+fgd:0.9", "pwr:0.2+fgd:0.8"),
+    *("bestfit", "dotprod", "gpupacking", "gpuclustering", "random"),
+)
+
+
+def policy_study(
+    *,
+    nodes: str | Path | None = None,
+    pods: str | Path | None = None,
+    policies: Sequence[str] = POLICIES,
+    seeds: Sequence[int] = (42, 43, 44),
+    exact: bool = False,
+) -> StudyAtHand:
+    """Each seed shuffles the trace and draws further pods, until they ask for 1.3 times the cluster's GPUs.
+
+    `nodes`, `pods`: CSV files in openb's form; without them a small trace like openb's is made up. `exact`: scores by
+    the papers' formulas, where the simulators round them. The first policy is the baseline.
+    """
+    from planner.domain import Semantics
+    from planner.placement.typical_pods import target_workload
+    from planner.studies.policies.inputs import read_trace_nodes, read_trace_pods
+    from planner.studies.policies.made_up import made_up_trace
+    from planner.studies.policies.online.policies import parse_policy
+    from planner.studies.policies.report.figures import kinds_of, policy_figure
+    from planner.studies.policies.report.page import metrics_frame, policies_page
+    from planner.studies.policies.study import PolicyStudy, run_study
+
+    if (nodes is None) is not (pods is None):
+        raise InputError("study policies: nodes and pods must come together, got one.", hint="Name both files.")
+    if nodes is None or pods is None:
+        hosts, wanted = made_up_trace()
+    else:
+        hosts = read_trace_nodes(Path(nodes))
+        wanted = read_trace_pods(Path(pods), [node.gpu_model for node in hosts])
+    mixes = tuple(map(parse_policy, policies))
+    semantics = Semantics.EXACT if exact else Semantics.REFERENCE
+    question = PolicyStudy(nodes=hosts, pods=wanted, policies=mixes, seeds=tuple(seeds), semantics=semantics)
+    runs: dict[str, list[OnlineRun]] = {}
+    for seed_run in run_study(question):
+        runs.setdefault(seed_run.policy, []).append(seed_run.run)
+    baseline = next(iter(runs))
+    target = [
+        {
+            "cpu_milli": kind.cpu_milli,
+            "gpus": kind.gpus,
+            "gpu_milli": kind.gpu_milli,
+            "gpu_spec": kind.gpu_spec,
+            "popularity": kind.popularity,
+        }
+        for kind in target_workload(wanted)
+    ]
+    study = StudyAtHand(
+        "policies",
+        (),
+        records={"runs": runs, "nodes": hosts, "pods": wanted},
+        draw={kind: partial(policy_figure, kind, {"": runs}, baseline) for kind in kinds_of(runs)},
+        summary=partial(policies_page, runs, baseline),
+        tables={"target": target},
+    )
+    study.frame = metrics_frame(runs, tuple(seeds))
+    return study

@@ -1,0 +1,1 @@
+"""`planner simulate cluster`, `planner simulate queue`, `planner study pwr`."""

@@ -1,0 +1,98 @@
+"""Pages of every study: their numbers, their charts, opened in Chromium once."""
+
+import pytest
+from asi_trace import write_trace
+from page_checks import check_charts, check_opening, check_words
+from study_outcomes import outcome, study
+from test_policy_report import run as policy_run
+from test_preemption_report import FULL, SETTINGS
+from test_preemption_report import count as hit_count
+from test_serving_report import POOL, run_of
+from test_spot_report import CURVE, LIMITS, RUNS
+
+from planner.domain import VictimMethod
+from planner.studies.asi.report.page import asi_page
+from planner.studies.asi.report.plots import asi_plots
+from planner.studies.asi.study import study_trace
+from planner.studies.chapter5.report.page import study_page
+from planner.studies.chapter5.report.plots import chapter5_plots
+from planner.studies.defragmentation.records import ChurnWorkload, DefragmentationStudy
+from planner.studies.defragmentation.report.page import churn_page
+from planner.studies.defragmentation.report.plots import churn_plots
+from planner.studies.defragmentation.study import run_churn
+from planner.studies.policies.report.page import policies_page
+from planner.studies.policies.report.paper_page import paper_page
+from planner.studies.policies.report.plots import policy_plots, trace_plots
+from planner.studies.preemption.records import SourcingLatency
+from planner.studies.preemption.report.page import preemption_page
+from planner.studies.preemption.report.plots import preemption_plots
+from planner.studies.serving.records import ServingSettings
+from planner.studies.serving.report.page import ServingPage, serving_page
+from planner.studies.serving.report.plots import serving_plots
+from planner.studies.spot.report.page import SpotPage, spot_page
+from planner.studies.spot.report.plots import spot_plots
+
+NAMES = ("asi", "chapter5", "defragmentation", "policies", "preemption", "pwr", "queue", "spot")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Markdown and plots by name."""
+    churn = DefragmentationStudy(
+        workload=ChurnWorkload(nodes=8, days=1, warm_up_days=0.25), every_hours=(None, 12.0), seeds=(0,), exact_seeds=()
+    )
+    runs = list(run_churn(churn))
+    traces = {"multigpu20": {"fgd": [policy_run("fgd", 5, 100)], "pwr": [policy_run("pwr", 8, 80)]}}
+    hits = [hit_count(20), hit_count(50, method=VictimMethod.MASKS)]
+    times = [_latency(VictimMethod.STANDARD, 900.0), _latency(VictimMethod.MASKS, 120.0)]
+    queued = [run_of("baseline"), run_of("rr-deadline")]
+    trace = study_trace(write_trace(tmp_path_factory.mktemp("asi")))
+    chapter5 = study(["5.5"], outcome("batch size", {2.0: [[500, 600], [550, 700]], 4.0: [[510, 800], [520, 790]]}))
+    spot = SpotPage(
+        runs=RUNS, baseline="random|x", nodes=13, days=6.0, warm_up_days=1.0, points=CURVE, answers=(), limits=LIMITS
+    )
+    return {
+        "asi": (asi_page(trace, {}), asi_plots(trace)),
+        "chapter5": (study_page(chapter5), chapter5_plots(chapter5)),
+        "defragmentation": (churn_page(churn, runs, []), churn_plots(runs)),
+        "policies": (
+            policies_page(traces["multigpu20"], "fgd", name="t", figures={}),
+            policy_plots(traces["multigpu20"], "fgd"),
+        ),
+        "preemption": (preemption_page(hits, times, SETTINGS), preemption_plots(hits, times)),
+        "pwr": (paper_page(traces, (1,), ()), trace_plots(traces, "fgd")),
+        "queue": (
+            serving_page(ServingPage(runs=queued, pool=POOL, settings=ServingSettings(), name="q")),
+            serving_plots(queued),
+        ),
+        "spot": (spot_page(spot), spot_plots(RUNS, "random|x", CURVE, LIMITS)),
+    }
+
+
+def _latency(method: VictimMethod, p50_us: float) -> SourcingLatency:
+    return SourcingLatency(
+        nodes=100,
+        workload="B",
+        method=method,
+        p50_us=p50_us,
+        p90_us=1.5 * p50_us,
+        repetitions=3,
+        initial=FULL,
+        mode=SETTINGS.modes[0],
+        p50_sets=None,
+        p90_sets=None,
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_charts_are_plotlys_and_bring_their_numbers(pages, name):
+    check_charts(*pages[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_word_and_no_row_of_the_report_is_lost(pages, name):
+    check_words(pages[name][0])
+
+
+def test_all_of_them_open_without_a_complaint(pages, tmp_path):
+    check_opening(pages, tmp_path)
