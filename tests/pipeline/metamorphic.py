@@ -182,7 +182,8 @@ class Check:
     @property
     def holds(self) -> bool:
         """Never worse beyond the gap; a bound never below what is reached."""
-        return self.lost <= GAP and not self.better.bound < self.least - 1e-5 * abs(self.least)
+        reached = max(self.least, self.better.value)
+        return self.lost <= GAP and not self.better.bound < reached - 1e-5 * abs(reached)
 
 
 def checks(seed: int) -> Iterator[Check]:

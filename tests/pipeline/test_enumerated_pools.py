@@ -27,6 +27,7 @@ GAP = 0.005
 PRICES = {"H20": 1.5, "H200": 3.5, "H800": 2.5, "L40S": 1.0, "MI300X": 2.2}
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 QUICK = {"ttft_ms": 1000, "tpot_ms": 40, "percentile": 90}
+TIGHT = {"ttft_ms": 600, "tpot_ms": 40, "percentile": 95}
 LOOSE = {"ttft_ms": 8000, "tpot_ms": 200, "percentile": 90}
 FLEETS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
     "two families, the first wins": ({"H20": 6, "MI300X": 2}, {"slo": LEVELS}),
@@ -41,6 +42,7 @@ FLEETS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
         {"slo": LEVELS, "objective": {"kind": "target", "target_rps": 15.0}},
     ),
     "two buckets": ({"H20": 4, "L40S": 4}, {"slo": QUICK, "routing": {"most": 2}}),
+    "one type takes little in": ({"H800": 3, "L40S": 3}, {"slo": TIGHT}),
     "both forms": ({"H20": 3, "H200": 1}, {"slo": LEVELS, "serving": "auto"}),
     "both forms, two families, split wins": ({"H20": 2, "MI300X": 2}, {"slo": LEVELS, "serving": "auto"}),
     "both forms, two families, aggregated wins": ({"H20": 2, "MI300X": 2}, {"slo": LOOSE, "serving": "auto"}),
