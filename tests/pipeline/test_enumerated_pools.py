@@ -12,6 +12,7 @@ from pipeline_scenarios import bucketed
 
 from planner.assignment import BucketAnswer, BucketOffer, Partition, PoolCount
 from planner.assignment.buckets.offer import places_of
+from planner.domain import ServingForm
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
@@ -26,6 +27,8 @@ GAP = 0.005
 PRICES = {"H20": 1.5, "H200": 3.5, "H800": 2.5, "L40S": 1.0, "MI300X": 2.2}
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 QUICK = {"ttft_ms": 1000, "tpot_ms": 40, "percentile": 90}
+TIGHT = {"ttft_ms": 600, "tpot_ms": 40, "percentile": 95}
+LOOSE = {"ttft_ms": 8000, "tpot_ms": 200, "percentile": 90}
 FLEETS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
     "two families, the first wins": ({"H20": 6, "MI300X": 2}, {"slo": LEVELS}),
     "two families, the other wins": ({"H20": 4, "MI300X": 4}, {"slo": LEVELS}),
@@ -39,7 +42,10 @@ FLEETS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
         {"slo": LEVELS, "objective": {"kind": "target", "target_rps": 15.0}},
     ),
     "two buckets": ({"H20": 4, "L40S": 4}, {"slo": QUICK, "routing": {"most": 2}}),
+    "one type takes little in": ({"H800": 3, "L40S": 3}, {"slo": TIGHT}),
     "both forms": ({"H20": 3, "H200": 1}, {"slo": LEVELS, "serving": "auto"}),
+    "both forms, two families, split wins": ({"H20": 2, "MI300X": 2}, {"slo": LEVELS, "serving": "auto"}),
+    "both forms, two families, aggregated wins": ({"H20": 2, "MI300X": 2}, {"slo": LOOSE, "serving": "auto"}),
     "one GPU": ({"H200": 1}, {"slo": LEVELS, "serving": "aggregated"}),
 }
 each_fleet = pytest.mark.parametrize("name", FLEETS)
@@ -72,8 +78,9 @@ def offers_of(judge: Evaluator) -> tuple[tuple[Stock, ...], tuple[BucketOffer, .
     return stocks, judge.prices.offers(stocks, judge.prices.partitions)
 
 
-def best_of_all(judge: Evaluator, bound: float) -> float:
-    """The best value of any pools of any family as they serve together; infinite, or 0, where none reach `bound`.
+def best_of_all(judge: Evaluator, bound: float, form: ServingForm | None = None) -> float:
+    """The best value of any pools of any family as they serve together, or of those of a form; infinite, or 0, where
+    none reach `bound`.
 
     Prices before pools are known are too kind: what they hold for worse than the bound need not be looked at.
     """
@@ -84,6 +91,8 @@ def best_of_all(judge: Evaluator, bound: float) -> float:
     best = float("inf") if objective.minimises else 0.0
     for offer, partition in product(offers, judge.prices.partitions):
         for answer in every_choice(offer, partition):
+            if form not in (None, answer.form):
+                continue
             cost = offer.charge_of(answer.pools)
             if estimated_rps(offer, answer) < least or cost > budget or (objective.minimises and cost >= best):
                 continue
@@ -127,6 +136,17 @@ def test_so_do_those_of_a_point_of_the_frontier(name: str) -> None:
     priced, bound, _ = fastest_pools(judge, objective, layout_settings(judge.question.scenario))
     assert bound >= best_of_all(judge, bound) * (1 - 1e-6)
     assert bound >= priced.rate_rps * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, changes) in FLEETS.items() if changes.get("serving") == "auto"])
+def test_nor_do_those_of_a_form_serve_more_than_its_bound(name: str) -> None:
+    """Of any family: what the other form may do is told beside the choice, and the chosen one's bound is the proof."""
+    judge = evaluator(name)
+    forms = solve_buckets(judge).forms
+    assert forms is not None
+    assert forms.other_bound is not None
+    assert 0 < best_of_all(judge, forms.own_bound, forms.chosen) <= forms.own_bound * (1 + 1e-6)
+    assert best_of_all(judge, forms.other_bound, forms.other) <= forms.other_bound * (1 + 1e-6)
 
 
 def every_choice(offer: BucketOffer, partition: Partition) -> Iterator[BucketAnswer]:

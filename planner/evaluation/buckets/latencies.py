@@ -97,13 +97,13 @@ def _ttft(groups: Sequence[PricedBucket], rate: float, first_ms: float, judged: 
     bound_ms = float((np.where(bounded > 0, bounds, 0.0) * bounded).sum() / bounded.sum()) if bounded.any() else None
     queues: list[_Queue] = []
     for bucket in groups:
-        for pool, servers in zip(bucket.pools, bucket.servers, strict=True):
+        for pool, servers, together_rps in zip(bucket.pools, bucket.servers, bucket.seen_rps, strict=True):
             assert not isinstance(servers, DecodeServers)
             served = _rate_of_server(bucket, pool, rate)
             if served > pool.full_rps * FULL:
                 return _Times(bound_ms=bound_ms, kept_share=None if bound_ms is None or judged.late is None else 0.0)
             if pool.share:
-                queues.append(_queue(bucket, pool, servers, served, first_ms))
+                queues.append(_queue(bucket, pool, servers, served, together_rps, first_ms))
     of_bucket = sum(part for part, *_ in queues)
 
     def later(limit_ms: float | np.ndarray, of: np.ndarray = weights) -> float:
@@ -127,14 +127,19 @@ def _late(slack: np.ndarray, weights: np.ndarray, rho: np.ndarray, tail: WaitTai
 
 
 def _queue(
-    bucket: PricedBucket, pool: BucketPool, servers: PrefillServers | MixedServers, served: float, first_ms: float
+    bucket: PricedBucket,
+    pool: BucketPool,
+    servers: PrefillServers | MixedServers,
+    served: float,
+    together_rps: float,
+    first_ms: float,
 ) -> _Queue:
-    """A pool's queue; the first token of a split request comes with the first step of its decode."""
+    """A pool's queue among so much X; the first token of a split request comes with the first step of its decode."""
     service, rho, tail, under_way = servers.queue(
         bucket.buckets,
         np.array([[served]]),
         np.array([[pool.full_rps]]),
-        np.array([bucket.together_rps]),
+        np.array([together_rps]),
         bucket.arrivals,
     )
     later_ms = 0.0 if isinstance(servers, MixedServers) else first_ms

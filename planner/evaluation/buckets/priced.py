@@ -1,15 +1,18 @@
 """The pools of one bucket and phase at what they can do together: X, which the programme had to guess, is known here.
 
 Pools of both phases stand apart from those of one: each group has a queue of its own, and what the first leaves of a
-bucket's requests the others share.
+bucket's requests the others share. Servers that take little in beside others shorten no wait of theirs: a pool sees no
+larger X than if all of its bucket's requests had such servers as its own, as the programme does.
 
 | symbol | meaning | unit |
 |---|---|---|
 | M, C[phase] | capacity of the mixed pools of a bucket, of its pools of one phase | requests/s |
 | M / (M + min C) | share of its requests that mixed pools take, in both phases | 1 |
+| n, f, c | servers of a pool, full rate of one, what one serves within the levels | 1, requests/s, requests/s |
+| X[pool] | min(sum n f, f / c sum n c) | requests/s |
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +23,11 @@ from planner.domain import BucketPool, Phase, Question, Reach, halves_of
 
 Servers = PrefillServers | DecodeServers | MixedServers
 Span = tuple[int, int]
+
+APART = 0.99
+"""Of X: a pool that sees no less sees X, which is within the room of the programme's prices."""
+SETTLED = 1e-5
+_ROUNDS = 30
 
 
 MOST_KNOWN = 1000
@@ -46,14 +54,15 @@ class PricedBucket:
         return float(self.buckets.probabilities[0])
 
     @property
-    def together_rps(self) -> float:
-        """X."""
-        return sum(pool.count * pool.full_rps for pool in self.pools)
-
-    @property
     def capacity_rps(self) -> float:
         """Requests/s of the bucket that its pools serve."""
         return sum(pool.count * pool.capacity_rps for pool in self.pools)
+
+    @property
+    def seen_rps(self) -> list[float]:
+        """X of each pool."""
+        pools = self.pools
+        return _seen_rps([p.count for p in pools], [p.full_rps for p in pools], [p.capacity_rps for p in pools])
 
 
 def serves(pool: BucketPool) -> frozenset[tuple[Phase, int]]:
@@ -129,10 +138,11 @@ def _priced(
     levels = replace(Levels.of(scenario.slo, workload, None if late is None else np.array([late])), first_ms=first_ms)
     servers = tuple(servers_of(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
     full = [_full_rps(pool, mine, buckets, levels) for pool, mine in zip(pools, servers, strict=True)]
-    together = np.array([sum(pool.count * rate for pool, rate in zip(pools, full, strict=True))])
-    capped = [
-        _capped_rps(pool, mine, buckets, levels, together, arrivals) for pool, mine in zip(pools, servers, strict=True)
-    ]
+
+    def capped_rps(number: int, together: float) -> float:
+        return _capped_rps(pools[number], servers[number], buckets, levels, together, arrivals)
+
+    capped = served_together([pool.count for pool in pools], full, capped_rps)
     priced = tuple(
         replace(pool, full_rps=where_nobody_waits, capacity_rps=rate)
         for pool, where_nobody_waits, rate in zip(pools, full, capped, strict=True)
@@ -140,6 +150,31 @@ def _priced(
     return PricedBucket(
         phase=pools[0].phase, span=(start, end), pools=priced, servers=servers, buckets=buckets, arrivals=arrivals
     )
+
+
+def served_together(
+    counts: Sequence[int], full: Sequence[float], capped_rps: Callable[[int, float], float]
+) -> list[float]:
+    """What one server of each pool of a bucket serves within the levels; `full`: where nobody waits (requests/s);
+    `capped_rps`: of a pool by its number and X. The less all serve together, the less X some see."""
+    capped, seen = list(full), [0.0] * len(full)
+    for _ in range(_ROUNDS):
+        now = _seen_rps(counts, full, capped)
+        moved = [abs(after - before) > SETTLED * before for before, after in zip(seen, now, strict=True)]
+        if not any(moved):
+            break
+        for number in (number for number, anew in enumerate(moved) if anew):
+            capped[number] = capped_rps(number, now[number])
+        seen = now
+    return capped
+
+
+def _seen_rps(counts: Sequence[int], full: Sequence[float], capped: Sequence[float]) -> list[float]:
+    """X of each pool."""
+    together = sum(count * rate for count, rate in zip(counts, full, strict=True))
+    served = sum(count * rate for count, rate in zip(counts, capped, strict=True))
+    alike = [rate * served / cap if cap > 0 else together for rate, cap in zip(full, capped, strict=True)]
+    return [rate if rate < APART * together else together for rate in alike]
 
 
 def servers_of(question: Question, pool: BucketPool, buckets: Buckets, reach: Reach | None = None) -> Servers:
@@ -172,11 +207,9 @@ def full_rates(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Lev
 
 
 def _capped_rps(
-    pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels, together: np.ndarray, arrivals: Arrivals
+    pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels, together: float, arrivals: Arrivals
 ) -> float:
-    if not together[0] > 0:
-        return 0.0
-    return float(capped_rates(pool, servers, buckets, levels, together, arrivals)[0])
+    return float(capped_rates(pool, servers, buckets, levels, np.array([together]), arrivals)[0])
 
 
 def capped_rates(

@@ -24,6 +24,7 @@ from planner.domain import (
 )
 from planner.errors import InputError
 from planner.evaluation.buckets.curves import CapacityCurve, capacity_curve
+from planner.evaluation.buckets.priced import served_together
 from planner.evaluation.buckets.service import BucketService
 from planner.replanning.changes import context_of
 from planner.workload import question_of
@@ -102,9 +103,10 @@ class InterimFleet:
     def _drawn_rps(self, servers: Servers) -> float:
         """Of the requests of a bucket, off the curves of its pools."""
         if servers not in self._capacities:
-            curves = [(self._curve(pool), count) for pool, count in servers]
-            together = sum(count * curve.full_rps for curve, count in curves)
-            self._capacities[servers] = sum(count * curve.at(together) for curve, count in curves)
+            curves, counts = [self._curve(pool) for pool, _ in servers], [count for _, count in servers]
+            full = [curve.full_rps for curve in curves]
+            capped = served_together(counts, full, lambda number, together: curves[number].at(together))
+            self._capacities[servers] = sum(count * rate for count, rate in zip(counts, capped, strict=True))
         return self._capacities[servers]
 
     def _curve(self, pool: BucketPool) -> CapacityCurve:
