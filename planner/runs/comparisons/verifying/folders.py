@@ -34,7 +34,7 @@ MONEY = (
     "that were not chosen"
 )
 LOG = f"{LOG_FILE}: what was observed and decided, as it rests on feeds that are gone"
-ASKED = "what was asked for, and how jobs without a plan ended"
+REQUEST = "what was asked for, and how jobs without a plan ended"
 TIMES = f"{indexes.TIMES_FILE}: what the clock said"
 
 
@@ -62,23 +62,23 @@ def verify(
 
 def _below(folder: Path, run: Path, *, near: bool = False, search: bool = False) -> Verification:
     """A run below a folder, its files named from there."""
-    found, name = verify_run(run, near=near, search=search), run.relative_to(folder).as_posix()
+    verification, name = verify_run(run, near=near, search=search), run.relative_to(folder).as_posix()
     return replace(
-        found,
-        files=tuple(f"{name}/{file}" for file in found.files),
-        differences=tuple(replace(row, file=f"{name}/{row.file}") for row in found.differences),
-        unchecked=tuple(f"{name}/{sentence}" for sentence in found.unchecked),
+        verification,
+        files=tuple(f"{name}/{file}" for file in verification.files),
+        differences=tuple(replace(row, file=f"{name}/{row.file}") for row in verification.differences),
+        unchecked=tuple(f"{name}/{sentence}" for sentence in verification.unchecked),
     )
 
 
 def _written(folder: Path, wanted: Mapping[str, bytes]) -> Verification:
     """Files that are made of a folder's own documents."""
-    found = []
+    differences: list[Difference] = []
     for name, content in wanted.items():
         path = folder / name
-        came = read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
-        found += [row for row in file_differences(name, came, content) if not row.key.startswith(_DERIVED)]
-    return Verification(files=tuple(wanted), differences=tuple(found))
+        written = read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
+        differences += [row for row in file_differences(name, written, content) if not row.key.startswith(_DERIVED)]
+    return Verification(files=tuple(wanted), differences=tuple(differences))
 
 
 def _of_schedule(folder: Path, *, search: bool) -> Verification:
@@ -114,14 +114,14 @@ def _of_batch(folder: Path, *, search: bool) -> Verification:
     runs = _noted(folder, [folder / indexes.RUNS_FOLDER / name for name in names], search=search)
     tables = {name: content for name, content in batch_files(batch).items() if not name.endswith(_PARQUET)}
     summary = {indexes.SUMMARY_FILE: sealed_text(batch_document(batch, exit_status(batch)))}
-    return joined([*runs, _written(folder, summary | tables)], (f"{indexes.INDEX_FILE}: {ASKED}", TIMES))
+    return joined([*runs, _written(folder, summary | tables)], (f"{indexes.INDEX_FILE}: {REQUEST}", TIMES))
 
 
 def _of_sweep(folder: Path, *, search: bool) -> Verification:
     sweep = read_sweep(folder)
     names = dict.fromkeys(entry.name for entry in sweep.index.entries)
     runs = _noted(folder, [folder / sweep_indexes.POINTS_FOLDER / name for name in names], search=search)
-    return joined([*runs, _written(folder, sweep_files(sweep))], (f"{sweep_indexes.INDEX_FILE}: {ASKED}",))
+    return joined([*runs, _written(folder, sweep_files(sweep))], (f"{sweep_indexes.INDEX_FILE}: {REQUEST}",))
 
 
 def _noted(folder: Path, runs: list[Path], *, search: bool) -> Iterator[Verification]:
@@ -133,8 +133,8 @@ def _noted(folder: Path, runs: list[Path], *, search: bool) -> Iterator[Verifica
         note, name = read_note(run), f"{run.relative_to(folder).as_posix()}.note.json"
         plan = files.load_run(run)
         if note is None:
-            found = [Difference(file=name, key="", written="no note that holds", due="how the job ended")]
+            differences = [Difference(file=name, key="", written="no note that holds", due="how the job ended")]
         else:
             figures = {} if note.figures is None else record_document(note.figures)
-            found = document_differences(name, figures, record_document(plan_figures(plan, run.name)))
-        yield Verification(files=(name,), differences=tuple(found))
+            differences = document_differences(name, figures, record_document(plan_figures(plan, run.name)))
+        yield Verification(files=(name,), differences=tuple(differences))
