@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from planner import files
@@ -12,7 +13,7 @@ from planner.files.plan.batches import indexes, sweep_indexes
 from planner.files.plan.batches.notes import read_note
 from planner.files.plan.sealed_documents import sealed_text
 from planner.files.plan.stored_schedules import PLANS_FOLDER, holds_schedule, level_names, load_schedule
-from planner.files.plan.watch_folders import LOG_FILE, holds_watch
+from planner.files.plan.watch_folders import holds_watch
 from planner.files.records import record_document
 from planner.files.scenario.settings import Setting
 from planner.plans.comparisons.figures import plan_figures
@@ -22,7 +23,8 @@ from planner.runs.comparisons.batch_files import batch_files
 from planner.runs.comparisons.pages import sweep_files
 from planner.runs.comparisons.reading import runs_in
 from planner.runs.comparisons.verifying.leaves import document_differences, file_differences
-from planner.runs.comparisons.verifying.runs import joined, verify_run
+from planner.runs.comparisons.verifying.questions import ELSEWHERE
+from planner.runs.comparisons.verifying.runs import NEAR, joined, verify_run
 from planner.runs.watching.pages import source_of as source_of_watch
 from planner.runs.watching.pages import watch_html
 from planner.runs.watching.tallies import read_log
@@ -33,7 +35,6 @@ MONEY = (
     "schedule.json: which plan stands when, rents of windows and bounds, as they follow from rates, a tariff and plans "
     "that were not chosen"
 )
-LOG = f"{LOG_FILE}: what was observed and decided, as it rests on feeds that are gone"
 REQUEST = "what was asked for, and how jobs without a plan ended"
 TIMES = f"{indexes.TIMES_FILE}: what the clock said"
 
@@ -41,8 +42,8 @@ TIMES = f"{indexes.TIMES_FILE}: what the clock said"
 def verify(
     folder: Path, *, scenario: Path | None = None, settings: tuple[Setting, ...] = (), search: bool = False
 ) -> Verification:
-    """All of a folder that the planner wrote, computed anew. `scenario`, `settings`: what a run was planned from;
-    `search`: searches are repeated.
+    """All of a folder that the planner wrote, computed anew. `scenario`, `settings`: what a run was planned from, or a
+    watch begun with; `search`: searches are repeated.
 
     Raises InputError where a document cannot be read, was edited and its digests tell, or is none of these kinds.
     """
@@ -50,7 +51,7 @@ def verify(
         return verify_run(folder, scenario=scenario, settings=settings, search=search)
     kinds: tuple[tuple[Callable[[Path], bool], Callable[..., Verification]], ...] = (
         (holds_schedule, _of_schedule),
-        (holds_watch, _of_watch),
+        (holds_watch, partial(_of_watch, scenario=scenario, settings=settings)),
         (sweep_indexes.holds_sweep, _of_sweep),
         (indexes.holds_batch, _of_batch),
     )
@@ -97,13 +98,23 @@ def _of_schedule(folder: Path, *, search: bool) -> Verification:
     return joined([*apart, _written(folder, written)], (MONEY,))
 
 
-def _of_watch(folder: Path, *, search: bool) -> Verification:
+def _of_watch(folder: Path, *, scenario: Path | None, settings: tuple[Setting, ...], search: bool) -> Verification:
+    from planner.runs.comparisons.verifying.watches import watch_verified  # noqa: PLC0415  (loads what watches plan with)
+
     plans = sorted(path for path in (folder / PLANS_FOLDER).iterdir() if files.holds_run(path))
     runs = [_below(folder, plan, near=True, search=search) for plan in plans]
     page = {}
     if files.is_there(folder / files.PAGE_FILE):
         page = {files.PAGE_FILE: watch_html(read_log(folder), source_of_watch(folder))}
-    return joined([*runs, _written(folder, page)], (LOG,))
+    log = watch_verified(folder, scenario, settings)
+    if log.decided:  # what was taken of the plans has been planned again
+        runs = [replace(run, unchecked=_but(run.unchecked, NEAR, ELSEWHERE)) for run in runs]
+    verification = joined([*runs, _written(folder, page), log.verification])
+    return replace(verification, differences=tuple(dict.fromkeys(verification.differences)))
+
+
+def _but(sentences: tuple[str, ...], *settled: str) -> tuple[str, ...]:
+    return tuple(sentence for sentence in sentences if not sentence.endswith(settled))
 
 
 def _of_batch(folder: Path, *, search: bool) -> Verification:

@@ -29,7 +29,7 @@ def question_verified(
     """The scenario and the digests of its inputs, against its file; where none is given, one of that name beside the
     run, in the current folder or among those that are shipped."""
     inputs = dict(saved.provenance.input_hashes)
-    path = scenario or _at_hand(saved, run)
+    path = scenario or at_hand(saved, run)
     if near or path is None or (scenario is None and _SETTINGS in inputs):
         return Verification(files=(), differences=(), unchecked=(ELSEWHERE if near else NO_FILE,))
     try:
@@ -41,7 +41,7 @@ def question_verified(
     return _held_against(saved.scenario, _placed_as(read, saved.scenario), path, by_name=scenario is not None)
 
 
-def _at_hand(saved: Plan, run: Path) -> Path | None:
+def at_hand(saved: Plan, run: Path) -> Path | None:
     """A scenario file of the name that the plan has first among its inputs."""
     names = [name for name, _ in saved.provenance.input_hashes][:1]
     folders = (Path.cwd(), run.absolute(), *list(run.absolute().parents)[:2])

@@ -61,7 +61,7 @@ def verify_run(
         refused = Difference(file=PLAN_FILE, key="scenario", written="a plan", due=error.message)
         return Verification(files=(PLAN_FILE,), differences=(refused,))
     question = question_verified(saved, run, scenario, settings, near=near or changed)
-    parts = [Verification(files=(PLAN_FILE,), differences=_of_plan(run, due)), question]
+    parts = [Verification(files=(PLAN_FILE,), differences=plan_differences(run, due)), question]
     if folder == run:
         parts += [_of_files(folder, due, changed=changed), replay_verified(folder, due)]
     return joined(parts, _unchecked_parts(saved, folder, near=pools_near, changed=changed, search=search))
@@ -71,7 +71,7 @@ def _due(saved: Plan, run: Path, *, changed: bool, near: bool, search: bool) -> 
     """What the plan should be, and whether its pools were taken as they are: those of a change are, others that may
     have been chosen near another plan where planning anew gives something else."""
     due = pipeline.remade(saved, near=changed, search=search)
-    if changed or not near or not _of_plan(run, due):
+    if changed or not near or not plan_differences(run, due):
         return due, changed
     return pipeline.remade(saved, near=True), True
 
@@ -107,7 +107,8 @@ def _unlike(written: dict[str, Any], due: Plan) -> tuple[Difference, ...]:
     return tuple(document_differences(PLAN_FILE, written, _bare(files.encode_plan(due)), free=MEASURED))
 
 
-def _of_plan(run: Path, due: Plan) -> tuple[Difference, ...]:
+def plan_differences(run: Path, due: Plan) -> tuple[Difference, ...]:
+    """What plan.json of a run says otherwise than the plan that is due."""
     path = run / PLAN_FILE if files.is_folder(run) else run
     written, wanted = _bare(read_bytes(path, most=MOST_OF_A_LIST)), _bare(files.plan_files(due)[PLAN_FILE])
     return tuple(document_differences(path.name, written, wanted, free=MEASURED))
