@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planner.files.cluster.clusters import cluster_text, load_cluster, write_cluster
     from planner.files.disk.documents import input_hash
     from planner.files.disk.folders import PAGE_FILE, claim_folder, claim_run_folder, write_folder, write_run
-    from planner.files.disk.manifest_folders import load_manifests, load_schemas
+    from planner.files.disk.manifest_folders import load_manifests, load_recipes, load_schemas
     from planner.files.disk.opening import is_folder, is_there
     from planner.files.disk.pages import page_of, write_page
     from planner.files.disk.shipped import (
@@ -118,6 +118,7 @@ __all__ = [
     "load_published_measurements",
     "load_rate_curve",
     "load_rates",
+    "load_recipes",
     "load_run",
     "load_scenario",
     "load_schemas",

@@ -36,6 +36,8 @@ STEPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
 MOST_RAISES = 6
 POINT_GAP, POINT_WORK = 0.005, 5.0
 SIMPLE_WORK = 5.0
+LITTLE = 0.01
+"""Of what the slowest server alone carries: whoever serves that serves at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,12 +285,24 @@ class Replanner:
     def _least_that_serves(self) -> int | None:
         offers, row = self._offers(self._terms(limited=False)), self.objective.kind.row
         charges = sum(stock.count * stock.charge for stock in self._stocks)
-        value = charges if row.minimises else MET if not row.per_charge else MET / max(charges, 1.0)
         least = []
         for offer in offers:
+            value = charges if row.minimises else _little_rps(offer) / (max(charges, 1.0) if row.per_charge else 1.0)
             with suppress(InfeasibleError, SolverError):
                 change = least_changed_pools(
                     offer, self.prices.partitions, self.objective, self._solver, value=value, within=MET
                 )
                 least.append(change.gpus)
         return min(least, default=None)
+
+
+def _little_rps(offer: BucketOffer) -> float:
+    """A rate that any server of a bucket reaches easily: a fixed one may be within the solver's tolerances, which then
+    finds nothing where there is something."""
+    alone = [
+        option.rate_rps / offer.probabilities[place]
+        for place, options in offer.options.items()
+        for option in options
+        if option.rate_rps > 0 and offer.probabilities.get(place, 0.0) > 0
+    ]
+    return LITTLE * min(alone, default=1.0)

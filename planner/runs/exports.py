@@ -22,11 +22,18 @@ _LEVELS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedExport:
-    """`manifests` (name -> text) of a folder with its `record`, and what they differ in from the plan's export."""
+    """`manifests` and `recipes` of images of a folder (name -> text), its `record`, and what they differ in from the
+    plan's export."""
 
     manifests: Mapping[str, str]
+    recipes: Mapping[str, str]
     record: ExportRecord
     compared: export.Compared
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all files that were looked at."""
+        return (*self.manifests, *self.recipes)
 
     @property
     def remedy(self) -> str:
@@ -46,7 +53,7 @@ def run_above(folder: Path) -> Path | None:
 
 
 def check_export(folder: Path, plan: Plan | None) -> CheckedExport:
-    """The manifests of `folder` beside what their record makes of `plan` (None: no run is given, and the folder lies in
+    """The files of `folder` beside what their record makes of `plan` (None: no run is given, and the folder lies in
     none; steps of roll-outs need none).
 
     Raises InputError where the folder holds no manifests or no record, or was exported from another plan.
@@ -62,12 +69,14 @@ def check_export(folder: Path, plan: Plan | None) -> CheckedExport:
         )
     else:
         planned = written_again(record, plan, str(folder))
-    return CheckedExport(manifests=manifests, record=record, compared=export.compare(manifests, planned))
+    recipes = files.load_recipes(folder, planned.keys() - manifests.keys())
+    compared = export.compare({**manifests, **recipes}, planned)
+    return CheckedExport(manifests=manifests, recipes=recipes, record=record, compared=compared)
 
 
 def written_again(record: ExportRecord, plan: Plan, origin: str) -> dict[str, str]:
-    """File name -> text, as the export of `plan` writes it with the record's options; `origin` names the folder in
-    errors.
+    """File name -> text of manifests and of what images are built from, as the export of `plan` writes it with the
+    record's options; `origin` names the folder in errors.
 
     Raises InputError where the record is of another plan, and what `render_plan` raises.
     """
@@ -84,7 +93,8 @@ def written_again(record: ExportRecord, plan: Plan, origin: str) -> dict[str, st
         cells=record.cells,
         topology_objects=record.topology_objects,
     )
-    return with_engines(rendered.files, engines_of(_texts(record))) if record.carried else rendered.files
+    texts = with_engines(rendered.files, engines_of(_texts(record))) if record.carried else rendered.files
+    return {**texts, **rendered.images}
 
 
 def with_carried(contents: Mapping[str, bytes], final: Mapping[str, str]) -> dict[str, bytes]:

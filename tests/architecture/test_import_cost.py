@@ -34,11 +34,11 @@ FIRST_PLAN = """
 import sys, time, planner
 question = dict(inventory={"H200": 32, "H20": 32}, workload="normal-500-2000", search={"method": "exact"})
 seconds = []
-for _ in range(3):
+for _ in range(2):
     begin = time.process_time()
     planner.plan(**question)
     seconds.append(time.process_time() - begin)
-print(seconds[0] / min(seconds[1:]), *sys.modules)
+print(seconds[0] / seconds[1], *sys.modules)
 """
 
 
@@ -52,8 +52,9 @@ def test_a_first_plan_loads_what_it_needs() -> None:
 
 
 def test_a_first_plan_takes_little_more_than_a_second_one() -> None:
-    """What it loads and works out for the first time costs at most one and a half times what planning does."""
-    assert min(float(_run(FIRST_PLAN).split()[0]) for _ in range(2)) < 2.5
+    """What it loads and works out for the first time costs less than planning does. A ratio, as CPU-seconds are a
+    machine's; two thirds where nobody else uses it."""
+    assert min(float(_run(FIRST_PLAN).split()[0]) for _ in range(3)) < 2.0
 
 
 def door_files() -> list[Path]:

@@ -31,7 +31,9 @@ def windows_of(folder: str) -> list[dict[str, str]]:
 
 
 def test_a_day_as_a_folder_that_every_tool_reads(planner: Command) -> None:
-    answer = planner(*DAY, "--replay", "--requests", "1000", "--json")
+    answer = planner(
+        *DAY, "--replay", "--requests", "1500", "--json"
+    )  # of a thousand, most windows are too short to tell
     assert (answer.status, answer.err) == (0, "")
     figures, rows = answer.json, windows_of("day")
     spent = sum(float(row["usd"]) + float(row["change_usd"]) for row in rows)
@@ -44,9 +46,7 @@ def test_a_day_as_a_folder_that_every_tool_reads(planner: Command) -> None:
         assert plan.buckets is not None
         assert float(row["rate_rps"]) <= plan.buckets.promise_rps
         assert float(row["usd"]) == pytest.approx(plan.price_usd_per_hour)
-        assert row["carried"] == "True"
-        assert row["holds"] in ("True", "")  # so few requests may be too short to tell
-    assert any(row["holds"] == "True" for row in rows)
+        assert (row["carried"], row["holds"]) == ("True", "True")
     again = planner("report", "day", "--json")
     assert again.json == figures
     shown = planner("report", "day", "--force")

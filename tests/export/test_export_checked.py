@@ -1,71 +1,93 @@
 """Exports beside their records: what is written again is what was written, every wrong edit is named by file, object
 and field, and what operators may change passes."""
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from checked_edits import HARMLESS, OPTIONS, WRONG, Exported
+import yaml
 from contract_plans import single_node_plan
 from export_plans import example_plan
 
 from planner import files
 from planner.errors import InputError
 from planner.export import ROUTERS, TARGETS, ExportOptions, compare
+from planner.export.checking.comparing.items import lines_of
 from planner.export.routers.registry import chosen_router
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.exports import check_export, written_again
+
+Exported = tuple[str, str, str]
+"""Target, engine, router (empty: the target's own)."""
+EXPORTS: dict[Exported, dict[str, Any]] = {
+    tuple(row["export"]): row
+    for row in yaml.safe_load(Path(__file__).with_name("checked_edits.yaml").read_text(encoding="utf-8"))
+}
+
+
+def edits(kind: str) -> list[tuple[Exported, list[str]]]:
+    """Of all exports, those of a kind, each with its export."""
+    return [(key, edit) for key, row in EXPORTS.items() for edit in row.get(kind, ())]
 
 
 @cache
 def exported(key: Exported) -> Rendered:
     """The export, rendered once."""
     target, engine, router = key
-    options = OPTIONS.get(key, ExportOptions())
+    options = ExportOptions(**EXPORTS[key].get("options", {}))
     return render_plan(single_node_plan(), target=target, engine=engine, router=router, options=options, cells=2)
 
 
-def rows(table: dict[Exported, tuple[tuple[str, ...], ...]]) -> Iterator[tuple[Exported, tuple[str, ...]]]:
-    for key, edits in table.items():
-        yield from ((key, edit) for edit in edits)
+def texts_of(key: Exported) -> dict[str, str]:
+    """Manifests, and what images are built from."""
+    return {**exported(key).files, **exported(key).images}
 
 
 def edited(key: Exported, file: str, old: str, new: str) -> dict[str, str]:
-    text = exported(key).files[file]
+    text = texts_of(key)[file]
     assert old in text, f"{old!r} is not in {file}"
-    return {**exported(key).files, file: text.replace(old, new, 1)}
+    return texts_of(key) | {file: text.replace(old, new, 1)}
 
 
 def test_there_are_sixty_wrong_edits_and_twenty_others_of_every_target_and_router() -> None:
-    assert len(list(rows(WRONG))) >= 60
-    assert len(list(rows(HARMLESS))) >= 20
-    assert {target for target, _, _ in WRONG} == set(TARGETS)
-    routers = {chosen_router(TARGETS[target], router) for target, _, router in WRONG}
+    assert len(edits("wrong")) >= 60
+    assert len(edits("harmless")) >= 20
+    assert {target for target, _, _ in EXPORTS} == set(TARGETS)
+    routers = {chosen_router(TARGETS[target], router) for target, _, router in EXPORTS}
     assert routers == {*ROUTERS, "none"}
 
 
-@pytest.mark.parametrize("key", WRONG, ids="-".join)
+@pytest.mark.parametrize("key", EXPORTS, ids="-".join)
 def test_an_export_is_written_again_from_its_record(key: Exported) -> None:
-    made = exported(key)
-    record = files.export_record_of(files.export_record_text(made.record).decode(), "record")
-    assert record == made.record
-    assert written_again(record, single_node_plan(), "folder") == made.files
+    record = files.export_record_of(files.export_record_text(exported(key).record).decode(), "record")
+    assert record == exported(key).record
+    assert written_again(record, single_node_plan(), "folder") == texts_of(key)
 
 
-@pytest.mark.parametrize(("key", "row"), list(rows(WRONG)), ids=str)
-def test_a_wrong_edit_is_named_by_file_object_and_field(key: Exported, row: tuple[str, str, str, str]) -> None:
-    file, old, new, told = row
-    faults = compare(edited(key, file, old, new), exported(key).files).faults
-    assert any(fault.where.startswith(file) and told in fault.where for fault in faults), faults
+@pytest.mark.parametrize(("key", "edit"), edits("wrong"), ids=str)
+def test_a_wrong_edit_is_named_by_file_object_and_field(key: Exported, edit: list[str]) -> None:
+    *change, place = edit
+    faults = compare(edited(key, *change), texts_of(key)).faults
+    assert any(fault.where.startswith(change[0]) and place in fault.where for fault in faults), faults
     assert all(fault.expected.startswith("must ") and fault.got for fault in faults)
 
 
-@pytest.mark.parametrize(("key", "row"), list(rows(HARMLESS)), ids=str)
-def test_a_harmless_edit_passes(key: Exported, row: tuple[str, str, str]) -> None:
-    changed = edited(key, *row)
-    assert changed != exported(key).files
-    assert compare(changed, exported(key).files).faults == ()
+@pytest.mark.parametrize(("key", "edit"), edits("harmless"), ids=str)
+def test_a_harmless_edit_passes(key: Exported, edit: list[str]) -> None:
+    changed = edited(key, *edit)
+    assert changed != texts_of(key)
+    assert compare(changed, texts_of(key)).faults == ()
+
+
+def test_lines_within_a_command_all_count() -> None:
+    """Where a shell and pip read a command over several lines, a comment, an empty line or a blank behind a backslash
+    ends it."""
+    whole = "#!/bin/sh\n# Starts it.\nserve \\\n  --seed 1\n"
+    assert lines_of(whole) == lines_of(whole.replace("#!/bin/sh\n", "#!/bin/sh\n\n# ends in \\\n")), "between commands"
+    for cut in ("\\\n\n", "\\\n# more\n", "\\ \n"):
+        assert lines_of(whole) != lines_of(whole.replace("\\\n", cut)), cut
+    assert "# syntax=mine" in lines_of(f"# syntax=mine\n{whole}"), "docker build reads it"
 
 
 @pytest.fixture
@@ -81,6 +103,27 @@ def test_a_folder_of_no_run_needs_one(folder: Path) -> None:
         check_export(folder, None)
     with pytest.raises(InputError, match="must have been exported from the plan mixed-fleet"):
         check_export(folder, example_plan())
+
+
+def test_recipes_of_images_are_read_from_the_folder(tmp_path: Path) -> None:
+    folder, key = tmp_path / "out", ("lws", "vllm", "vllm")
+    files.write_folder(folder, exported(key).folder)
+    checked = check_export(folder, single_node_plan())
+    assert checked.compared.faults == ()
+    assert set(checked.names) == texts_of(key).keys()
+    packages = folder / "vllm-router/requirements.txt"
+    lines = packages.read_text().splitlines(keepends=True)
+    fewer = next(place for place, line in enumerate(lines) if "--hash" in line)
+    packages.write_text("".join(lines[:fewer] + lines[fewer + 1 :]))
+    (folder / "vllm-router/Dockerfile").unlink()
+    places = [fault.where for fault in check_export(folder, single_node_plan()).compared.faults]
+    assert "vllm-router/Dockerfile" in places
+    assert any(place.startswith('vllm-router/requirements.txt, line "--hash=') for place in places)
+    packages.unlink()
+    packages.symlink_to(tmp_path.parent / "elsewhere.txt")
+    (tmp_path.parent / "elsewhere.txt").write_text("")
+    with pytest.raises(InputError, match="must not be a link out of the folder"):
+        check_export(folder, single_node_plan())
 
 
 def test_a_folder_of_before_records_is_refused_with_what_to_do(folder: Path) -> None:

@@ -115,15 +115,19 @@ def test_engines_too_short_for_the_new_answers_take_no_part_behind_the_new_bucke
     assert fleet.question.workload.max_output_tokens == before.scenario.workload.max_output_tokens == 1899
 
 
-@pytest.mark.parametrize("counts", [(1, 0, 0), (3, 2, 1), (3, 4, 2), (2, 1, 2)])
-def test_curves_lie_just_below_the_prices(counts: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize(
+    ("counts", "share"), [((1, 0, 0), 0.996), ((3, 2, 1), 0.998), ((3, 4, 2), 0.998), ((2, 1, 2), 0.998)]
+)
+def test_curves_lie_just_below_the_prices(counts: tuple[int, int, int], share: float) -> None:
+    """Curves let a first token wait for decode at its bound; behind a single server of prefill decode is nearly idle,
+    and its step as short as can be."""
     before, after, _ = rolled("restarted", 0.5)
     fleet = InterimFleet(before, after)
     mix = dict(zip(("h20-16g-prefill-1", "h200-8g-prefill-1", "h800-16g-prefill-6"), counts, strict=True))
     mix["h20-16g-decode-1"] = 1
     exact = fleet.exact_rps(mix, new_table=False)
     assert exact > 0
-    assert exact * 0.996 <= fleet.rate_rps(mix, new_table=False) <= exact * (1 + 1e-9)
+    assert exact * share <= fleet.rate_rps(mix, new_table=False) <= exact * (1 + 1e-9)
 
 
 def test_the_levels_hold_in_a_replay_of_every_step() -> None:

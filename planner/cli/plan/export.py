@@ -229,7 +229,7 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
     if as_json:
         screen.show_json(
             {
-                "files": list(checked.manifests),
+                "files": list(checked.names),
                 "faults": [str(fault) for fault in faults],
                 "not_looked_at": list(others),
             }
@@ -239,7 +239,7 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
             screen.show_text(str(fault))
     if faults:
         raise InputError(
-            f"{folder}: {len(faults)} difference{'s' if len(faults) > 1 else ''} in {len(checked.manifests)} files.",
+            f"{folder}: {len(faults)} difference{'s' if len(faults) > 1 else ''} in {len(checked.names)} files.",
             hint=checked.remedy,
         )
     if not as_json:
@@ -253,6 +253,6 @@ def _passed(checked: "CheckedExport", run: Path | None, schemas: Path | None) ->
     against = "its record" if record.step else f"what the plan {run} exports"
     followed = f", and follow the schemas of {schemas}" if schemas else ""
     return (
-        f"{len(checked.manifests)} files are {against} (target {record.target}, engine {record.engine}, router "
+        f"{len(checked.names)} files are {against} (target {record.target}, engine {record.engine}, router "
         f"{record.router}) but for what operators may change{followed}. {NOT_CHECKED}"
     )

@@ -94,11 +94,11 @@ def engines_of(files: Mapping[str, str]) -> dict[str, FoundWorkload]:
 def without_engines(files: Mapping[str, str]) -> dict[str, str]:
     """The same without the objects that run engines: what stands while nothing serves."""
     engines = {_key(workload.manifest) for workload in engines_of(files).values()}
-    left: dict[str, list[Mapping[str, Any]]] = {}
+    others: dict[str, list[Mapping[str, Any]]] = {}
     for manifest, _ in read_manifests(files).sound:
         if _key(manifest) not in engines:
-            left.setdefault(manifest.file, []).append(manifest.body)
-    return {name: yaml_text([], documents) for name, documents in left.items()}
+            others.setdefault(manifest.file, []).append(manifest.body)
+    return {name: yaml_text([], documents) for name, documents in others.items()}
 
 
 def _carried(workload: FoundWorkload, source: FoundWorkload) -> Manifest:

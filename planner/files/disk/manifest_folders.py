@@ -1,7 +1,7 @@
 """Folders of manifests and of schemas, read as text: what is in them is for the export's checks to judge."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import yaml
@@ -35,6 +35,15 @@ def load_schemas(folder: Path) -> dict[str, str]:
     """Every YAML and JSON file below `folder`: path within it -> text, sorted. InputError as `load_manifests`, but
     for the aliases."""
     return _texts(folder, SCHEMA_SUFFIXES, "schemas")
+
+
+def load_recipes(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Those of `names` (paths within `folder`) that are there, as text. InputError as `load_manifests`, but for the
+    aliases."""
+    paths = {name: folder / name for name in names if (folder / name).is_file()}
+    for path in paths.values():
+        _size(path, folder)
+    return {name: read_text(path, most=_MOST_BYTES) for name, path in paths.items()}
 
 
 def _texts(folder: Path, suffixes: tuple[str, ...], kind: str) -> dict[str, str]:

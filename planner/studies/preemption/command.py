@@ -27,19 +27,23 @@ COUNTED = (VictimMethod.STANDARD, VictimMethod.IMP, VictimMethod.MASKS)
 
 
 def command(
-    nodes: Annotated[list[int], typer.Option(min=1, max=100_000, help="Nodes of 8 GPUs; may be repeated.")] = [100],  # noqa: B006  # typer wants a list
+    nodes: Annotated[
+        list[int] | None,
+        typer.Option(min=1, max=100_000, help="Nodes of 8 GPUs; may be repeated. [default: 100]", show_default=False),
+    ] = None,
     cycles: Annotated[int, typer.Option(min=1, max=100_000, help="Clusters of each seed.")] = 100,
     scale_ups: Annotated[int, typer.Option(min=1, max=100_000, help="Scale-ups in a cycle.")] = 50,
     workload: Annotated[str, typer.Option(help="Parts of B and C (table 3) among them.")] = "25:25",
     seed: Annotated[int | None, typer.Option(min=0, help="One seed; 0 if none is given.", show_default=False)] = None,
     seeds: Annotated[str | None, typer.Option(help="Several seeds: 0-4 or 1,5,42-44.", show_default=False)] = None,
     initial: Annotated[
-        list[InitialPlacement],
+        list[InitialPlacement] | None,
         typer.Option(
             help="How the cluster was filled; may be repeated. spread: emptiest node, lowest free GPU; saturated: "
-            "then by preemption until all GPUs are held."
+            "then by preemption until all GPUs are held. [default: spread and saturated]",
+            show_default=False,
         ),
-    ] = [InitialPlacement.SPREAD, InitialPlacement.SATURATED],  # noqa: B006
+    ] = None,
     method: Annotated[
         list[VictimMethod] | None,
         typer.Option(help="Methods compared; may be repeated. Without it standard, imp and masks; timed are all."),
@@ -86,8 +90,8 @@ def command(
         raise InputError("--paper-figures: needs --out, a folder for them, got none.", hint="Add --out DIR.")
 
     study = PreemptionStudy(
-        sizes=tuple(nodes),
-        initials=tuple(initial),
+        sizes=tuple(nodes or (100,)),
+        initials=tuple(initial or (InitialPlacement.SPREAD, InitialPlacement.SATURATED)),
         seeds=_seeds(seed, seeds),
         cycles=cycles,
         settings=ScaleUpSettings(

@@ -64,7 +64,7 @@ def _paired(
     for item in expected:
         alike = there.get(item.key, [])
         if alike:
-            pairs.append((item, alike.pop(next((n for n, one in enumerate(alike) if one.file == item.file), 0))))
+            pairs.append((item, alike.pop(next((n for n, other in enumerate(alike) if other.file == item.file), 0))))
         else:
             absent.append(item)
     further = [item for items in there.values() for item in items]
@@ -87,8 +87,8 @@ def _is_like(item: Item, other: Item) -> bool:
 def _differences(around: Surroundings) -> Iterator[Fault]:
     before, after = around.planned, around.written
     lines = before.kind == LINES and after.kind == LINES
-    found = line_changes(before.body, after.body) if lines else changes(before.body, after.body)
-    for change in found:
+    compared = line_changes if lines else changes
+    for change in compared(before.body, after.body):
         if not is_allowed(change, around):
             yield _fault(replace(before, file=after.file), change)
 
@@ -124,8 +124,8 @@ def _common(planned: object, written: object) -> int:
 
 
 def _absent(item: Item) -> Fault:
-    what = "must be there as the plan says" if item.name else "must be there as the export writes it"
-    return Fault(where=item.place, expected=what, got="nothing")
+    rule = "must be there as the plan says" if item.name else "must be there as the export writes it"
+    return Fault(where=item.place, expected=rule, got="nothing")
 
 
 def _shown(value: object, start: int = 0) -> str:

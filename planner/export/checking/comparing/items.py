@@ -17,7 +17,8 @@ _MOST_DEPTH = 64
 LINES = "lines"
 """The kind of what is compared line by line."""
 _DOCUMENTS = (".yaml", ".yml", ".json")
-_MARK = re.compile(r"#(?!!)")  # a comment, but not the line that names a script's shell
+_MARK = re.compile(r"#(?!!|\s*(?:syntax|escape|check)\s*=)", re.IGNORECASE)
+"""A comment, but not the line that names a script's shell, nor one that tells `docker build` how to read a recipe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +58,16 @@ def items_of(files: Mapping[str, str]) -> tuple[tuple[Item, ...], tuple[Fault, .
 
 
 def lines_of(text: str) -> tuple[str, ...]:
-    """The lines that mean something: no comments, no empty ones, however they are indented."""
-    stripped = (line.strip() for line in text.splitlines())
-    return tuple(line for line in stripped if line and not _MARK.match(line))
+    """The lines that mean something: no comments, no empty ones, however they are indented. Within a command of several
+    lines all do: a shell, and pip, end it at a comment, at an empty line, and at a backslash with blanks behind it."""
+    lines: list[str] = []
+    goes_on = False
+    for line in text.splitlines():
+        stripped = line.lstrip() if line.rstrip().endswith("\\") else line.strip()
+        if goes_on or (stripped and not _MARK.match(stripped)):
+            lines.append(stripped)
+        goes_on = line.endswith("\\") and (goes_on or not _MARK.match(stripped))
+    return tuple(lines)
 
 
 def _items(file: str, text: str) -> Iterator[Item]:

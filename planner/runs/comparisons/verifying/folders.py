@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from planner import files
@@ -12,7 +13,7 @@ from planner.files.plan.batches import indexes, sweep_indexes
 from planner.files.plan.batches.notes import read_note
 from planner.files.plan.sealed_documents import sealed_text
 from planner.files.plan.stored_schedules import PLANS_FOLDER, holds_schedule, level_names, load_schedule
-from planner.files.plan.watch_folders import LOG_FILE, holds_watch
+from planner.files.plan.watch_folders import holds_watch
 from planner.files.records import record_document
 from planner.files.scenario.settings import Setting
 from planner.plans.comparisons.figures import plan_figures
@@ -22,7 +23,8 @@ from planner.runs.comparisons.batch_files import batch_files
 from planner.runs.comparisons.pages import sweep_files
 from planner.runs.comparisons.reading import runs_in
 from planner.runs.comparisons.verifying.leaves import document_differences, file_differences
-from planner.runs.comparisons.verifying.runs import joined, verify_run
+from planner.runs.comparisons.verifying.questions import ELSEWHERE
+from planner.runs.comparisons.verifying.runs import NEAR, joined, verify_run
 from planner.runs.watching.pages import source_of as source_of_watch
 from planner.runs.watching.pages import watch_html
 from planner.runs.watching.tallies import read_log
@@ -33,16 +35,15 @@ MONEY = (
     "schedule.json: which plan stands when, rents of windows and bounds, as they follow from rates, a tariff and plans "
     "that were not chosen"
 )
-LOG = f"{LOG_FILE}: what was observed and decided, as it rests on feeds that are gone"
-ASKED = "what was asked for, and how jobs without a plan ended"
+REQUEST = "what was asked for, and how jobs without a plan ended"
 TIMES = f"{indexes.TIMES_FILE}: what the clock said"
 
 
 def verify(
     folder: Path, *, scenario: Path | None = None, settings: tuple[Setting, ...] = (), search: bool = False
 ) -> Verification:
-    """All of a folder that the planner wrote, computed anew. `scenario`, `settings`: what a run was planned from;
-    `search`: searches are repeated.
+    """All of a folder that the planner wrote, computed anew. `scenario`, `settings`: what a run was planned from, or a
+    watch begun with; `search`: searches are repeated.
 
     Raises InputError where a document cannot be read, was edited and its digests tell, or is none of these kinds.
     """
@@ -50,7 +51,7 @@ def verify(
         return verify_run(folder, scenario=scenario, settings=settings, search=search)
     kinds: tuple[tuple[Callable[[Path], bool], Callable[..., Verification]], ...] = (
         (holds_schedule, _of_schedule),
-        (holds_watch, _of_watch),
+        (holds_watch, partial(_of_watch, scenario=scenario, settings=settings)),
         (sweep_indexes.holds_sweep, _of_sweep),
         (indexes.holds_batch, _of_batch),
     )
@@ -62,23 +63,23 @@ def verify(
 
 def _below(folder: Path, run: Path, *, near: bool = False, search: bool = False) -> Verification:
     """A run below a folder, its files named from there."""
-    found, name = verify_run(run, near=near, search=search), run.relative_to(folder).as_posix()
+    verification, name = verify_run(run, near=near, search=search), run.relative_to(folder).as_posix()
     return replace(
-        found,
-        files=tuple(f"{name}/{file}" for file in found.files),
-        differences=tuple(replace(row, file=f"{name}/{row.file}") for row in found.differences),
-        unchecked=tuple(f"{name}/{sentence}" for sentence in found.unchecked),
+        verification,
+        files=tuple(f"{name}/{file}" for file in verification.files),
+        differences=tuple(replace(row, file=f"{name}/{row.file}") for row in verification.differences),
+        unchecked=tuple(f"{name}/{sentence}" for sentence in verification.unchecked),
     )
 
 
 def _written(folder: Path, wanted: Mapping[str, bytes]) -> Verification:
     """Files that are made of a folder's own documents."""
-    found = []
+    differences: list[Difference] = []
     for name, content in wanted.items():
         path = folder / name
-        came = read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
-        found += [row for row in file_differences(name, came, content) if not row.key.startswith(_DERIVED)]
-    return Verification(files=tuple(wanted), differences=tuple(found))
+        written = read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
+        differences += [row for row in file_differences(name, written, content) if not row.key.startswith(_DERIVED)]
+    return Verification(files=tuple(wanted), differences=tuple(differences))
 
 
 def _of_schedule(folder: Path, *, search: bool) -> Verification:
@@ -97,13 +98,23 @@ def _of_schedule(folder: Path, *, search: bool) -> Verification:
     return joined([*apart, _written(folder, written)], (MONEY,))
 
 
-def _of_watch(folder: Path, *, search: bool) -> Verification:
+def _of_watch(folder: Path, *, scenario: Path | None, settings: tuple[Setting, ...], search: bool) -> Verification:
+    from planner.runs.comparisons.verifying.watches import watch_verified  # noqa: PLC0415  (loads what watches plan with)
+
     plans = sorted(path for path in (folder / PLANS_FOLDER).iterdir() if files.holds_run(path))
     runs = [_below(folder, plan, near=True, search=search) for plan in plans]
     page = {}
     if files.is_there(folder / files.PAGE_FILE):
         page = {files.PAGE_FILE: watch_html(read_log(folder), source_of_watch(folder))}
-    return joined([*runs, _written(folder, page)], (LOG,))
+    log = watch_verified(folder, scenario, settings)
+    if log.decided:  # what was taken of the plans has been planned again
+        runs = [replace(run, unchecked=_but(run.unchecked, NEAR, ELSEWHERE)) for run in runs]
+    verification = joined([*runs, _written(folder, page), log.verification])
+    return replace(verification, differences=tuple(dict.fromkeys(verification.differences)))
+
+
+def _but(sentences: tuple[str, ...], *settled: str) -> tuple[str, ...]:
+    return tuple(sentence for sentence in sentences if not sentence.endswith(settled))
 
 
 def _of_batch(folder: Path, *, search: bool) -> Verification:
@@ -114,14 +125,14 @@ def _of_batch(folder: Path, *, search: bool) -> Verification:
     runs = _noted(folder, [folder / indexes.RUNS_FOLDER / name for name in names], search=search)
     tables = {name: content for name, content in batch_files(batch).items() if not name.endswith(_PARQUET)}
     summary = {indexes.SUMMARY_FILE: sealed_text(batch_document(batch, exit_status(batch)))}
-    return joined([*runs, _written(folder, summary | tables)], (f"{indexes.INDEX_FILE}: {ASKED}", TIMES))
+    return joined([*runs, _written(folder, summary | tables)], (f"{indexes.INDEX_FILE}: {REQUEST}", TIMES))
 
 
 def _of_sweep(folder: Path, *, search: bool) -> Verification:
     sweep = read_sweep(folder)
     names = dict.fromkeys(entry.name for entry in sweep.index.entries)
     runs = _noted(folder, [folder / sweep_indexes.POINTS_FOLDER / name for name in names], search=search)
-    return joined([*runs, _written(folder, sweep_files(sweep))], (f"{sweep_indexes.INDEX_FILE}: {ASKED}",))
+    return joined([*runs, _written(folder, sweep_files(sweep))], (f"{sweep_indexes.INDEX_FILE}: {REQUEST}",))
 
 
 def _noted(folder: Path, runs: list[Path], *, search: bool) -> Iterator[Verification]:
@@ -133,8 +144,8 @@ def _noted(folder: Path, runs: list[Path], *, search: bool) -> Iterator[Verifica
         note, name = read_note(run), f"{run.relative_to(folder).as_posix()}.note.json"
         plan = files.load_run(run)
         if note is None:
-            found = [Difference(file=name, key="", written="no note that holds", due="how the job ended")]
+            differences = [Difference(file=name, key="", written="no note that holds", due="how the job ended")]
         else:
             figures = {} if note.figures is None else record_document(note.figures)
-            found = document_differences(name, figures, record_document(plan_figures(plan, run.name)))
-        yield Verification(files=(name,), differences=tuple(found))
+            differences = document_differences(name, figures, record_document(plan_figures(plan, run.name)))
+        yield Verification(files=(name,), differences=tuple(differences))

@@ -77,8 +77,9 @@ def file_differences(file: str, written: bytes | None, due: bytes | None) -> lis
         with_values = _parsed(texts[0]), _parsed(texts[1])
         if _ABSENT not in with_values:
             return document_differences(file, *with_values)
-    found = table_differences(file, *texts) if file.endswith(".csv") else _line_differences(file, *texts)
-    return found if found or file.endswith(".csv") else [_of_bytes(file, written, due)]
+    if file.endswith(".csv"):
+        return table_differences(file, *texts)
+    return _line_differences(file, *texts) or [_of_bytes(file, written, due)]
 
 
 def _of_bytes(file: str, written: bytes, due: bytes) -> Difference:
@@ -122,10 +123,10 @@ def _line_differences(file: str, written: str, due: str) -> list[Difference]:
     came, wanted = written.splitlines(), due.splitlines()
     if len(came) == len(wanted) or max(len(came), len(wanted)) > _MOST_LINES:
         pairs = list(zip_longest(enumerate(came, start=1), wanted))
-        found = [(pair[0] if pair else len(came), pair[1] if pair else None, line) for pair, line in pairs]
+        numbered = [(pair[0] if pair else len(came), pair[1] if pair else None, line) for pair, line in pairs]
         return [
             Difference(file=file, key=f"line {number}", written=texts[0], due=texts[1])
-            for number, first, second in found
+            for number, first, second in numbered
             if first != second
             for texts in (_around(first, second),)
         ]

@@ -29,7 +29,7 @@ def question_verified(
     """The scenario and the digests of its inputs, against its file; where none is given, one of that name beside the
     run, in the current folder or among those that are shipped."""
     inputs = dict(saved.provenance.input_hashes)
-    path = scenario or _at_hand(saved, run)
+    path = scenario or at_hand(saved, run)
     if near or path is None or (scenario is None and _SETTINGS in inputs):
         return Verification(files=(), differences=(), unchecked=(ELSEWHERE if near else NO_FILE,))
     try:
@@ -38,10 +38,10 @@ def question_verified(
         if scenario is not None:
             raise
         return Verification(files=(), differences=(), unchecked=(NO_FILE,))
-    return _held_against(saved.scenario, _placed_as(read, saved.scenario), path, given=scenario is not None)
+    return _held_against(saved.scenario, _placed_as(read, saved.scenario), path, by_name=scenario is not None)
 
 
-def _at_hand(saved: Plan, run: Path) -> Path | None:
+def at_hand(saved: Plan, run: Path) -> Path | None:
     """A scenario file of the name that the plan has first among its inputs."""
     names = [name for name, _ in saved.provenance.input_hashes][:1]
     folders = (Path.cwd(), run.absolute(), *list(run.absolute().parents)[:2])
@@ -59,14 +59,14 @@ def _placed_as(read: Scenario, saved: Scenario) -> Scenario:
     return replace(read, cluster=saved.cluster, placement=saved.placement, inputs=(*read.inputs, *further))
 
 
-def _held_against(saved: Scenario, read: Scenario, path: Path, *, given: bool) -> Verification:
+def _held_against(saved: Scenario, read: Scenario, path: Path, *, by_name: bool) -> Verification:
     """Differences where the file is the very one, or was named; else it may be another by now."""
     alike = replace(read, search=replace(read.search, seed=saved.search.seed, processes=saved.search.processes))
     documents = files.scenario_document(saved), files.scenario_document(alike)
     keys = document_differences(PLAN_FILE, *documents)
     hashes = [{item.name: item.sha256 for item in scenario.inputs} for scenario in (saved, read)]
     changed = hashes[0].get(path.name) != hashes[1].get(path.name)
-    if keys and changed and not given:
+    if keys and changed and not by_name:
         return Verification(files=(), differences=(), unchecked=(f"{_QUESTION}; {path} is another by now",))
     digests = document_differences(PLAN_FILE, *hashes)
     flags = [
@@ -74,8 +74,8 @@ def _held_against(saved: Scenario, read: Scenario, path: Path, *, given: bool) -
         for key in FLAGS
         if getattr(saved.search, key) != getattr(read.search, key)
     ]
-    found = [_below("scenario", row) for row in keys] + [_below("provenance.inputs_sha256", row) for row in digests]
-    return Verification(files=(), differences=tuple(found), unchecked=tuple(flags))
+    below = [_below("scenario", row) for row in keys] + [_below("provenance.inputs_sha256", row) for row in digests]
+    return Verification(files=(), differences=tuple(below), unchecked=tuple(flags))
 
 
 def _below(key: str, row: Difference) -> Difference:

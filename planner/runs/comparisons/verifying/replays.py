@@ -22,27 +22,26 @@ def replay_verified(run: Path, due: Plan) -> Verification:
         return Verification(files=(), differences=())
     name = f"{REPLAY_FOLDER}/{files.REPLAY_FILE}"
     try:
-        asked = asked_of(folder)
-        wanted = _replayed(due, asked, run)
+        wanted = _replayed(due, asked_of(folder), run)
     except InputError as error:
-        found = Difference(file=name, key="asked", written="a replay", due=error.message)
-        return Verification(files=(name,), differences=(found,))
+        refused = Difference(file=name, key="asked", written="a replay", due=error.message)
+        return Verification(files=(name,), differences=(refused,))
     there = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir()]
     names = list(dict.fromkeys((*wanted, *there)))
-    found_in = [
+    differences = [
         difference
         for name in names
         for difference in file_differences(f"{REPLAY_FOLDER}/{name}", _content(folder / name), wanted.get(name))
         if not difference.key.startswith(f"{DIGESTS}.")  # they follow from the rest, and reading held them against it
     ]
-    return Verification(files=tuple(f"{REPLAY_FOLDER}/{name}" for name in names), differences=tuple(found_in))
+    return Verification(files=tuple(f"{REPLAY_FOLDER}/{name}" for name in names), differences=tuple(differences))
 
 
-def _replayed(due: Plan, asked: AskedReplay, run: Path) -> dict[str, bytes]:
-    trace = trace_of(due, asked.trace, run)
-    result = with_failures(pipeline.replay(due, trace, asked.settings, asked.rate_rps), asked.settings)
-    rates = pipeline.sweep_rates(due, trace, asked.settings) if asked.sweep else None
-    return replay_folder(asked, result, rates)
+def _replayed(due: Plan, request: AskedReplay, run: Path) -> dict[str, bytes]:
+    trace = trace_of(due, request.trace, run)
+    result = with_failures(pipeline.replay(due, trace, request.settings, request.rate_rps), request.settings)
+    rates = pipeline.sweep_rates(due, trace, request.settings) if request.sweep else None
+    return replay_folder(request, result, rates)
 
 
 def _content(path: Path) -> bytes | None:

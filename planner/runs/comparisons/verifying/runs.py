@@ -53,51 +53,49 @@ def verify_run(
     Raises InputError where there is no plan, or it was edited and its digests tell.
     """
     saved = files.load_run(run)
-    whole = files.is_folder(run)
-    folder = run if whole else run.parent
-    changed = whole and any(files.is_there(folder / name) for name in CHANGE_FILES)
+    folder = run if files.is_folder(run) else run.parent
+    changed = folder == run and any(files.is_there(folder / name) for name in CHANGE_FILES)
     try:
-        due, taken_near = _due(saved, run, changed=changed, near=near, search=search)
+        due, pools_near = _due(saved, run, changed=changed, near=near, search=search)
     except PlannerError as error:
-        found = Difference(file=PLAN_FILE, key="scenario", written="a plan", due=error.message)
-        return Verification(files=(PLAN_FILE,), differences=(found,))
-    asked = question_verified(saved, run, scenario, settings, near=near or changed)
-    parts = [Verification(files=(PLAN_FILE,), differences=_of_plan(run, due)), asked]
-    if whole:
+        refused = Difference(file=PLAN_FILE, key="scenario", written="a plan", due=error.message)
+        return Verification(files=(PLAN_FILE,), differences=(refused,))
+    question = question_verified(saved, run, scenario, settings, near=near or changed)
+    parts = [Verification(files=(PLAN_FILE,), differences=plan_differences(run, due)), question]
+    if folder == run:
         parts += [_of_files(folder, due, changed=changed), replay_verified(folder, due)]
-    taken = _unchecked_parts(saved, folder, near=taken_near, changed=changed, search=search)
-    return joined(parts, taken)
+    return joined(parts, _unchecked_parts(saved, folder, near=pools_near, changed=changed, search=search))
 
 
 def _due(saved: Plan, run: Path, *, changed: bool, near: bool, search: bool) -> tuple[Plan, bool]:
     """What the plan should be, and whether its pools were taken as they are: those of a change are, others that may
     have been chosen near another plan where planning anew gives something else."""
     due = pipeline.remade(saved, near=changed, search=search)
-    if changed or not near or not _of_plan(run, due):
+    if changed or not near or not plan_differences(run, due):
         return due, changed
     return pipeline.remade(saved, near=True), True
 
 
-def joined(parts: Iterable[Verification], taken: tuple[str, ...] = ()) -> Verification:
+def joined(parts: Iterable[Verification], unchecked: tuple[str, ...] = ()) -> Verification:
     """Several verifications as one."""
     parts = list(parts)
     return Verification(
         files=tuple(name for part in parts for name in part.files),
         differences=tuple(difference for part in parts for difference in part.differences),
-        unchecked=(*taken, *(sentence for part in parts for sentence in part.unchecked)),
+        unchecked=(*unchecked, *(sentence for part in parts for sentence in part.unchecked)),
     )
 
 
 def verify_plan(saved: Plan) -> Verification:
     """A plan at hand, which may have been planned near another."""
     written, near = _bare(files.encode_plan(saved)), False
-    found = _unlike(written, pipeline.remade(saved))
-    if found and saved.buckets is not None:
-        taken = _unlike(written, pipeline.remade(saved, near=True))
-        found, near = (taken, True) if len(taken) < len(found) else (found, False)
+    differences = _unlike(written, pipeline.remade(saved))
+    if differences and saved.buckets is not None:
+        of_pools = _unlike(written, pipeline.remade(saved, near=True))
+        differences, near = (of_pools, True) if len(of_pools) < len(differences) else (differences, False)
     searched = (SEARCHED,) if not near and not is_exact(saved.scenario) else ()
     unchecked = (*((NEAR,) if near else ()), *searched)
-    return Verification(files=(PLAN_FILE,), differences=found, unchecked=unchecked)
+    return Verification(files=(PLAN_FILE,), differences=differences, unchecked=unchecked)
 
 
 def _bare(text: bytes) -> dict[str, Any]:
@@ -109,7 +107,8 @@ def _unlike(written: dict[str, Any], due: Plan) -> tuple[Difference, ...]:
     return tuple(document_differences(PLAN_FILE, written, _bare(files.encode_plan(due)), free=MEASURED))
 
 
-def _of_plan(run: Path, due: Plan) -> tuple[Difference, ...]:
+def plan_differences(run: Path, due: Plan) -> tuple[Difference, ...]:
+    """What plan.json of a run says otherwise than the plan that is due."""
     path = run / PLAN_FILE if files.is_folder(run) else run
     written, wanted = _bare(read_bytes(path, most=MOST_OF_A_LIST)), _bare(files.plan_files(due)[PLAN_FILE])
     return tuple(document_differences(path.name, written, wanted, free=MEASURED))
