@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from planner.assignment.layout_options import IslandKind, Offer, in_role
     from planner.assignment.layout_programme import LayoutAnswer, best_layout
     from planner.assignment.relaxation import Relaxation, relax
-    from planner.assignment.reservation_duals import reservation_prices
     from planner.assignment.role_programme import choose_roles, fractional_rps
     from planner.assignment.rounding import rounded
     from planner.assignment.variables import Shares
@@ -76,7 +75,6 @@ __all__ = [
     "relax",
     "relaxed_buckets",
     "relaxed_values",
-    "reservation_prices",
     "rounded",
     "simplest_pools",
     "undominated",
