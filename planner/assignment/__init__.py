@@ -32,7 +32,6 @@ from planner.assignment.inner_problem import assign
 from planner.assignment.layout_options import IslandKind, Offer, in_role
 from planner.assignment.layout_programme import LayoutAnswer, best_layout
 from planner.assignment.relaxation import Relaxation, relax
-from planner.assignment.reservation_duals import reservation_prices
 from planner.assignment.role_programme import choose_roles, fractional_rps
 from planner.assignment.rounding import rounded
 from planner.assignment.variables import Shares
@@ -71,7 +70,6 @@ __all__ = [
     "relax",
     "relaxed_buckets",
     "relaxed_values",
-    "reservation_prices",
     "rounded",
     "simplest_pools",
     "undominated",

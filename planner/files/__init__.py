@@ -172,7 +172,7 @@ _HOMES = {
     "planner.files.cluster.clusters": "cluster_text load_cluster write_cluster",
     "planner.files.disk.documents": "input_hash",
     "planner.files.disk.folders": "PAGE_FILE claim_folder claim_run_folder write_folder write_run",
-    "planner.files.disk.manifest_folders": "load_manifests load_schemas",
+    "planner.files.disk.manifest_folders": "load_manifests load_recipes load_schemas",
     "planner.files.disk.opening": "is_folder is_there",
     "planner.files.disk.pages": "page_of write_page",
     "planner.files.disk.shipped": "chart_script shipped_models shipped_rate_curves shipped_scenarios shipped_workloads",

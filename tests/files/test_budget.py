@@ -10,9 +10,9 @@ import pytest
 
 from planner.errors import InputError
 from planner.files import load_workload, read_trace
-from planner.files.disk import budget
+from planner.files.disk import budget, large_yaml
 from planner.files.disk.documents import parse_json, read_json, read_yaml
-from planner.files.disk.opening import read_unpacked
+from planner.files.disk.opening import MOST_OF_A_LIST, read_unpacked
 from planner.files.tables.traces.options import trace_options
 from planner.runs.workloads import profile_of_trace
 
@@ -120,6 +120,22 @@ def test_yaml_has_a_bound_of_values(tmp_path: Path) -> None:
     assert f"must hold at most {most:,} values" in told(lambda: read_yaml(path, most=2**20))
     path.write_text("a: |\n" + "  4096,1\n" * 40_000)  # one value, however long
     assert read_yaml(path, most=2**20)
+
+
+@pytest.mark.parametrize("entry", ["- 1\n", "- [1]\n", "- {}\n", "k%d: 1\n"])
+def test_yaml_has_a_bound_of_what_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    """A cluster's file may have half a gigabyte; one of bare values is told from it by what it begins with."""
+    monkeypatch.setattr(large_yaml, "MOST_PLAIN", 1000)
+    path = tmp_path / "d.yaml"
+    path.write_text("a:\n" + "  - {a: 1}\n" * 5000)
+    assert read_yaml(path, most=MOST_OF_A_LIST)
+    lines = [f"  {entry.replace('%d', str(k))}" for k in range(1001)]
+    path.write_text("a:\n" + "".join(lines[:1000]))
+    assert read_yaml(path, most=MOST_OF_A_LIST)
+    path.write_text("a:\n" + "".join(lines) + "]")  # what comes behind is not read
+    message = told(lambda: read_yaml(path, most=MOST_OF_A_LIST))
+    assert message.startswith(f"{path}: line 1002, column ")
+    assert "more than 1,000 plain values, or a mapping more keys" in message
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])

@@ -141,7 +141,7 @@ def _elsewhere(kind: str, name: str) -> Damage:
 def _is_listed(name: str) -> bool:
     """Manifests are found by listing their folder: one that is missing is a difference, not bad input. A run without
     its plan.json is a folder with manifests."""
-    listed = ("lws", "script", "dynamo", "llm-d", "kueue", "schemas", "run", "placed-run")
+    listed = ("lws", "script", "dynamo", "llm-d", "kueue", "schemas", "run", "hired", "placed-run")
     return name.split("/", maxsplit=1)[0] in listed
 
 

@@ -39,7 +39,7 @@ report placed-run --json | placed-run/plan.json
 place run --cluster cluster.yaml --out made --moves 2 --json | run/plan.json cluster.yaml costly
 defrag small.yaml --out made --seed 1 --most-moves 3 --most-at-once 2 --processes 1 --json | small.yaml
 defrag cluster.yaml --most-gpu-hours 2.5 --overlap-minutes 5 --depth 2 --rounds 1 --partition-nodes 4 | cluster.yaml
-export run --out made --engine sglang --cpus-per-gpu 4 --memory-gib-per-gpu 32 --name mine | run/plan.json
+export run --out made --engine vllm --cpus-per-gpu 4 --memory-gib-per-gpu 32 --name mine | run/plan.json
 export run --out made --target script --image NVIDIA=a:b | run/plan.json
 export run --out made --target dynamo --grid-cells 8 --namespace there --model-volume weights | run/plan.json
 export placed-run --out made --topology asw=rack --pin-nodes --priority-class high --pod-resource rdma/ib=8 | placed-run/plan.json
@@ -47,7 +47,7 @@ export placed-run --out made --target kueue --queue mine | placed-run/plan.json
 export placed-run --out made --topology-objects --json --schemas schemas | placed-run/plan.json schemas/widget.json
 export --check lws placed-run | lws/routing.yaml lws/01-*.yaml lws/02-*.yaml lws/flextopo.yaml placed-run/plan.json
 export --check script run --json | script/routing.json script/01-*.sh run/plan.json
-export --check dynamo --schemas schemas | dynamo/00-frontend.yaml dynamo/routing.yaml schemas/widget.json
+export --check dynamo run --schemas schemas | dynamo/00-frontend.yaml dynamo/routing.yaml schemas/widget.json run/plan.json
 export --check llm-d run | llm-d/01.values.yaml llm-d/releases.yaml llm-d/routing.json llm-d/services.yaml run/plan.json
 export --check kueue run | kueue/flavors.yaml kueue/queues.yaml run/plan.json
 import run/plan.json --json | run/plan.json
@@ -55,11 +55,11 @@ import lws --out made.json | lws/routing.yaml lws/01-*.yaml lws/noderesourcetopo
 import script | script/routing.json script/02-*.sh
 diff run placed-run --json | run/plan.json placed-run/plan.json
 compare run placed-run --sort price --csv made.csv --html made.html | run/plan.json placed-run/plan.json
-schedule budget.yaml --rates rates.csv --changes 2 --forecast last-day --headroom 0.2 --out made --quiet | budget.yaml rates.csv costly
-watch budget.yaml --feed load.csv --feed state.yaml --once --out made | budget.yaml load.csv state.yaml costly
-watch budget.yaml --feed load.csv --run run --simulate --ticks 2 --dwell 10m --out made --json | budget.yaml load.csv run/plan.json costly
-replan run --cluster cluster.yaml --no-replay --out made | run/plan.json cluster.yaml costly
-replan placed-run --inventory H200=16 --no-replay --json --out made | placed-run/plan.json costly
+schedule budget.yaml --rates days.csv --changes 2 --forecast last-day --headroom 0.2 --out made --quiet | budget.yaml days.csv costly
+watch budget.yaml --feed load.csv --feed state.yaml --simulate --once --out made | budget.yaml load.csv state.yaml costly
+watch budget.yaml --feed load.csv --run hired --simulate --ticks 2 --dwell 10m --out made --json | budget.yaml load.csv hired/plan.json costly
+replan run --cluster cluster.yaml --no-replay --least-share 0.8 --out made | run/plan.json cluster.yaml costly
+replan placed-run --inventory H200=16,H20=0 --no-replay --json --out made | placed-run/plan.json costly
 schedule budget.yaml --rates rates.csv --changes 1 --tariff reserved --out made --quiet --json | budget.yaml rates.csv costly
 watch budget.yaml --feed load.csv --simulate --give-up 0.1 --once --out made --json | budget.yaml load.csv costly
 sweep tiny.yaml --set inventory.H20=8,16 --set slo.tpot_ms=80..100:20 --out made --processes 1 --quiet --json | tiny.yaml costly

@@ -228,6 +228,8 @@ TEXTS = {
     "profile.csv": PROFILE,
     "rates.csv": "pool,window_start_s,requests_per_s,cv\n"
     + "".join(f"a,{3600 * k},{1 + k % 3},1.5\n" for k in range(4)),
+    "days.csv": "pool,window_start_s,requests_per_s,cv\n"
+    + "".join(f"a,{21_600 * k},{1 + k % 4},1.5\n" for k in range(8)),
     "nodes.csv": NODES,
     "pods.csv": PODS,
     "arrivals.csv": "pod\n" + "".join(f"p{k}\n" for k in (3, 1, 4, 0, 5, 9, 2, 6)),
@@ -256,6 +258,7 @@ TEXTS = {
 MADE = """\
 cost calibrate measured.csv --out mine.calibration.yaml
 plan tiny.yaml --out run --quiet
+plan budget.yaml --out hired --quiet
 cluster synth --nodes 6 --seed 1 --load 0.3 --type H200=1 --type H20=1 --out cluster.yaml
 place run --cluster cluster.yaml --out placed-run
 cluster import --kubectl list.json --gpu-numa numa.yaml --devices devices.yaml --level asw=rack --out small.yaml

@@ -1,7 +1,7 @@
 """The budget of whatever comes in from outside, beside the sizes in bytes of `opening`.
 
 How much a packed file may grow, how many lines may be empty, how many digits a whole number may have, how deep a
-document may be nested, how many values it may hold, how many columns a table may have.
+document may be nested, how many values it and each of its lists may hold, how many columns a table may have.
 
 A few bytes can stand for hours of work otherwise. What is refused here is refused before that work is done.
 """
@@ -23,6 +23,13 @@ MOST_COLUMNS = 100_000
 BYTES_A_VALUE = 64
 """YAML takes a hundred times as long as JSON for a value: a document has at most its bytes over this many of them, what
 aliases stand for counted each time."""
+
+MOST_PLAIN = 125_000
+"""Values of one YAML list that are no mappings, and keys of one mapping: rows of a cluster are mappings, and more of
+anything else nobody writes."""
+
+MEANT = "Give the file that was meant; requests belong in a trace of their own (CSV), which may be longer."
+"""What to do about a document that is too large."""
 
 _MOST_EMPTY = 100_000
 _MOST_BLANKS = 2**20
@@ -49,7 +56,7 @@ def too_many_values(file: str, most: int) -> InputError:
     """The error of a YAML text with more values than `most`."""
     return InputError(
         f"{file}: must hold at most {most:,} values, what aliases (*) stand for counted each time; holds more.",
-        hint="Give the file that was meant; requests belong in a trace of their own (CSV), which may be longer.",
+        hint=MEANT,
     )
 
 

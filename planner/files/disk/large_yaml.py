@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from planner.errors import PlannerError
-from planner.files.disk.budget import BYTES_A_VALUE, DEEPEST, too_deep, too_many_values
+from planner.files.disk.budget import BYTES_A_VALUE, DEEPEST, MEANT, MOST_PLAIN, too_deep, too_many_values
 from planner.files.disk.opening import MOST_OF_A_DOCUMENT
 from planner.files.disk.strict_yaml import StrictLoader, parse_yaml, problem_at, unreadable
 from planner.files.sections import Section, top_level
@@ -138,7 +138,7 @@ _NO_KEY = object()
 class _Open:
     """A mapping or sequence that is not closed yet."""
 
-    __slots__ = ("_key", "anchor", "begun", "values")
+    __slots__ = ("_key", "_plain", "anchor", "begun", "values")
 
     def __init__(self, event: Any, values: dict[Hashable, object] | list[object], begun: int) -> None:
         """`begun`: how many values stand before it."""
@@ -146,6 +146,7 @@ class _Open:
         self.values = values
         self.begun = begun
         self._key: object = _NO_KEY
+        self._plain = 0
 
     @property
     def key_text(self) -> str:
@@ -156,6 +157,8 @@ class _Open:
         """The next item; in a mapping keys and values in turn."""
         if isinstance(self.values, list):
             self.values.append(value)
+            if not isinstance(value, dict) or not value:
+                self._count(event)
         elif self._key is not _NO_KEY:
             self.values[self._key] = value
             self._key = _NO_KEY
@@ -165,3 +168,14 @@ class _Open:
             raise problem_at(f"the key '{value}' is given twice", event)
         else:
             self._key = value
+            self._count(event)
+
+    def _count(self, event: Any) -> None:
+        """One plain value or key more."""
+        self._plain += 1
+        if self._plain > MOST_PLAIN:
+            raise problem_at(
+                f"a list holds more than {MOST_PLAIN:,} plain values, or a mapping more keys",
+                event,
+                note=MEANT,
+            )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from planner.domain import InputHash
 from planner.errors import InputError
-from planner.files.disk.budget import Blanks, Growth, with_few_empty
+from planner.files.disk.budget import MEANT, Blanks, Growth, with_few_empty
 from planner.files.disk.unpacking import BROKEN, packing_of, unpacked
 
 MIB = 2**20
@@ -84,7 +84,7 @@ def read_bytes(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> bytes:
         came = f"has {size / MIB:,.0f}" if size > most else "has more"
         raise InputError(
             f"{path}: must have at most {most // MIB} MiB, {came}.",
-            hint="Give the file that was meant; requests belong in a trace of their own (CSV), which may be longer.",
+            hint=MEANT,
         )
     return data
 

@@ -6,10 +6,10 @@ may be made anew, or from one that stands: dearer by little, and nearer to it.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from planner.domain import InventoryItem, ObjectiveKind, ObjectiveSettings, Plan, Scenario
+from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Scenario
 from planner.domain.replanning.changes import ChangeSettings
 from planner.domain.replanning.schedules import ScheduleLevel, Tariff
 from planner.errors import InfeasibleError, InputError, SolverError
@@ -114,19 +114,17 @@ class LevelBook:
             return None
         return self._level(plan, self.least_usd_per_hour(rate_rps))
 
-    def add_priced(self, rate_rps: float, offer: Sequence[InventoryItem]) -> float:
-        """Plan for a rate on the GPUs of an `offer` at its prices; the promise of the plan, infinite where there is
-        none. A fleet that is new is planned once more at the usual prices, on its GPUs alone."""
-        usual = {item.gpu.name: item for item in self.scenario.inventory.items}
-        scenario = at_rate(self.scenario, rate_rps)
+    def add_within(self, rate_rps: float, gpus: Mapping[str, int]) -> bool:
+        """Plan for a rate on so many GPUs by type; whether there is a plan."""
+        items = self.scenario.inventory.items
+        offer = tuple(replace(item, count=gpus[item.gpu.name]) for item in items if gpus.get(item.gpu.name))
+        inventory = replace(self.scenario.inventory, items=offer)
         try:
-            priced = level_of(self._planner(_of_items(scenario, offer)), 0.0)
-            if not any(level.gpus == priced.gpus and level.promise_rps >= rate_rps for level in self._levels):
-                plan = self._planner(_of_items(scenario, (replace(usual[gpu], count=n) for gpu, n in priced.gpus)))
-                self._level(plan, self.least_usd_per_hour(rate_rps))
+            plan = self._planner(replace(at_rate(self.scenario, rate_rps), inventory=inventory))
         except (InfeasibleError, SolverError):
-            return math.inf
-        return priced.promise_rps
+            return False
+        self._level(plan, self.least_usd_per_hour(rate_rps))
+        return True
 
     def least_usd_per_hour(self, rate_rps: float) -> float:
         """The bound of the largest rate planned for that is no higher; 0 below all."""
@@ -177,10 +175,6 @@ class LevelBook:
         if (before, after) not in self._changes:
             self._changes[before, after] = self.change_usd(self._levels[before], self._levels[after])
         return self._changes[before, after]
-
-
-def _of_items(scenario: Scenario, items: Iterable[InventoryItem]) -> Scenario:
-    return replace(scenario, inventory=replace(scenario.inventory, items=tuple(items)))
 
 
 def steps_of(least: dict[float, float]) -> tuple[LeastCost, ...]:

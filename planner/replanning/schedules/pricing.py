@@ -1,151 +1,179 @@
 """Plans that are not the cheapest by the hour, and make a schedule with reserved GPUs cheaper.
 
 Where GPUs are reserved, one that idles costs nothing meanwhile, and one beyond them all of its price: plans that go
-together are seldom the cheapest at their rates. Further plans are priced in two ways, until none is new:
+together are seldom the cheapest at their rates.
 
-- by the duals of the best schedule's relaxation, what a GPU of each type is worth in each of its stretches (they move
-  the reservation)
-- at a reservation R, that of the best schedule and each of its fleets: the least of sum_g p_g max(0, n_g - R_g) is,
-  for some set of types, the cheapest fleet that has those types at their price and of all others the reserved GPUs for
-  nothing
+| symbol | meaning | unit |
+|---|---|---|
+| n, R | fleet and reservation: GPUs of each type | |
+| P(n) | promise; below `beyond(n)`, the least rate that is known to be too much for n | requests/s |
+| f_R(d) | least of sum_g p_g max(0, n_g - R_g) over the fleets that may promise d: d < beyond(n) | USD/hour |
 
-Rates are those of the best schedule's stretches, and of the stretches that it would have if plans cost what lies
-between those that were made; of fleets within R also quantiles, as a smaller one costs nothing less until R is smaller.
+A rate is too much for n where a plan for it was asked for in vain on n or more GPUs, and where n costs less than the
+bound of the cheapest plan for it. Over f_R the switching programme costs no more than any schedule that reserves R,
+changes left out. The cheapest R is looked at: where a stretch there counts on fleets that no plan is known for, a plan
+is asked for on the GPUs of such a fleet and the reservation, which cost no more. It is there, or f_R rises. Done until
+no reservation promises to be cheaper than the schedule of the plans that were made.
+
+All fleets are looked at where they are few; else a grid of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations, pairwise
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
 
 import numpy as np
+from numpy.typing import NDArray
 
-from planner.assignment import reservation_prices
 from planner.domain import InventoryItem
 from planner.domain.replanning.rates import RateSeries
-from planner.domain.replanning.schedules import Tariff, TariffKind
-from planner.replanning.schedules.levels import SAME, LevelBook, LevelSet
+from planner.domain.replanning.schedules import ScheduleLevel, Tariff, TariffKind
+from planner.replanning.schedules.levels import SAME, LevelBook
 from planner.replanning.schedules.reservations import best_plans
-from planner.replanning.schedules.switching import Switching, best_switching
-from planner.replanning.schedules.tariffs import HOUR_S, window_usd
+from planner.replanning.schedules.switching import best_switching
+from planner.replanning.schedules.tariffs import HOUR_S
 
 MOST_PRICED = 96  # questions, of up to a CPU-second
-IMAGINED = 48
-LOW = 8
-FREE = 1e-3  # of its price: what a GPU counts for that costs nothing, so that none is used for nothing
-DIGITS = 2  # of a price's share of the type's: prices alike give the same plan
+MOST_FLEETS = 1200
+MOST_TYPES = 3
+GAIN = 1e-3  # of the schedule's cost: what a reservation has to promise
 
-Offer = tuple[InventoryItem, ...]
-"""The GPUs that may be used, at what they count for."""
+Floats = NDArray[np.float64]
+Gpus = dict[str, int]
 
 
 def price_further(book: LevelBook, series: RateSeries, tariff: Tariff, most_changes: int) -> None:
     """Such plans in the book beside all others; only where GPUs of several types can be reserved."""
-    items = [item for item in book.scenario.inventory.items if item.count]
-    answers = _Answers(book)
-    while tariff.kind is TariffKind.RESERVED and len(items) > 1:
-        levels, planned = book.all(), len(book.all().levels)
-        switching, reserved = best_plans(levels, book.scenario, series, tariff, most_changes)
-        stretches = _stretches(series, switching)
-        for rate, offer in _by_duals(levels, items, stretches, tariff):
-            answers.ask(rate, offer)
-        rates = {*stretches, *_imagined_rates(book, levels, series, tariff, most_changes, reserved)}
-        fleets = [reserved, *(dict(levels.levels[k].gpus) for k in dict.fromkeys(switching.plans))]
-        for gpus in fleets:
-            for rate in sorted({*rates, *_low_rates(series)}):
-                for offer in _within(items, gpus):
-                    answers.ask(rate, offer)
-        for gpus in fleets:
-            for rate in sorted(rates):
-                for offer in _beyond(items, gpus):
-                    answers.ask(rate, offer)
-        if len(book.all().levels) == planned:
+    levels = book.all()
+    types = _types(book.scenario.inventory.items, levels.levels)
+    if tariff.kind is not TariffKind.RESERVED or len(types) < 2:
+        return
+    switching, reserved = best_plans(levels, book.scenario, series, tariff, most_changes)
+    known = [dict(levels.levels[k].gpus) for k in sorted(set(switching.plans))]
+    fleets = _Fleets(book, types, [reserved, *known], series, tariff, most_changes)
+    usd = switching.usd
+    for _ in range(MOST_PRICED):
+        question = fleets.question(usd * (1 - GAIN))
+        if question is None:
             return
+        rate, gpus, reserved = question
+        if book.add_within(rate, gpus):
+            fleets.learn()
+            attempt, _ = best_plans(book.all(), book.scenario, series, tariff, most_changes, reserved=reserved)
+            usd = min(usd, attempt.usd)
+        else:
+            fleets.refuse(rate, gpus)
 
 
-class _Answers:
-    """Asks for plans once: the fleet for a rate is that of every rate above it that it promises, and where there is
-    none, there is none for higher rates."""
-
-    def __init__(self, book: LevelBook) -> None:
-        self._book, self._asked = book, 0
-        self._spans: dict[tuple[object, ...], list[tuple[float, float]]] = {}
-
-    def ask(self, rate: float, offer: Offer) -> None:
-        """Have the plan in the book, up to `MOST_PRICED` questions."""
-        key = tuple((item.gpu.name, item.count, item.price_usd_per_gpu_hour) for item in offer)
-        spans = self._spans.setdefault(key, [])
-        if self._asked < MOST_PRICED and not any(low <= rate <= high for low, high in spans):
-            self._asked += 1
-            spans.append((rate, self._book.add_priced(rate, offer)))
+def _types(items: Sequence[InventoryItem], levels: Sequence[ScheduleLevel]) -> list[InventoryItem]:
+    """GPU types to be reserved: those that most plans use first."""
+    used = [gpu for level in levels for gpu, _ in level.gpus]
+    return sorted((item for item in items if item.count), key=lambda item: -used.count(item.gpu.name))[:MOST_TYPES]
 
 
-def _stretches(series: RateSeries, switching: Switching) -> dict[float, float]:
-    """Highest rates above 0 of the stretches between changes, and their hours."""
-    stretches = dict[float, float]()
-    for first, after in pairwise([0, *switching.changes, len(series.windows)]):
-        rate = max(series.rates_rps[first:after])
-        stretches[rate] = stretches.get(rate, 0.0) + (after - first) * series.window_s / HOUR_S
-    return {rate: hours for rate, hours in stretches.items() if rate}
+class _Fleets:
+    """What is known of fleets (F x types), each of which may be a reservation, too."""
+
+    def __init__(
+        self,
+        book: LevelBook,
+        types: Sequence[InventoryItem],
+        known: Sequence[Mapping[str, int]],
+        series: RateSeries,
+        tariff: Tariff,
+        most_changes: int,
+    ) -> None:
+        self._book, self._series, self._most_changes = book, series, most_changes
+        self._names = [item.gpu.name for item in types]
+        self._usd = np.array([item.price_usd_per_gpu_hour for item in types])
+        least = min(rate for rate in series.rates_rps if rate)
+        self._rates = np.maximum(series.rates_rps, least)  # with no requests something stands, too
+        self._steps = np.unique(self._rates)
+        self._counts = np.array(list(product(*(_counts(item, len(types), book.all().levels, known) for item in types))))
+        self._beyond = np.full(len(self._counts), np.inf)
+        self._plans: list[tuple[NDArray[np.int64], float]] = []
+        for step in book.all_least():
+            too_cheap = self._counts @ self._usd < step.usd_per_hour * (1 - SAME)
+            self._beyond[too_cheap] = np.minimum(self._beyond[too_cheap], step.rate_rps)
+        self.learn()
+        self._hours = series.window_s / HOUR_S
+        self._always = len(self._rates) * self._hours * (1 - tariff.reserved_discount) * (self._counts @ self._usd)
+        self._least = np.array([self._free(k) for k in range(len(self._counts))])
+
+    def learn(self) -> None:
+        """The plans of the book."""
+        self._plans = [
+            (np.array([dict(level.gpus).get(name, 0) for name in self._names]), level.promise_rps)
+            for level in self._book.all().levels
+            if {gpu for gpu, _ in level.gpus} <= set(self._names)
+        ]
+
+    def refuse(self, rate: float, gpus: Gpus) -> None:
+        """A rate is too much for so many GPUs."""
+        within = (self._counts <= [gpus.get(name, 0) for name in self._names]).all(axis=1)
+        self._beyond[within] = np.minimum(self._beyond[within], rate)
+
+    def question(self, usd: float) -> tuple[float, Gpus, Gpus] | None:
+        """A rate, the GPUs to plan on and the reservation that may then cost less than `usd`; None where none may."""
+        while True:
+            k = int(self._least.argmin())
+            if self._least[k] >= usd:
+                return None
+            self._least[k], stretches = self._best(k)
+            if self._least[k] > self._least.min():
+                continue
+            for rate, gpus in stretches:
+                if not any((plan <= gpus).all() and most >= rate * (1 - SAME) for plan, most in self._plans):
+                    return rate, self._named(gpus), self._named(self._counts[k])
+            self._least[k] = np.inf  # the plans of its best schedule are there: what it costs is known
+
+    def _named(self, gpus: NDArray[np.int64]) -> Gpus:
+        return {name: int(n) for name, n in zip(self._names, gpus, strict=True) if n}
+
+    def _costs(self, k: int) -> tuple[Floats, NDArray[np.int64]]:
+        """Least cost beyond the reservation k at every distinct rate, and the fleet that has it."""
+        dear = np.maximum(0, self._counts - self._counts[k]) @ self._usd
+        order = np.argsort(-self._beyond, kind="stable")
+        least = np.minimum.accumulate(dear[order])
+        first = np.flatnonzero(np.diff(least, prepend=np.inf) < 0)  # where the least begins
+        able = np.searchsorted(-self._beyond[order], -self._steps, side="left") - 1
+        fleets = order[first[np.searchsorted(first, able, side="right") - 1]]
+        return least[able], fleets
+
+    def _free(self, k: int) -> float:
+        """What the reservation costs at least, with any number of changes."""
+        costs, _ = self._costs(k)
+        return float(self._always[k] + self._hours * costs[np.searchsorted(self._steps, self._rates)].sum())
+
+    def _best(self, k: int) -> tuple[float, list[tuple[float, NDArray[np.int64]]]]:
+        """What the reservation costs at least; rates of that schedule's stretches, longest first, with fleets."""
+        costs, fleets = self._costs(k)
+        last = np.flatnonzero(np.diff(costs, append=np.inf) > 0)  # the highest rate of each cost
+        switching = best_switching(
+            list(self._rates),
+            list(self._steps[last]),
+            self._hours * costs[last],
+            np.zeros((len(last), len(last))),
+            days=self._series.days,
+            most_changes=self._most_changes,
+        )
+        lengths: dict[int, int] = {}
+        for first, after in pairwise([0, *switching.changes, len(self._rates)]):
+            place = int(np.searchsorted(self._steps, self._rates[first:after].max()))
+            lengths[place] = lengths.get(place, 0) + after - first
+        places = sorted(lengths, key=lambda place: -lengths[place])
+        wanted = [(float(self._steps[p]), np.maximum(self._counts[fleets[p]], self._counts[k])) for p in places]
+        return float(self._always[k] + switching.usd), wanted
 
 
-def _imagined_rates(
-    book: LevelBook,
-    levels: LevelSet,
-    series: RateSeries,
-    tariff: Tariff,
-    most_changes: int,
-    reserved: Mapping[str, int],
-) -> list[float]:
-    """Highest rates of the stretches over plans imagined at many rates, beyond the reservation as dear as lies between
-    those that were made."""
-    usd = window_usd(book.scenario, series, levels.levels, tariff, reserved)[0]
-    promises = np.array(levels.promises_rps)
-    least = np.minimum.accumulate(usd[::-1])[::-1]  # a plan that promises more does, too
-    rates = np.array(series.rates_rps)
-    imagined = np.unique([*np.quantile(rates[rates > 0], np.linspace(0, 1, IMAGINED)), promises.max()])
-    costs = np.interp(imagined, promises, least)
-    free = np.zeros((len(imagined), len(imagined)))
-    plans = best_switching(rates.tolist(), imagined.tolist(), costs, free, days=series.days, most_changes=most_changes)
-    return list(_stretches(series, plans))
-
-
-def _by_duals(
-    levels: LevelSet, items: Sequence[InventoryItem], stretches: Mapping[float, float], tariff: Tariff
-) -> Iterator[tuple[float, Offer]]:
-    """The rate of every stretch at what GPUs are worth in it."""
-    usual = [item.price_usd_per_gpu_hour for item in items]
-    prices = reservation_prices(
-        [[dict(level.gpus).get(item.gpu.name, 0) for item in items] for level in levels.levels],
-        [[k for k, most in enumerate(levels.promises_rps) if most >= rate * (1 - SAME)] for rate in stretches],
-        list(stretches.values()),
-        usual,
-        tariff.reserved_discount,
-    )
-    for rate, gpu_usd in zip(stretches, prices, strict=True):
-        shares = [max(FREE, round(usd / whole, DIGITS)) for usd, whole in zip(gpu_usd, usual, strict=True)]
-        yield rate, tuple(_at(item, item.count, share) for item, share in zip(items, shares, strict=True))
-
-
-def _within(items: Sequence[InventoryItem], reserved: Mapping[str, int]) -> Iterator[Offer]:
-    """None but reserved GPUs: as few as can be, and as few as can be of each type."""
-    there = [item for item in items if reserved.get(item.gpu.name)]
-    for spared in (None, *there) if len(there) > 1 else there:
-        shares = [1.0 if item is spared else FREE for item in there]
-        yield tuple(_at(i, reserved[i.gpu.name], share) for i, share in zip(there, shares, strict=True))
-
-
-def _beyond(items: Sequence[InventoryItem], reserved: Mapping[str, int]) -> Iterator[Offer]:
-    """Each set of types beyond the reservation, but for all of them: that is the cheapest plan."""
-    for size in range(1, len(items)):
-        for paid in combinations(items, size):
-            free = (i for i in items if i not in paid and reserved.get(i.gpu.name))
-            yield (*paid, *(_at(item, reserved[item.gpu.name], FREE) for item in free))
-
-
-def _low_rates(series: RateSeries) -> list[float]:
-    rates = np.array(series.rates_rps)
-    return [float(rate) for rate in np.quantile(rates[rates > 0], np.linspace(0, 1, LOW), method="higher")]
-
-
-def _at(item: InventoryItem, count: int, share: float) -> InventoryItem:
-    return replace(item, count=count, price_usd_per_gpu_hour=share * item.price_usd_per_gpu_hour)
+def _counts(
+    item: InventoryItem, types: int, levels: Sequence[ScheduleLevel], known: Sequence[Mapping[str, int]]
+) -> list[int]:
+    """GPUs of a type in the grid: those of known fleets, and multiples of what servers of plans have."""
+    name = item.gpu.name
+    grain = math.gcd(*(dict(level.gpus).get(name, 0) for level in levels)) or 1
+    there = {0, item.count, *(gpus.get(name, 0) for gpus in known)}
+    room = max(2, int(MOST_FLEETS ** (1 / types)) - len(there))
+    step = grain * max(1, math.ceil(item.count / grain / room))
+    every = range(item.count + 1) if item.count < room else range(0, item.count, step)
+    return sorted({*there, *every})
