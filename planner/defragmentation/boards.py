@@ -90,6 +90,7 @@ class Board:
     def partition(self, nodes: Sequence[int], *, opened: bool = False) -> tuple[Partition, list[int]]:
         """These nodes as a partition, and the numbers of its tasks; `opened`: empty nodes may be filled, too."""
         local = {node: at for at, node in enumerate(nodes)}
+        # A set keeps the order in which tasks came and went; the same cluster must give the same moves.
         tasks = [number for node in nodes for number in sorted(self.on_node[node])]
         needs = {need: at for at, need in enumerate(dict.fromkeys(self.tasks[number].need for number in tasks))}
         masks = self._masks(nodes)
@@ -133,6 +134,7 @@ class _Masks:
 
     def of(self, need: Need) -> int:
         """Bits of the nodes that may take a pod of that need."""
+        # Few sets of taints cover many nodes: each is compared once, and its nodes come in as one mask.
         labelled = reduce(and_, (self.by_pair.get(pair, 0) for pair in need.pairs), self.everywhere)
         return labelled & reduce(or_, (bits for taints, bits in self.by_taints.items() if taints <= need.taints), 0)
 
@@ -153,6 +155,7 @@ def board_of(cluster: Cluster) -> Board:
     still = _still(cluster, contradictory)
     numbers = {node.name: at for at, node in enumerate(nodes)}
     on_gpus = [pod for pod in cluster.pods if pod.node in numbers]
+    # Labels that no pod selects decide nothing; without them a mask is made for few pairs.
     builder = _Builder(nodes, {pair for pod in on_gpus for pair in pod.node_selector})
     for pod in on_gpus:
         builder.add(pod, numbers[pod.node], movable=not still.get(pod.key))
@@ -203,6 +206,7 @@ def _still(cluster: Cluster, contradictory: frozenset[str]) -> dict[str, str]:
 
 
 def _why_still(pod: Pod, contradictory: bool, bound: bool, faulty: bool) -> str:
+    # The first reason alone counts, so that pods by reason add up to all that stay.
     for holds, why in (
         (pod.locked, "locked"),
         (faulty, "on nodes with a fault (cordoned, not ready, ...)"),
@@ -216,6 +220,7 @@ def _why_still(pod: Pod, contradictory: bool, bound: bool, faulty: bool) -> str:
 
 
 def _left_out(pods: Iterable[Pod], still: Mapping[str, str]) -> tuple[str, ...]:
+    # Pods without GPUs never move: a sentence about each of them would hide the others.
     counts = Counter(still[pod.key] for pod in pods if (pod.gpu_count or pod.gpu_share) and pod.key in still)
     return tuple(f"{count:,} pod{'s' * (count > 1)} with GPUs: {why}" for why, count in counts.items())
 
@@ -254,9 +259,11 @@ class _Builder:
         self._sharing[node].append(pod)
         board.idle_cpus[node] -= pod.cpu_count
         board.idle_memory_gb[node] -= pod.memory_gb
+        # It never moves, and goes on keeping others of its group off the node.
         if not pod.gpu_count and not pod.gpu_share:
             board.groups[node] = (*board.groups[node], group) if group != NO_GROUP else board.groups[node]
             return
+        # Tolerations are not in the file: that it runs here is all that shows which taints it bears.
         need = Need(tuple(sorted(self._pairs[pair] for pair in pod.node_selector)), board.taints[node])
         number = self._needs.setdefault(need, len(self._needs))
         board.on_node[node].add(len(board.tasks))
@@ -280,6 +287,7 @@ def parts_of(board: Board, largest: int, shuffled: Sequence[int]) -> Iterator[li
             by_type[board.nodes[node].gpu].append(node)
     for gpu in sorted(by_type):
         nodes = by_type[gpu]
+        # Even parts: a short last one would have hardly any destinations.
         parts = -(-len(nodes) // largest)
         ends = [len(nodes) * part // parts for part in range(parts + 1)]
         yield from (nodes[begin:end] for begin, end in pairwise(ends))

@@ -40,6 +40,7 @@ def consolidate(
     """
     settings = settings or DefragmentationSettings()
     board = board_of(cluster)
+    # On a copy: the steps found are then put in order from where the tasks are today.
     work = _Rounds(board.copy(), settings, run)
     work.all()
     return ordered(cluster, board, work.steps, settings, tuple(work.rounds))
@@ -62,10 +63,12 @@ class _Rounds:
             self.steps += steps
             moves = sum(len(step.moves) for step in steps)
             self.rounds.append(DefragmentationRound(number=number, steps=len(steps), moves=moves))
+            # As in the paper: after a round without gain another shuffle hardly ever finds one.
             if not steps:
                 return
 
     def _round(self, number: int) -> list[RawStep]:
+        # A stream a round: its shuffle does not depend on what the rounds before it drew.
         generator = np.random.default_rng((self.settings.seed, number))
         shuffled = generator.permutation(len(self.board.nodes)).tolist()
         parts = list(parts_of(self.board, self.settings.partition_nodes, shuffled))
@@ -74,6 +77,7 @@ class _Rounds:
             for work in works:
                 moves = tuple((numbers[task], nodes[source], nodes[target]) for task, source, target in work.moves)
                 steps.append(RawStep(self.board.nodes[nodes[work.node]].name, nodes[work.node], moves))
+        # Partitions share no node, so all are solved from the same state, side by side, before any task moves.
         for step in steps:
             for task, _, target in step.moves:
                 self.board.move(task, target)

@@ -76,9 +76,11 @@ class _Programme:
     def __post_init__(self) -> None:
         board = self.board
         for node, tasks in enumerate(board.on_node):
+            # An empty node has no variable, as none is opened.
             if tasks:
                 free = board.may_be_vacated(node) and board.sound[node]
                 self.use[node] = pulp.LpVariable(f"use_{node}", cat="Binary") if free else 1
+        # Alike tasks are counted, not told apart: their permutations would be searched one by one.
         kinds: dict[Task, Counter[int]] = defaultdict(Counter)
         for number, task in enumerate(board.tasks):
             if task.movable:
@@ -98,9 +100,11 @@ class _Programme:
         for node in self._nodes_for(kind, seats):
             lies = pulp.LpVariable(f"lies_{at}_{node}", 0, count, "Integer")
             self.lies[kind, node] = lies
+            # The capacities imply this for whole nodes; the relaxation is tighter with it.
             if not isinstance(self.use[node], int):
                 self.model += lies <= count * self.use[node]
             if seats[node]:
+                # No integer needed: at the optimum it is the smaller of two whole numbers.
                 self.stays[kind, node] = pulp.LpVariable(f"stays_{at}_{node}", 0, seats[node])
                 self.model += self.stays[kind, node] <= lies
         self.model += pulp.lpSum(lies for (other, _), lies in self.lies.items() if other == kind) == count
@@ -119,13 +123,13 @@ class _Programme:
         """What is left without the tasks that may be moved holds what comes."""
         board = self.board
         here = [board.tasks[number] for number in board.on_node[node] if board.tasks[number].movable]
-        there = self._on(node)
-        for idle, freed, wanted in (
-            (board.idle_gpus[node], [t.gpus for t in here], [k.gpus for k, _ in there]),
-            (board.idle_cpus[node], [t.cpus for t in here], [k.cpus for k, _ in there]),
-            (board.idle_memory_gb[node], [t.memory_gb for t in here], [k.memory_gb for k, _ in there]),
+        arrivals = self._on(node)
+        for idle, freed, requests in (
+            (board.idle_gpus[node], [t.gpus for t in here], [k.gpus for k, _ in arrivals]),
+            (board.idle_cpus[node], [t.cpus for t in here], [k.cpus for k, _ in arrivals]),
+            (board.idle_memory_gb[node], [t.memory_gb for t in here], [k.memory_gb for k, _ in arrivals]),
         ):
-            used = pulp.lpSum(amount * lies for amount, (_, lies) in zip(wanted, there, strict=True) if amount)
+            used = pulp.lpSum(amount * lies for amount, (_, lies) in zip(requests, arrivals, strict=True) if amount)
             self.model += used <= (idle + sum(freed)) * self.use[node]
 
     def _define_groups(self, node: int) -> None:
@@ -137,6 +141,7 @@ class _Programme:
             if kind.group != NO_GROUP:
                 by_group[kind.group].append(lies)
         for group, variables in by_group.items():
+            # Who stays on the node keeps the one place of its group.
             self.model += pulp.lpSum(variables) <= (0 if group in fixed else self.use[node])
 
     def _least_of_types(self) -> Iterator[pulp.LpConstraint]:
@@ -146,10 +151,11 @@ class _Programme:
             by_type[self.board.nodes[node].gpu].append(node)
         for nodes in by_type.values():
             sizes = {node: len(self.board.nodes[node].gpus) for node in nodes}
-            wanted = sum(self.board.tasks[n].gpus for node in nodes for n in self.board.on_node[node])
+            gpus_in_use = sum(self.board.tasks[n].gpus for node in nodes for n in self.board.on_node[node])
+            # Nodes are whole, which the relaxation does not see: the rounded quotient cuts much of the search.
             largest = max(sizes.values())
-            least = -(-wanted // largest) if len(set(sizes.values())) == 1 else 0
-            yield pulp.lpSum(self.use[node] for node in nodes) >= least
+            fewest = -(-gpus_in_use // largest) if len(set(sizes.values())) == 1 else 0
+            yield pulp.lpSum(self.use[node] for node in nodes) >= fewest
 
     def nodes_in_use(self) -> pulp.LpAffineExpression:
         """How many nodes hold pods."""
@@ -159,6 +165,7 @@ class _Programme:
         """Solve in place; whether the optimum is proven."""
         self.model.setObjective(objective)
         try:
+            # No gap: what consolidation is measured against must not be off itself.
             return solve(self.model, AssignmentSettings(gap=0.0, work_limit=work_limit)).proven
         except (InfeasibleError, SolverError) as error:
             raise SolverError(

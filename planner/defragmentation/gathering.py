@@ -50,6 +50,7 @@ def gather(cluster: Cluster, settings: DefragmentationSettings) -> Defragmentati
     steps, gathered, left_out = [], [], list(board.left_out)
     for job in sorted(jobs, key=lambda job: (_outside(work, job, places), job.name, job.gpu)):
         before = _gpus_by_place(work, job, places)
+        # A node that names no place may be anywhere: a job on it counts as scattered.
         if len(before) < 2 and "" not in before:
             continue
         step, place = _gathered(work, job, places, settings)
@@ -75,6 +76,7 @@ def gather(cluster: Cluster, settings: DefragmentationSettings) -> Defragmentati
 def entropy(amounts: Sequence[int]) -> float:
     """-sum p ln p of shares of a total (nats)."""
     total = sum(amounts)
+    # Added 0.0: the entropy of a single place is 0, not -0.
     return -sum(amount / total * log(amount / total) for amount in amounts if amount) + 0.0
 
 
@@ -141,9 +143,9 @@ def _candidates(board: Board, job: _Job, places: Sequence[str]) -> list[str]:
     for node, place in enumerate(places):
         if place and board.sound[node] and board.nodes[node].gpu == job.gpu:
             sizes[place] += len(board.nodes[node].gpus)
-    there = _gpus_by_place(board, job, places)
-    fitting = [place for place in sizes if sizes[place] >= there.total()]
-    return sorted(fitting, key=lambda place: (-there[place], place))[:MOST_PLACES]
+    by_place = _gpus_by_place(board, job, places)
+    fitting = [place for place in sizes if sizes[place] >= by_place.total()]
+    return sorted(fitting, key=lambda place: (-by_place[place], place))[:MOST_PLACES]
 
 
 def _moves_to(
@@ -157,8 +159,10 @@ def _moves_to(
         if name == place and board.sound[node] and board.nodes[node].gpu == job.gpu
     ]
     nodes = [*inside, *sorted(node for node in seats if board.sound[node] and places[node] != place)]
+    # A seat that is missing lies on a node with a fault, which is left alone: the job cannot be whole.
     if not seats <= set(nodes):
         return ()
+    # Empty nodes may be filled, as the job leaves others empty; how many are is counted at the end.
     partition, numbers = board.partition(nodes, opened=True)
     local = {number: at for at, number in enumerate(numbers)}
     members = [local[task] for task in job.tasks]
@@ -178,6 +182,7 @@ def _kept_inside(partition: Partition, members: Sequence[int], inside: int) -> P
     tasks = list(partition.tasks)
     for task in members:
         need = tasks[task].need
+        # A row of its own: tasks of other jobs that ask for the same may still go anywhere.
         if need not in rows:
             rows[need] = len(allowed)
             allowed.append(allowed[need] & inside)
@@ -186,6 +191,7 @@ def _kept_inside(partition: Partition, members: Sequence[int], inside: int) -> P
 
 
 def _largest_first(floor: Floor, members: Sequence[int]) -> Iterator[int]:
+    # Room for a large task is rare, and the small ones would take it.
     return iter(sorted(members, key=lambda task: (-floor.tasks[task].gpus, task)))
 
 
@@ -193,4 +199,5 @@ def _brought(floor: Floor, task: int, inside: int, depth: int) -> bool:
     """Whether the task is at the place, or comes there."""
     if floor.place[task] < inside:
         return True
+    # No node to avoid: its row leads to the place alone.
     return floor.tasks[task].movable and floor.eject(task, depth, 0)

@@ -81,6 +81,7 @@ class _Host:
         for _ in range(missing):
             start = len(self.floor.log)
             node = self._one_more()
+            # Room for a part of the island helps nobody.
             if node is None:
                 return ()
             moves = tuple((self.numbers[t], self.nodes[a], self.nodes[b]) for t, a, b in self.floor.log[start:])
@@ -104,15 +105,18 @@ class _Host:
             start = len(self.floor.log)
             if self._made_room(node, leavers):
                 moves = len(self.floor.log) - start
+                # Nobody else had to move, and options come fewest leavers first: fewer moves are not to be had.
                 if moves == len(leavers):
                     return self._accepted(node)
                 if best is None or moves < best[0]:
                     best = moves, node, leavers
             self.floor.undo(start)
+            # While nothing was found the search goes on: dear room is better than none.
             if tried + 1 >= MOST_TRIED and best is not None:
                 break
         if best is None:
             return None
+        # Each try was undone, this one is done for good.
         self._made_room(best[1], best[2])
         return self._accepted(best[1])
 
@@ -129,6 +133,7 @@ class _Host:
             yield from ((node, leavers) for _, node, leavers in sorted(options))
 
     def _would_fit(self, node: int, leavers: Sequence[int]) -> bool:
+        # GPUs alone, which is quick and rules most nodes out; the rest is counted once the tasks have left.
         gpus = self.floor.idle(node)[0] + sum(self.floor.tasks[task].gpus for task in leavers)
         return gpus // self.demand.tp > self.fits[node]
 
@@ -137,10 +142,12 @@ class _Host:
         start = len(self.floor.log)
         if not all(self.floor.eject(task, self.settings.depth, self.closed | 1 << node) for task in leavers):
             return False
+        # Who leaves may fill a node that had room for a group: only a gain over all of them is one.
         touched = {end for _, source, target in self.floor.log[start:] for end in (source, target)}
         return sum(map(self._fits, touched)) > sum(self.fits[place] for place in touched)
 
     def _accepted(self, node: int) -> int:
+        # Tasks that leave other nodes must not take the room just made.
         self.closed |= 1 << node
         self.fits = [self._fits(place) for place in range(len(self.nodes))]
         return node

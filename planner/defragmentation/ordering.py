@@ -83,13 +83,15 @@ def _row(board: Board, number: int, step: RawStep, last_move: int) -> MoveStep:
 def _affordable(board: Board, steps: Sequence[RawStep], settings: DefragmentationSettings) -> list[int]:
     """Places of the steps that the budget covers, in the order in which they are taken."""
     before = _earlier(steps)
-    taken: set[int] = set()
+    chosen: set[int] = set()
     order = []
     purse = _Purse(settings.budget, settings.overlap_hours)
+    # A step too dear is passed over, not the end: cheaper ones behind it may still be paid.
     for at in _by_worth(board, steps, before):
         gpus = sum(board.tasks[task].gpus for task, _, _ in steps[at].moves)
-        if before[at] <= taken and purse.pays(len(steps[at].moves), gpus):
-            taken.add(at)
+        # Where a step that it waits for is not carried out, its moves have no room.
+        if before[at] <= chosen and purse.pays(len(steps[at].moves), gpus):
+            chosen.add(at)
             order.append(at)
     return order
 
@@ -105,9 +107,11 @@ def _earlier(steps: Sequence[RawStep]) -> list[set[int]]:
     earlier = []
     for at, step in enumerate(steps):
         sources = {source for _, source, _ in step.moves}
+        # A node that a step both fills and leaves counts as left, which is the stricter rule.
         targets = {target for _, _, target in step.moves} - sources
         waits = {leaving[node] for node in sources | targets if node in leaving}
         for node in sources:
+            # They are behind this step now: whoever comes next waits for it, and so for them.
             waits.update(coming.pop(node, ()))
             leaving[node] = at
         for node in targets:
@@ -123,6 +127,7 @@ def _by_worth(board: Board, steps: Sequence[RawStep], before: Sequence[set[int]]
     for at, earlier in enumerate(before):
         for place in earlier:
             after[place].append(at)
+    # Of equal worth the one found first, whatever the heap: the place stands second.
     heap = [(_worth(board, steps[at]), at) for at, count in enumerate(waiting) if not count]
     heapify(heap)
     order = []
@@ -148,6 +153,7 @@ class _Purse:
 
     def pays(self, moves: int, gpus: int) -> bool:
         """Whether so many moves of so many GPUs are still covered; they are then spent."""
+        # The hours left are a rounded difference: a budget that is met exactly must not fail by its last digit.
         hours = gpus * self._overlap_hours
         if (self._moves is not None and moves > self._moves) or (
             self._gpu_hours is not None and hours > self._gpu_hours * (1 + 1e-9)

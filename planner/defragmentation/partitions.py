@@ -98,6 +98,7 @@ class _Order:
         """The next node; NOWHERE where all were tried."""
         while self._heap:
             entry = heappop(self._heap)
+            # An entry that is out of date is dropped, as `renew` pushed a newer one.
             if entry[2] in self._waiting and entry == self._entry(entry[2]):
                 self._waiting.discard(entry[2])
                 return entry[2]
@@ -141,6 +142,7 @@ class Floor:
         self._open = sum(1 << node for node, tasks in enumerate(self.on_node) if tasks or partition.opened)
         self._holders = self._groups(partition)
         self.log: list[LocalMove] = []
+        # The state has a number that an undo brings back, so that what failed in it once need not be tried again.
         self._state, self._states = 0, 0
         self._before: list[int] = []
         self._failures: set[tuple[int, int, int, int]] = set()
@@ -168,24 +170,27 @@ class Floor:
         if not tasks or not self._promising(node):
             return ()
         avoid, start = 1 << node, len(self.log)
+        # They name the node that was avoided, which is another one now.
         self._failures.clear()
         for number in sorted(tasks, key=lambda number: (-self.tasks[number].gpus, number)):
             if not self.eject(number, self._depth, avoid):
                 self.undo(start)
                 return ()
+        # Opened again it would take what leaves the next node: the vacancy would move, not grow.
         self._open &= ~avoid
         return tuple(self.log[start:])
 
     def _promising(self, node: int) -> bool:
         """Whether its tasks may go at all, and others have as many idle GPUs as they hold."""
         tasks = [self.tasks[number] for number in self.on_node[node]]
-        wanted = sum(task.gpus for task in tasks)
+        homeless = sum(task.gpus for task in tasks)
         others = self._open & ~(1 << node)
+        # Whatever the chains, these GPUs must go somewhere: a sum spares most of the hopeless searches.
         for idle in range(len(self._bins) - 1, 0, -1):
-            wanted -= idle * (self._bins[idle] & others).bit_count()
-            if wanted <= 0:
+            homeless -= idle * (self._bins[idle] & others).bit_count()
+            if homeless <= 0:
                 break
-        return wanted <= 0 and all(task.movable for task in tasks)
+        return homeless <= 0 and all(task.movable for task in tasks)
 
     def eject(self, number: int, depth: int, avoid: int) -> bool:
         """Move a task to a node that is not in `avoid`, by a chain of `depth` moves at most; the log tells the moves,
@@ -205,10 +210,12 @@ class Floor:
     def _direct(self, task: Task, avoid: int) -> int:
         """The node with the fewest idle GPUs that takes the task as it is; those that stay in use come first."""
         allowed = self._allowed[task.need] & self._open & ~avoid & ~self._holders.get(task.group, 0)
+        # From a rounding below the edge of a bin on, lest a node that just fits is cut off; `_carries` is exact.
         allowed &= reduce(or_, self._cpu_bins[self._cpu_bin(task.cpus - 2 * ROUNDING) :])
         for idle in range(task.gpus, len(self._bins)):
             members = self._bins[idle] & allowed
             if members:
+                # A node that could be vacated itself loses that chance with every task that comes.
                 for nodes in (members & ~self._goals, members & self._goals):
                     for node in bits_of(nodes):
                         if self._carries(node, task):
@@ -232,10 +239,12 @@ class Floor:
         """Nodes with one of their tasks that would leave enough behind: least missing first, on `width` nodes."""
         allowed = self._allowed[task.need] & self._open & ~avoid
         tried = 0
+        # With GPUs enough a node lacks only CPUs, memory or the group's place; then the fewest missing GPUs.
         for idle in (*range(task.gpus, len(self._bins)), *range(task.gpus - 1, -1, -1)):
             for node in bits_of(self._bins[idle] & allowed):
                 leavers = self._leavers(node, task)
                 yield from ((node, number) for number in leavers)
+                # A node where nobody could leave cost no chain, and does not count.
                 tried += bool(leavers)
                 if tried >= self._width:
                     return
@@ -253,6 +262,7 @@ class Floor:
 
     def _looked_up(self, node: int, task: Task) -> tuple[int, ...]:
         numbers = self.on_node[node]
+        # To empty a node in order to fill it gains nothing.
         if len(numbers) < 2:
             return ()
         blocked = bool(self._holders.get(task.group, 0) >> node & 1)
@@ -263,6 +273,7 @@ class Floor:
         return (
             leaving.movable
             and self.gpus[node] + leaving.gpus >= task.gpus
+            # Smaller, or unlike: two equal tasks would chase each other in circles.
             and (leaving.gpus < task.gpus or (leaving.gpus == task.gpus and _differs(leaving, task)))
             and self._cpus[node] + leaving.cpus + ROUNDING >= task.cpus
             and self._memory[node] + leaving.memory_gb + ROUNDING >= task.memory_gb
@@ -303,6 +314,7 @@ class Floor:
         self.on_node[target].append(number)
         self.place[number] = target
         if task.group != NO_GROUP:
+            # A node has one pod of a group at most, so the bit goes with it.
             self._holders[task.group] = self._holders[task.group] & ~(1 << source) | 1 << target
 
 

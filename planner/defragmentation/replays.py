@@ -71,6 +71,7 @@ class _Stage:
             pod,
             node=target.name,
             gpus=move.gpu_indices,
+            # Counts written out: they followed from indices and cores, which the copy may not have.
             gpu_request=pod.gpu_count,
             cores=tuple(sorted(cores)) if len(cores) == len(pod.cores) else (),
             cpus=pod.cpu_count,
@@ -92,8 +93,9 @@ class _Stage:
 
     def _fault_of_target(self, pod: Pod, copy: Pod) -> str:
         source, target = self._nodes[pod.node], self._nodes[copy.node]
+        # The first node alone shows what a pod tolerates; later ones were let in by it.
         home = self._nodes[self._homes[pod.key]]
-        there = self._running[target.name]
+        neighbours = self._running[target.name]
         labels = dict(target.labels)
         for holds, fault in (
             (target.gpu != source.gpu, f"its GPUs must be {source.gpu}, {target.name} has {target.gpu}"),
@@ -101,13 +103,13 @@ class _Stage:
             (not tolerated(target) <= tolerated(home), f"{target.name} has taints that {home.name} lacks"),
             (any(labels.get(k) != v for k, v in pod.node_selector), f"{target.name} lacks a label that it selects"),
             (
-                bool(pod.anti_affinity) and any(other.anti_affinity == pod.anti_affinity for other in there),
+                bool(pod.anti_affinity) and any(other.anti_affinity == pod.anti_affinity for other in neighbours),
                 f"{target.name} has a pod of its anti-affinity group {pod.anti_affinity}",
             ),
         ):
             if holds:
                 return fault
-        return next(_shortages(target, (*there, copy)), "")
+        return next(_shortages(target, (*neighbours, copy)), "")
 
     def _require_budgets(self, wave: Sequence[Move], leaving: dict[str, Pod]) -> None:
         for name, allowed in self._allowed.items():

@@ -38,6 +38,7 @@ class Waves:
             self._budgets.clear()
         board, pod = self._board, self._board.pods[task]
         gpus = board.tasks[task].gpus
+        # GPUs of earlier waves are free by now; those that leave in this one are not.
         self._indices.settle(source, keep={number for number, node in self._leaving if node == source})
         self._indices.settle(target, keep={number for number, node in self._leaving if node == target})
         self.moves.append(
@@ -62,17 +63,19 @@ class Waves:
     def _joins(self, task: int, target: int) -> bool:
         """Whether the move may run beside the others of the wave: none of those that leave has made room yet."""
         board, pod, work = self._board, self._board.pods[task], self._board.tasks[task]
-        most = self._settings.budget.most_at_once
-        there = [board.tasks[number] for number, source in self._leaving if source == target]
-        group_there = self._members[target][work.group] + sum(other.group == work.group for other in there)
+        at_once = self._settings.budget.most_at_once
+        leavers = [board.tasks[number] for number, source in self._leaving if source == target]
+        # Members are counted as if all had left: those of this wave still stand beside the copy.
+        in_group = self._members[target][work.group] + sum(other.group == work.group for other in leavers)
         return (
-            (most is None or len(self._leaving) < most)
+            (at_once is None or len(self._leaving) < at_once)
+            # Without a budget all may go at once.
             and self._budgets[pod.disruption_budget] < self._allowed.get(pod.disruption_budget, len(board.tasks))
             and all(number != task for number, _ in self._leaving)
-            and board.idle_gpus[target] - sum(other.gpus for other in there) >= work.gpus
-            and board.idle_cpus[target] - sum(other.cpus for other in there) + ROUNDING >= work.cpus
-            and board.idle_memory_gb[target] - sum(other.memory_gb for other in there) + ROUNDING >= work.memory_gb
-            and (work.group == NO_GROUP or not group_there)
+            and board.idle_gpus[target] - sum(other.gpus for other in leavers) >= work.gpus
+            and board.idle_cpus[target] - sum(other.cpus for other in leavers) + ROUNDING >= work.cpus
+            and board.idle_memory_gb[target] - sum(other.memory_gb for other in leavers) + ROUNDING >= work.memory_gb
+            and (work.group == NO_GROUP or not in_group)
         )
 
 
@@ -99,6 +102,7 @@ class Indices:
         self._look_at(source)
         self._look_at(target)
         gpus = self._board.tasks[task].gpus
+        # One pod whose GPUs are not known could be on any of those that look free.
         indices = () if self._unknown[target] else tuple(sorted(self._free[target])[:gpus])
         self._gone[source][task] = self._held.pop(task)
         self._unknown[source].discard(task)
