@@ -31,7 +31,9 @@ def within_share(
 ) -> None:
     """Whatever else is asked for, the objective comes within a share of `value`, and its own constraint holds."""
     if objective.kind.row.per_charge:
+        # Multiplied out: a linear programme has no quotients.
         model += rate - (1 - share) * value * cost >= 0, "value"
+        # Multiplied out the ratio also holds where nothing is served at no cost.
         model += rate >= max(objective.target_rps, LEAST_RPS), "target"
     elif objective.minimises:
         model += cost <= value * (1 + share), "value"

@@ -118,6 +118,7 @@ def _load_evenly(
     problem: Problem, rate: pulp.LpVariable, best: float, prefill: list[int], settings: AssignmentSettings
 ) -> bool:
     """At the rate found, the least busy share of the busiest class in each phase: the headroom is then seen whole."""
+    # At the optimum itself no room is left for the solver to move in.
     rate.bounds(best * (1 - SLACK), best)
     levels = {phase: pulp.LpVariable(f"level_{phase}", lowBound=0) for phase in PHASES}
     for phase in PHASES:
@@ -153,9 +154,9 @@ def _served(problem: Problem, times: Times, phase: Phase, j: int) -> list[float]
 
 def _parts(served: list[float], groups: tuple[str, ...], group: str, amount: float) -> dict[int, float]:
     """`amount` shared out to the classes of a group as they serve."""
-    mine = {c: rate for c, rate in enumerate(served) if groups[c] == group and rate > 0}
-    total = sum(mine.values())
-    return {c: amount * rate / total for c, rate in mine.items()}
+    members = {c: rate for c, rate in enumerate(served) if groups[c] == group and rate > 0}
+    total = sum(members.values())
+    return {c: amount * rate / total for c, rate in members.items()}
 
 
 def staircase(senders: dict[int, float], receivers: dict[int, float]) -> dict[tuple[int, int], float]:
@@ -166,6 +167,7 @@ def staircase(senders: dict[int, float], receivers: dict[int, float]) -> dict[tu
         (i, amount), (k, room) = to_send.pop(0), to_take.pop(0)
         flow = min(amount, room)
         flows[i, k] = flow
+        # Where both end at once neither goes on, so no flow is 0.
         if amount > flow:
             to_send.insert(0, (i, amount - flow))
         elif room > flow:
@@ -185,6 +187,7 @@ def _scaled(problem: Problem, best: float, links: dict[Link, float]) -> dict[Lin
     sums: dict[int, float] = defaultdict(float)
     for (_, _, j), flow in links.items():
         sums[j] += flow
+    # Slivers left out are made up for by the other flows of the range.
     return {link: flow * best * problem.probabilities[link[2]] / sums[link[2]] for link, flow in links.items()}
 
 

@@ -46,6 +46,7 @@ def assign(
     _require_service(table, problem)
     if network is not None:
         wires = wires_of(problem, network, _traffic(settings, kv))
+        # Rows that the islands' time implies would only slow the integer programme down.
         if wires.limit_anything:
             return _by_network(problem, settings, wires)
     if Formulation(settings.formulation) is Formulation.DEVIATION:
@@ -126,6 +127,7 @@ def _half(problem: Problem, phase: Phase, prefill: list[int]) -> Problem:
         time={
             cell: pulp.LpVariable(f"time_{cell[0]}_{cell[2]}", lowBound=0)
             for cell in problem.time
+            # A class with no island in the phase would add columns that are 0.
             if cell[1] is phase and counts[cell[0]]
         },
         shares=problem.shares,
@@ -200,9 +202,9 @@ def _duty(problem: Problem, index: int, phase: Phase, count: int, times: Times, 
 def served_rates(problem: Problem, duties: tuple[Duty, ...], phase: Phase) -> list[float]:
     """Requests/s per range that `duties` reach, recomputed from times and rates."""
     rates = {row.island: row.phase(phase).rates_rps for row in problem.rows}
-    mine = [duty for duty in duties if duty.phase is phase]
+    of_phase = [duty for duty in duties if duty.phase is phase]
     return [
-        sum(duty.count * duty.time_shares[j] * rates[duty.island][j] for duty in mine)
+        sum(duty.count * duty.time_shares[j] * rates[duty.island][j] for duty in of_phase)
         for j in range(len(problem.probabilities))
     ]
 

@@ -97,9 +97,10 @@ def _serve(
 ) -> None:
     """serve: each range gets its share of the rate in both phases."""
     for phase in PHASES:
-        mine = [k for k, o in enumerate(options) if o.phase is phase]
+        of_phase = [k for k, o in enumerate(options) if o.phase is phase]
         for j, p in enumerate(probabilities):
-            served = [(time[k, j], options[k].rates[j] / p) for k in mine if (k, j) in time]
+            # Divided by p, or rows of rare ranges would drown in the tolerance.
+            served = [(time[k, j], options[k].rates[j] / p) for k in of_phase if (k, j) in time]
             model += pulp.LpAffineExpression([*served, (rate, -1)]) >= 0, f"serve_{phase}_{j}"
 
 
@@ -108,8 +109,8 @@ def _keep_time(
 ) -> None:
     """capacity and queue: islands have no more time than there is, and work no more of it than their queues admit."""
     for k, o in enumerate(options):
-        mine = [(j, time[k, j]) for j in range(len(o.rates)) if (k, j) in time]
-        model += pulp.LpAffineExpression([*((x, 1) for _, x in mine), (islands[k], -1)]) <= 0, f"capacity_{o.name}"
+        columns = [(j, time[k, j]) for j in range(len(o.rates)) if (k, j) in time]
+        model += pulp.LpAffineExpression([*((x, 1) for _, x in columns), (islands[k], -1)]) <= 0, f"capacity_{o.name}"
         if o.is_capped:
-            worked = [(x, o.limits[j]) for j, x in mine]
+            worked = [(x, o.limits[j]) for j, x in columns]
             model += pulp.LpAffineExpression([*worked, (islands[k], -o.share)]) <= 0, f"queue_{o.name}"

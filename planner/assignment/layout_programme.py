@@ -99,6 +99,7 @@ def _two_steps(
         first = None
     if first is None or not first.rate_rps > NOTHING:
         return _solved(offer, objective, remaining, relaxed, options)
+    # What a better layout may gain at most, and so may waste of the relaxed optimum.
     room = abs(relaxed.value - first.value)
     if few or room <= settings.gap * abs(relaxed.value):
         return replace(first, bound=relaxed.value, proven=not few)
@@ -138,17 +139,19 @@ def _per_dollar(
     few: bool,
 ) -> LayoutAnswer:
     """Rounds from the fastest layout, on the options of least waste, and last, unless `few`, on all of them."""
+    # The fastest layout misses the target, so every layout does.
     if not best.rate_rps > NOTHING or best.rate_rps < objective.target_rps * (1 - settings.gap):
         return replace(best, rate_rps=0.0)
     worth = best.rate_rps / _cost(best.layout, offer, objective)
-    least, every = _most_useful(options) if few else _first(options), False
+    few_options, every = _most_useful(options) if few else _first(options), False
     for _ in range(2 * ROUNDS):
         try:
-            answer = _solved(offer, objective, settings, relaxed, options if every else least, reward=worth)
+            answer = _solved(offer, objective, settings, relaxed, options if every else few_options, reward=worth)
         except InfeasibleError:
             answer = replace(best, rate_rps=0.0)
         cost = _cost(answer.layout, offer, objective)
         if not cost or not answer.rate_rps > NOTHING or answer.rate_rps / cost <= worth * (1 + RESTS):
+            # The few rest: all options may still go on from there.
             if every or few:
                 break
             every = True
@@ -176,6 +179,7 @@ def _solved(
     """The best layout of these options; `than` is a value that is reached already."""
     rate = pulp.LpVariable("rate", lowBound=0)
     if than is not None and not objective.minimises:
+        # Worse layouts need no search; the margin keeps the one that is known feasible.
         rate.lowBound = than * (1 - RESTS)
     model, islands = _programme(offer, objective, options, rate, reward)
     solved = solve(model, settings)
@@ -205,11 +209,11 @@ def _options(offer: Offer, relaxed: Relaxation) -> Iterator[IslandOption]:
     """Every option that serves something and does more than smaller islands of the same GPUs."""
     for t, kinds in enumerate(offer.kinds()):
         for phase in PHASES:
-            mine = [kind for kind in kinds if kind.phase is phase]
+            of_phase = [kind for kind in kinds if kind.phase is phase]
             by_size: dict[int, list[tuple[float, ...]]] = {}
-            for kind in mine:
+            for kind in of_phase:
                 by_size.setdefault(kind.island.size, []).append(kind.abilities)
-            for kind in mine:
+            for kind in of_phase:
                 if not _outdone(kind.island.size, kind.abilities, by_size):
                     yield _option(t, kind, relaxed, toll=relaxed.toll[offer.gpus[t]])
 
@@ -235,6 +239,7 @@ def _outdone(size: int, abilities: tuple[float, ...], by_size: dict[int, list[tu
     """Whether k islands of size / k do at least as much on every range."""
     return any(
         all(k * a >= b * (1 - SAME) for a, b in zip(part, abilities, strict=True))
+        # As many as fill the same GPUs: fewer would leave some idle, which may serve something else.
         for k in range(2, size + 1)
         if size % k == 0
         for part in by_size.get(size // k, ())
@@ -245,11 +250,11 @@ def _first(options: list[IslandOption]) -> list[IslandOption]:
     """Per type and phase: those of least loss, and the smallest that serve anything."""
     selected: list[IslandOption] = []
     for key in sorted({(o.stock, o.phase) for o in options}):
-        mine = [o for o in options if (o.stock, o.phase) == key]
-        best = sorted(mine, key=lambda o: (o.loss, o.use))
+        of_key = [o for o in options if (o.stock, o.phase) == key]
+        best = sorted(of_key, key=lambda o: (o.loss, o.use))
         chosen = best[:FEWEST_OPTIONS] + [o for o in best[FEWEST_OPTIONS:MOST_OPTIONS] if o.loss <= LOSS]
-        small = sorted(mine, key=lambda o: o.use)[:SMALL_OPTIONS]
-        selected += [o for o in mine if o in chosen or o in small]
+        small = sorted(of_key, key=lambda o: o.use)[:SMALL_OPTIONS]
+        selected += [o for o in of_key if o in chosen or o in small]
     return selected
 
 
@@ -258,10 +263,10 @@ def _most_useful(options: list[IslandOption]) -> list[IslandOption]:
     range the one of least loss, the smallest sizes first."""
     selected: list[IslandOption] = []
     for key in sorted({(o.stock, o.phase) for o in options}):
-        mine = sorted((o for o in options if (o.stock, o.phase) == key), key=lambda o: (o.loss, o.use))
-        serving = {o.use: o for o in reversed(mine) if min(o.rates) > 0}
+        of_key = sorted((o for o in options if (o.stock, o.phase) == key), key=lambda o: (o.loss, o.use))
+        serving = {o.use: o for o in reversed(of_key) if min(o.rates) > 0}
         small = [serving[use] for use in sorted(serving)[:MOST_SMALL]]
-        selected += [o for o in mine if o in mine[:MOST_OPTIONS] or o in small]
+        selected += [o for o in of_key if o in of_key[:MOST_OPTIONS] or o in small]
     return selected
 
 

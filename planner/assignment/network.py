@@ -75,6 +75,7 @@ class Traffic:
 def wires_of(problem: Problem, network: NetworkSettings, kv: KvTraffic) -> Wires:
     """What the network means to the classes of a problem."""
     capped = dict(network.switch_gb_s)
+    # Types without an uplink reach each other freely: as one group they need fewer rows.
     groups = tuple(row.island.gpu if row.island.gpu in capped else OPEN for row in problem.rows)
     return Wires(
         groups=groups,
@@ -107,9 +108,9 @@ def hand_over_what_is_served(
     for j, p in enumerate(problem.probabilities):
         problem.require(pulp.lpSum(handed[g, h, j] for g in names for h in names) - rate >= 0, f"carried_{j}")
         for a, g in enumerate(names):
-            mine = [c for c, group in enumerate(wires.groups) if group == g]
-            sent = pulp.lpSum(handed[g, h, j] for h in names) - _rate_of(problem, mine, Phase.PREFILL, j) * (1 / p)
-            received = pulp.lpSum(handed[h, g, j] for h in names) - _rate_of(problem, mine, Phase.DECODE, j) * (1 / p)
+            of_g = [c for c, group in enumerate(wires.groups) if group == g]
+            sent = pulp.lpSum(handed[g, h, j] for h in names) - _rate_of(problem, of_g, Phase.PREFILL, j) * (1 / p)
+            received = pulp.lpSum(handed[h, g, j] for h in names) - _rate_of(problem, of_g, Phase.DECODE, j) * (1 / p)
             problem.require(sent <= 0, f"handed_{a}_{j}")
             problem.require(received <= 0, f"taken_{a}_{j}")
 

@@ -87,6 +87,7 @@ def _read(
 ) -> Relaxation:
     price: dict[str, float] = {name: abs(row.pi or 0.0) for name, row in model.constraints.items()}
     charges: tuple[float, ...] = offer.charges(objective)
+    # A GPU is worth what it is short of and what it charges, both in the objective's unit.
     at_cost = 1.0 if objective.minimises else price.get("budget", 0.0)
     tolls = {gpu: price[f"offered_{t}"] + at_cost * float(charges[t]) for t, gpu in enumerate(offer.gpus)}
     return Relaxation(

@@ -30,6 +30,7 @@ def choose_roles(
     None where even fractions of islands would serve no more than `better_than_rps`. Raises as `solve` does.
     """
     problem = _opened(kinds, layout, probabilities)
+    # Of most layouts a search asks about this linear programme is the end.
     if not _relaxed_rps(problem, settings) > better_than_rps:
         return None
     _set_category(problem.islands, pulp.LpInteger)

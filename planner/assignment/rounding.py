@@ -28,7 +28,7 @@ from planner.domain import (
     Phase,
 )
 
-WHOLE = 1e-6  # islands: short of a whole number by the solver's last digits
+NEARLY_WHOLE = 1e-6  # islands: short of a whole number by the solver's last digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +94,13 @@ def _sized(
 
 def _rounded(total: int, shares: list[_Share]) -> list[tuple[_Share, int]]:
     """Whole numbers of islands within `total` GPUs, by largest remainders."""
-    wanted = sum(share.size * share.islands for share in shares)
-    scale = min(1.0, total / wanted) if wanted else 1.0
+    needed = sum(share.size * share.islands for share in shares)
+    # Islands of one size do less with a GPU than the relaxation's mix of sizes: together they may not fit.
+    scale = min(1.0, total / needed) if needed else 1.0
     ideal = [share.islands * scale for share in shares]
-    islands = [floor(z + WHOLE) for z in ideal]
+    islands = [floor(z + NEARLY_WHOLE) for z in ideal]
     spare = total - sum(share.size * n for share, n in zip(shares, islands, strict=True))
+    # Shares without any island come first: their phase would stand still.
     for k in sorted(range(len(shares)), key=lambda k: (islands[k] > 0, islands[k] - ideal[k], k)):
         if shares[k].size <= spare:
             islands[k] += 1

@@ -96,6 +96,7 @@ def open_problem(table: PerformanceTable, layout: Layout, shares: Shares | None 
 
 
 def _prefill_islands(index: int, row: ClassPerformance, count: int) -> pulp.LpVariable:
-    least = 0 if row.decode.serves else count
-    most = count if row.prefill.serves else 0
-    return pulp.LpVariable(f"prefill_islands_{index}", lowBound=least, upBound=most, cat=pulp.LpInteger)
+    # A class that cannot do a phase is in the other with all its islands.
+    fewest = 0 if row.decode.serves else count
+    largest = count if row.prefill.serves else 0
+    return pulp.LpVariable(f"prefill_islands_{index}", lowBound=fewest, upBound=largest, cat=pulp.LpInteger)

@@ -109,10 +109,10 @@ def grid_levels(axes: Sequence[Parameter], budget: int) -> tuple[int, ...]:
     An axis of whole numbers has no more levels than numbers.
     """
     levels = [1] * len(axes)
-    most = [int(axis.high - axis.low) + 1 if axis.whole else budget for axis in axes]
+    limits = [int(axis.high - axis.low) + 1 if axis.whole else budget for axis in axes]
     while True:
         points = math.prod(levels)
-        free = [k for k, n in enumerate(levels) if n < most[k] and points // n * (n + 1) <= budget]
+        free = [k for k, n in enumerate(levels) if n < limits[k] and points // n * (n + 1) <= budget]
         if not free:
             return tuple(levels)
         widest = max(free, key=lambda k: ((axes[k].high - axes[k].low) / levels[k], -k))
@@ -152,6 +152,7 @@ class GeneticProposer:
     def _child(self, parents: list[dict[str, float]], rng: np.random.Generator) -> dict[str, float]:
         first, other = (parents[int(rng.integers(len(parents), size=2).min())] for _ in range(2))  # tournaments of two
         crossed, changed = rng.random() < CROSSING, rng.random(len(self.types)) < CHANGING
+        # One type changes at least: a copy of its parents would only be drawn anew.
         changed[int(rng.integers(len(self.types)))] = True
         drawn, child = self.space.sample(rng), {}
         for gpu, changes in zip(self.types, changed, strict=True):
@@ -182,17 +183,17 @@ def _values(trial: Trial, goals: Sequence[Goal]) -> list[float]:
     return [values[goal.value] * (1 if goal.maximised else -1) for goal in goals]
 
 
-def by_fronts(values: NDArray[np.float64], most: int) -> list[int]:
-    """The `most` fittest rows of `values` (trials x goals, to be maximised), the fittest first."""
+def by_fronts(values: NDArray[np.float64], count: int) -> list[int]:
+    """The `count` fittest rows of `values` (trials x goals, to be maximised), the fittest first."""
     chosen: list[int] = []
     remaining = np.arange(len(values))
-    while len(remaining) and len(chosen) < most:
+    while len(remaining) and len(chosen) < count:
         rows = values[remaining]
         beaten = np.array([bool(((rows >= row).all(axis=1) & (rows > row).any(axis=1)).any()) for row in rows])
         front = remaining[~beaten]
         chosen += front[np.argsort(-_room(values[front]), kind="stable")].tolist()
         remaining = remaining[beaten]
-    return chosen[:most]
+    return chosen[:count]
 
 
 def _room(front: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -200,7 +201,9 @@ def _room(front: NDArray[np.float64]) -> NDArray[np.float64]:
     room = np.zeros(len(front))
     for column in front.T:
         order = np.argsort(column, kind="stable")
+        # The ends of a front, which have no neighbour on one side, always stay.
         room[order[[0, -1]]] = math.inf
+        # What serves nothing is at minus infinity, and such a front has no span.
         if np.isfinite(column).all() and column[order[0]] < column[order[-1]]:
             room[order[1:-1]] += (column[order[2:]] - column[order[:-2]]) / (column[order[-1]] - column[order[0]])
     return room

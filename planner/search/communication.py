@@ -71,19 +71,20 @@ class GraphPart:
     def sizes(self, islands: int, skew: float) -> tuple[int, ...]:
         """GPUs of each island. Where islands are larger than nodes, their ends move to the nearest end of a node."""
         sizes = self.division(islands).sizes(skew)
+        # Hosts end where nodes do, one island has no inner end, and more islands than nodes must share some.
         if self.stock.unit > 1 or len(sizes) < 2 or len(sizes) > len(self.nodes):
             return sizes
         return _at_node_ends(sizes, list(accumulate(gpus for _, gpus in self.nodes)), self.stock.least)
 
 
-def _at_node_ends(sizes: Sequence[int], node_ends: Sequence[int], least: int) -> tuple[int, ...]:
+def _at_node_ends(sizes: Sequence[int], node_ends: Sequence[int], min_size: int) -> tuple[int, ...]:
     """The sizes with each island's end at the nearest end of a node that leaves it and those behind it large enough."""
     total, start, moved = sum(sizes), 0, []
     for place, end in enumerate(accumulate(sizes[:-1]), start=1):
-        highest = total - least * (len(sizes) - place)
-        fitting = [edge for edge in node_ends if start + least <= edge <= highest]
-        wanted = min(max(end, start + least), highest)
-        nearest = min(fitting, key=lambda edge: (abs(edge - wanted), edge), default=wanted)
+        highest = total - min_size * (len(sizes) - place)
+        fitting = [edge for edge in node_ends if start + min_size <= edge <= highest]
+        ideal_end = min(max(end, start + min_size), highest)
+        nearest = min(fitting, key=lambda edge: (abs(edge - ideal_end), edge), default=ideal_end)
         moved.append(nearest - start)
         start = nearest
     return (*moved, total - start)
@@ -168,14 +169,16 @@ def _joined(rooms: Sequence[NodeRoom], levels: Sequence[str]) -> list[list[NodeR
     return list(parts.values())
 
 
-def _join(part_of: list[int], one: int, other: int) -> None:
+def _join(part_of: list[int], node: int, other: int) -> None:
     """Both parts get the number of their first node."""
-    low, high = sorted((_root(part_of, one), _root(part_of, other)))
+    low, high = sorted((_root(part_of, node), _root(part_of, other)))
+    # Parts so keep the order of their first nodes, whatever joins them.
     part_of[high] = low
 
 
 def _root(part_of: list[int], number: int) -> int:
     while part_of[number] != number:
+        # Halving the way: long ones would else be walked again for every node.
         part_of[number] = part_of[part_of[number]]
         number = part_of[number]
     return number
@@ -187,6 +190,7 @@ def _parts(
     """Parts with room for an island, the largest first, of no more GPUs than the inventory has."""
     counted = [(sum(room.gpus for room in rooms), rooms) for rooms in joined]
     remaining, parts = item.count, []
+    # Where the inventory has fewer GPUs than are idle, the large parts are the last to lose some.
     for _, rooms in sorted(counted, key=itemgetter(0), reverse=True):
         part = _part(rooms, remaining, item, settings)
         if part is not None:
@@ -195,14 +199,14 @@ def _parts(
     return tuple(parts)
 
 
-def _part(rooms: Sequence[NodeRoom], most: int, item: InventoryItem, settings: SearchSettings) -> GraphPart | None:
+def _part(rooms: Sequence[NodeRoom], gpu_limit: int, item: InventoryItem, settings: SearchSettings) -> GraphPart | None:
     """A part of at most so many GPUs; whole nodes where islands are made of them and there are any."""
     host = item.gpu.gpus_per_host
     if settings.sizes is SizeSet.WHOLE_NODES and any(room.gpus == host for room in rooms):
         rooms = [room for room in rooms if room.gpus == host]
     nodes: list[tuple[str, int]] = []
     for room in rooms:
-        gpus = min(room.gpus, most - sum(count for _, count in nodes))
+        gpus = min(room.gpus, gpu_limit - sum(count for _, count in nodes))
         if gpus:
             nodes.append((room.name, gpus))
     available = sum(count for _, count in nodes)

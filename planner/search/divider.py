@@ -35,25 +35,27 @@ GOLDEN = 0.6180339887498949
 HALVINGS = 50  # of a bisection: 2e-14 of a skew
 
 
-def divide(total: int, target: int, skew: float, least: int) -> tuple[int, ...]:
-    """Island sizes, by island index: they sum to `total`, each at least `least`, min(target, total // least) of them.
+def divide(total: int, target: int, skew: float, min_size: int) -> tuple[int, ...]:
+    """Island sizes, by island index: they sum to `total`, each at least `min_size`, min(target, total // min_size) of
+    them.
 
-    What is left above `least` each is shared out in proportion to k**skew by largest remainders (ties to the lower
-    index). Empty where `target` is 0 or `total` < `least`.
+    What is left above `min_size` each is shared out in proportion to k**skew by largest remainders (ties to the lower
+    index). Empty where `target` is 0 or `total` < `min_size`.
     """
-    count = min(target, total // least)
+    count = min(target, total // min_size)
     if count <= 0:
         return ()
-    spare = total - count * least
+    spare = total - count * min_size
     ideal = _ideal(spare, count, skew)
     floors = [floor(x) for x in ideal]
     by_remainder = sorted(range(count), key=lambda k: (floors[k] - ideal[k], k))
     raised = set(by_remainder[: spare - sum(floors)])
-    return tuple(least + floors[k] + (k in raised) for k in range(count))
+    return tuple(min_size + floors[k] + (k in raised) for k in range(count))
 
 
 def _ideal(spare: int, count: int, skew: float) -> list[float]:
     """`spare` shared out over `count` islands in proportion to k**skew."""
+    # Remainders that should tie would not, with weights that are nearly 1.
     weights = [1.0 if abs(skew) < EVEN else float(k) ** skew for k in range(1, count + 1)]
     whole_weight = sum(weights)
     return [spare * weight / whole_weight for weight in weights]
@@ -61,7 +63,7 @@ def _ideal(spare: int, count: int, skew: float) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """How a number of islands of a stock are divided: `total` parcels of `gpus` each, at least `least` an island.
+    """How a number of islands of a stock are divided: `total` parcels of `gpus` each, at least `min_size` an island.
 
     As many islands as there are groups, or fewer, get whole groups; more get units, and as even ones as it takes for
     each to stay within a group: skews beyond `fitting` divide as its ends do.
@@ -70,7 +72,7 @@ class Division:
     count: int
     total: int
     gpus: int
-    least: int
+    min_size: int
     fitting: tuple[float, float] = (-inf, inf)
 
     @classmethod
@@ -78,62 +80,66 @@ class Division:
         """`units` of the stock in `target` islands, or as many as they can form."""
         count, groups = min(target, stock.most_islands_of(units)), units // stock.group
         if count <= groups // stock.least_groups:
-            return cls(count=count, total=groups, gpus=stock.group * stock.unit, least=stock.least_groups)
+            return cls(count=count, total=groups, gpus=stock.group * stock.unit, min_size=stock.least_groups)
         fitting = _fitting(units - count * stock.least, count, stock.group - stock.least)
-        return cls(count=count, total=units, gpus=stock.unit, least=stock.least, fitting=fitting)
+        return cls(count=count, total=units, gpus=stock.unit, min_size=stock.least, fitting=fitting)
 
     def sizes(self, skew: float) -> tuple[int, ...]:
         """GPUs of each island."""
         fitting = min(max(skew, self.fitting[0]), self.fitting[1])
-        return tuple(self.gpus * size for size in divide(self.total, self.count, fitting, self.least))
+        return tuple(self.gpus * size for size in divide(self.total, self.count, fitting, self.min_size))
 
     def distinct(self, skews: tuple[float, float]) -> tuple[float, float] | None:
         """The range of those `skews` that may differ in their sizes; None where there is one division alone."""
         low, high = max(skews[0], self.fitting[0]), min(skews[1], self.fitting[1])
-        return (low, high) if self.count > 1 and self.total > self.count * self.least and low < high else None
+        return (low, high) if self.count > 1 and self.total > self.count * self.min_size and low < high else None
 
 
-def _fitting(spare: int, count: int, most: int) -> tuple[float, float]:
-    """The least and the largest skew that give no island more than `most` of `spare`; an even division must do so."""
-    if spare <= most:
+def _fitting(spare: int, count: int, size_limit: int) -> tuple[float, float]:
+    """The least and the largest skew that give no island more than `size_limit` of `spare`; an even division must."""
+    if spare <= size_limit:
         return -inf, inf
     ends = []
     for sign in (-1.0, 1.0):
         low, high = 0.0, STEEPEST
+        # The largest share grows the steeper the skew is, on either side of 0.
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            fits = max(_ideal(spare, count, sign * middle)) <= most
+            fits = max(_ideal(spare, count, sign * middle)) <= size_limit
             low, high = (middle, high) if fits else (low, middle)
+        # The end that is known to fit.
         ends.append(sign * low)
     return ends[0], ends[1]
 
 
-def skew_of(sizes: Sequence[int], total: int, least: int, skews: tuple[float, float]) -> float:
+def skew_of(sizes: Sequence[int], total: int, min_size: int, skews: tuple[float, float]) -> float:
     """The skew in `skews` (least, largest) whose division of `total` into len(sizes) islands comes nearest to `sizes`.
 
     Distance is the sum of absolute differences of the sorted sizes. Where several skews come as near, 0 if it is one.
     """
-    wanted = sorted(sizes)
+    ascending = sorted(sizes)
     plain = min(max(0.0, skews[0]), skews[1])
-    if len(wanted) < 2 or _distance(wanted, total, plain, least) == 0:
+    if len(ascending) < 2 or _distance(ascending, total, plain, min_size) == 0:
         return plain
     scan = np.linspace(*skews, SKEWS)
-    target, spare = np.asarray(wanted, dtype=float) - least, total - len(wanted) * least
+    target, spare = np.asarray(ascending, dtype=float) - min_size, total - len(ascending) * min_size
     hard = _hardness(target, spare, scan)
     inner = [k for k in range(1, SKEWS - 1) if hard[k] <= min(hard[k - 1], hard[k + 1])]
+    # The ends, too: h may fall towards them, with no valley before.
     lowest = sorted({0, SKEWS - 1, *inner}, key=lambda k: float(hard[k]))[:VALLEYS]
     bottoms = [_bottom(target, spare, float(scan[max(k - 1, 0)]), float(scan[min(k + 1, SKEWS - 1)])) for k in lowest]
-    near = min((plain, *bottoms), key=lambda skew: _distance(wanted, total, skew, least))
-    if _distance(wanted, total, near, least) == 0:
+    near = min((plain, *bottoms), key=lambda skew: _distance(ascending, total, skew, min_size))
+    if _distance(ascending, total, near, min_size) == 0:
         return near
+    # No skew gives these sizes: what is nearest may lie anywhere, as distances jump where h does not.
     fine = np.linspace(*skews, FINE)
     nearest = float(fine[_distances(target, spare, fine).argmin()])
-    return min((near, nearest), key=lambda skew: _distance(wanted, total, skew, least))
+    return min((near, nearest), key=lambda skew: _distance(ascending, total, skew, min_size))
 
 
-def _distance(wanted: Sequence[int], total: int, skew: float, least: int) -> int:
-    sizes = sorted(divide(total, len(wanted), skew, least))
-    return sum(abs(a - b) for a, b in zip(sizes, wanted, strict=True))
+def _distance(ascending: Sequence[int], total: int, skew: float, min_size: int) -> int:
+    sizes = sorted(divide(total, len(ascending), skew, min_size))
+    return sum(abs(a - b) for a, b in zip(sizes, ascending, strict=True))
 
 
 def _distances(target: NDArray[np.float64], spare: int, skews: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -162,15 +168,15 @@ def _bottom(target: NDArray[np.float64], spare: int, low: float, high: float) ->
     def hard(skew: float) -> float:
         return float(_hardness(target, spare, np.array([skew]))[0])
 
-    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    at_left, at_right = hard(left), hard(right)
+    lower, upper = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_lower, at_upper = hard(lower), hard(upper)
     for _ in range(STEPS):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - GOLDEN * (high - low)
-            at_left = hard(left)
+        if at_lower <= at_upper:
+            high, upper, at_upper = upper, lower, at_lower
+            lower = high - GOLDEN * (high - low)
+            at_lower = hard(lower)
         else:
-            low, left, at_left = left, right, at_right
-            right = low + GOLDEN * (high - low)
-            at_right = hard(right)
-    return left if at_left <= at_right else right
+            low, lower, at_lower = lower, upper, at_upper
+            upper = low + GOLDEN * (high - low)
+            at_upper = hard(upper)
+    return lower if at_lower <= at_upper else upper

@@ -16,11 +16,11 @@ def space_of(
     Raises InputError where no type has enough GPUs for one island, the slots are too few for two, or the graph of a
     cluster is to be cut and there is none.
     """
-    least = settings.min_island_size
+    min_size = settings.min_island_size
     stocks = tuple(stock for stock in settings.stocks(inventory) if stock.most_islands)
     if not stocks:
         raise InputError(
-            f"search.min_island_size: some GPU type must have an island of at least {least} GPUs.",
+            f"search.min_island_size: some GPU type must have an island of at least {min_size} GPUs.",
             hint="Lower search.min_island_size or enlarge the inventory.",
         )
     if settings.encoded is Encoding.GRAPH:
@@ -29,11 +29,11 @@ def space_of(
         if settings.slots_too_few(inventory):
             raise InputError(
                 "search.slots: must be at least 2, an island for prefill and one for decode, where only "
-                f"{stocks[0].gpu} has search.min_island_size ({least}) GPUs, got {settings.slots}.",
+                f"{stocks[0].gpu} has search.min_island_size ({min_size}) GPUs, got {settings.slots}.",
                 hint="Set search.slots to at least 2.",
             )
-        return DirectSpace(stocks=stocks, least=least, slots=settings.slots)
-    return DividerSpace(stocks=stocks, least=least, skews=settings.skews, rents=rents)
+        return DirectSpace(stocks=stocks, min_island_size=min_size, slots=settings.slots)
+    return DividerSpace(stocks=stocks, min_island_size=min_size, skews=settings.skews, rents=rents)
 
 
 def _graph_space(inventory: Inventory, settings: SearchSettings, ground: Ground | None) -> GraphSpace:
@@ -50,4 +50,4 @@ def _graph_space(inventory: Inventory, settings: SearchSettings, ground: Ground 
             f"{settings.min_island_size} idle GPUs of a type of the inventory that islands may use, got none.",
             hint="Lower search.min_island_size, or offer a cluster with more room.",
         )
-    return GraphSpace(cuts=cuts, least=settings.min_island_size, skews=settings.skews)
+    return GraphSpace(cuts=cuts, min_island_size=settings.min_island_size, skews=settings.skews)

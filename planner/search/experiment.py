@@ -93,6 +93,7 @@ class AxProposer:
         """Fewer than `count` points, the rest is for chance; all sampling is seeded from `rng`."""
         seed = int(rng.integers(2**31 - 1))
         model_recipe = recipe(self.settings.surrogate, self._groups(), seed, len(self.metrics))
+        # Neighbours alone would never leave the places that are known.
         climbed = max(1, round((SEVERAL_GLOBAL_SHARE if self.goals else GLOBAL_SHARE) * count))
         near = count - climbed - int(CHANCE_SHARE * count)
         with reproducible(seed):
@@ -156,6 +157,7 @@ class AxProposer:
         for trial in trials:
             if trial.parameters:
                 arm = Arm(parameters=dict(trial.parameters))
+                # Ax takes a point once in a batch, and two seeds may have the same.
                 by_signature.setdefault(arm.signature, (arm, trial))
         if not by_signature:
             return
@@ -232,7 +234,7 @@ def _search_space(space: Space) -> SearchSpace:
             for p in space.parameters
         ],
         parameter_constraints=[
-            ParameterConstraint(inequality=f"{' + '.join(limit.names)} <= {limit.most}") for limit in space.limits
+            ParameterConstraint(inequality=f"{' + '.join(limit.names)} <= {limit.upper}") for limit in space.limits
         ],
     )
 

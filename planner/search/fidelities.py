@@ -44,16 +44,16 @@ def most_promising(
     off = np.log([judgement.dear_rps / judgement.cheap_rps for judgement in judged])
     middle, scale = float(off.mean()), max(float(off.std()), _LEAST_SPREAD)
     points = np.array([judgement.features for judgement in judged])
-    model, asked = SmoothFunction(points, (off - middle) / scale, seed), np.array(features)
+    model, candidates = SmoothFunction(points, (off - middle) / scale, seed), np.array(features)
     best = float(np.log(max(judgement.dear_rps for judgement in judged)))
     chosen: list[int] = []
     while len(chosen) < min(count, len(features)):
-        mean, deviation = model.predicted(asked)
+        mean, deviation = model.predicted(candidates)
         expected = guesses + middle + scale * mean
         worth = log_expected_improvement(expected, scale * deviation, best)
         worth[chosen] = -np.inf
         place = int(np.argmax(worth))
         chosen.append(place)
         best = max(best, float(expected[place]))
-        model.believe(asked[place])
+        model.believe(candidates[place])
     return chosen

@@ -34,7 +34,7 @@ class GraphSpace:
     """Cut, number of islands and skew of each type. `cuts`: of each type at least one, from its whole to its nodes."""
 
     cuts: Mapping[str, tuple[GraphCut, ...]]
-    least: int
+    min_island_size: int
     skews: tuple[float, float]
 
     @property
@@ -60,8 +60,8 @@ class GraphSpace:
             cuts = self.cuts[gpu]
             if len(cuts) > 1:
                 axes.append(Parameter(name=cut, gpu=gpu, low=0.0, high=float(len(cuts) - 1)))
-            most = max(1 + len(level.turns) for level in cuts)
-            axes.append(Parameter(name=islands, gpu=gpu, low=0.0, high=float(most)))
+            islands_limit = max(1 + len(level.turns) for level in cuts)
+            axes.append(Parameter(name=islands, gpu=gpu, low=0.0, high=float(islands_limit)))
             axes.append(Parameter(name=skew, gpu=gpu, low=self.skews[0], high=self.skews[1], whole=False))
         return tuple(axes)
 
@@ -114,17 +114,18 @@ class GraphSpace:
         point: dict[str, float] = {}
         scan = sorted({self._no_skew, *np.linspace(*self.skews, SKEWS).tolist()}, key=lambda skew: (abs(skew), skew))
         for gpu, (cut, islands, skew) in self._axes:
-            wanted = sorted(
+            descending = sorted(
                 (island.size for island, count in layout.counts if island.gpu == gpu for _ in range(count)),
                 reverse=True,
             )
             candidates = (
-                (_distance(wanted, level, value), place, order)
+                (_distance(descending, level, value), place, order)
                 for place, level in enumerate(self.cuts[gpu])
                 for order, value in enumerate(scan)
             )
+            # A tuple's order is the rule for equals: the first cut, then the smallest skew.
             _, place, order = min(candidates)
-            islands_here = _axis(wanted, self.cuts[gpu][place])
+            islands_here = _axis(descending, self.cuts[gpu][place])
             point[cut], point[islands], point[skew] = float(place), float(islands_here), scan[order]
         return self.canonical(point)
 
@@ -133,6 +134,7 @@ class GraphSpace:
         point: dict[str, float] = {}
         for axis, u in zip(self.parameters, unit, strict=True):
             if axis.name.startswith("cut_"):
+                # Rounding would give the first and the last cut half the share of the others.
                 point[axis.name] = float(min(int((axis.high + 1) * float(u)), int(axis.high)))
             else:
                 point[axis.name] = axis.low + (axis.high - axis.low) * float(u)
@@ -159,15 +161,15 @@ class GraphSpace:
         return self.canonical(point)
 
 
-def _axis(wanted: Sequence[int], cut: GraphCut) -> int:
+def _axis(descending: Sequence[int], cut: GraphCut) -> int:
     """The number on the axis of islands whose number of islands comes nearest to those wanted."""
-    return max(1, len(wanted) - len(cut.parts) + 1) if wanted else 0
+    return max(1, len(descending) - len(cut.parts) + 1) if descending else 0
 
 
-def _distance(wanted: Sequence[int], cut: GraphCut, skew: float) -> int:
+def _distance(descending: Sequence[int], cut: GraphCut, skew: float) -> int:
     """Sum of differences between sizes, both descending; islands that the cut cannot form count in full."""
-    if not wanted:
+    if not descending:
         return 0
-    shares = cut.shares(_axis(wanted, cut) - 1)
+    shares = cut.shares(_axis(descending, cut) - 1)
     sizes = sorted((size for part, count in shares for size in part.sizes(count, skew)), reverse=True)
-    return sum(abs(a - b) for a, b in zip_longest(sizes, wanted, fillvalue=0))
+    return sum(abs(a - b) for a, b in zip_longest(sizes, descending, fillvalue=0))

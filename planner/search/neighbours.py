@@ -53,6 +53,7 @@ def neighbours(
 ) -> list[Neighbour]:
     """At most `size` points whose layouts are not `known_layouts`; `ranked` are good points, the best first."""
     drawn = (_drawn(space, ranked, *move, rng) for _ in range(size))
+    # By layout: points that stand for the same one would have it judged twice.
     return list({neighbour.layout: neighbour for neighbour in drawn if neighbour.layout not in known_layouts}.values())
 
 

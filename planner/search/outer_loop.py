@@ -224,6 +224,7 @@ class _Search:
         """Judge what the journal does not know yet; CPU-seconds of the whole round."""
         first, spent = len(self.trials), 0.0
         pairs = [(self.journal.judged(first + place), candidate) for place, candidate in enumerate(proposed.proposals)]
+        # All at once, so that whoever evaluates may do them side by side.
         evaluations = iter(self.evaluate([proposal.layout for judged, proposal in pairs if judged is None]))
         for judged, proposal in pairs:
             if judged is None:
@@ -242,6 +243,7 @@ class _Search:
         return judged
 
     def _round(self, proposed: Proposed, evaluation_cpu_s: float) -> Round:
+        # Times differ from run to run, and equal searches should be stored as equal bytes.
         timed, goals = self.settings.timings, self.aim.objective.goals
         return Round(
             iteration=proposed.iteration,
@@ -256,6 +258,7 @@ class _Search:
     def _give_up_on_failures(self) -> None:
         errors = [trial.error for trial in self.trials if trial.failed]
         if self.settings.too_many_failures(len(errors), len(self.trials)):
+            # A set has no order: of equally frequent errors the words decide.
             often = max(set(errors), key=lambda error: (errors.count(error), error))
             raise SolverError(
                 f"search: {len(errors)} of {len(self.trials)} evaluations broke off, more than search.failure_limit, "
@@ -284,6 +287,7 @@ class _Search:
         return max(range(len(self.trials)), key=lambda index: (self.trials[index].throughput_rps, -index), default=0)
 
     def _evaluation(self, index: int) -> Evaluation:
+        # Trials of the journal come without theirs: the best one is judged again, which costs one solve.
         if index not in self.evaluations:
             (self.evaluations[index],) = self.evaluate([self.trials[index].layout])
         return self.evaluations[index]
@@ -332,6 +336,7 @@ def _fresh(
             drawn = space.sample(rng) if draw < RESAMPLES // 2 else _anywhere(space, rng)
             point, by = space.canonical(drawn), RANDOM
             layout = space.layout(point)
+        # After so many draws a repeat is taken: the space has hardly any new layout left.
         layouts.add(layout)
         chosen.append(_proposal(point, layout, by))
     return tuple(chosen), note

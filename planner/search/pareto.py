@@ -74,6 +74,7 @@ def _nearness(values: Array) -> list[tuple[float, ...]]:
 def _succession(values: Array, within: float) -> list[tuple[float, ...]]:
     best = values[:, 0].max()
     near = values[:, 0] >= best - within * abs(best)
+    # Rolled, so that the first goal comes last: within the share it only breaks ties.
     return [(float(not close), *map(float, -np.roll(row, -1))) for close, row in zip(near, values, strict=True)]
 
 

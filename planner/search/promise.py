@@ -59,6 +59,7 @@ def most_promising(
     firsts = sorted((ranked[0] for ranked in scored if ranked), key=lambda pair: -pair[0])
     others = sorted((pair for ranked in scored for pair in ranked[1:]), key=lambda pair: -pair[0])
     chosen: list[Neighbour] = []
+    # The best of each move has its turn first, or the boldest prediction would fill the batch.
     for _, candidate in (*firsts, *others):
         if len(chosen) < count and all(apart(candidate, other) for other in chosen):
             chosen.append(candidate)
@@ -77,8 +78,8 @@ def _least_weighted(
     """The goal in which a point is weakest, each scaled to its span in `values`, under weights drawn at random."""
     low, span = values.min(axis=0), np.ptp(values, axis=0)
     weights = rng.dirichlet(np.ones(values.shape[1]))
-    least: NDArray[np.float64] = ((points - low) / np.where(span > 0, span, 1.0) / weights).min(axis=1)
-    return least
+    weakest: NDArray[np.float64] = ((points - low) / np.where(span > 0, span, 1.0) / weights).min(axis=1)
+    return weakest
 
 
 def _scores(predicted: Prediction, values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -97,6 +98,7 @@ def log_expected_improvement(
     sigma = np.maximum(deviation, LEAST_DEVIATION)
     z = (mean - best) / sigma
     log_density = -(z**2) / 2 - np.log(2 * np.pi) / 2
+    # Each form is only evaluated where it holds: elsewhere it would overflow before `where` drops it.
     near = np.maximum(z, FAR)
     plain = np.log(np.exp(-(near**2) / 2) / np.sqrt(2 * np.pi) + near * ndtr(near))
     # phi + z Phi = phi (1 - |z| Phi / phi); the ratio is 1 - 1/z^2 + O(1/z^4) far out

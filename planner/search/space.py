@@ -49,10 +49,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumLimit:
-    """The parameters in `names` may not sum to more than `most`."""
+    """The parameters in `names` may not sum to more than `upper`."""
 
     names: tuple[str, ...]
-    most: float
+    upper: float
 
 
 class Space(Protocol):
@@ -63,7 +63,7 @@ class Space(Protocol):
         """What islands are made of: at least one stock of each GPU type that can form any."""
 
     @property
-    def least(self) -> int:
+    def min_island_size(self) -> int:
         """Fewest GPUs of an island."""
 
     @property
@@ -102,7 +102,7 @@ class DividerSpace:
     """
 
     stocks: tuple[Stock, ...]
-    least: int
+    min_island_size: int
     skews: tuple[float, float]
     rents: bool = False
 
@@ -166,12 +166,13 @@ class DividerSpace:
         point: dict[str, float] = {}
         by_stock = _sizes(layout, self.stocks)
         for (stock, (islands, skew, spent)), sizes in zip(self._axes, by_stock, strict=True):
+            # With rents the layout itself says what it spends.
             units = min(stock.units, sum(sizes) // stock.unit) if self.rents else stock.units
-            wanted = sizes[: stock.most_islands_of(units)]
-            division = Division.of(stock, units, len(wanted))
-            parcels, distinct = [size // division.gpus for size in wanted], division.distinct(self.skews)
-            point[islands] = float(len(wanted))
-            point[skew] = skew_of(parcels, division.total, division.least, distinct) if distinct else self._no_skew
+            largest = sizes[: stock.most_islands_of(units)]
+            division = Division.of(stock, units, len(largest))
+            parcels, distinct = [size // division.gpus for size in largest], division.distinct(self.skews)
+            point[islands] = float(len(largest))
+            point[skew] = skew_of(parcels, division.total, division.min_size, distinct) if distinct else self._no_skew
             if self.rents:
                 point[spent] = float(units)
         return self.canonical(point)
@@ -200,7 +201,7 @@ class DirectSpace:
     """K slots a stock, each the units of one island; a slot below the minimum size stays empty."""
 
     stocks: tuple[Stock, ...]
-    least: int
+    min_island_size: int
     slots: int
 
     @cached_property
@@ -222,7 +223,7 @@ class DirectSpace:
     def limits(self) -> tuple[SumLimit, ...]:
         """The slots of a stock hold no more than its units."""
         return tuple(
-            SumLimit(names=names, most=float(stock.units))
+            SumLimit(names=names, upper=float(stock.units))
             for names, stock in zip(self._names, self.stocks, strict=True)
         )
 
@@ -291,6 +292,7 @@ def scrambled(space: Space, count: int, rng: np.random.Generator) -> list[dict[s
     """`count` Sobol points of a space, scrambled."""
     from scipy.stats import qmc  # noqa: PLC0415  (half a second to load: only who spreads points pays)
 
+    # Sobol points are balanced in powers of two alone: more are drawn, the first ones taken.
     rows = qmc.Sobol(len(space.parameters), rng=rng).random_base2((count - 1).bit_length())[:count]
     return [space.at(row.tolist()) for row in rows]
 
@@ -313,6 +315,7 @@ def _descending(layout: Layout, gpu: str) -> list[int]:
 def _fit(values: list[float], stock: Stock) -> list[int]:
     """Rounded sizes, descending, below the least emptied, and the last ones cut where rounding overran the stock."""
     remaining, sizes = stock.units, []
+    # Large ones first, so that what rounding overran is cut from the smallest.
     for value in sorted(values, reverse=True):
         size = stock.admitted(min(round(value), remaining))
         size = size if size >= stock.least else 0

@@ -123,9 +123,9 @@ class SmoothFunction:
         """`points`: shape (n, d); `values`: (n,)."""
         self._seed = seed
         with reproducible(seed):
-            known = torch.tensor(points, dtype=torch.double)
+            sites = torch.tensor(points, dtype=torch.double)
             observed = torch.tensor(values, dtype=torch.double)[:, None]
-            self._model = SingleTaskGP(known, observed, outcome_transform=None)
+            self._model = SingleTaskGP(sites, observed, outcome_transform=None)
             fit_gpytorch_mll(ExactMarginalLogLikelihood(self._model.likelihood, self._model))
 
     def predicted(self, points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -137,6 +137,6 @@ class SmoothFunction:
     def believe(self, point: NDArray[np.float64]) -> None:
         """Take the mean at a point, shape (d,), for observed: what comes next should tell something else."""
         with reproducible(self._seed), torch.no_grad():
-            there = torch.tensor(point, dtype=torch.double)[None]
-            mean = self._model.posterior(there).mean
-            self._model = self._model.condition_on_observations(there, mean)
+            site = torch.tensor(point, dtype=torch.double)[None]
+            mean = self._model.posterior(site).mean
+            self._model = self._model.condition_on_observations(site, mean)

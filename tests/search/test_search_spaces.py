@@ -122,7 +122,7 @@ def test_points_stand_for_islands_of_whole_nodes_exactly(method: SearchMethod, d
     for item in inventory(counts).items:
         for size in sizes(layout, item.gpu.name):
             assert admits(SizeSet.WHOLE_NODES, item.gpu, size)
-            assert size >= box.least
+            assert size >= box.min_island_size
     assert box.layout(representative) == layout
     assert box.canonical(representative) == representative
     encoded = box.encode(layout)
@@ -279,7 +279,7 @@ def test_divider_points_use_every_gpu_or_none_of_a_type(drawn: tuple[Space, dict
     held = used(layout)
     for gpu, total in COUNTS.items():
         assert held.get(gpu, 0) in (0, total)
-        assert min(sizes(layout, gpu), default=box.least) >= box.least
+        assert min(sizes(layout, gpu), default=box.min_island_size) >= box.min_island_size
 
 
 @given(boxes(SearchMethod.DIRECT))
@@ -292,7 +292,7 @@ def test_direct_points_stay_within_the_inventory(drawn: tuple[Space, dict[str, f
     for gpu, total in COUNTS.items():
         assert held.get(gpu, 0) <= total
         assert len(sizes(layout, gpu)) <= box.slots
-        assert min(sizes(layout, gpu), default=box.least) >= box.least
+        assert min(sizes(layout, gpu), default=box.min_island_size) >= box.min_island_size
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -323,7 +323,7 @@ def test_representatives_keep_the_sum_constraint(drawn: tuple[Space, dict[str, f
     box, point = drawn
     representative = box.canonical(point)
     assert len(box.limits) == len(COUNTS)
-    assert all(sum(representative[name] for name in limit.names) <= limit.most for limit in box.limits)
+    assert all(sum(representative[name] for name in limit.names) <= limit.upper for limit in box.limits)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -334,7 +334,7 @@ def test_samples_and_spreads_lie_in_the_space(method: SearchMethod, count: int) 
     assert len(points) == 2 * count
     for point in points:
         assert all(axis.low <= point[axis.name] <= axis.high for axis in box.parameters)
-        assert all(sum(point[name] for name in limit.names) <= limit.most + 1e-9 for limit in box.limits)
+        assert all(sum(point[name] for name in limit.names) <= limit.upper + 1e-9 for limit in box.limits)
     assert len({tuple(point.values()) for point in points}) == 2 * count
 
 

@@ -49,6 +49,7 @@ def change_rows(
     stops = [group.count * scale - run_on for group, run_on in zip(offer.deployed, stays, strict=True)]
     for p, group in enumerate(offer.deployed):
         model += stays[p] - group.count * scale <= 0, f"running_{p}"
+    # Binaries would turn the relaxation, which is solved for every partition, into a search.
     if not relaxed:
         _one_bucket(model, offer, servers)
     touched = [_touched(model, offer, servers, stops, t) for t in range(len(offer.counts))]

@@ -40,18 +40,21 @@ def least_changed_pools(
 ) -> LeastChange:
     """Raises InfeasibleError where no pools come so near to `value`, SolverError where the limit leaves that open."""
     floors = {
-        partition: least
+        partition: floor
         for partition in partitions
-        if (least := relaxed_touched(offer, partition, objective, settings, value=value, within=within)) is not None
+        if (floor := relaxed_touched(offer, partition, objective, settings, value=value, within=within)) is not None
     }
     best: LeastChange | None = None
     late, meter = False, Meter(settings.work_limit)
+    # Floors apart by the solver's last digits count as equal: then fewer buckets come first.
     for partition in sorted(floors, key=lambda p: (round(floors[p], 3), sum(p.counts))):
+        # GPUs are whole, and no later partition has a lower floor.
         if best is not None and math.ceil(floors[partition] - EDGE) >= best.gpus:
             break
         if meter.remaining <= 0:
             late = True
             break
+        # A hard partition must not use up what the others need.
         limits = replace(settings, work_limit=max(LEAST_WORK, meter.remaining / 4))
         try:
             change = _of_partition(offer, partition, objective, limits, value, within, best, meter)
@@ -86,6 +89,7 @@ def _of_partition(
     programme = PoolProgramme(offer, partition, ObjectiveSettings())
     programme.model.sense = pulp.LpMinimize
     _, pools = programme.count_kinds()
+    # All pools together weigh less than one GPU, so that they decide between equals alone.
     weight = 1.0 / (len(pools) + 1)
     programme.model.setObjective(programme.change.gpus + weight * pulp.lpSum(pools.values()))
     within_share(programme.model, objective, value, within, programme.rate, programme.cost())

@@ -86,8 +86,8 @@ class BucketOffer:
 
     def most_of(self, option: BucketOption) -> int:
         """Servers of an option that there may be."""
-        most = self.counts[option.stock] // option.use
-        return most if option.deployed is None else min(most, self.deployed[option.deployed].count)
+        servers = self.counts[option.stock] // option.use
+        return servers if option.deployed is None else min(servers, self.deployed[option.deployed].count)
 
     def charge_of(self, pools: "Iterable[PoolCount]") -> float:
         """USD/hour, or W, of servers, with the weight of the change to them."""
@@ -195,20 +195,21 @@ class BucketAnswer:
 
 def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
     """Without options that smaller ones of the same stock outdo in the same room, for no more to start."""
-    kept: list[BucketOption] = []
+    chosen: list[BucketOption] = []
+    # Small and fast ones first: whoever comes later cannot outdo one that stays.
     for option in sorted(options, key=lambda o: (o.stock, o.use, -o.rate_rps, o.kind, o.server)):
-        rivals = (o for o in kept if o.stock == option.stock and option.use % o.use == 0)
+        rivals = (o for o in chosen if o.stock == option.stock and option.use % o.use == 0)
         rivals = (o for o in rivals if option.use // o.use * o.start_usd <= option.start_usd * (1 + DOMINATED))
         if option.rate_rps > 0 and not any(_outdoes(other, option) for other in rivals):
-            kept.append(option)
-    return tuple(kept)
+            chosen.append(option)
+    return tuple(chosen)
 
 
 def _outdoes(other: BucketOption, option: BucketOption) -> bool:
     """Whether copies of a smaller one in the same room do as much, before and after a loss."""
     copies = option.use // other.use
     pairs = ((other.rate_rps, option.rate_rps), (other.after_rps, option.after_rps))
-    return all(copies * mine >= rate * (1 - DOMINATED) for mine, rate in pairs)
+    return all(copies * small >= rate * (1 - DOMINATED) for small, rate in pairs)
 
 
 def places_of(partition: Partition) -> list[Place]:

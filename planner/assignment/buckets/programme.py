@@ -105,19 +105,23 @@ def _searched(
     reached: list[float] = []  # bounds of partitions that may serve
     meter = Meter(settings.work_limit)
     for number, partition in enumerate(order):
+        # What beats the best by less than the gap is not worth a solve.
         cutoff = None if to_beat is None else to_beat + sign * settings.gap * abs(to_beat)
         if (cutoff is not None and sign * bounds[partition] <= sign * cutoff) or meter.remaining <= 0:
             late = late or meter.remaining <= 0
             reached += [bounds[other] for other in order[number:]]
             break
+        # The first has the best bound, and most often the answer: it may take half of the work.
         limits = replace(settings, work_limit=max(LEAST_WORK, meter.remaining / (2 if number == 0 else 4)))
         try:
             answer = pools_of(offer, partition, objective, limits, cutoff=cutoff, meter=meter)
         except InfeasibleError:
+            # Nothing beats the cutoff here; where there was none, nothing serves at all.
             reached += [] if cutoff is None else [sign * min(sign * cutoff, sign * bounds[partition])]
             continue
         except SolverError:
             late = True
+            # The limit left it open: its relaxation is all that is known.
             reached.append(bounds[partition])
             continue
         late = late or not answer.proven
@@ -125,6 +129,7 @@ def _searched(
         if to_beat is None or sign * answer.value > sign * to_beat:
             best, to_beat = answer, answer.value
     values = reached if best is None else [*reached, best.value]
+    # Each bound is only as sharp as the solver's tolerance.
     bound = sign * max(sign * value for value in values) * (1 + sign * SLACK) if values else None
     return best, bound, late
 
@@ -164,6 +169,7 @@ def pools_of(
     cost = programme.cost()
     if objective.kind.row.per_charge:
         programme.model.setObjective(programme.rate - reward * cost)
+        # Without it the best of a small reward is to serve nothing.
         programme.model += programme.rate >= max(objective.target_rps, NOTHING), "target"
     else:
         aim(programme.model, objective, programme.rate, cost)
@@ -186,6 +192,7 @@ def simplest_pools(
     programme = PoolProgramme(offer, best.partition, ObjectiveSettings())
     kinds, pools = programme.count_kinds()
     programme.model.sense = pulp.LpMinimize
+    # All pools together weigh less than one kind.
     weight = 1.0 / (len(pools) + 1)
     programme.model.setObjective(pulp.lpSum(kinds.values()) + weight * pulp.lpSum(pools.values()))
     within_share(programme.model, objective, best.value, within, programme.rate, programme.cost())
@@ -221,9 +228,9 @@ class PoolProgramme:
         self.rate = pulp.LpVariable("rate", lowBound=0)
         self.servers: dict[tuple[Place, BucketOption], pulp.LpVariable] = {}
         for n, (place, option) in enumerate(columns_of(offer, partition)):
-            most = offer.most_of(option)
-            if most:
-                self.servers[place, option] = pulp.LpVariable(f"servers_{n}", 0, most, pulp.LpInteger)
+            count_limit = offer.most_of(option)
+            if count_limit:
+                self.servers[place, option] = pulp.LpVariable(f"servers_{n}", 0, count_limit, pulp.LpInteger)
         for place in places_of(partition):
             served = pulp.LpAffineExpression([(v, option.rate_rps) for option, v in self._serving(place)])
             self.model += served - offer.probabilities[place] * self.rate >= 0, row_of(place)
@@ -236,7 +243,7 @@ class PoolProgramme:
 
     def _serving(self, place: Place) -> list[tuple[BucketOption, pulp.LpVariable]]:
         """Servers of a bucket of prefill or decode, mixed ones, too."""
-        return [(o, v) for (mine, o), v in self.servers.items() if place in self.offer.served_by(mine)]
+        return [(o, v) for (home, o), v in self.servers.items() if place in self.offer.served_by(home)]
 
     def cost(self) -> pulp.LpAffineExpression:
         """USD/hour, or W, of all servers, with the weight of the change to them."""
@@ -250,16 +257,17 @@ class PoolProgramme:
         """Binaries of kinds and of pools."""
         pools = self._pools()
         kinds: dict[tuple[int, int], pulp.LpVariable] = {}
-        for (_, option), there in pools.items():
+        for (_, option), used in pools.items():
             key = (option.stock, option.kind)
             if key not in kinds:
                 kinds[key] = pulp.LpVariable(f"kind_{len(kinds)}", cat=pulp.LpBinary)
-            self.model += there <= kinds[key]
+            self.model += used <= kinds[key]
         return kinds, pools
 
     def _pools(self) -> dict[tuple[Place, BucketOption], pulp.LpVariable]:
         pools = {key: pulp.LpVariable(f"pool_{n}", cat=pulp.LpBinary) for n, key in enumerate(self.servers)}
         for key, variable in self.servers.items():
+            # The tightest factor that holds, so that the relaxation opens no more of a pool than it must.
             self.model += variable <= variable.upBound * pools[key]
         return pools
 
@@ -276,6 +284,7 @@ class PoolProgramme:
         answer = BucketAnswer(
             partition=self.partition,
             pools=pools,
+            # From whole servers: the solver's own rate is off by its tolerance.
             rate_rps=min(_served(self.offer, self.partition, pools)),
             value=value,
             bound=value if dual is None else dual,
@@ -290,11 +299,11 @@ class PoolProgramme:
 def _served(offer: BucketOffer, partition: Partition, pools: Sequence[PoolCount]) -> Iterator[float]:
     """The rate of the whole that each bucket allows: what its servers do, or what a loss leaves over its share."""
     for place in places_of(partition):
-        mine = [pool for pool in pools if place in offer.served_by(pool.place)]
-        rate = sum(pool.option.rate_rps * pool.count for pool in mine)
+        serving = [pool for pool in pools if place in offer.served_by(pool.place)]
+        rate = sum(pool.option.rate_rps * pool.count for pool in serving)
         if offer.survive:
-            after = sum(pool.option.after_rps * pool.count for pool in mine)
-            rate = min(rate, (after - offer.lost_rps(mine)) / offer.survive)
+            after = sum(pool.option.after_rps * pool.count for pool in serving)
+            rate = min(rate, (after - offer.lost_rps(serving)) / offer.survive)
         yield rate / offer.probabilities[place]
 
 
@@ -311,26 +320,28 @@ def _per_charge(
     meter = Meter(settings.work_limit)
     for partition in sorted(bounds, key=lambda p: -bounds[p]):
         worth = 0.0 if best is None else best.value
+        # In falling order: no later partition can do better either.
         if bounds[partition] <= worth * (1 + settings.gap):
             reached.append(bounds[partition])
             break
-        least, most = _least_charge(offer, partition), bounds[partition]
+        least_charge, ceiling = _least_charge(offer, partition), bounds[partition]
         for _ in range(ROUNDS):
             try:
                 limits = replace(settings, work_limit=max(LEAST_WORK, meter.remaining / 4))
                 answer = pools_of(offer, partition, objective, limits, reward=worth, meter=meter)
             except InfeasibleError:
-                most = 0.0
+                ceiling = 0.0
                 break
             except SolverError:
                 break
-            most = min(most, worth + max(0.0, answer.bound) / least)
+            ceiling = min(ceiling, worth + max(0.0, answer.bound) / least_charge)
             cost = offer.charge_of(answer.pools)
+            # The method rests: no pools have a better ratio.
             if answer.rate_rps / cost <= worth * (1 + SLACK):
                 break
             worth = answer.rate_rps / cost
             best = replace(answer, value=worth)
-        reached.append(most)
+        reached.append(ceiling)
     if best is None:
         raise _nothing_serves(late=any(reached))
     bound = max(*reached, best.value)
@@ -339,10 +350,10 @@ def _per_charge(
 
 def _least_charge(offer: BucketOffer, partition: Partition) -> float:
     """No pools cost less: a server each bucket (USD/hour), one for both phases where mixed ones may serve them."""
-    least: dict[Place, float] = {}
+    charges: dict[Place, float] = {}
     for place, option in columns_of(offer, partition):
         for served in offer.served_by(place):
             charge = option.use * offer.charges[option.stock]
-            least[served] = min(charge, least.get(served, math.inf))
-    of_phases = [sum(least[phase, bucket] for bucket in partition.of(phase)) for phase in PHASES]
+            charges[served] = min(charge, charges.get(served, math.inf))
+    of_phases = [sum(charges[phase, bucket] for bucket in partition.of(phase)) for phase in PHASES]
     return max(of_phases) if partition.mixed else sum(of_phases)

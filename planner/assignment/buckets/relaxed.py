@@ -31,6 +31,7 @@ def relaxed_buckets(
     """What no pools of this partition can exceed; None where they cannot serve."""
     programme = _Relaxed(offer, partition, objective, scaled=objective.kind.row.per_charge)
     model, rate, scale = programme.model, programme.rate, programme.scale
+    # A ratio as a linear programme (Charnes and Cooper): all counts by a scale at which the charge is 1.
     if objective.kind.row.per_charge:
         model.setObjective(1 * rate)
         model += programme.cost() <= 1, "charge"
@@ -43,6 +44,7 @@ def relaxed_buckets(
         return None
     if not (rate.varValue or 0.0) > NOTHING:
         return None
+    # A dual's sign follows the sense of its row and of the programme; a price has none.
     price = {name: abs(row.pi or 0.0) for name, row in model.constraints.items()}
     return RelaxedBuckets(
         value=float(pulp.value(model.objective)),
@@ -121,6 +123,7 @@ def _units(offer: BucketOffer, partition: Partition) -> list[tuple[Place, Bucket
             continue
         other = best.get((option.stock, place))
         rate, start = option.rate_rps / option.use, option.start_usd / option.use
+        # Best rate and least start may be of different servers: none does better in either, so the bound holds.
         best[option.stock, place] = BucketOption(
             stock=option.stock,
             use=1,

@@ -33,18 +33,18 @@ def survival_rows(
     several = offer.lost_nodes > 1 and not offer.jointly
     per_node = {} if several else {key: _per_node(model, key[1], count) for key, count in servers.items()}
     for place in places:
-        mine = {key: count for key, count in servers.items() if place in offer.served_by(key[0])}
-        served = pulp.LpAffineExpression([(count, key[1].after_rps) for key, count in mine.items()])
+        serving = {key: count for key, count in servers.items() if place in offer.served_by(key[0])}
+        served = pulp.LpAffineExpression([(count, key[1].after_rps) for key, count in serving.items()])
         name = f"{place[0].value}_{place[1]}"
-        left = pulp.LpVariable(f"left_{name}")  # one row, that the others may be short
-        model += served - offer.survive * offer.probabilities[place] * rate - left == 0, f"left_{name}"
+        after_loss = pulp.LpVariable(f"left_{name}")  # one row, that the others may be short
+        model += served - offer.survive * offer.probabilities[place] * rate - after_loss == 0, f"left_{name}"
         if offer.jointly:
-            _survive_jointly(model, offer, left, {key: per_node[key] for key in mine})
+            _survive_jointly(model, offer, after_loss, {key: per_node[key] for key in serving})
         elif several:
-            _survive_several(model, offer, left, name, mine)
+            _survive_several(model, offer, after_loss, name, serving)
         else:
-            for key in mine:
-                model += left - key[1].after_rps * per_node[key] >= 0
+            for key in serving:
+                model += after_loss - key[1].after_rps * per_node[key] >= 0
 
 
 def _per_node(model: pulp.LpProblem, option: BucketOption, count: pulp.LpVariable) -> pulp.LpVariable:
@@ -56,11 +56,12 @@ def _per_node(model: pulp.LpProblem, option: BucketOption, count: pulp.LpVariabl
 
 
 def _survive_several(
-    model: pulp.LpProblem, offer: BucketOffer, left: pulp.LpVariable, name: str, servers: Servers
+    model: pulp.LpProblem, offer: BucketOffer, after_loss: pulp.LpVariable, name: str, servers: Servers
 ) -> None:
     """Without the fastest f servers, and without f nodes' part of a pool: w chooses tau, y shares z out among taus."""
     for key, count in servers.items():
-        model += left - min(1.0, offer.lost_nodes / key[1].nodes) * key[1].after_rps * count >= 0
+        model += after_loss - min(1.0, offer.lost_nodes / key[1].nodes) * key[1].after_rps * count >= 0
+    # 0 is for fewer than f servers: all of them may be lost.
     levels = [0.0, *sorted({key[1].after_rps for key in servers})]
     chosen = [pulp.LpVariable(f"level_{name}_{n}", cat=pulp.LpBinary) for n in range(len(levels))]
     model += pulp.lpSum(chosen) == 1, f"level_{name}"
@@ -68,20 +69,21 @@ def _survive_several(
     for k, (key, count) in enumerate(servers.items()):
         below = [n for n, level in enumerate(levels) if level < key[1].after_rps]
         parts = [pulp.LpVariable(f"part_{name}_{k}_{n}", lowBound=0) for n in below]
+        # A level at or above a server's rate leaves it no excess, and its part may be 0.
         model += pulp.lpSum(parts) - count + count.upBound * pulp.lpSum(chosen[len(below) :]) >= 0
         for n, part in zip(below, parts, strict=True):
             model += part - count.upBound * chosen[n] <= 0
             lost.append((part, key[1].after_rps - levels[n]))
-    model += left - pulp.LpAffineExpression(lost) >= 0, f"fastest_{name}"
+    model += after_loss - pulp.LpAffineExpression(lost) >= 0, f"fastest_{name}"
 
 
-def _survive_jointly(model: pulp.LpProblem, offer: BucketOffer, left: pulp.LpVariable, per_node: Servers) -> None:
+def _survive_jointly(model: pulp.LpProblem, offer: BucketOffer, after_loss: pulp.LpVariable, per_node: Servers) -> None:
     """Every lost node takes as much as any may have: of a pool, and of all pools that share nodes."""
     shared: dict[int, list[tuple[pulp.LpVariable, float]]] = {}
     for (_, option), share in per_node.items():
         if option.shared:
             shared.setdefault(option.stock, []).append((share, offer.lost_nodes * option.after_rps))
         else:
-            model += left - offer.lost_nodes * option.after_rps * share >= 0
+            model += after_loss - offer.lost_nodes * option.after_rps * share >= 0
     for lost in shared.values():
-        model += left - pulp.LpAffineExpression(lost) >= 0
+        model += after_loss - pulp.LpAffineExpression(lost) >= 0

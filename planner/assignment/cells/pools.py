@@ -66,8 +66,10 @@ def pool_cells(times: Sequence[Sequence[float]]) -> CellPools | None:
         first = _first_cells(work, pools)
         if first is None:
             continue
+        # It knows islands and no pools, so it is the same for every merger.
         bound = bound or least_busy(work.tolist(), float(_busy(work, pools, first).max()))
         cells = _shaken(work, pools, _improved(work, pools, first))
+        # With room left to the bound the programme may still gain; near it, its second is not worth it.
         far = _busy(work, pools, cells).max() > bound * (1 + NEAR)
         if far and 1 < len(pools) <= MOST_PROGRAMMED and programmes < MOST_PROGRAMMES:
             cells, programmes = _programmed(work, pools, cells, bound), programmes + 1
@@ -115,6 +117,7 @@ def _mergers(work: Array) -> Iterator[list[list[int]]]:
     yield [list(pool) for pool in pools]
     while len(pools) > 1:
         _, a, b = min(
+            # By the farthest members: nearest ones would chain islands together that differ much.
             (max(distances[i, j] for i in pools[a] for j in pools[b]), a, b)
             for a in range(len(pools))
             for b in range(a + 1, len(pools))
@@ -158,6 +161,7 @@ def _first_cells(work: Array, pools: Sequence[Sequence[int]]) -> Cells | None:
     if not able.any(axis=0).all():
         return None
     weight = np.where(able, alone, 0.0).max(axis=0)
+    # Who has little choice chooses first; large cells before small ones, which then even the pools out.
     order = sorted(range(work.shape[1]), key=lambda c: (int(able[:, c].sum()), -weight[c], c))
     load, cells = np.zeros(len(pools)), np.zeros(work.shape[1], dtype=np.int64)
     for c in order:
@@ -185,15 +189,15 @@ def _shaken(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Cells:
     """The best of some local optima, each from the best so far with a few cells put anywhere."""
     able = np.isfinite(_alone(work, pools))
     chance = random.Random(0)  # noqa: S311  # the same times, the same answer
-    best, least = cells, float(_busy(work, pools, cells).max())
+    best, least_busy_s = cells, float(_busy(work, pools, cells).max())
     for _ in range(SHAKES if len(pools) > 1 else 0):
         tried = best.copy()
         for c in chance.sample(range(len(cells)), min(SHAKEN, len(cells))):
             tried[c] = chance.choice(np.flatnonzero(able[:, c]).tolist())
         tried = _improved(work, pools, tried)
         busy = float(_busy(work, pools, tried).max())
-        if busy < least * (1 - BETTER):
-            best, least = tried, busy
+        if busy < least_busy_s * (1 - BETTER):
+            best, least_busy_s = tried, busy
     return best
 
 
@@ -203,13 +207,16 @@ Step = list[tuple[int, int]]
 def _best_move(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Step | None:
     busy, sums = _busy(work, pools, cells), _sums(work, pools, cells)
     top = busy.max()
+    # Over the busiest, as a power of seconds would overflow.
     powers = (busy / top) ** SHARPNESS
+    # A gain within rounding could be undone by the next step, without end.
     best, step = -BETTER * powers.sum(), None
     without = np.empty(len(cells))
     for p, pool in enumerate(pools):
-        mine = np.flatnonzero(cells == p)
-        without_cell = np.clip(sums[p][:, None] - work[list(pool)][:, mine], 0, None)
-        without[mine] = (_spread(without_cell) / top) ** SHARPNESS - powers[p]
+        members = np.flatnonzero(cells == p)
+        # A pool left with one cell's time less itself may round below 0.
+        without_cell = np.clip(sums[p][:, None] - work[list(pool)][:, members], 0, None)
+        without[members] = (_spread(without_cell) / top) ** SHARPNESS - powers[p]
     for q, pool in enumerate(pools):
         others = np.flatnonzero(cells != q)
         if not others.size:
@@ -243,8 +250,8 @@ def _best_swap(work: Array, pools: Sequence[Sequence[int]], cells: Cells) -> Ste
 
 def _swapped(work: Array, pool: Sequence[int], sums: Array, out: Cells, into: Cells, top: float) -> Array:
     """(B / top)^k of a pool that gives a cell of `out` for one of `into`; shape (out, into)."""
-    mine = work[list(pool)]
-    swapped = np.clip(sums[:, None] - mine[:, out], 0, None)[:, :, None] + mine[:, into][:, None, :]
+    times = work[list(pool)]
+    swapped = np.clip(sums[:, None] - times[:, out], 0, None)[:, :, None] + times[:, into][:, None, :]
     return (_spread(swapped) / top) ** SHARPNESS
 
 

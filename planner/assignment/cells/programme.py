@@ -40,6 +40,7 @@ def programmed_cells(alone: Sequence[Sequence[float]], scale: float) -> tuple[in
     try:
         solve(model, AssignmentSettings(gap=GAP, work_limit=MOST_WORK))
     except SolverError:
+        # None found within the work is no error: the local search has cells already.
         return None
     owners: dict[int, int] = {c: p for (p, c), v in takes.items() if (v.varValue or 0.0) > SURE}
     cells = range(len(alone[0]))
