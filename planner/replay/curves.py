@@ -36,6 +36,7 @@ class PromptTimes:
         """A step of `tokens` on a rank; `parts`: (row of a curve, tokens) of all ranks' prompts, in sum `together`."""
         points = self._tokens
         cell = bisect_right(points, tokens) - 1
+        # Compared by hand: this runs for every step, where calls of min and max would show.
         if cell > self._last:
             cell = self._last
         elif cell < 0:

@@ -53,6 +53,7 @@ class Engine:
             return DecodeServer(*shared, self._done)
         curve = pool.prompts if pool.phase is Phase.PREFILL else pool.chunks
         assert curve is not None, "servers that take prompts in have curves of them"
+        # Routers know one speed a server: that with the mean prompt.
         row = nearest_rows(curve.lengths, [mean_prompt])[0]
         if pool.phase is Phase.PREFILL:
             return PrefillServer(*shared, self._handed, row)
@@ -117,6 +118,7 @@ class Engine:
             return fresh
         cache, blocks = server.caches[rank], self.requests.blocks_of(request)
         size = self.requests.blocks.block_tokens
+        # The last token is computed in any case: the answer's first one comes out of it.
         hit = min(cache.matched(blocks) * size, tokens - 1)
         cache.use(blocks, size)
         self.log.hits[request] = hit
@@ -126,6 +128,7 @@ class Engine:
         """A prompt is taken in: its cache goes to a decode server."""
         target = self._router.answerer(request)
         if target is None:
+            # Nobody can take the cache: the prompt is taken in again when somebody is back.
             self.log.begin_anew(request)
             self._homeless.append(request)
             return
@@ -135,13 +138,14 @@ class Engine:
         assert curve is not None, "prefill servers have curves of their steps"
         sent_ms = between(curve.lengths, self._sent[server.pool], tokens)
         nic = (self._numbers[server], rank)
-        there = self._network.sent(now, nic, sent_ms, (server.pool, target.pool), tokens)
+        received_ms = self._network.sent(now, nic, sent_ms, (server.pool, target.pool), tokens)
         target.expect(1)
-        self._events.at(there, self._received, (request, server, server.deaths, target, target.deaths))
+        self._events.at(received_ms, self._received, (request, server, server.deaths, target, target.deaths))
 
     def _received(self, now: float, transfer: tuple[int, PrefillServer, int, DecodeServer, int]) -> None:
         """A cache is there, unless one of its servers died on the way."""
         request, sender, sender_deaths, target, target_deaths = transfer
+        # A server that died and is back has lost the cache as well: its deaths tell, not that it lives.
         if sender.deaths == sender_deaths and target.deaths == target_deaths:
             target.add(now, request)
         else:
@@ -165,6 +169,7 @@ class Engine:
             reload_s = self.fleet.pools[numbers[island]].reload_s
             away_s = reload_s if failure.back_after_s is None else failure.back_after_s
             self._events.at(now + away_s * MS_PER_S, self._return, dying)
+        # The router first hears of all that died, or requests would go from one dying server to the next.
         self._router.refresh()
         self._again(now, sorted(lost))
 

@@ -94,11 +94,13 @@ def simulate(
         islands=islands,
         levels=levels_of(runs, fleet, promise.slo),
         moments=moments_of(runs[0], promise.slo, settings.moments),
+        # Levels tell whether the fleet keeps up; only without any must the growth in flight do so.
         unfinished=0 if promise.slo.bounds_anything else sum(run.columns.more_in_flight for run in runs),
         misrouted=misrouted,
         refused=refused,
     )
     short = requests_to_tell(runs, result.levels)
+    # A run too short to tell does not tell what holds the fleet back, either.
     return replace(result, requests_to_tell=short, bottleneck="" if short else bottleneck_of(result, fleet))
 
 
@@ -154,6 +156,7 @@ def sweep(
 def _holding(results: dict[float, ReplayResult]) -> list[float]:
     """Shares that hold, up to the lowest one that does not."""
     broken = min((share for share, result in results.items() if not result.seems_to_hold), default=float("inf"))
+    # Above a rate that broke one that holds was lucky with its draw.
     return [share for share, result in results.items() if result.seems_to_hold and share < broken]
 
 

@@ -101,5 +101,5 @@ def test_a_fleet_that_is_still_filling_tells_nothing(requests: int, enough: bool
     longer = requests_to_tell(runs, [])
     assert (longer == 0) is enough
     if not enough:
-        lasting = float(np.mean(runs[0].columns.whole))
+        lasting = float(np.mean(runs[0].columns.end_to_end))
         assert longer == pytest.approx(3 * lasting / 10 / 0.55, rel=0.2)

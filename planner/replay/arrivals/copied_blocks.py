@@ -60,6 +60,7 @@ def copied_blocks(blocks: PromptBlocks, rows: Places, users: Places) -> PromptBl
     counts = np.diff(stops, prepend=0)
     most_users = int(users.max(initial=0)) + 1
     distinct = int(ids.max(initial=0)) + 1
+    # A user's ids are the trace's and a shift: they must neither meet another's nor overflow.
     if ids.min(initial=0) < 0 or distinct * most_users >= _LARGEST:
         names, ids = np.unique(ids, return_inverse=True)
         distinct = len(names)

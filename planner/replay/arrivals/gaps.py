@@ -63,6 +63,7 @@ def _unit_gaps(count: int, variation: float, random: np.random.Generator) -> Rea
 def _unit_arrivals_until(end: float, variation: float, random: np.random.Generator) -> Reals:
     """Those before `end`, drawn in blocks that are mostly enough at once."""
     require_fits(end)
+    # Six standard deviations more than are expected.
     block = int(end + 6 * math.sqrt(max(variation, 1.0) * end)) + 16
     arrivals = _unit_arrivals(block, variation, random)
     while arrivals[-1] < end:

@@ -139,7 +139,8 @@ def _window(name: str, between: tuple[float, float] | None, period_s: float) -> 
 
 def faults_of(prompts: Places, answers: Places, most_tokens: int | None) -> NDArray[np.bool_]:
     """Which requests cannot be served, each by its first fault only: a row for each field of `LeftOut`."""
-    most = np.iinfo(np.int64).max if most_tokens is None else most_tokens
-    faults = np.stack((prompts == 0, answers == 0, prompts > most, answers > most - prompts))
+    limit = np.iinfo(np.int64).max if most_tokens is None else most_tokens
+    # Taken from the limit, not added up: the sum of two large numbers would overflow.
+    faults = np.stack((prompts == 0, answers == 0, prompts > limit, answers > limit - prompts))
     faults[1:] &= ~np.logical_or.accumulate(faults, axis=0)[:-1]
     return faults

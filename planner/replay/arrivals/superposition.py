@@ -117,6 +117,7 @@ def _thinned(
     stay = round(copies.last_share * of_last)
     if stay == of_last:
         return numbers, of_copy
+    # The least marks, so that a smaller share is part of a larger one: rates are compared on one draw.
     chosen = np.sort(np.argsort(random.random(of_last), kind="stable")[:stay]) + len(numbers) - of_last
     places = np.concatenate((np.arange(len(numbers) - of_last), chosen))
     return numbers[places], of_copy[places]

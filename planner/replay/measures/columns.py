@@ -23,7 +23,7 @@ class Columns:
     answer: NDArray[np.int64]
     ttft: Column
     tpot: Column
-    whole: Column
+    end_to_end: Column
     queue: Column
     transfer: Column
     place: Column
@@ -56,7 +56,7 @@ class Columns:
                 answer=answer,
                 ttft=first_token - arrival,
                 tpot=np.where(answer > 1, later, np.nan),
-                whole=ended - arrival,
+                end_to_end=ended - arrival,
                 queue=started - arrival,
                 transfer=_between(prefilled, arrived),
                 place=_between(arrived, placed),
@@ -91,8 +91,8 @@ class Columns:
         """
         start, end = float(self.arrival[0]), float(self.arrival[-1])
         middle, last = (self._in_flight(moment) for moment in ((start + end) / 2, end))
-        came = int((self.arrival > (start + end) / 2).sum())
-        by_chance = _DEVIATIONS * float(np.sqrt(middle + last)) + _GROWTH * came
+        arrived = int((self.arrival > (start + end) / 2).sum())
+        by_chance = _DEVIATIONS * float(np.sqrt(middle + last)) + _GROWTH * arrived
         return last - middle if last - middle > by_chance else 0
 
     def _in_flight(self, moment: float) -> int:
@@ -110,5 +110,6 @@ def quantiles(values: Column) -> tuple[float, ...] | None:
     numbers = values[~np.isnan(values)]
     if not len(numbers):
         return None
+    # A value that was measured: between one that is infinite and another there is no number.
     ranked = np.quantile(numbers, [q / 100 for q in QUANTILES], method="inverted_cdf")
     return (float(numbers.mean()), *(float(value) for value in ranked))

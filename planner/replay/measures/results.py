@@ -32,6 +32,7 @@ class SeedRun:
     def span_s(self) -> float:
         """Seconds that count."""
         arrival = self.columns.arrival
+        # One request has no span, and rates are over it.
         return max(float(arrival[-1] - arrival[0]) / MS_PER_S, 1e-9) if len(arrival) else 1e-9
 
     def members(self, start: int, end: int) -> NDArray[np.bool_]:
@@ -54,26 +55,26 @@ def _group(runs: Sequence[SeedRun], good_rows: Sequence[NDArray[np.bool_]], span
     members = [run.members(*span) for run in runs]
 
     def over(name: str) -> list[tuple[float, ...] | None]:
-        return [quantiles(getattr(run.columns, name)[mine]) for run, mine in zip(runs, members, strict=True)]
+        return [quantiles(getattr(run.columns, name)[mask]) for run, mask in zip(runs, members, strict=True)]
 
     pairs = list(zip(runs, members, strict=True))
-    within = [float(good[mine].mean()) if mine.any() else 1.0 for good, mine in zip(good_rows, members, strict=True)]
+    within = [float(good[mask].mean()) if mask.any() else 1.0 for good, mask in zip(good_rows, members, strict=True)]
     good_rps = [float(good[m].sum()) / run.span_s for run, good, m in zip(runs, good_rows, members, strict=True)]
     return ReplayGroup(
         start=span[0],
         end=span[1],
-        requests=sum(int(mine.sum()) for mine in members),
-        rate_rps=sum(int(mine.sum()) / run.span_s for run, mine in zip(runs, members, strict=True)) / len(runs),
+        requests=sum(int(mask.sum()) for mask in members),
+        rate_rps=sum(int(mask.sum()) / run.span_s for run, mask in zip(runs, members, strict=True)) / len(runs),
         within_levels=spread(within),
         goodput_rps=spread(good_rps),
         ttft_ms=times(over("ttft")),
         tpot_ms=times(over("tpot")),
-        end_to_end_ms=times(over("whole")),
+        end_to_end_ms=times(over("end_to_end")),
         queue_ms=times(over("queue")),
         transfer_ms=times(over("transfer")),
         place_ms=times(over("place")),
         tokens_per_s_p05=_slow_tokens(runs, members),
-        hit_share=spread([_share(run.columns.hits[mine], run.columns.prompt[mine]) for run, mine in pairs]),
+        hit_share=spread([_share(run.columns.hits[mask], run.columns.prompt[mask]) for run, mask in pairs]),
     )
 
 
@@ -84,8 +85,8 @@ def _share(part: Column, of_tokens: NDArray[np.int64]) -> float:
 def _slow_tokens(runs: Sequence[SeedRun], members: Sequence[NDArray[np.bool_]]) -> Spread | None:
     """Tokens a second after the first that all but one in twenty get at least."""
     slow = []
-    for run, mine in zip(runs, members, strict=True):
-        tpot = run.columns.tpot[mine]
+    for run, mask in zip(runs, members, strict=True):
+        tpot = run.columns.tpot[mask]
         tpot = tpot[~np.isnan(tpot)]
         if len(tpot):
             slow.append(float(MS_PER_S / np.quantile(tpot, 1 - _SLOW_SHARE, method="inverted_cdf")))
@@ -118,8 +119,8 @@ def _island(runs: Sequence[SeedRun], fleet: ReplayFleet, number: int) -> IslandU
     waits, served, rates = [], 0, 0.0
     for run in runs:
         columns = run.columns
-        mine = (columns.decode if pool.phase is Phase.DECODE else columns.prefill) == number
-        usages, many = run.engine.usages[number], max(1, int(mine.sum()))
+        mask = (columns.decode if pool.phase is Phase.DECODE else columns.prefill) == number
+        usages, many = run.engine.usages[number], max(1, int(mask.sum()))
         elapsed_ms = run.span_s * MS_PER_S * pool.servers
         busy = sum(usage.busy_ms for usage in usages)
         rows["busy"].append(busy / elapsed_ms)
@@ -128,10 +129,10 @@ def _island(runs: Sequence[SeedRun], fleet: ReplayFleet, number: int) -> IslandU
         rows["kv"].append(sum(usage.kv_ms for usage in usages) / elapsed_ms)
         rows["most"].append(max(usage.most_kv for usage in usages))
         rows["preempted"].append(1000 * sum(usage.preempted for usage in usages) / many)
-        rows["hit"].append(_share(columns.hits[mine], columns.prompt[mine]))
-        waits.append(quantiles((columns.place if pool.phase is Phase.DECODE else columns.queue)[mine]))
-        served += int(mine.sum())
-        rates += int(mine.sum()) / run.span_s / len(runs)
+        rows["hit"].append(_share(columns.hits[mask], columns.prompt[mask]))
+        waits.append(quantiles((columns.place if pool.phase is Phase.DECODE else columns.queue)[mask]))
+        served += int(mask.sum())
+        rates += int(mask.sum()) / run.span_s / len(runs)
     return IslandUse(
         island=pool.island,
         gpu=pool.gpu,
@@ -162,8 +163,9 @@ def levels_of(runs: Sequence[SeedRun], fleet: ReplayFleet, slo: SloSettings) -> 
         for span in spans:
             rows: list[_Row] = []
             for run, column, bound, good in zip(runs, values, bounds, keeping, strict=True):
-                mine = run.members(*span) & np.isfinite(bound[place])
-                rows.append((column[mine], bound[place][mine], good[place][mine]))
+                mask = run.members(*span) & np.isfinite(bound[place])
+                rows.append((column[mask], bound[place][mask], good[place][mask]))
+            # A bound on no request at all is neither kept nor broken.
             if any(len(column) for column, _, _ in rows):
                 checks.append(_level(phase, span, rows, slo, sum(len(run.columns.arrival) for run in runs)))
     return tuple(checks)
@@ -198,6 +200,7 @@ def moments_of(run: SeedRun, slo: SloSettings, parts: int) -> tuple[Moment, ...]
     part = np.clip(np.searchsorted(edges, columns.arrival, side="right") - 1, 0, parts - 1)
     late = ~np.logical_and(*columns.within_bounds(slo))
     length_ms = float(edges[1] - edges[0])
+    # Up to `parts`: what ends after the last arrival falls behind the last part.
     ended = np.clip(np.searchsorted(edges, columns.ended, side="right") - 1, 0, parts)
     waiting = _inside(columns.arrival, columns.started, edges) / length_ms
     answering = _inside(columns.placed, columns.ended, edges) / length_ms

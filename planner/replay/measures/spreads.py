@@ -48,14 +48,14 @@ BLOCKS = 20
 
 def kept_share(kept_by_seed: Sequence[NDArray[np.bool_]]) -> Spread:
     """The share of requests that keep a bound with its interval of 99 %; of each seed who does, as they came."""
-    kept = np.concatenate(kept_by_seed)
-    if not len(kept):
+    keeps = np.concatenate(kept_by_seed)
+    if not len(keeps):
         return Spread(mean=1.0, low=0.0, high=1.0)
-    share = float(kept.mean())
+    share = float(keeps.mean())
     blocks = [block for seed in kept_by_seed for block in np.array_split(seed, BLOCKS) if len(block)]
-    squares = sum(len(block) ** 2 * (float(block.mean()) - share) ** 2 for block in blocks) / len(kept)
+    squares = sum(len(block) ** 2 * (float(block.mean()) - share) ** 2 for block in blocks) / len(keeps)
     alone = share * (1 - share)
-    counted = len(kept) / max(1.0, squares / alone) if alone else float(len(kept))
+    counted = len(keeps) / max(1.0, squares / alone) if alone else float(len(keeps))
     z2 = CERTAIN**2 / counted
     middle, width = share + z2 / 2, CERTAIN * sqrt(alone / counted + z2 / (4 * counted))
     return Spread(mean=share, low=max(0.0, (middle - width) / (1 + z2)), high=min(1.0, (middle + width) / (1 + z2)))

@@ -38,7 +38,7 @@ def _times_as_long(runs: Sequence[SeedRun], *, judged: bool) -> float:
     starts = [run.engine.requests.arrival_ms[0] for run in runs]
     middles = [float(run.columns.arrival[0] + run.columns.arrival[-1]) / 2 for run in runs]
     until = float(np.mean([middle - start for middle, start in zip(middles, starts, strict=True)]))
-    early = [run.columns.whole[run.columns.arrival <= middle] for run, middle in zip(runs, middles, strict=True)]
+    early = [run.columns.end_to_end[run.columns.arrival <= middle] for run, middle in zip(runs, middles, strict=True)]
     lasting = np.concatenate(early)
     lasting = lasting[np.isfinite(lasting)]
     if not len(lasting) or not until:
@@ -47,10 +47,12 @@ def _times_as_long(runs: Sequence[SeedRun], *, judged: bool) -> float:
         return _if_above_one(LASTING * float(lasting.mean()) / until)
     if _share_full(lasting, until) >= FULL:
         return 0.0
+    # The share only rises with the time.
     low, high = until, float(lasting.max())
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if _share_full(lasting, middle) >= FULL else (middle, high)
+    # The end at which the fleet is known to be full.
     return high / until
 
 
@@ -65,5 +67,6 @@ def _share_full(lasting: Column, until_ms: float) -> float:
 
 def _round_up(requests: float) -> int:
     """To two digits."""
+    # More digits would claim to know it better than a draw can.
     unit = 10.0 ** max(0, math.floor(math.log10(requests)) - 1)
     return int(math.ceil(requests / unit) * unit)

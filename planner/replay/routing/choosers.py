@@ -51,6 +51,7 @@ class Drawn:
 
     def pick(self) -> int:
         """A draw."""
+        # Rounding may put a draw at the very end of the sums, behind the last.
         return min(bisect_right(self._sums, self._random.random() * self._sums[-1]), self._last)
 
 
@@ -60,6 +61,7 @@ class InTurn:
     def __init__(self, weights: Sequence[float]) -> None:
         heaviest = max(weights)
         self._strides = [heaviest / weight if weight > 0 else float("inf") for weight in weights]
+        # Half a stride: turns come as by Sainte-Lague, which favours neither heavy nor light ones.
         self._turns = [(stride / 2, place) for place, stride in enumerate(self._strides)]
         heapify(self._turns)
 

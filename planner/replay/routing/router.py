@@ -190,6 +190,7 @@ class Router:
         """The server that decodes; None where nobody is alive."""
         route = self._routes[self.numbers[request]]
         if route.decode_turns is not None:
+            # Turns go on over the dead, so that shares stay as they are; a dead one's turn goes by load.
             server = route.decode[route.decode_turns.pick()]
             if server.alive:
                 return server

@@ -83,6 +83,7 @@ class Batch:
         if counts[rank] >= self.limit:
             return -1
         needed = self.gb_of(tokens)
+        # Alone on its rank a sequence always gets in: else one that is too long would wait for ever.
         if not counts[rank] or self.used_gb(rank) + needed <= self.free_gb:
             return rank
         for other in sorted(range(self.ranks), key=self.used_gb):
@@ -131,6 +132,7 @@ class Batch:
         self._used[rank] -= used
         self._growth[rank] -= growth
         self._context -= before
+        # Differences leave rounding behind: an empty rank sheds it.
         if not self.counts[rank]:
             self._used[rank] = self._growth[rank] = 0.0
         gain = self._answers.gain
@@ -141,6 +143,7 @@ class Batch:
         ending, running, requests = self._ending, self._running, []
         while ending and ending[0][0] <= self.passes:
             end, request = heappop(ending)
+            # The heap may still have an earlier stay of a request that was preempted.
             if request in running and running[request][0] == end:
                 self.drop(request)
                 requests.append(request)
@@ -163,6 +166,7 @@ class Batch:
             heappop(ending)
         passes = min(ending[0][0] - self.passes, MOST_PASSES)
         then, free = self.passes + passes, self.free_gb
+        # Mostly no rank outgrows its room: one look at all of them spares the loop.
         if max(map(add, self._used, map(mul, self._growth, repeat(then)))) <= free:
             return passes
         for rank, (used, growth) in enumerate(zip(self._used, self._growth, strict=True)):
@@ -172,6 +176,7 @@ class Batch:
 
     def passes_within(self, span_ms: float) -> int:
         """How many passes have begun in so long."""
+        # The quadratic of the time solved for k, in the form that loses no digits where the growth is small.
         first, more = self.next_ms - self.extra_ms / 2, 2 * self.extra_ms * span_ms
         return ceil(2 * span_ms / (first + sqrt(max(first * first + more, 0.0))) - 1e-9)
 
@@ -193,6 +198,7 @@ class Batch:
             used, sequences = base + gained * passes + begun_gb, self.counts[rank]
             if used <= free or sequences < 2:
                 continue
+            # The youngest first: a dict keeps the order in which they came.
             for request in reversed(self._running):
                 _, of_rank, _, base_gb, growth = self._running[request]
                 if of_rank == rank:

@@ -127,6 +127,7 @@ class DecodeServer:
             return False
         batch.measure()
         log, joined = self._log, self._joined
+        # NaN, which is unlike itself: no first token yet.
         joined += [request for request in placed if log.first[request] != log.first[request]]
         moment, first = self._boundary, self._boundary + batch.next_ms
         for request in joined:  # those that came before for the same pass wait for all of it
@@ -147,10 +148,12 @@ class DecodeServer:
             self._events.at(self._boundary + self._batch.time_of(self._planned), self._change, self._version)
 
     def _change(self, _: float, version: int) -> None:
+        # The batch changed since: another event stands for it.
         if version != self._version:
             return
         batch, log = self._batch, self._log
         self._pass(self._planned)
+        # Who ends makes room first, so that fewer must give theirs up.
         for request in batch.ended():
             log.ended[request] = self._boundary
             self.done(self._boundary, request)
@@ -160,6 +163,7 @@ class DecodeServer:
             self._waiting.appendleft(Sequence(request, tokens, answer, tokens))
             log.preempted[request] += 1
             self.usage.preemption(self._boundary)
+        # `_admit` measures where somebody came; who left counts, too.
         if not self._admit():
             batch.measure()
         self._plan()

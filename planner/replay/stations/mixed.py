@@ -18,7 +18,7 @@ from planner.replay.stations.batch import Batch
 from planner.replay.stations.prefixes import PrefixCache
 from planner.replay.stations.usage import Usage
 
-_Taken = tuple[int, int, int, int]  # request, rank, tokens of its context, tokens to come
+_PromptTaken = tuple[int, int, int, int]  # request, rank, tokens of its context, tokens to come
 
 
 class MixedServer:
@@ -71,7 +71,7 @@ class MixedServer:
         self._waiting = [0.0] * pool.ranks
         self._begun: dict[int, float] = {}  # requests whose prompts are taken in, with their caches (GB)
         self._coming = [0] * pool.ranks  # how many of them a rank has
-        self._taking: list[_Taken] = []
+        self._taking: list[_PromptTaken] = []
         self._batch = Batch(pool)
         self._chunks = ChunkTimes(pool.chunks)
         self._budget = float(pool.budget)
@@ -79,6 +79,7 @@ class MixedServer:
         self._requests, self._log, self._events = requests, log, events
         self._boundary = self._tokens = 0.0
         self._planned = self._version = self._next_rank = self.deaths = 0
+        # Routers know one speed: that of full chunks beside a batch that is half full.
         half = max(1.0, pool.batch / 2)
         added = self._chunks.added_ms(half, self._budget, ((mean_row, 1.0),), 1.0)
         self.speed = pool.ranks * self._budget / added
@@ -107,6 +108,7 @@ class MixedServer:
         """The rank with the fewest waiting tokens, among equals that with the fewest sequences."""
         if self.ranks == 1:
             return 0
+        # Running tokens are not counted: ranks that step together would take turns at being full.
         counts, waiting = self._batch.counts, self._waiting
         return min(range(self.ranks), key=lambda rank: (waiting[rank], counts[rank]))
 
@@ -177,6 +179,7 @@ class MixedServer:
             tokens, answer = batch.drop(request)
             rank = min(range(self.ranks), key=self._waiting.__getitem__)
             queue = self.queues[rank]
+            # Before all others, but for a prompt that is half taken in: it holds its room already.
             queue.insert(1 if queue and queue[0][0] in self._begun else 0, [request, tokens, tokens, answer])
             self._waiting[rank] += tokens
             self._tokens += tokens
@@ -189,10 +192,10 @@ class MixedServer:
         log.ended[request] = self._boundary + (log.first[request] - log.placed[request])
         self.done(log.ended[request], request)
 
-    def _take(self) -> tuple[list[tuple[int, float]], list[_Taken], float, float]:
+    def _take(self) -> tuple[list[tuple[int, float]], list[_PromptTaken], float, float]:
         """(parts of prompts, prompts that end with rank, context and answer, tokens of the fullest rank, of all)."""
         parts: list[tuple[int, float]] = []
-        ending: list[_Taken] = []
+        ending: list[_PromptTaken] = []
         fullest = tokens_of_all = 0.0
         rows, started = self._requests.row, self._log.started
         for rank, queue in enumerate(self.queues):
@@ -203,7 +206,7 @@ class MixedServer:
                 if request not in self._begun:
                     if not self._begins(request, rank, context):
                         break
-                    if started[request] != started[request]:
+                    if started[request] != started[request]:  # NaN: not yet
                         started[request] = self._boundary
                 part = min(unread, room)
                 if part < unread:
@@ -216,6 +219,7 @@ class MixedServer:
             load = self._budget - room
             tokens_of_all += load
             fullest = max(fullest, load)
+            # Differences leave rounding behind: an empty queue sheds it.
             self._waiting[rank] = self._waiting[rank] - load if queue else 0.0
         return parts, ending, fullest, tokens_of_all
 
@@ -245,15 +249,17 @@ class MixedServer:
         batch, log = self._batch, self._log
         self._advance(1, length)
         now = self._boundary
+        # Added up anew, as differences would pile up rounding pass by pass.
         self._tokens = sum(self._waiting)
         ending, self._taking = self._taking, []
         fixed, passes = self._first
         for request, rank, context, answer in ending:
             self._ends(request, rank)
-            if log.first[request] != log.first[request]:
+            if log.first[request] != log.first[request]:  # NaN: not yet; else it was preempted
                 log.prefilled[request] = log.arrived[request] = log.placed[request] = now
                 log.first[request] = now + fixed + passes * length
             if answer > 1:
+                # The first token came out of the prompt's last pass.
                 batch.place(request, rank, context, answer - 1)
             else:
                 self._end(request)

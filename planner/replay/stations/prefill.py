@@ -89,6 +89,7 @@ class PrefillServer:
 
     def emptiest_rank(self) -> int:
         """The rank with the fewest waiting tokens."""
+        # Running tokens are not counted: ranks that step together would take turns at being full.
         waiting = self._waiting
         return waiting.index(min(waiting))
 
@@ -118,7 +119,7 @@ class PrefillServer:
             while queue and room > 0:
                 head = queue[0]
                 request, unread = int(head[0]), head[1]
-                if started[request] != started[request]:
+                if started[request] != started[request]:  # NaN: not yet
                     started[request] = now
                 if unread <= room:
                     queue.popleft()
@@ -132,6 +133,7 @@ class PrefillServer:
             load = budget - room
             all_tokens += load
             fullest = max(fullest, load)
+            # Differences leave rounding behind: an empty queue sheds it.
             waiting[rank] = waiting[rank] - load if queue else 0.0
         if not parts:
             return
@@ -154,6 +156,7 @@ class PrefillServer:
             return  # lost with its server
         ending, all_tokens = self.running.pop(number)
         self.queue -= len(ending)
+        # As above: no work is left where nobody is.
         self.work = self.work - all_tokens / self._speed if self.queue else 0.0
         prefilled = self._log.prefilled
         for request, rank in ending:

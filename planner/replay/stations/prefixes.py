@@ -32,8 +32,8 @@ class PrefixCache:
         for block in reversed(blocks):
             stored[block] = None
             stored.move_to_end(block)
-        most = self._tokens // block_tokens
-        while len(stored) > most:
+        block_limit = self._tokens // block_tokens
+        while len(stored) > block_limit:
             stored.popitem(last=False)
 
     def clear(self) -> None:
