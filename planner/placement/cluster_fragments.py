@@ -23,7 +23,7 @@ def workload_of(cluster: Cluster) -> tuple[TypicalPod, ...]:
         TracePod(
             name=pod.key,
             cpu_milli=round(pod.cpu_count * MILLI),
-            memory_mib=0,
+            memory_mib=0,  # classes do not tell pods apart by it
             gpus=pod.gpu_count,
             gpu_milli=WHOLE_GPU,
         )

@@ -22,6 +22,7 @@ def states_of(cluster: Cluster) -> list[NodeState]:
                 gpu_model=node.gpu,
             )
         )
+    # Pods that name their GPUs first: the others then hold what is really idle.
     for pod in sorted(cluster.pods, key=lambda pod: not pod.gpus_known):
         state = states[pod.node]
         pod_gpus = [places[pod.node][index] for index in pod.gpus]

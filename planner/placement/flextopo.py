@@ -85,8 +85,8 @@ def from_graph(node: str, graph: Graph) -> FlexTopo:
     )
 
 
-def _fault(origin: str, subject: str, rule: str, came: str) -> InputError:
-    return InputError(f"{origin}: {subject} must {rule}, got {came}.", hint=_HINT)
+def _fault(origin: str, subject: str, rule: str, value: str) -> InputError:
+    return InputError(f"{origin}: {subject} must {rule}, got {value}.", hint=_HINT)
 
 
 def _sample(kind: str) -> str:
@@ -125,13 +125,14 @@ def report(topo: FlexTopo, origin: str) -> NodeReport:
         numa_nodes=numa_nodes,
         cpus=float(sum(len(numa.cores) for numa in numa_nodes)),
         core_users=tuple(_core_users(graph, origin)),
-        last_user_only=any(edge.kind == "contains" for edge in topo.edges),
+        last_user_only=any(edge.kind == "contains" for edge in topo.edges),  # the agent's dialect
     )
 
 
 def _of_kind(graph: Graph, kind: str) -> list[str]:
     """Ids of the vertices of a kind, by number."""
     names = [name for name, its in graph.nodes(data="kind") if its == kind]
+    # By number, as core-10 would come before core-2 by name.
     return sorted(names, key=lambda name: (_number(name), name))
 
 
@@ -157,12 +158,13 @@ def _numa_node(graph: Graph, name: str, origin: str) -> NumaNode:
     cores = [core for group in groups for core in _neighbours(graph, group, "CPUCore")]
     sockets = {_number(_socket(graph, group, name, origin)) for group in groups}
     sockets |= {_number(socket) for socket in _neighbours(graph, name, "Socket")}
+    # Without cores no edge leads to a socket; the attribute tells it then.
     if not sockets:
         socket_id = _attribute(graph, name, "socketid")
         sockets = {socket_id} if isinstance(socket_id, int) else set()
     if len(sockets) != 1:
-        came = ", ".join(f"socket-{socket}" for socket in sorted(sockets)) or "none"
-        raise _fault(origin, f"vertex {name}", "lie in exactly one Socket", came)
+        listed = ", ".join(f"socket-{socket}" for socket in sorted(sockets)) or "none"
+        raise _fault(origin, f"vertex {name}", "lie in exactly one Socket", listed)
     return NumaNode(id=_number(name), socket=sockets.pop(), cores=tuple(sorted(map(_number, cores))))
 
 
@@ -213,6 +215,7 @@ def _core_users(graph: Graph, origin: str) -> Iterable[tuple[int, tuple[str, ...
     """Cores that somebody claims; a core that does not say who is its group's."""
     for core in _of_kind(graph, "CPUCore"):
         group = _only_neighbour(graph, core, "CoreGroup", origin)
+        # Only looked at: a core whose group lies nowhere makes the object unusable.
         _only_neighbour(graph, group, "NUMANode", origin)
         users = _users(graph, core, origin)
         if users is None:
@@ -231,6 +234,7 @@ def flextopo(
     The agent's dialect has no place for the NUMA nodes of GPUs and for namespaces: they are lost. InputError where it
     is not known which GPUs a pod holds.
     """
+    # To write an unknown GPU as free would offer what a pod holds.
     for pod in pods:
         if not pod.gpus_known:
             raise InputError(

@@ -40,6 +40,7 @@ class TargetWorkload:
     @classmethod
     def of(cls, classes: Sequence[TypicalPod]) -> "TargetWorkload":
         """Weights need not sum to 1; counts keep every sum exact."""
+        # By CPUs, so that those which fit what is left are the first ones: a running sum answers for any amount.
         with_gpus = sorted((pod for pod in classes if pod.gpus), key=lambda pod: pod.cpu_milli)
         return cls(
             classes=tuple(classes),
@@ -53,6 +54,7 @@ class TargetWorkload:
 
     def weights_on(self, gpu_model: str) -> Reals:
         """Weights, 0 for classes that may not use this GPU model."""
+        # Few models, and asked for at every node.
         if gpu_model not in self._of_model:
             allowed = np.array([allows(spec, gpu_model) for spec in self.specs], dtype=np.bool_)
             self._of_model[gpu_model] = self.weights * allowed
@@ -119,6 +121,7 @@ class FragmentGradient:
         if not levels:
             return np.zeros(len(self.shared))
         use = self._use_by_level(levels, count, sums, weights)[:, self.part_of, within]
+        # a GPU with too little left cannot give the part
         use[np.array(levels)[:, None] < self.parts[self.part_of]] = -np.inf
         best: Reals = use.max(axis=0)
         return best
@@ -142,9 +145,9 @@ class FragmentGradient:
     def _step(self, level: int) -> tuple[Integers, Integers]:
         """How `room` changes when a part of each size is taken from a GPU with so much left."""
         if level not in self._steps:
-            least = self.workload.gpu_milli
+            asked_milli = self.workload.gpu_milli
             then = (level - self.parts)[:, None]
-            before, after = level >= least, then >= least
+            before, after = level >= asked_milli, then >= asked_milli
             self._steps[level] = (after.astype(np.int64) - before, then * after - level * before)
         return self._steps[level]
 

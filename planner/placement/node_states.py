@@ -49,6 +49,7 @@ class NodeState:
         if gpus:
             kind = pod_kind(pod)
             self.hosted[kind] += sign
+            # A kind with none left would still count as present.
             if not self.hosted[kind]:
                 del self.hosted[kind]
 
@@ -124,6 +125,7 @@ class PodClasses:
         if state.pods >= MOST_PODS:
             return np.zeros(len(self), dtype=np.bool_)
         milli = np.array(sorted(state.gpu_left), dtype=np.int64)
+        # Sorted once, so that every class is one search.
         enough = len(milli) - milli.searchsorted(self.gpu_milli) >= self.gpus
         fits = (self.cpu <= state.cpu_left) & (self.memory <= state.memory_left) & enough
         room: Booleans = fits & (allowed | (self.gpus == 0))  # a pod without GPUs is not particular about models

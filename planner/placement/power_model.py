@@ -46,6 +46,7 @@ DEFAULT_CPU = next(cpu for cpu in OPENB_POWER.cpus if cpu.name == OPENB_POWER.de
 def cpu_watts(cpus: float, free: float, cpu: CpuPower = DEFAULT_CPU) -> float:
     """W of a node with so many virtual CPUs, of which some are free: packages and those at work both rounded up."""
     package = VIRTUAL_PER_CORE * cpu.cores
+    # A package that is exactly full must not be rounded up to two.
     packages, at_work = math.ceil(cpus / package - 1e-9), math.ceil((cpus - free) / package - 1e-9)
     return cpu.full_w * at_work + cpu.idle_w * (packages - at_work)
 
@@ -85,6 +86,7 @@ class NodePower:
             active = -((left_milli - self.cpu_milli) // package)
             package_w = self.cpu.full_w * active + self.cpu.idle_w * (left_milli // package)
             return np.asarray(package_w, dtype=np.float64)
+        # Whole numbers throughout: rounding up is the floor of the negative.
         cores = -(-self.cpu_milli // (VIRTUAL_PER_CORE * MILLI))
         packages = -(-cores // self.cpu.cores)
         active = -((left_milli // (VIRTUAL_PER_CORE * MILLI) - cores) // self.cpu.cores)

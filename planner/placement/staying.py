@@ -15,7 +15,7 @@ from planner.placement.islands import Fleet, place
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.parts import record_of
 from planner.placement.islands.scoring import score_of, terms_of
-from planner.placement.islands.sites import Held, Site, ask_of
+from planner.placement.islands.sites import HeldGroup, Site, ask_of
 from planner.placement.islands.states import Watts, state_of
 
 Replica = tuple[PlacedPart, ...]
@@ -38,6 +38,7 @@ def place_around(
     around = _around(stays, demands, fleet, settings, watts)
     if not stays or not around.shortfalls:
         return around
+    # Of as many GPUs the first: nobody who runs is moved for nothing.
     return max(around, place(demands, fleet, settings, watts), key=_placed_gpus)
 
 
@@ -57,6 +58,7 @@ def _around(
         return place(demands, fleet, settings, watts)
     parts = [part for replicas in staying.values() for replica in replicas for part in replica]
     missing = [_missing(demand, staying.get(demand.island, ())) for demand in demands]
+    # As locked pods, so that the placer need not know of copies that stay.
     around = Fleet.of(with_islands(fleet.cluster, parts, demands))
     others = place([demand for demand in missing if demand.replicas], around, settings, watts)
     return _joined(staying, others, demands, fleet, settings, watts)
@@ -91,13 +93,14 @@ def _able(
         copies[part.island, part.replica].append(part)
     room, able = _Room(Occupancy.of(fleet, settings.tolerations)), dict[str, list[Replica]]()
     for demand in demands:
+        # By number: where fewer are asked for, the first ones stay.
         replicas = [tuple(parts) for (island, _), parts in sorted(copies.items()) if island == demand.island]
-        there: list[Replica] = []
+        remaining: list[Replica] = []
         for replica in replicas:
-            if _keeps_spread(replica, there, demand) and room.takes(replica, demand):
-                there.append(replica)
-        if there := there[: demand.replicas]:
-            able[demand.island] = [_numbered(replica, n, fleet) for n, replica in enumerate(there)]
+            if _keeps_spread(replica, remaining, demand) and room.takes(replica, demand):
+                remaining.append(replica)
+        if remaining := remaining[: demand.replicas]:
+            able[demand.island] = [_numbered(replica, n, fleet) for n, replica in enumerate(remaining)]
     return able
 
 
@@ -127,6 +130,7 @@ class _Room:
 
     def takes(self, replica: Replica, demand: PlacementDemand) -> bool:
         """Whether all parts of a copy can stay; then they hold what they need."""
+        # A part of a copy serves nothing, and a larger one is another island.
         if sum(len(part.gpu_indices) for part in replica) != demand.groups * demand.tp:
             return False
         after: dict[int, Left] = {}
@@ -148,6 +152,7 @@ class _Room:
         return (
             self.occupancy.suits(number, ask_of(demand))
             and part.tp == demand.tp
+            # Indices that stand for a number alone must not be taken for GPUs, nor the other way round.
             and part.gpus_assumed != fleet.open[number]
             and len(part.cores) == cores
             and not {index for pod in pods for index in pod.gpus}.intersection(part.gpu_indices)
@@ -190,8 +195,8 @@ def _is_aligned(group: Sequence[int], number: int, demand: PlacementDemand, flee
     if not demand.qos.binds:
         return True
     shape = fleet.shapes[number]
-    width, least = width_of(shape, _counts(group, number, fleet)), least_width(shape, ask_of(demand).kind)
-    return least is not None and width <= ((1, 1) if demand.qos is Qos.SINGLE_NUMA else least)
+    width, narrowest = width_of(shape, _counts(group, number, fleet)), least_width(shape, ask_of(demand).kind)
+    return narrowest is not None and width <= ((1, 1) if demand.qos is Qos.SINGLE_NUMA else narrowest)
 
 
 def _counts(indices: Iterable[int], number: int, fleet: Fleet) -> Counts:
@@ -212,18 +217,19 @@ def _joined(
     """Those that stay and those that were placed around them, as one placement; islands without room for all their
     copies are not in it."""
     short = {shortfall.island for shortfall in others.shortfalls}
-    there = [demand for demand in demands if demand.island not in short]
+    complete = [demand for demand in demands if demand.island not in short]
     fresh: dict[str, list[PlacedPart]] = defaultdict(list)
     for part in others.parts:
         fresh[part.island].append(part)
-    parts = tuple(part for demand in there for part in _parts(staying.get(demand.island, ()), fresh[demand.island]))
-    sites = [Site(demand, ask_of(demand), tuple(_groups(demand, parts, fleet))) for demand in there]
+    parts = tuple(part for demand in complete for part in _parts(staying.get(demand.island, ()), fresh[demand.island]))
+    sites = [Site(demand, ask_of(demand), tuple(_groups(demand, parts, fleet))) for demand in complete]
     gone = {victim.pod for victim in others.victims}
     pods = tuple(pod for pod in fleet.cluster.pods if pod.key not in gone)
     after = Fleet.of(with_islands(replace(fleet.cluster, pods=pods), parts, demands))
     occupancy = Occupancy(fleet, settings.tolerations, dict(enumerate(after.free)))
     terms = terms_of(sites, occupancy, settings.weights, sum(victim.gpus for victim in others.victims))
     waits = {site.island: site.waits_for for site in others.sites}
+    # Without victims nobody waits; with some, who waits for none says so.
     types, nothing = sorted({demand.gpu for demand in demands}), () if gone else None
     before = Occupancy.of(fleet, settings.tolerations)
     return replace(
@@ -245,11 +251,11 @@ def _parts(staying: Sequence[Replica], fresh: Sequence[PlacedPart]) -> Iterator[
         yield replace(part, replica=part.replica + len(staying))
 
 
-def _groups(demand: PlacementDemand, parts: Sequence[PlacedPart], fleet: Fleet) -> Iterator[tuple[Held, ...]]:
+def _groups(demand: PlacementDemand, parts: Sequence[PlacedPart], fleet: Fleet) -> Iterator[tuple[HeldGroup, ...]]:
     """The groups of each copy."""
-    copies: dict[int, list[Held]] = defaultdict(list)
+    copies: dict[int, list[HeldGroup]] = defaultdict(list)
     for part in parts:
         if part.island == demand.island:
             number = fleet.number[part.node]
-            copies[part.replica] += [Held(number, _counts(group, number, fleet), ()) for group in part.groups]
+            copies[part.replica] += [HeldGroup(number, _counts(group, number, fleet), ()) for group in part.groups]
     return (tuple(copies[number]) for number in sorted(copies))

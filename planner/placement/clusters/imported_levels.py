@@ -48,12 +48,15 @@ def levels_of(nodes: Sequence[Labels]) -> tuple[tuple[tuple[str, str], ...], str
     """
     if not nodes:
         return (), ""
+    # Of a tie the first family: labels that a vendor sets stand before those set by hand.
     family = max(FAMILIES, key=lambda labels: sum(any(node.get(label) for label in labels) for node in nodes))
     present = [label for label in family if any(node.get(label) for node in nodes)]
     zones = next(([zone] for zone in ZONES if any(node.get(zone) for node in nodes)), [])
     if not present:
+        # One zone for all nodes parts nothing.
         parted = bool(zones) and len({node.get(zones[0], "") for node in nodes}) > 1
         return ((("asw", zones[0]),), ZONED.format(zone=zones[0])) if parted else ((), NOBODY)
+    # A level with a label of its own on every node, as that of hosts, joins nobody.
     near = next((label for label in present if _groups(nodes, label)), present[0])
     above = [*present[present.index(near) + 1 :], *zones]
     levels = (("asw", near), *((("aggregation", above[0]),) if above else ()))

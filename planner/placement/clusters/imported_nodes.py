@@ -13,7 +13,7 @@ from planner.errors import InputError
 
 _STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
 _SEPARATORS = re.compile(r"[\W_]+")
-Told = TypeVar("Told")
+Listed = TypeVar("Listed")
 
 NO_CORES = "cores are not known: only the number of CPUs is checked there, not that cores lie near their GPUs"
 ASSUMED_SOCKETS = "sockets are not told: each NUMA node is taken for a socket"
@@ -49,14 +49,15 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
     InputError names the two sources that disagree, or what no source tells.
     """
     node = reports[0].node
-    whole = next((report.whole_gpus for report in reports if report.whole_gpus is not None), None)
-    count = _agreed(reports, lambda report: report.gpu_count, "GPUs") or whole or 0
+    whole_count = next((report.whole_gpus for report in reports if report.whole_gpus is not None), None)
+    count = _agreed(reports, lambda report: report.gpu_count, "GPUs") or whole_count or 0
     offers = _first(reports, lambda report: report.offers)
     notes: list[str] = []
     gpu = _type(reports, rules.types, notes, needed=bool(count)) if count or offers else ""
     all_indices = _indices(reports, count)
     numa_nodes, near = _places(reports, all_indices, rules, gpu, notes) if count else (_listed_numa_nodes(reports), {})
-    indices = all_indices if whole is None else all_indices[:whole]
+    # Which GPUs are cut up is not told: the first ones stand for those that are whole.
+    indices = all_indices if whole_count is None else all_indices[:whole_count]
     uuids = _merged(reports, lambda report: {gpu.index: gpu.uuid for gpu in report.gpus if gpu.uuid}, "uuid of GPU")
     labels = _first(reports, lambda report: report.labels)
     if indices and not any(numa.cores for numa in numa_nodes):
@@ -70,6 +71,7 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
         numa_nodes=numa_nodes,
         cpus=_last_figure(reports, lambda report: report.cpus),
         memory_gb=_last_figure(reports, lambda report: report.memory_gb),
+        # A node without GPUs needs no switch, and gets no note about one.
         asw=_switch(labels, "access", rules.asw_label, notes if indices else []),
         aggregation=_switch(labels, "aggregation", rules.aggregation_label, notes if indices else []),
         nvlink_domain=next((report.nvlink_domain for report in reports if report.nvlink_domain), ""),
@@ -81,7 +83,7 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
     return joined, (*notes, *(note for report in reports for note in report.notes))
 
 
-def _first(reports: Sequence[NodeReport], values: Callable[[NodeReport], tuple[Told, ...]]) -> tuple[Told, ...]:
+def _first(reports: Sequence[NodeReport], values: Callable[[NodeReport], tuple[Listed, ...]]) -> tuple[Listed, ...]:
     return next((listed for report in reports if (listed := values(report))), ())
 
 
@@ -90,10 +92,12 @@ def _last_figure(reports: Sequence[NodeReport], value: Callable[[NodeReport], fl
     return next((figure for report in reversed(reports) if (figure := value(report)) is not None), 0.0)
 
 
-def _differ(subject: str, first: NodeReport | str, came: object, other: NodeReport | str, there: object) -> InputError:
+def _differ(
+    subject: str, first: NodeReport | str, here_value: object, other: NodeReport | str, there_value: object
+) -> InputError:
     here, elsewhere = (source if isinstance(source, str) else source.origin for source in (first, other))
     return InputError(
-        f"{here}: {subject} must agree with {elsewhere}, got {came} and {there}.",
+        f"{here}: {subject} must agree with {elsewhere}, got {here_value} and {there_value}.",
         hint="Take both at the same time, or leave one source out.",
     )
 
@@ -112,9 +116,9 @@ def _merged(
     merged: dict[int, tuple[NodeReport, str]] = {}
     for report in reports:
         for key, value in values(report).items():
-            other, there = merged.setdefault(key, (report, value))
-            if there != value:
-                raise _differ(f"node {report.node}: {subject} {key}", other, there, report, value)
+            other, known_value = merged.setdefault(key, (report, value))
+            if known_value != value:
+                raise _differ(f"node {report.node}: {subject} {key}", other, known_value, report, value)
     return {key: value for key, (_, value) in merged.items()}
 
 
@@ -209,6 +213,7 @@ def _sockets(numa_reports: Sequence[NodeReport], numa_map: GpuNumaMap | None) ->
     for report, sockets in maps[1:]:
         if sockets != maps[0][1]:
             raise _differ(f"node {report.node}: sockets of NUMA nodes", maps[0][0], maps[0][1], report, sockets)
+    # What a source tells stands above the user's list, which is for nodes of whom nobody tells it.
     if maps:
         return maps[0][1], True
     ids = [numa.id for numa in numa_reports[0].numa_nodes]
@@ -247,6 +252,7 @@ def _near(
     ]
     node = reports[0].node
     complete = any(len(near) == len(indices) for _, near in sources)
+    # The map's default must not argue with what a source says of a node; a line for this node must.
     if numa_map is not None and (numa_map.names(node) or not complete) and (listed := numa_map.of(node)) is not None:
         if len(listed) != len(indices):
             raise _differ(f"node {node}: GPUs", numa_map.file, len(listed), reports[0], len(indices))
@@ -254,9 +260,9 @@ def _near(
     near: dict[int, tuple[str, int]] = {}
     for origin, numas in sources:
         for index, numa in numas.items():
-            other, there = near.setdefault(index, (origin, numa))
-            if there != numa:
-                raise _differ(f"node {node}: NUMA node of GPU {index}", other, there, origin, numa)
+            other, near_numa = near.setdefault(index, (origin, numa))
+            if near_numa != numa:
+                raise _differ(f"node {node}: NUMA node of GPU {index}", other, near_numa, origin, numa)
     numa_of = {index: numa for index, (_, numa) in near.items()}
     return _with_counts(reports, indices, numa_of, notes)
 
@@ -309,11 +315,12 @@ def _type_of_labels(report: NodeReport, types: GpuTypeNames, notes: list[str]) -
     the surest label says, else the surest value itself; "" where no label names any.
     """
     labels, by_user = dict(report.labels), dict(types.products)
-    named = [by_user[name.value] for name in report.gpu_names if name.value in by_user]
+    chosen_by_user = [by_user[name.value] for name in report.gpu_names if name.value in by_user]
+    # Of several selectors that fit, the one with most labels is the most particular.
     fitting = [(len(s), gpu) for gpu, s in types.selectors if s and all(labels.get(k) == v for k, v in s)]
     by_label = [(name, _known_type(name.value, types) or name.gpu) for name in report.gpu_names]
-    chosen = next(iter(named), "") or max(fitting, default=(0, ""))[1] or _by_trust(by_label, types)
-    strange = [name.label for name, gpu in by_label if gpu and gpu != chosen and not named]
+    chosen = next(iter(chosen_by_user), "") or max(fitting, default=(0, ""))[1] or _by_trust(by_label, types)
+    strange = [name.label for name, gpu in by_label if gpu and gpu != chosen and not chosen_by_user]
     if strange:
         notes.append(f"GPUs are {chosen} by its label {by_label[0][0].label}, whatever its label {strange[0]} says")
     return chosen
@@ -329,6 +336,7 @@ def _by_trust(by_label: Sequence[tuple[GpuName, str]], types: GpuTypeNames) -> s
 def _known_type(value: str, types: GpuTypeNames) -> str:
     """The type of a product by GPU specs' labels, the types' names and the user; a label has dashes for blanks."""
     gpu_of = {value: gpu for gpu, selector in types.selectors for _, value in selector}
+    # Later entries win, so that the user's word stands above all others.
     gpu_of |= {gpu: gpu for gpu, _ in types.selectors} | {name.replace(" ", "-"): gpu for name, gpu in types.products}
     return (gpu_of | {gpu: gpu for _, gpu in types.products}).get(value.replace(" ", "-"), "")
 
@@ -345,6 +353,7 @@ def _unlike(name: str, types: GpuTypeNames) -> str:
 
 def _plain(product: str) -> str:
     """A product's name as a type's: letters, digits, dots, dashes."""
+    # The most that Kubernetes takes for a label's value.
     return _STRANGE.sub("-", product).strip("-._")[:63]
 
 

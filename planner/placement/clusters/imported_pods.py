@@ -33,13 +33,13 @@ def claims_of(report: NodeReport, node: ClusterNode, notes: Notes) -> dict[str, 
     cores of a node (some stay for the system): where the agent leaves none free, the pod with the most floats. In
     either dialect a pod on all cores floats, and a core with two users is nobody's own.
     """
-    there = {core for numa in node.numa_nodes for core in numa.cores}
+    all_cores = {core for numa in node.numa_nodes for core in numa.cores}
     floating = {user for _, users in report.core_users if len(users) > 1 for user in users}
     core_counts = Counter(users[0] for core, users in report.core_users if len(users) == 1)
-    if core_counts and len(report.core_users) >= len(there):
-        most = max(core_counts.values())
+    if core_counts and len(report.core_users) >= len(all_cores):
+        largest = max(core_counts.values())
         floating |= {
-            user for user, n in core_counts.items() if n >= len(there) or (report.last_user_only and n == most)
+            user for user, n in core_counts.items() if n >= len(all_cores) or (report.last_user_only and n == largest)
         }
     users = {gpu.used_by for gpu in report.gpus if gpu.used_by} | set(core_counts) | floating
     notes.extend((f"pod {user} on {node.name}", UNPINNED) for user in sorted(floating))
@@ -48,7 +48,7 @@ def claims_of(report: NodeReport, node: ClusterNode, notes: Notes) -> dict[str, 
             gpus=tuple(gpu.index for gpu in report.gpus if gpu.used_by == user),
             cores=()
             if user in floating
-            else tuple(core for core, by in report.core_users if by == (user,) and core in there),
+            else tuple(core for core, by in report.core_users if by == (user,) and core in all_cores),
         )
         for user in sorted(users)
     }
@@ -84,6 +84,7 @@ def with_claims(
             claim_of[names[0]] = claim
         elif any(user in (key, key.partition("/")[2]) for key in over):
             notes.append((f"pod {user}", ENDED))
+        # A GPU held by nobody would count as idle; cores are only left out.
         elif claim.gpus:
             raise _fault(origin, f"usedBy of gpu-{claim.gpus[0]}", "be a pod of the list of pods on this node", user)
         else:
@@ -91,8 +92,8 @@ def with_claims(
     return [_claimed(pod, claim_of[pod.key], origin, notes) if pod.key in claim_of else pod for pod in pods]
 
 
-def _fault(origin: str, subject: str, rule: str, came: str) -> InputError:
-    return InputError(f"{origin}: {subject} must {rule}, got {came}.", hint="Take both sources at the same time.")
+def _fault(origin: str, subject: str, rule: str, value: str) -> InputError:
+    return InputError(f"{origin}: {subject} must {rule}, got {value}.", hint="Take both sources at the same time.")
 
 
 def _claimed(pod: Pod, claim: Claims, origin: str, notes: Notes) -> Pod:
@@ -159,6 +160,7 @@ def with_deduced(pods: Sequence[Pod], nodes: Mapping[str, ClusterNode], notes: N
             continue
         used_gpus = {gpu for pod in node_pods for gpu in pod.gpus}
         free = [gpu.index for gpu in nodes[name].gpus if gpu.index not in used_gpus]
+        # With two such pods any split of what is left is possible.
         if len(unknown) == 1 and len(free) == unknown[0].gpu_count - len(unknown[0].gpus):
             deduced[unknown[0].key] = tuple(sorted([*unknown[0].gpus, *free]))
         else:

@@ -106,7 +106,7 @@ def synthesize(
 
 
 def _require(nodes: int, seed: int, load: float, per_asw: tuple[int, int], per_aggregation: int) -> None:
-    for key, holds, rule, came in (
+    for key, holds, rule, value in (
         ("nodes", 1 <= nodes <= MOST_NODES, f"must be within 1 and {MOST_NODES:,}", nodes),
         ("seed", seed >= 0, "must be at least 0", seed),
         ("load", 0 <= load <= 1, "must be within 0 and 1", load),
@@ -114,7 +114,7 @@ def _require(nodes: int, seed: int, load: float, per_asw: tuple[int, int], per_a
         ("asws_per_aggregation", per_aggregation >= 1, "must be at least 1", per_aggregation),
     ):
         if not holds:
-            raise InputError(f"Synthetic cluster: {key} {rule}, got {came}.", hint="Correct the value.")
+            raise InputError(f"Synthetic cluster: {key} {rule}, got {value}.", hint="Correct the value.")
 
 
 def _require_types(types: Sequence[NodeType]) -> None:
@@ -161,8 +161,9 @@ def _switch_sizes(count: int, bounds: tuple[int, int], unit: int, generator: np.
     sizes: list[int] = []
     remaining = count
     while remaining > high:
-        most = max(low, min(high, remaining - low))
-        sizes.append(int(generator.integers(low, most + 1)))
+        # What remains must be enough for another switch.
+        largest = max(low, min(high, remaining - low))
+        sizes.append(int(generator.integers(low, largest + 1)))
         remaining -= sizes[-1]
     return [*sizes, remaining] if remaining else sizes
 
@@ -181,8 +182,9 @@ def _nodes(
             at = len(nodes)
             if place % kind.nodes_per_domain == 0:
                 domain = f"nvl-{at:0{width}}" if kind.nodes_per_domain > 1 else ""
-                named = (*shared, (CLIQUE_LABEL, domain)) if domain else shared
-                labels = [tuple(sorted((*named, (POOL_LABEL, pool)))) for pool in POOLS]
+                with_domain = (*shared, (CLIQUE_LABEL, domain)) if domain else shared
+                # Made once a domain and shared by its nodes: a million nodes would not fit otherwise.
+                labels = [tuple(sorted((*with_domain, (POOL_LABEL, pool)))) for pool in POOLS]
             nodes.append(
                 ClusterNode(
                     name=f"node-{at:0{width}}",
@@ -239,9 +241,10 @@ def _pods(
     aim, behind = round(load * total), 0
     pods: list[Pod] = []
     for kind in types:
-        mine = [node for node in nodes if node.gpu == kind.gpu]
-        before, behind = behind, behind + sum(len(node.gpus) for node in mine)
+        of_type = [node for node in nodes if node.gpu == kind.gpu]
+        before, behind = behind, behind + sum(len(node.gpus) for node in of_type)
+        # A difference of rounded sums: so the types together meet the load to a GPU.
         target = aim * behind // total - aim * before // total
-        if mine:
-            pods += fill(mine, kind.cores_per_gpu, target, mix, best, generator, first=len(pods))
+        if of_type:
+            pods += fill(of_type, kind.cores_per_gpu, target, mix, best, generator, first=len(pods))
     return tuple(pods)

@@ -87,6 +87,7 @@ def fill(
     drawn = _Arrivals(mix, len(nodes[0].gpus), generator)
     before = target if mix.filled is None else round(mix.filled * sum(len(node.gpus) for node in nodes))
     _admit(room, drawn, max(target, before), best)
+    # From the end on, as the places behind one that leaves move up.
     for at in sorted(generator.permutation(len(room.running))[: int(mix.departures * len(room.running))], reverse=True):
         room.depart(int(at))
     _admit(room, drawn, target, best)
@@ -114,9 +115,9 @@ def _admit(room: "_Room", drawn: "_Arrivals", target: int, best: bool) -> None:
 class _Arrivals:
     """Tasks one after the other, drawn in chunks."""
 
-    def __init__(self, mix: TaskMix, most: int, generator: np.random.Generator) -> None:
+    def __init__(self, mix: TaskMix, gpus_per_node: int, generator: np.random.Generator) -> None:
         self._mix, self._generator = mix, generator
-        self._sizes = [pair for pair in mix.sizes if pair[0] <= most] or [(1, 1.0)]
+        self._sizes = [pair for pair in mix.sizes if pair[0] <= gpus_per_node] or [(1, 1.0)]
         self._groups = 0
         self._waiting: list[_Task] = []
 
@@ -125,13 +126,13 @@ class _Arrivals:
         """GPUs of the smallest task that may come."""
         return min(size for size, _ in self._sizes)
 
-    def next(self, most: int) -> _Task:
-        """The next task of at most `most` GPUs; larger ones are not waited for."""
+    def next(self, gpu_limit: int) -> _Task:
+        """The next task of at most `gpu_limit` GPUs; larger ones are not waited for."""
         while True:
             if not self._waiting:
                 self._waiting = self._draw()
             task = self._waiting.pop()
-            if task.size <= most:
+            if task.size <= gpu_limit:
                 return task
 
     def _draw(self) -> list[_Task]:
@@ -140,10 +141,12 @@ class _Arrivals:
         kinds = _pick([(at, weight) for at, (_, weight) in enumerate(mix.classes)], draw)
         per_gpu = np.where((draw.random(CHUNK) < mix.demanding) & (sizes <= 2), 32, _pick(mix.cpus_per_gpu, draw))
         spot_share = sum(w for kind, w in mix.classes if kind is PodClass.SPOT) / sum(w for _, w in mix.classes)
+        # Spot tasks are never locked, so the others are more often, for the share of all to hold.
         locked = draw.random(CHUNK) < (mix.locked / (1 - spot_share) if spot_share < 1 else 0.0)
         pools = np.where(draw.random(CHUNK) < mix.affine, draw.integers(len(POOLS), size=CHUNK), -1)
         exclusive = draw.random(CHUNK) < mix.exclusive
         groups = np.where(exclusive, self._groups + np.cumsum(exclusive) // mix.group, -1)
+        # A group that the chunk cuts off does not go on: the next one begins with other numbers.
         self._groups = int(max(self._groups, groups.max())) + 1
         aligned = draw.random(CHUNK) < mix.aligned
         high, ages = draw.random(CHUNK) < 0.5, draw.integers(mix.checkpoint_s, size=CHUNK)
@@ -173,7 +176,7 @@ class _Arrivals:
             locked=locked and kind is not PodClass.SPOT,  # who may go at any moment is never locked
             pool=pool,
             group=group,
-            aligned=aligned and per_gpu <= 16,
+            aligned=aligned and per_gpu <= 16,  # demanding tasks ask for more cores than lie beside their GPUs
             spread=spread,
             checkpoint_s=age,
         )
@@ -191,14 +194,15 @@ class _Room:
     def __init__(self, nodes: Sequence[ClusterNode], generator: np.random.Generator) -> None:
         self._generator = generator
         self._numa_masks = _numa_masks(nodes[0])
-        most = len(nodes[0].gpus)
+        gpus_per_node = len(nodes[0].gpus)
         self._pool = [POOLS.index(dict(node.labels)["pool"]) for node in nodes]
-        self._free = [(1 << most) - 1] * len(nodes)
+        self._free = [(1 << gpus_per_node) - 1] * len(nodes)
         self._cpus = [int(node.cpus) for node in nodes]
         self._groups: list[set[int]] = [set() for _ in nodes]
-        self._bins: list[list[list[int]]] = [[[] for _ in range(most + 1)] for _ in POOLS]
+        self._bins: list[list[list[int]]] = [[[] for _ in range(gpus_per_node + 1)] for _ in POOLS]
         self._place = [0] * len(nodes)
         self._choices: dict[tuple[int, int], int] = {}
+        # The last of a bin is looked at first: so low numbers fill up first.
         for node in reversed(range(len(nodes))):
             self._enter(node)
         self.held = 0
@@ -224,6 +228,7 @@ class _Room:
         bins = self._bins if task.pool < 0 else [self._bins[task.pool]]
         members = [level for each in bins for level in each[task.size :]]
         total = sum(map(len, members))
+        # A scheduler that draws does not look at every node either; who finds none goes elsewhere.
         for _ in range(8 if total else 0):
             at = int(self._generator.integers(total))
             for nodes in members:
@@ -256,6 +261,7 @@ class _Room:
 
     def _change(self, node: int, free: int, cpus: int) -> None:
         members = self._bins[self._pool[node]][self._free[node].bit_count()]
+        # The last of the bin takes the free place, so that no others move.
         last = members.pop()
         if last != node:
             members[self._place[node]] = last
@@ -294,6 +300,7 @@ def _closest(free: int, size: int, numas: Sequence[int]) -> int:
 
 def _spread(free: int, task: _Task) -> int:
     """GPUs without regard to NUMA nodes: a Fisher-Yates draw from the task's own number."""
+    # By its own number, so that no draw of one task shifts those of the others.
     bits, number = _bits(free), task.spread
     for at in range(task.size):
         other = at + number % (len(bits) - at)

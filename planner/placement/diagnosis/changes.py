@@ -54,8 +54,9 @@ def smallest_enough(amounts: Sequence[float], gain: Callable[[float], int]) -> l
     """The smallest of ascending `amounts` that brings half of what the last one brings, and the one that brings all."""
     if not amounts or not gain(amounts[-1]):
         return []
-    most = gain(amounts[-1])
-    picked = [amounts[bisect_left(amounts, wanted, key=gain)] for wanted in (ceil(most / 2), most)]
+    full_gain = gain(amounts[-1])
+    # More of a resource never serves less, so the first amount that is enough is found by bisection.
+    picked = [amounts[bisect_left(amounts, goal, key=gain)] for goal in (ceil(full_gain / 2), full_gain)]
     return [(amount, gain(amount)) for amount in dict.fromkeys(picked)]
 
 
@@ -71,6 +72,7 @@ def _more(kind: ChangeKind, rooms: Counted, request: GpuRequest, qos: Qos, fit: 
     def gain(amount: float) -> int:
         return total_fit(tuple((roomier(room, amount), n) for room, n in rooms), request, qos) - fit
 
+    # Only at amounts that let one more request onto some node can the count change.
     missing: set[float] = set()
     for room, _ in rooms:
         had = room.cpus if kind is ChangeKind.CPUS else room.memory_gb
@@ -104,6 +106,7 @@ def mended(room: Room) -> Room:
 
 
 def _faults(rooms: Counted, request: GpuRequest, qos: Qos) -> UnlockingChange:
+    # Sound nodes serve as before: only those with a fault can add.
     better = [(mended(room), nodes) for room, nodes in rooms if room.barred]
     more = total_fit(tuple(better), request, qos)
     return UnlockingChange(kind=ChangeKind.FAULTS, amount=sum(n for _, n in better), gpus=more * request.gpus)
@@ -113,10 +116,10 @@ def _without(kind: ChangeKind, grounds: Sequence[Ground], request: GpuRequest, q
     """Some pods gone: the preemptible, or those with parts of GPUs."""
     more = pods = 0
     for ground in grounds:
-        rest = ground.counted_unpreempted if kind is ChangeKind.PREEMPTION else ground.counted_without_parts
-        if rest is not None:
+        rooms = ground.counted_unpreempted if kind is ChangeKind.PREEMPTION else ground.counted_without_parts
+        if rooms is not None:
             pods += ground.preemptible_pods if kind is ChangeKind.PREEMPTION else ground.parts_pods
-            more += total_fit(rest, request, qos) - total_fit(ground.counted, request, qos)
+            more += total_fit(rooms, request, qos) - total_fit(ground.counted, request, qos)
     return UnlockingChange(kind=kind, amount=pods, gpus=more * request.gpus)
 
 
@@ -128,12 +131,14 @@ def _consolidation(
     locking: list[str] = []
     for ground, elsewhere in zip(grounds, spare, strict=True):
         now = total_fit(ground.counted, request, qos)
-        most = _most_pooled(ground, request, elsewhere)
+        pooled_fit = _most_pooled(ground, request, elsewhere)
         loose = total_fit(ground.counted_unmoved, request, qos)
-        with_locks = max(now, min(most, loose))
+        # Both are bounds from above, and to move nobody is a way, too.
+        with_locks = max(now, min(pooled_fit, loose))
         moved += with_locks - now
-        if most > with_locks and (free := total_fit(ground.counted_empty, request, qos)) > loose:
-            unlocked += min(most, free) - with_locks
+        # Locked pods are only in the way where there would be enough without them.
+        if pooled_fit > with_locks and (free := total_fit(ground.counted_empty, request, qos)) > loose:
+            unlocked += min(pooled_fit, free) - with_locks
             locking += _locking(ground, request, qos)
         pods += ground.movable.pods
     return [

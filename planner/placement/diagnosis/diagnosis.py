@@ -52,6 +52,7 @@ def diagnose(
     rows = [(ground.gpu, (ground,)) for ground in grounds] + [(POOLED, grounds)] * bool(grounds)
     spare = _spares(cluster, grounds)
     scopes = [JobScope.CLUSTER, JobScope.ASW]
+    # Where nobody names domains, rows of them would all say 0.
     if any(node.nvlink_domain for node in cluster.nodes if node.gpus):
         scopes.append(JobScope.NVLINK_DOMAIN)
     return ClusterDiagnosis(

@@ -90,6 +90,7 @@ def _ground(gpu: str, nodes: Sequence[ClusterNode], by_node: Mapping[str, Sequen
         unpreempted=unpreempted,
         unmoved=unmoved,
         empty=empty,
+        # Counted once: every request asks again, and a large cluster has few kinds of rooms.
         counted=counted(rooms),
         counted_unpreempted=counted(unpreempted) if unpreempted else None,
         counted_without_parts=counted(rooms_with(lambda pod: not _holds_parts(pod))) if parts else None,

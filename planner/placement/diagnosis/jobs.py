@@ -92,6 +92,7 @@ def _changes(
     grounds: Sequence[Ground], places: Sequence[str], gpus: int, cpus_per_gpu: int, scope: JobScope
 ) -> tuple[UnlockingChange, ...]:
     rooms = [room for ground in grounds for room in ground.rooms]
+    # None: nobody there may be preempted, so that the rooms stay as they are.
     unpreempted = [room for ground in grounds for room in ground.unpreempted or ground.rooms]
 
     def fit(changed: Iterable[Room], within: JobScope = scope) -> int:
@@ -102,6 +103,7 @@ def _changes(
     def more_cpus(amount: float) -> int:
         return fit(room.roomier(cpus=amount) for room in rooms) - now
 
+    # Only amounts at which some node gains a slot can change the count.
     short = {ceil(cpus_per_gpu * count - room.cpus) for room in set(rooms) for count in range(1, room.whole_gpus + 1)}
     listed = [
         UnlockingChange(kind=ChangeKind.CPUS, amount=amount, gpus=more * gpus)

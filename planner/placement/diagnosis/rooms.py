@@ -51,6 +51,7 @@ class Room:
 
     def roomier(self, *, cpus: float = 0.0, memory_gb: float = 0.0) -> "Room":
         """With so many more CPUs, spread over its NUMA nodes, and so much more memory."""
+        # Rounded up, as no core lies in two NUMA nodes.
         cores = tuple(count + ceil(cpus / max(len(self.numa_cores), 1)) for count in self.numa_cores)
         return Room(
             gpu=self.gpu,
@@ -59,7 +60,7 @@ class Room:
             cpus=self.cpus + cpus,
             memory_gb=self.memory_gb + memory_gb,
             numa_gpus=self.numa_gpus,
-            numa_cores=cores if self.shape.lists_cores else self.numa_cores,
+            numa_cores=cores if self.shape.lists_cores else self.numa_cores,  # no cores listed: none that could be near
             placed=self.placed,
             barred=self.barred,
         )
@@ -67,17 +68,17 @@ class Room:
 
 def room_of(node: ClusterNode, pods: Sequence[Pod], shape: Shape) -> Room:
     """What these pods leave of a node. More held than there is leaves 0 (`overcommitments` tells of it)."""
-    left = left_on(node, shape, pods)
+    remainder = left_on(node, shape, pods)
     shares = parts_held(node, pods)
     idle = len(node.gpus) - sum(pod.gpu_count for pod in pods) - shares
     return Room(
         gpu=node.gpu,
         shape=shape,
         idle=max(round(idle, 6), 0.0),
-        cpus=max(left.cpus, 0.0),
-        memory_gb=max(left.memory_gb, 0.0),
-        numa_gpus=tuple(max(count, 0) for count in left.gpus),
-        numa_cores=tuple(max(count, 0) for count in left.cores),
+        cpus=max(remainder.cpus, 0.0),
+        memory_gb=max(remainder.memory_gb, 0.0),
+        numa_gpus=tuple(max(count, 0) for count in remainder.gpus),
+        numa_cores=tuple(max(count, 0) for count in remainder.cores),
         placed=not shares and all(pod.gpus_known for pod in pods),
         barred=fault_of(node) is not None,
     )
@@ -119,6 +120,7 @@ def requests_that_fit(room: Room, request: GpuRequest, qos: Qos) -> int:
 
 
 def _aligned(room: Room, request: GpuRequest, qos: Qos) -> int:
+    # Cores are pinned whole.
     kind = GroupKind(request.gpus, ceil(request.cpus / request.gpus), qos)
     return capacity(room.shape, offered(room.shape, room.numa_gpus, room.numa_cores, kind), kind)
 

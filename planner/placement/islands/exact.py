@@ -14,7 +14,7 @@ from planner.domain.node_room import Ask, Spread
 from planner.domain.shapes import Counts, admits
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.scoring import score_of, splits_of, terms_of
-from planner.placement.islands.sites import Held, Site, ask_of
+from planner.placement.islands.sites import HeldGroup, Site, ask_of
 
 MOST_NODES = 3
 MOST_STEPS = 25_000
@@ -40,6 +40,7 @@ class _Search:
         if at == len(self.demands):
             score = score_of(terms_of(done, self.occupancy, self.weights))
             splits = splits_of(done, self.occupancy.fleet)
+            # More than rounding: of equal scores the one found first stays.
             if self.best is None or splits < self.splits or (splits == self.splits and score > self.best[0] + 1e-12):
                 self.best, self.splits = (score, done), splits
             return
@@ -47,7 +48,7 @@ class _Search:
         self.groups(at, done, (), demand.replicas * demand.groups, None)
 
     def groups(
-        self, at: int, done: tuple[Site, ...], placed: tuple[Held, ...], remaining: int, last: Choice | None
+        self, at: int, done: tuple[Site, ...], placed: tuple[HeldGroup, ...], remaining: int, last: Choice | None
     ) -> None:
         """Go on with the next of the `remaining` groups of island `at`, from the choice `last` on."""
         demand, ask = self.demands[at], self.asks[at]
@@ -60,6 +61,7 @@ class _Search:
         if begins and len(placed) >= demand.groups:  # alike replicas in ascending order of their first groups
             first = placed[len(placed) - demand.groups]
             last = (first.node, first.gpus)
+        # A list, as holding changes what choices are made of. Without the spread, which counts whole servers.
         for choice in list(choices(self.occupancy, replace(ask, spread=None))):
             if last is not None and choice < last:
                 continue
@@ -70,14 +72,14 @@ class _Search:
                 return
             node, gpus = choice
             cores = self.occupancy.hold(node, ask, gpus)
-            self.groups(at, done, (*placed, Held(node, gpus, cores)), remaining - 1, choice)
+            self.groups(at, done, (*placed, HeldGroup(node, gpus, cores)), remaining - 1, choice)
             self.occupancy.give_back(node, ask, gpus, cores)
 
-    def _spreads(self, node: int, placed: Sequence[Held], groups: int, spread: Spread) -> bool:
+    def _spreads(self, node: int, placed: Sequence[HeldGroup], groups: int, spread: Spread) -> bool:
         """Whether the next group may lie on a node beside those of its island that are `placed`."""
         if begun := len(placed) % groups:
             return node == placed[-begun].node
-        beside = sum(held.node == node for held in placed) // groups
+        beside = sum(group.node == node for group in placed) // groups
         return beside < spread.servers(self.occupancy.fleet.nodes[node].name)
 
 
@@ -86,14 +88,14 @@ def choices(occupancy: Occupancy, ask: Ask) -> Iterator[Choice]:
     for node, groups in occupancy.groups(ask).items():
         if groups:
             shape = occupancy.fleet.shapes[node]
-            there = occupancy.free[node].offered(shape, ask.kind)
-            yield from ((node, x) for x in vectors(there, ask.kind.tp) if admits(shape, ask.kind, x))
+            offer = occupancy.free[node].offered(shape, ask.kind)
+            yield from ((node, x) for x in vectors(offer, ask.kind.tp) if admits(shape, ask.kind, x))
 
 
 @cache
-def vectors(most: Counts, total: int) -> tuple[Counts, ...]:
-    """Every way to take `total` of `most`."""
-    return tuple(x for x in product(*(range(count + 1) for count in most)) if sum(x) == total)
+def vectors(available: Counts, total: int) -> tuple[Counts, ...]:
+    """Every way to take `total` of `available`."""
+    return tuple(x for x in product(*(range(count + 1) for count in available)) if sum(x) == total)
 
 
 def best_of_all(
@@ -106,6 +108,7 @@ def best_of_all(
     asks = [ask_of(demand) for demand in demands]
     if len({node for ask in asks for node in occupancy.groups(ask)}) > MOST_NODES:
         return None
+    # On a copy: a search that is given up leaves nothing behind.
     search = _Search(occupancy.copy(), weights, demands, asks)
     search.islands(0, ())
     if search.best is None or search.steps > MOST_STEPS:

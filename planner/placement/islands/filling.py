@@ -20,7 +20,7 @@ from planner.placement.islands.scoring import (
     aligned_share,
     fragment,
 )
-from planner.placement.islands.sites import Held, Site, ask_of, under_switches
+from planner.placement.islands.sites import HeldGroup, Site, ask_of, under_switches
 from planner.placement.islands.switches import allocate_nested
 from planner.placement.power_model import cpu_watts
 
@@ -74,14 +74,15 @@ def place_island(
     options = [(level, ask) for level in levels(demand) for ask in asks_of(demand)]
     for scope in _KEPT_INSIDE if places.has_domains else _KEPT_INSIDE[-1:]:
         for level, ask in options:
-            units, wanted = capacities(occupancy, ask, level), demand.replicas * demand.groups // level.unit
+            units, units_needed = capacities(occupancy, ask, level), demand.replicas * demand.groups // level.unit
             if scope:  # all of it in one NVLink domain, then every copy in one
-                least = wanted if scope == "island" else 1
+                needed = units_needed if scope == "island" else 1
                 in_domains = zip(units, places.domain, strict=True)
-                units = [count if domain and count >= least else 0 for count, domain in in_domains]
+                units = [count if domain and count >= needed else 0 for count, domain in in_domains]
+            # A copy that is taken apart is not inside a domain.
             if scope and level.unit != demand.groups:
                 continue
-            units_of = allocate_nested(wanted, units, places.switch, liking, preference_first=near_first)
+            units_of = allocate_nested(units_needed, units, places.switch, liking, preference_first=near_first)
             if units_of is not None:
                 return fill(occupancy, demand, ask, weights, level, units_of)
     return None
@@ -106,7 +107,7 @@ def fill(
     order = sorted((s for s, units in enumerate(units_of) if units), key=lambda s: (-units_of[s], s))
     if level.unit != demand.groups:
         return Site(demand, ask, tuple(_across(occupancy, demand, ask, weights, {s: units_of[s] for s in order})))
-    replicas: list[tuple[Held, ...]] = []
+    replicas: list[tuple[HeldGroup, ...]] = []
     for place in order:
         if level.in_node:
             replicas += _in_nodes(occupancy, ask, weights, place, demand.groups, units_of[place])
@@ -119,14 +120,14 @@ def fill(
 
 def _in_nodes(
     occupancy: Occupancy, ask: Ask, weights: PlacementWeights, place: int, groups: int, replicas: int
-) -> Iterator[tuple[Held, ...]]:
+) -> Iterator[tuple[HeldGroup, ...]]:
     """Replicas of so many groups, each inside a node, as many of them as can be on the same."""
     nodes = set(occupancy.fleet.places.nodes[place])
     while replicas:
         room = occupancy.groups(ask)
         holding = {n: min(room.get(n, 0) // groups, replicas) for n in nodes}
         best = max(
-            (n for n, most in holding.items() if most),
+            (n for n, servers in holding.items() if servers),
             key=lambda n: (holding[n], *_liking(occupancy, ask, weights, n, holding[n] * groups), -n),
         )
         for _ in range(holding[best]):
@@ -137,7 +138,7 @@ def _in_nodes(
 
 def _across(
     occupancy: Occupancy, demand: PlacementDemand, ask: Ask, weights: PlacementWeights, groups_of: dict[int, int]
-) -> Iterator[tuple[Held, ...]]:
+) -> Iterator[tuple[HeldGroup, ...]]:
     """Replicas that fit into one place first; those that remain take what is left, most first."""
     remaining = demand.replicas
     for place in list(groups_of):
@@ -146,8 +147,9 @@ def _across(
             remaining -= 1
             yield tuple(_held_groups(occupancy, ask, weights, place, demand.groups))
     for _ in range(remaining):
-        replica: list[Held] = []
+        replica: list[HeldGroup] = []
         while len(replica) < demand.groups:
+            # Of the place that has most: so the replica is cut into the fewest pieces.
             place = max(groups_of, key=lambda s: (groups_of[s], -s))
             part = min(groups_of[place], demand.groups - len(replica))
             groups_of[place] -= part
@@ -155,7 +157,9 @@ def _across(
         yield tuple(replica)
 
 
-def _held_groups(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, place: int, needed: int) -> Iterator[Held]:
+def _held_groups(
+    occupancy: Occupancy, ask: Ask, weights: PlacementWeights, place: int, needed: int
+) -> Iterator[HeldGroup]:
     """Groups of one replica, held in a place that has room for them."""
     room = occupancy.groups(ask)
     nodes = [n for n in occupancy.fleet.places.nodes[place] if room.get(n, 0)]
@@ -170,11 +174,11 @@ def _held_groups(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, plac
             needed -= 1
 
 
-def hold_group(occupancy: Occupancy, ask: Ask, node: int) -> Held:
+def hold_group(occupancy: Occupancy, ask: Ask, node: int) -> HeldGroup:
     """Hold one group on a node that has room for it."""
     gpus = occupancy.taken(node, ask)
     assert gpus is not None, "groups() counts what taken() finds"
-    return Held(node, gpus, occupancy.hold(node, ask, gpus))
+    return HeldGroup(node, gpus, occupancy.hold(node, ask, gpus))
 
 
 def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int, groups: int) -> tuple[float, float]:
@@ -188,7 +192,9 @@ def _liking(occupancy: Occupancy, ask: Ask, weights: PlacementWeights, node: int
         weights.fragmentation * (fragment(idle) - fragment(idle - used_gpus)) / MOST_STRANDED
         - weights.packing * (idle - used_gpus) / len(fleet.nodes[node].gpus)
         - weights.power * watts / PACKAGE_W
+        # Per GPU, so that takes of different sizes compare.
     ) / used_gpus
+    # Aligned in any case, so the local terms decide.
     if ask.kind.qos.binds:
         return 0.0, round(local, 9)
     gpus = occupancy.taken(node, ask)
@@ -215,6 +221,7 @@ def preference(demand: PlacementDemand, placed: Shares, fleet: Fleet) -> list[fl
     if not near:
         return []
     return [
+        # What lies under the switch itself does not count once more above it.
         near.get(s, 0.0) + SAME_AGGREGATION * (above.get(fleet.aggregation_of[s], 0.0) - near.get(s, 0.0))
         if above.get(fleet.aggregation_of[s])
         else near.get(s, 0.0)

@@ -39,7 +39,7 @@ class Places:
         return cls(
             of=of,
             nodes=tuple(map(tuple, members)),
-            switch=tuple(switch_of[there[0]] for there in members),
+            switch=tuple(switch_of[place_nodes[0]] for place_nodes in members),
             domain=tuple(domain for domain, _ in number),
         )
 
@@ -99,7 +99,7 @@ class Fleet:
                 for k, node in enumerate(cluster.nodes)
             ),
             free=tuple(left_on(node, shapes[k], pods.get(k, ())) for k, node in enumerate(cluster.nodes)),
-            pods_of={k: tuple(there) for k, there in pods.items()},
+            pods_of={k: tuple(node_pods) for k, node_pods in pods.items()},
         )
 
     @cached_property
@@ -124,8 +124,8 @@ class Fleet:
 
     def of_type(self, gpus: Iterable[str]) -> list[int]:
         """Numbers of the nodes with GPUs of these types."""
-        wanted = set(gpus)
-        return [k for k, node in enumerate(self.nodes) if node.gpus and node.gpu in wanted]
+        types = set(gpus)
+        return [k for k, node in enumerate(self.nodes) if node.gpus and node.gpu in types]
 
 
 def _shapes(nodes: Sequence[ClusterNode]) -> tuple[Shape, ...]:
@@ -136,6 +136,7 @@ def _shapes(nodes: Sequence[ClusterNode]) -> tuple[Shape, ...]:
         if key not in shape_of:
             shape_of[key] = Shape.of(node)
         shapes.append(shape_of[key])
+    # Equal shapes become one object: caches by shape then find it without comparing contents.
     shared = {shape: shape for shape in shapes}
     return tuple(shared[shape] for shape in shapes)
 
@@ -187,6 +188,7 @@ class Occupancy:
     def _know(self, ask: Ask) -> None:
         """What nodes and places can take is counted when it is asked for, of nodes that changed since."""
         if ask not in self._groups:
+            # Labels and taints do not change while placing, so this is asked once an ask.
             suited = (node for node in range(len(self.fleet.nodes)) if self.suits(node, ask))
             self._groups[ask] = dict.fromkeys(suited, 0)
             self._of_place[ask] = {}
@@ -217,6 +219,7 @@ class Occupancy:
     def hold(self, node: int, ask: Ask, gpus: Counts) -> Counts:
         """Give `gpus` of a node to one group; returns the cores that go with them, by NUMA node."""
         shape = self.fleet.shapes[node]
+        # A node that lists no cores has CPUs by number alone.
         cores = near_cores(self.free[node].cores, gpus, ask.cores) if shape.lists_cores else (0,) * len(gpus)
         self.take_back(node, ask, gpus, cores)
         return cores
@@ -257,12 +260,13 @@ def _share(ask: Ask, gpus: Counts, cores: Counts) -> Left:
     return Left(gpus, cores, ask.cores, ask.memory_gb)
 
 
-def near_cores(free: Counts, gpus: Counts, wanted: int) -> Counts:
-    """`wanted` of the free cores: near the GPUs first, in proportion, then wherever there are some."""
+def near_cores(free: Counts, gpus: Counts, needed: int) -> Counts:
+    """`needed` of the free cores: near the GPUs first, in proportion, then wherever there are some."""
     total = sum(gpus)
-    cores = [min(have, wanted * count // total) for have, count in zip(free, gpus, strict=True)]
+    cores = [min(have, needed * count // total) for have, count in zip(free, gpus, strict=True)]
+    # Shares are rounded down, and the cores still missing are to be near GPUs as well where they can.
     order = sorted(range(len(free)), key=lambda k: (gpus[k] == 0, k))
     for k in order:
-        more = min(free[k] - cores[k], wanted - sum(cores))
+        more = min(free[k] - cores[k], needed - sum(cores))
         cores[k] += more
     return tuple(cores)

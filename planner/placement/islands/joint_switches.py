@@ -66,11 +66,12 @@ def _better(
     work_limit: float,
 ) -> list[Parts]:
     """The best of `start`, what it improves to, and the optimum where that is small enough to ask for."""
-    least = _least(jobs, capacities) if _total(start) > GAIN else 0.0
+    floor = _floor(jobs, capacities) if _total(start) > GAIN else 0.0
     best = start
-    if trials and _total(best) > least + GAIN:
+    # Nothing is below the floor: whoever reaches it is done.
+    if trials and _total(best) > floor + GAIN:
         best = _improved(jobs, capacities, best, trials)
-    if _total(best) > least + GAIN and _cells(jobs, capacities) <= exact_cells:
+    if _total(best) > floor + GAIN and _cells(jobs, capacities) <= exact_cells:
         exact = _exact(jobs, capacities, work_limit)
         if exact is not None and _total(exact) < _total(best) - GAIN:
             best = exact
@@ -93,7 +94,7 @@ def _total(parts: Sequence[Parts]) -> float:
     return sum(entropy(list(amounts.values())) for amounts in parts)
 
 
-def _least(jobs: Sequence[int], capacities: Sequence[int]) -> float:
+def _floor(jobs: Sequence[int], capacities: Sequence[int]) -> float:
     """No allocation is below this: every job as if it were alone."""
     return sum(entropy(allocate(job, capacities) or ()) for job in jobs)
 
@@ -147,6 +148,7 @@ class _State:
         """Exchanges until none gains, then the first pair that gains, and again; at most `trials` pairs are tried."""
         tries = trials
         while True:
+            # Exchanges are cheap; pairs, which are dear, only where none of these gains.
             while any(self._exchange(j) for j in self._split()):
                 pass
             gained, tries = self._retake_some_pair(tries)
@@ -167,6 +169,7 @@ class _State:
                     continue
                 for other in [-1, *sorted(self.holders[t] - {j})]:
                     gain = self._gain(j, other, s, t)
+                    # More than rounding: of equal gains the first switches stay the answer.
                     if gain > GAIN and (best is None or gain > best[0] + GAIN):
                         best = gain, other, s, t
         if best is None:
@@ -175,8 +178,8 @@ class _State:
         return True
 
     def _moved(self, j: int, other: int, s: int, t: int) -> int:
-        there = self.idle[t] if other < 0 else self.parts[other][t]
-        return min(self.parts[j][s], there)
+        available = self.idle[t] if other < 0 else self.parts[other][t]
+        return min(self.parts[j][s], available)
 
     def _gain(self, j: int, other: int, s: int, t: int) -> float:
         """What the sum of entropies falls by where j moves from s to t, and `other` (-1: nobody) from t to s."""
@@ -200,6 +203,7 @@ class _State:
         for a in self._split():
             near = {b for s in self.parts[a] for b in self.holders[s]}
             others = [b for b in range(len(self.jobs)) if b != a and self.parts[b]]
+            # Jobs under a common switch are most likely in each other's way; then large ones.
             for b in sorted(others, key=lambda b: (b not in near, -self.jobs[b], b)):
                 if trials <= 0:
                     return False, 0
@@ -211,13 +215,13 @@ class _State:
     def _retake(self, a: int, b: int) -> bool:
         """Let both take anew, either first; keeps what is best."""
         old = {job: self.clear(job) for job in (a, b)}
-        best, least = old, _total(list(old.values())) - GAIN
+        best, to_beat = old, _total(list(old.values())) - GAIN
         for first, second in ((a, b), (b, a)):
             amounts = allocate(self.jobs[first], self.idle) or ()
             remaining = [have - used for have, used in zip(self.idle, amounts, strict=True)]
             then = allocate(self.jobs[second], remaining) or ()
-            if entropy(amounts) + entropy(then) < least:
-                least = entropy(amounts) + entropy(then) - GAIN
+            if entropy(amounts) + entropy(then) < to_beat:
+                to_beat = entropy(amounts) + entropy(then) - GAIN
                 best = {first: _sparse(amounts), second: _sparse(then)}
         for job, parts in best.items():
             self.give(job, parts)
@@ -230,8 +234,8 @@ def _sparse(amounts: Sequence[int]) -> Parts:
 
 def _shift(parts: Parts, source: int, target: int, amount: int) -> float:
     """What sum x ln x rises by where `amount` moves."""
-    had, there = parts[source], parts.get(target, 0)
-    return _x_ln_x(had - amount) + _x_ln_x(there + amount) - _x_ln_x(had) - _x_ln_x(there)
+    had, present = parts[source], parts.get(target, 0)
+    return _x_ln_x(had - amount) + _x_ln_x(present + amount) - _x_ln_x(had) - _x_ln_x(present)
 
 
 def _x_ln_x(x: int) -> float:
@@ -246,6 +250,7 @@ def _cells(jobs: Sequence[int], capacities: Sequence[int]) -> int:
 
 def _exact(jobs: Sequence[int], capacities: Sequence[int], work_limit: float) -> list[Parts] | None:
     """The optimum, or the best within the work limit; None where it finds nothing."""
+    # In units of the common divisor: that many times fewer columns.
     unit = gcd(*jobs, *capacities)
     model, columns = _programme([job // unit for job in jobs], [capacity // unit for capacity in capacities])
     try:

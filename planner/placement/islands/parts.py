@@ -9,7 +9,7 @@ from planner.domain import Alignment, ClusterNode, IslandSite, PlacedPart, Pod
 from planner.domain.shapes import Shape, alignment_of, least_width
 from planner.placement.islands.fleet import Fleet
 from planner.placement.islands.scoring import T_OF
-from planner.placement.islands.sites import Held, Site, under_switches
+from planner.placement.islands.sites import HeldGroup, Site, under_switches
 from planner.placement.islands.switches import entropy
 
 
@@ -30,6 +30,7 @@ def parts_of(
 
     parts = []
     for site in sites:
+        # Whoever comes later must not be given what is still held when it comes up.
         for pod in (evicted or {}).get(site.demand.island, ()):
             free_on(fleet.number[pod.node]).give_back(pod)
         for number, replica in enumerate(site.replicas):
@@ -64,7 +65,7 @@ class _Free:
             insort(self.cores[self.numa_ids.index(numa_of_core[core])], core)
 
 
-def _part(site: Site, replica: int, fleet: Fleet, node: int, groups: list[Held], free: _Free) -> PlacedPart:
+def _part(site: Site, replica: int, fleet: Fleet, node: int, groups: list[HeldGroup], free: _Free) -> PlacedPart:
     record, shape = fleet.nodes[node], fleet.shapes[node]
     gpus = [index for group in groups for index in _handed(free.gpus, group.gpus)]
     cores = [core for group in groups for core in _handed(free.cores, group.cores)]
@@ -94,8 +95,8 @@ def _nics(node: ClusterNode, gpus: Sequence[int]) -> Iterator[str]:
     used: set[str] = set()
     for numa in node.numa_nodes:
         cards = sorted(nic.name for nic in node.nics if nic.numa == numa.id)
-        there = sorted(gpu.index for gpu in node.gpus if gpu.numa == numa.id)
-        used |= {cards[there.index(g) * len(cards) // len(there)] for g in gpus if cards and g in there}
+        near = sorted(gpu.index for gpu in node.gpus if gpu.numa == numa.id)
+        used |= {cards[near.index(g) * len(cards) // len(near)] for g in gpus if cards and g in near}
     return iter(sorted(used))
 
 
@@ -103,6 +104,7 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
     """How well an island lies, and which evictions it waits for."""
     nodes = site.nodes
     under = under_switches(nodes.items(), fleet.switch_of)
+    # Without domains places are switches, and are told as those.
     inside = under_switches(nodes.items(), fleet.places.of) if fleet.places.has_domains else {}
     lies = {alignment_of(fleet.width(group.node, group.gpus)) for group in site.groups}
     return IslandSite(
@@ -126,12 +128,12 @@ def record_of(site: Site, fleet: Fleet, waits_for: tuple[int, ...] | None = None
     )
 
 
-def _leaves_a_domain(groups: Iterable[Held], fleet: Fleet) -> bool:
-    there = {fleet.places.of[group.node] for group in groups}
-    return len(there) > 1 and any(fleet.places.domain[place] for place in there)
+def _leaves_a_domain(groups: Iterable[HeldGroup], fleet: Fleet) -> bool:
+    places = {fleet.places.of[group.node] for group in groups}
+    return len(places) > 1 and any(fleet.places.domain[place] for place in places)
 
 
-def _aligned(site: Site, fleet: Fleet, group: Held) -> bool:
+def _aligned(site: Site, fleet: Fleet, group: HeldGroup) -> bool:
     shape = fleet.shapes[group.node]
-    least = least_width(shape, site.ask.kind)
-    return least is not None and fleet.width(group.node, group.gpus) <= least
+    narrowest = least_width(shape, site.ask.kind)
+    return narrowest is not None and fleet.width(group.node, group.gpus) <= narrowest

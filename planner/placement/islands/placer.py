@@ -79,6 +79,7 @@ def place(
     require_watts(settings, types, watts or {})
     occupancy, sites, evictions, over_cap = _within_cap(demands, fleet, settings, types, watts or {})
     late = {eviction.island: place for place, eviction in enumerate(evictions.done, start=1)}
+    # In the order of coming up: indices of pods that go later are not free yet.
     rising = sorted(sites, key=lambda site: late.get(site.demand.island, 0))
     freed = {eviction.island: eviction.pods for eviction in evictions.done}
     victims = _victims(in_order(evictions.done, gains(demands)))
@@ -115,8 +116,8 @@ def _shortfalls(
     """Of islands that found no room; nothing is proposed beside a power cap, as it would have to keep to that, too."""
     forms = {} if settings.power_cap_w else alternatives_of(left_out, occupancy, settings.weights)
     shortfalls = shortfalls_of(left_out, occupancy, settings, evictions.kept_out, evictions.rivals, forms)
-    there = {site.demand.island: site for site in sites}
-    return with_preemptions(shortfalls, demands, there, occupancy, settings)
+    placed = {site.demand.island: site for site in sites}
+    return with_preemptions(shortfalls, demands, placed, occupancy, settings)
 
 
 def _require_names(demands: Iterable[PlacementDemand]) -> None:
@@ -179,7 +180,7 @@ def _sites(
     evictions = Evictions()
     if settings.preempt and len(site_of) < len(demands):
         evictions = evicted_for(demands, site_of, occupancy, settings)
-        site_of = dict(evictions.there)
+        site_of = dict(evictions.placed)
     elif solved:
         evictions = Evictions(rivals=rivals_without_evictions(demands, site_of, occupancy, settings))
     return [site_of[demand.island] for demand in demands if demand.island in site_of], evictions
@@ -189,29 +190,32 @@ def _in_rounds(demands: Sequence[PlacementDemand], occupancy: Occupancy, weights
     """All at once; then types of which some find no room, though there are GPUs enough, again with those first."""
     best = _in_order(sorted(demands, key=largest_first), occupancy, weights, {})
     for gpu in sorted({demand.gpu for demand in demands if demand.island not in best}):
-        mine = [demand for demand in demands if demand.gpu == gpu]
+        of_type = [demand for demand in demands if demand.gpu == gpu]
         idle = sum(occupancy.fleet.free[node].idle for node in occupancy.fleet.of_type([gpu]))
-        if sum(demand.size for demand in mine) <= idle:
-            best = _again(mine, best, occupancy, weights)
+        # With too few GPUs no order helps.
+        if sum(demand.size for demand in of_type) <= idle:
+            best = _again(of_type, best, occupancy, weights)
     return best
 
 
 def _again(
-    mine: Sequence[PlacementDemand], best: dict[str, Site], occupancy: Occupancy, weights: PlacementWeights
+    of_type: Sequence[PlacementDemand], best: dict[str, Site], occupancy: Occupancy, weights: PlacementWeights
 ) -> dict[str, Site]:
     """Islands of one type in other orders, as long as that places more GPUs."""
     late: set[str] = set()
     for _ in range(ROUNDS):
-        fresh = {demand.island for demand in mine if demand.island not in best} - late
+        fresh = {demand.island for demand in of_type if demand.island not in best} - late
+        # The same islands first would give the same placement.
         if not fresh:
             break
         late |= fresh
-        old = {demand.island: best[demand.island] for demand in mine if demand.island in best}
+        old = {demand.island: best[demand.island] for demand in of_type if demand.island in best}
         others = {island: site for island, site in best.items() if island not in old}
         for site in old.values():
             site.leave(occupancy)
-        order = sorted(mine, key=lambda demand: (demand.island not in late, *largest_first(demand)))
+        order = sorted(of_type, key=lambda demand: (demand.island not in late, *largest_first(demand)))
         new = _in_order(order, occupancy, weights, others)
+        # As many are no gain: the first order was the better guess.
         if _gpus(new) <= _gpus(best):
             for island in new.keys() - others.keys():
                 new[island].leave(occupancy)
@@ -230,12 +234,12 @@ def _in_order(
     demands: Iterable[PlacementDemand],
     occupancy: Occupancy,
     weights: PlacementWeights,
-    there: Mapping[str, Site],
+    placed: Mapping[str, Site],
 ) -> dict[str, Site]:
-    """One after the other, beside those that are `there`; then those that ask alike, together."""
+    """One after the other, beside those that are `placed`; then those that ask alike, together."""
     fleet = occupancy.fleet
     site_of: dict[str, Site] = {}
-    shares = {island: shares_of(site, fleet) for island, site in there.items()}
+    shares = {island: shares_of(site, fleet) for island, site in placed.items()}
     for demand in demands:
         site = place_island(occupancy, demand, weights, preference(demand, shares, fleet))
         if site is not None:
@@ -252,7 +256,7 @@ def _in_order(
             by_ask[site.ask].append(site)
     for batch in by_ask.values():
         site_of |= _together(batch, occupancy, weights, [SINGLY])
-    return {**there, **site_of}
+    return {**placed, **site_of}
 
 
 def _together(
@@ -261,6 +265,7 @@ def _together(
     """Islands that ask alike placed jointly, at the closest level that has room for all, where that leaves them under
     fewer switches and no more of their replicas across them."""
     now = _spread(batch, occupancy.fleet)
+    # Islands each under one switch cannot lie closer.
     if len(batch) > 1 and now > (0, 0, BETTER):
         for site in batch:
             site.leave(occupancy)
@@ -309,6 +314,7 @@ def _entropy(site: Site, fleet: Fleet) -> float:
     over_places = entropy(list(under_switches(nodes.items(), fleet.places.of).values()))
     if not fleet.places.has_domains:
         return over_places
+    # Domains first, and of alike ones those under fewer switches.
     return over_places + entropy(list(under_switches(nodes.items(), fleet.switch_of).values()))
 
 
@@ -316,6 +322,7 @@ def _lift(
     demands: Sequence[PlacementDemand], site_of: dict[str, Site], occupancy: Occupancy, weights: PlacementWeights
 ) -> None:
     """Lift each island and put it down anew, now that its partners have their places; keep what is better."""
+    # Every lift asks all nodes again.
     if not 0 < len(site_of) <= MOST_LIFTED:
         return
     splits = splits_of(site_of.values(), occupancy.fleet)

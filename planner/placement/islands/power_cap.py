@@ -61,6 +61,7 @@ def _shortfall(demand: PlacementDemand, extra_w: float, drawn: float, cap: float
     spare_w = cap - drawn
     per_replica = extra_w / demand.replicas
     remedies = [f"placement.power_cap_w {drawn + extra_w:.0f}: it would fit"]
+    # By an average replica: nodes that are woken up cost the first ones more, hence "about".
     replicas = min(demand.replicas - 1, int(spare_w // per_replica)) if spare_w > 0 and per_replica > 0 else 0
     if replicas > 0:
         gpus = counted(replicas * demand.groups * demand.tp, "GPU")
@@ -80,9 +81,10 @@ def _shortfall(demand: PlacementDemand, extra_w: float, drawn: float, cap: float
 
 def _thriftier(demand: PlacementDemand, watts: Mapping[str, tuple[float, float]]) -> list[str]:
     """The GPU type whose work adds least, where that is less."""
-    mine = watts[demand.gpu]
+    own_watts = watts[demand.gpu]
     woken = {gpu: at_work - at_rest for gpu, (at_rest, at_work) in watts.items()}
-    less = sorted((w, gpu) for gpu, w in woken.items() if w < mine[1] - mine[0])
+    less = sorted((w, gpu) for gpu, w in woken.items() if w < own_watts[1] - own_watts[0])
     return [
-        f"GPUs that draw less: {gpu} adds {w:g} W a GPU, {demand.gpu} {mine[1] - mine[0]:g} W" for w, gpu in less[:1]
+        f"GPUs that draw less: {gpu} adds {w:g} W a GPU, {demand.gpu} {own_watts[1] - own_watts[0]:g} W"
+        for w, gpu in less[:1]
     ]

@@ -8,7 +8,7 @@ from planner.domain import PlacementDemand, PlacementWeights
 from planner.placement.islands.exact import choices
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.scoring import score_of, splits_of, terms_of
-from planner.placement.islands.sites import Held, Site, ask_of
+from planner.placement.islands.sites import HeldGroup, Site, ask_of
 
 MOST_GROUPS = 24
 MOST_NODES = 16
@@ -60,9 +60,10 @@ def _moved(
     for group in old:
         occupancy.give_back(group.node, site.ask, group.gpus, group.cores)
     splits = splits_of(sites, occupancy.fleet)
-    best: tuple[float, list[Held]] | None = None
+    best: tuple[float, list[HeldGroup]] | None = None
     tried = 0
     full = _full(site, replica, occupancy) if ask.spread else frozenset()
+    # A list, as trials change what choices are made of.
     for node, gpus in list(choices(occupancy, ask)):
         if node in full:
             continue
@@ -71,6 +72,7 @@ def _moved(
             tried += 1
             trial = [*sites[:at], _with(site, replica, spots, new), *sites[at + 1 :]]
             worth = score_of(terms_of(trial, occupancy, weights))
+            # A better score must not split what an NVLink domain joins.
             better = worth > score + BETTER and splits_of(trial, occupancy.fleet) <= splits
             if better and (best is None or worth > best[0]):
                 best = (worth, new)
@@ -92,18 +94,18 @@ def _full(site: Site, replica: int, occupancy: Occupancy) -> frozenset[int]:
     return frozenset(node for node, count in others.items() if spread and count >= spread.servers(nodes[node].name))
 
 
-def _hold_all(occupancy: Occupancy, site: Site, node: int, first: tuple[int, ...], count: int) -> list[Held]:
+def _hold_all(occupancy: Occupancy, site: Site, node: int, first: tuple[int, ...], count: int) -> list[HeldGroup]:
     """The first group as told, the others of a node as they fit best; fewer where the node is full."""
-    groups = [Held(node, first, occupancy.hold(node, site.ask, first))]
+    groups = [HeldGroup(node, first, occupancy.hold(node, site.ask, first))]
     while len(groups) < count:
         gpus = occupancy.taken(node, site.ask)
         if gpus is None:
             break
-        groups.append(Held(node, gpus, occupancy.hold(node, site.ask, gpus)))
+        groups.append(HeldGroup(node, gpus, occupancy.hold(node, site.ask, gpus)))
     return groups
 
 
-def _with(site: Site, replica: int, spots: Sequence[int], new: Sequence[Held]) -> Site:
+def _with(site: Site, replica: int, spots: Sequence[int], new: Sequence[HeldGroup]) -> Site:
     groups = list(site.replicas[replica])
     for spot, group in zip(spots, new, strict=True):
         groups[spot] = group

@@ -40,7 +40,7 @@ from planner.domain import (
 from planner.domain.shapes import GroupKind, Shape, Width, alignment_of, least_width
 from planner.placement.fragmentation import TargetWorkload, node_fragments
 from planner.placement.islands.fleet import Fleet, Occupancy
-from planner.placement.islands.sites import Held, Site, under_switches
+from planner.placement.islands.sites import HeldGroup, Site, under_switches
 from planner.placement.islands.switches import entropy
 from planner.placement.node_states import NodeState
 from planner.placement.power_model import DEFAULT_CPU, cpu_watts
@@ -85,6 +85,7 @@ def terms_of(
     fleet = occupancy.fleet
     placed = sum(site.demand.size for site in sites)
     touched = sorted(set(chain.from_iterable(site.nodes for site in sites)))
+    # Over the GPUs placed, so that scores of plans of different sizes compare; 1 where none are.
     gpus = max(placed, 1)
     return (
         ScorePart(name="topology", value=_topology(sites, fleet, gpus), weight=weights.topology),
@@ -123,8 +124,9 @@ def _woken_w(fleet: Fleet, occupancy: Occupancy, node: int) -> float:
 
 def aligned_share(shape: Shape, kind: GroupKind, width: Width) -> float:
     """T of a group that lies on so many (sockets, NUMA nodes) over the best T that an empty node gives."""
-    least = least_width(shape, kind)
-    best = Alignment.NUMA if least is None or least[1] == 1 else Alignment.SOCKET if least[0] == 1 else Alignment.CROSS
+    # What no empty node could hold is measured against the best there is.
+    ideal = least_width(shape, kind)
+    best = Alignment.NUMA if ideal is None or ideal[1] == 1 else Alignment.SOCKET if ideal[0] == 1 else Alignment.CROSS
     return min(1.0, T_OF[alignment_of(width)] / T_OF[best])
 
 
@@ -140,10 +142,10 @@ def splits_of(sites: Iterable[Site], fleet: Fleet) -> tuple[int, int]:
     )
 
 
-def _lies_apart(groups: Iterable[Held], fleet: Fleet) -> bool:
+def _lies_apart(groups: Iterable[HeldGroup], fleet: Fleet) -> bool:
     nodes = {group.node for group in groups}
-    there = {fleet.places.of[node] for node in nodes}
-    return len(nodes) > 1 and (len(there) > 1 or not all(fleet.places.domain[place] for place in there))
+    places = {fleet.places.of[node] for node in nodes}
+    return len(nodes) > 1 and (len(places) > 1 or not all(fleet.places.domain[place] for place in places))
 
 
 def _topology(sites: Sequence[Site], fleet: Fleet, gpus: int) -> float:
@@ -158,6 +160,7 @@ def island_topology(site: Site, fleet: Fleet) -> float:
         for group in site.groups
     ]
     aligned = sum(shares) / len(shares)
+    # ln 1 = 0: one GPU cannot be spread.
     if gpus == 1:
         return ALIGNED_PART * aligned + ISLAND_PART + REPLICA_PART + NODES_PART
     over_switches = _spread(nodes.items(), fleet) / math.log(gpus)
@@ -211,7 +214,7 @@ def nearness(first: Mapping[int, float], other: Mapping[int, float], aggregation
     above = sum(
         share * part
         for switch, share in first.items()
-        for there, part in other.items()
-        if switch != there and aggregation_of[switch] == aggregation_of[there] >= 0
+        for far_switch, part in other.items()
+        if switch != far_switch and aggregation_of[switch] == aggregation_of[far_switch] >= 0
     )
     return same + SAME_AGGREGATION * above

@@ -16,7 +16,7 @@ from planner.placement.islands.evictions.eviction_limits import Allowance, Exces
 from planner.placement.islands.fleet import Fleet, Occupancy
 from planner.placement.islands.sites import Site, ask_of
 
-NAMED = 3
+LISTED = 3
 """Nodes and pods that a reason lists by name."""
 
 LOOKED_AT = 2_000
@@ -97,7 +97,9 @@ class _Diagnosis:
             self.suited[ask] = [node for node in of_type if self.occupancy.suits(node, ask)]
         resource, reason = self._reason(demand, ask, of_type)
         if broken:
-            short = "; ".join(f"it takes {excess.needed}, {excess.limit} has {excess.left} left" for excess in broken)
+            short = "; ".join(
+                f"it takes {excess.needed}, {excess.limit} has {excess.remaining} left" for excess in broken
+            )
             resource, reason = "evictions", f"{reason}; short of evictions: {short}"
         lifted = " and ".join(excess.remedy for excess in broken)
         return Shortfall(
@@ -135,7 +137,7 @@ class _Diagnosis:
 
     def _limit(self, demand: PlacementDemand, ask: Ask, idle: str) -> tuple[str, str]:
         """GPUs are idle in number: what keeps groups from forming, each ask stricter than the one before."""
-        wanted, anyhow = demand.replicas * demand.groups, replace(ask, spread=None)
+        groups_needed, anyhow = demand.replicas * demand.groups, replace(ask, spread=None)
         asks = (
             ("GPUs on one node", _loosened(anyhow, Qos.NONE, cores=False, memory=False)),
             ("CPUs", _loosened(anyhow, Qos.NONE, memory=False)),
@@ -145,14 +147,15 @@ class _Diagnosis:
         before = None
         for resource, stricter in asks:
             groups = sum(self.room(stricter, ask).values())
-            if groups < wanted or resource == asks[-1][0]:
+            # The first ask that is short names the resource; the last has to, as there was no room.
+            if groups < groups_needed or resource == asks[-1][0]:
                 break
             before = stricter
-        if groups >= wanted and ask.spread:
+        if groups >= groups_needed and ask.spread:
             servers = f"{sum(self.room(ask, ask).values()) // demand.groups:,} of {counted(demand.replicas, 'server')}"
             spread = f"each inside a node and none with more than {demand.per_node} of them"
             return "spread", f"{servers} fit on {idle}, {spread}, which losses of nodes count on"
-        summary = f"{groups:,} of {counted(wanted, 'group')} of {counted(demand.tp, 'GPU')} fit on {idle}"
+        summary = f"{groups:,} of {counted(groups_needed, 'group')} of {counted(demand.tp, 'GPU')} fit on {idle}"
         if before is None:
             return resource, f"{summary}: the emptiest node is {self._emptiest(ask)}"
         short = self._short(ask, stricter, before)
@@ -172,8 +175,8 @@ class _Diagnosis:
         """Nodes that a looser ask would get more from, those that lose most first."""
         more, less = self.room(looser, ask), self.room(stricter, ask)
         worst = sorted((n for n in more if more[n] > less[n]), key=lambda n: (less[n] - more[n], n))
-        names = ", ".join(self.fleet.nodes[n].name for n in worst[:NAMED])
-        return f"{counted(len(worst), 'node')} ({names}{', ...' if len(worst) > NAMED else ''})"
+        names = ", ".join(self.fleet.nodes[n].name for n in worst[:LISTED])
+        return f"{counted(len(worst), 'node')} ({names}{', ...' if len(worst) > LISTED else ''})"
 
     def _width(self, ask: Ask) -> str:
         """Said where not even an empty node could host a group."""
@@ -183,21 +186,21 @@ class _Diagnosis:
         return "not even an empty node could host one; "
 
     def _remedies(self, demand: PlacementDemand, ask: Ask) -> Iterator[str]:
-        wanted = demand.replicas * demand.groups
+        groups_needed = demand.replicas * demand.groups
         groups = sum(self.room(ask, ask).values())
         if replicas := min(groups // demand.groups, demand.replicas - 1):
             gpus = counted(replicas * demand.groups * demand.tp, "GPU")
             yield f"fewer GPUs: {replicas:,} of {counted(demand.replicas, 'replica')} would fit ({gpus})"
         elif groups:
-            fit = counted(min(groups, wanted), "group")
-            yield f"fewer GPUs: a replica of {fit} would fit ({counted(min(groups, wanted) * demand.tp, 'GPU')})"
-        if ask.spread and sum(self.room(replace(ask, spread=None), ask).values()) >= wanted:
-            nodes = -(-(wanted - groups) // (demand.groups * demand.per_node))
+            fit = counted(min(groups, groups_needed), "group")
+            yield f"fewer GPUs: a replica of {fit} would fit ({counted(min(groups, groups_needed) * demand.tp, 'GPU')})"
+        if ask.spread and sum(self.room(replace(ask, spread=None), ask).values()) >= groups_needed:
+            nodes = -(-(groups_needed - groups) // (demand.groups * demand.per_node))
             yield f"{counted(nodes, 'more node')} with room for {counted(demand.per_node, 'server')}: it would fit"
-        if demand.qos.binds and sum(self.room(_loosened(ask, Qos.BEST_EFFORT), ask).values()) >= wanted:
+        if demand.qos.binds and sum(self.room(_loosened(ask, Qos.BEST_EFFORT), ask).values()) >= groups_needed:
             yield "placement.qos best_effort: it would fit, not aligned everywhere"
         if not self.settings.preempt:
-            yield from self._preemption(ask, wanted - groups)
+            yield from self._preemption(ask, groups_needed - groups)
             yield from self._migration(demand, ask)
         if demand.gpu not in self.taints:
             self.taints[demand.gpu] = self._toleration(demand.gpu)
@@ -210,6 +213,7 @@ class _Diagnosis:
         counts: Counter[Taint] = Counter()
         for node in self.fleet.of_type([gpu]):
             taints = untolerated(self.fleet.nodes[node], self.occupancy.tolerations)
+            # With two taints tolerating one of them opens nothing.
             if len(taints) == 1 and not fault_of(self.fleet.nodes[node]):
                 counts[taints[0]] += self.occupancy.free[node].idle
         taint, idle = max(counts.items(), key=lambda item: item[1], default=(Taint(key=""), 0))
@@ -252,7 +256,7 @@ class _Diagnosis:
             self.evictions[ask] = sorted(gains, key=lambda gain: (gain.gpus / gain.groups, gain.node))
         chosen, gained = [], 0
         for gain in self.evictions[ask]:
-            if gained >= missing:
+            if gained >= missing:  # later ones cost more for less
                 break
             chosen.append(gain)
             gained += gain.groups
@@ -270,6 +274,7 @@ class _Diagnosis:
             return  # nowhere to move to
         if ask not in self.migrations:
             gains = self._gains(ask, lambda pod: not pod.locked and bool(pod.gpus))
+            # The pods must find room beside the node that they leave.
             fitting = [gain for gain in gains if gain.gpus <= idle - self.occupancy.free[gain.node].idle]
             self.migrations[ask] = min(fitting, key=lambda gain: (gain.gpus / gain.groups, gain.node), default=None)
         best = self.migrations[ask]
@@ -287,6 +292,7 @@ class _Diagnosis:
             if pods:
                 trial = self.occupancy.alone(node)
                 trial.evict(node, pods)
+                # Counted anew without the pods: GPUs that come free need not form a group.
                 more = trial.room(node, ask) - self.room(ask, ask)[node]
                 if more > 0:
                     yield _Gain(node, more, pods)
@@ -298,7 +304,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def _names_of(pods: Sequence[Pod]) -> str:
-    return ", ".join(pod.key for pod in pods[:NAMED]) + (", ..." if len(pods) > NAMED else "")
+    return ", ".join(pod.key for pod in pods[:LISTED]) + (", ..." if len(pods) > LISTED else "")
 
 
 def _loosened(ask: Ask, qos: Qos, *, cores: bool = True, memory: bool = True) -> Ask:
@@ -311,6 +317,7 @@ def _barred(fleet: Fleet, nodes: Iterable[int], ask: Ask) -> str:
     reasons: Counter[str] = Counter()
     for number in nodes:
         node = fleet.nodes[number]
+        # The first reason alone, so that counts add up to all these nodes.
         if fault := fault_of(node):
             reasons["{} ({})".format(*fault)] += 1
         elif ask.kind.aligns and not fleet.open[number]:

@@ -11,7 +11,7 @@ from planner.placement.islands.fleet import Occupancy
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldGroup:
     """One group: its node, GPUs and cores by NUMA node."""
 
     node: int
@@ -25,10 +25,10 @@ class Site:
 
     demand: PlacementDemand
     ask: Ask
-    replicas: tuple[tuple[Held, ...], ...]
+    replicas: tuple[tuple[HeldGroup, ...], ...]
 
     @property
-    def groups(self) -> Iterator[Held]:
+    def groups(self) -> Iterator[HeldGroup]:
         """Every group."""
         return (group for replica in self.replicas for group in replica)
 

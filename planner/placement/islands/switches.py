@@ -20,6 +20,7 @@ from math import log
 def entropy(parts: Sequence[int]) -> float:
     """H of a job that takes `parts` of its switches, in nats; zeros do not count, an empty job has 0."""
     total = sum(parts)
+    # 0, not -0, of a single switch.
     return max(0.0, -sum(part / total * log(part / total) for part in parts if part > 0))
 
 
@@ -38,8 +39,8 @@ def allocate(
     same entropy.
     """
     liking = preference or (0.0,) * len(capacities)
-    there = (s for s, capacity in enumerate(capacities) if capacity > 0)
-    order = sorted(there, key=lambda s: (-capacities[s], -liking[s], s))
+    open_switches = (s for s, capacity in enumerate(capacities) if capacity > 0)
+    order = sorted(open_switches, key=lambda s: (-capacities[s], -liking[s], s))
     amounts = [0] * len(capacities)
     remainder = job
     for at, largest in enumerate(order):
@@ -69,6 +70,7 @@ def allocate_nested(
 
     What no place holds alone is shared out over as few switches as can be, and under each over as few places.
     """
+    # Every place its own switch, or one place enough: nothing is nested.
     if len(set(switch_of)) == len(switch_of) or max(capacities, default=0) >= job:
         return allocate(job, capacities, preference, preference_first=preference_first)
     under: list[list[int]] = [[] for _ in range(max(switch_of) + 1)]
@@ -103,8 +105,10 @@ class SwitchPool:
         amounts: dict[int, int] = {}
         remainder = job
         while remainder > 0:
+            # -1 is before every switch: the first of the smallest capacity that is enough.
             at = bisect_left(self._order, (remainder, -1))
             if at == len(self._order):
+                # None is enough alone: the largest is emptied, of equal ones the first.
                 at = bisect_left(self._order, (self._order[-1][0], -1))
             capacity, switch = self._order.pop(at)
             amounts[switch] = min(capacity, remainder)

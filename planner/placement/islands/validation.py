@@ -135,8 +135,8 @@ class _Replay:
             if demand.qos is Qos.SINGLE_NUMA and _width(node, group)[1] > 1:
                 yield f"GPUs {list(group)} are not inside one NUMA node (qos single_numa)"
             if demand.qos is Qos.GUARANTEED and not self._aligned(node, group, demand):
-                least = self._fewest(node, len(group), demand.cpus_per_gpu)
-                able = "cannot hold the group with its cores" if least is None else f"needs {least}"
+                narrowest = self._fewest(node, len(group), demand.cpus_per_gpu)
+                able = "cannot hold the group with its cores" if narrowest is None else f"needs {narrowest}"
                 yield (
                     f"GPUs {list(group)} lie on {_width(node, group)} sockets and NUMA nodes, where an empty node "
                     f"{able} (qos guaranteed)"
@@ -146,8 +146,8 @@ class _Replay:
         return self._narrow(node, len(group), _width(node, group), demand)
 
     def _narrow(self, node: ClusterNode, size: int, width: tuple[int, int], demand: PlacementDemand) -> bool:
-        least = self._fewest(node, size, demand.cpus_per_gpu)
-        return least is not None and width <= least
+        narrowest = self._fewest(node, size, demand.cpus_per_gpu)
+        return narrowest is not None and width <= narrowest
 
     def _fewest(self, node: ClusterNode, size: int, cpus_per_gpu: int) -> tuple[int, int] | None:
         hardware = (
@@ -243,7 +243,7 @@ class _Replay:
             domain = self.nodes[part.node].nvlink_domain
             domains[domain] += len(part.gpu_indices)
             inside[part.replica].add((domain, "" if domain else part.asw))
-        leaving = sum(len(there) > 1 and any(domain for domain, _ in there) for there in inside.values())
+        leaving = sum(len(places) > 1 and any(domain for domain, _ in places) for places in inside.values())
         groups = [(self.nodes[part.node], group, part) for part in parts for group in _groups(part)]
         widths = [_told_width(node, group, part) for node, group, part in groups]
         total = sum(switches.values())
@@ -341,9 +341,9 @@ def _broken_cores(part: PlacedPart, demand: PlacementDemand, node: ClusterNode) 
     if strange:
         yield f"cores: {strange} are not on the node"
         return
-    wanted = len(part.gpu_indices) * demand.cpus_per_gpu if numa_of_core else 0
-    if len(part.cores) != wanted:
-        yield f"cores: {len(part.cores)} are pinned, {wanted} asked for"
+    needed = len(part.gpu_indices) * demand.cpus_per_gpu if numa_of_core else 0
+    if len(part.cores) != needed:
+        yield f"cores: {len(part.cores)} are pinned, {needed} asked for"
     if demand.qos.binds:
         numa_of_gpu = {gpu.index: gpu.numa for gpu in node.gpus}
         gpus = Counter(numa_of_gpu[index] for index in part.gpu_indices)
@@ -369,9 +369,9 @@ def _held_twice(node: str, parts: Sequence[PlacedPart], pods: Sequence[Pod]) -> 
 
 def _counted_twice(node: ClusterNode, parts: Sequence[PlacedPart], pods: Sequence[Pod]) -> Iterator[str]:
     """GPUs by number, which is all that is known of those whose pods do not say which they are."""
-    held, taken = sum(pod.gpu_count for pod in pods), sum(len(part.gpu_indices) for part in parts)
-    if held + taken > len(node.gpus):
-        yield f"node {node.name}: gpu_indices: pods hold {held} and parts {taken} of its {len(node.gpus)} GPUs."
+    by_pods, by_parts = sum(pod.gpu_count for pod in pods), sum(len(part.gpu_indices) for part in parts)
+    if by_pods + by_parts > len(node.gpus):
+        yield f"node {node.name}: gpu_indices: pods hold {by_pods} and parts {by_parts} of its {len(node.gpus)} GPUs."
 
 
 def _width(node: ClusterNode, group: Sequence[int]) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from planner.domain import Preemptor, Qos, VictimSettings
 from planner.errors import InputError
-from planner.placement.victims.machines import THOUSAND, Array, Held, Machines
+from planner.placement.victims.machines import THOUSAND, Array, HostedPod, Machines
 from planner.placement.victims.target_masks import Targets, targets_of
 
 
@@ -29,7 +29,7 @@ class Case:
     gpus: int
     masks: list[int] | None
 
-    def fits(self, going: Iterable[Held]) -> bool:
+    def fits(self, going: Iterable[HostedPod]) -> bool:
         """Whether the preemptor fits once these pods are gone."""
         free, cpus, memory = self.free, self.cpus, self.memory
         for pod in going:
@@ -103,6 +103,7 @@ class Question:
         masks = [mask for mask, _ in self.targets(node).ordered] if self.preemptor.qos.binds else None
         return Case(
             free=machines.free[node],
+            # What is not asked for cannot be missing, even on a node that has given away too much.
             cpus=self.cpus - int(machines.free_cpus[node]) if self.cpus else 0,
             memory=self.memory - int(machines.free_memory[node]) if self.memory else 0,
             gpus=self.preemptor.gpus,
@@ -119,7 +120,7 @@ class Question:
         gpus = self.machines.free[node].bit_count() + sum(pod.gpus for pod in pods)
         return gpus >= self.preemptor.gpus and self.enough(node, pods)
 
-    def enough(self, node: int, going: Iterable[Held]) -> bool:
+    def enough(self, node: int, going: Iterable[HostedPod]) -> bool:
         """Whether CPUs and memory suffice once some pods are gone; what is not asked for cannot be short."""
         pods = list(going)
         cpus = self.machines.free_cpus[node] + sum(pod.cpus for pod in pods)
@@ -143,6 +144,7 @@ def _eligible(machines: Machines, preemptor: Preemptor, protected_s: float, excl
     may &= machines.may_go
     if protected_s > 0:
         may &= machines.age_s >= protected_s
+    # One at least must be allowed; how many of a set, `within_budgets` counts.
     if len(machines.allowed):
         may &= np.append(machines.allowed > 0, True)[machines.budget]  # no budget is number -1, the last
     for key in exclude:
@@ -165,10 +167,10 @@ def _require_possible(machines: Machines, preemptor: Preemptor) -> None:
             hint="Leave it empty for GPUs of any type.",
         )
     layouts = [layout for layout, _ in machines.groups(preemptor.gpu)]
-    most = max((len(layout.indices) for layout in layouts), default=0)
-    if layouts and gpus > most:
+    largest = max((len(layout.indices) for layout in layouts), default=0)
+    if layouts and gpus > largest:
         raise InputError(
-            f"{where}: gpus: must be at most {most}, what the largest node of its type has, got {gpus}.",
+            f"{where}: gpus: must be at most {largest}, what the largest node of its type has, got {gpus}.",
             hint="A pod lies inside one node; split the work into several pods.",
         )
     _require_resources(machines, preemptor)
@@ -181,14 +183,14 @@ def _require_possible(machines: Machines, preemptor: Preemptor) -> None:
 
 def _require_resources(machines: Machines, preemptor: Preemptor) -> None:
     groups = machines.groups(preemptor.gpu)
-    for key, wanted, had in (
+    for key, needed, had in (
         ("cpus", preemptor.cpus, machines.all_cpus),
         ("memory_gb", preemptor.memory_gb, machines.all_memory),
     ):
-        most = max((int(had[nodes].max()) for _, nodes in groups), default=0) / THOUSAND if wanted else 0.0
-        if not 0 <= wanted < inf or (groups and wanted > most):
+        largest = max((int(had[nodes].max()) for _, nodes in groups), default=0) / THOUSAND if needed else 0.0
+        if not 0 <= needed < inf or (groups and needed > largest):
             raise InputError(
-                f"preemptor {preemptor.name}: {key}: must be at least 0 and at most {most:g}, what the largest node of "
-                f"its type has, got {wanted:g}.",
+                f"preemptor {preemptor.name}: {key}: must be at least 0 and at most {largest:g}, what the largest node "
+                f"of its type has, got {needed:g}.",
                 hint="A pod lies inside one node; ask for less.",
             )

@@ -25,16 +25,16 @@ class Candidate:
     """A pod that may go, what it holds on its node, and its price."""
 
     pod: Pod
-    left: Left
+    holds: Left
     price: Price
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """So many groups for a price: `taken` lists nodes, groups on each, and who goes there."""
+    """So many groups for a price: `shares` lists nodes, groups on each, and who goes there."""
 
     price: Price
-    taken: tuple[tuple[int, int, tuple[Pod, ...]], ...] = ()
+    shares: tuple[tuple[int, int, tuple[Pod, ...]], ...] = ()
 
 
 Curve = Sequence[Step | None]
@@ -65,8 +65,9 @@ def node_curve(
     curve: list[Step | None] = [NOTHING, *(Step((*zero, 1), ((node, k, ()),)) for k in range(1, idle + 1))]
     everything = free
     for candidate in candidates:
-        everything = everything.plus(candidate.left)
+        everything = everything.plus(candidate.holds)
     reach = everything.room(shape, ask)
+    # Nobody's going gains a group: no set need be looked at.
     if reach <= idle:
         return curve
     candidates = _helpful(candidates, free, ask, reach)
@@ -90,10 +91,10 @@ def _helpful(candidates: Sequence[Candidate], free: Left, ask: Ask, groups: int)
     return [
         candidate
         for candidate in candidates
-        if any(candidate.left.gpus)
-        or any(candidate.left.cores)
-        or (cpus and candidate.left.cpus > 0)
-        or (memory_gb and candidate.left.memory_gb > 0)
+        if any(candidate.holds.gpus)
+        or any(candidate.holds.cores)
+        or (cpus and candidate.holds.cpus > 0)
+        or (memory_gb and candidate.holds.memory_gb > 0)
     ]
 
 
@@ -101,7 +102,8 @@ def _kinds(candidates: Sequence[Candidate], *, by_budget: bool) -> list[list[Can
     """Pods that hold alike together, the cheapest first."""
     kinds: dict[tuple[Left, str], list[Candidate]] = defaultdict(list)
     for candidate in sorted(candidates, key=lambda entry: (entry.price, entry.pod.key)):
-        kinds[candidate.left, candidate.pod.disruption_budget if by_budget else ""].append(candidate)
+        # With limits a pod of another budget is another choice, though it holds alike.
+        kinds[candidate.holds, candidate.pod.disruption_budget if by_budget else ""].append(candidate)
     return list(kinds.values())
 
 
@@ -125,6 +127,7 @@ def _of_all_sets(
         sets = [longer for shorter in sets for longer in accumulate(kind, _with, initial=shorter)]
     best: dict[int, tuple[Price, tuple[Candidate, ...]]] = {}
     for after, price, going in sets:
+        # Limits are of sets: two pods may break one that each of them keeps.
         if may_all_go is not None and not may_all_go([candidate.pod for candidate in going]):
             continue
         room = after.room(shape, ask)
@@ -135,7 +138,7 @@ def _of_all_sets(
 
 def _with(going: _Going, candidate: Candidate) -> _Going:
     free, price, pods = going
-    return free.plus(candidate.left), plus(price, candidate.price), (*pods, candidate)
+    return free.plus(candidate.holds), plus(price, candidate.price), (*pods, candidate)
 
 
 def _let_back_in(
@@ -143,10 +146,11 @@ def _let_back_in(
 ) -> dict[int, tuple[Candidate, ...]]:
     """For each number of groups a set of which nobody can be spared; dearest pods stay first."""
     by_groups: dict[int, tuple[Candidate, ...]] = {}
+    # Who is asked first is spared most likely.
     dearest_first = sorted(candidates, key=lambda entry: (entry.price, entry.pod.key), reverse=True)
     without = [free]  # what is free once everybody from the k-th on is gone
     for candidate in reversed(dearest_first):
-        without.append(without[-1].plus(candidate.left))
+        without.append(without[-1].plus(candidate.holds))
     without.reverse()
     for groups in range(idle + 1, reach + 1):
         going: list[Candidate] = []
@@ -155,6 +159,6 @@ def _let_back_in(
             after = later if gone is None else later.plus(gone)
             if after.room(shape, ask) < groups:
                 going.append(candidate)
-                gone = candidate.left if gone is None else gone.plus(candidate.left)
+                gone = candidate.holds if gone is None else gone.plus(candidate.holds)
         by_groups[groups] = tuple(reversed(going))
     return by_groups

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import comb
 
 from planner.placement.victims.candidates import Question
-from planner.placement.victims.machines import Held
+from planner.placement.victims.machines import HostedPod
 from planner.placement.victims.subsets import Sets, let_back_in
 
 MOST_TRIES = 50_000
@@ -28,6 +28,7 @@ def completed_sets(question: Question, node: int) -> Sets:
     pods = sorted(question.candidates(node))
     if question.fits(node, ()):
         return ((),)
+    # If all of them are too few, so is every set.
     if not question.fits(node, pods):
         return ()
     bases = _bases(question, node)
@@ -72,7 +73,7 @@ def _lost(question: Question, pods: Iterable[int]) -> int:
 
 
 def _extras(
-    question: Question, node: int, base: frozenset[int], pods: Sequence[int], most: int
+    question: Question, node: int, base: frozenset[int], pods: Sequence[int], try_limit: int
 ) -> tuple[list[tuple[int, ...]], int]:
     """Extras of a base by size, and how many were tried; those that hold a smaller one are left out."""
     if question.enough(node, map(question.machines.pod, base)):
@@ -83,10 +84,11 @@ def _extras(
     for size in range(max(1, _least_extra(question, node, base, others)), len(others) + 1):
         smaller = [set(extra) for extra in extras]
         tried = tries + comb(len(others), size) * (1 + len(smaller))
-        if tried > most:
+        if tried > try_limit:
             return _cheapest_extra(question, node, base, others), tries + len(others) ** 2
         tries = tried
         for extra in combinations(others, size):
+            # A larger set with a smaller one in it has a pod that can be spared.
             if any(subset <= set(extra) for subset in smaller):
                 continue
             if _allowed(question, node, (*base, *extra)):
@@ -126,7 +128,7 @@ def _cheapest_extra(
     def frees(pod: int) -> tuple[float, tuple[int, int, int, str]]:
         record = pod_of(pod)
         shares = ((record.cpus, question.cpus), (record.memory, question.memory))
-        return -sum(freed / wanted for freed, wanted in shares if wanted), loses(pod)
+        return -sum(freed / needed for freed, needed in shares if needed), loses(pod)
 
     for order in (sorted(others, key=loses), sorted(others, key=frees)):
         going = _within_budgets(question, order, base)
@@ -143,6 +145,7 @@ def _bases(question: Question, node: int) -> list[frozenset[int]]:
     bases: dict[frozenset[int], None] = {}
     for positions in question.targets(node).positions.tolist():
         pods = frozenset(owner[k] for k in positions if owner[k] >= 0)
+        # A target with a pod that stays never comes free.
         if all(question.eligible[pod] for pod in pods):
             bases[pods] = None
     return list(bases)
@@ -156,10 +159,11 @@ def _least_size(question: Question, node: int, pods: Sequence[int], bases: Itera
     return max(cpus, memory, min(map(len, bases)))
 
 
-def _count(wanted: int, free: int, amounts: list[int]) -> int:
+def _count(needed: int, free: int, amounts: list[int]) -> int:
     """Fewest pods that free what is missing."""
+    # The largest first: no fewer pods free as much.
     count, amounts = 0, sorted(amounts, reverse=True)
-    while wanted and free < wanted and count < len(amounts):
+    while needed and free < needed and count < len(amounts):
         free += amounts[count]
         count += 1
     return count
@@ -174,16 +178,16 @@ def _reprieved(question: Question, node: int, pods: Sequence[int]) -> Sets:
     machines = question.machines
 
     def importance(pod: int) -> tuple[int, int, int, str]:
-        record: Held = machines.pod(pod)
+        record: HostedPod = machines.pod(pod)
         return record.priority, record.lost, record.rank, record.key
 
-    def most(pod: int) -> tuple[int, int, int, tuple[int, int, int, str]]:
-        record: Held = machines.pod(pod)
+    def frees_most(pod: int) -> tuple[int, int, int, tuple[int, int, int, str]]:
+        record: HostedPod = machines.pod(pod)
         return -record.gpus, -record.cpus, -record.memory, importance(pod)
 
     going = _within_budgets(question, sorted(pods, key=importance))  # of each budget the least important ones
     if not question.fits(node, going):
-        going = _within_budgets(question, sorted(pods, key=most))  # of each budget those that free most
+        going = _within_budgets(question, sorted(pods, key=frees_most))  # of each budget those that free most
     if not question.fits(node, going):
         return ()
     victims = let_back_in(going, going[::-1], lambda fewer: question.fits(node, fewer))

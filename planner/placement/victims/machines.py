@@ -23,7 +23,7 @@ from planner.errors import InputError
 from planner.placement.victims.target_masks import GpuLayout, positions_of
 
 THOUSAND = 1000
-MOST = 1e12
+HIGHEST = 1e12
 """Beyond every figure of a pod; thousandths of it, times GPUs, still fit into 64 bits."""
 MOST_GPUS = 16
 """Of a node: as many as the masks have bits."""
@@ -35,7 +35,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HostedPod:
     """A pod on a node: `mask` of the positions that it holds, `cpus` in mCPU, `memory` in MB, `lost` in GPU-ms.
 
     `age_s` is infinite where nothing is known. `rank` comes before the key wherever keys settle ties. `may_go`: it is
@@ -86,6 +86,7 @@ class Machines:
                 f"machines: gpus: must be at most {MOST_GPUS} a node, got {self.width}.",
                 hint="Victims are looked for inside one node; leave such nodes out.",
             )
+        # The narrowest type that holds a node: masks of all nodes then stay in the cache.
         self.bits = np.uint8 if self.width <= 8 else np.uint16
         count = len(self.names)
         self.known: Array = np.ones(count, dtype=bool)
@@ -103,7 +104,7 @@ class Machines:
             np.zeros(shape, dtype=np.int64) for _ in range(5)
         )
         self.budget_at: Array = np.full(shape, NOBODY, dtype=np.int32)
-        self.pods: list[Held | None] = []
+        self.pods: list[HostedPod | None] = []
         self.number: dict[str, int] = {}
         self._vacant: list[int] = []
         self._groups: dict[str, tuple[tuple[GpuLayout, Array], ...]] = {}
@@ -142,9 +143,9 @@ class Machines:
 
         Raises InputError for fewer than one socket or NUMA node, and more GPUs than a node can have here.
         """
-        for key, value, least in (("sockets", sockets, 1), ("numa_nodes", numa_nodes, 1), ("gpus", gpus, 0)):
-            if whole(value, f"machines: {key}") < least:
-                raise InputError(f"machines: {key}: must be at least {least}, got {value}.", hint="Give 2, 8 and 8.")
+        for key, value, fewest in (("sockets", sockets, 1), ("numa_nodes", numa_nodes, 1), ("gpus", gpus, 0)):
+            if whole(value, f"machines: {key}") < fewest:
+                raise InputError(f"machines: {key}: must be at least {fewest}, got {value}.", hint="Give 2, 8 and 8.")
         layout = GpuLayout.even(sockets, numa_nodes, gpus)
         names = [f"node-{k}" for k in range(nodes)]
         return cls(
@@ -184,7 +185,7 @@ class Machines:
         _require_numbers(pod_key, cpus=cpus, memory_gb=memory_gb, checkpoint_age_s=checkpoint_age_s, age_s=age_s)
         mask = self._mask(node, pod_key, tuple(gpus))
         count = mask.bit_count()
-        record = Held(
+        record = HostedPod(
             key=pod_key,
             node=node,
             mask=mask,
@@ -204,6 +205,7 @@ class Machines:
         """Put a pod of a cluster on a node, as `add` does; one that does not say which GPUs closes it."""
         self._require_node(node, pod.key)
         self.known[node] &= pod.gpus_known
+        # A node that this closes must drop out of its group.
         self._groups.clear()
         return self.add(
             node,
@@ -254,7 +256,7 @@ class Machines:
             setattr(twin, name, value)
         return twin
 
-    def pod(self, number: int) -> Held:
+    def pod(self, number: int) -> HostedPod:
         """The pod of a number."""
         record = self.pods[number]
         if record is None:
@@ -327,8 +329,9 @@ class Machines:
             )
         return self.budget_names.index(name)
 
-    def _enter(self, record: Held) -> int:
+    def _enter(self, record: HostedPod) -> int:
         if not self._vacant:
+            # Doubled, so that arrays are seldom copied.
             self._grow(2 * len(self.pods))
         pod, node = self._vacant.pop(), record.node
         self.pods[pod], self.number[record.key] = record, pod
@@ -351,6 +354,7 @@ class Machines:
     def _grow(self, size: int) -> None:
         old = len(self.pods)
         self.pods += [None] * (size - old)
+        # From the end, as they are popped: numbers are given out rising.
         self._vacant += range(size - 1, old - 1, -1)
         if not old:
             self.priority: Array = np.full(size, NO_PRIORITY, dtype=np.int64)
@@ -367,9 +371,9 @@ class Machines:
 
 def _require_numbers(pod_key: str, **figures: float | None) -> None:
     for key, value in figures.items():
-        if value is not None and not 0.0 <= value <= MOST:
+        if value is not None and not 0.0 <= value <= HIGHEST:
             raise InputError(
-                f"pod {pod_key}: {key}: must be at least 0 and at most {MOST:g}, got {value:g}.",
+                f"pod {pod_key}: {key}: must be at least 0 and at most {HIGHEST:g}, got {value:g}.",
                 hint="Correct the pod.",
             )
 

@@ -33,7 +33,7 @@ from planner.placement.victims.target_masks import Targets, positions_of, target
 
 CELLS = 2**18
 """Targets × nodes of a chunk: temporaries stay in the cache."""
-NEVER = 255
+NEVER = 255  # owners: more than a node has GPUs
 
 Ranked = tuple[tuple[object, ...], int, tuple[int, ...]]
 """A set to compare: its place (lowest first), node and pods."""
@@ -96,6 +96,7 @@ def _all_pairs(question: Question, *, every: bool) -> Iterator[Pairs]:
         targets = targets_of(layout, preemptor.gpus, preemptor.qos)
         if not targets:
             continue
+        # Chunks of few nodes would spend their time between calls of numpy.
         step = max(256, CELLS // len(targets))
         for start in range(0, len(nodes), step):
             yield _pairs(question, targets, nodes[start : start + step], every=every)
@@ -108,15 +109,17 @@ def _pairs(question: Question, targets: Targets, nodes: Array, *, every: bool) -
         owner, lead_bit = machines.owner[:, first:last], machines.lead_bit[:, first:last]
     else:
         owner, lead_bit = machines.owner.take(nodes, axis=1), machines.lead_bit.take(nodes, axis=1)
+    # Column by column: no temporary of targets x GPUs x nodes.
     owners = lead_bit[targets.positions[:, 0]]
     for column in targets.positions.T[1:]:
         owners |= lead_bit[column]
     counts = np.bitwise_count(owners)
+    # -1, nobody, wraps to the last entry, which bars nothing.
     barred = _packed(~question.eligible.take(owner, mode="wrap"), lead_bit.dtype)
     masks = targets.masks.astype(lead_bit.dtype)
     counts[(masks[:, None] & barred) != 0] = NEVER
-    least = counts.min(axis=0)
-    target, at = np.nonzero((counts == least) & (least != NEVER) if not every else counts != NEVER)
+    fewest = counts.min(axis=0)
+    target, at = np.nonzero((counts == fewest) & (fewest != NEVER) if not every else counts != NEVER)
     bits = owners[target, at]
     members = (bits >> np.arange(machines.width, dtype=bits.dtype)[:, None]) & bits.dtype.type(1)
     pairs = Pairs(targets, nodes[at], target, bits, members, nodes[:0])
@@ -135,6 +138,7 @@ def _pairs(question: Question, targets: Targets, nodes: Array, *, every: bool) -
 
 def _packed(flags: Array, kind: np.dtype[np.generic]) -> Array:
     """(N,) Bits of (W, N) flags, the lowest position first."""
+    # Positions are bits as in `masks`, so that the two can be anded.
     packed = np.packbits(flags, axis=0, bitorder="little")
     if kind == np.uint8:
         return packed[0] if len(packed) else np.zeros(flags.shape[1], dtype=np.uint8)
@@ -146,12 +150,12 @@ def _enough(question: Question, pairs: Pairs) -> Array:
     """(P,) Whether a pair's owners free the missing CPUs and memory."""
     machines = question.machines
     enough: Array = np.ones(len(pairs.node), dtype=bool)
-    for wanted, free, at in (
+    for needed, free, at in (
         (question.cpus, machines.free_cpus, machines.cpus_at),
         (question.memory, machines.free_memory, machines.memory_at),
     ):
-        if wanted:
-            enough &= pairs.total(at) >= wanted - free[pairs.node]
+        if needed:
+            enough &= pairs.total(at) >= needed - free[pairs.node]
     return enough
 
 
@@ -180,6 +184,7 @@ def _best_pair(question: Question, pairs: Pairs) -> Ranked | None:
     lost = 0 if settings.rule is VictimRule.SCORE else pairs.total(machines.lost_at)
     values = np.array(level_values(settings, question.preemptor.qos))
     scores = score(settings, sigma, values[pairs.targets.levels[pairs.target]], lost)
+    # Ties are told exactly: `score` takes the same steps for one set and for many.
     first = np.flatnonzero(scores == scores.max())
     pairs, sigma = pairs.keep(first), sigma[first]
     counts = counts[first] * (settings.rule is VictimRule.LOST_WORK)
@@ -195,9 +200,9 @@ def _lowest(ranks: Sequence[Array]) -> tuple[Array, list[int]]:
     alive, place = np.arange(len(ranks[0])), []
     for rank in ranks:
         values = rank[alive]
-        least = values.min()
-        alive = alive[values == least]
-        place.append(int(least))
+        lowest = values.min()
+        alive = alive[values == lowest]
+        place.append(int(lowest))
     return alive, place
 
 

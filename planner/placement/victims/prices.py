@@ -28,6 +28,7 @@ Price = tuple[int, ...]
 
 def may_go(pod: Pod, priority: int) -> bool:
     """Whether a pod may be evicted for work of this priority, budgets aside."""
+    # What a pod frees is only known where it is known which GPUs it holds.
     return pod.preemptible and not pod.locked and pod.priority < priority and pod.gpus_known
 
 
@@ -36,6 +37,7 @@ def prices_of(pods: Iterable[Pod], settings: PlacementSettings, rule: EvictionRu
     listed = list(pods)
     ranks = {priority: rank for rank, priority in enumerate(sorted({pod.priority for pod in listed}))}
     lowest = min(ranks, default=settings.priority - 1)
+    # More than all pods: so one of a rank outweighs all of lower ranks.
     base = len(listed) + 1
     return {pod.key: _price(pod, settings, rule, base ** ranks[pod.priority], lowest) for pod in listed}
 

@@ -19,7 +19,7 @@ from typing import Any
 from planner.domain import Qos, VictimRule, VictimSet, VictimSettings
 from planner.domain.shapes import alignment_of
 from planner.placement.victims.candidates import Question
-from planner.placement.victims.machines import Held
+from planner.placement.victims.machines import HostedPod
 from planner.placement.victims.target_masks import LEVELS, positions_of
 
 MS_PER_HOUR = 3.6e6
@@ -106,15 +106,16 @@ def victim_set(question: Question, node: int, going: Sequence[int], *, lowest: b
     )
 
 
-def _eviction_order(pod: Held) -> tuple[int, int, int, str]:
+def _eviction_order(pod: HostedPod) -> tuple[int, int, int, str]:
     return pod.priority, pod.lost, pod.rank, pod.key
 
 
-def _sigma(question: Question, pods: Sequence[Held]) -> int:
+def _sigma(question: Question, pods: Sequence[HostedPod]) -> int:
+    # It is divided by; nobody at all sums to 0.
     return max(1, sum(pod.priority + question.shift for pod in pods))
 
 
-def _freed(pods: Sequence[Held]) -> int:
+def _freed(pods: Sequence[HostedPod]) -> int:
     freed = 0
     for pod in pods:
         freed |= pod.mask

@@ -16,7 +16,7 @@ import numpy as np
 
 from planner.domain import VictimSet
 from planner.placement.victims.candidates import Question
-from planner.placement.victims.machines import Held
+from planner.placement.victims.machines import HostedPod
 from planner.placement.victims.ranking import victim_set
 from planner.placement.victims.subsets import let_back_in
 
@@ -30,6 +30,7 @@ def reprieved(question: Question, node: int, *, by_start: bool = True) -> tuple[
     candidates = _potential(question, node, by_start=by_start)
     if not question.has_room(node, candidates):
         return None
+    # Asked first, the most important have the best chance to stay.
     most_important_first = candidates[::-1]
     return tuple(let_back_in(most_important_first, most_important_first, lambda fewer: question.has_room(node, fewer)))
 
@@ -46,6 +47,7 @@ def standard_victims(
         going = reprieved(question, node, by_start=by_start)
         if going is None:
             continue
+        # As Gödel does: the first node that can is taken, and no other looked at.
         if not everywhere:
             return victim_set(question, node, going, lowest=True)
         key = _node_order([question.machines.pod(pod) for pod in going], by_start=by_start)
@@ -77,11 +79,12 @@ def _potential(question: Question, node: int, *, by_start: bool) -> list[int]:
     return potential
 
 
-def _node_order(pods: Sequence[Held], *, by_start: bool) -> tuple[object, ...]:
+def _node_order(pods: Sequence[HostedPod], *, by_start: bool) -> tuple[object, ...]:
     """Lowest first."""
     if not pods:
         return (False,)
     highest = pods[0].priority
+    # Offset as in Gödel, so that more pods always weigh more.
     offset_sum = sum(pod.priority + PRIORITY_OFFSET for pod in pods)
     oldest = max(pod.age_s for pod in pods if pod.priority == highest) if by_start else 0.0
     return True, highest, offset_sum, len(pods), oldest

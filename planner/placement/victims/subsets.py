@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, combinations
 
 from planner.placement.victims.candidates import Case, Question
-from planner.placement.victims.machines import Held
+from planner.placement.victims.machines import HostedPod
 
 Sets = tuple[tuple[int, ...], ...]
 """Sets of victims of one node: numbers of pods, ascending; (()) where the preemptor fits as things are."""
@@ -23,6 +23,7 @@ Sets = tuple[tuple[int, ...], ...]
 def imp_sets(question: Question, node: int) -> Sets:
     """All sets of least size, subsets by size until one fits (FlexTopo paper, algorithm 2)."""
     case, pods = _before(question, node)
+    # If all of them are too few, every subset would be tried in vain.
     if not case.fits(pods.values()):
         return ()
     return next(filter(None, _by_size(question, case, pods)), ())
@@ -31,8 +32,8 @@ def imp_sets(question: Question, node: int) -> Sets:
 def naive_sets(question: Question, node: int) -> Sets:
     """All sets of least size, out of every subset that fits."""
     sets = fitting_sets(question, node)
-    least = min(map(len, sets), default=0)
-    return tuple(going for going in sets if len(going) == least)
+    fewest = min(map(len, sets), default=0)
+    return tuple(going for going in sets if len(going) == fewest)
 
 
 def fitting_sets(question: Question, node: int) -> Sets:
@@ -40,11 +41,11 @@ def fitting_sets(question: Question, node: int) -> Sets:
     return tuple(chain.from_iterable(_by_size(question, *_before(question, node))))
 
 
-def _before(question: Question, node: int) -> tuple[Case, dict[int, Held]]:
+def _before(question: Question, node: int) -> tuple[Case, dict[int, HostedPod]]:
     return question.case(node), {pod: question.machines.pod(pod) for pod in sorted(question.candidates(node))}
 
 
-def _by_size(question: Question, case: Case, pods: dict[int, Held]) -> Iterator[Sets]:
+def _by_size(question: Question, case: Case, pods: dict[int, HostedPod]) -> Iterator[Sets]:
     """Of each size the subsets that fit and that budgets allow."""
     if case.fits(()):
         yield ((),)

@@ -82,6 +82,7 @@ def positions_of(mask: int) -> tuple[int, ...]:
 def targets_of(layout: GpuLayout, gpus: int, qos: Qos) -> Targets:
     """Every set of GPUs that the group may take; none where the node is too small or too cut up."""
     sets = [(layout.width(chosen), chosen) for chosen in combinations(range(len(layout.indices)), gpus)]
+    # Narrowest first; without topology the lowest GPUs first, as combinations come.
     if qos is not Qos.NONE:
         sets.sort()
     if qos is Qos.GUARANTEED:

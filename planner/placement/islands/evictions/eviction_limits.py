@@ -22,7 +22,7 @@ class Excess:
 
     limit: str
     needed: str
-    left: str
+    remaining: str
     remedy: str
 
 
@@ -53,6 +53,7 @@ class Allowance:
             may_go(pod, self.settings.priority)
             and self.victims != 0
             and (not pod.disruption_budget or self.budgets.get(pod.disruption_budget, 0) > 0)
+            # A checkpoint of unknown age could lose any amount.
             and not (self.settings.lost_work_counts and hours is None)
             and (self.lost_gpu_hours is None or (hours or 0.0) <= self.lost_gpu_hours + ROUNDING_H)
         )
@@ -74,6 +75,7 @@ class Allowance:
     def share_of(self, pods: Sequence[Pod]) -> float:
         """Which share of what is left of each limit these pods take, added up; they break none."""
         share = 0.0
+        # A limit with nothing left is not divided by: who keeps to it takes none of it.
         if self.victims:
             share += len(pods) / self.victims
         if self.lost_gpu_hours:
@@ -83,8 +85,8 @@ class Allowance:
     def broken_by(self, pods: Sequence[Pod]) -> Iterator[Excess]:
         """Every limit that evicting all of these would break."""
         if self.victims is not None and len(pods) > self.victims:
-            most = self.settings.most_victims or 0
-            more = most + len(pods) - self.victims
+            limit = self.settings.most_victims or 0
+            more = limit + len(pods) - self.victims
             yield Excess("most_victims", _pods(len(pods)), _pods(self.victims), f"placement.most_victims {more}")
         unknown = sum(self.settings.lost_gpu_hours(pod) is None for pod in pods)
         if unknown and self.settings.lost_work_counts:

@@ -28,6 +28,7 @@ class Eviction:
 
 def gains(demands: Sequence[PlacementDemand]) -> dict[str, float]:
     """Each island's share of the rate of its phase; of the GPUs of its phase where rates are not known."""
+    # Rates and GPUs cannot be added up within one phase.
     rated = all(demand.rate_rps > 0 for demand in demands)
     worth = {demand.island: demand.rate_rps if rated else float(demand.size) for demand in demands}
     total: dict[str, float] = {}
@@ -43,6 +44,7 @@ def in_order(evictions: Sequence[Eviction], gain: Mapping[str, float]) -> list[E
     ordered = []
     while waiting:
         able = [k for k in waiting if not any(j < k and nodes[j] & nodes[k] for j in waiting)]
+        # Most gain first; of equal ones who costs fewer pods, so that something is up soon.
         best = min(able, key=lambda k: (-gain.get(evictions[k].island, 0.0), len(evictions[k].pods), k))
         waiting.remove(best)
         ordered.append(evictions[best])

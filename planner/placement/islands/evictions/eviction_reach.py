@@ -37,6 +37,7 @@ class Reach:
         groups: Counter[Ask] = Counter()
         by_type: dict[str, list[PlacementDemand]] = defaultdict(list)
         for demand in demands:
+            # A spread only forbids more: without it a no is still right, and more asks are alike.
             groups[replace(ask_of(demand), spread=None)] += demand.replicas * demand.groups
             by_type[demand.gpu].append(demand)
         return all(sum(self.emptied.groups(ask).values()) >= count for ask, count in groups.items()) and all(
@@ -44,6 +45,6 @@ class Reach:
         )
 
     def _gpus_suffice(self, gpu: str, demands: Iterable[PlacementDemand], tp: int) -> bool:
-        wanted = sum(demand.size for demand in demands if demand.tp % tp == 0)
+        gpus_needed = sum(demand.size for demand in demands if demand.tp % tp == 0)
         nodes = self.emptied.fleet.of_type([gpu])
-        return wanted <= sum(self.emptied.free[node].idle // tp * tp for node in nodes)
+        return gpus_needed <= sum(self.emptied.free[node].idle // tp * tp for node in nodes)

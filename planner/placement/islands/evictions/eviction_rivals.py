@@ -13,25 +13,26 @@ MOST_LOOKED_AT = 1_000
 
 
 def rivals_without_evictions(
-    demands: Sequence[PlacementDemand], there: Mapping[str, Site], occupancy: Occupancy, settings: PlacementSettings
+    demands: Sequence[PlacementDemand], placed: Mapping[str, Site], occupancy: Occupancy, settings: PlacementSettings
 ) -> dict[str, Site | None]:
     """`rivals_of` the islands that would have room on idle GPUs, were the others of their type not there."""
-    left_out = [demand for demand in demands if demand.island not in there]
+    left_out = [demand for demand in demands if demand.island not in placed]
     if not left_out:
         return {}
     tariff = Tariff.of({}, settings, occupancy.fleet)
     bare, types = occupancy.copy(), {demand.gpu for demand in left_out}
-    for site in there.values():
+    for site in placed.values():
         if site.demand.gpu in types:
             site.leave(bare)
     alone = Preemption.of(bare, settings, {}, tariff)
+    # Who would not fit even alone is kept out by nobody.
     able = {kind: alone.has_room(kind) for kind in dict.fromkeys(map(kind_of, left_out))}
     state = Preemption.of(occupancy.copy(), settings, {}, tariff)
-    return rivals_of([demand for demand in left_out if able[kind_of(demand)]], there, state)
+    return rivals_of([demand for demand in left_out if able[kind_of(demand)]], placed, state)
 
 
 def rivals_of(
-    left_out: Sequence[PlacementDemand], there: Mapping[str, Site], state: Preemption
+    left_out: Sequence[PlacementDemand], placed: Mapping[str, Site], state: Preemption
 ) -> dict[str, Site | None]:
     """For each island that is left out: the smallest one whose place would be enough; None where it takes several.
 
@@ -43,7 +44,8 @@ def rivals_of(
         kind = kind_of(demand)
         if kind not in rivals:
             rivals[kind] = None
-            for site in sorted(there.values(), key=lambda site: (site.demand.size, site.demand.island)):
+            for site in sorted(placed.values(), key=lambda site: (site.demand.size, site.demand.island)):
+                # Islands of other types hold none of its GPUs; the first that is enough is the smallest.
                 if site.demand.gpu == demand.gpu and rivals[kind] is None and looked_at < MOST_LOOKED_AT:
                     without = replace(state, occupancy=state.occupancy.copy(), able=None, curves={}, looked_at=0)
                     site.leave(without.occupancy)

@@ -30,10 +30,10 @@ from planner.placement.islands.evictions.eviction_order import Eviction, gains
 from planner.placement.islands.evictions.eviction_reach import Reach
 from planner.placement.islands.evictions.eviction_rivals import rivals_of
 from planner.placement.islands.evictions.preemption import (
+    BY_RULE,
     FEWEST,
     FREEING,
     LEAST_LOST,
-    OWN,
     Preemption,
     Tariff,
     kind_of,
@@ -68,7 +68,7 @@ class Evictions:
     """
 
     done: Sequence[Eviction] = ()
-    there: Mapping[str, Site] = field(default_factory=dict)
+    placed: Mapping[str, Site] = field(default_factory=dict)
     kept_out: Mapping[str, Sequence[Excess]] = field(default_factory=dict)
     rivals: Mapping[str, Site | None] = field(default_factory=dict)
 
@@ -80,19 +80,19 @@ class Evictions:
 
 def evicted_for(
     demands: Sequence[PlacementDemand],
-    there: Mapping[str, Site],
+    settled: Mapping[str, Site],
     occupancy: Occupancy,
     settings: PlacementSettings,
 ) -> Evictions:
-    """Place as many of the islands that are not `there` as evictions within the limits allow, in `occupancy`.
+    """Place as many of the islands that are not `settled` as evictions within the limits allow, in `occupancy`.
 
     Where that serves more, those that are there move, or stand back for others.
     """
-    trials = Trials.of(demands, there, occupancy, settings)
+    trials = Trials.of(demands, settled, occupancy, settings)
     best = trials.best()
-    moved = {demand.island for demand in trials.moving} & there.keys() if best.anew else set()
+    moved = {demand.island for demand in trials.moving} & settled.keys() if best.anew else set()
     for island in sorted(moved):
-        there[island].leave(occupancy)
+        settled[island].leave(occupancy)
     for eviction in best.done:
         for pod in eviction.pods:
             occupancy.evict(occupancy.fleet.number[pod.node], [pod])
@@ -100,10 +100,11 @@ def evicted_for(
     limits: dict[PlacementDemand, list[Excess]] = {}
     kept_out = {}
     for demand in trials.left_out(best):
+        # Alike islands are kept out by the same limits: each kind is asked about once.
         if kind_of(demand) not in limits:
             limits[kind_of(demand)] = best.state.limits_of(demand)
         kept_out[demand.island] = limits[kind_of(demand)]
-    stayed = {island: site for island, site in there.items() if island not in moved}
+    stayed = {island: site for island, site in settled.items() if island not in moved}
     sites = stayed | {done.island: done.site for done in best.done}
     competing = [demand for demand in trials.left_out(best) if demand in trials.able]
     return Evictions(best.done, sites, kept_out, rivals_of(competing, sites, best.state))
@@ -132,12 +133,12 @@ class Trial:
 class Trials:
     """What every try begins from: islands of the GPU types of which some find no room, and where the others are.
 
-    `ways`: those that are tried; `kinds`: numbers of what islands ask for, by name; `seen`: tries that were made, by
+    `ways`: those that are tried; `kinds`: numbers of what islands ask for, by name; `tried`: tries that were made, by
     their way and the kinds of islands in order.
     """
 
     demands: Sequence[PlacementDemand]
-    there: Mapping[str, Site]
+    settled: Mapping[str, Site]
     occupancy: Occupancy
     settings: PlacementSettings
     gain: Mapping[str, float]
@@ -148,21 +149,22 @@ class Trials:
     rate_rps: float
     looked_at: int = 0
     able: list[PlacementDemand] = field(default_factory=list)
-    seen: set[tuple[Way, tuple[int, ...]]] = field(default_factory=set)
+    tried: set[tuple[Way, tuple[int, ...]]] = field(default_factory=set)
 
     @classmethod
     def of(
         cls,
         demands: Sequence[PlacementDemand],
-        there: Mapping[str, Site],
+        settled: Mapping[str, Site],
         occupancy: Occupancy,
         settings: PlacementSettings,
     ) -> "Trials":
-        """Tries to place `demands`, of which some are `there`."""
-        types = {demand.gpu for demand in demands if demand.island not in there}
+        """Tries to place `demands`, of which some are `settled`."""
+        types = {demand.gpu for demand in demands if demand.island not in settled}
         pods = pods_that_may_go(occupancy, types, settings)
         tariff = Tariff.of(pods, settings, occupancy.fleet)
-        ways = [Way(OWN, True), Way(FREEING, True), Way(FREEING, False), Way(OWN, False)]
+        ways = [Way(BY_RULE, True), Way(FREEING, True), Way(FREEING, False), Way(BY_RULE, False)]
+        # Every limit has a way that spares it.
         if settings.most_victims is not None:
             ways.append(Way(FEWEST, False))
         if settings.most_lost_gpu_hours is not None:
@@ -173,40 +175,41 @@ class Trials:
         rate_rps = min(rates.values()) if all(demand.rate_rps > 0 for demand in demands) else 0.0
         numbers: dict[PlacementDemand, int] = {}
         kinds = {demand.island: numbers.setdefault(kind_of(demand), len(numbers)) for demand in demands}
-        return cls(demands, there, occupancy, settings, gains(demands), pods, tariff, tuple(ways), kinds, rate_rps)
+        return cls(demands, settled, occupancy, settings, gains(demands), pods, tariff, tuple(ways), kinds, rate_rps)
 
     @property
     def moving(self) -> list[PlacementDemand]:
         """Islands that are placed once more where all are, the largest first."""
-        types = {demand.gpu for demand in self.demands if demand.island not in self.there}
+        types = {demand.gpu for demand in self.demands if demand.island not in self.settled}
         return sorted((demand for demand in self.demands if demand.gpu in types), key=largest_first)
 
     def left_out(self, trial: Trial) -> list[PlacementDemand]:
         """Islands without a place."""
         placed = {eviction.island for eviction in trial.done}
         if not trial.anew:
-            placed |= set(self.there)
+            placed |= set(self.settled)
         return [demand for demand in self.moving if demand.island not in placed]
 
     def best(self) -> Trial:
         """The try that is worth most."""
-        best = self._run(Way(OWN, True))
+        best = self._run(Way(BY_RULE, True))
         if self.left_out(best) and Allowance.of(self.occupancy.fleet.cluster, self.settings).binds:
             best = max(best, self._run(Way(FREEING, True)), key=_worth_of)
-        most = max(MOST_LOOKED_AT, self.looked_at * (1 + MORE_WORK))
+        # Work, not time: the same input has the same tries on any machine.
+        work_limit = max(MOST_LOOKED_AT, self.looked_at * (1 + MORE_WORK))
         self.able = self._able(best)
         if self._lacks(best):
             best = self._best_alone(best)
-            best = self._best_of(self._left_out_first(), best, most)
+            best = self._best_of(self._left_out_first(), best, work_limit)
             best = self._best_set(best)
-            best = self._best_of(self._in_every_order(), best, most)
+            best = self._best_of(self._in_every_order(), best, work_limit)
             best = max((best, *self._solved(best)), key=_worth_of) if self._lacks(best) else best
         return best
 
-    def _best_of(self, trials: Iterator[Trial], best: Trial, most: int) -> Trial:
-        """The best so far or one of these tries, until every island has a place or `most` nodes are looked at."""
+    def _best_of(self, trials: Iterator[Trial], best: Trial, work_limit: int) -> Trial:
+        """The best so far or one of these tries, until every island has a place or `work_limit` nodes are looked at."""
         for _ in range(MOST_TRIES):
-            if self.looked_at >= most or not self._lacks(best):
+            if self.looked_at >= work_limit or not self._lacks(best):
                 break
             best = max(best, next(trials, best), key=_worth_of)
         return best
@@ -219,32 +222,35 @@ class Trials:
         """The island that serves most alone comes first, where that is more than the best so far."""
         first = max(self.able, key=lambda demand: self._worth((), self._shares([demand])))
         if self._worth((), self._shares([first])) > best.worth:
-            best = max((best, *self._together(Way(OWN, True), [first])), key=_worth_of)
+            best = max((best, *self._together(Way(BY_RULE, True), [first])), key=_worth_of)
         return best
 
     def _best_set(self, best: Trial) -> Trial:
         """Of a handful the set of islands that serves most, where that is more than the best so far."""
         if len(self.able) > MOST_IN_EVERY_ORDER:
             return best
-        most = self.looked_at + MOST_FOR_SETS
-        reach = Reach.of(self._begin(Way(OWN, True), self.moving).occupancy, self.pods)
+        work_limit = self.looked_at + MOST_FOR_SETS
+        reach = Reach.of(self._begin(Way(BY_RULE, True), self.moving).occupancy, self.pods)
         sets: dict[tuple[int, ...], tuple[PlacementDemand, ...]] = {}
         for some in chain.from_iterable(combinations(self.able, count) for count in range(1, len(self.able) + 1)):
+            # Sets of alike islands are one set.
             sets.setdefault(tuple(self.kinds[demand.island] for demand in some), some)
         rated = [(self._worth((), self._shares(some)), some) for some in sets.values()]
         for worth, some in sorted(rated, key=lambda row: row[0], reverse=True):
+            # In falling order: no later set is worth more.
             if worth <= best.worth:
                 break
+            # A quick no spares every way of a set.
             for way in self.ways if reach.may_hold(some) else ():
-                if worth > best.worth and self.looked_at < most:
+                if worth > best.worth and self.looked_at < work_limit:
                     best = max((best, *self._together(way, some)), key=_worth_of)
         return best
 
     def _solved(self, best: Trial) -> Iterator[Trial]:
         """The try that a programme proposes; nothing where it is too large, or finds none that is worth more."""
-        state, got = self._begin(Way(OWN, True), self.moving), self._shares(())
-        prices = self.tariff.prices[OWN]
-        worth = Worth(gain=self.gain, got=got, lost=lost_share(self.settings, self.rate_rps), least=best.worth)
+        state, got = self._begin(Way(BY_RULE, True), self.moving), self._shares(())
+        prices = self.tariff.prices[BY_RULE]
+        worth = Worth(gain=self.gain, got=got, lost=lost_share(self.settings, self.rate_rps), to_beat=best.worth)
         answer = most_worth(self.able, state.occupancy, self.pods, prices, state.allowance, worth)
         if answer is not None:
             done = [*placed_as(answer, self.able, state)]
@@ -266,6 +272,7 @@ class Trials:
                 done += state.place((), self.gain, got, others)
                 yield Trial(state, done, got, self._worth(done, got), True)
             self.looked_at += state.looked_at
+            # Who finds no room though it came first never will.
             if stuck in (0, len(order)):
                 return
             order.insert(0, order.pop(stuck))
@@ -274,7 +281,7 @@ class Trials:
         """What each phase has once those that are not placed anew are there, and of the others these."""
         got: dict[str, float] = {demand.phase: 0.0 for demand in self.demands}
         moving = {demand.island for demand in self.moving}
-        staying = (demand for demand in self.demands if demand.island in self.there and demand.island not in moving)
+        staying = (demand for demand in self.demands if demand.island in self.settled and demand.island not in moving)
         for demand in chain(staying, placed):
             got[demand.phase] += self.gain.get(demand.island, 0.0)
         return got
@@ -282,7 +289,7 @@ class Trials:
     def _able(self, trial: Trial) -> list[PlacementDemand]:
         """Those that are placed anew: who has a place, and who would have one, were nobody else there."""
         out = set(self.left_out(trial))
-        bare = self._begin(Way(OWN, True), self.moving)
+        bare = self._begin(Way(BY_RULE, True), self.moving)
         alone = {kind: bare.has_room(kind) for kind in {kind_of(demand) for demand in out}}
         self.looked_at += bare.looked_at
         return [demand for demand in self.moving if demand not in out or alone[kind_of(demand)]]
@@ -292,6 +299,7 @@ class Trials:
         orders = dict.fromkeys(self.ways, self.able)
         while orders:
             for way, order in list(orders.items()):
+                # The order has come round: this way has nothing new to say.
                 if not self._is_new(way, order):
                     del orders[way]
                     continue
@@ -305,6 +313,7 @@ class Trials:
         dense = sorted(self.able, key=lambda demand: -self.gain.get(demand.island, 0.0) / demand.size)
         few = len(dense) <= MOST_IN_EVERY_ORDER
         one_first = ([demand, *(other for other in self.able if other is not demand)] for demand in self.able)
+        # Lazily: mostly the work runs out, or all have a place, long before the last order.
         for order in chain([dense], one_first, permutations(self.able) if few else ()):
             for way in self.ways:
                 if self._is_new(way, order):
@@ -312,24 +321,24 @@ class Trials:
 
     def _is_new(self, way: Way, order: Sequence[PlacementDemand]) -> bool:
         key = way, tuple(self.kinds[demand.island] for demand in order)
-        new = key not in self.seen
-        self.seen.add(key)
+        new = key not in self.tried
+        self.tried.add(key)
         return new
 
     def _begin(self, way: Way, moving: Iterable[PlacementDemand]) -> Preemption:
         """The state in which a try begins that places these islands anew."""
         trial = self.occupancy.copy()
         for demand in moving:
-            if demand.island in self.there:
-                self.there[demand.island].leave(trial)
+            if demand.island in self.settled:
+                self.settled[demand.island].leave(trial)
         return Preemption.of(trial, self.settings, self.pods, self.tariff, way.first, close=way.close)
 
     def _run(self, way: Way, order: Sequence[PlacementDemand] | None = None) -> Trial:
         """One try; with an `order`, of all anew."""
-        stay = () if order is not None else [demand for demand in self.moving if demand.island in self.there]
+        stay = () if order is not None else [demand for demand in self.moving if demand.island in self.settled]
         got = self._shares(stay)
         state = self._begin(way, () if order is None else self.moving)
-        late = [demand for demand in self.demands if demand.island not in self.there]
+        late = [demand for demand in self.demands if demand.island not in self.settled]
         done = state.place(late, self.gain, got, order)
         self.looked_at += state.looked_at
         return Trial(state, done, got, self._worth(done, got), order is not None)
@@ -339,6 +348,7 @@ class Trials:
         if self.settings.lost_gpu_hour_rps and self.rate_rps:
             hours = (self.settings.lost_gpu_hours(pod) or 0.0 for eviction in done for pod in eviction.pods)
             lost = self.settings.lost_gpu_hour_rps * sum(hours) / self.rate_rps
+        # Rounded, so that sums added up in another order are still ties.
         return round(min(got.values()) - lost, 9), round(sum(got.values()), 9)
 
 

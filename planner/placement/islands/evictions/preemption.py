@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from planner.domain import EvictionRule, PlacementDemand, PlacementSettings, Pod
 from planner.domain.node_room import Ask, Left
-from planner.placement.islands.evictions.eviction_curves import joined, least, whole_units
+from planner.placement.islands.evictions.eviction_curves import cheapest, joined, whole_units
 from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
 from planner.placement.islands.evictions.eviction_order import Eviction, pods_in_order
 from planner.placement.islands.filling import asks_of, hold_group, largest_first
@@ -31,7 +31,7 @@ MOST_TRIALS = 400
 
 ROUNDING = 1e-9
 
-OWN, FREEING, FEWEST = "the scenario's rule", "few pods that free much", "fewest pods"
+BY_RULE, FREEING, FEWEST = "the scenario's rule", "few pods that free much", "fewest pods"
 LEAST_LOST, BUDGETS_LAST = "least lost work", "pods of disruption budgets last"
 """Orders in which pods go."""
 
@@ -42,13 +42,13 @@ class Proposal:
 
     demand: PlacementDemand
     ask: Ask
-    taken: tuple[tuple[int, int, tuple[Pod, ...]], ...]
+    shares: tuple[tuple[int, int, tuple[Pod, ...]], ...]
     price: Price
 
     @property
     def pods(self) -> list[Pod]:
         """Everybody who goes."""
-        return [pod for _, _, pods in self.taken for pod in pods]
+        return [pod for _, _, pods in self.shares for pod in pods]
 
 
 def kind_of(demand: PlacementDemand) -> PlacementDemand:
@@ -77,7 +77,7 @@ class Tariff:
         last = by_rule if settings.most_lost_gpu_hours is None else least_lost
         return cls(
             {
-                OWN: by_rule,
+                BY_RULE: by_rule,
                 FREEING: {pod.key: (1, -pod.gpu_count, idle[pod.key], *by_rule[pod.key]) for pod in listed},
                 FEWEST: {key: (1, *price) for key, price in by_rule.items()},
                 LEAST_LOST: least_lost,
@@ -124,12 +124,12 @@ class Preemption:
         settings: PlacementSettings,
         pods: Mapping[int, list[Pod]],
         tariff: Tariff,
-        first: str = OWN,
+        first: str = BY_RULE,
         *,
         close: bool = True,
     ) -> "Preemption":
         """Before any eviction of `pods`, by node. `first`: the order that is tried before the others."""
-        orders = [first, OWN]
+        orders = [first, BY_RULE]
         if settings.most_victims is not None:
             orders.append(FEWEST)
         if settings.most_lost_gpu_hours is not None and settings.victim_rule is not EvictionRule.LOST_WORK:
@@ -176,7 +176,8 @@ class Preemption:
 
     def limits_of(self, demand: PlacementDemand) -> list[Excess]:
         """The limits that keep an island out now."""
-        ways = list(self._ways(demand, OWN, self.pods))
+        # Of all pods that may go by priority, or the limits themselves would hide what breaks them.
+        ways = list(self._ways(demand, BY_RULE, self.pods))
         return list(self.allowance.broken_by(self._best(ways).pods)) if ways else []
 
     def _as_limits_suggest(
@@ -191,6 +192,7 @@ class Preemption:
         """The first of the phase that has got least; who finds no room asks again once the others have had theirs."""
         waiting, aside, closed, moved = list(order), list[PlacementDemand](), set[PlacementDemand](), False
         while waiting:
+            # Of equal phases the one that comes first in the order; sums of floats are rounded for that.
             demand = min(waiting, key=lambda candidate: round(got[candidate.phase], 9))
             waiting.remove(demand)
             proposal = None if kind_of(demand) in closed else self._within(demand)
@@ -214,6 +216,7 @@ class Preemption:
         proposals = []
         for place, demand in enumerate(kinds.values()):
             proposal = self._within(demand)
+            # Without limits nothing is scarce, and ranking a large plan would ask too much.
             if proposal is not None and not ranked:
                 return proposal
             if proposal is not None:
@@ -224,7 +227,7 @@ class Preemption:
     def _within(self, demand: PlacementDemand) -> Proposal | None:
         """The best way to place an island within the limits, by the first order of prices that has one."""
         for order in self.orders:
-            for spared in (False, True):
+            for spared in (False, True):  # the cheapest pods may all be of one budget
                 ways = list(self._ways(demand, order, self._spared(order) if spared else self._able()))
                 able = [way for way in ways if not any(self.allowance.broken_by(way.pods))]
                 if able:
@@ -275,10 +278,10 @@ class Preemption:
         keys = set()
         for ask in asks_of(demand):
             for step in self._cheapest(demand, ask, order, pods):
-                key = (ask, tuple(sorted((node, groups) for node, groups, _ in step.taken)))
+                key = (ask, tuple(sorted((node, groups) for node, groups, _ in step.shares)))
                 if key not in keys:
                     keys.add(key)
-                    yield Proposal(demand, ask, step.taken, step.price)
+                    yield Proposal(demand, ask, step.shares, step.price)
 
     def _cheapest(
         self, demand: PlacementDemand, ask: Ask, order: str, pods: Mapping[int, Sequence[Pod]]
@@ -292,15 +295,15 @@ class Preemption:
             curve = self._curve(node, ask, order, pods, servers * unit)
             by_place[self.occupancy.fleet.places.of[node]].append(curve)
         inside = {s: joined((whole_units(c, unit) for c in curves), replicas) for s, curves in by_place.items()}
-        steps = [least(inside, replicas), least({0: joined(inside.values(), replicas)}, replicas)]
+        steps = [cheapest(inside, replicas), cheapest({0: joined(inside.values(), replicas)}, replicas)]
         if unit > 1 and ask.spread is None:
             groups = {s: joined(curves, replicas * unit) for s, curves in by_place.items()}
             under = joined((whole_units(curve, unit) for curve in groups.values()), replicas)
             anywhere = joined(groups.values(), replicas * unit)
             steps += [
-                least(groups, replicas * unit),
-                least({0: under}, replicas),
-                least({0: anywhere}, replicas * unit),
+                cheapest(groups, replicas * unit),
+                cheapest({0: under}, replicas),
+                cheapest({0: anywhere}, replicas * unit),
             ]
         yield from (step for step in steps if step is not None)
 
@@ -311,22 +314,22 @@ class Preemption:
             if groups:
                 suited.append(node)
             else:
-                there = sorted(prices[pod.key] for pod in pods.get(node, ()))
-                if there:
-                    full.append((there[: ask.kind.tp], node))
+                node_prices = sorted(prices[pod.key] for pod in pods.get(node, ()))
+                if node_prices:
+                    full.append((node_prices[: ask.kind.tp], node))  # a group's GPUs have no more holders
         return sorted([*suited, *(node for _, node in sorted(full)[:MOST_NODES])])
 
-    def _curve(self, node: int, ask: Ask, order: str, pods: Mapping[int, Sequence[Pod]], most: int) -> Curve:
+    def _curve(self, node: int, ask: Ask, order: str, pods: Mapping[int, Sequence[Pod]], group_limit: int) -> Curve:
         self.looked_at += 1
         going = pods.get(node, ())
-        if pods is not self.able:
-            return self._curve_of(node, ask, order, going)[: most + 1]
+        if pods is not self.able:  # of spared pods, which are asked about once
+            return self._curve_of(node, ask, order, going)[: group_limit + 1]
         if (order, ask, node) not in self.curves:
             curve = self._curve_of(node, ask, order, going)
-            if not all(self.allowance.allows(gone) for step in curve if step for _, _, gone in step.taken):
+            if not all(self.allowance.allows(gone) for step in curve if step for _, _, gone in step.shares):
                 curve = self._counted(node, ask, order, going, self.allowance.allows)
             self.curves[order, ask, node] = curve
-        return self.curves[order, ask, node][: most + 1]
+        return self.curves[order, ask, node][: group_limit + 1]
 
     def _curve_of(self, node: int, ask: Ask, order: str, going: Sequence[Pod]) -> Curve:
         """The curve of a node on which these pods may go, limits aside, as another try knows it or found now."""
@@ -354,7 +357,7 @@ class Preemption:
     def _carry_out(self, proposal: Proposal) -> Eviction:
         """Place an island for good."""
         site = self._laid(proposal)
-        self.forget(proposal.pods, {node for node, _, _ in proposal.taken})
+        self.forget(proposal.pods, {node for node, _, _ in proposal.shares})
         return Eviction(site, tuple(self.ordered(site, proposal.pods)))
 
     def forget(self, pods: Sequence[Pod], touched: Collection[int]) -> None:
@@ -366,18 +369,19 @@ class Preemption:
         if pods:
             self.able = None
             if self.allowance.binds:
-                self.curves.clear()
+                self.curves.clear()  # they keep to the limits as they were
         self.curves = {key: curve for key, curve in self.curves.items() if key[2] not in touched}
 
     def ordered(self, site: Site, pods: Sequence[Pod]) -> list[Pod]:
         """Pods that go for a site, in the order in which they go."""
-        return pods_in_order(site, pods, self.tariff.prices[OWN], self.occupancy.fleet.number)
+        return pods_in_order(site, pods, self.tariff.prices[BY_RULE], self.occupancy.fleet.number)
 
     def _laid(self, way: Proposal) -> Site:
         """Evict and hold. Whole replicas of a place first, nodes with the most groups first; then what is left."""
         occupancy, size = self.occupancy, way.demand.groups
+        # Nodes with most groups first, so that replicas come to lie inside one node.
         by_place: dict[int, list[int]] = defaultdict(list)
-        for node, groups, pods in sorted(way.taken, key=lambda share: (-share[1], share[0])):
+        for node, groups, pods in sorted(way.shares, key=lambda share: (-share[1], share[0])):
             if pods:
                 occupancy.evict(node, pods)
             by_place[occupancy.fleet.places.of[node]] += [node] * groups
@@ -390,6 +394,6 @@ class Preemption:
     def _lifted(self, way: Proposal, site: Site) -> None:
         """Undo `_laid`."""
         site.leave(self.occupancy)
-        for node, _, pods in way.taken:
+        for node, _, pods in way.shares:
             if pods:
                 self.occupancy.admit(node, pods)

@@ -70,6 +70,7 @@ def _limits(cluster: Cluster, gone: Sequence[Pod], terms: PlacementSettings) -> 
         for key in (key for key, age in ages.items() if age is None):
             yield f"victim {key}: its checkpoint is not known, and lost work is limited or counts."
     if terms.most_lost_gpu_hours is not None:
+        # Exact, as a limit may be met to the last digit, whatever the order of the pods.
         lost = fsum((ages[pod.key] or 0.0) * pod.gpu_count / 3600 for pod in gone)
         if lost > terms.most_lost_gpu_hours + ROUNDING:
             yield f"victims: {lost:g} GPU-hours are lost, most_lost_gpu_hours is {terms.most_lost_gpu_hours:g}."
@@ -83,6 +84,7 @@ def _order(placement: Placement) -> Iterator[str]:
     orders = sorted(victim.order for victim in placement.victims)
     if orders != list(range(1, len(orders) + 1)):
         yield f"victims: order must count from 1 to {len(orders)}, each once."
+        # Runs of an order that is none say nothing.
         return
     listed = sorted(placement.victims, key=lambda victim: victim.order)
     for kind, runs in (
@@ -111,9 +113,9 @@ def _prefixes(cluster: Cluster, demands: Mapping[str, PlacementDemand], placemen
     had = {node.name: (node.cpus, node.memory_gb) for node in cluster.nodes}
     for node in sorted(parts):
         for island in sorted({part.island for part in parts[node]}):
-            there = [pod for pod in pods[node] if order.get(pod.key, len(order) + 1) > complete[island]]
+            still_here = [pod for pod in pods[node] if order.get(pod.key, len(order) + 1) > complete[island]]
             up = [part for part in parts[node] if complete[part.island] <= complete[island]]
-            for fault in _crowded(there, up, demands, had.get(node, (0.0, 0.0))):
+            for fault in _crowded(still_here, up, demands, had.get(node, (0.0, 0.0))):
                 yield f"victims up to {complete[island]}, the last for island {island}: on node {node} {fault}."
 
 
@@ -122,13 +124,14 @@ def _waits(cluster: Cluster, demands: Mapping[str, PlacementDemand], placement: 
     waits = {site.island: set(site.waits_for) for site in placement.sites if site.waits_for is not None}
     for island, orders in sorted(waits.items()):
         nodes = {part.node for part in placement.parts if part.island == island}
-        there = {victim.order: victim for victim in placement.victims if victim.node in nodes}
-        if wrong := sorted(orders - there.keys()):
+        here = {victim.order: victim for victim in placement.victims if victim.node in nodes}
+        if wrong := sorted(orders - here.keys()):
             yield f"island {island}: waits_for {wrong} are no victims on its nodes."
-        if missing := sorted(k for k, victim in there.items() if victim.island == island and k not in orders):
+        if missing := sorted(k for k, victim in here.items() if victim.island == island and k not in orders):
             yield f"island {island}: waits_for must have {missing}, victims that go for it."
-        last = {there[k].node: k for k in sorted(orders & there.keys())}
-        if passed := sorted(k for k, victim in there.items() if k < last.get(victim.node, 0) and k not in orders):
+        # Pods of a node go in their order, so that whoever waits for one waits for those before it.
+        last = {here[k].node: k for k in sorted(orders & here.keys())}
+        if passed := sorted(k for k, victim in here.items() if k < last.get(victim.node, 0) and k not in orders):
             yield f"island {island}: waits_for must have {passed}, which go before others on the same nodes."
     if waits:
         yield from _up_in_time(cluster, demands, placement, waits)
@@ -147,9 +150,9 @@ def _up_in_time(
         parts = [part for part in placement.parts if part.node == node and part.island in demands]
         orders = set(going[node].values())
         for done in sorted({0, *orders}):
-            there = [pod for pod in pods if going[node].get(pod.key, done + 1) > done]
+            still_here = [pod for pod in pods if going[node].get(pod.key, done + 1) > done]
             up = [part for part in parts if max(waits.get(part.island, orders) & orders, default=0) <= done]
-            for fault in _crowded(there, up, demands, had[node]):
+            for fault in _crowded(still_here, up, demands, had[node]):
                 yield f"victims up to {done}, whoever waits for no later ones: on node {node} {fault}."
 
 

@@ -44,6 +44,7 @@ class _Node:
             ),
             default=0,
         )
+        # Enough now may be too little once others are up: it waits for the end of the last shortage.
         for before, (order, _, _) in zip([0, *(order for order, _, _ in self.going)], self.going, strict=False):
             if before >= last and not self._has(cpus, memory_gb, before):
                 last = order
@@ -56,6 +57,7 @@ class _Node:
         up = [use for use in self.up if use.last <= done]
         free_cpus = self.free.cpus + sum(pod.cpu_count for pod in gone) - sum(use.cpus for use in up)
         free_gb = self.free.memory_gb + sum(pod.memory_gb for pod in gone) - sum(use.memory_gb for use in up)
+        # Who asks for none is not kept off a node that has given away more than it has.
         return (not cpus or cpus <= free_cpus + ROUNDING) and (not memory_gb or memory_gb <= free_gb + ROUNDING)
 
 

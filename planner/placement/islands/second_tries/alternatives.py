@@ -40,12 +40,13 @@ def alternatives_of(
     """Remedies of each island without a place, by name: forms that fit into what `occupancy` has left, in words."""
     trial = occupancy.copy()
     remedies: dict[str, tuple[str, ...]] = {}
-    left = max(LEAST_TRIED, MOST_LOOKED_AT // max(1, len(occupancy.fleet.nodes)))
+    tries = max(LEAST_TRIED, MOST_LOOKED_AT // max(1, len(occupancy.fleet.nodes)))
     for demand in demands:
-        tried = list(islice(demand.forms or even_splits(demand), min(MOST_TRIED, left)))
-        left -= len(tried)
+        tried = list(islice(demand.forms or even_splits(demand), min(MOST_TRIED, tries)))
+        tries -= len(tried)
         sites = [(form, site) for form in tried if (site := _tried(demand, form, trial, weights)) is not None]
         if sites:
+            # It keeps its place, or the next island's form would be told for the same GPUs.
             sites[0][1].enter(trial)
             remedies[demand.island] = tuple(_words(demand, form) for form, _ in sites[:MOST_NAMED])
     return remedies
@@ -74,6 +75,7 @@ def even_splits(demand: PlacementDemand) -> Iterator[IslandForm]:
     for parts in range(2, min(gpus, MOST_PARTS) + 1):
         if gpus % parts == 0:
             share = gpus // parts
+            # Smaller groups than its own, as those of its size found no room.
             for tp in range(min(demand.tp - 1, share), 0, -1):
                 if share % tp == 0:
                     yield IslandForm(replicas=demand.replicas * parts, groups=share // tp, tp=tp)

@@ -33,12 +33,12 @@ A_POD = 1e-3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worth:
     """What counts. `gain`: share of its phase that each island is; `got`: what phases have without them; `lost`: what a
-    GPU-hour of lost work counts, as a share; `least`: (t, sum of g_f) that an answer has to be better than."""
+    GPU-hour of lost work counts, as a share; `to_beat`: (t, sum of g_f) that an answer has to be better than."""
 
     gain: Mapping[str, float]
     got: Mapping[str, float]
     lost: float
-    least: tuple[float, float]
+    to_beat: tuple[float, float]
 
 
 def most_worth(
@@ -61,34 +61,38 @@ def most_worth(
     if programme is None:
         return None
     shares = _shares(demands, programme, worth)
-    least = pulp.LpVariable("least", -1.0, 1.0)
+    smallest_share = pulp.LpVariable("least", -1.0, 1.0)
     for share in shares:
-        programme.model += least <= share
+        programme.model += smallest_share <= share
     lost = pulp.lpSum(
         worth.lost * (allowance.settings.lost_gpu_hours(pod) or 0.0) * programme.evicted[pod.key]
         for pod in listed
         if worth.lost and pod.key in programme.evicted
     )
+    # Prices reach far beyond what a solver tells apart: only their first figure counts, over the largest.
     dearest = max((prices[pod.key][0] for pod in listed), default=0) or 1
     price = pulp.lpSum(
         (prices[pod.key][0] / dearest + A_POD) * programme.evicted[pod.key]
         for pod in listed
         if pod.key in programme.evicted
     )
-    programme.model += least - lost >= worth.least[0] - TOLERANCE
-    most: list[float] = []
-    for objective in (least - lost, pulp.lpSum(shares), -1 * price):
+    # Cuts off at once what could not be worth more.
+    programme.model += smallest_share - lost >= worth.to_beat[0] - TOLERANCE
+    values: list[float] = []
+    for objective in (smallest_share - lost, pulp.lpSum(shares), -1 * price):
         best = programme.solve(objective)
-        most.append(-1.0 if best is None else best)
-        if best is None or (len(most) == 2 and not _better(most, worth.least)):
+        values.append(-1.0 if best is None else best)
+        if best is None or (len(values) == 2 and not _better(values, worth.to_beat)):
             return None
         programme.model += objective >= best - TOLERANCE
     return programme.answer()
 
 
-def _better(most: Sequence[float], least: tuple[float, float]) -> bool:
+def _better(values: Sequence[float], to_beat: tuple[float, float]) -> bool:
     """Compared from left to right, as far as sums of floats can be."""
-    return most[0] > least[0] + TOLERANCE or (most[0] > least[0] - TOLERANCE and most[1] > least[1] + TOLERANCE)
+    return values[0] > to_beat[0] + TOLERANCE or (
+        values[0] > to_beat[0] - TOLERANCE and values[1] > to_beat[1] + TOLERANCE
+    )
 
 
 def placed_as(answer: Answer, demands: Sequence[PlacementDemand], state: Preemption) -> Iterator[Eviction]:
@@ -133,6 +137,7 @@ def _limits(pods: Sequence[Pod], allowance: Allowance) -> list[tuple[Mapping[str
         limits.append(({pod.key: 1.0 for pod in pods}, allowance.victims))
     if allowance.lost_gpu_hours is not None:
         hours = {pod.key: allowance.settings.lost_gpu_hours(pod) or 0.0 for pod in pods}
+        # With the rounding that `Allowance` has, or the programme would refuse what it allows.
         limits.append((hours, allowance.lost_gpu_hours + ROUNDING_H))
     for budget, allowed in allowance.budgets.items():
         limits.append(({pod.key: 1.0 for pod in pods if pod.disruption_budget == budget}, allowed))

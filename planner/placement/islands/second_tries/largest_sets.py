@@ -25,7 +25,7 @@ from planner.milp import solve
 from planner.placement.islands.evictions.eviction_order import gains
 from planner.placement.islands.exact import vectors
 from planner.placement.islands.fleet import Fleet, Occupancy
-from planner.placement.islands.sites import Held, Site, ask_of
+from planner.placement.islands.sites import HeldGroup, Site, ask_of
 
 MOST_COLUMNS = 600
 """Choices of a node and its NUMA nodes, over all islands: more would take longer than a fifth of a second."""
@@ -77,7 +77,7 @@ class Programme:
     @classmethod
     def of(cls, demands: Sequence[PlacementDemand], occupancy: Occupancy, going: Going) -> "Programme | None":
         """None where it would be too large."""
-        programme, most = cls(occupancy, going), MOST_WITH_PODS if going.pods else MOST_COLUMNS
+        programme, column_limit = cls(occupancy, going), MOST_WITH_PODS if going.pods else MOST_COLUMNS
         by_node: dict[int, list[tuple[PlacementDemand, Ask, Counts]]] = {}
         columns = 0
         for demand in demands:
@@ -86,7 +86,8 @@ class Programme:
                 options = [(demand, ask, v) for v in programme.vectors(node, ask)]
                 by_node.setdefault(node, []).extend(options)
                 columns += len(options)
-                if columns > most:
+                # Given up before anything is written down.
+                if columns > column_limit:
                     return None
         for node, options in by_node.items():
             programme.add_node(node, options)
@@ -103,6 +104,7 @@ class Programme:
         """What a group may take of a node, were everybody gone who may go."""
         free, shape = self.occupancy.free[node], self.occupancy.fleet.shapes[node]
         for pod in self.going.pods.get(node, ()):
+            # The rows take away again what pods hold that stay.
             free = free.plus(self.occupancy.fleet.held_by(node, [pod]))
         if not free.room(shape, ask) or (free.unlocated and ask.kind.qos.binds):
             return []  # where GPUs lie that nobody names is no vector
@@ -112,8 +114,8 @@ class Programme:
         """Rows of one node: what its groups take is at most what is free there."""
         room = _Room(self.occupancy, node)
         for demand, ask, v in options:
-            most = demand.replicas * demand.groups
-            column = pulp.LpVariable(f"take_{len(self.takes)}", 0, most, cat=pulp.LpInteger)
+            groups = demand.replicas * demand.groups
+            column = pulp.LpVariable(f"take_{len(self.takes)}", 0, groups, cat=pulp.LpInteger)
             self.takes[demand.island, node, v] = column
             room.take(ask, v, column)
         for pod in self.going.pods.get(node, ()):
@@ -125,8 +127,8 @@ class Programme:
     def add_island(self, demand: PlacementDemand) -> None:
         """Its groups are all there, or none."""
         self.chosen[demand.island] = pulp.LpVariable(f"island_{len(self.chosen)}", cat=pulp.LpBinary)
-        mine = [column for (island, _, _), column in self.takes.items() if island == demand.island]
-        self.model += pulp.lpSum(mine) == demand.replicas * demand.groups * self.chosen[demand.island]
+        columns = [column for (island, _, _), column in self.takes.items() if island == demand.island]
+        self.model += pulp.lpSum(columns) == demand.replicas * demand.groups * self.chosen[demand.island]
 
     def spread(self, demand: PlacementDemand) -> None:
         """Whole servers on every node, and no more of the island than it may have, where it is spread."""
@@ -136,8 +138,8 @@ class Programme:
                 by_node.setdefault(node, []).append(column)
         for node, columns in by_node.items():
             assert spread is not None
-            most = spread.servers(self.occupancy.fleet.nodes[node].name)
-            servers = pulp.LpVariable(f"servers_{len(self.chosen)}_{node}", 0, most, cat=pulp.LpInteger)
+            server_limit = spread.servers(self.occupancy.fleet.nodes[node].name)
+            servers = pulp.LpVariable(f"servers_{len(self.chosen)}_{node}", 0, server_limit, cat=pulp.LpInteger)
             self.model += pulp.lpSum(columns) == demand.groups * servers
 
     def solve(self, objective: pulp.LpAffineExpression) -> float | None:
@@ -172,11 +174,11 @@ class _Room:
         self.near: list[list[pulp.LpAffineExpression]] = [[] for _ in numas]
         self.cores: list[pulp.LpAffineExpression] = []
         self.memory: list[pulp.LpAffineExpression] = []
-        self.there = [pulp.LpAffineExpression(constant=count) for count in free.gpus]
+        self.free_gpus = [pulp.LpAffineExpression(constant=count) for count in free.gpus]
         self.unlocated = pulp.LpAffineExpression(constant=free.unlocated)
-        self.cores_there = [pulp.LpAffineExpression(constant=count) for count in free.cores]
-        self.cpus_there = pulp.LpAffineExpression(constant=free.cpus + ROUNDING)
-        self.memory_there = pulp.LpAffineExpression(constant=free.memory_gb + ROUNDING)
+        self.free_cores = [pulp.LpAffineExpression(constant=count) for count in free.cores]
+        self.free_cpus = pulp.LpAffineExpression(constant=free.cpus + ROUNDING)
+        self.free_memory = pulp.LpAffineExpression(constant=free.memory_gb + ROUNDING)
 
     def take(self, ask: Ask, v: Counts, column: pulp.LpVariable) -> None:
         """Groups that take v each."""
@@ -190,64 +192,67 @@ class _Room:
         if ask.memory_gb:
             self.memory.append(ask.memory_gb * column)
 
-    def give(self, held: Left, column: pulp.LpVariable) -> None:
+    def give(self, holding: Left, column: pulp.LpVariable) -> None:
         """What a pod held, where it goes."""
-        for there, counts in ((self.there, held.gpus), (self.cores_there, held.cores)):
+        for free, counts in ((self.free_gpus, holding.gpus), (self.free_cores, holding.cores)):
             for numa, count in enumerate(counts):
                 if count:
-                    there[numa] += count * column
-        self.unlocated += held.unlocated * column
-        self.cpus_there += held.cpus * column
-        self.memory_there += held.memory_gb * column
+                    free[numa] += count * column
+        self.unlocated += holding.unlocated * column
+        self.free_cpus += holding.cpus * column
+        self.free_memory += holding.memory_gb * column
 
     def rows(self) -> Iterable[pulp.LpConstraint]:
         """Nothing is taken that is not there."""
-        for taken, there in zip(self.gpus + self.near, self.there + self.cores_there, strict=True):
-            if taken:
-                yield pulp.lpSum(taken) <= there
+        for uses, free in zip(self.gpus + self.near, self.free_gpus + self.free_cores, strict=True):
+            if uses:
+                yield pulp.lpSum(uses) <= free
+        # GPUs that pods hold nobody knows where are missing from the sum, and from no NUMA node.
         if any(self.gpus) and self.unlocated:
-            yield pulp.lpSum(self.gpus) <= pulp.lpSum(self.there) - self.unlocated
+            yield pulp.lpSum(self.gpus) <= pulp.lpSum(self.free_gpus) - self.unlocated
         if self.cores:
-            yield pulp.lpSum(self.cores) <= self.cpus_there
+            yield pulp.lpSum(self.cores) <= self.free_cpus
             if self.shape.lists_cores:
-                yield pulp.lpSum(self.cores) <= pulp.lpSum(self.cores_there)
+                yield pulp.lpSum(self.cores) <= pulp.lpSum(self.free_cores)
         if self.memory:
-            yield pulp.lpSum(self.memory) <= self.memory_there
+            yield pulp.lpSum(self.memory) <= self.free_memory
 
 
 def most_gpus(
-    demands: Sequence[PlacementDemand], there: Mapping[str, Site], occupancy: Occupancy
+    demands: Sequence[PlacementDemand], placed: Mapping[str, Site], occupancy: Occupancy
 ) -> tuple[dict[str, Site], bool]:
-    """Islands that together hold more GPUs than those that are `there`, else those; and whether none hold more.
+    """Islands that together hold more GPUs than those that are `placed`, else those; and whether none hold more.
 
     `occupancy` is kept in step. Only types of which some island has no place are placed anew. The phase that has least
     never gets less than it has. Programmes that would be too large are not solved.
     """
-    types = {demand.gpu for demand in demands if demand.island not in there}
-    mine = [demand for demand in demands if demand.gpu in types]
-    if len(mine) > MOST_ISLANDS or len(occupancy.fleet.nodes) > MOST_NODES:
-        return dict(there), False
-    old = {demand.island: there[demand.island] for demand in mine if demand.island in there}
-    if not any(_could_be_more(gpu, mine, old, occupancy.fleet) for gpu in types):
-        return dict(there), True
+    types = {demand.gpu for demand in demands if demand.island not in placed}
+    of_types = [demand for demand in demands if demand.gpu in types]
+    if len(of_types) > MOST_ISLANDS or len(occupancy.fleet.nodes) > MOST_NODES:
+        return dict(placed), False
+    old = {demand.island: placed[demand.island] for demand in of_types if demand.island in placed}
+    if not any(_could_be_more(gpu, of_types, old, occupancy.fleet) for gpu in types):
+        return dict(placed), True
     for site in old.values():
         site.leave(occupancy)
-    answer = _most_gpus(demands, mine, there, occupancy)
+    answer = _most_gpus(demands, of_types, placed, occupancy)
     if answer is None or not answer.groups:
         for site in old.values():
             site.enter(occupancy)
-        return dict(there), answer is not None
-    sites = {island: site for island, site in there.items() if island not in old}
-    for demand in sorted((d for d in mine if d.island in answer.groups), key=lambda d: not d.qos.binds):
+        return dict(placed), answer is not None
+    sites = {island: site for island, site in placed.items() if island not in old}
+    # Those bound to NUMA nodes first: their cores must be near, others take what is left.
+    for demand in sorted((d for d in of_types if d.island in answer.groups), key=lambda d: not d.qos.binds):
         sites[demand.island] = hold_groups(occupancy, demand, answer.groups[demand.island])
     return {demand.island: sites[demand.island] for demand in demands if demand.island in sites}, True
 
 
-def _could_be_more(gpu: str, mine: Iterable[PlacementDemand], old: Mapping[str, Site], fleet: Fleet) -> bool:
+def _could_be_more(gpu: str, of_types: Iterable[PlacementDemand], old: Mapping[str, Site], fleet: Fleet) -> bool:
     """Whether any set of islands of a type has more GPUs than those that have a place, and no more than are idle."""
     idle = sum(fleet.free[node].idle for node in fleet.of_type([gpu]))
+    # Sums of subsets as bits of one number: cheap beside a programme, and mostly the end.
     sums = 1  # bit k: some set has k GPUs
-    for demand in mine:
+    for demand in of_types:
         if demand.gpu == gpu:
             sums |= (sums << demand.size) & ((2 << idle) - 1)
     return sums.bit_length() - 1 > sum(site.demand.size for site in old.values() if site.demand.gpu == gpu)
@@ -255,28 +260,30 @@ def _could_be_more(gpu: str, mine: Iterable[PlacementDemand], old: Mapping[str, 
 
 def _most_gpus(
     demands: Sequence[PlacementDemand],
-    mine: Sequence[PlacementDemand],
-    there: Mapping[str, Site],
+    of_types: Sequence[PlacementDemand],
+    placed_sites: Mapping[str, Site],
     occupancy: Occupancy,
 ) -> Answer | None:
     """None where it is not known; an answer without groups: none hold more."""
-    programme = Programme.of(mine, occupancy, Going())
+    programme = Programme.of(of_types, occupancy, Going())
     if programme is None:
         return None
     gain = gains(demands)
-    placed = _shares(demands, gain, there)
-    least = min(placed.values(), default=0.0)
-    moving = {demand.island for demand in mine}
-    for phase, share in _shares(demands, gain, there.keys() - moving).items():
-        more = [gain[d.island] * programme.chosen[d.island] for d in mine if d.phase == phase and d.island in gain]
-        if share < least and more:
-            programme.model += pulp.lpSum(more) >= least - share - TOLERANCE
-    sizes = {demand.island: demand.size for demand in mine}
-    most = programme.solve(pulp.lpSum(sizes[island] * column for island, column in programme.chosen.items()))
-    before = sum(sizes[island] for island in there if island in sizes)
-    if most is None:
+    placed = _shares(demands, gain, placed_sites)
+    floor = min(placed.values(), default=0.0)
+    moving = {demand.island for demand in of_types}
+    for phase, share in _shares(demands, gain, placed_sites.keys() - moving).items():
+        more = [gain[d.island] * programme.chosen[d.island] for d in of_types if d.phase == phase and d.island in gain]
+        # The phase that has least decides what is served: more GPUs must not cost it any.
+        if share < floor and more:
+            programme.model += pulp.lpSum(more) >= floor - share - TOLERANCE
+    sizes = {demand.island: demand.size for demand in of_types}
+    most_gpus_held = programme.solve(pulp.lpSum(sizes[island] * column for island, column in programme.chosen.items()))
+    before = sum(sizes[island] for island in placed_sites if island in sizes)
+    if most_gpus_held is None:
         return None
-    return programme.answer() if most > before + 0.5 else Answer({}, {})
+    # GPUs are whole: less than half of one is the solver's tolerance.
+    return programme.answer() if most_gpus_held > before + 0.5 else Answer({}, {})
 
 
 def _shares(demands: Iterable[PlacementDemand], gain: Mapping[str, float], placed: Iterable[str]) -> dict[str, float]:
@@ -292,7 +299,7 @@ def hold_groups(occupancy: Occupancy, demand: PlacementDemand, groups: Groups) -
     """Hold just these groups; replicas lie as closely as they let them."""
     ask, fleet = ask_of(demand), occupancy.fleet
     order = _compactly(groups, fleet, demand.groups)
-    placed = [Held(node, gpus, occupancy.hold(node, ask, gpus)) for node, gpus in order]
+    placed = [HeldGroup(node, gpus, occupancy.hold(node, ask, gpus)) for node, gpus in order]
     size = demand.groups
     return Site(demand, ask, tuple(tuple(placed[k : k + size]) for k in range(0, len(placed), size)))
 
@@ -300,6 +307,7 @@ def hold_groups(occupancy: Occupancy, demand: PlacementDemand, groups: Groups) -
 def _compactly(groups: Groups, fleet: Fleet, size: int) -> Groups:
     """Whole replicas of each node, then of each place, then what is left."""
     remaining, ordered = sorted(groups), list[tuple[int, Counts]]()
+    # Nodes, then places: what is left of each level is put together at the next.
     for key_of in (range(len(fleet.nodes)), fleet.places.of):
         by_key: dict[int, Groups] = {}
         for group in remaining:
