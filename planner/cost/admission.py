@@ -38,11 +38,11 @@ def admitted_shares(mixtures: Sequence[Mixture], mean_output_tokens: float, miss
     """
     shares = np.ones(len(mixtures))
     for phase in PHASES:
-        mine = [k for k, mixture in enumerate(mixtures) if mixture.phase is phase]
-        if mine:
-            slack = np.array([mixtures[k].slack_ms for k in mine])
-            queue = _queue(phase, [mixtures[k] for k in mine], max(1.0, mean_output_tokens))
-            shares[mine] = queue.largest_utilisation(slack, misses)
+        members = [k for k, mixture in enumerate(mixtures) if mixture.phase is phase]
+        if members:
+            slack = np.array([mixtures[k].slack_ms for k in members])
+            queue = _queue(phase, [mixtures[k] for k in members], max(1.0, mean_output_tokens))
+            shares[members] = queue.largest_utilisation(slack, misses)
     return [float(share) for share in shares]
 
 
@@ -56,6 +56,7 @@ def _queue(phase: Phase, mixtures: Sequence[Mixture], tokens: float) -> Queue:
     times = np.array([mixture.performance.step_ms for mixture in mixtures]) / stages
     decode, served = phase is Phase.DECODE, busy > _NEGLIGIBLE
     return Queue(
+        # Ranges that it does not serve have no times: any do, as their share is 0.
         places=np.where(served, places, 1.0),
         interval_ms=np.where(served, times, 1.0) * (tokens if decode else 1.0),
         shares=np.where(served, busy, 0.0) / busy.sum(axis=1, keepdims=True),

@@ -14,11 +14,11 @@ def one_half(phase: Phase | str) -> Phase:
     return Phase(phase)
 
 
-def require_at_least(numbers: Numbers, least: float, name: str) -> None:
-    """Finite numbers of at least `least`."""
+def require_at_least(numbers: Numbers, minimum: float, name: str) -> None:
+    """Finite numbers of at least `minimum`."""
     values = _numeric(numbers, name)
-    if values.size == 0 or not np.all(np.isfinite(values) & (values >= least)):
-        raise InputError(f"{name}: must be finite and at least {least:g}, got {numbers!r}.", hint="Mend the call.")
+    if values.size == 0 or not np.all(np.isfinite(values) & (values >= minimum)):
+        raise InputError(f"{name}: must be finite and at least {minimum:g}, got {numbers!r}.", hint="Mend the call.")
 
 
 def require_whole(numbers: Numbers, name: str) -> None:
@@ -47,7 +47,7 @@ def require_one_shape(*arguments: Numbers) -> None:
 def _numeric(numbers: Numbers, name: str) -> Array:
     try:
         if isinstance(numbers, str | bytes | bool):
-            raise TypeError
+            raise TypeError  # numpy would read them as numbers
         return as_array(numbers)
     except (TypeError, ValueError):
         raise InputError(

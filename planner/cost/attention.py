@@ -42,6 +42,7 @@ def weights(model: ModelSpec, tp: Array) -> Array:
     if isinstance(a, MlaAttention):
         repeated = d * (a.query_rank + a.kv_rank + a.rope_dim)
         return repeated + (model.attention_parameters - repeated) / tp
+    # Over more GPUs than KV heads each head is repeated, not cut.
     kv = 2 * d * a.kv_heads * a.head_dim
     return (model.attention_parameters - kv) / tp + kv / np.minimum(tp, a.kv_heads)
 

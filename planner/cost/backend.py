@@ -57,4 +57,4 @@ def _suits(m: Measurement, model: ModelSpec, settings: CostSettings) -> bool:
         (m.balanced, settings.balanced_experts),
         (m.kv_bytes, model.kv_bytes),
     )
-    return all(value is None or value == wanted for value, wanted in stated)
+    return all(value is None or value == setting for value, setting in stated)

@@ -73,9 +73,9 @@ def rate_draws(uncertain: UncertainRate) -> Array:
     """DRAWS possible rates (requests/s); draw k of two rates rests on the same errors."""
     factors = np.full(DRAWS, uncertain.ceiling)
     for phase, utilisation in uncertain.utilisations:
-        mine = [share for share in uncertain.shares if share.phase is phase]
-        if mine:
-            factors = np.minimum(factors, sum(share.share * _ratios(share) for share in mine) / utilisation)
+        of_phase = [share for share in uncertain.shares if share.phase is phase]
+        if of_phase:
+            factors = np.minimum(factors, sum(share.share * _ratios(share) for share in of_phase) / utilisation)
     return np.asarray(uncertain.rate_rps * factors)
 
 
@@ -83,6 +83,7 @@ def rate_band(uncertain: UncertainRate) -> RateBand | None:
     """P10 and P90 of the rate; None where nothing that it rests on has a band."""
     if not uncertain.bands:
         return None
+    # Hazen's places are those that the scores were ranked to: one band alone comes out exactly.
     low, high = np.quantile(rate_draws(uncertain), [_LOW, _HIGH], method="hazen")
     return RateBand(low_rps=float(low), high_rps=float(high), basis=basis_of(uncertain.bands))
 
@@ -97,6 +98,7 @@ def probability_better(rate: UncertainRate, other: UncertainRate) -> float | Non
     if not (rate.bands and other.bands):
         return None
     difference = rate_draws(rate) - rate_draws(other)
+    # Plans of the same parts differ by rounding alone.
     tied = np.abs(difference) <= _TIE * max(rate.rate_rps, other.rate_rps)
     return float(np.mean(np.where(tied, 0.5, difference > 0)))
 
@@ -107,6 +109,7 @@ def shares_of_best(rates: Sequence[UncertainRate], worths: Sequence[float]) -> t
     if not rates or not all(rate.bands for rate in rates):
         return None
     draws = np.array([worth * rate_draws(rate) for rate, worth in zip(rates, worths, strict=True)])
+    # Plans that tie up to rounding share the draw.
     best = draws >= draws.max(axis=0) * (1 - _TIE)
     return tuple((best / best.sum(axis=0)).mean(axis=1).tolist())
 
@@ -134,6 +137,7 @@ def _scores(gpu: str, phase: Phase) -> Array:
 
 def _normal(name: str) -> Array:
     """Standard normal draws of their own for every name, the same in every run."""
+    # Not `hash`, which differs from run to run.
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8])
     return np.asarray(np.random.default_rng(seed).standard_normal(DRAWS))
 

@@ -84,6 +84,7 @@ def slice_band(family: str, kind: str, phase: Phase, *, measured: bool, rows: Se
             f"band table: must have a row of family {ANY_FAMILY} for {words}, got none.",
             hint="Add the residuals without whole families to planner/cost/band_table.py.",
         )
+    # What is carried over must not look firmer than what was measured.
     return _band([afar, *runs], f"carried over: {_points(afar.points)} of {words}, their GPU family left out")
 
 

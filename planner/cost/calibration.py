@@ -122,6 +122,7 @@ def fit_calibration(
     chosen = tuple(free if free is not None else free_factors(used, gpus))
     for gpu in gpus.values():
         require_figures(gpu)
+    # Before the fit, which would bend factors to explain what cannot be.
     for m in measurements:
         require_possible(m, gpus[m.gpu], models[m.model])
     problem = _Problem(gpus=gpus, models=models, base=merged(base), free=chosen)
@@ -159,13 +160,14 @@ def require_possible(m: Measurement, gpu: GpuSpec, model: ModelSpec) -> None:
         raise _impossible(
             m, f"the cache of the batch must fit on one {gpu.name}, {gpu.device_gb:.0f} GB", f"{cache:.0f} GB"
         )
-    least = least_ms(CostContext(gpu=gpu, model=shape, settings=CostSettings(balanced_experts=True)), _steps(m))
-    if m.ms < least:
-        raise _impossible(m, f"ms must be at least what the data sheet allows, {least:.4g}", m.ms)
+    # Under the kindest conditions: faster than that it cannot have been.
+    roofline = least_ms(CostContext(gpu=gpu, model=shape, settings=CostSettings(balanced_experts=True)), _steps(m))
+    if m.ms < roofline:
+        raise _impossible(m, f"ms must be at least what the data sheet allows, {roofline:.4g}", m.ms)
 
 
-def _impossible(m: Measurement, rule: str, came: object) -> InputError:
-    return InputError(f"measurements: row {m.row}: {rule}, got {came}.", hint="Mend or remove the row.")
+def _impossible(m: Measurement, rule: str, value: object) -> InputError:
+    return InputError(f"measurements: row {m.row}: {rule}, got {value}.", hint="Mend or remove the row.")
 
 
 def doubts(fit: CalibrationFit) -> list[str]:
@@ -203,11 +205,13 @@ class _Problem:
             return np.array([*off, *self._strain(x)])
 
         low, high = (np.log([getattr(f, end) for f in self.free]) for end in ("low", "high"))
+        # Strictly inside, as the solver asks.
         start = np.clip(self._centres(), low + 1e-6, high - 1e-6)
         return np.asarray(least_squares(residuals, start, bounds=(low, high)).x)
 
     def left_out_ms(self, measurement: Measurement, measurements: Sequence[Measurement]) -> float:
         """The time of `measurement` after a fit to the others; without others, before any fit."""
+        # By identity: equal rows are measurements made twice.
         others = [m for m in measurements if m is not measurement]
         calibration = self._plain(self.fit(others)) if others else self.base
         return predict_ms(measurement, self.gpus[measurement.gpu], self.models[measurement.model], calibration)

@@ -47,9 +47,9 @@ def closest(
 ) -> list[Closest | None]:
     """Per range the replica of at most `count` GPUs with the least time, as `slo` judges it; None where none serves."""
     bounds = ServiceBounds.of(slo, workload)
-    most = min(count, LARGEST_SOUGHT_ISLAND)
+    largest = min(count, LARGEST_SOUGHT_ISLAND)
     context = CostContext(gpu=gpu, model=model, settings=settings)
-    configs = [shape for devices in range(1, most + 1) for shape in replica_shapes(context, devices)]
+    configs = [shape for devices in range(1, largest + 1) for shape in replica_shapes(context, devices)]
     if bounds is None or not configs:
         return [None] * len(workload.ranges)
     degrees = Degrees.of(configs)
@@ -57,6 +57,7 @@ def closest(
     fits = of_phase(backend, context, workload, degrees).batch_sizes
     judged = judged_lengths(workload, bounds) if phase is Phase.DECODE else _judged_prompts(workload, bounds)[..., None]
     sent = transfer_ms(context, _judged_prompts(workload, bounds), degrees)
+    # Only a prefill hands its cache on.
     sent = np.broadcast_to(sent if phase is Phase.PREFILL else np.zeros(1), fits.shape)
     best, batches = np.full(fits.shape, np.inf), np.zeros(fits.shape)
     steps = Steps(
@@ -69,6 +70,7 @@ def closest(
         cached=with_points(hit_shares(context, judged[..., 0], degrees)) if phase is Phase.PREFILL else 0.0,
     )
     for size in _BATCHES:
+        # A pipeline needs a sequence in every stage.
         batch = size * (degrees.pp if phase is Phase.DECODE else np.ones(degrees.pp.shape))
         ms = backend.step_ms(replace(steps, batch=batch[..., None])).mean(axis=-1)
         faster = (batch <= fits) & (ms + sent < best)

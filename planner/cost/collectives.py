@@ -46,6 +46,7 @@ def all_reduce_part(
     size = tokens * model.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
     hops = np.log2(tp) / _HOPS_OF_EIGHT
     over_nic = tp > dev.gpu.linked_gpus
+    # Over several domains a ring is as fast as its slowest part: the NICs of one domain together.
     rate = np.where(over_nic, dev.nic * dev.gpu.linked_gpus, dev.link(tp))
     latency_us = hops * dev.efficiency.all_reduce_us + over_nic * dev.efficiency.all_reduce_node_us
     return Part(
@@ -89,6 +90,7 @@ def _per_byte_ms(dev: Device, experts: Experts, settings: CostSettings, devices:
     ranks = devices * (1 - (1 - 1 / devices) ** k)
     visited = domains * (1 - (1 - 1 / domains) ** k)
     copies = 1 - dev.fans_out
+    # Without a limit each of a token's experts may lie in a domain of its own.
     over_nic = (dev.fans_out * np.minimum(visited, experts.node_limit or k) + copies * k) * foreign
     each_once = ranks * (devices - 1) / devices
     over_nvlink = np.where(domains > 1, dev.fans_out * each_once + copies * k * (1 - foreign), each_once)

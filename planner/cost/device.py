@@ -90,6 +90,7 @@ def device(
         fp16=gpu.fp16_tflops * share * _FLOP_PER_MS,
         weights=arithmetic_tflops(gpu, model.weight_bytes) * share * _FLOP_PER_MS,
         experts=arithmetic_tflops(gpu, model.expert_bytes) * share * of_format * _FLOP_PER_MS,
+        # Bandwidth is apart from the kernels' share, which is of arithmetic.
         memory=gpu.memory_gb_s * efficiency.memory * _BYTE_PER_MS,
         cache=gpu.memory_gb_s * efficiency.cache * _BYTE_PER_MS,
         nvlink=gpu.nvlink_gb_s * efficiency.nvlink * _BYTE_PER_MS,

@@ -69,6 +69,7 @@ def vendor_family(gpu: GpuSpec) -> str:
     return gpu.vendor.lower()
 
 
+# Asked for by every step that is priced.
 @lru_cache(maxsize=1024)
 def _resolved(family: str, vendor: str, factors: Calibration) -> Efficiency:
     return Efficiency(**{name: factors.factor(name, family, vendor).value for name in FACTOR_NAMES})

@@ -99,6 +99,7 @@ def _drafted(context: CostContext) -> int:
 
 
 def _site(context: CostContext, phase: Phase, parallel: ParallelConfig, batch_size: int = 0) -> ExchangeSite:
+    # Those of the fullest stage, each with what is drafted for it.
     tokens = -(-batch_size // parallel.pp) * (1 + _drafted(context))
     return ExchangeSite(
         gpu=context.gpu,
@@ -137,8 +138,8 @@ def _layer_refusals(query: _Query) -> Iterator[str]:
 
 
 def _sentence(fault: LayerFault, profile: EngineProfile) -> str:
-    came = f", {fault.came}" if fault.came else ""
-    return f"{_SPLIT_OVER[fault.over]} must {fault.rule} ({profile}), got {fault.degree}{came}"
+    detail = f", {fault.came}" if fault.came else ""
+    return f"{_SPLIT_OVER[fault.over]} must {fault.rule} ({profile}), got {fault.degree}{detail}"
 
 
 def _loading(context: CostContext, phase: Phase, parallel: ParallelConfig, profile: EngineProfile) -> Loading:
@@ -149,6 +150,7 @@ def _loading(context: CostContext, phase: Phase, parallel: ParallelConfig, profi
         0 if context.settings.mode is CostMode.REFERENCE or not model.experts else context.settings.redundant_experts
     )
     exchanged = uses_deepep(context, phase, parallel, profile)
+    # Filled up to a multiple of the GPUs, where the engine wants as many on each.
     filled = redundant + -(model.routed_experts + redundant) % devices
     keeps_count = profile.layers.experts_even or exchanged or redundant
     return Loading(

@@ -70,17 +70,17 @@ def explain(
     """
     half = one_half(phase)
     context, config = checked_step(gpu, model, tp=tp, devices=devices, pp=pp, length=length, settings=settings)
-    most = _largest_batch(context, half, config, length)
-    if most < 1 or (batch is not None and batch > most):
+    batch_limit = _largest_batch(context, half, config, length)
+    if batch_limit < 1 or (batch is not None and batch > batch_limit):
         require_fit(context, _steps_of(context, half, config, length, batch or 1))
-    if batch is not None and batch > most:
+    if batch is not None and batch > batch_limit:
         raise InfeasibleError(
-            f"batch: must be at most {most}, what the step's token budget allows, got {batch}.",
+            f"batch: must be at most {batch_limit}, what the step's token budget allows, got {batch}.",
             hint="Lower it, or raise cost.max_tokens_per_step.",
         )
     if half is Phase.DECODE and batch is not None and batch < pp:
         raise InputError(f"batch: must be at least pp, {pp}, or stages idle, got {batch}.", hint="Raise it.")
-    return _explained(context, half, config, length, min(most, LARGEST_BATCH) if batch is None else batch)
+    return _explained(context, half, config, length, min(batch_limit, LARGEST_BATCH) if batch is None else batch)
 
 
 def checked_step(
@@ -124,7 +124,7 @@ def _largest_batch(context: CostContext, phase: Phase, config: ParallelConfig, l
     gpu, model, settings = context.gpu, context.model, context.settings
     experts = memory.experts_on_device(model, settings, config.stage_devices)
     if phase is Phase.DECODE:
-        most = memory.max_batch(
+        sequences = memory.max_batch(
             gpu,
             model,
             seq_len=length,
@@ -134,9 +134,10 @@ def _largest_batch(context: CostContext, phase: Phase, config: ParallelConfig, l
             pp=config.pp,
             tokens_per_sequence=1 + settings.mtp_tokens,
         )
-        return max(0, int(np.floor(most)))
+        return max(0, int(np.floor(sequences)))
     fits = memory.max_prompts(context, longest=length, tp=config.tp, experts_on_device=experts, pp=config.pp)
     fresh = length * (1 - float(as_array(shape_hits(context, length, config))))
+    # A prompt longer than the budget goes in chunks, by itself.
     budget = max(1, settings.max_tokens_per_step // max(1.0, fresh))
     return int(np.clip(np.floor(fits), 0, budget))
 
@@ -150,6 +151,7 @@ def _explained(
 ) -> StepExplanation:
     gpu, model, settings = context.gpu, context.model, context.settings
     cost = step_cost(context, _steps_of(context, phase, config, length, batch))
+    # Of a pipeline as many steps are under way at once as it has stages.
     tokens = batch * (length if phase is Phase.PREFILL else 1) * (config.pp if phase is Phase.PREFILL else 1)
     cache = memory.cache_gb(model, length=length, batch=batch, tp=config.tp, pp=config.pp)
     explained = explained_pass(
@@ -252,6 +254,7 @@ def _bound(parts: Sequence[PartOfStep]) -> str:
     """What takes the largest share of the step."""
     shares = dict.fromkeys(BOUNDS, 0.0)
     for part in parts:
+        # Both run side by side, so the longer one is what the part takes.
         shares["compute" if part.compute_ms >= part.memory_ms else "memory"] += max(part.compute_ms, part.memory_ms)
         shares["network"] += part.network_ms
         shares["latency"] += part.latency_ms

@@ -91,15 +91,16 @@ def routed_part(
     *,
     tokens: Array,
     devices: Array,
-    held: Array,
+    on_device: Array,
     micro_batches: Array,
     imbalance: Array | float,
 ) -> Part:
-    """Routed experts of all MoE layers for `tokens` per GPU on `devices` GPUs with `held` experts each."""
+    """Routed experts of all MoE layers for `tokens` per GPU on `devices` GPUs with `on_device` experts each."""
     eff = dev.efficiency
     visits = tokens * experts.active * busiest(imbalance, devices)
     visited = 1 - (1 - experts.active / experts.routed) ** (tokens * devices / micro_batches)
-    loaded = np.maximum(held * visited, np.minimum(1, held))
+    # Who has tokens at all loads one expert at least.
+    loaded = np.maximum(on_device * visited, np.minimum(1, on_device))
     eta = eff.expert * saturation(visits / micro_batches / loaded, eff.expert_half) ** eff.expert_power
     weights = model.moe_layers * model.expert_parameters
     flops, moved = 2 * visits * weights, micro_batches * loaded * weights * model.expert_bytes

@@ -43,4 +43,5 @@ def _beside_weights_gb(model: ModelSpec, settings: CostSettings, steps: Steps) -
     if steps.phase is Phase.DECODE:
         return cache + steps.batch * memory.activation_gb(model, 1 + settings.mtp_tokens, steps.tp)
     tokens = np.minimum(steps.batch * steps.length * (1 - as_array(steps.cached)), settings.max_tokens_per_step)
+    # Every stage has prompts under way, and holds their caches.
     return cache * steps.pp + memory.activation_gb(model, tokens, steps.tp)

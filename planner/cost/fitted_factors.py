@@ -124,8 +124,8 @@ _SETS = "planner/files/measurement_sets"
 def _fitted(name: str, family: str, value: float) -> Factor:
     families = (family,) if family in _COUNTS else _OF_VENDOR.get(family, tuple(_COUNTS))
     untold = _PREFILL_NOT_MEASURED if name == "kernels_prefill" else ()
-    measured = tuple(place for one in families for place in _MEASURED[one] if place not in untold)
-    behind = sum(_COUNTS[one] for one in families)
+    measured = tuple(place for member in families for place in _MEASURED[member] if place not in untold)
+    behind = sum(_COUNTS[member] for member in families)
     return Factor(
         name=name,
         family=family,

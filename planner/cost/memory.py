@@ -47,6 +47,7 @@ def weights_gb(
     split = model.layers * attention.weights(model, t) + model.dense_layers * model.dense_ffn_parameters / t
     experts = model.moe_layers * model.expert_parameters * x * model.expert_bytes
     router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
+    # With stages the tables lie on two of them, the head on the last.
     tables = np.where(stages > 1, model.head_parameters, model.embedding_parameters) * EMBEDDING_BYTES / t
     draft = _draft_layer_bytes(model, t, x) * model.mtp_layers if drafts else 0.0
     return np.asarray(((split * model.weight_bytes + experts + router) * layer_share + tables + draft) / GB)
@@ -134,5 +135,6 @@ def max_prompts(
     drafts = settings.mtp_tokens > 0
     free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
     layer_share = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
+    # A prompt's cache stays while the stages work on others: as many prompts as stages.
     cache = attention.cache_bytes_per_sequence(model, s, t) * layer_share * as_array(pp) / GB
     return np.asarray((free - activation_gb(model, settings.max_tokens_per_step, t)) / cache)

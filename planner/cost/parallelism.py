@@ -68,6 +68,7 @@ def most_stages(model: ModelSpec, settings: CostSettings) -> int:
 def group_suits(gpu: GpuSpec, model: ModelSpec, tp: int) -> bool:
     """Whether `tp` GPUs may form an attention group."""
     kv = model.attention.divisible_kv_heads
+    # A latent cache counts as one head, which every GPU holds.
     shares = kv == 1 or kv % tp == 0 or tp % kv == 0
     return tp <= gpu.gpus_per_host and model.attention.heads % tp == 0 and shares
 
@@ -117,9 +118,9 @@ def _refuse_spread(model: ModelSpec, settings: CostSettings, config: ParallelCon
             f"dp: must be 1, {model.name} has no experts to spread over {config.dp} groups.",
             hint="Further groups of a dense model are replicas.",
         )
-    most = model.experts.routed + settings.redundant_experts
+    experts = model.experts.routed + settings.redundant_experts
     raise InputError(
-        f"devices: must be at most the {most} experts of {model.name} (redundant copies included), "
+        f"devices: must be at most the {experts} experts of {model.name} (redundant copies included), "
         f"got {config.stage_devices}.",
         hint="Use more replicas, or raise cost.redundant_experts.",
     )
@@ -140,14 +141,14 @@ def choose(rates_rps: Array, probabilities: Array, among: Sequence[int] | None =
     return int(rows[np.argmin(deviation @ probabilities[reachable])])
 
 
-def further(rates_rps: Array, probabilities: Array, chosen: int, most: int) -> list[int]:
+def further(rates_rps: Array, probabilities: Array, chosen: int, count: int) -> list[int]:
     """At most so many configurations beside the `chosen` one, each the one that adds most to the best of those before.
 
     `rates_rps` has shape (configurations, ranges).
     """
     best, counted = rates_rps.max(axis=0), np.maximum(probabilities, RARE)
     reached, added = rates_rps[chosen], list[int]()
-    while len(added) < most:
+    while len(added) < count:
         more = np.maximum(rates_rps - reached, 0.0)  # at most the best, however small that is: a share never overflows
         gains = np.divide(more, best, out=np.zeros(more.shape), where=best > 0) @ counted
         k = int(np.argmax(gains))

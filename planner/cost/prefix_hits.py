@@ -79,9 +79,9 @@ def number_of_hits(settings: CostSettings) -> float:
     """h where it has to be one number. Raises InputError where it is none."""
     rate = settings.kv_cache_rate
     if isinstance(rate, tuple | CacheRate):
-        came = "auto" if rate == CacheRate.AUTO else "rows by prompt length"
+        value = "auto" if rate == CacheRate.AUTO else "rows by prompt length"
         raise InputError(
-            f"cost.kv_cache_rate: must be a number in reference mode, got {came}.",
+            f"cost.kv_cache_rate: must be a number in reference mode, got {value}.",
             hint="Give the mean share of a prompt that is cached, or use mode default.",
         )
     return float(rate)
@@ -127,9 +127,10 @@ def _rank_rps(
     low, high = np.zeros(cache.shape), np.ones(cache.shape)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        kept = cache * arrival_rps / _mean_rps(context, prompt, middle, degrees)
-        more = _shares_found(mean, reuse.cache_tokens, first, kept, ranks) > middle
+        lasting = cache * arrival_rps / _mean_rps(context, prompt, middle, degrees)
+        more = _shares_found(mean, reuse.cache_tokens, first, lasting, ranks) > middle
         low, high = np.where(more, middle, low), np.where(more, high, middle)
+    # The end with more hits: a faster rank keeps prompts for less long, so that none are counted too many.
     return _mean_rps(context, prompt, high, degrees)
 
 

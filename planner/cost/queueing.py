@@ -31,9 +31,11 @@ def erlang_c(servers: Numbers, utilisation: Numbers) -> Array:
 
     c, rho = as_array(servers), np.clip(as_array(utilisation), 0.0, 1.0)
     load = c * rho
+    # No load: its logarithm is -inf, and nobody waits.
     with np.errstate(divide="ignore"):
         alone = np.exp(c * np.log(load) - load - gammaln(c + 1))
     blocked = alone / gammaincc(c + 1, load)
+    # At full load the quotient comes out about 1, by rounding above it, too.
     return np.asarray(np.minimum(blocked / (1 - rho * (1 - blocked)), 1.0))
 
 
@@ -63,6 +65,7 @@ def wait_quantile(
     waits = erlang_c(servers, utilisation)
     delay = _delay(servers, utilisation, service_ms, service_variation, arrival_variation)
     over = np.log(np.maximum(waits / as_array(misses), 1.0))
+    # Where nobody waits the delay may be infinite, and inf times 0 is no number.
     return np.asarray(np.where(over > 0, delay * np.maximum(over, 1e-300), 0.0))
 
 

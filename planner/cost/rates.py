@@ -66,8 +66,10 @@ def prefill_rates(
     steps = _steps(Phase.PREFILL, degrees, lengths, np.ones(fits.shape), hits)
     prompts = np.minimum(np.minimum(budget, np.floor(np.maximum(fits, 0))), np.floor(backend.largest_batch(steps)))
     ms = backend.step_ms(replace(steps, batch=np.maximum(prompts, 1)))
+    # Stages work side by side: pp steps are under way.
     grid = _grid(degrees.dp * prompts * degrees.pp * MS_PER_S / ms, prompts, ms)
     if bounds is not None and bounds.bounds_ttft:
+        # A percentile leaves out few requests: the longest prompts of a range must keep the bound as well.
         length = lengths if bounds.misses is None else longest_prompts(workload)
         sent = transfer_ms(context, length, degrees)
         grid = _within_ttft(backend, steps, length, sent, degrees, grid, bounds)
@@ -87,14 +89,15 @@ def _within_ttft(
     length: Array,
     sent_ms: Array,
     degrees: Degrees,
-    most: RateGrid,
+    fullest: RateGrid,
     bounds: ServiceBounds,
 ) -> RateGrid:
     """The best of steps of 1, 2, 4, ... prompts and of the most that fit, each at the utilisation that it bears."""
-    best, bounded = _bounded_grid(backend, steps, length, sent_ms, degrees, most.batch_sizes, bounds), bounds.ttft_ms
+    best, bounded = _bounded_grid(backend, steps, length, sent_ms, degrees, fullest.batch_sizes, bounds), bounds.ttft_ms
     prompts = 1.0
-    while prompts < most.batch_sizes.max(initial=0.0):
-        batch = np.where(np.isfinite(bounded), np.minimum(prompts, most.batch_sizes), most.batch_sizes)
+    while prompts < fullest.batch_sizes.max(initial=0.0):
+        # A range without a bound gains nothing by smaller steps.
+        batch = np.where(np.isfinite(bounded), np.minimum(prompts, fullest.batch_sizes), fullest.batch_sizes)
         best = _better(best, _bounded_grid(backend, steps, length, sent_ms, degrees, batch, bounds))
         prompts *= 2
     return best
@@ -143,13 +146,13 @@ def decode_rates(
     """Decode rates of one replica of each shape, each range at the largest batch that fits and keeps to the bounds."""
     tokens = mean_answers(workload)
     cached = mean_prompts(workload)[..., None] + answer_points(tokens, QUADRATURE_POINTS)
-    most = _most(backend, context, workload, degrees, cached)
+    fitting = _fitting_batch(backend, context, workload, degrees, cached)
 
     def mean_tpot(batch: Array) -> Array:
         return _tpot(backend, degrees, cached, batch)
 
     if bounds is None:
-        batch = _rounded(most, degrees)
+        batch = _rounded(fitting, degrees)
         tpot = mean_tpot(batch)
         return _grid(degrees.dp * batch * MS_PER_S / (tokens * tpot), batch, tpot)
     judged = judged_lengths(workload, bounds)
@@ -158,9 +161,9 @@ def decode_rates(
         return _tpot(backend, degrees, judged, batch)
 
     if bounds.bounds_tpot:
-        most = largest_batch_within(judged_tpot, most, np.broadcast_to(degrees.pp, most.shape), bounds.tpot_ms)
-    batch = _rounded(most, degrees)
-    batch = np.where(np.isfinite(judged_tpot(batch)), batch, most)  # a profile may not reach down to it
+        fitting = largest_batch_within(judged_tpot, fitting, np.broadcast_to(degrees.pp, fitting.shape), bounds.tpot_ms)
+    batch = _rounded(fitting, degrees)
+    batch = np.where(np.isfinite(judged_tpot(batch)), batch, fitting)  # a profile may not reach down to it
     tpot, service = mean_tpot(batch), judged_tpot(batch)
     limits = decode_limits(bounds, degrees, batch, tpot, tokens) if bounds.bounds_ttft else np.ones(batch.shape)
     return _grid(degrees.dp * batch * MS_PER_S / (tokens * tpot) * limits, batch, tpot, limits, service)
@@ -183,7 +186,7 @@ def _tpot(backend: CostBackend, degrees: Degrees, cached: Array, batch: Array) -
     return np.asarray(backend.step_ms(steps).mean(axis=-1))
 
 
-def _most(
+def _fitting_batch(
     backend: CostBackend,
     context: CostContext,
     workload: Workload,
@@ -191,7 +194,7 @@ def _most(
     cached: Array,
 ) -> Array:
     """Largest whole batch per shape and range that memory and source admit; 0 where nothing fits."""
-    most = memory.max_batch(
+    fitting = memory.max_batch(
         context.gpu,
         context.model,
         seq_len=longest_prompts(workload),
@@ -201,14 +204,15 @@ def _most(
         pp=degrees.pp,
         tokens_per_sequence=1 + context.settings.mtp_tokens,
     )
-    steps = _steps(Phase.DECODE, degrees, cached.max(axis=-1), np.ones(most.shape))
+    steps = _steps(Phase.DECODE, degrees, cached.max(axis=-1), np.ones(fitting.shape))
     limit = np.minimum(backend.largest_batch(steps), LARGEST_BATCH)
-    batch = np.minimum(np.floor(np.maximum(most, 0)), np.floor(limit))
+    batch = np.minimum(np.floor(np.maximum(fitting, 0)), np.floor(limit))
     return np.asarray(np.where(batch >= degrees.pp, batch, 0))  # a stage without a sequence would idle
 
 
 def _rounded(batch: Array, degrees: Degrees) -> Array:
     """A multiple of 8 where there are 8."""
+    # Engines capture graphs for multiples of 8.
     rounded = batch - batch % BATCH_STEP
     return np.asarray(np.where(rounded >= np.maximum(BATCH_STEP, degrees.pp), rounded, batch))
 

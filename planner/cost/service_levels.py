@@ -66,6 +66,7 @@ class ServiceBounds:
     def place_wait_ms(self) -> Array:
         """Time set aside for the mean wait for a place in a decode batch; 0 where few enough wait at all."""
         if self.misses is not None:
+            # The quantile itself bounds how many wait: those who do not, wait for nothing.
             return np.where(np.isfinite(self.ttft_ms), 0.0, np.inf)
         return np.asarray(PLACE_SHARE * self.ttft_ms)
 
@@ -125,8 +126,8 @@ def mixture(
     )
 
 
-def largest_batch_within(tpot_ms: Callable[[Array], Array], most: Array, least: Array, bound_ms: Array) -> Array:
-    """Largest whole batch in least..most whose TPOT is at most the bound, 0 where there is none.
+def largest_batch_within(tpot_ms: Callable[[Array], Array], largest: Array, smallest: Array, bound_ms: Array) -> Array:
+    """Largest whole batch in smallest..largest whose TPOT is at most the bound, 0 where there is none.
 
     TPOT grows with the batch; NaN (no answer) counts as small: a source answers from some batch on.
     """
@@ -134,13 +135,13 @@ def largest_batch_within(tpot_ms: Callable[[Array], Array], most: Array, least: 
     def holds(batch: Array) -> NDArray[np.bool_]:
         return ~(tpot_ms(np.maximum(batch, 1)) > bound_ms)
 
-    low = np.where((most >= least) & holds(least), least, 0)
-    high = np.where(low > 0, most, 0)
+    low = np.where((largest >= smallest) & holds(smallest), smallest, 0)
+    high = np.where(low > 0, largest, 0)
     while (low < high).any():
         middle = np.ceil((low + high) / 2)
         enough = holds(middle)
         low, high = np.where(enough, middle, low), np.where(enough, high, middle - 1)
-        high = np.maximum(low, high)
+        high = np.maximum(low, high)  # cells that are done must not cross
     answered = np.isfinite(tpot_ms(np.maximum(low, 1)))
     return np.asarray(np.where(answered, low, 0))
 

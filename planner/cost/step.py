@@ -65,6 +65,7 @@ def step_cost(context: CostContext, steps: Steps, *, overlap: bool | None = None
     if overlap is not None:
         return _one_way(context, steps, overlap=overlap)
     plain = _one_way(context, steps, overlap=False)
+    # Without experts there is no exchange that could be hidden.
     if not (context.settings.two_micro_batches and context.model.experts):
         return plain
     return _faster(plain, _one_way(context, steps, overlap=True))
@@ -79,6 +80,7 @@ def step_ms(context: CostContext, steps: Steps) -> Array:
 
 
 def _one_way(context: CostContext, steps: Steps, *, overlap: bool) -> StepCost:
+    # One GPU talks to nobody, so that there is nothing to hide.
     split = (steps.devices > 1) & (overlap and context.model.experts is not None)
     dev = device(context.gpu, context.model, steps.phase, context.settings.calibration, overlapped=split)
     of_phase = _prefill if steps.phase is Phase.PREFILL else _decode
@@ -200,6 +202,7 @@ def common_parts(
     if model.experts:
         tokens, devices = new / steps.tp, steps.devices
         experts_on_device = ceil_divide(model.experts.routed + settings.redundant_experts, devices)
+        # Without groups every GPU does its part of every token: none is busier than another.
         imbalance = 1.0 if settings.balanced_experts else np.where(steps.dp > 1, dev.efficiency.imbalance, 1.0)
         parts.append(ffn.shared_part(dev, model, model.experts, tokens=tokens, micro_batches=loads))
         parts.append(
@@ -209,7 +212,7 @@ def common_parts(
                 model.experts,
                 tokens=tokens,
                 devices=devices,
-                held=experts_on_device,
+                on_device=experts_on_device,
                 micro_batches=loads,
                 imbalance=imbalance,
             )

@@ -144,6 +144,7 @@ def smallest_island(
     require_figures(gpu)
     context = CostContext(gpu=gpu, model=model, settings=settings)
     for first in range(1, LARGEST_SOUGHT_ISLAND + 1, 64):
+        # Piece by piece: most models fit into the first.
         sizes = range(first, first + 64)
         for size, rows in zip(sizes, _phase(context, sizes, phase, workload, slo), strict=True):
             if all(rate > 0 for rate in rows[0].rates_rps):
@@ -165,9 +166,10 @@ def _phase(
     shapes = _Shapes.of(context, sizes, phase, workload, slo)
     probabilities = np.array([r.probability for r in workload.ranges])
     bounds = ServiceBounds.of(slo, workload)
+    # Only where waits count may several configurations beat one that suits all ranges.
     queues = phase is Phase.PREFILL and bounds is not None and bounds.bounds_ttft
-    most = MOST_FURTHER if queues else 0
-    return [_rows(shapes, size, probabilities, context, most) for size in sizes]
+    further_count = MOST_FURTHER if queues else 0
+    return [_rows(shapes, size, probabilities, context, further_count) for size in sizes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +226,9 @@ def _origin(context: CostContext, phase: Phase) -> tuple[Origin, str]:
 _RATES = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}
 
 
-def _rows(shapes: _Shapes, size: int, probabilities: Array, context: CostContext, most: int) -> list[PhasePerformance]:
+def _rows(
+    shapes: _Shapes, size: int, probabilities: Array, context: CostContext, further_count: int
+) -> list[PhasePerformance]:
     """The configuration of an island, and at most so many `further` ones."""
     pairs = list(shapes.of_size(size))
     if not pairs:
@@ -237,7 +241,7 @@ def _rows(shapes: _Shapes, size: int, probabilities: Array, context: CostContext
         return [_idle(len(probabilities), _shortage(context, [shapes.configs[row] for row in rows]))]
     return [
         _performance(shapes, int(rows[k]), int(copies[k]), rates[k])
-        for k in (chosen, *further(rates, probabilities, chosen, most))
+        for k in (chosen, *further(rates, probabilities, chosen, further_count))
     ]
 
 
@@ -291,13 +295,14 @@ def _shortage(context: CostContext, configs: list[ParallelConfig]) -> str:
     gpu, model, settings = context.gpu, context.model, context.settings
     degrees = Degrees.of(configs)
     experts = memory.experts_on_device(model, settings, degrees.devices)
-    least = float(memory.weights_gb(model, tp=degrees.tp, experts_on_device=experts, pp=degrees.pp).min())
+    weights_gb = float(memory.weights_gb(model, tp=degrees.tp, experts_on_device=experts, pp=degrees.pp).min())
     usable = memory.usable_gb(gpu)
     buffers = float(memory.activation_gb(model, settings.max_tokens_per_step, degrees.tp).min())
-    if least <= usable and settings.source is CostSource.TABULATED:
+    # Memory is not what is short, so the profile has no answer.
+    if weights_gb <= usable and settings.source is CostSource.TABULATED:
         return f"the profile has no measurement of {model.name} on so many {gpu.name} at these lengths"
     return (
-        f"{model.name} puts at least {least:.0f} GB of weights on each GPU; "
+        f"{model.name} puts at least {weights_gb:.0f} GB of weights on each GPU; "
         f"one {gpu.name} offers {usable:.0f} GB for weights, KV cache and a step's buffers"
-        + (f", {buffers:.1f} GB of these in prefill" if least <= usable else "")
+        + (f", {buffers:.1f} GB of these in prefill" if weights_gb <= usable else "")
     )

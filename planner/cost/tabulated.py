@@ -60,10 +60,10 @@ class TabulatedBackend:
         """The largest batch that has an answer at each length; 0 where there is none."""
         shape = np.broadcast_shapes(steps.tp.shape, steps.dp.shape, steps.pp.shape, steps.length.shape)
         length = np.broadcast_to(steps.length, shape)
-        most = np.zeros(shape)
+        largest = np.zeros(shape)
         for here, curve in self._matches(steps, shape):
-            most[here] = curve.largest_batch(length[here])
-        return most
+            largest[here] = curve.largest_batch(length[here])
+        return largest
 
     def _matches(self, steps: Steps, shape: tuple[int, ...]) -> Iterator[tuple[np.ndarray, "_Curve"]]:
         """Where in `shape` each measured configuration is asked for."""
@@ -91,13 +91,14 @@ class _Curve:
 
     def largest_batch(self, length: Array) -> Array:
         """The largest batch with an answer at each length, measured ones and some between; 0 where there is none."""
-        most = np.zeros(length.shape)
+        largest = np.zeros(length.shape)
         measured = self._points[:, 1]
         between = np.floor(np.geomspace(measured.min(), measured.max(), _BETWEEN))
+        # Ascending, so that the largest with an answer stays.
         for batch in np.union1d(measured, between):
             answered = np.isfinite(self.ms(length, np.full(length.shape, batch)))
-            most[answered] = batch
-        return most
+            largest[answered] = batch
+        return largest
 
 
 def _interpolation(points: Array, ms: Array) -> Callable[[Array, Array], Array]:
@@ -105,10 +106,12 @@ def _interpolation(points: Array, ms: Array) -> Callable[[Array, Array], Array]:
     spread = np.ptp(points, axis=0)
     if np.count_nonzero(spread) < 2:
         return _along_a_line(points, ms, int(np.argmax(spread)))
+    # Points on one slope span no triangle.
     if np.linalg.matrix_rank((points - points[0]) / spread) < 2:
         return _along_a_slope(points, ms)
     from scipy.interpolate import LinearNDInterpolator  # noqa: PLC0415  (slow to load, seldom needed)
 
+    # Tokens are thousands and batches tens: as they are, triangles would be slivers.
     surface = LinearNDInterpolator(points, ms, rescale=True)
     return lambda length, batch: np.asarray(surface(length, batch))
 

@@ -117,6 +117,7 @@ def decode_time(
     context = CostContext(gpu=spec, model=shape, settings=chosen)
     _require(context, steps)
     cost = step_cost(context, steps)
+    # What communication adds that computation does not hide.
     exposed = cost.part("dispatch").ms + cost.part("combine").ms - cost.hidden_ms if shape.experts else as_array(0.0)
     return DecodeTime(
         **_per_layer(shape, cost), overlapped_ms=cost.total_ms - exposed * cost.scale, total_ms=cost.total_ms
@@ -151,10 +152,10 @@ def max_batch_size(
         return reference.max_batch(
             spec, shape, seq_len=seq_len, decode_len=decode_len, tp=tp, experts_on_device=experts_on_device
         )
-    most = memory.max_batch(
+    sequences = memory.max_batch(
         spec, shape, seq_len=seq_len, decode_len=decode_len, tp=tp, experts_on_device=experts_on_device, pp=pp
     )
-    return np.maximum(most, 0.0)
+    return np.maximum(sequences, 0.0)
 
 
 def _gpu(gpu: GpuSpec | str) -> GpuSpec:
@@ -171,12 +172,12 @@ def _model(model: ModelSpec | str) -> ModelSpec:
 
 def _settings(settings: CostSettings | None, mode: CostMode | str) -> CostSettings:
     try:
-        wanted = CostMode(mode)
+        chosen = CostMode(mode)
     except ValueError:
         raise InputError(
             f"cost mode: must be one of {', '.join(CostMode)}, got {mode!r}.", hint="Choose one of them."
         ) from None
-    return replace(settings or CostSettings(), mode=wanted)
+    return replace(settings or CostSettings(), mode=chosen)
 
 
 def _steps(phase: Phase, tp: Numbers, dp: Numbers, pp: Numbers, length: Numbers, batch: Numbers) -> Steps:
@@ -201,6 +202,7 @@ def _require(context: CostContext, steps: Steps) -> None:
             f"seq_len: must be at most the {model.max_context} tokens of context of {model.name}, got {longest:g}.",
             hint="Shorten it, or choose a model with a longer context.",
         )
+    # Each set of degrees once: arrays over lengths repeat them.
     for tp, dp, pp in {tuple(row) for row in _degrees(steps).tolist()}:
         require_configuration(context, ParallelConfig(tp=int(tp), dp=int(dp), pp=int(pp)))
     require_fit(context, steps)

@@ -25,7 +25,7 @@ from planner.cost.arrays import Array
 from planner.cost.queueing import mean_wait, wait_quantile
 
 _HALVINGS = 30
-_ONE = 1 + 1e-9
+_ONE_SERVER = 1 + 1e-9
 _EXPONENTIAL = 1.0  # squared coefficient of variation: where services vary more, M/G/1 has a tail beyond exponential
 
 
@@ -68,7 +68,7 @@ class Queue:
         if not self.in_steps:
             return queue
         residual_ms = self._under_way(utilisation) * (self.shares * self.interval_ms).sum(-1) / 2
-        return np.asarray(queue + np.where(servers > _ONE, residual_ms, 0.0))
+        return np.asarray(queue + np.where(servers > _ONE_SERVER, residual_ms, 0.0))
 
     def meets(self, utilisation: Array, slack_ms: Array, misses: float | None) -> Array:
         """Whether the mean wait, or that of all but a share `misses`, is at most `slack_ms`; shape (...)."""
@@ -80,7 +80,8 @@ class Queue:
         fits = (slack_ms >= 0) & (margin_ms >= 0)
         if not self.in_steps:
             return np.asarray(fits)
-        allowed_ms = np.where((servers > _ONE) | (variation > _EXPONENTIAL), margin_ms, slack_ms)
+        # With one place the queue has the rest of the step in it: the two are not added, but each must do.
+        allowed_ms = np.where((servers > _ONE_SERVER) | (variation > _EXPONENTIAL), margin_ms, slack_ms)
         return np.asarray(fits & (self._late(utilisation, allowed_ms) <= misses))
 
     def _late(self, utilisation: Array, wait_ms: Array) -> Array:
@@ -93,12 +94,14 @@ class Queue:
         """The wait that `meets` just accepts (ms), shape (...)."""
         high = np.ones(np.shape(utilisation)) * self.interval_ms.max(-1)
         for _ in range(_HALVINGS):
+            # Doubled until it is enough, as no wait is the longest.
             high = np.where(self.meets(utilisation, high, misses), high, 2 * high)
         low = np.zeros(high.shape)
         for _ in range(2 * _HALVINGS):
             middle = (low + high) / 2
             enough = self.meets(utilisation, middle, misses)
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        # The end that is known to be enough.
         return np.asarray(high)
 
     def largest_utilisation(self, slack_ms: Array, misses: float | None) -> Array:
@@ -109,6 +112,7 @@ class Queue:
             middle = (low + high) / 2
             enough = self.meets(middle, slack_ms, misses)
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        # The end that is known to hold.
         return np.asarray(np.where(np.isinf(slack_ms), 1.0, low))
 
     def largest_at(self, slack_ms: float, misses: float | None) -> float:

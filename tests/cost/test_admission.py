@@ -80,16 +80,16 @@ def test_further_configurations_add_something_and_leave_nothing_worth_having(
     rates, probabilities = np.array(rows), np.array(weights) / sum(weights)
     best = np.where(rates.max(axis=0) > 0, rates.max(axis=0), 1.0)
     counted = np.maximum(probabilities, RARE)
-    chosen = [0, *further(rates, probabilities, 0, most=10)]
+    chosen = [0, *further(rates, probabilities, 0, count=10)]
     assert len(set(chosen)) == len(chosen)
     reached = rates[0]
     for k in chosen[1:]:
         assert (np.maximum(rates[k] - reached, 0) / best * counted).sum() >= WORTH_HAVING * (1 - 1e-9)
         reached = np.maximum(reached, rates[k])
     assert (np.maximum(rates - reached, 0) / best * counted).sum(axis=1).max() < WORTH_HAVING
-    assert len(further(rates, probabilities, 0, most=1)) <= 1
+    assert len(further(rates, probabilities, 0, count=1)) <= 1
 
 
 def test_a_rare_range_that_nobody_else_serves_is_worth_a_configuration() -> None:
     rates = np.array([[10.0, 0.01], [5.0, 5.0]])
-    assert further(rates, np.array([0.999, 0.001]), 0, most=2) == [1]
+    assert further(rates, np.array([0.999, 0.001]), 0, count=2) == [1]

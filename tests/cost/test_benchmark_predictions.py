@@ -31,7 +31,7 @@ def pass_times(name: str, shape: str) -> PassTimes:
     )
 
 
-def loops(tp: int, dp: int, *, most: float = ROOMY, gain: float = 1.0, in_flight: Array = IN_FLIGHT) -> Loop:
+def loops(tp: int, dp: int, *, capacity: float = ROOMY, gain: float = 1.0, in_flight: Array = IN_FLIGHT) -> Loop:
     """Prompts of 2000 tokens and answers of 500, with more and more in flight."""
     ones = np.ones(in_flight.shape)
     return Loop(
@@ -40,7 +40,7 @@ def loops(tp: int, dp: int, *, most: float = ROOMY, gain: float = 1.0, in_flight
         prompt=2000 * ones,
         answer=500 * ones,
         in_flight=in_flight,
-        most=most * ones,
+        capacity=capacity * ones,
         gain=gain * ones,
         budget=8192.0,
     )
@@ -91,7 +91,7 @@ class TestClosedLoop:
     def test_memory_caps_it_and_the_others_wait(
         self, name: str, shape: str, tp: int, dp: int, gain: float, engine: str
     ) -> None:
-        loop_figures = settle(pass_times(name, shape), loops(tp, dp, most=20.0, gain=gain), shares(engine))
+        loop_figures = settle(pass_times(name, shape), loops(tp, dp, capacity=20.0, gain=gain), shares(engine))
         free = settle(pass_times(name, shape), loops(tp, dp, gain=gain), shares(engine))
         assert (loop_figures.sequences <= 20 * (1 + 1e-9)).all()
         assert (loop_figures.rate <= free.rate * (1 + 1e-3)).all()
@@ -104,7 +104,7 @@ class TestClosedLoop:
 def test_saturated_is_the_limit_of_many_in_flight() -> None:
     times = pass_times("H200", "deepseek-r1")
     limit, many = (
-        settle(times, loops(1, 8, most=64.0, in_flight=np.array([n])), shares()).rate[0] for n in (np.inf, 1e5)
+        settle(times, loops(1, 8, capacity=64.0, in_flight=np.array([n])), shares()).rate[0] for n in (np.inf, 1e5)
     )
     assert limit == pytest.approx(many)
 

@@ -99,6 +99,7 @@ def _slices(judged: Sequence[JudgedFigure]) -> Iterator[SliceError]:
 
 def _slice(dimension: str, name: str, judged: Sequence[JudgedFigure]) -> SliceError:
     errors = np.array([figure.rate_error for figure in judged])
+    # One figure that is far off must not set the mean of its slice.
     absolute = np.minimum(np.abs(errors), 1.0)
     answered = np.array([figure.predicted is not None for figure in judged])
     return SliceError(

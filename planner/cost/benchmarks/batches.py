@@ -70,6 +70,7 @@ def _acceptance(gain: float, drafted: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
+        # The sum rises with the chance.
         below = sum(middle**k for k in range(drafted + 1)) < gain
         low, high = (middle, high) if below else (low, middle)
     return low
@@ -91,7 +92,7 @@ def closed_loops(batch: Batch, times: PassTimes, shares: EngineShares, begin: Ar
             return np.inf
         return run.concurrency / _groups(run) if run.concurrency is not None else np.inf
 
-    held = batch.column(lambda run: most_sequences(batch.context.gpu, batch.context.model, run, batch.habits))
+    in_memory = batch.column(lambda run: most_sequences(batch.context.gpu, batch.context.model, run, batch.habits))
     capped = batch.column(lambda run: np.inf if run.batch_per_rank is None else run.batch_per_rank)
     loop = Loop(
         tp=batch.column(lambda run: run.decode.tp),
@@ -99,7 +100,7 @@ def closed_loops(batch: Batch, times: PassTimes, shares: EngineShares, begin: Ar
         prompt=batch.column(lambda run: run.input_tokens),
         answer=batch.column(lambda run: run.output_tokens),
         in_flight=batch.column(flying),
-        most=np.maximum(1.0, np.minimum(np.minimum(held, capped), 2048.0)),
+        capacity=np.maximum(1.0, np.minimum(np.minimum(in_memory, capped), 2048.0)),
         gain=batch.column(lambda run: gain_of(run, shares)),
         budget=float(batch.habits.tokens_per_step),
     )
@@ -124,7 +125,7 @@ def _loop_of(batch: Batch, pool: Callable[[BenchmarkRun], Pool]) -> Loop:
         prompt=batch.column(lambda run: run.input_tokens),
         answer=batch.column(lambda run: run.output_tokens),
         in_flight=ones,
-        most=ones,
+        capacity=ones,
         gain=ones,
         budget=float(batch.habits.tokens_per_step),
     )
@@ -146,8 +147,8 @@ def decode_pools(batch: Batch, times: PassTimes, shares: EngineShares) -> Predic
 def prefill_pools(batch: Batch, times: PassTimes, shares: EngineShares) -> Predicted:
     """Input rate of disaggregated prefill pools that requests wait for: whole prompts, or chunks of long ones."""
     loop = _loop_of(batch, _prefill_pool)
-    whole = np.floor(loop.budget / loop.prompt) * loop.prompt
-    chunk = np.where(whole > 0, whole, loop.budget)
+    whole_prompts = np.floor(loop.budget / loop.prompt) * loop.prompt
+    chunk = np.where(whole_prompts > 0, whole_prompts, loop.budget)
     ms = times.prefill_ms(loop, chunk)
     return {Metric.INPUT_RATE: chunk / loop.tp / ms * MS_PER_S * shares.prefill_pool}
 

@@ -38,7 +38,7 @@ class Loop:
     prompt: Array
     answer: Array
     in_flight: Array
-    most: Array
+    capacity: Array
     gain: Array
     budget: float
 
@@ -82,13 +82,15 @@ class PassTimes:
 def settle(times: PassTimes, loop: Loop, shares: EngineShares, *, begin: Array | None = None) -> LoopFigures:
     """The fixed point of the loops; `begin` (sequences) shortens the way to it."""
     flying = np.minimum(loop.in_flight, _ALL_WAITING)
-    b = np.minimum(loop.most, flying) if begin is None else begin
+    b = np.minimum(loop.capacity, flying) if begin is None else begin
     figures = _round(times, loop, shares, b, flying)
     for _ in range(_ROUNDS if begin is None else _ROUNDS // 5):
+        # Half a step, in logarithms: whole ones overshoot, and swing about the fixed point.
         b = np.exp((1 - _DAMPING) * np.log(b) + _DAMPING * np.log(figures.sequences))
         figures = _round(times, loop, shares, b, flying)
     waiting = (flying / b - 1) * loop.answer * figures.tpot_ms
-    queued = np.isfinite(loop.in_flight) & (b > loop.most * (1 - 1e-3))
+    # Settled at what memory holds, as near as the rounds come.
+    queued = np.isfinite(loop.in_flight) & (b > loop.capacity * (1 - 1e-3))
     ttft = np.where(queued, np.maximum(figures.ttft_ms, waiting), figures.ttft_ms)
     return replace(figures, sequences=b, ttft_ms=ttft)
 
@@ -97,10 +99,11 @@ def _round(times: PassTimes, loop: Loop, shares: EngineShares, b: Array, flying:
     """The figures at `b` sequences, and the sequences that these would leave in the batch."""
     chunk, share = intake(b, loop.prompt, loop.answer, loop.gain, loop.budget)
     none = np.zeros(b.shape)
+    # In one call: most of what pricing takes does not grow with the array.
     decode_ms, prefill_ms, mixed_ms = times.ms(loop, np.stack([b, none, b]), np.stack([none, chunk, chunk]))
     tpot = (decode_ms + share * added_ms(decode_ms, prefill_ms, mixed_ms)) / loop.gain
     passes_ms = np.maximum(1.0, loop.prompt / chunk) * prefill_ms + decode_ms / 2
     ttft = shares.ttft_fixed_ms + shares.ttft_steps * passes_ms + shares.ttft_answers * tpot
     answering = loop.answer * tpot
-    settled = np.maximum(_FEWEST, np.minimum(loop.most, flying * answering / (ttft + answering)))
+    settled = np.maximum(_FEWEST, np.minimum(loop.capacity, flying * answering / (ttft + answering)))
     return LoopFigures(sequences=settled, rate=b / loop.tp / tpot * MS_PER_S, tpot_ms=tpot, ttft_ms=ttft)

@@ -90,6 +90,7 @@ def _moved(present: Calibration, gpus: Sequence[GpuSpec], root: Array, rng: np.r
     logs: dict[tuple[str, str], float] = {}
     for (name, family, _), strayed in zip(SPREAD, (root @ rng.standard_normal(len(SPREAD))).tolist(), strict=True):
         logs[name, family] = strayed
+    # By name, so that draws do not depend on the order of an inventory.
     for gpu in sorted({gpu.family: gpu for gpu in gpus}.values(), key=lambda gpu: gpu.family):
         for name, sigma in _unmeasured(gpu):
             parent = (name, vendor_family(gpu))

@@ -33,6 +33,7 @@ def with_band(figure: JudgedFigure, calibration: Calibration | None = None) -> J
     band = band_of_figure(figure, calibration)
     low, high = math.exp(band.log_low), math.exp(band.log_high)
     if figure.metric.is_time:
+        # A faster machine has the shorter time.
         low, high = 1 / high, 1 / low
     return replace(figure, low=figure.predicted * low, high=figure.predicted * high)
 

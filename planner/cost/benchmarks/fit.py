@@ -59,6 +59,7 @@ class Evidence:
 
     def without(self, left_out: "Evidence") -> "Evidence":
         """All but those of another."""
+        # By identity: equal rows are measurements made twice.
         rows = {id(m) for m in left_out.measurements} | {id(entry.run) for entry in left_out.runs}
         return replace(
             self,
@@ -92,8 +93,11 @@ def fit_benchmarks(
     problem = Problem.of(evidence, tuple(free), base)
     low, high = problem.bounds
     start = np.log(begin) if begin is not None else problem.centres
+    # Strictly inside, as the solver asks.
     start = np.clip(start, low + 1e-6, high - 1e-6)
+    # Closed loops begin where they last settled: once beforehand, so that slopes are of settled ones.
     problem.residuals(start)
+    # Steps in units of how far a factor may be expected to stray.
     scale = np.maximum([f.sigma for f in free], 0.05)
     solution = least_squares(
         problem.residuals,
@@ -168,6 +172,7 @@ class Problem:
         answered = predictions.of(base)
         for entry, metric, kind in asked_figures(evidence.runs):
             key = (entry.run.file, entry.run.row, metric)
+            # What has no answer at the base has none at any factors: it would only add a constant.
             if key in answered:
                 old = entry.run.year is not None and entry.run.year < OLD_ENGINES
                 trust[key] = TRUST[kind] * (OLD_TRUST if old else 1.0)
@@ -223,8 +228,8 @@ class Problem:
         left_out = {id(m) for m in part.measurements}
         steps = {("step", place) for place, m in enumerate(self.evidence.measurements) if id(m) in left_out}
         runs = {(entry.run.file, entry.run.row) for entry in part.runs}
-        kept = [key not in steps and key[:2] not in runs for key in self.trust]
-        return np.array([*kept, *[True] * len(self.free)])
+        stays = [key not in steps and key[:2] not in runs for key in self.trust]
+        return np.array([*stays, *[True] * len(self.free)])
 
     def residuals(self, x: Array) -> Array:
         """Of the figures, then of the factors."""

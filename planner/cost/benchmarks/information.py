@@ -90,6 +90,7 @@ def _expected(off: Array, signals: Array, noise: float) -> Array:
 def _normals(covariance: Array) -> Array:
     """Samples of N(0, covariance), each with its opposite: their mean is 0, so that knowing more never looks worse."""
     values, vectors = np.linalg.eigh(covariance)
+    # Rounding may leave small eigenvalues below 0.
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     half = np.random.default_rng(_SEED).standard_normal((_HALF_SAMPLES, len(values))) @ root.T
     return np.concatenate([half, -half])

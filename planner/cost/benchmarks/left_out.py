@@ -56,6 +56,7 @@ def group(item: Item) -> tuple[object, ...]:
 def fold_of(evidence: Evidence, folds: int = FOLDS, seed: int = FOLD_SEED) -> Callable[[Item], object]:
     """Configurations dealt to folds at random, by a seed."""
     items: list[Item] = [*evidence.measurements, *evidence.runs]
+    # Keys of two kinds have no order of their own.
     distinct = sorted({configuration(item) for item in items}, key=repr)
     dealt = np.random.default_rng(seed).permutation(len(distinct)) % folds
     folds_by = dict(zip(distinct, dealt.tolist(), strict=True))

@@ -87,6 +87,7 @@ def _free(evidence: Evidence, judged: Sequence[JudgedFigure]) -> tuple[FreeFacto
     informed |= {(family_of[figure.run.gpu], phase) for figure in judged for phase in _phases(figure)}
     free = [
         FreeFactor(name=f"kernels_{phase}", family=family, sigma=0.4, low=0.02, high=1)
+        # By name: a fit must not depend on the order of the user's rows.
         for family, phase in sorted(informed)
     ]
     for family, count in sorted(counts.items()):
@@ -139,6 +140,7 @@ def _left_out(
     for part in range(min(len(distinct), MOST_LEFT_OUT)):
         out = tuple(entry for entry in evidence.runs if part_of[by(entry)] == part)
         others = tuple(entry for entry in evidence.runs if part_of[by(entry)] != part)
+        # From the fit to all of them, which one part less moves little.
         fit = fit_benchmarks(
             replace(evidence, runs=others), free, name="without", base=base, begin=begin, rounds=_ROUNDS
         )

@@ -132,9 +132,9 @@ def slices(entry: NamedRun) -> tuple[tuple[str, str], ...]:
 def _concurrency(run: BenchmarkRun) -> str:
     if run.concurrency is None:
         return "saturated"
-    for most in (8, 64, 512):
-        if run.concurrency <= most:
-            return f"up to {most}"
+    for limit in (8, 64, 512):
+        if run.concurrency <= limit:
+            return f"up to {limit}"
     return "above 512"
 
 
@@ -258,6 +258,7 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[_Part]:
         )
         context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=run.mtp_tokens))
         for way in _ways(run):
+            # Weights that do not fit leave no loop to settle.
             if way == "closed" and most_sequences(entry.gpu, model, run, habit) <= 0:
                 continue
             precision = (run.weight_bytes, run.expert_bytes, run.kv_bytes)

@@ -49,16 +49,16 @@ def explain_mixed(
             f"chunk: must be at most {budget}, the token budget of a step, got {taken_in}.",
             hint="Lower it, or raise cost.max_tokens_per_step.",
         )
-    most = _most_sequences(context, config, length, taken_in, of_prompt)
-    if most < (batch or 1):
+    batch_limit = _most_sequences(context, config, length, taken_in, of_prompt)
+    if batch_limit < (batch or 1):
         needed = f"{batch or 1} sequences of {length} tokens and a chunk of {taken_in}"
         raise InfeasibleError(
             f"{context.model.name}: {needed} must fit on {devices} {context.gpu.name} (tp {tp}): memory holds "
-            f"{max(0, most)} sequences.",
+            f"{max(0, batch_limit)} sequences.",
             hint="Use more GPUs, fewer or shorter sequences, a smaller chunk, or a GPU with more memory.",
         )
     return _explained(
-        context, config, length, min(most, LARGEST_BATCH) if batch is None else batch, taken_in, of_prompt
+        context, config, length, min(batch_limit, LARGEST_BATCH) if batch is None else batch, taken_in, of_prompt
     )
 
 
@@ -72,12 +72,13 @@ def _most_sequences(context: CostContext, config: ParallelConfig, length: int, c
         experts_on_device=memory.experts_on_device(model, settings, config.stage_devices),
         drafts=settings.mtp_tokens > 0,
     )
+    # A prompt that is taken in by parts keeps the cache of all of it.
     prompts = max(1.0, chunk / prompt)
-    kept = memory.cache_gb(model, length=prompt, batch=prompts, tp=tp) + memory.activation_gb(model, chunk, tp)
+    of_prompts = memory.cache_gb(model, length=prompt, batch=prompts, tp=tp) + memory.activation_gb(model, chunk, tp)
     each = memory.cache_gb(model, length=length, batch=1, tp=tp) + memory.activation_gb(
         model, 1 + settings.mtp_tokens, tp
     )
-    return int(np.floor((free - kept) / each))
+    return int(np.floor((free - of_prompts) / each))
 
 
 def _explained(

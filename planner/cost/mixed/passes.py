@@ -87,6 +87,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     decoded, n = p.sequences * verified, p.sequences * verified + p.chunk
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
     of_chunk, of_sequences = _work(model, passes, verified)
+    # Weights are read once for both; the caches of sequences are in their scores' part.
     both = AttentionWork(
         projection_macs=of_chunk.projection_macs + of_sequences.projection_macs,
         expansion_macs=of_chunk.expansion_macs,
@@ -113,6 +114,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         expanding=prefill.weights,
     )
     if settings.mtp_tokens:
+        # Drafts are of the sequences alone.
         drafted = 1 + settings.mtp_tokens / model.layers * decoded / n
         parts = tuple(scaled(part, drafted) for part in parts)
     answered = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.fresh
@@ -121,6 +123,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         name="scheduling",
         latency_ms=np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms),
     )
+    # Only prompts lie unevenly over the ranks.
     waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
     return summed(blend, model, steps, (*parts, head, fixed), single, gained=1.0, waiting=waiting)
 

@@ -55,7 +55,7 @@ def decode_rates(gpu: GpuSpec, model: ModelSpec, workload: Workload, configs: li
 
 def _batch(gpu: GpuSpec, model: ModelSpec, workload: Workload, degrees: Degrees) -> Array:
     _, moe = shape_of(model)
-    most = max_batch(
+    fitting = max_batch(
         gpu,
         model,
         seq_len=midpoints(workload),
@@ -63,12 +63,13 @@ def _batch(gpu: GpuSpec, model: ModelSpec, workload: Workload, degrees: Degrees)
         tp=degrees.tp,
         experts_on_device=ceil_divide(moe.routed, degrees.devices) + moe.shared,
     )
-    batch = np.minimum(np.floor(np.maximum(most, 0)), LARGEST_BATCH)
-    return np.where(most >= 1, np.maximum(batch - batch % BATCH_STEP, BATCH_STEP), as_array(0))
+    batch = np.minimum(np.floor(np.maximum(fitting, 0)), LARGEST_BATCH)
+    return np.where(fitting >= 1, np.maximum(batch - batch % BATCH_STEP, BATCH_STEP), as_array(0))
 
 
 def _answer_tokens(workload: Workload) -> tuple[Array, float]:
     tokens = float(max(1, round(max(1.0, workload.mean_output_tokens))))
+    # Longer sums are sampled: a column for every token would not fit.
     if tokens <= EXACT_SUM_UP_TO:
         return np.arange(tokens), tokens
     return answer_points(tokens, 16), tokens

@@ -33,7 +33,7 @@ def prefill_step(
     """Time of one step; each of `dp` ranks carries `prompts_per_rank` prompts of `seq_len`. Inputs broadcast."""
     mla, moe = shape_of(model)
     dev, s, n, t = device(gpu, Phase.PREFILL), as_array(seq_len), as_array(prompts_per_rank), as_array(tp)
-    load = model.attention_parameters * model.weight_bytes / 1024**2 / dev.memory * (0 if dev.fp4 else 1)
+    load = model.attention_parameters * model.weight_bytes / 1024**2 / dev.memory * (0 if dev.fp4 else 1)  # [4]
     first = (attention.prefill_ms(dev, model, mla, s, kv_cache_rate) - load) * n + load  # weights once a step
     sparse = attention.split_ms(dev, model, first, s * n, t)
     dense = experts.dense_ms(dev, model, s * n)

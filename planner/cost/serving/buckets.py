@@ -98,6 +98,7 @@ class Levels:
             ttft_ms=ttft,
             tpot_ms=tpot,
             misses=np.array([missed]) if misses is None else misses,
+            # Below P50 the mean load decides.
             spread=max(0.0, float(ndtri(1 - missed))),
         )
 
@@ -116,3 +117,10 @@ class Levels:
         if self.first_ms is not None:
             return np.full(np.shape(self.ttft_ms), self.first_ms)
         return np.asarray(np.where(np.isfinite(self.tpot_ms), self.tpot_ms, FIRST_STEP_MS))
+
+
+def pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
+    """Full rate of all servers of the buckets (requests/s) where those that work at `rate` serve a bucket's rate, shape
+    (..., servers, buckets) as `rate`; `full`: of one server. There is always one of them."""
+    needed = np.divide(served_rps * full, rate, out=np.full(rate.shape, np.inf), where=rate > 0)
+    return np.asarray(np.maximum(needed, full))

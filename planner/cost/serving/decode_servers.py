@@ -49,7 +49,7 @@ class DecodeServers:
     """Servers of one GPU type: shapes with their overlap. `contexts`: tokens; `step_ms`: shape (servers, contexts,
     batches); `cache_gb`: of a whole sequence of each range, (servers, ranges); `free_gb`, (servers,), less the buffers
     of a step of each batch, (servers, batches); `longest_gb`: cache of the longest sequence of each range;
-    `most`: greatest batch, (servers,)."""
+    `batch_limit`: greatest batch, (servers,)."""
 
     shapes: tuple[tuple[ParallelConfig, bool], ...]
     contexts: Array
@@ -57,7 +57,7 @@ class DecodeServers:
     cache_gb: Array
     longest_gb: Array
     free_gb: Array
-    most: Array
+    batch_limit: Array
 
     @classmethod
     def of(
@@ -66,12 +66,13 @@ class DecodeServers:
         options: Sequence[tuple[ParallelConfig, bool]],
         buckets: Buckets,
         longest_answer: int,
-        most: Sequence[int] = (),
+        batch_limit: Sequence[int] = (),
     ) -> "DecodeServers":
-        """`options`: shape of a copy, whether communication is overlapped. `most`: greatest batch of each that the
-        engine takes, 0 without a limit."""
+        """`options`: shape of a copy, whether communication is overlapped. `batch_limit`: greatest batch of each that
+        the engine takes, 0 without a limit."""
         degrees = Degrees.of([shape for shape, _ in options])
         model, settings = context.model, context.settings
+        # Loads above the mean are judged, too: half as long again as the longest mean.
         shortest, longest = float(contexts_of(buckets).min()), float(contexts_of(buckets).max()) * 1.5 + 1
         contexts = np.geomspace(max(1.0, shortest), longest, CONTEXTS)
         drafts = settings.mtp_tokens > 0
@@ -92,7 +93,7 @@ class DecodeServers:
             cache_gb=cache_gb(buckets.prompts + buckets.answers) + buffers,
             longest_gb=cache_gb(buckets.longest + longest_answer) + buffers,
             free_gb=free[:, 0],
-            most=np.array([float(limit or BATCHES[-1]) for limit in most or [0] * len(options)]),
+            batch_limit=np.array([float(limit or BATCHES[-1]) for limit in batch_limit or [0] * len(options)]),
         )
 
     def shape(self, row: int) -> ParallelConfig:
@@ -131,6 +132,7 @@ class DecodeServers:
         rates = self.ranks[:, None, None] * grid * MS_PER_S / (tokens[:, None] * step)
         suits = (judged <= bound[:, None]) & self.fits(buckets) & ((grid == only) if only else (grid > 0))
         rates = np.where(suits & np.isfinite(rates), rates, 0.0)
+        # Of equal rates the smaller batch, which comes first.
         best = rates.argmax(axis=-1)
         rate = np.take_along_axis(rates, best[..., None], axis=-1)[..., 0]
         return np.where(rate > 0, grid[best], 0.0), rate
@@ -144,8 +146,10 @@ class DecodeServers:
         full = mean[..., None] * grid + FULL_MOMENTS * spread[..., None] * np.sqrt(grid)
         longest = (buckets.members[None] * self.longest_gb[:, None]).max(axis=-1)
         stages = np.array([float(shape.pp) for shape, _ in self.shapes])
+        # Whatever the mean, the longest sequence must fit alone.
         enough = np.maximum(full, longest[..., None]) <= self.free_gb[:, None, None]
-        return np.asarray(enough & (grid >= stages[:, None, None]) & (grid <= self.most[:, None, None]))
+        # A stage without a sequence would idle.
+        return np.asarray(enough & (grid >= stages[:, None, None]) & (grid <= self.batch_limit[:, None, None]))
 
     def times_at(self, context: Array) -> Array:
         """Step times at `context` tokens, shape (servers, buckets, batches); lines between and beyond known ones."""
@@ -165,12 +169,12 @@ class DecodeServers:
         """
         grid = np.array(BATCHES, dtype=float)
         fits = self.fits(buckets)
-        most = np.where(fits, grid, 0.0).max(axis=-1)  # (servers, buckets)
-        largest = np.where(buckets.members.T[None], most[:, None], 0.0).max(axis=-1)  # (servers, ranges)
+        batch_limit = np.where(fits, grid, 0.0).max(axis=-1)  # (servers, buckets)
+        largest = np.where(buckets.members.T[None], batch_limit[:, None], 0.0).max(axis=-1)  # (servers, ranges)
         context = contexts_of(buckets)
         step = self.times_at(np.broadcast_to(context[None, :, None], (len(self.shapes), len(context), len(grid))))
-        least = self.times_at(np.full((1, len(context), len(grid)), float(context.min())))
-        suits = (grid <= largest[..., None]) & (least <= levels.tpot_ms[None, :, None])
+        shortest_ms = self.times_at(np.full((1, len(context), len(grid)), float(context.min())))
+        suits = (grid <= largest[..., None]) & (shortest_ms <= levels.tpot_ms[None, :, None])
         rates = self.ranks[:, None, None] * grid * MS_PER_S / (buckets.answers[None, :, None] * step)
         return np.asarray(np.where(suits, rates, 0.0).max(axis=-1))
 
@@ -229,7 +233,7 @@ class DecodeServers:
             cache_gb=self.cache_gb[chosen],
             longest_gb=self.longest_gb[chosen],
             free_gb=self.free_gb[chosen],
-            most=self.most[chosen],
+            batch_limit=self.batch_limit[chosen],
         )
 
 
@@ -278,10 +282,12 @@ def largest_load(stay: Stay, share: Array, arrivals: Arrivals, *, served: bool) 
     stays_ms = np.maximum(stay.stays_ms, 1.0)
     counts = arrivals.at(stays_ms)
     for _ in range(_HALVINGS):
+        # At a higher load more of them wait too long.
         middle = (low + high) / 2
         servers = np.maximum(share / middle if served else share, 1.0)
         peak = 1 + (counts - 1) / servers if arrivals.blind else counts
         places = np.maximum((stay.places if arrivals.blind else stay.places * servers) / peak, 1.0)
         late = erlang_c(places, middle) * np.exp(-stay.patience_ms * places * (1 - middle) / stays_ms)
         low, high = np.where(late <= stay.misses, middle, low), np.where(late <= stay.misses, high, middle)
+    # The end that is known to hold.
     return low

@@ -35,6 +35,7 @@ def node_weights_gb(context: CostContext, shape: ParallelConfig) -> float:
         pp=shape.pp,
         drafts=context.settings.mtp_tokens > 0,
     )
+    # Nodes of a larger server load side by side.
     return float(np.max(of_gpu)) * min(shape.devices, context.gpu.gpus_per_host)
 
 
@@ -50,6 +51,7 @@ def change_usd(scenario: Scenario, before: Mapping[ServerKind, int], after: Mapp
     for gpu, phase, shape in {**before, **after}:
         item = scenario.inventory.item(gpu)
         gone = before.get((gpu, phase, shape), 0) - after.get((gpu, phase, shape), 0)
+        # What stops is paid for while it drains, what starts while it loads.
         lost_s = times.drain_s if gone > 0 else load_s(scenario, times, item.gpu, shape)
         usd += abs(gone) * shape.devices * lost_s / S_PER_HOUR * item.price_usd_per_gpu_hour
     return usd
@@ -58,6 +60,7 @@ def change_usd(scenario: Scenario, before: Mapping[ServerKind, int], after: Mapp
 def most_change_usd(scenario: Scenario, before: Mapping[ServerKind, int]) -> float:
     """No less than any change costs: all that runs stops, and every GPU loads as much as its memory holds."""
     times = scenario.changes.times
+    # Both at their most, though not at once: a bound need not be reached.
     usd = change_usd(scenario, before, {})
     for item in scenario.inventory.items:
         most_gb = item.gpu.device_gb * item.gpu.gpus_per_host

@@ -41,7 +41,7 @@ from planner.cost.arrays import Array
 from planner.cost.benchmarks.engines import EngineShares, engine_shares
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
-from planner.cost.serving.buckets import Buckets, Levels
+from planner.cost.serving.buckets import Buckets, Levels, pool_rps
 from planner.cost.serving.decode_servers import (
     BATCHES,
     PLACE_MISSES,
@@ -77,14 +77,15 @@ class _Mix:
 
     def in_use(self, rate: Array) -> Array:
         """b that yields `rate`, shape (servers, buckets): by Little's law, with lines between known times."""
+        # A rate may dip from one batch to the next; what is searched has to rise.
         curve = np.maximum.accumulate(self.rates, axis=-1)
         above = np.minimum((curve < rate[..., None]).sum(axis=-1), len(_GRID) - 1)
         below = np.maximum(above - 1, 0)
         low, high = (np.take_along_axis(self.tpot_ms, k[..., None], axis=-1)[..., 0] for k in (below, above))
-        most = np.take_along_axis(self.rates, above[..., None], axis=-1)[..., 0]
+        above_rps = np.take_along_axis(self.rates, above[..., None], axis=-1)[..., 0]
         slope = np.where(above > 0, (high - low) / (_GRID[above] - np.where(above > 0, _GRID[below], 0.0)), 0.0)
         # a rank answers b = by_time T sequences, and T = high - slope (b[above] - b)
-        by_time = np.divide(rate * _GRID[above], most * high, out=np.zeros(rate.shape), where=most > 0)
+        by_time = np.divide(rate * _GRID[above], above_rps * high, out=np.zeros(rate.shape), where=above_rps > 0)
         used = by_time * (high - slope * _GRID[above]) / np.maximum(1 - by_time * slope, 1e-9)
         return np.asarray(np.clip(used, np.where(above > 0, _GRID[below], 0.0), _GRID[above]))
 
@@ -108,10 +109,10 @@ class MixedServers:
         options: Sequence[tuple[ParallelConfig, int]],
         buckets: Buckets,
         longest_answer: int,
-        most: Sequence[int] = (),
+        batch_limit: Sequence[int] = (),
     ) -> "MixedServers":
-        """`options`: shape of a copy, token budget of a rank and pass. `most`: greatest batch of each that the engine
-        takes, 0 without a limit. Raises InputError on pipeline stages."""
+        """`options`: shape of a copy, token budget of a rank and pass. `batch_limit`: greatest batch of each that the
+        engine takes, 0 without a limit. Raises InputError on pipeline stages."""
         shapes = list(dict.fromkeys(shape for shape, _ in options))
         for shape in shapes:
             if shape.pp > 1:
@@ -123,11 +124,12 @@ class MixedServers:
         budgets = np.array([float(budget) for _, budget in options])
         degrees = Degrees.of([shape for shape, _ in options])
         buffers = memory.activation_gb(context.model, budgets, degrees.tp[:, 0])
-        limits = np.array([float(limit or BATCHES[-1]) for limit in most or [0] * len(options)])
+        limits = np.array([float(limit or BATCHES[-1]) for limit in batch_limit or [0] * len(options)])
+        # Verified tokens count against the budget of a pass as prompts do.
         room = np.floor(budgets / (1 + context.settings.mtp_tokens))
         return cls(
             budgets=budgets,
-            decode=replace(alone, free_gb=alone.free_gb - buffers, most=np.minimum(limits, room)),
+            decode=replace(alone, free_gb=alone.free_gb - buffers, batch_limit=np.minimum(limits, room)),
             prompts=PromptTimes.of(context, options, buckets, BATCHES),
             gain=gain_of(context.settings),
             first_token=engine_shares(_ANY_ENGINE, context.settings.calibration),
@@ -204,14 +206,14 @@ class MixedServers:
         As with decode servers: the largest batch that fits any bucket with the range, and the least TPOT that any mix
         has at it, that of the shortest contexts with the prompts that add least for each token of their answers.
         """
-        most = np.where(self.decode.fits(buckets), _GRID, 0.0).max(axis=-1)  # (servers, buckets)
-        largest = np.where(buckets.members.T[None], most[:, None], 0.0).max(axis=-1)  # (servers, ranges)
+        fitting = np.where(self.decode.fits(buckets), _GRID, 0.0).max(axis=-1)  # (servers, buckets)
+        largest = np.where(buckets.members.T[None], fitting[:, None], 0.0).max(axis=-1)  # (servers, ranges)
         context, answers = contexts_of(buckets), buckets.answers[None, :, None]
         wide = (len(self.budgets), len(context), len(_GRID))
         alone = self.decode.times_at(np.broadcast_to(context[None, :, None], wide))
         added = _GRID * self.prompts.added_ms / answers
-        least = self.decode.times_at(np.full(wide, float(context.min()))) + added.min(axis=1, keepdims=True)
-        suits = (largest[..., None] >= _GRID) & (least <= levels.tpot_ms[None, :, None])
+        least_ms = self.decode.times_at(np.full(wide, float(context.min()))) + added.min(axis=1, keepdims=True)
+        suits = (largest[..., None] >= _GRID) & (least_ms <= levels.tpot_ms[None, :, None])
         rates = self.decode.ranks[:, None, None] * _GRID * MS_PER_S / (answers * (alone + added))
         return np.asarray(np.where(suits, rates, 0.0).max(axis=-1))
 
@@ -245,6 +247,7 @@ class MixedServers:
             return batch, full, full
         high = full * self._placed(buckets, levels, batch, full, together_rps, arrivals, served=served)
         together = _pool_rps(together_rps, high, full, served=served)
+        # Often the places decide, and the end holds at once.
         low = np.where(self._meets(mix, buckets, levels, high, full, together, arrivals), high, 0.0)
         for _ in range(halvings if (low < high).any() else 0):
             middle = (low + high) / 2
@@ -286,12 +289,12 @@ class MixedServers:
         together_rps: Array,
         arrivals: Arrivals,
     ) -> Array:
-        service, rho, tail, left = self._queue(mix, buckets, rate, full, together_rps, arrivals)
+        service, rho, tail, rest_of_pass = self._queue(mix, buckets, rate, full, together_rps, arrivals)
         slack = levels.ttft_ms - service  # (servers, buckets, ranges)
         mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
         if levels.misses is None:
-            return np.asarray((mean >= rho * tail.at(mean) + left.mean_ms) & (rho < 1))
-        late = late_share(slack, rho, tail.at(mean), left)
+            return np.asarray((mean >= rho * tail.at(mean) + rest_of_pass.mean_ms) & (rho < 1))
+        late = late_share(slack, rho, tail.at(mean), rest_of_pass)
         return np.asarray((late * buckets.weights).sum(-1) <= levels.misses)
 
     def queue(
@@ -314,8 +317,8 @@ class MixedServers:
         tpot = _at(mix.tpot_ms, used)
         service = self.first_token.ttft_steps * _ranges_at(self.prompts.taken_in_ms, used)
         service = service + (self.first_token.ttft_fixed_ms + self.first_token.ttft_answers * tpot)[..., None]
-        most = ranks * MS_PER_S / _at(mix.busy_ms, used)
-        rho = np.minimum(rate / most, 1.0)
+        full_rps = ranks * MS_PER_S / _at(mix.busy_ms, used)
+        rho = np.minimum(rate / full_rps, 1.0)
         servers = np.divide(together_rps, full, out=np.ones(full.shape), where=full > 0)
         full_ranks = FullRanks(
             cycle_ms=_at(mix.busy_ms, used) * self.budgets[:, None] / self._mean(buckets),
@@ -324,7 +327,7 @@ class MixedServers:
             ranks=ranks,
         )
         moments = (self._mean(buckets), self._spread_of(buckets) * self._mean(buckets) ** 2)
-        tail = wait_tail(arrivals, most / MS_PER_S, most * servers / MS_PER_S, rho, moments, full_ranks)
+        tail = wait_tail(arrivals, full_rps / MS_PER_S, full_rps * servers / MS_PER_S, rho, moments, full_ranks)
         squared, cubed = _at(mix.squared, used), _at(mix.cubed, used)
         under_way = -np.expm1(-ranks * used)
         return service, rho, tail, RestOfStep(cycle_ms=cubed / squared, chance=under_way * squared**2 / (tpot * cubed))
@@ -342,8 +345,7 @@ def _pool_rps(together_rps: Array, rate: Array, full: Array, *, served: bool) ->
     `served`."""
     if not served:
         return np.broadcast_to(together_rps, full.shape)
-    needed = np.divide(together_rps * full, rate, out=np.full(full.shape, np.inf), where=rate > 0)
-    return np.asarray(np.maximum(needed, full))
+    return pool_rps(together_rps, rate, full)
 
 
 def _cells(used: Array) -> tuple[NDArray[np.intp], Array]:

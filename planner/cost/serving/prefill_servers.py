@@ -42,7 +42,7 @@ from planner.cost.grid import Degrees
 from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.rates import pool_share
 from planner.cost.service_levels import transfer_ms
-from planner.cost.serving.buckets import Buckets, Levels
+from planner.cost.serving.buckets import Buckets, Levels, pool_rps
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.cost.step import Steps, step_cost
 from planner.domain import ParallelConfig, Phase, ServerConfig
@@ -91,7 +91,7 @@ class PrefillServers:
         groups: dict[tuple[int, bool], list[ParallelConfig]] = {}
         for shape, budget, overlapped in options:
             groups.setdefault((budget, overlapped), []).append(shape)
-        tokens = STEP_TOKENS if queued else STEP_TOKENS[:2]
+        tokens = STEP_TOKENS if queued else STEP_TOKENS[:2]  # two, as nobody asks
         pieces = [
             _priced(context, shapes, budget, overlapped, buckets, tokens)
             for (budget, overlapped), shapes in groups.items()
@@ -174,8 +174,9 @@ class PrefillServers:
         for _ in range(math.ceil(halvings / bits)):
             width = width / 2**bits
             rate = low + width * np.arange(1, 2**bits)[:, None] if bits > 1 else low + width
-            together = _pool_rps(together_rps, rate, full) if served else together_rps
+            together = pool_rps(together_rps, rate, full) if served else together_rps
             enough = self._meets(buckets, levels, rate, full, together, arrivals, mix)
+            # Up to the first that fails, as halving would end there, too.
             cells = np.logical_and.accumulate(enough).sum(axis=0, keepdims=True) if bits > 1 else enough
             low = low + width * cells
         return np.asarray(low)
@@ -190,12 +191,12 @@ class PrefillServers:
         arrivals: Arrivals,
         mix: Array,
     ) -> Array:
-        service, rho, tail, rest = self.queue(buckets, rate, full, together_rps, arrivals, mix)
+        service, rho, tail, rest_of_step = self.queue(buckets, rate, full, together_rps, arrivals, mix)
         slack = levels.ttft_ms - levels.first_step_ms - service  # (servers, buckets, ranges)
         mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
         if levels.misses is None:
-            return np.asarray(mean >= rho * tail.at(mean) + rest.mean_ms)
-        late = late_share(slack, rho, tail.at(mean), rest)
+            return np.asarray(mean >= rho * tail.at(mean) + rest_of_step.mean_ms)
+        late = late_share(slack, rho, tail.at(mean), rest_of_step)
         return np.asarray((late * buckets.weights).sum(-1) <= levels.misses)
 
     def queue(
@@ -223,32 +224,32 @@ class PrefillServers:
         cycle = step / (self.pace * stages)
         tokens = rate * m1 * step / (self.pace * self._ways * MS_PER_S)
         met = np.maximum(cycle, self._met_step_ms(times, m2 / m1, mean_rank) / (self.pace * stages))
-        rest = RestOfStep(cycle_ms=met, chance=np.minimum(1.0, rate * met / MS_PER_S))
+        rest_of_step = RestOfStep(cycle_ms=met, chance=np.minimum(1.0, rate * met / MS_PER_S))
         service = self._own_step_ms(step, mean_rank, buckets)
         if not arrivals.in_turn:
             service = service + self._missed_ms(tokens, cycle)
-        return service + self.sent_ms[:, None], rho, tail, rest
+        return service + self.sent_ms[:, None], rho, tail, rest_of_step
 
     def _met_step_ms(self, times: "StepCurves", long: Array, mean_rank: Array) -> Array:
         """The least step that is met under way: it takes in a prompt, and long ones are met more often."""
-        most = self._column([config.tokens_per_step for config in self.configs])
+        budgets = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])
-        of_prompt = times.at(np.broadcast_to(np.minimum(long, most), mean_rank.shape))
+        of_prompt = times.at(np.broadcast_to(np.minimum(long, budgets), mean_rank.shape))
         return np.asarray(np.where(ranks > 1, (of_prompt + mean_rank) / 2, of_prompt))
 
     def _missed_ms(self, tokens: Array, cycle: Array) -> Array:
         """v S of `tokens` that come to a rank in a step, shape (servers, buckets, ranges)."""
-        most = self._column([config.tokens_per_step for config in self.configs])
+        budgets = self._column([config.tokens_per_step for config in self.configs])
         several = self._column([config.parallel.dp for config in self.configs])[..., None] > 1
-        room = (most - np.minimum(self.fresh, most))[:, None]
+        room = (budgets - np.minimum(self.fresh, budgets))[:, None]
         missed = np.maximum(1 - room / np.maximum(tokens, 1e-9)[..., None], 0.0)
         return np.asarray(np.where(several, MISSED_STEPS * missed * cycle[..., None], 0.0))
 
     def _own_step_ms(self, step: Array, mean_rank: Array, buckets: Buckets) -> Array:
         """The steps that a prompt is taken in by, shape (servers, buckets, ranges)."""
-        most = self._column([config.tokens_per_step for config in self.configs])
+        budgets = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])[..., None]
-        chunks = ceil_divide(buckets.longest * self.fresh / buckets.prompts, most)[:, None]
+        chunks = ceil_divide(buckets.longest * self.fresh / buckets.prompts, budgets)[:, None]
         alone = np.where(ranks > 1, (self.own_ms[:, None] + chunks * mean_rank[..., None]) / 2, self.own_ms[:, None])
         return np.maximum(step[..., None], alone)
 
@@ -262,38 +263,32 @@ class PrefillServers:
 
     def _full_ranks(self, rate: Array, times: "StepCurves", m1: Array) -> FullRanks:
         """Steps whose fullest rank is full, at `rate`."""
-        most = self._column([config.tokens_per_step for config in self.configs])
+        budgets = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])
         stages = self._column([config.parallel.pp for config in self.configs])
-        full = times.at(np.broadcast_to(most, rate.shape))
-        tokens, step = np.broadcast_to(most, rate.shape), full
+        full = times.at(np.broadcast_to(budgets, rate.shape))
+        tokens, step = np.broadcast_to(budgets, rate.shape), full
         coming, pace = rate * m1, self.pace * self._ways * MS_PER_S
         for _ in range(_ROUNDS):
-            tokens = np.minimum(most, coming * step / pace)
+            tokens = np.minimum(budgets, coming * step / pace)
             step = np.where(ranks > 1, (full + times.at(tokens)) / 2, full)
-        return FullRanks(cycle_ms=step / (self.pace * stages), tokens=tokens, budget=most, ranks=ranks)
+        return FullRanks(cycle_ms=step / (self.pace * stages), tokens=tokens, budget=budgets, ranks=ranks)
 
     def _step_ms(self, rate: Array, times: "StepCurves", m1: Array, m2: Array, backlog: Array) -> tuple[Array, Array]:
         """T and t(n) at `rate`, shape (servers, buckets); `backlog`: tokens that wait before the fullest rank."""
-        most = self._column([config.tokens_per_step for config in self.configs])
+        budgets = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])
         long = m2 / m1
         step = mean_rank = times.at(np.zeros(rate.shape))
         coming, pace = rate * m1, self.pace * self._ways * MS_PER_S
         spread, several = 2 * np.log(ranks), ranks > 1
         for _ in range(_ROUNDS):
-            tokens = np.minimum(most, coming * step / pace)
+            tokens = np.minimum(budgets, coming * step / pace)
             excess = np.minimum(long, np.sqrt(spread * tokens * long))
-            fullest = np.minimum(most, tokens + np.where(several, excess + backlog, 0.0))
+            fullest = np.minimum(budgets, tokens + np.where(several, excess + backlog, 0.0))
             mean_rank, full = times.at(np.stack((tokens, fullest)))
             step = (full + mean_rank) / 2
         return step, mean_rank
-
-
-def _pool_rps(served_rps: Array, rate: Array, full: Array) -> Array:
-    """X where servers at `rate` serve a bucket, at least one of them."""
-    needed = np.divide(served_rps * full, rate, out=np.full(rate.shape, np.inf), where=rate > 0)
-    return np.asarray(np.maximum(needed, full))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,5 +394,5 @@ def _joined(pieces: Sequence[tuple[Array, int]]) -> Array:
 
 def _prompts_at_once(fits: Array, budget: int, fresh: Array) -> int:
     """Prompts that a server may hold in a step: as many of the shortest as its budget and memory take."""
-    most = min(MOST_PROMPTS, float(np.floor(np.maximum(fits.max(), 1.0))), float(ceil_divide(budget, fresh.min())))
-    return max(1, int(most))
+    prompts = min(MOST_PROMPTS, float(np.floor(np.maximum(fits.max(), 1.0))), float(ceil_divide(budget, fresh.min())))
+    return max(1, int(prompts))

@@ -81,6 +81,7 @@ class PromptTimes:
 
         none = np.zeros((1, 1, 1))
         alone, apart, mixed = ms(grid, none), ms(none, chunk), ms(grid, chunk)
+        # Half of the steps mix both, half take prompts in apart, as with `added_ms`.
         full = np.broadcast_to((ms(none, budget) + ms(grid, budget)) / 2, shape)
         longest = buckets.longest[None, :, None] * fresh / prompts[..., None]
         return cls(
@@ -113,6 +114,7 @@ def _chunks(begun: Array, fresh: Array, budget: Array, ranks: Array) -> tuple[Ar
     chunk on some rank, of a tokens on the mean rank, f on the fullest; they count as their mean."""
     piece = np.minimum(fresh, budget)
     coming = begun * fresh / piece
+    # Exact where prompts are rare, where 1 - exp would lose its digits.
     some = -np.expm1(-ranks * coming)
     mean_rank = np.minimum(begun * fresh / some, budget)
     spread = np.minimum(piece, np.sqrt(2 * np.log(ranks) * mean_rank * piece))

@@ -34,7 +34,7 @@ from planner.units import MS_PER_S
 _TIMES_MS = np.geomspace(20.0, 1_200_000.0, 45)
 """t that are tried: from less than a step to a quarter of an hour and more."""
 
-_LEAST = 1e-9
+_TINY = 1e-9
 _IN_TURN = (RouterPolicy.RANDOM, RouterPolicy.ROUND_ROBIN)
 
 
@@ -84,12 +84,14 @@ class Arrivals:
             return np.full(np.shape(times_ms), self.dispersion[0])
         windows = np.array(self.windows_ms)
         inside = np.interp(np.log(times_ms), np.log(windows), self.dispersion)
+        # Below the first window arrivals hardly bunch: towards no time they are one at a time.
         before = 1 + (self.dispersion[0] - 1) * times_ms / windows[0]
         return np.asarray(np.where(times_ms < windows[0], before, inside))
 
     def of_server(self, share: Array) -> Array:
         """I1 at `_TIMES_MS` (one more axis) of servers that get so much of the bucket's requests each."""
         counts, part = self.at(_TIMES_MS), np.asarray(share)[..., None]
+        # In turn every so-many-th request comes, which evens out; drawn ones come as by chance.
         return np.asarray(counts * part if self.policy is RouterPolicy.ROUND_ROBIN else 1 + (counts - 1) * part)
 
 
@@ -116,7 +118,7 @@ class WaitTail:
         wait = np.maximum(wait_ms, 1.0)[..., None]
         work = self.rate[..., None] * (wait + self.spare[..., None] * _TIMES_MS) ** 2
         exponent = (work / (2 * _TIMES_MS * (self.counts + self.lengths[..., None]))).min(axis=-1)
-        return np.asarray(wait[..., 0] / np.maximum(exponent, _LEAST) + self.ranks_ms)
+        return np.asarray(wait[..., 0] / np.maximum(exponent, _TINY) + self.ranks_ms)
 
     def rank_backlog(self, ranks: "FullRanks") -> Array:
         """Tokens that wait before the fullest of ranks in turn: of d exponential ones, mean eta each."""
@@ -141,7 +143,9 @@ def wait_tail(
     m2 of the prompts' fresh tokens; `ranks` are needed where they are taken in turn, and else not looked at."""
     m1, m2 = moments
     lengths = m2 / m1**2 - 1
-    spare = np.maximum(1 - rho, _LEAST)
+    # At full load the tail has no end: it is long, not infinite, so that no figure is lost to NaN.
+    spare = np.maximum(1 - rho, _TINY)
+    # Alike at all times: one of them says it all, and spares the minimum.
     counts = arrivals.at(_TIMES_MS[:1] if arrivals.steady else _TIMES_MS)
     shape = (*np.broadcast_shapes(rho.shape, np.shape(together)), len(counts))
     wide = np.broadcast_to(together, shape[:-1])
@@ -150,7 +154,7 @@ def wait_tail(
     assert ranks is not None, "ranks that are taken in turn"
     share = np.divide(full, wide, out=np.ones(shape[:-1]), where=wide > 0)
     of_one = arrivals.of_server(share)
-    slack = np.maximum(ranks.budget - ranks.tokens, _LEAST)
+    slack = np.maximum(ranks.budget - ranks.tokens, _TINY)
     if arrivals.blind:
         return _blind(arrivals, m1, lengths, of_one, slack, ranks)
     ranks_ms = m1 * lengths * (1 - 1 / ranks.ranks) * ranks.cycle_ms / (2 * slack)
@@ -162,7 +166,7 @@ def _blind(arrivals: Arrivals, m1: Array, lengths: Array, of_one: Array, slack: 
     work = ranks.budget / (ranks.cycle_ms * m1)  # requests/ms of a full rank
     counts = of_one / ranks.ranks[..., None]
     if arrivals.steady:
-        counts = counts[..., -1:]
+        counts = counts[..., -1:]  # alike at all times
     return WaitTail(rate=work, spare=slack / ranks.budget, lengths=lengths, counts=counts)
 
 
@@ -179,14 +183,16 @@ class RestOfStep:
         return np.asarray(self.chance * self.cycle_ms / 2)
 
 
-def late_share(slack_ms: Array, rho: Array, tail_ms: Array, rest: RestOfStep) -> Array:
+def late_share(slack_ms: Array, rho: Array, tail_ms: Array, step: RestOfStep) -> Array:
     """Chance that the rest of a step and the wait together pass the slack, shape (..., ranges); 1 without slack."""
-    slack, cycle = np.maximum(slack_ms, 0.0), rest.cycle_ms[..., None]
-    tail, under_way = np.maximum(tail_ms, 1e-9)[..., None], rest.chance[..., None]
+    # The formulas hold from slack 0 on; below it everybody is late, which the last line sets.
+    slack, cycle = np.maximum(slack_ms, 0.0), step.cycle_ms[..., None]
+    tail, under_way = np.maximum(tail_ms, 1e-9)[..., None], step.chance[..., None]
     with np.errstate(over="ignore", invalid="ignore"):
         waits = rho[..., None] * np.exp(-slack / tail)
         beyond = np.exp(-np.maximum(slack - cycle, 0.0) / tail)
         both = np.maximum(1 - slack / cycle, 0.0)
         both = both - rho[..., None] * tail / cycle * beyond * np.expm1(-np.minimum(slack, cycle) / tail)
+        # Either a step is under way, and its rest adds to the wait, or the wait is all.
         late = under_way * np.minimum(both, 1.0) + (1 - under_way) * waits
     return np.asarray(np.where(slack_ms < 0, 1.0, late))

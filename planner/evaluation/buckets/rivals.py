@@ -126,7 +126,7 @@ def _batch_limit(prices: BucketPrices, place: PoolPlace, servers: DecodeServers,
     free, _ = among.batches(of_phase.buckets, unbounded)
     if int(free[0, place.bucket]) > batch:
         return Limit.TPOT
-    if batch >= max(size for size in BATCHES if size <= float(among.most[0])):
+    if batch >= max(size for size in BATCHES if size <= float(among.batch_limit[0])):
         context = prices.context(place.gpu)
         most = greatest_batch(context, Phase.DECODE, among.shapes[0][0], prices.question.scenario.engine)
         return Limit.ENGINE if most else Limit.BATCH
