@@ -1,23 +1,13 @@
 """The page of a step in Markdown: what it does, and its commands."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from planner import export
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
 from planner.report.replanning.words import capacity_words, step_words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commands:
-    """Shell commands that belong together, `why`, and what to look at afterwards."""
-
-    title: str
-    why: str
-    commands: tuple[str, ...]
-    looks: tuple[str, ...] = ()
-
-
-def step_page(step: RollOutStep, roll_out: RollOut, commands: Sequence[Commands]) -> str:
+def step_page(step: RollOutStep, roll_out: RollOut, commands: Sequence[export.Step]) -> str:
     """How to carry out one step."""
     lines = [
         f"# Step {step.number} of {len(roll_out.steps)}",

@@ -29,7 +29,7 @@ from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL
 from planner.replanning.rollouts.interim_plans import InterimPlans
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.replanning.manifests import grace_seconds
-from planner.runs.replanning.pages import Commands, step_page
+from planner.runs.replanning.pages import step_page
 from planner.runs.runbook import goes_with_engines, looks_at
 
 FOLDER = "steps"
@@ -42,7 +42,7 @@ class StepFiles:
 
     name: str
     files: Mapping[str, str] = field(default_factory=dict)
-    commands: tuple[Commands, ...] = ()
+    commands: tuple[export.Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +153,14 @@ _AGAIN = "Requests go to all that serve now. Engines that stand in the file are 
 
 def _commands(
     step: RollOutStep, objects: Mapping[str, Sequence[export.Manifest]], stopping: Transition, starting: Transition
-) -> Iterator[Commands]:
+) -> Iterator[export.Step]:
     """What is typed, in order, and what to look at after it."""
     drain_s, load_s = (_longest(times) for times in (_drains(step), _loads(step)))
     gone = tuple(map(_deleted, stopping.gone))
     yield from _applied(ROUTE, objects[ROUTE], "From now on requests go to servers that stay.")
     if objects[STOP] or gone:
         grace_s = max(map(grace_seconds, (*stopping.engines, *stopping.gone)), default=0)
-        yield Commands(
+        yield export.Step(
             title=_TITLES[STOP],
             why=f"Requests in flight end by themselves, as a rule within {drain_s:.0f} s; pods have {grace_s} s. GPUs "
             "are free when the pods are gone: go on then.",
@@ -171,12 +171,12 @@ def _commands(
     yield from _applied(ROUTE_AGAIN, objects[ROUTE_AGAIN], _AGAIN)
     if starting.gone:
         why = "Objects that nothing refers to any more."
-        yield Commands(title="What is left over goes", why=why, commands=tuple(map(_deleted, starting.gone)))
+        yield export.Step(title="What is left over goes", why=why, commands=tuple(map(_deleted, starting.gone)))
 
 
-def _applied(file: str, objects: Sequence[export.Manifest], why: str) -> Iterator[Commands]:
+def _applied(file: str, objects: Sequence[export.Manifest], why: str) -> Iterator[export.Step]:
     if objects:
-        yield Commands(title=_TITLES[file], why=why, commands=(_apply(file),), looks=tuple(looks_at(objects)))
+        yield export.Step(title=_TITLES[file], why=why, commands=(_apply(file),), looks=tuple(looks_at(objects)))
 
 
 def _apply(file: str) -> str:
