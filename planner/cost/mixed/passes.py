@@ -87,13 +87,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     decoded, n = p.sequences * verified, p.sequences * verified + p.chunk
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
     of_chunk, of_sequences = _work(model, passes, verified)
-    both = AttentionWork(
-        projection_macs=of_chunk.projection_macs + of_sequences.projection_macs,
-        expansion_macs=of_chunk.expansion_macs,
-        score_macs=of_chunk.score_macs,
-        weight_bytes=of_chunk.weight_bytes,
-        cache_bytes=of_chunk.cache_bytes,
-    )
+    both = replace(of_chunk, projection_macs=of_chunk.projection_macs + of_sequences.projection_macs)
     steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences)
     scores = (
         score_part("attention", prefill, model, of_chunk),
