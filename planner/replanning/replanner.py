@@ -282,7 +282,7 @@ class Replanner:
 
     def _least_that_serves(self) -> int | None:
         offers, row = self._offers(self._terms(limited=False)), self.objective.kind.row
-        charges = sum(stock.count * stock.charge for stock in self._stocks)
+        charges = sum(stock.units * stock.charge for stock in self._stocks)
         value = charges if row.minimises else MET if not row.per_charge else MET / max(charges, 1.0)
         least = []
         for offer in offers:
