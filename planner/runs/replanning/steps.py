@@ -27,9 +27,9 @@ from planner.export.checking.carrying import (
 )
 from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL
 from planner.replanning.rollouts.interim_plans import InterimPlans
+from planner.report.replanning.words import capacity_words, step_words
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.replanning.manifests import grace_seconds
-from planner.runs.replanning.pages import step_page
 from planner.runs.runbook import goes_with_engines, looks_at
 
 FOLDER = "steps"
@@ -122,8 +122,29 @@ def _step_files(
     head = f"Step {step.number} of {len(roll_out.steps)}"
     texts = {file: object_text([f"{head}: {_TITLES[file]}."], items) for file, items in objects.items() if items}
     commands = tuple(_commands(step, objects, stopping, starting))
-    pages = {"README.md": step_page(step, roll_out, commands), **_recorded(record, objects)}
+    pages = {"README.md": _page(step, roll_out, commands), **_recorded(record, objects)}
     return StepFiles(name=name, files={**texts, **pages}, commands=commands)
+
+
+def _page(step: RollOutStep, roll_out: RollOut, commands: Sequence[export.Step]) -> str:
+    """How to carry out one step, in Markdown: what it does, and its commands."""
+    lines = [
+        f"# Step {step.number} of {len(roll_out.steps)}",
+        "",
+        *(f"- {line}" for line in step_words(step)),
+        f"- {capacity_words(step, roll_out)}",
+        "",
+        "Run the commands in this folder; `NAMESPACE` is where the engines run.",
+    ]
+    for number, group in enumerate(commands, start=1):
+        lines += ["", f"## {number}. {group.title}", "", group.why, "", *_block(group.commands)]
+        if group.looks:
+            lines += ["", "Then look at", "", *_block(group.looks)]
+    return "\n".join(lines) + "\n"
+
+
+def _block(commands: Sequence[str]) -> list[str]:
+    return ["```sh", *commands, "```"]
 
 
 def _recorded(record: ExportRecord, objects: Mapping[str, Sequence[export.Manifest]]) -> dict[str, str]:
