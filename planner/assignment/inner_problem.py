@@ -118,19 +118,15 @@ def _half(problem: Problem, phase: Phase, prefill: list[int]) -> Problem:
     model = pulp.LpProblem(f"fill_{phase}", pulp.LpMaximize)
     rate = pulp.LpVariable("rate", lowBound=0)
     model.setObjective(1 * rate)
-    half = Problem(
+    half = replace(
+        problem,
         model=model,
-        rows=problem.rows,
-        counts=problem.counts,
-        probabilities=problem.probabilities,
-        prefill_islands=problem.prefill_islands,
         time={
             cell: pulp.LpVariable(f"time_{cell[0]}_{cell[2]}", lowBound=0)
             for cell in problem.time
             # A class with no island in the phase would add columns that are 0.
             if cell[1] is phase and counts[cell[0]]
         },
-        shares=problem.shares,
     )
     for j, p in enumerate(problem.probabilities):
         model += half.rate(phase, j) * (1 / p) - rate >= 0, f"serve_{j}"

@@ -19,24 +19,21 @@ from dataclasses import dataclass
 
 import pulp
 
-from planner.domain import PHASES, IslandClass, Phase
+from planner.assignment.layout_options import IslandKind
+from planner.domain import PHASES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IslandOption:
-    """One kind of island in one phase. `stock`: the place of what it takes `use` of.
+    """Islands of one kind. `stock`: the place of what each takes `use` of.
 
-    `limits[j]` = u (empty: 1), `share` = s. `waste` and `loss` belong to the layout programme: what an island costs of
-    the relaxed optimum at least, and that as a share of its GPUs' worth.
+    `waste` and `loss` belong to the layout programme: what an island costs of the relaxed optimum at least, and that as
+    a share of its GPUs' worth.
     """
 
     stock: int
     use: int
-    island: IslandClass
-    phase: Phase
-    rates: tuple[float, ...]
-    limits: tuple[float, ...] = ()
-    share: float = 1.0
+    kind: IslandKind
     waste: float = 0.0
     loss: float = 0.0
 
@@ -45,15 +42,16 @@ class IslandOption:
         """Unlike any other option's."""
         role = "".join(
             f"_{r.parallel.replicas}_{r.parallel.pp}_{r.parallel.dp}_{r.parallel.tp}_{r.start}_{r.end}"
-            for r in self.island.role
+            for r in self.kind.island.role
         )
-        return f"{self.stock}_{self.use}_{self.phase}{role}"
+        return f"{self.stock}_{self.use}_{self.kind.phase}{role}"
 
     @property
     def is_capped(self) -> bool:
         """Whether its queue may admit less than the bounds of some range alone."""
-        return (
-            any(u > self.share for u, b in zip(self.limits, self.rates, strict=True) if b > 0) if self.limits else False
+        kind = self.kind
+        return bool(kind.limits) and any(
+            u > kind.share for u, b in zip(kind.limits, kind.rates_rps, strict=True) if b > 0
         )
 
 
@@ -76,7 +74,7 @@ def island_rows(
     time = {
         (k, j): pulp.LpVariable(f"time_{o.name}_{j}", lowBound=0)
         for k, o in enumerate(options)
-        for j, b in enumerate(o.rates)
+        for j, b in enumerate(o.kind.rates_rps)
         if b > 0
     }
     _serve(model, options, probabilities, time, rate)
@@ -97,10 +95,10 @@ def _serve(
 ) -> None:
     """serve: each range gets its share of the rate in both phases."""
     for phase in PHASES:
-        of_phase = [k for k, o in enumerate(options) if o.phase is phase]
+        of_phase = [k for k, o in enumerate(options) if o.kind.phase is phase]
         for j, p in enumerate(probabilities):
             # Divided by p, or rows of rare ranges would drown in the tolerance.
-            served = [(time[k, j], options[k].rates[j] / p) for k in of_phase if (k, j) in time]
+            served = [(time[k, j], options[k].kind.rates_rps[j] / p) for k in of_phase if (k, j) in time]
             model += pulp.LpAffineExpression([*served, (rate, -1)]) >= 0, f"serve_{phase}_{j}"
 
 
@@ -109,8 +107,8 @@ def _keep_time(
 ) -> None:
     """capacity and queue: islands have no more time than there is, and work no more of it than their queues admit."""
     for k, o in enumerate(options):
-        columns = [(j, time[k, j]) for j in range(len(o.rates)) if (k, j) in time]
+        columns = [(j, time[k, j]) for j in range(len(o.kind.rates_rps)) if (k, j) in time]
         model += pulp.LpAffineExpression([*((x, 1) for _, x in columns), (islands[k], -1)]) <= 0, f"capacity_{o.name}"
         if o.is_capped:
-            worked = [(x, o.limits[j]) for j, x in columns]
-            model += pulp.LpAffineExpression([*worked, (islands[k], -o.share)]) <= 0, f"queue_{o.name}"
+            worked = [(x, o.kind.limits[j]) for j, x in columns]
+            model += pulp.LpAffineExpression([*worked, (islands[k], -o.kind.share)]) <= 0, f"queue_{o.name}"

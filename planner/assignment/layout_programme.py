@@ -184,7 +184,9 @@ def _solved(
     model, islands = _programme(offer, objective, options, rate, reward)
     solved = solve(model, settings)
     layout = Layout.of(
-        o.island for o, variable in zip(options, islands, strict=True) for _ in range(round(variable.varValue or 0))
+        o.kind.island
+        for o, variable in zip(options, islands, strict=True)
+        for _ in range(round(variable.varValue or 0))
     )
     value = float(pulp.value(model.objective))
     dual = dual_bound(model, value if solved.proven else None)
@@ -225,11 +227,7 @@ def _option(t: int, kind: IslandKind, relaxed: Relaxation, *, toll: float) -> Is
     return IslandOption(
         stock=t,
         use=size,
-        island=kind.island,
-        phase=kind.phase,
-        rates=kind.rates_rps,
-        limits=kind.limits,
-        share=kind.share,
+        kind=kind,
         waste=waste,
         loss=waste / (toll * size) if toll > 0 else 0.0,
     )
@@ -249,8 +247,8 @@ def _outdone(size: int, abilities: tuple[float, ...], by_size: dict[int, list[tu
 def _first(options: list[IslandOption]) -> list[IslandOption]:
     """Per type and phase: those of least loss, and the smallest that serve anything."""
     selected: list[IslandOption] = []
-    for key in sorted({(o.stock, o.phase) for o in options}):
-        of_key = [o for o in options if (o.stock, o.phase) == key]
+    for key in sorted({(o.stock, o.kind.phase) for o in options}):
+        of_key = [o for o in options if (o.stock, o.kind.phase) == key]
         best = sorted(of_key, key=lambda o: (o.loss, o.use))
         chosen = best[:FEWEST_OPTIONS] + [o for o in best[FEWEST_OPTIONS:MOST_OPTIONS] if o.loss <= LOSS]
         small = sorted(of_key, key=lambda o: o.use)[:SMALL_OPTIONS]
@@ -262,9 +260,9 @@ def _most_useful(options: list[IslandOption]) -> list[IslandOption]:
     """Per type and phase, where there is no second programme: those of least loss, and of each size that serves every
     range the one of least loss, the smallest sizes first."""
     selected: list[IslandOption] = []
-    for key in sorted({(o.stock, o.phase) for o in options}):
-        of_key = sorted((o for o in options if (o.stock, o.phase) == key), key=lambda o: (o.loss, o.use))
-        serving = {o.use: o for o in reversed(of_key) if min(o.rates) > 0}
+    for key in sorted({(o.stock, o.kind.phase) for o in options}):
+        of_key = sorted((o for o in options if (o.stock, o.kind.phase) == key), key=lambda o: (o.loss, o.use))
+        serving = {o.use: o for o in reversed(of_key) if min(o.kind.rates_rps) > 0}
         small = [serving[use] for use in sorted(serving)[:MOST_SMALL]]
         selected += [o for o in of_key if o in of_key[:MOST_OPTIONS] or o in small]
     return selected

@@ -59,17 +59,7 @@ def _opened(kinds: Sequence[IslandKind], layout: Layout, probabilities: Sequence
     """Of `kinds` those of the classes of `layout`."""
     places = {island: k for k, (island, _) in enumerate(layout.counts)}
     options = [
-        IslandOption(
-            stock=places[kind.island.plain],
-            use=1,
-            island=kind.island,
-            phase=kind.phase,
-            rates=kind.rates_rps,
-            limits=kind.limits,
-            share=kind.share,
-        )
-        for kind in kinds
-        if kind.island.plain in places
+        IslandOption(stock=places[kind.island.plain], use=1, kind=kind) for kind in kinds if kind.island.plain in places
     ]
     model, rate = pulp.LpProblem("roles", pulp.LpMaximize), pulp.LpVariable("rate", lowBound=0)
     model.setObjective(1 * rate)
@@ -90,6 +80,6 @@ def _set_category(islands: Sequence[pulp.LpVariable], category: str) -> None:
 
 def _in_roles(layout: Layout, options: Sequence[IslandOption], numbers: Sequence[int]) -> Layout:
     counts = Counter(dict(layout.counts))
-    islands = [o.island for o, n in zip(options, numbers, strict=True) for _ in range(n)]
+    islands = [o.kind.island for o, n in zip(options, numbers, strict=True) for _ in range(n)]
     counts.subtract(island.plain for island in islands)
     return Layout.of([*islands, *counts.elements()])

@@ -123,17 +123,7 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
         pairs=steps.batch * attention.causal_pairs(model, new=fresh, total=s),
         tp=steps.tp,
     )
-    parts = common_parts(
-        dev,
-        model,
-        settings,
-        steps,
-        work,
-        new=new,
-        expanded=expanded,
-        passes=passes,
-        micro=micro,
-    )
+    parts = common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=passes, micro=micro)
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=passes * dev.efficiency.step_prefill_ms)
     parts = (*parts, head, fixed)
@@ -153,17 +143,8 @@ def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps,
     work = attention.decode_work(
         model, sequences=sequences, tokens=as_array(verified), cached=steps.length, tp=steps.tp
     )
-    parts = common_parts(
-        dev,
-        model,
-        settings,
-        steps,
-        work,
-        new=new,
-        expanded=new,
-        passes=as_array(1.0),
-        micro=micro,
-    )
+    once = as_array(1.0)
+    parts = common_parts(dev, model, settings, steps, work, new=new, expanded=new, passes=once, micro=micro)
     if settings.mtp_tokens:  # a draft layer costs about what another layer does
         parts = tuple(scaled(part, 1 + settings.mtp_tokens / model.layers) for part in parts)
     head = ffn.head_part(dev, model, tokens=sequences * (verified + settings.mtp_tokens), tp=steps.tp)

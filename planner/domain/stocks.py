@@ -1,15 +1,15 @@
-"""Which sizes islands may have, and in what units an inventory is handed out to them.
+"""Which sizes islands may have, and in what units an inventory is handed out to them and to servers.
 
 Islands of whole nodes are made of whole hosts, or of equal parts of one host. Beyond an NVLink domain that is larger
 than a host they are whole domains. A part is the host halved so often that there are at least two of it, one a phase.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.domain.gpu import GpuSpec
-from planner.domain.layout import InventoryItem
+from planner.domain.layout import Inventory, InventoryItem, Layout
 
 
 class SizeSet(StrEnum):
@@ -44,10 +44,11 @@ def _hosts_per_domain(gpu: GpuSpec) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stock:
-    """`units` of `unit` GPUs each that islands of one type are made of.
+    """`units` of `unit` GPUs each that islands of one type, or servers, are made of.
 
     An island is either at most a group of units, or a whole number of groups: an NVLink domain is a group of hosts, a
-    host a group of its parts. `least`: fewest units of an island.
+    host a group of its parts. `least`: fewest units of an island. Servers are made of single GPUs, or in islands that
+    are there; `charge`: of a GPU, as an objective counts it.
     """
 
     gpu: str
@@ -55,6 +56,7 @@ class Stock:
     unit: int = 1
     group: int = 1
     least: int = 1
+    charge: float = 0.0
 
     @property
     def most_islands(self) -> int:
@@ -80,6 +82,26 @@ class Stock:
     def admitted(self, units: int) -> int:
         """The largest island of at most so many units, whatever the least."""
         return units if units <= self.group else units - units % self.group
+
+    def nodes_for(self, gpus: int, host: int) -> int:
+        """Among how many nodes of `host` GPUs servers of so many can be spread; larger ones have theirs alone."""
+        every = self.units * self.unit
+        return max(1, every // gpus if gpus > host else -(-every // host))
+
+
+def inventory_stocks(inventory: Inventory, charges: Sequence[float] = ()) -> tuple[Stock, ...]:
+    """Every GPU type with all its GPUs."""
+    paid = charges or (0.0,) * len(inventory.items)
+    return tuple(
+        Stock(gpu=item.gpu.name, units=item.count, charge=charge)
+        for item, charge in zip(inventory.items, paid, strict=True)
+        if item.count
+    )
+
+
+def island_stocks(layout: Layout) -> tuple[Stock, ...]:
+    """Every class of islands with its islands."""
+    return tuple(Stock(gpu=island.gpu, units=count, unit=island.size) for island, count in layout.counts)
 
 
 def stocks_of(item: InventoryItem, sizes: Sizes, min_island_size: int) -> Iterator[Stock]:

@@ -22,6 +22,7 @@ from planner.domain import (
     PerformanceTable,
     Question,
 )
+from planner.domain.stocks import island_stocks
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.columns import classes_of
 from planner.evaluation.buckets.judging import (
@@ -33,7 +34,6 @@ from planner.evaluation.buckets.judging import (
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.remembered import prices_of
 from planner.evaluation.buckets.service import PricedPools
-from planner.evaluation.buckets.stocks import island_stocks
 from planner.evaluation.judging import broken_off, judge
 from planner.processes import TaskPool, Workers
 

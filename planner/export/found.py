@@ -52,9 +52,7 @@ class FoundPod:
 
     `path` is the field of its PodSpec, `spec` the PodSpec (or what stands for one: containers with image and limits,
     nodeSelector). `labels`: what a Service can select it by, those that a controller adds included; its `annotations`.
-    `arguments` of the
-    engine, in the form that the engine's `read_shape` reads; None where the pod runs no engine. `arguments_path`: the
-    field that they come from.
+    `arguments` of the engine, in the form that the engine's `read_shape` reads; None where the pod runs no engine.
     `command_path`: the field of the program; then `arguments` are all words that the pod starts with. Empty where an
     operator or a preset starts the engine.
     `answers_at`: port of what stands in front of the engine, None where nothing does. `engine_port`: the port at which
@@ -66,7 +64,6 @@ class FoundPod:
     spec: Mapping[str, Any]
     labels: Mapping[str, str]
     arguments: tuple[str, ...] | None = None
-    arguments_path: str = ""
     command_path: str = ""
     answers_at: int | None = None
     engine_port: int | None = None

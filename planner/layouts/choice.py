@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from planner.assignment import LayoutAnswer
-from planner.domain import Layout, ReportProgress, Scenario, SearchJournal, WarmStart
+from planner.domain import Layout, Proposal, ReportProgress, Scenario, SearchJournal, WarmStart
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
@@ -15,7 +15,7 @@ from planner.layouts.buckets.ties import best_of_ties
 from planner.layouts.certificate import is_exact, solve_layout
 from planner.layouts.queued_layouts import MET, best_with_queues
 from planner.layouts.warm_starts import EARLIER, seeds_of
-from planner.search import Aim, Ground, SearchResult, Seed, given, optimize
+from planner.search import Aim, Ground, SearchResult, given, optimize
 
 MOST_RAISES = 6
 INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"
@@ -90,12 +90,12 @@ def find_pools(
     return choice, result
 
 
-def _seeded(scenario: Scenario, solved: Layout) -> tuple[Seed, ...]:
+def _seeded(scenario: Scenario, solved: Layout) -> tuple[Proposal, ...]:
     """The layouts that a search begins with: the pools that were solved for, and those of earlier runs."""
     words = WarmStart.EXACT in scenario.search.warm_start or scenario.search.method.row.may_solve
     origins = {solved: WarmStart.EXACT.value} if words else {}
     origins |= {layout: EARLIER for layout in scenario.search.earlier if layout not in origins}
-    return tuple(Seed(layout=layout, origin=origin) for layout, origin in origins.items())
+    return tuple(Proposal(parameters=(), layout=layout, generator=origin) for layout, origin in origins.items())
 
 
 def _solved_to_target(

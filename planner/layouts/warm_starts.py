@@ -5,19 +5,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.assignment import rounded
-from planner.domain import Goal, IslandClass, Layout, Scenario, WarmStart
+from planner.domain import Goal, IslandClass, Layout, Proposal, Scenario, WarmStart
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
 from planner.layouts.queued_layouts import best_with_queues
-from planner.search import Seed
 
 EARLIER, RUNNING = "earlier", "runs now"
 OF_AUTO = (WarmStart.EXACT, WarmStart.RELAXATION)
 
 
-def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
-    """The layouts of search.warm_start, each once; `Seed.origin` is its word, or `earlier`. Where the cost of a change
+def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Proposal, ...]:
+    """The layouts of search.warm_start, each once; its generator is the word, or `earlier`. Where the cost of a change
     is among the goals, what runs now is one of them: it costs nothing, where its islands have the degrees and phases
     that serve most.
 
@@ -36,7 +35,7 @@ def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Seed, ...]:
         origins.setdefault(running, RUNNING)
     for layout in scenario.search.earlier:
         origins.setdefault(layout, EARLIER)
-    return tuple(Seed(layout=layout, origin=origin) for layout, origin in origins.items())
+    return tuple(Proposal(parameters=(), layout=layout, generator=origin) for layout, origin in origins.items())
 
 
 def _running(scenario: Scenario) -> Layout | None:

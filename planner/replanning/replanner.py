@@ -284,7 +284,7 @@ class Replanner:
 
     def _least_that_serves(self) -> int | None:
         offers, row = self._offers(self._terms(limited=False)), self.objective.kind.row
-        charges = sum(stock.count * stock.charge for stock in self._stocks)
+        charges = sum(stock.units * stock.charge for stock in self._stocks)
         least = []
         for offer in offers:
             value = charges if row.minimises else _little_rps(offer) / (max(charges, 1.0) if row.per_charge else 1.0)

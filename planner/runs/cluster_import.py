@@ -14,8 +14,7 @@ from planner.domain.soundness import require_sound_node
 from planner.errors import InputError
 from planner.files.cluster.flextopo_files import read_flextopos
 from planner.files.cluster.host_probes import read_host
-from planner.files.cluster.import_maps import read_devices, read_gpu_numa
-from planner.files.cluster.usual_boards import usual_boards
+from planner.files.cluster.import_maps import read_devices, read_gpu_numa, usual_boards
 from planner.files.kubernetes.kubectl_lists import KubectlLists, read_kubectl
 from planner.files.kubernetes.node_resource_topologies import read_node_resource_topologies
 from planner.files.models.gpu_specs import load_gpu_specs

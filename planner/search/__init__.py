@@ -3,7 +3,7 @@
 from planner.search.communication import Ground
 from planner.search.encodings import space_of
 from planner.search.fidelities import Judgement, most_promising
-from planner.search.outer_loop import Aim, Seed, Seeds, given, optimize
+from planner.search.outer_loop import Aim, Seeds, given, optimize
 from planner.search.results import SearchResult
 from planner.search.retold import Retold
 
@@ -13,7 +13,6 @@ __all__ = [
     "Judgement",
     "Retold",
     "SearchResult",
-    "Seed",
     "Seeds",
     "given",
     "most_promising",

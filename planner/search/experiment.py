@@ -32,7 +32,7 @@ from ax.utils.common.logger import set_ax_logger_levels
 
 from planner.domain import Goal, SearchSettings, Trial
 from planner.search.neighbours import Neighbour, moves_of, neighbours
-from planner.search.promise import CandidateSet, Prediction, most_promising, ranking
+from planner.search.promise import CandidateSet, most_promising, ranking
 from planner.search.space import Space
 from planner.search.surrogate import Recipe, recipe, reproducible
 
@@ -130,7 +130,7 @@ class AxProposer:
             best_first = [self.points[k] for k in ranking(values, rng)]
             drawn = neighbours(self.space, best_first, layouts, move, SET_SIZE, rng)
             if drawn:
-                sets.append(CandidateSet(candidates=drawn, predicted=self._predicted(adapter, drawn)))
+                sets.append(self._predicted(adapter, drawn))
         return [neighbour.point for neighbour in most_promising(sets, count, values, self._apart, rng)]
 
     def _apart(self, neighbour: Neighbour, other: Neighbour) -> bool:
@@ -140,10 +140,11 @@ class AxProposer:
             for axis in self.space.parameters
         )
 
-    def _predicted(self, adapter: TorchAdapter, candidates: Sequence[Neighbour]) -> Prediction:
+    def _predicted(self, adapter: TorchAdapter, candidates: Sequence[Neighbour]) -> CandidateSet:
         features = [ObservationFeatures(parameters=dict(candidate.point)) for candidate in candidates]
         mean, covariance = adapter.predict(features)
-        return Prediction(
+        return CandidateSet(
+            candidates=candidates,
             mean=np.array([mean[name] for name in self.metrics]).T * self.signs,
             deviation=np.sqrt(np.array([covariance[name][name] for name in self.metrics]).T.clip(min=0.0)),
         )

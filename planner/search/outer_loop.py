@@ -43,16 +43,9 @@ RESAMPLES = 256  # draws that look for a layout not seen before
 MOST_STALLS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seed:
-    """A layout to begin with, and where it comes from."""
-
-    layout: Layout
-    origin: str
-
-
-Seeds = Callable[[], Sequence[Seed]]
-"""Asked for once, in the first round that needs them: they may take as long as the search."""
+Seeds = Callable[[], Sequence[Proposal]]
+"""Layouts to begin with, each without a point yet. Asked for once, in the first round that needs them: they may take as
+long as the search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,14 +286,13 @@ class _Search:
         return self.evaluations[index]
 
 
-def _of_seed(space: Space, seed: Seed) -> list[Proposal]:
+def _of_seed(space: Space, seed: Proposal) -> list[Proposal]:
     """The layout as it is, with its point if the encoding has one; else also the nearest that it has."""
     point = space.encode(seed.layout)
     nearest = space.layout(point)
     if nearest == seed.layout:
-        return [_proposal(point, nearest, seed.origin)]
-    unencoded = Proposal(parameters=(), layout=seed.layout, generator=seed.origin)
-    return [unencoded, _proposal(point, nearest, seed.origin)]
+        return [_proposal(point, nearest, seed.generator)]
+    return [seed, _proposal(point, nearest, seed.generator)]
 
 
 def _proposal(point: dict[str, float], layout: Layout, generator: str) -> Proposal:

@@ -23,19 +23,13 @@ LEAST_DEVIATION = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """Shape (candidates, goals); more is better in every column."""
-
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSet:
-    """Candidates that come of one move, and what the model predicts of them, in the same order."""
+    """Candidates that come of one move, and what the model predicts of them: shape (candidates, goals), more is better
+    in every column."""
 
     candidates: Sequence[Neighbour]
-    predicted: Prediction
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
 
 
 def most_promising(
@@ -51,7 +45,7 @@ def most_promising(
     """
     scored = [
         sorted(
-            zip(_scores(candidate_set.predicted, values, rng), candidate_set.candidates, strict=True),
+            zip(_scores(candidate_set, values, rng), candidate_set.candidates, strict=True),
             key=lambda pair: -pair[0],
         )
         for candidate_set in sets
@@ -82,8 +76,8 @@ def _least_weighted(
     return weakest
 
 
-def _scores(predicted: Prediction, values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    mean, deviation = predicted.mean, predicted.deviation
+def _scores(candidate_set: CandidateSet, values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    mean, deviation = candidate_set.mean, candidate_set.deviation
     if values.shape[1] == 1:
         return log_expected_improvement(mean[:, 0], deviation[:, 0], float(values.max()))
     return _least_weighted(mean + deviation * rng.standard_normal(mean.shape), values, rng)

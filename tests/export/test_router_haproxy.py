@@ -76,11 +76,11 @@ def test_the_configuration_reads_back_as_the_plan(seed: int) -> None:
     backends = read_backends(config(files))
     assert backends is not None
     assert find_faults(files, plan) == ()
-    starts = [backend.start for backend in backends]
+    starts = [start for start, _, _ in backends]
     planned = {bucket.start for bucket in routed_buckets(plan.routing)}
     assert set(starts) <= planned
     assert starts == sorted(starts)
-    assert all(first.end == second.start for first, second in pairwise(backends))
+    assert all(end == start for (_, end, _), (start, _, _) in pairwise(backends))
 
 
 def test_sizes_cut_where_tokens_do() -> None:

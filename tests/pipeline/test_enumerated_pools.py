@@ -13,8 +13,8 @@ from pipeline_scenarios import bucketed
 from planner.assignment import BucketAnswer, BucketOffer, Partition, PoolCount
 from planner.assignment.buckets.offer import places_of
 from planner.domain import ServingForm
+from planner.domain.stocks import Stock
 from planner.evaluation.buckets.service import BucketService, PricedPools
-from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.infeasible import stocks_of
 from planner.layouts.buckets.pools import fastest_pools, solve_buckets

@@ -55,7 +55,7 @@ def test_the_rounded_relaxation_serves_a_share_of_the_bound(name: str, share: fl
     scenario = searching(shipped(name), warm_start=(WarmStart.RELAXATION,))
     evaluator = evaluator_of(scenario)
     (seed,) = seeds_of(scenario, evaluator)
-    assert seed.origin == "relaxation"
+    assert seed.generator == "relaxation"
     bound = relax(offer_of(scenario, evaluator), RATE, layout_settings(scenario)).rate
     assert share * bound <= evaluator.evaluate(seed.layout).throughput_rps <= bound * (1 + 1e-6)
     held = spent(seed.layout)
@@ -86,7 +86,7 @@ def test_seeds_come_in_order_and_once() -> None:
     exact = solve_layout(scenario, evaluator).layout
     other = Layout.of([IslandClass(gpu="H200", size=16)] * 2)
     again = replace(scenario, search=replace(scenario.search, earlier=(exact, other)))
-    assert [seed.origin for seed in seeds_of(again, evaluator)] == ["exact", "relaxation", "earlier"]
+    assert [seed.generator for seed in seeds_of(again, evaluator)] == ["exact", "relaxation", "earlier"]
     assert seeds_of(again, evaluator)[0].layout == exact
     assert seeds_of(searching(small(FLEET)), evaluator) == ()
 
@@ -99,7 +99,7 @@ def test_a_search_begins_with_its_seeds_and_ends_no_worse(method: SearchMethod) 
     trials, evaluator = planned.search.trials, evaluator_of(scenario)
     begun = seeds_of(scenario, evaluator)
     assert len(trials) == 8
-    assert [t.generator for t in trials if t.layout in [seed.layout for seed in begun]] == [s.origin for s in begun]
+    assert [t.generator for t in trials if t.layout in [seed.layout for seed in begun]] == [s.generator for s in begun]
     planted = [t.generator in ("exact", "relaxation", "earlier") for t in trials]  # with what the space holds nearest
     assert planted == sorted(planted, reverse=True)
     assert planned.throughput_rps >= max(evaluator.evaluate(seed.layout).throughput_rps for seed in begun)

@@ -8,7 +8,7 @@ from fleets import LONGEST, answers, decode_pool, mixed_pool, prefill_pool, room
 from hypothesis import strategies as st
 
 from planner.domain.layout import Phase
-from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool, Uplink
+from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
 from planner.replay.requests import RequestTable
 
 MOST_TOKENS = 700  # of a prompt and its answer
@@ -96,7 +96,7 @@ def cases(draw: st.DrawFn) -> Case:
         Interval(start=start, end=end, prefill=shares(taking), decode=shares(decoding))
         for start, end in pairwise(edges)
     )
-    uplinks = draw(st.sampled_from([(), (Uplink(gpu="P", gb_s=40.0), Uplink(gpu="D", gb_s=20.0))]))
+    uplinks = draw(st.sampled_from([(), (("P", 40.0), ("D", 20.0))]))
     rng, count = np.random.default_rng(draw(st.integers(0, 10**6))), draw(st.integers(40, 80))
     gaps = np.where(rng.random(count) < 0.2, 0.0, rng.exponential(draw(st.sampled_from([10.0, 100.0])), count))
     return Case(

@@ -12,7 +12,6 @@ from planner.domain.replay.fleet import (
     PromptCurve,
     ReplayFleet,
     ReplayPool,
-    Uplink,
 )
 from planner.domain.replay.settings import ReplaySettings
 from planner.replay.engine import Engine
@@ -147,7 +146,7 @@ def fleet(
     intervals: Sequence[Interval] | None = None,
     *,
     kv_gb_per_token: float = 0.0,
-    uplinks: Sequence[Uplink] = (),
+    uplinks: Sequence[tuple[str, float]] = (),
 ) -> ReplayFleet:
     """Without `intervals` all prompts are one, and pools of a phase share them by their servers."""
     return ReplayFleet(

@@ -8,7 +8,6 @@ from planner.cost import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.service_levels import transfer_ms
 from planner.domain import CostSettings, ParallelConfig
-from planner.domain.replay.fleet import Uplink
 from planner.evaluation.replay.curves import ServerCurves
 from planner.files import load_gpu_spec, load_model
 from planner.replay.curves import between
@@ -26,7 +25,7 @@ def test_a_nic_carries_one_cache_after_the_other() -> None:
 
 def test_uplinks_are_shared_by_all_servers_of_a_type() -> None:
     """1 000 tokens of a MB each: 1 GB, 20 ms out at 50 GB/s and 50 ms in at 20 GB/s."""
-    uplinks = [Uplink(gpu="P", gb_s=50.0), Uplink(gpu="D", gb_s=20.0)]
+    uplinks = [("P", 50.0), ("D", 20.0)]
     network = Network(fleet([prefill_pool(), decode_pool()], kv_gb_per_token=0.001, uplinks=uplinks))
     assert network.sent(0.0, (0, 0), 1.0, (0, 1), 1000) == pytest.approx(50)
     assert network.sent(0.0, (1, 0), 1.0, (0, 1), 1000) == pytest.approx(100)
@@ -34,14 +33,14 @@ def test_uplinks_are_shared_by_all_servers_of_a_type() -> None:
 
 
 def test_caches_within_a_type_take_no_uplink() -> None:
-    uplinks = [Uplink(gpu="P", gb_s=0.001)]
+    uplinks = [("P", 0.001)]
     network = Network(fleet([prefill_pool(), decode_pool(gpu="P")], kv_gb_per_token=1.0, uplinks=uplinks))
     assert network.sent(0.0, (0, 0), 7.0, (0, 1), 1000) == 7.0
 
 
 def test_a_saturated_uplink_is_a_queue() -> None:
     """Caches that come faster than they leave wait for all that came before."""
-    uplinks = [Uplink(gpu="D", gb_s=1.0)]
+    uplinks = [("D", 1.0)]
     pools = [prefill_pool(base_ms=0.001, ms_per_token=0.0, budget=10), decode_pool(batch=100)]
     of = fleet(pools, kv_gb_per_token=0.001, uplinks=uplinks)
     log = run(of, table([5.0 * k for k in range(50)], [10] * 50, [1] * 50)).log

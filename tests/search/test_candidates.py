@@ -17,7 +17,7 @@ from search_cases import inventory, search
 from planner.domain import IslandClass, Layout, SearchMethod, Surrogate
 from planner.search import space_of
 from planner.search.neighbours import Move, Neighbour, moves_of, neighbours
-from planner.search.promise import CandidateSet, Prediction, log_expected_improvement, most_promising, ranking
+from planner.search.promise import CandidateSet, log_expected_improvement, most_promising, ranking
 from planner.search.surrogate import SumOfTypes, recipe
 
 COUNTS = {"H200": 64, "H20": 96, "H800": 32}
@@ -51,8 +51,8 @@ def candidate(size: int) -> Neighbour:
 
 def candidates(means: dict[int, float], deviations: Sequence[float] | None = None) -> CandidateSet:
     deviation = np.array([deviations or [1.0] * len(means)]).T
-    predicted = Prediction(mean=np.array([[mean] for mean in means.values()]), deviation=deviation)
-    return CandidateSet(candidates=[candidate(size) for size in means], predicted=predicted)
+    mean = np.array([[mean] for mean in means.values()])
+    return CandidateSet(candidates=[candidate(size) for size in means], mean=mean, deviation=deviation)
 
 
 def apart(one: Neighbour, other: Neighbour) -> bool:

@@ -7,8 +7,8 @@ from statistics import mean
 import pytest
 from search_cases import Bowl, inventory, islands, search, serve_nothing, used
 
-from planner.domain import Evaluation, Layout, SearchMethod, SearchSettings, Surrogate
-from planner.search import SearchResult, Seed, optimize, space_of
+from planner.domain import Evaluation, Layout, Proposal, SearchMethod, SearchSettings, Surrogate
+from planner.search import SearchResult, optimize, space_of
 
 COUNTS = {"H200": 64, "GB200-NVL72": 72}
 WISHES = {"H200": (5, 0.4), "GB200-NVL72": (3, 0.8)}
@@ -122,7 +122,10 @@ def test_bayesian_search_beats_chance_on_average() -> None:
 
 
 def test_seeds_do_not_take_the_first_look_away() -> None:
-    seeds = [Seed(layout=islands(("H200", 8 + k), ("GB200-NVL72", 8)), origin="earlier") for k in range(4)]
+    seeds = [
+        Proposal(parameters=(), layout=islands(("H200", 8 + k), ("GB200-NVL72", 8)), generator="earlier")
+        for k in range(4)
+    ]
     settings = search(SearchMethod.DIRECT, iterations=3, batch_size=4, slots=2)
     trials = optimize(inventory(COUNTS), settings, Bowl(WISHES), seeds=lambda: seeds).record.trials
     chosen = [{t.generator for t in trials if t.iteration == k} for k in range(3)]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from search_cases import Bowl, Remembering, inventory, islands, search
 
-from planner.domain import Evaluation, Layout, SearchMethod
+from planner.domain import Evaluation, Layout, Proposal, SearchMethod
 from planner.errors import SolverError
-from planner.search import Seed, optimize
+from planner.search import optimize
 from planner.search.baselines import GeneticProposer
 
 COUNTS = {"H200": 64, "GB200-NVL72": 72}
@@ -127,7 +127,10 @@ def test_an_interrupt_ends_with_the_best_so_far(answers: int) -> None:
 def test_a_seed_without_a_point_is_judged_as_it_is_and_as_its_nearest() -> None:
     """The divider spends every GPU of a type; the proposer learns from the neighbour alone."""
     odd, even = islands(("H200", 30), ("H200", 30)), islands(("H200", 32), ("H200", 32))
-    seeds = (Seed(layout=odd, origin="exact"), Seed(layout=even, origin="earlier"))
+    seeds = (
+        Proposal(parameters=(), layout=odd, generator="exact"),
+        Proposal(parameters=(), layout=even, generator="earlier"),
+    )
     first, second, third, *_ = optimize(FLEET, SETTINGS, Bowl(WISHES), seeds=lambda: seeds).record.trials
     assert (first.layout, first.parameters, first.generator) == (odd, (), "exact")
     assert (second.layout, second.generator) == (even, "exact")
@@ -139,9 +142,9 @@ def test_seeds_run_on_over_rounds_and_are_asked_for_once() -> None:
     asked: list[int] = []
     layouts = [islands(("H200", size), ("H200", 64 - size)) for size in range(2, 20, 2)]
 
-    def seeds() -> list[Seed]:
+    def seeds() -> list[Proposal]:
         asked.append(1)
-        return [Seed(layout=one, origin="earlier") for one in layouts]
+        return [Proposal(parameters=(), layout=one, generator="earlier") for one in layouts]
 
     settings = replace(SETTINGS, encoding=search().encoding.DIRECT)
     journal = Remembering()

@@ -1,5 +1,6 @@
 """`planner cost accuracy`: predictions beside what was measured, by slice, with bands."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from planner.cli.cost import options as cost_options
 from planner.errors import InputError
 
 if TYPE_CHECKING:
+    from planner.cost import Evidence
     from planner.domain import Accuracy, Calibration, JudgedFigure
 
 
@@ -49,8 +51,8 @@ def command(
             "FILE: must be given with conditions of runs, got none.",
             hint="Without a file all measurements that come along are judged; leave the conditions out.",
         )
-    measured = runs.load_measured(paths, models_of_user, conditions) if paths else runs.load_given()
-    judged = _judged(measured, factors, left_out=not paths and not seen and factors is None)
+    measured, step_files = runs.load_measured(paths, models_of_user, conditions) if paths else runs.load_given()
+    judged = _judged(measured, step_files, factors, left_out=not paths and not seen and factors is None)
     cost_options.draw(figure, lambda: report.judged_figure(judged), force=force)
     if json:
         screen.show_json([_row(item) for item in judged.figures])
@@ -61,13 +63,15 @@ def command(
     _show(judged)
 
 
-def _judged(measured: runs.Measured, calibration: "Calibration | None", *, left_out: bool) -> "Accuracy":
+def _judged(
+    measured: "Evidence", step_files: Sequence[str], calibration: "Calibration | None", *, left_out: bool
+) -> "Accuracy":
     from planner import cost, files
 
     judged = list(cost.judged_runs(measured.runs, calibration))
     judged += [
         cost.judged_step(m, measured.gpus[m.gpu], measured.models[m.model], calibration, file=file)
-        for m, file in zip(measured.measurements, measured.step_files, strict=True)
+        for m, file in zip(measured.measurements, step_files, strict=True)
     ]
     if left_out:
         judged = cost.without_fit(judged, files.load_left_out())

@@ -1,7 +1,6 @@
 """What `planner cost accuracy` and `planner cost calibrate` share: files of measurements, and their conditions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.cost import Evidence
-    from planner.domain import GpuSpec, Measurement, ModelSpec, NamedRun
+    from planner.domain import ModelSpec
     from planner.files import Conditions
 
 Files = Annotated[
@@ -34,27 +33,11 @@ Precision = Annotated[str | None, typer.Option(help="Of the weights: FP8, NVFP4,
 Engine = Annotated[str | None, typer.Option(help="vllm, sglang, trt, atom.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What files hold: step times, each with its file, their records, and benchmark runs."""
-
-    measurements: "tuple[Measurement, ...]"
-    step_files: tuple[str, ...]
-    gpus: "dict[str, GpuSpec]"
-    models: "dict[str, ModelSpec]"
-    runs: "tuple[NamedRun, ...]"
-
-    @property
-    def evidence(self) -> "Evidence":
-        """As a fit takes it."""
-        from planner.cost import Evidence
-
-        return Evidence(measurements=self.measurements, gpus=self.gpus, models=self.models, runs=self.runs)
-
-
-def load_measured(paths: Sequence[Path], models: "dict[str, ModelSpec]", conditions: "Conditions") -> Measured:
-    """The step times and runs of the files; a run without records keeps its reason."""
-    from planner import files
+def load_measured(
+    paths: Sequence[Path], models: "dict[str, ModelSpec]", conditions: "Conditions"
+) -> "tuple[Evidence, tuple[str, ...]]":
+    """The step times and runs of the files, and the file of each step; a run without records keeps its reason."""
+    from planner import cost, files
 
     tables = [path for path in paths if files.is_step_table(path)]
     steps = [(m, str(path)) for path in tables for m in files.load_measurements(path)]
@@ -64,13 +47,10 @@ def load_measured(paths: Sequence[Path], models: "dict[str, ModelSpec]", conditi
     )
     others = [path for path in paths if path not in tables]
     runs = files.load_benchmarks(others, conditions) if others else ()
-    return Measured(
-        measurements=measurements,
-        step_files=tuple(file for _, file in steps),
-        gpus=gpus,
-        models=named_models,
-        runs=files.resolve_names(runs, models=models),
+    evidence = cost.Evidence(
+        measurements=measurements, gpus=gpus, models=named_models, runs=files.resolve_names(runs, models=models)
     )
+    return evidence, tuple(file for _, file in steps)
 
 
 def models_of(texts: Sequence[str] | None) -> "tuple[dict[str, ModelSpec], str | None]":
@@ -87,16 +67,12 @@ def models_of(texts: Sequence[str] | None) -> "tuple[dict[str, ModelSpec], str |
     return files_of_models, names[0] if len(names) == 1 else None
 
 
-def load_given() -> Measured:
-    """All measurements that come along."""
-    from planner import files
+def load_given() -> "tuple[Evidence, tuple[str, ...]]":
+    """All measurements that come along, and the file of each step."""
+    from planner import cost, files
 
     measurements = files.load_published_measurements()
     gpus, models = files.measured_records(measurements, "published measurements")
-    return Measured(
-        measurements=measurements,
-        step_files=("published.csv",) * len(measurements),
-        gpus=gpus,
-        models=models,
-        runs=files.resolve_names(files.load_given_benchmarks()),
-    )
+    runs = files.resolve_names(files.load_given_benchmarks())
+    evidence = cost.Evidence(measurements=measurements, gpus=gpus, models=models, runs=runs)
+    return evidence, ("published.csv",) * len(measurements)

@@ -12,7 +12,7 @@ from planner.cli.cost import options as cost_options
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.cost import RunsFit
+    from planner.cost import Evidence, RunsFit
     from planner.domain import Calibration, CalibrationFit, JudgedFigure, JudgedMeasurement
 
 
@@ -47,11 +47,11 @@ def command(
     conditions = files.Conditions(
         gpu=gpu, model=served, tp=tp, dp=dp, ep=ep, gpus=gpus, precision=precision, engine=engine
     )
-    measured = runs.load_measured(paths, models_of_user, conditions)
+    measured, _ = runs.load_measured(paths, models_of_user, conditions)
     before = files.load_calibration(base) if base else None
     if measured.runs:
         _require_runs(measured)
-        fit = cost.fit_own_runs(measured.evidence, name=called, base=before)
+        fit = cost.fit_own_runs(measured, name=called, base=before)
         files.write_runs_calibration(fit.calibration, fit.before, fit.after, fit.left_out, path, force=force)
         _show_runs_fit(fit, json=json, file=str(path))
         return
@@ -61,7 +61,7 @@ def command(
     _show_fit(steps, json=json, file=str(path))
 
 
-def _require_runs(measured: runs.Measured) -> None:
+def _require_runs(measured: "Evidence") -> None:
     """Every run must be of a GPU type and a model that are known: a fit leaves nothing out silently."""
     faults = [f"{k.run.file}: row {k.run.row}: {k.reason}" for k in measured.runs if k.reason]
     if faults:

@@ -88,13 +88,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
     of_chunk, of_sequences = _work(model, passes, verified)
     # Weights are read once for both; the caches of sequences are in their scores' part.
-    both = AttentionWork(
-        projection_macs=of_chunk.projection_macs + of_sequences.projection_macs,
-        expansion_macs=of_chunk.expansion_macs,
-        score_macs=of_chunk.score_macs,
-        weight_bytes=of_chunk.weight_bytes,
-        cache_bytes=of_chunk.cache_bytes,
-    )
+    both = replace(of_chunk, projection_macs=of_chunk.projection_macs + of_sequences.projection_macs)
     steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences)
     scores = (
         score_part("attention", prefill, model, of_chunk),

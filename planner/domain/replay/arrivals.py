@@ -1,7 +1,7 @@
 """Streams of requests for a replay: how they are asked for, and the requests themselves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated
@@ -68,15 +68,7 @@ class RateCurve:
     def over(self, span_s: float) -> "RateCurve":
         """The same curve squeezed or stretched to `span_s` seconds: a day in an hour."""
         scale = span_s / self.span_s
-        return RateCurve(
-            name=self.name,
-            starts_s=tuple(start * scale for start in self.starts_s),
-            rates=self.rates,
-            span_s=span_s,
-            licence=self.licence,
-            citation=self.citation,
-            source=self.source,
-        )
+        return replace(self, starts_s=tuple(start * scale for start in self.starts_s), span_s=span_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,16 +108,9 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uplink:
-    """What all servers of a GPU type share of the network, each way (GB/s, 10^9 bytes)."""
-
-    gpu: str
-    gb_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayFleet:
-    """All pools, and intervals of prompt length that partition the prompts. `kv_gb_per_token`: handed over.
+    """All pools, and intervals of prompt length that partition the prompts. `kv_gb_per_token`: handed over; `uplinks`:
+    what all servers of a GPU type share of the network, each way (GB/s, 10^9 bytes).
 
     `context`: tokens of the longest sequence that the model takes. The curves of all pools have the same lengths.
     """
@@ -127,7 +120,7 @@ class ReplayFleet:
     pools: tuple[ReplayPool, ...]
     intervals: tuple[Interval, ...]
     kv_gb_per_token: float = 0.0
-    uplinks: tuple[Uplink, ...] = ()
+    uplinks: tuple[tuple[str, float], ...] = ()
     context: int = 0
 
     @property

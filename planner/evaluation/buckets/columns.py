@@ -12,7 +12,7 @@ from planner.cost.engine_rules import greatest_batch
 from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, PrefillServers
 from planner.domain import PHASES, ParallelConfig, Phase, ServerConfig
 from planner.domain.engine import EngineProfile
-from planner.evaluation.buckets.stocks import Stock
+from planner.domain.stocks import Stock
 
 Servers = PrefillServers | DecodeServers | MixedServers
 

@@ -14,10 +14,10 @@ from planner.assignment import BucketAnswer, BucketOffer, BucketOption, ChangeTe
 from planner.assignment import undominated as without_dominated
 from planner.cost.serving import Arrivals, DecodeServers, PrefillServers
 from planner.domain import BucketPool, ParallelConfig, Phase, Question, Scenario, ServerConfig
+from planner.domain.stocks import Stock
 from planner.evaluation.buckets.columns import Column, hash_of, of_types
 from planner.evaluation.buckets.priced import servers_of
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.evaluation.buckets.stocks import Stock
 
 StartUsd = Callable[[str, ParallelConfig], float]  # USD of starting a server of a GPU type and shape
 
@@ -30,14 +30,6 @@ class DeployedPool:
     pool: BucketPool
     context: int
     stop_usd: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rates:
-    """Of one server of a deployed pool, by bucket of its phase: within the levels, and where nobody waits."""
-
-    capped: np.ndarray
-    full: np.ndarray
 
 
 class DeployedPrices(BucketPrices):
@@ -55,7 +47,7 @@ class DeployedPrices(BucketPrices):
         self.deployed = tuple(deployed)
         self._start_usd, self._turns_only = start_usd, turns_only
         super().__init__(question, edges=self._edges(question))
-        self._rates: dict[int, _Rates] = {}
+        self._rates: dict[int, Column] = {}
 
     def _edges(self, question: Question) -> Collection[int]:
         """Lengths that buckets of the deployed pools end at, and up to which their engines take prompts."""
@@ -101,7 +93,7 @@ class DeployedPrices(BucketPrices):
             pool = group.pool
             if pool.phase is not phase or pool.gpu not in numbers or self._context(end) > group.context:
                 continue
-            rate = float(self.rates(number).capped[bucket])
+            rate = float(self.rates(number).capped[0, bucket])
             if rate > 0:
                 devices, stock = pool.server.parallel.devices, stocks[numbers[pool.gpu]]
                 host = self._scenario.inventory.item(pool.gpu).gpu.gpus_per_host
@@ -125,13 +117,13 @@ class DeployedPrices(BucketPrices):
         scenario = self._scenario
         return min(end - 1 + scenario.workload.max_output_tokens, scenario.model.max_context)
 
-    def rates(self, number: int) -> _Rates:
-        """Rates of a deployed pool's servers, computed at most once."""
+    def rates(self, number: int) -> Column:
+        """Rates of a deployed pool's server, computed at most once."""
         if number not in self._rates:
             self._rates[number] = self._rates_of(self.deployed[number].pool)
         return self._rates[number]
 
-    def _rates_of(self, pool: BucketPool) -> _Rates:
+    def _rates_of(self, pool: BucketPool) -> Column:
         half, batch = self.phases[pool.phase], pool.server.batch_size
         servers = servers_of(self.question, pool, half.buckets)
         arrivals = Arrivals.of(self._scenario.routing.policy)
@@ -139,11 +131,9 @@ class DeployedPrices(BucketPrices):
         if isinstance(servers, PrefillServers):
             full = servers.full_rps(half.buckets)
             capped = servers.capped_rps(half.buckets, half.levels, together, arrivals, served=True)
-        elif isinstance(servers, DecodeServers):
-            _, capped, full = servers.capped_rps(half.buckets, half.levels, together, batch, arrivals, served=True)
         else:
             _, capped, full = servers.capped_rps(half.buckets, half.levels, together, batch, arrivals, served=True)
-        return _Rates(capped=capped[0], full=full[0])
+        return Column(servers=servers, batches=None, capped=capped, full=full)
 
     def pools(self, answer: BucketAnswer, stocks: Sequence[Stock]) -> tuple[BucketPool, ...]:
         """The pools of an answer; servers that start join those of their configuration which run on their bucket."""
@@ -169,8 +159,8 @@ class DeployedPrices(BucketPrices):
             count=count,
             start=ranges[first].start,
             end=ranges[after - 1].end,
-            capacity_rps=float(self.rates(number).capped[bucket]),
-            full_rps=float(self.rates(number).full[bucket]),
+            capacity_rps=float(self.rates(number).capped[0, bucket]),
+            full_rps=float(self.rates(number).full[0, bucket]),
             late_share=self._late_share(phase, bucket),
             share=1.0,
             island="",

@@ -52,10 +52,10 @@ from planner.domain import (
     ServingForm,
     SizeSet,
 )
+from planner.domain.stocks import Stock, inventory_stocks
 from planner.evaluation.buckets.columns import Column, decode_column, hash_of, mixed_column, of_types, prefill_column
 from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.service import BucketService
-from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 
 ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, and a bound must not count on too few
 LESS_ROOM = 1.01  # above a bound of whole servers
@@ -171,7 +171,7 @@ class BucketPrices:
                     if rate > 0
                 )
         return BucketOffer(
-            counts=tuple(stock.count for stock in stocks),
+            counts=tuple(stock.units for stock in stocks),
             charges=tuple(stock.charge for stock in stocks),
             options=options,
             probabilities={
@@ -217,7 +217,7 @@ class BucketPrices:
         kinds = product(dict.fromkeys(stock.gpu for stock in stocks), self.space.serving)
         columns = {(gpu, phase): (self.column(gpu, phase), self.column_left(gpu, phase)) for gpu, phase in kinds}
         return BucketOffer(
-            counts=tuple(stock.count for stock in stocks),
+            counts=tuple(stock.units for stock in stocks),
             charges=tuple(stock.charge for stock in stocks),
             options={
                 place: tuple(
@@ -250,13 +250,13 @@ class BucketPrices:
         for row in dict.fromkeys((*column.fastest(bucket), *column.fastest(bucket, left))):
             config = column.config(row, bucket)
             devices = config.parallel.devices
-            if stock.size > 1 and stock.size % devices:
+            if stock.unit > 1 and stock.unit % devices:
                 continue
-            copies = stock.size // devices if stock.size > 1 else 1
+            copies = stock.unit // devices if stock.unit > 1 else 1
             options.append(
                 BucketOption(
                     stock=t,
-                    use=1 if stock.size > 1 else devices,
+                    use=1 if stock.unit > 1 else devices,
                     server=row,
                     kind=hash_of(config, mixed=phase is Phase.MIXED),
                     rate_rps=float(rates[row]) * copies,
@@ -380,7 +380,7 @@ class BucketPrices:
         for chosen in answer.pools:
             stock, (phase, bucket) = stocks[chosen.option.stock], chosen.place
             pool = self.pool(stock.gpu, phase, bucket, chosen.option.server, chosen.count)
-            copies = stock.size // pool.server.parallel.devices if stock.size > 1 else 1
+            copies = stock.unit // pool.server.parallel.devices if stock.unit > 1 else 1
             pools.append(replace(pool, count=pool.count * copies))
         return tuple(pools)
 

@@ -20,7 +20,7 @@ from planner.domain import (
     context_tokens,
     kv_gb,
 )
-from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool, Uplink
+from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
 from planner.domain.replay.settings import Failure
 from planner.evaluation.buckets.spreads import lost_servers
 from planner.evaluation.replay.curves import ServerCurves
@@ -42,7 +42,7 @@ def replay_fleet(plan: Plan, workload: Workload, *, replay_prefixes: bool, stora
         pools=pools,
         intervals=tuple(replace(i, context=_context(plan, serving, i)) for i in _intervals(plan, numbers)),
         kv_gb_per_token=kv_gb(scenario.model, 1.0),
-        uplinks=tuple(Uplink(gpu=gpu, gb_s=gb_s) for gpu, gb_s in (network.switch_gb_s if network else ())),
+        uplinks=network.switch_gb_s if network else (),
         context=scenario.model.max_context,
     )
 

@@ -7,7 +7,7 @@ their end follow from the promise of the plan: servers that run on keep the pods
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -113,7 +113,7 @@ def _carried(workload: FoundWorkload, source: FoundWorkload) -> Manifest:
     for part in parents:
         place = place[part]
     place[last] = workload.replicas
-    return Manifest(file=new.file, api_version=old.api_version, kind=old.kind, name=old.name, body=body)
+    return replace(old, file=new.file, body=body)
 
 
 def _refused(reason: str) -> ExportError:

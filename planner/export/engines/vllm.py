@@ -29,13 +29,7 @@ from planner.domain import (
     halves_of,
 )
 from planner.errors import ExportError
-from planner.export.engines.arguments import (
-    FlagValue,
-    flags,
-    read_flags,
-    require_counts,
-    require_plain,
-)
+from planner.export.engines.arguments import FlagValue, flags, read_flags, require_counts, require_plain
 from planner.export.engines.drafts import draft_tokens
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
 from planner.export.engines.kv_caches import (

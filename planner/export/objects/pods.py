@@ -238,6 +238,5 @@ def found_pod(
         labels={**template_labels, **(added_labels or {})},
         annotations=template.get("metadata", {}).get("annotations", {}),
         arguments=(*spec["containers"][0].get("command", ()), *spec["containers"][0].get("args", ())),
-        arguments_path=f"{path}.spec.containers.0.args",
         command_path=f"{path}.spec.containers.0.command",
     )

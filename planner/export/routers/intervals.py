@@ -36,16 +36,6 @@ class RoutedBucket:
         return self.end - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedInterval:
-    """Prompts of `start` <= tokens < `end`, and the bucket of each phase that they fall into."""
-
-    start: int
-    end: int
-    prefill: RoutedBucket
-    decode: RoutedBucket
-
-
 def routed_buckets(routes: Iterable[Route | DeployedRoute]) -> tuple[RoutedBucket, ...]:
     """The routes' buckets, by phase and length: neighbouring ranges with the same islands and shares are one."""
     by_range: dict[tuple[Phase, int, int], dict[str, float]] = defaultdict(dict)
@@ -62,17 +52,6 @@ def routed_buckets(routes: Iterable[Route | DeployedRoute]) -> tuple[RoutedBucke
         else:
             buckets.append(RoutedBucket(phase=phase, start=start, end=end, islands=islands))
     return tuple(buckets)
-
-
-def routed_intervals(buckets: Sequence[RoutedBucket]) -> tuple[RoutedInterval, ...]:
-    """Buckets of both phases cut at each other's ends; lengths that a phase leaves out are left out."""
-    prefill, decode = ([bucket for bucket in buckets if bucket.phase is phase] for phase in PHASES)
-    pairs = ((max(p.start, d.start), min(p.end, d.end), p, d) for p in prefill for d in decode)
-    return tuple(
-        RoutedInterval(start=start, end=end, prefill=first, decode=second)
-        for start, end, first, second in sorted(pairs, key=lambda pair: pair[0])
-        if start < end
-    )
 
 
 def contiguous(buckets: Sequence[RoutedBucket], phase: Phase) -> dict[str, tuple[int, int]]:

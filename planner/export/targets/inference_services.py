@@ -93,8 +93,6 @@ def _pod(role: Mapping[str, Any], key: str, path: str, count: int, labels: Mappi
     spec = role[key]
     first, *others = spec["containers"]
     ports = [{"containerPort": SERVICE_PORT}]  # of the preset: the sidecar's in decode pods
-    env = [row["name"] for row in first.get("env", ())]
-    index = env.index(ARGUMENTS_VARIABLE) if ARGUMENTS_VARIABLE in env else len(env)
     return FoundPod(
         path=f"{path}.{key}",
         count=count,
@@ -102,7 +100,6 @@ def _pod(role: Mapping[str, Any], key: str, path: str, count: int, labels: Mappi
         labels={**role["labels"], **labels},
         answers_at=SERVICE_PORT,
         arguments=(*_preset_arguments(role), *additional_arguments(first)),
-        arguments_path=f"{path}.{key}.containers.0.env.{index}.value",
     )
 
 

@@ -263,7 +263,6 @@ def _found_pods(manifest: Manifest, copy: str) -> Iterator[FoundPod]:
                 spec={"containers": [container], "nodeSelector": body["hosts"]},
                 labels=manifest.labels,
                 arguments=tuple(body["commands"].get(branch, ())),
-                arguments_path=f"commands.{branch}",
                 command_path=f"commands.{branch}",
             )
 

@@ -1,8 +1,8 @@
 """Reading a cluster document strictly. Nodes of one shape share its records."""
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from planner.domain import (
@@ -36,19 +36,6 @@ _SHAPE_KEYS = ("gpu", "gpu_indices", "gpu_numa", "gpus_per_numa", "numa_nodes", 
 MOST_OFFERED = 10_000
 
 Labels = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
-    gpu: str
-    gpus: tuple[tuple[int, int], ...]  # index, NUMA node
-    numa_nodes: tuple[NumaNode, ...]
-    cpus: float
-    memory_gb: float
-    nics: tuple[Nic, ...]
-    labels: Labels
-    taints: tuple[Taint, ...]
-    offers: tuple[tuple[str, int], ...]
 
 
 def cluster_from_section(section: Section) -> Cluster:
@@ -138,15 +125,18 @@ def whole_numbers(section: Section, key: str, highest: int) -> tuple[int, ...]:
     return tuple(value for value in values if isinstance(value, int))
 
 
-def _shapes(section: Section, ids: _Ids) -> dict[str, _Shape]:
+def _shapes(section: Section, ids: _Ids) -> dict[str, ClusterNode]:
+    """Nodes that bear no names yet, nor their GPUs: what those of a shape have in common."""
     return {name: _shape(section.section(name), ids) for name in section}
 
 
-def _shape(section: Section, ids: _Ids) -> _Shape:
+def _shape(section: Section, ids: _Ids) -> ClusterNode:
     section.allow_only(*_SHAPE_KEYS, "labels", "taints")
     numa_nodes = tuple(_numa_node(row, place, ids) for place, row in enumerate(section.sections("numa_nodes")))
     gpus = _gpus(section, numa_nodes, ids)
-    return _Shape(
+    return ClusterNode(
+        name="",
+        asw="",
         gpu=canonical(section.name("gpu"), gpu_spec_files()) if gpus or "gpu" in section else "",
         gpus=gpus,
         numa_nodes=numa_nodes,
@@ -177,8 +167,8 @@ def _numa_node(row: Section, place: int, ids: _Ids) -> NumaNode:
     )
 
 
-def _gpus(section: Section, numa_nodes: tuple[NumaNode, ...], ids: _Ids) -> tuple[tuple[int, int], ...]:
-    """Index and NUMA node of each GPU."""
+def _gpus(section: Section, numa_nodes: tuple[NumaNode, ...], ids: _Ids) -> tuple[NodeGpu, ...]:
+    """Index and NUMA node of each GPU, without a name."""
     if "gpus_per_numa" in section:
         if "gpu_numa" in section:
             raise section.fault("gpus_per_numa", "left out where gpu_numa is given", hint="Keep one of the two.")
@@ -189,13 +179,13 @@ def _gpus(section: Section, numa_nodes: tuple[NumaNode, ...], ids: _Ids) -> tupl
     indices = ids.read(section, "gpu_indices", HIGHEST_GPU) if "gpu_indices" in section else tuple(range(len(numas)))
     if len(indices) != len(numas):
         raise section.fault("gpu_indices", f"{len(numas)} indices, one a GPU")
-    return tuple(zip(indices, numas, strict=True))
+    return tuple(NodeGpu(index=index, uuid="", numa=numa) for index, numa in zip(indices, numas, strict=True))
 
 
 class _QuickNodes:
     """Nodes of plain names; the labels of many alike are looked at once."""
 
-    def __init__(self, shapes: Mapping[str, _Shape]) -> None:
+    def __init__(self, shapes: Mapping[str, ClusterNode]) -> None:
         self._shapes = shapes
         self._labels: dict[tuple[object, ...], Labels] = {}
 
@@ -207,33 +197,20 @@ class _QuickNodes:
         names = (name, *(switch for switch in (asw, aggregation, domain) if switch != ""))
         if shape is None or not row.keys() <= _QUICK_KEYS or not _are_names(names):
             raise UnusualRowError("a value")
-        return ClusterNode(
+        uuids = row.get("uuids")
+        if "uuids" in row and (type(uuids) is not list or len(uuids) != len(shape.gpus) or not _are_names(uuids)):
+            raise UnusualRowError("a value")
+        return replace(
+            shape,
             name=str(name),
-            gpu=shape.gpu,
-            gpus=self._gpus(str(name), shape, row),
-            numa_nodes=shape.numa_nodes,
-            cpus=shape.cpus,
-            memory_gb=shape.memory_gb,
+            gpus=_named_gpus(str(name), shape, uuids),
             asw=str(asw),
             aggregation=aggregation,
             nvlink_domain=domain,
-            nics=shape.nics,
             labels=self._overlaid(str(word), shape, row["labels"]) if "labels" in row else shape.labels,
-            taints=shape.taints,
-            offers=shape.offers,
         )
 
-    def _gpus(self, node: str, shape: _Shape, row: Mapping[str, Any]) -> tuple[NodeGpu, ...]:
-        if "uuids" not in row:
-            return tuple(NodeGpu(index=index, uuid=default_uuid(node, index), numa=numa) for index, numa in shape.gpus)
-        uuids = row["uuids"]
-        if type(uuids) is not list or len(uuids) != len(shape.gpus) or not _are_names(uuids):
-            raise UnusualRowError("a value")
-        return tuple(
-            NodeGpu(index=index, uuid=uuid, numa=numa) for (index, numa), uuid in zip(shape.gpus, uuids, strict=True)
-        )
-
-    def _overlaid(self, word: str, shape: _Shape, labels: object) -> Labels:
+    def _overlaid(self, word: str, shape: ClusterNode, labels: object) -> Labels:
         if type(labels) is not dict:
             raise UnusualRowError("a value")
         try:
@@ -249,37 +226,32 @@ def _are_names(values: Iterable[object]) -> bool:
     return all(type(value) is str and is_printable(value) for value in values)
 
 
-def _node(row: Section, shapes: dict[str, _Shape]) -> ClusterNode:
+def _node(row: Section, shapes: dict[str, ClusterNode]) -> ClusterNode:
     row.allow_only(*_NODE_KEYS)
     name, word = row.printable("name"), row.text("shape")
     shape = shapes.get(word)
     if shape is None:
         raise row.fault("shape", "one of shapes", hint=nearest_hint(word, shapes, what="shapes"))
-    return ClusterNode(
+    uuids = row.texts("uuids") if "uuids" in row else None
+    if uuids is not None and (len(uuids) != len(shape.gpus) or not all(map(is_printable, uuids))):
+        raise row.fault("uuids", f"a list of {len(shape.gpus)} texts, one a GPU of its shape")
+    return replace(
+        shape,
         name=name,
-        gpu=shape.gpu,
-        gpus=_named_gpus(row, name, shape),
-        numa_nodes=shape.numa_nodes,
-        cpus=shape.cpus,
-        memory_gb=shape.memory_gb,
+        gpus=_named_gpus(name, shape, uuids),
         asw=row.printable("asw", empty=True),
         aggregation=row.printable("aggregation", empty=True) if "aggregation" in row else "",
         nvlink_domain=row.printable("nvlink_domain", empty=True) if "nvlink_domain" in row else "",
-        nics=shape.nics,
         labels=_overlaid(shape.labels, row) if "labels" in row else shape.labels,
         taints=shape.taints + read_taints(row, "taints") if "taints" in row else shape.taints,
-        offers=shape.offers,
     )
 
 
-def _named_gpus(row: Section, node: str, shape: _Shape) -> tuple[NodeGpu, ...]:
-    if "uuids" not in row:
-        return tuple(NodeGpu(index=index, uuid=default_uuid(node, index), numa=numa) for index, numa in shape.gpus)
-    uuids = row.texts("uuids")
-    if len(uuids) != len(shape.gpus) or not all(map(is_printable, uuids)):
-        raise row.fault("uuids", f"a list of {len(shape.gpus)} texts, one a GPU of its shape")
+def _named_gpus(node: str, shape: ClusterNode, uuids: Sequence[str] | None) -> tuple[NodeGpu, ...]:
+    """The shape's GPUs as a node has them; None: nobody named them."""
+    named = uuids if uuids is not None else [default_uuid(node, gpu.index) for gpu in shape.gpus]
     return tuple(
-        NodeGpu(index=index, uuid=uuid, numa=numa) for (index, numa), uuid in zip(shape.gpus, uuids, strict=True)
+        NodeGpu(index=gpu.index, uuid=uuid, numa=gpu.numa) for gpu, uuid in zip(shape.gpus, named, strict=True)
     )
 
 

@@ -6,6 +6,7 @@ alone. On hosts with AMD GPUs `topo.txt` is `rocm-smi --showtopo --showproductna
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from planner.domain import NumaNode
@@ -64,9 +65,7 @@ def _gpus(path: Path, matrix: TopologyMatrix | None) -> tuple[ReportedGpu, ...]:
             f"{path}: index must list the GPUs of {TOPOLOGY_FILE} ({_list(sorted(near))}), got {_list(indices)}.",
             hint="Take both outputs on the same node.",
         )
-    return tuple(
-        ReportedGpu(index=gpu.index, uuid=gpu.uuid, product=gpu.product, numa=near.get(gpu.index)) for gpu in listed
-    )
+    return tuple(replace(gpu, numa=near.get(gpu.index)) for gpu in listed)
 
 
 def _list(numbers: list[int]) -> str:

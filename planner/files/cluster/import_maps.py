@@ -1,9 +1,13 @@
-"""What the user adds to an import: the NUMA nodes of GPUs, and the GPUs of pods."""
+"""What is added to what the nodes of an import tell: the NUMA nodes of GPUs and the GPUs of pods by the user, and the
+boards that GPUs usually come on, from usual_boards.yaml beside this file."""
 
+from functools import cache
 from pathlib import Path
 
 from planner.domain import MOST_GPUS_OF_A_NODE
-from planner.domain.node_report import GpuNumaMap
+from planner.domain.cluster import HIGHEST_NUMA
+from planner.domain.node_report import GpuNumaMap, UsualBoard
+from planner.files.cluster.cluster_sections import whole_numbers
 from planner.files.disk.documents import read_yaml
 from planner.files.sections import Section
 
@@ -49,3 +53,18 @@ def _devices(document: Section, pod: str) -> tuple[int | str, ...]:
     if len(plain) < len(values) or len(values) > MOST_GPUS_OF_A_NODE or len(set(plain)) < len(plain):
         raise document.fault(pod, "a list of distinct GPU indices or UUIDs")
     return plain
+
+
+@cache
+def usual_boards() -> tuple[UsualBoard, ...]:
+    """All rows, in order: the first that fits counts."""
+    return tuple(_board(row) for row in read_yaml(Path(__file__).with_name("usual_boards.yaml")).sections("boards"))
+
+
+def _board(row: Section) -> UsualBoard:
+    return UsualBoard(
+        machine=row.text("machine", default=""),
+        types=row.texts("types") if "types" in row else (),
+        numa=whole_numbers(row, "numa", HIGHEST_NUMA),
+        sockets=whole_numbers(row, "sockets", HIGHEST_NUMA),
+    )

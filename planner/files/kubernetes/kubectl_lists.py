@@ -23,7 +23,14 @@ from planner.files.kubernetes.kubernetes_objects import (
     read_objects,
     without_twins,
 )
-from planner.files.kubernetes.resource_claims import CLAIM, SLICE, DraClaims, listed_gpus
+from planner.files.kubernetes.resource_claims import (
+    CLAIM,
+    SLICE,
+    ClaimedGpus,
+    allocated_claims,
+    claims_of_pod,
+    listed_gpus,
+)
 
 KINDS = ("Node", "Pod", KIND, CLAIM, SLICE)
 FRACTIONS = "gpu-fraction"
@@ -67,7 +74,7 @@ def read_kubectl(
     pods = [item for item in objects if item.kind == "Pod"]
     running = [item for item in pods if not holds_nothing(item)]
     reads = _read_pods(running, nodes, unreadable, preempt_unclassed=preempt_unclassed)
-    reads, claims = _with_claims(reads, DraClaims.of(item for item in objects if item.kind == CLAIM), notes)
+    reads, claims = _with_claims(reads, allocated_claims(item for item in objects if item.kind == CLAIM), notes)
     moment = taken_at or latest_time(objects)
     aged = [(replace(read.pod, age_s=age_s(read.item, moment)), read.item) for read in reads]
     budgeted, budgets, budget_notes = with_budgets(aged, [item for item in objects if item.kind == KIND])
@@ -122,7 +129,9 @@ def _read_pods(
     return reads
 
 
-def _with_claims(reads: Sequence[ReadPod], dra: DraClaims, notes: Notes) -> tuple[list[ReadPod], list[str]]:
+def _with_claims(
+    reads: Sequence[ReadPod], allocated: Mapping[str, ClaimedGpus], notes: Notes
+) -> tuple[list[ReadPod], list[str]]:
     """Pods with the GPUs of their claims, and the keys of those whose claims nobody resolves. A claim of several pods
     counts with the first of them; who also asks a device plugin for GPUs claims something else.
     """
@@ -130,12 +139,13 @@ def _with_claims(reads: Sequence[ReadPod], dra: DraClaims, notes: Notes) -> tupl
     claimed: list[ReadPod] = []
     unresolved: list[str] = []
     for read in reads:
-        names = dra.of_pod(read.item) if items_below(below(read.item.body, "spec"), "resourceClaims") else ()
+        asks = items_below(below(read.item.body, "spec"), "resourceClaims")
+        names = claims_of_pod(read.item, allocated) if asks else ()
         if names is None and read.pod.gpu_request:
             notes.append((f"pod {read.pod.key}", "has device claims beside its GPUs: taken for other devices"))
         elif names is None:
             unresolved.append(read.pod.key)
-        claims = [dra.by_name[name] for name in names or () if name not in taken]
+        claims = [allocated[name] for name in names or () if name not in taken]
         taken |= set(names or ())
         gpus = tuple(sorted(index for claim in claims for index in claim.gpus))
         if any(claim.parts for claim in claims):

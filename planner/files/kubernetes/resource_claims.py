@@ -6,7 +6,7 @@ gpu-0-mig-...; attributes type, uuid, productName).
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain.node_report import ReportedGpu
@@ -26,37 +26,30 @@ class ClaimedGpus:
     parts: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraClaims:
+def allocated_claims(objects: Iterable[KubernetesObject]) -> dict[str, ClaimedGpus]:
     """What claims were given, by `namespace/name`; claims that were given nothing yet are missing."""
-
-    by_name: dict[str, ClaimedGpus]
-
-    @classmethod
-    def of(cls, objects: Iterable[KubernetesObject]) -> "DraClaims":
-        """The allocated claims of a list."""
-        return cls(by_name={f"{item.namespace or 'default'}/{item.name}": _allocated_gpus(item)
-                            for item in objects if _is_allocated(item)})  # fmt: skip
-
-    def of_pod(self, pod: KubernetesObject) -> tuple[str, ...] | None:
-        """Names of a pod's claims, all of which were allocated; None where one is not among them."""
-        statuses = {
-            row.text("name"): row.text("resourceClaimName")
-            for row in items_below(below(pod.body, "status"), "resourceClaimStatuses")
-            if not row.is_empty("resourceClaimName")
-        }
-        names = []
-        for row in items_below(below(pod.body, "spec"), "resourceClaims"):
-            listed = row.text("resourceClaimName") if not row.is_empty("resourceClaimName") else ""
-            name = f"{pod.namespace or 'default'}/{listed or statuses.get(row.text('name'), '')}"
-            if name not in self.by_name:
-                return None
-            names.append(name)
-        return tuple(names)
+    return {
+        f"{item.namespace or 'default'}/{item.name}": _allocated_gpus(item)
+        for item in objects
+        if not below(item.body, "status").is_empty("allocation")
+    }
 
 
-def _is_allocated(item: KubernetesObject) -> bool:
-    return not below(item.body, "status").is_empty("allocation")
+def claims_of_pod(pod: KubernetesObject, allocated: Container[str]) -> tuple[str, ...] | None:
+    """Names of a pod's claims, all of which were allocated; None where one is not among them."""
+    statuses = {
+        row.text("name"): row.text("resourceClaimName")
+        for row in items_below(below(pod.body, "status"), "resourceClaimStatuses")
+        if not row.is_empty("resourceClaimName")
+    }
+    names = []
+    for row in items_below(below(pod.body, "spec"), "resourceClaims"):
+        listed = row.text("resourceClaimName") if not row.is_empty("resourceClaimName") else ""
+        name = f"{pod.namespace or 'default'}/{listed or statuses.get(row.text('name'), '')}"
+        if name not in allocated:
+            return None
+        names.append(name)
+    return tuple(names)
 
 
 def _allocated_gpus(item: KubernetesObject) -> ClaimedGpus:

@@ -183,7 +183,7 @@ def _read(document: str) -> KeyLog:
 
 def _in_order(log: KeyLog, section: str) -> Iterator[tuple[str, KeyReading]]:
     """Every key of a section, what stands below it right behind it."""
-    for key, reading in log.readings.get(section, {}).items():
+    for key, reading in log.get(section, {}).items():
         path = f"{section}.{key}" if section else key
         yield path, reading
         yield from _in_order(log, path)

@@ -26,15 +26,8 @@ class KeyReading:
     optional: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class KeyLog:
-    """All readings of a document by the path of their section (items of a list as `[]`) and key, in order."""
-
-    readings: dict[str, dict[str, KeyReading]] = field(default_factory=dict)
-
-    def of(self, path: str, key: str) -> KeyReading:
-        """The reading of one key, a new one where it was not asked for before."""
-        return self.readings.setdefault(_INDEX.sub("[]", path), {}).setdefault(key, KeyReading())
+KeyLog = dict[str, dict[str, KeyReading]]
+"""All readings of a document by the path of their section (items of a list as `[]`) and key, in order."""
 
 
 class RecordingSection(Section):
@@ -44,14 +37,18 @@ class RecordingSection(Section):
         super().__init__(values, file="sample", path=path)
         self._log = log
 
+    def _reading(self, key: str) -> KeyReading:
+        """Of one key, a new one where it was not asked for before."""
+        return self._log.setdefault(_INDEX.sub("[]", self.path), {}).setdefault(key, KeyReading())
+
     def _note(self, key: str, kind: str, default: object = None) -> None:
-        reading = self._log.of(self.path, key)
+        reading = self._reading(key)
         reading.kinds[kind] = None
         if default is not None:
             reading.default, reading.optional = default, True
 
     def _may_be_missing(self, key: str) -> None:
-        self._log.of(self.path, key).optional = True
+        self._reading(key).optional = True
 
     def __contains__(self, key: str) -> bool:
         self._may_be_missing(key)
@@ -60,7 +57,7 @@ class RecordingSection(Section):
     def allow_only(self, *keys: str) -> None:
         """Note the keys that there may be, in the reader's order."""
         for key in keys:
-            self._log.of(self.path, key)
+            self._reading(key)
         super().allow_only(*keys)
 
     def text(self, key: str, *, default: str | None = None) -> str:
@@ -71,7 +68,7 @@ class RecordingSection(Section):
     def name(self, key: str, *, default: str | None = None) -> str:
         """A text that can stand in file names; it is read as a text."""
         name = super().name(key, default=default)
-        self._log.of(self.path, key).kinds.pop("a text", None)
+        self._reading(key).kinds.pop("a text", None)
         self._note(key, "a name", default)
         return name
 
@@ -132,7 +129,7 @@ class RecordingSection(Section):
     def section(self, key: str, *, optional: bool = False) -> Section:
         """The mapping under a key, which goes on noting."""
         self._note(key, "a mapping")
-        self._log.of(self.path, key).optional |= optional
+        self._reading(key).optional |= optional
         return RecordingSection(super().section(key, optional=optional)._values, self._log, self.key_path(key))
 
     def sections(self, key: str) -> tuple[Section, ...]:

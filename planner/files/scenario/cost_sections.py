@@ -24,7 +24,7 @@ _RULE = "auto, a number of at least 0 and less than 1, or a list of rows {from, 
 def read_cost(section: Section, base: Path, model: ModelSpec) -> tuple[CostSettings, tuple[InputHash, ...]]:
     """The settings, and the files they drew on (found from `base`). Raises InputError on what `model` cannot have."""
     section.allow_only(*record_keys(CostSettings))
-    sources = read_sources(section, base, section.choice("mode", CostMode, default=CostSettings().mode))
+    sources, inputs = read_sources(section, base, section.choice("mode", CostMode, default=CostSettings().mode))
     settings = read_record(
         CostSettings,
         section,
@@ -34,7 +34,7 @@ def read_cost(section: Section, base: Path, model: ModelSpec) -> tuple[CostSetti
         profile=lambda _: sources.profile,
     )
     _require_suitable(section, settings, model)
-    return settings, sources.inputs
+    return settings, inputs
 
 
 def cost_document(settings: CostSettings) -> dict[str, object]:

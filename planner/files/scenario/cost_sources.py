@@ -3,7 +3,6 @@
 `calibration` and `profile` are paths relative to the scenario, or (in a plan's record) the documents themselves.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from planner.domain import Calibration, CostMode, CostSettings, CostSource, InputHash, Measurement
@@ -14,18 +13,9 @@ from planner.files.tables.calibrations import calibration_document, calibration_
 from planner.files.tables.measurements import load_measurements, measurements_text, parse_measurements
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostSources:
-    """What the three keys say, and the files that were read."""
-
-    source: CostSource
-    calibration: Calibration | None
-    profile: tuple[Measurement, ...]
-    inputs: tuple[InputHash, ...]
-
-
-def read_sources(section: Section, base: Path, mode: CostMode) -> CostSources:
-    """The sources of a `cost:` section. InputError where they contradict each other or a file is faulty."""
+def read_sources(section: Section, base: Path, mode: CostMode) -> tuple[CostSettings, tuple[InputHash, ...]]:
+    """Settings that hold the sources of a `cost:` section alone, and the files that were read. InputError where they
+    contradict each other or a file is faulty."""
     source = section.choice("source", CostSource, default=CostSource.ANALYTIC)
     calibration, calibration_inputs = _calibration(section, base)
     profile, profile_inputs = _profile(section, base)
@@ -39,9 +29,8 @@ def read_sources(section: Section, base: Path, mode: CostMode) -> CostSources:
         raise section.fault("source", "tabulated where cost.profile is given", hint="Add source: tabulated.")
     if mode is CostMode.REFERENCE and (tabulated or calibration):
         raise section.fault("mode", "default where cost.calibration or cost.profile is given")
-    return CostSources(
-        source=source, calibration=calibration, profile=profile, inputs=calibration_inputs + profile_inputs
-    )
+    settings = CostSettings(mode=mode, source=source, calibration=calibration, profile=profile)
+    return settings, calibration_inputs + profile_inputs
 
 
 def sources_document(settings: CostSettings) -> dict[str, object]:

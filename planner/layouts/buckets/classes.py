@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from planner.assignment import BucketAnswer, BucketOffer, Partition, best_pools, better_pools, proves, relaxed_values
 from planner.domain import AssignmentSettings, ObjectiveSettings, Question, ServingForm
+from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.evaluation.buckets.stocks import Stock
 from planner.layouts.buckets.forms import value_to_beat
 from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
 from planner.layouts.buckets.simpler import Counts

@@ -15,9 +15,9 @@ from planner.domain import (
     Question,
     halves_of,
 )
+from planner.domain.stocks import Stock, inventory_stocks
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.exclusions import exclusions, smallest_servers
 from planner.layouts.certificate import LEAST_SHARE, layout_settings

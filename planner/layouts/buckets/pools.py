@@ -30,10 +30,10 @@ from planner.domain import (
     SimplerPlan,
 )
 from planner.domain.serving.routing import WORTH_A_BUCKET
+from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
-from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.classes import MEDIAN_COUNTS, SolvedClass, form_is_free, solved_classes
 from planner.layouts.buckets.forms import chosen_form, other_answers

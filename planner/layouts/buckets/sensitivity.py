@@ -27,11 +27,11 @@ from planner.domain import (
     RangeHeadroom,
     Sensitivity,
 )
+from planner.domain.stocks import Stock, inventory_stocks
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
-from planner.evaluation.buckets.stocks import Stock, inventory_stocks
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.pools import solve_buckets
 from planner.layouts.certificate import layout_settings
@@ -77,7 +77,7 @@ class Neighbours:
         buckets, within a small limit of work."""
         if sum(counts.values()) <= SMALL:
             return self._anew(counts)
-        stocks = tuple(replace(stock, count=counts[stock.gpu]) for stock in self.stocks)
+        stocks = tuple(replace(stock, units=counts[stock.gpu]) for stock in self.stocks)
         limits = replace(self._settings, work_limit=min(WORK / len(stocks), self._settings.work_limit))
         offer = self._offer(stocks)
         try:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from planner.assignment import Partition, relax, relaxed_values
 from planner.domain import ObjectiveSettings, Plan, Scenario, ServingForm, SizeSet, SloSettings
 from planner.domain.comparisons.explanations import Alternative, PlanExplanation
+from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.evaluation.buckets.stocks import Stock
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.sensitivity import prices_of
 from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of
@@ -117,7 +117,7 @@ def _of_scenario(plan: Plan, scenario: Scenario) -> float | None:
 
 def _bound(prices: BucketPrices, fleet: Mapping[str, int], among: Sequence[Partition] = ()) -> float | None:
     """What no pools of so many GPUs serve more than, over all buckets; None where nothing serves."""
-    stocks = tuple(Stock(gpu=gpu, count=count) for gpu, count in fleet.items() if count)
+    stocks = tuple(Stock(gpu=gpu, units=count) for gpu, count in fleet.items() if count)
     partitions = list(among) or list(prices.partitions)
     settings = prices.question.scenario.assignment
     values = [

@@ -14,6 +14,7 @@ without GPUs may also go to nodes of other kinds, as far as those have CPUs and 
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil, floor
 
 from planner.domain import Qos
@@ -92,17 +93,7 @@ def _alignment(rooms: Counted, request: GpuRequest, qos: Qos, fit: int) -> Unloc
 
 def mended(room: Room) -> Room:
     """The node without its fault."""
-    return Room(
-        gpu=room.gpu,
-        shape=room.shape,
-        idle=room.idle,
-        cpus=room.cpus,
-        memory_gb=room.memory_gb,
-        numa_gpus=room.numa_gpus,
-        numa_cores=room.numa_cores,
-        placed=room.placed,
-        barred=False,
-    )
+    return replace(room, barred=False)
 
 
 def _faults(rooms: Counted, request: GpuRequest, qos: Qos) -> UnlockingChange:

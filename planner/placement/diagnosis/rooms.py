@@ -18,7 +18,7 @@ to know). A node with a fault serves nothing: its i are barred. These are all of
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 
 from planner.domain import Cluster, ClusterNode, Pod, Qos
@@ -53,16 +53,11 @@ class Room:
         """With so many more CPUs, spread over its NUMA nodes, and so much more memory."""
         # Rounded up, as no core lies in two NUMA nodes.
         cores = tuple(count + ceil(cpus / max(len(self.numa_cores), 1)) for count in self.numa_cores)
-        return Room(
-            gpu=self.gpu,
-            shape=self.shape,
-            idle=self.idle,
+        return replace(
+            self,
             cpus=self.cpus + cpus,
             memory_gb=self.memory_gb + memory_gb,
-            numa_gpus=self.numa_gpus,
             numa_cores=cores if self.shape.lists_cores else self.numa_cores,  # no cores listed: none that could be near
-            placed=self.placed,
-            barred=self.barred,
         )
 
 

@@ -14,7 +14,7 @@ class Network:
 
     def __init__(self, fleet: ReplayFleet) -> None:
         self._free: dict[tuple[object, ...], float] = {}
-        self._gb_ms = {uplink.gpu: uplink.gb_s / MS_PER_S for uplink in fleet.uplinks}
+        self._gb_ms = {gpu: gb_s / MS_PER_S for gpu, gb_s in fleet.uplinks}
         self._types = [pool.gpu for pool in fleet.pools]
         self._kv_gb = fleet.kv_gb_per_token
 

@@ -7,10 +7,10 @@ again with S raised to its price. A budget is its own S.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner import pipeline
-from planner.domain import Plan, ReportProgress, Scenario, no_progress
+from planner.domain import ReportProgress, no_progress
 from planner.domain.serving.offers import GpuOffer, RivalFleet
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.files.disk.names import same_names
@@ -29,14 +29,6 @@ TRIES = 8  # budgets tried until whole nodes fit
 FLEETS = 3  # of whole nodes, planned for a budget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Solved:
-    document: Document
-    scenario: Scenario
-    plan: Plan
-    rivals: tuple[RivalFleet, ...]
-
-
 def cheapest_fleet(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgress = no_progress) -> MoneyAnswer:
     """The fleet of least rent that promises `rps` requests/s.
 
@@ -45,8 +37,7 @@ def cheapest_fleet(demand: Demand, rps: float, offer: GpuOffer, progress: Report
     """
     _require_positive("rps", rps, "requests/s")
     offer = rentable(offer)
-    solved, paid = _cheapest(demand, rps, offer, progress)
-    answer = _answer(MoneyQuestion.CHEAPEST, rps, solved, _offered(offer, paid, solved.plan.price_usd_per_hour))
+    answer = _cheapest(demand, rps, offer, progress)
     return _cheapest_of_nodes(answer, demand, offer, progress) if offer.whole_nodes else answer
 
 
@@ -92,29 +83,29 @@ def most_of_fleet(
     name = "-".join(["max", *(f"{gpu}x{count}" for gpu, count in inventory.items())])[:63]
     prices = {gpu: usd for gpu, usd in rent.items() if same_names(gpu, inventory)}
     document = document_of(demand, name, inventory, prices)
-    solved = _solved({**document, "objective": {"kind": "rate"}}, progress)
-    return _answer(MoneyQuestion.MAX, 0.0, solved, "the GPUs at hand")
+    answer = _answer(MoneyQuestion.MAX, 0.0, {**document, "objective": {"kind": "rate"}}, progress)
+    return replace(answer, offered="the GPUs at hand")
 
 
-def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgress) -> tuple[_Solved, float]:
-    """The answer, and the rent that every type was offered for. Nothing is given up for simplicity unless that is
-    asked for: the rent is within the search's gap of the least."""
+def _cheapest(demand: Demand, rps: float, offer: GpuOffer, progress: ReportProgress) -> MoneyAnswer:
+    """The answer in GPUs rented singly. Nothing is given up for simplicity unless that is asked for: the rent is within
+    the search's gap of the least."""
     target = rps / margin_of(demand)
     objective = {"kind": "target", "target_rps": round(target, 6), "demand_rps": rps}
     paid, name = _first_rent(demand, target, offer), f"cheapest-{rps:g}rps"
     for last in (False,) * (RAISES - 1) + (True,):
         try:
             document = {"simplicity": 0.0, **rented_document(demand, name, offer, paid), "objective": objective}
-            solved = _solved(document, progress)
+            answer = _answer(MoneyQuestion.CHEAPEST, rps, document, progress)
         except InfeasibleError as error:
             if last or not _grows(offer, paid):
                 raise _too_little(error, demand, rps, offer, progress) from None
             paid *= RAISE
             continue
-        if last or solved.plan.price_usd_per_hour <= paid * (1 + ROUNDING) or not _grows(offer, paid):
+        if last or answer.rent_usd_per_hour <= paid * (1 + ROUNDING) or not _grows(offer, paid):
             break
-        paid = solved.plan.price_usd_per_hour
-    return solved, paid
+        paid = answer.rent_usd_per_hour
+    return replace(answer, offered=_offered(offer, paid, answer.rent_usd_per_hour))
 
 
 def _first_rent(demand: Demand, target_rps: float, offer: GpuOffer) -> float:
@@ -139,13 +130,13 @@ def _too_little(
         return error
     unlimited = replace(offer, gpus=tuple(replace(row, count=None) for row in offer.gpus))
     try:
-        solved, _ = _cheapest(demand, rps, unlimited, progress)
+        answer = _cheapest(demand, rps, unlimited, progress)
     except PlannerError:
         return error
-    fleet = ", ".join(f"{count} {gpu}" for gpu, count in _rented(solved.plan))
+    fleet = ", ".join(f"{count} {gpu}" for gpu, count in answer.gpus)
     return InfeasibleError(
         f"the offer ({_counts(offer)}) promises no {rps:g} requests/s: {error.message}",
-        hint=f"What would do at these prices: {fleet}, {solved.plan.price_usd_per_hour:.2f} USD/hour.",
+        hint=f"What would do at these prices: {fleet}, {answer.rent_usd_per_hour:.2f} USD/hour.",
     )
 
 
@@ -155,10 +146,10 @@ def _bought(
     objective = {"kind": "budget", "budget_usd_per_hour": round(spent, 6)}
     document = {**rented_document(demand, f"buy-{usd_per_hour:g}usd", offer, spent), "objective": objective}
     try:
-        solved = _solved(document, progress)
+        answer = _answer(MoneyQuestion.BUY, usd_per_hour, document, progress)
     except InfeasibleError as error:
         raise _too_poor(error, demand, usd_per_hour, offer, progress) from None
-    return _answer(MoneyQuestion.BUY, usd_per_hour, solved, _offered(offer, spent, spent))
+    return replace(answer, offered=_offered(offer, spent, spent))
 
 
 def _too_poor(
@@ -166,15 +157,14 @@ def _too_poor(
 ) -> InfeasibleError:
     """The error with the price of the cheapest fleet that serves at all."""
     try:
-        solved, _ = _cheapest(demand, SMALL_RPS, offer, progress)
+        answer = _cheapest(demand, SMALL_RPS, offer, progress)
     except PlannerError:
         return error
-    plan = solved.plan
-    fleet = ", ".join(f"{count} {gpu}" for gpu, count in _rented(plan))
+    fleet = ", ".join(f"{count} {gpu}" for gpu, count in answer.gpus)
     return InfeasibleError(
         f"{usd_per_hour:g} USD/hour rent no fleet that serves the workload within the levels: the cheapest, {fleet}, "
-        f"costs {plan.price_usd_per_hour:.2f} USD/hour.",
-        hint=f"Raise the budget to {plan.price_usd_per_hour:.2f}, offer cheaper GPUs, or loosen the levels.",
+        f"costs {answer.rent_usd_per_hour:.2f} USD/hour.",
+        hint=f"Raise the budget to {answer.rent_usd_per_hour:.2f}, offer cheaper GPUs, or loosen the levels.",
     )
 
 
@@ -200,10 +190,11 @@ def _of_nodes(
     rent = {row.gpu: row.usd_per_hour for row in offer.gpus}
     objective = {"kind": "rate", **({"demand_rps": answer.amount} if answer.question is MoneyQuestion.CHEAPEST else {})}
     document = document_of(demand, str(answer.document["name"]), counts, {gpu: rent[gpu] for gpu in counts})
-    solved = _solved({**document, "objective": objective, "simplicity": 0.0}, progress)
-    of_nodes = _answer(answer.question, answer.amount, solved, answer.offered)
+    document = {**document, "objective": objective, "simplicity": 0.0}
+    of_nodes = _answer(answer.question, answer.amount, document, progress)
     value = of_nodes.rent_usd_per_hour if answer.question is MoneyQuestion.CHEAPEST else of_nodes.plan.throughput_rps
-    return replace(of_nodes, rivals=(), bound=answer.bound, gap=_gap(value, answer.bound), whole_nodes=True)
+    gap = _gap(value, answer.bound)
+    return replace(of_nodes, rivals=(), offered=answer.offered, bound=answer.bound, gap=gap, whole_nodes=True)
 
 
 def _served(planned: list[MoneyAnswer], fleets: list[RivalFleet], best: MoneyAnswer) -> tuple[RivalFleet, ...]:
@@ -216,31 +207,23 @@ def _served(planned: list[MoneyAnswer], fleets: list[RivalFleet], best: MoneyAns
     return tuple(sorted(rows, key=lambda row: -row.rate_rps))
 
 
-def _solved(document: Document, progress: ReportProgress) -> _Solved:
+def _answer(question: MoneyQuestion, amount: float, document: Document, progress: ReportProgress) -> MoneyAnswer:
+    """The plan of a scenario as the answer; what was offered is for the caller to say."""
     scenario = scenario_of(document)
-    finished, rivals = pipeline.plan_with_rivals(scenario, progress)
-    return _Solved(document=document, scenario=scenario, plan=finished, rivals=rivals)
-
-
-def _answer(question: MoneyQuestion, amount: float, solved: _Solved, offered: str) -> MoneyAnswer:
-    certificate = solved.plan.certificate
+    plan, rivals = pipeline.plan_with_rivals(scenario, progress)
+    certificate = plan.certificate
     return MoneyAnswer(
         question=question,
         amount=amount,
-        document=solved.document,
-        scenario=solved.scenario,
-        plan=solved.plan,
-        rivals=solved.rivals,
-        offered=offered,
-        gpus=_rented(solved.plan),
-        rent_usd_per_hour=solved.plan.price_usd_per_hour,
+        document=document,
+        scenario=scenario,
+        plan=plan,
+        rivals=rivals,
+        gpus=tuple((gpu, count) for gpu, count in plan.fleet.items() if count),
+        rent_usd_per_hour=plan.price_usd_per_hour,
         bound=None if certificate is None else certificate.objective_bound,
         gap=None if certificate is None else certificate.objective_gap,
     )
-
-
-def _rented(plan: Plan) -> tuple[tuple[str, int], ...]:
-    return tuple((gpu, count) for gpu, count in plan.fleet.items() if count)
 
 
 def _gap(value: float, bound: float | None) -> float | None:

@@ -43,7 +43,7 @@ class MoneyAnswer:
     scenario: Scenario
     plan: Plan
     rivals: tuple[RivalFleet, ...]
-    offered: str
+    offered: str = ""
     gpus: tuple[tuple[str, int], ...]
     rent_usd_per_hour: float
     bound: float | None

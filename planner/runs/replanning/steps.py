@@ -27,9 +27,9 @@ from planner.export.checking.carrying import (
 )
 from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL
 from planner.replanning.rollouts.interim_plans import InterimPlans
+from planner.report.replanning.words import capacity_words, step_words
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.replanning.manifests import grace_seconds
-from planner.runs.replanning.pages import Commands, step_page
 from planner.runs.runbook import goes_with_engines, looks_at
 
 FOLDER = "steps"
@@ -42,7 +42,7 @@ class StepFiles:
 
     name: str
     files: Mapping[str, str] = field(default_factory=dict)
-    commands: tuple[Commands, ...] = ()
+    commands: tuple[export.Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +122,29 @@ def _step_files(
     head = f"Step {step.number} of {len(roll_out.steps)}"
     texts = {file: object_text([f"{head}: {_TITLES[file]}."], items) for file, items in objects.items() if items}
     commands = tuple(_commands(step, objects, stopping, starting))
-    pages = {"README.md": step_page(step, roll_out, commands), **_recorded(record, objects)}
+    pages = {"README.md": _page(step, roll_out, commands), **_recorded(record, objects)}
     return StepFiles(name=name, files={**texts, **pages}, commands=commands)
+
+
+def _page(step: RollOutStep, roll_out: RollOut, commands: Sequence[export.Step]) -> str:
+    """How to carry out one step, in Markdown: what it does, and its commands."""
+    lines = [
+        f"# Step {step.number} of {len(roll_out.steps)}",
+        "",
+        *(f"- {line}" for line in step_words(step)),
+        f"- {capacity_words(step, roll_out)}",
+        "",
+        "Run the commands in this folder; `NAMESPACE` is where the engines run.",
+    ]
+    for number, group in enumerate(commands, start=1):
+        lines += ["", f"## {number}. {group.title}", "", group.why, "", *_block(group.commands)]
+        if group.looks:
+            lines += ["", "Then look at", "", *_block(group.looks)]
+    return "\n".join(lines) + "\n"
+
+
+def _block(commands: Sequence[str]) -> list[str]:
+    return ["```sh", *commands, "```"]
 
 
 def _recorded(record: ExportRecord, objects: Mapping[str, Sequence[export.Manifest]]) -> dict[str, str]:
@@ -153,14 +174,14 @@ _AGAIN = "Requests go to all that serve now. Engines that stand in the file are 
 
 def _commands(
     step: RollOutStep, objects: Mapping[str, Sequence[export.Manifest]], stopping: Transition, starting: Transition
-) -> Iterator[Commands]:
+) -> Iterator[export.Step]:
     """What is typed, in order, and what to look at after it."""
     drain_s, load_s = (_longest(times) for times in (_drains(step), _loads(step)))
     gone = tuple(map(_deleted, stopping.gone))
     yield from _applied(ROUTE, objects[ROUTE], "From now on requests go to servers that stay.")
     if objects[STOP] or gone:
         grace_s = max(map(grace_seconds, (*stopping.engines, *stopping.gone)), default=0)
-        yield Commands(
+        yield export.Step(
             title=_TITLES[STOP],
             why=f"Requests in flight end by themselves, as a rule within {drain_s:.0f} s; pods have {grace_s} s. GPUs "
             "are free when the pods are gone: go on then.",
@@ -171,12 +192,12 @@ def _commands(
     yield from _applied(ROUTE_AGAIN, objects[ROUTE_AGAIN], _AGAIN)
     if starting.gone:
         why = "Objects that nothing refers to any more."
-        yield Commands(title="What is left over goes", why=why, commands=tuple(map(_deleted, starting.gone)))
+        yield export.Step(title="What is left over goes", why=why, commands=tuple(map(_deleted, starting.gone)))
 
 
-def _applied(file: str, objects: Sequence[export.Manifest], why: str) -> Iterator[Commands]:
+def _applied(file: str, objects: Sequence[export.Manifest], why: str) -> Iterator[export.Step]:
     if objects:
-        yield Commands(title=_TITLES[file], why=why, commands=(_apply(file),), looks=tuple(looks_at(objects)))
+        yield export.Step(title=_TITLES[file], why=why, commands=(_apply(file),), looks=tuple(looks_at(objects)))
 
 
 def _apply(file: str) -> str:

@@ -27,7 +27,7 @@ class RouterLoss:
 
     `refusal`: why it cannot execute the plan's routing; then nothing is replayed. `routed`: the promise under its
     behaviour (None: the plan, without buckets, promises nothing). `held_rps`: the highest rate that holds the levels,
-    where that was looked for. `of_plan`: the plan's own policy, exact lengths.
+    where that was looked for.
     """
 
     router: str
@@ -36,7 +36,6 @@ class RouterLoss:
     refusal: str = ""
     routed: ReplayResult | None = None
     held_rps: float | None = None
-    of_plan: bool = False
 
 
 def router_losses(
@@ -55,7 +54,7 @@ def router_losses(
     chosen_engine = export.priced_engine(plan, engine).name
     own = RouterBehaviour(policy=plan.scenario.routing.policy)
     replays = _Replays(plan, sweep=sweep)
-    losses = [_replayed(RouterLoss(router="the plan's", targets=(), behaviour=own, of_plan=True), replays)]
+    losses = [_replayed(RouterLoss(router="the plan's", targets=(), behaviour=own), replays)]
     for router in export.ROUTERS.values():
         progress(router.name)
         if chosen_engine in router.engines:

@@ -5,7 +5,6 @@ import math
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from planner.export.routers.programs.body_sizes import REFUSED_FROM, prompt_tokens
 from planner.export.routers.programs.haproxy_config import BYTES_PER_TOKEN, DOMAIN, ENVELOPE
@@ -15,17 +14,11 @@ _RULE = re.compile(r"if { req\.body_size (lt|gt) ([0-9]{1,18}) }")
 _MOST_COPIES = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadBackend:
-    """Requests of `start` <= tokens < `end`, and (host:port, weight) of each of its servers, copies of a template
-    each."""
-
-    start: int
-    end: int
-    servers: tuple[tuple[str, int], ...]
+Backends = tuple[tuple[int, int, tuple[tuple[str, int | None], ...]], ...]
+"""First length (tokens) and end of each, and (host:port, weight) of its servers, copies of a template each."""
 
 
-def read_backends(text: str) -> tuple[ReadBackend, ...] | None:
+def read_backends(text: str) -> Backends | None:
     """The backends by length; None where the text cannot be read so."""
     try:
         sections = _sections(text)
@@ -36,7 +29,7 @@ def read_backends(text: str) -> tuple[ReadBackend, ...] | None:
         (frontend,) = sections["frontend"]
         backends = {rows[0][1]: rows[1:] for rows in sections["backend"]}
         spans = _spans(frontend[1:], scale, envelope)
-        return tuple(ReadBackend(start=start, end=end, servers=_servers(backends[name])) for name, start, end in spans)
+        return tuple((start, end, _servers(backends[name])) for name, start, end in spans)
     except (KeyError, ValueError, IndexError, OverflowError):
         return None
 
@@ -81,8 +74,8 @@ def _size(words: Sequence[str], comparison: str) -> int:
     return int(match[2])
 
 
-def _servers(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, int], ...]:
-    servers: list[tuple[str, int]] = []
+def _servers(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, int | None], ...]:
+    servers: list[tuple[str, int | None]] = []
     for row in rows:
         if row[0] not in ("server", "server-template"):
             continue

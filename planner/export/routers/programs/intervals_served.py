@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
 
-from planner.domain import Plan
+from planner.domain import PHASES, Plan
 from planner.export.routers.coverage import covering_routes
-from planner.export.routers.intervals import RoutedInterval, routed_buckets, routed_intervals
+from planner.export.routers.intervals import RoutedBucket, routed_buckets
 from planner.export.seams import Endpoint
 
 MOST_WEIGHT = 256
@@ -25,7 +25,6 @@ class ServedInterval:
     `shares` those of the prefill islands; `mixed`: (id, share) of each island that does both phases. `last`: there are
     no longer ones."""
 
-    number: int
     start: int
     end: int
     prefill: tuple[str, ...]
@@ -33,6 +32,7 @@ class ServedInterval:
     split: float
     mixed: tuple[tuple[str, float], ...]
     shares: tuple[float, ...] = ()
+    number: int = 0
     last: bool = False
 
     def by_pool(self) -> "tuple[ServedInterval, ...]":
@@ -51,27 +51,32 @@ class ServedInterval:
 def served_intervals(plan: Plan) -> tuple[ServedInterval, ...]:
     """The plan's intervals from no tokens to the context; neighbours that the same servers share alike are one."""
     mixed = {island.id for island in plan.islands if island.phase is not None and island.phase.value == "mixed"}
+    buckets = routed_buckets(covering_routes(plan))
+    prefill, decode = ([bucket for bucket in buckets if bucket.phase is phase] for phase in PHASES)
+    # buckets of both phases are cut at each other's ends; lengths that a phase leaves out are left out
+    cut = [part for first in prefill for second in decode if (part := _served(first, second, mixed)) is not None]
     merged: list[ServedInterval] = []
-    for interval in routed_intervals(routed_buckets(covering_routes(plan))):
-        part = _served(interval, mixed, len(merged))
+    for part in sorted(cut, key=lambda part: part.start):
         if merged and merged[-1].end == part.start and _alike(merged[-1], part):
             merged[-1] = replace(merged[-1], end=part.end)
         else:
-            merged.append(part)
+            merged.append(replace(part, number=len(merged)))
     return tuple(replace(part, last=part is merged[-1]) for part in merged)
 
 
-def _served(interval: RoutedInterval, mixed: set[str], number: int) -> ServedInterval:
-    both = tuple((name, share) for name, share in interval.prefill.islands if name in mixed)
+def _served(prefill: RoutedBucket, decode: RoutedBucket, mixed: set[str]) -> ServedInterval | None:
+    """What two buckets have in common; None where that is nothing."""
+    start, end = max(prefill.start, decode.start), min(prefill.end, decode.end)
+    if start >= end:
+        return None
     return ServedInterval(
-        number=number,
-        start=interval.start,
-        end=interval.end,
-        prefill=tuple(name for name in interval.prefill.names if name not in mixed),
-        decode=tuple(name for name in interval.decode.names if name not in mixed),
-        split=sum(share for name, share in interval.prefill.islands if name not in mixed),
-        mixed=both,
-        shares=tuple(share for name, share in interval.prefill.islands if name not in mixed),
+        start=start,
+        end=end,
+        prefill=tuple(name for name in prefill.names if name not in mixed),
+        decode=tuple(name for name in decode.names if name not in mixed),
+        split=sum(share for name, share in prefill.islands if name not in mixed),
+        mixed=tuple((name, share) for name, share in prefill.islands if name in mixed),
+        shares=tuple(share for name, share in prefill.islands if name not in mixed),
     )
 
 

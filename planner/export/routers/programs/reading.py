@@ -68,14 +68,12 @@ def listed_intervals(
     reader = _Reader(programs=programs, addresses=addresses)
     texts = [program.config[CONFIG_FILE] for program in programs.values() if CONFIG_FILE in program.config]
     if texts:
-        spans: list[tuple[int, int, Sequence[tuple[str, int | None]]]] = [
-            (backend.start, backend.end, backend.servers) for backend in read_backends(texts[0]) or ()
-        ]
+        backends = read_backends(texts[0]) or ()
     else:
-        spans = [(0, _NO_END, tuple((f"{name}:", None) for name in programs))]
+        backends = ((0, _NO_END, tuple((f"{name}:", None) for name in programs)),)
     return tuple(
         ListedInterval(phase=phase, start=start, end=end, servers=tuple(reader.listed(servers, phase)))
-        for start, end, servers in spans
+        for start, end, servers in backends
         for phase in PHASES
         if start < end
     )

@@ -74,7 +74,6 @@ def _pods(values: Mapping[str, Any], role: str, block: Mapping[str, Any]) -> Ite
                 spec=spec,
                 labels=pod_labels,
                 arguments=arguments,
-                arguments_path=f"{role}.containers.0.args",
                 command_path=f"{role}.containers.0.{'args' if grouped else 'command'}",
                 answers_at=routing["servicePort"],
                 engine_port=routing["proxy"]["targetPort"]

@@ -9,7 +9,8 @@
 What it does not name stays as it was; but where `lost` or `lost_nodes` stands, all others of that kind serve.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 from planner.domain.replanning.watching import Feed, FeedKind, FeedValue, Refusal
@@ -63,26 +64,18 @@ class _Reading:
         return FeedValue(kind=self.kind, name=self.name, value=value, where=where)
 
 
-def _readings(document: Section, gpus: Collection[str]) -> "Iterator[_Reading | _Constant]":
+def _readings(document: Section, gpus: Collection[str]) -> Iterator[Callable[[], FeedValue]]:
+    """One a value; what the document says by naming something needs no reading."""
     if "load_rps" in document:
         yield _Reading(document, "load_rps", FeedKind.LOAD, "")
     for key, kind in _MAPPINGS:
         section = document.section(key, optional=True)
         if key in document and kind is FeedKind.LOST:
-            yield _Constant(kind, "", 0.0, f"{document.file}: {key}")
+            yield partial(FeedValue, kind=kind, name="", value=0.0, where=f"{document.file}: {key}")
         for gpu in section:
             yield _Reading(section, gpu, kind, type_of(gpu, gpus))
     if "lost_nodes" in document:
-        yield _Constant(FeedKind.LOST_NODE, "", 0.0, f"{document.file}: lost_nodes")
+        lost = partial(FeedValue, kind=FeedKind.LOST_NODE, where=f"{document.file}: lost_nodes")
+        yield partial(lost, name="", value=0.0)
         for node in document.entries("lost_nodes"):
-            yield _Constant(FeedKind.LOST_NODE, str(node), 1.0, f"{document.file}: lost_nodes")
-
-
-class _Constant:
-    """A value that the document says by naming something."""
-
-    def __init__(self, kind: FeedKind, name: str, value: float, where: str) -> None:
-        self.kind, self.name, self.value, self.where = kind, name, value, where
-
-    def __call__(self) -> FeedValue:
-        return FeedValue(kind=self.kind, name=self.name, value=self.value, where=self.where)
+            yield partial(lost, name=str(node), value=1.0)

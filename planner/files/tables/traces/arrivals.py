@@ -1,7 +1,7 @@
 """The column of times while it is read, the clock that it shows, and the stretch of time that is wanted of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,41 +19,24 @@ _EARLIEST_EPOCH_S = 1.0e9
 Wanted = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
 
 
-@dataclass(slots=True)
-class ArrivalColumn:
-    """The first and the last time so far, and the rows that they stand in."""
-
-    origin: Path | str
-    column: str
-    count: int = 0
-    least: float = 0.0
-    greatest: float = 0.0
-    least_row: int = 0
-    greatest_row: int = 0
-
-    def take(self, block: RequestBlock) -> None:
-        """Look at the times of a block, in any order."""
-        if not len(block.times):
-            return
-        first, last = int(block.times.argmin()), int(block.times.argmax())
-        if not self.count or block.times[first] < self.least:
-            self.least, self.least_row = float(block.times[first]), int(block.rows[first])
-        if not self.count or block.times[last] > self.greatest:
-            self.greatest, self.greatest_row = float(block.times[last]), int(block.rows[last])
-        self.count += len(block.times)
-
-    @property
-    def times(self) -> Times:
-        """What the clock is read from."""
-        return Times(
-            path=self.origin,
-            column=self.column,
-            count=self.count,
-            least=self.least,
-            greatest=self.greatest,
-            least_row=self.least_row,
-            greatest_row=self.greatest_row,
-        )
+def times_with(times: Times, block: RequestBlock) -> Times:
+    """The times so far with those of another block, which may be in any order."""
+    if not len(block.times):
+        return times
+    first, last = int(block.times.argmin()), int(block.times.argmax())
+    least, greatest = (times.least, times.least_row), (times.greatest, times.greatest_row)
+    if not times.count or block.times[first] < times.least:
+        least = float(block.times[first]), int(block.rows[first])
+    if not times.count or block.times[last] > times.greatest:
+        greatest = float(block.times[last]), int(block.rows[last])
+    return replace(
+        times,
+        count=times.count + len(block.times),
+        least=least[0],
+        least_row=least[1],
+        greatest=greatest[0],
+        greatest_row=greatest[1],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +52,8 @@ class Clock:
         return f"{EPOCH + timedelta(seconds=time / self.per_second):%Y-%m-%d %H:%M:%S}" if self.is_date else ""
 
 
-def clock_of(column: ArrivalColumn, options: TraceOptions, *, numbers: bool) -> Clock:
+def clock_of(times: Times, options: TraceOptions, *, numbers: bool) -> Clock:
     """The clock of a whole column. Raises InputError where it cannot be told, or the trace would be implausible."""
-    times = column.times
     if numbers:
         unit, words = read_clock(times, options.time_unit)
         return Clock(
@@ -79,19 +61,19 @@ def clock_of(column: ArrivalColumn, options: TraceOptions, *, numbers: bool) -> 
         )
     if options.time_unit is not None:
         raise InputError(
-            f"{column.origin}: column {column.column} must hold numbers where their unit is stated; it has ISO 8601.",
+            f"{times.path}: column {times.column} must hold numbers where their unit is stated; it has ISO 8601.",
             hint="Leave the time unit out.",
         )
     require_span(times, (times.greatest - times.least) / MEGA)
     return Clock(per_second=MEGA, words="", is_date=True)
 
 
-def likely_clock(column: ArrivalColumn, options: TraceOptions, *, numbers: bool) -> Clock:
+def likely_clock(times: Times, options: TraceOptions, *, numbers: bool) -> Clock:
     """The clock that the first times let expect; `clock_of` has the last word."""
     if not numbers:
         return Clock(per_second=MEGA, words="", is_date=True)
-    unit = options.time_unit or likely_unit(column.times)
-    return Clock(per_second=unit.per_second, words="", is_date=epoch_unit(column.times) is not None)
+    unit = options.time_unit or likely_unit(times)
+    return Clock(per_second=unit.per_second, words="", is_date=epoch_unit(times) is not None)
 
 
 def wanted_times(origin: Path | str, options: TraceOptions, clock: Clock, least: float, greatest: float) -> Wanted:
@@ -120,13 +102,14 @@ def _time(origin: Path | str, key: str, moment: Moment, clock: Clock, least: flo
     return moment.seconds * clock.per_second
 
 
-def require_stretch(origin: Path | str, column: ArrivalColumn, clock: Clock, requests: int) -> None:
+def require_stretch(times: Times, clock: Clock, requests: int) -> None:
     """InputError where no request is in the stretch of time."""
     if requests:
         return
-    span = (column.greatest - column.least) / clock.per_second
-    began = f", beginning {clock.began(column.least)} UTC" if clock.is_date else ""
+    span = (times.greatest - times.least) / clock.per_second
+    began = f", beginning {clock.began(times.least)} UTC" if clock.is_date else ""
     raise InputError(
-        f"{origin}: the stretch of time must hold at least one request of the trace, which has {span:,.0f} s{began}.",
+        f"{times.path}: the stretch of time must hold at least one request of the trace, which has {span:,.0f} s"
+        f"{began}.",
         hint="Give another from, to or last.",
     )

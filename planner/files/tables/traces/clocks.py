@@ -61,11 +61,11 @@ class Times:
 
     path: Path | str
     column: str
-    count: int
-    least: float
-    greatest: float
-    least_row: int
-    greatest_row: int
+    count: int = 0
+    least: float = 0.0
+    greatest: float = 0.0
+    least_row: int = 0
+    greatest_row: int = 0
 
 
 def named_unit(column: str) -> TimeUnit | None:

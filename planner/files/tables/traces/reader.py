@@ -16,9 +16,9 @@ import numpy as np
 from planner.domain import BLOCK_TOKENS, RequestTrace
 from planner.domain.workload import TraceReading
 from planner.errors import InputError
-from planner.files.tables.traces.arrivals import ArrivalColumn, Clock, clock_of, require_stretch, wanted_times
+from planner.files.tables.traces.arrivals import Clock, clock_of, require_stretch, times_with, wanted_times
 from planner.files.tables.traces.block_ids import BlockIds
-from planner.files.tables.traces.clocks import TimeUnit
+from planner.files.tables.traces.clocks import Times, TimeUnit
 from planner.files.tables.traces.columns import ARRIVAL, COLUMNS, OUTPUT, column_places, named_place
 from planner.files.tables.traces.forms import TRACES, TraceRows, trace_rows
 from planner.files.tables.traces.options import TraceOptions, trace_options
@@ -36,7 +36,7 @@ class OpenTrace:
     ids: BlockIds
     options: TraceOptions
     reader: RowReader
-    arrivals: ArrivalColumn
+    arrivals: Times
     used: tuple[str, ...]
 
     @classmethod
@@ -58,7 +58,7 @@ class OpenTrace:
             drop=options.drop,
             most_tokens=options.most_tokens,
         )
-        arrivals = ArrivalColumn(origin, names[places[ARRIVAL]])
+        arrivals = Times(path=origin, column=names[places[ARRIVAL]])
         return cls(origin, rows, ids, options, reader, arrivals, used)
 
     def blocks(self) -> Iterator[RequestBlock]:
@@ -67,7 +67,7 @@ class OpenTrace:
         cells = iter(rows)
         while block := list(islice(cells, _BLOCK)):
             requests = self.reader.read(block)
-            self.arrivals.take(requests)
+            self.arrivals = times_with(self.arrivals, requests)
             yield requests
         self.reader.require_requests()
 
@@ -156,7 +156,7 @@ def _trace(
     if source.options.cuts_time:
         is_wanted = wanted_times(source.origin, source.options, clock, arrivals.least, arrivals.greatest)
         order = order[is_wanted(times[order])]
-        require_stretch(source.origin, arrivals, clock, len(order))
+        require_stretch(arrivals, clock, len(order))
     times, inputs, outputs = times[order], inputs[order], outputs[order]
     require_answers(source, bool(outputs.any()))
     blocks = None

@@ -87,7 +87,7 @@ class TraceStream:
     def _finish(self, source: OpenTrace, start: float) -> None:
         clock = source.clock()
         if self._options.cuts_time:
-            require_stretch(self.path, source.arrivals, clock, self._taken)
+            require_stretch(source.arrivals, clock, self._taken)
         require_answers(source, self._answered)
         self.clock = clock.words
         self.reading = source.reading(
