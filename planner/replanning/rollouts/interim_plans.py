@@ -6,9 +6,9 @@ from dataclasses import replace
 from planner.domain import Plan, PlannedIsland, Question, context_tokens
 from planner.domain.replanning.rollouts import RollOut, ServerCounts
 from planner.domain.replay.settings import ReplaySettings
+from planner.evaluation.buckets.routes import pool_islands, pool_routes
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.replay.replaying import PlanReplay
-from planner.plans.bucketed import pool_islands, pool_routes
 from planner.replanning.rollouts.interim import InterimFleet, full_question
 
 QUICK = ReplaySettings(seeds=(0,), requests=20_000)
