@@ -105,7 +105,7 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
 
 def _bucket_spans(plan: Plan, workload: Workload, phase: Phase) -> Iterator[LengthRange]:
     """The buckets of a phase, which must follow each other from the first range to the last."""
-    pools = plan.buckets.pools if plan.buckets else ()
+    pools = plan.outlook.pools
     spans, end = sorted({(pool.start, pool.end) for pool in pools if pool.serves(phase)}), workload.ranges[0].start
     for start, after in spans:
         ranges = [span for span in workload.ranges if start <= span.start and span.end <= after]

@@ -101,9 +101,8 @@ def require_engine(before: Scenario, after: Scenario) -> None:
 
 def _require_gpus(saved: Plan, scenario: Scenario) -> None:
     """Every GPU type of the plan is in the inventory, with 0 GPUs where they are gone: its figures are needed."""
-    assert saved.buckets is not None, "plans are of buckets"
     offered = {item.gpu.name for item in scenario.inventory.items}
-    missing = sorted({pool.gpu for pool in saved.buckets.pools} - offered)
+    missing = sorted({pool.gpu for pool in saved.outlook.pools} - offered)
     if missing:
         raise InputError(
             f"scenario {scenario.name}: inventory: must have the GPU types of the plan that runs, got no "

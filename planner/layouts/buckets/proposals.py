@@ -80,9 +80,8 @@ def proposed_pools(
 
 def saved_pools(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
     """The pools of a saved plan. Raises InputError where they do not serve what the plan says."""
-    assert saved.buckets is not None, "a plan of buckets"
     assert saved.certificate is not None, "plans of buckets have a certificate"
-    buckets = saved.buckets
+    buckets = saved.outlook
     question, solver = evaluator.question, saved.provenance.solver
     evaluator.price_with(prices_of(saved, question))
     before = BucketService(question).priced(replace(pool, share=1.0) for pool in buckets.pools)
@@ -105,8 +104,7 @@ def saved_pools(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
 def pools_again(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
     """The pools of a saved plan, which were chosen near another plan: with the bound of all plans, where the search for
     pools looked at all."""
-    assert saved.buckets is not None, "a plan of buckets"
-    question, solver, buckets = evaluator.question, saved.provenance.solver, saved.buckets
+    question, solver, buckets = evaluator.question, saved.provenance.solver, saved.outlook
     scratch = solve_buckets(evaluator)
     evaluator.price_with(prices_of(saved, question))
     priced = BucketService(question).priced(replace(pool, share=1.0) for pool in buckets.pools)

@@ -173,9 +173,9 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
 def prices_of(plan: Plan, question: Question) -> BucketPrices:
     """Prices of the plan's question; its buckets may be cut where those of a plan before it were."""
     prices = BucketPrices(question)
-    if plan.buckets is None or _partition(plan, prices) is not None:
+    if _partition(plan, prices) is not None:
         return prices
-    return BucketPrices(question, edges={edge for pool in plan.buckets.pools for edge in (pool.start, pool.end)})
+    return BucketPrices(question, edges={edge for pool in plan.outlook.pools for edge in (pool.start, pool.end)})
 
 
 def partition_of(plan: Plan, prices: BucketPrices) -> Partition:
