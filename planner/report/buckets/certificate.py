@@ -80,10 +80,10 @@ def _deployability(plan: Plan, certificate: Certificate) -> str:
     if certificate.gap is None or certificate.bound_rps is None:
         return ""
     queues = ", a bound that sees no queues" if plan.scenario.slo.bounds_anything else ""
-    return (
-        f"Being deployable costs at most {percent(certificate.gap)}: no layout of any size and routing serves more "
-        f"than {rate(certificate.bound_rps)} requests/s{queues}."
-    )
+    limit = f"layout of any size and routing serves more than {rate(certificate.bound_rps)} requests/s{queues}."
+    if certificate.objective_gap is None:  # of several goals: rate was given up for others, too
+        return f"No {limit}"
+    return f"Being deployable costs at most {percent(certificate.gap)}: no {limit}"
 
 
 def _remedy(plan: Plan, certificate: Certificate) -> str:
