@@ -114,10 +114,8 @@ class Evaluator:
         """
         start = time.process_time()
         fresh = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
-        if not self.question.scenario.bucketed:
-            self.tabulate(island for layout in fresh for island, _ in layout.counts)
-        shared_cpu_s = time.process_time() - start  # the table's price is the first layout's
         evaluations = self._judged(fresh)
+        shared_cpu_s = time.process_time() - start  # the table's price is the first layout's
         for layout in layouts:
             if layout not in self._known:
                 judged = next(evaluations)
@@ -177,6 +175,7 @@ class Evaluator:
     def _judged(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
         if self.question.scenario.bucketed:
             return self._pooled(fresh)
+        self.tabulate(island for layout in fresh for island, _ in layout.counts)
         pairs = [(self.table(layout), layout) for layout in fresh]
         if self.fleet is None or not self.question.scenario.objective.kind.row.placed:
             question = self.question.off_nodes

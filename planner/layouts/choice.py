@@ -64,7 +64,7 @@ def _table(
     """A layout of islands of any size: solved for where the programme of layouts sees all that is asked."""
     require_room(evaluator)
     answer, result = None, None
-    if is_exact(scenario) and (journal is None or journal.proposed(0) is None):
+    if _is_solved_for(scenario, journal):
         try:
             answer, result = _solved_to_target(scenario, evaluator, progress)
         except SolverError:  # in time, there was no answer at all
@@ -87,7 +87,7 @@ def _pools(
     solved = layout_of(choice.priced.pools)
     evaluator.remember_pools(solved, choice.priced, choice.solver, optimal=choice.proven)
     solving_cpu_s = _since(start, scenario)
-    if is_exact(scenario) and (journal is None or journal.proposed(0) is None):
+    if _is_solved_for(scenario, journal):
         result = given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
     else:
         result = _searched(scenario, evaluator, progress, journal, partial(_seeded, scenario, solved))
@@ -96,6 +96,11 @@ def _pools(
                 solved, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=_aim(scenario), note=INSTEAD
             )
     return proposed_pools(evaluator, _best(evaluator, result), result.record, choice)
+
+
+def _is_solved_for(scenario: Scenario, journal: SearchJournal | None) -> bool:
+    """Whether nothing is searched. Where `journal` knows of a search, the plan was not to be solved for in time."""
+    return is_exact(scenario) and (journal is None or journal.proposed(0) is None)
 
 
 def _best(evaluator: Evaluator, result: SearchResult) -> Evaluation:

@@ -6,9 +6,9 @@ from planner.domain import BucketPool, Evaluation, PlacedPart, Plan, SearchRecor
 from planner.domain.serving.replayed import ReplayedChoice
 from planner.errors import InconsistentPlanError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment, pooled_evaluation
-from planner.evaluation.buckets.routes import pool_estimates, pool_islands, pool_routes, unplaced_islands
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.pool_assembly import pool_estimates, pool_islands, pool_routes, unplaced_islands
 from planner.layouts.buckets.certificate import certify_buckets
 from planner.layouts.buckets.outlook import outlook
 from planner.layouts.buckets.pools import BucketChoice, chosen_near, solve_buckets

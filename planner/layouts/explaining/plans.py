@@ -24,8 +24,8 @@ _RATE = ObjectiveSettings()
 
 def explain_plan(plan: Plan) -> PlanExplanation:
     """The plan as a whole. Raises InputError where its scenario cannot be posed any more."""
-    certificate, buckets = plan.certificate, plan.buckets
-    rows = _of_buckets(plan) if buckets is not None else _of_table(plan)
+    certificate, outlook = plan.certificate, plan.outlook
+    rows = _of_buckets(plan) if outlook.pools else _of_table(plan)
     return PlanExplanation(
         plan=plan.scenario.name,
         rate_rps=plan.throughput_rps,
@@ -34,9 +34,9 @@ def explain_plan(plan: Plan) -> PlanExplanation:
         bound=certificate.objective_bound if certificate else None,
         unit=plan.scenario.objective.kind.row.unit,
         sensitivity=plan.sensitivity,
-        survival_cost_rps=buckets.survival_cost_rps if buckets is not None else None,
+        survival_cost_rps=outlook.survival_cost_rps,
         alternatives=(*(_of_the_fleet(plan, row) for row in rows), *_any_layout(plan)),
-        cuts=buckets.simpler if buckets is not None else (),
+        cuts=outlook.simpler,
         notes=tuple(_notes(plan)),
     )
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from planner.domain import Plan, PlannedIsland, Question, context_tokens
 from planner.domain.replanning.rollouts import RollOut, ServerCounts
 from planner.domain.replay.settings import ReplaySettings
-from planner.evaluation.buckets.routes import pool_islands, pool_routes
 from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.pool_assembly import pool_islands, pool_routes
 from planner.evaluation.replay.replaying import PlanReplay
 from planner.replanning.rollouts.interim import InterimFleet, full_question
 

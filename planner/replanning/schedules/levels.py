@@ -142,11 +142,11 @@ class LevelBook:
             plan = self._planner(replace(self.scenario, objective=ObjectiveSettings()))
         except (InfeasibleError, SolverError):
             return 0.0
-        return 0.0 if plan.buckets is None else plan.outlook.promise_rps
+        return plan.outlook.promise_rps
 
     def _level(self, plan: Plan, bound: float) -> ScheduleLevel:
         """The plan as a level, of which there is one of the same pools."""
-        same = next((level for level in self._levels if plan.buckets == level.plan.buckets), None)
+        same = next((level for level in self._levels if plan.outlook == level.plan.outlook), None)
         if same is None:
             same = level_of(plan, bound)
             self._levels.append(same)

@@ -69,7 +69,7 @@ def carried_odds(plan: Plan) -> float | None:
 
 def _odds(plan: Plan) -> Iterator[str]:
     odds, banded = carried_odds(plan), banded_rate(plan)
-    if odds is None or banded is None or plan.buckets is None or odds >= 0.5:
+    if odds is None or banded is None or odds >= 0.5:
         return
     yield (
         f"**By its own band the promise of {significant(plan.outlook.promise_rps)} requests/s is below even odds**: "

@@ -120,7 +120,7 @@ def crews_of(plan: Plan) -> Crews:
             for name, island in serving.items()
         },
         cells=tuple(_cells(plan, serving)),
-        share=plan.scenario.survive.share if plan.buckets else 0.0,
+        share=plan.scenario.survive.share,
     )
 
 
