@@ -186,9 +186,10 @@ def certified_again(scenario: Scenario, saved: Certificate, layout: Layout, thro
 def _unseen(scenario: Scenario) -> tuple[tuple[str, bool], ...]:
     return (
         ("network", scenario.network is not None),
-        ("queues", _queues(scenario)),
+        ("queues", _queues(scenario) and not scenario.bucketed),
         ("deviation formulation", scenario.assignment.formulation is Formulation.DEVIATION),
         (PLACEMENT, scenario.cluster is not None),
+        ("replay", scenario.objective.kind.row.replayed),
     )
 
 
