@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from planner.domain import (
     CalibrationFit,
-    IslandClass,
-    Layout,
     LengthProfile,
     Plan,
     ReportProgress,
@@ -26,13 +24,12 @@ from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.domain.serving.offers import RivalFleet
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.evaluator import Evaluator, open_evaluator
-from planner.evaluation.judging import judge
-from planner.finishing import finished_plan, placed_pools, plan_of_pools, pooled_plan, require_same
-from planner.layouts.buckets.infeasible import require_pools
+from planner.finishing import finished_plan
+from planner.layouts.buckets.proposals import pools_again
 from planner.layouts.buckets.rivals import rivals_of
 from planner.layouts.certificate import is_exact
-from planner.layouts.choice import find_layout, find_pools
-from planner.layouts.feasibility import nothing_found, posed, require_room
+from planner.layouts.choice import propose, proposed_again, require_possible
+from planner.layouts.feasibility import posed
 from planner.plans.audit import audit
 from planner.search import Retold
 from planner.workload import question_of
@@ -56,24 +53,7 @@ def plan(
     does not take the prompts.
     """
     with open_evaluator(posed(scenario)) if opened is None else nullcontext(opened) as evaluator:
-        question = evaluator.question
-        if scenario.objective.kind.row.replayed:
-            from planner.layouts.replayed.choice import find_replayed
-
-            chosen = find_replayed(evaluator, progress, journal)
-            assert chosen.result.best is not None, "an answer that was solved for serves"
-            best, record = chosen.result.best, chosen.result.record
-            return pooled_plan(evaluator, best, record, chosen.choice, chosen.replayed)
-        if scenario.bucketed:
-            choice, result = find_pools(scenario, evaluator, progress, journal)
-            if result.best is None or result.best.assignment is None:
-                raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
-            return pooled_plan(evaluator, result.best, result.record, choice)
-        require_room(evaluator)
-        answer, result = find_layout(scenario, evaluator, progress, journal)
-        if result.best is None or result.best.assignment is None:
-            raise nothing_found(question, [t.error for t in result.record.trials], result.unanswered)
-        return finished_plan(evaluator, result.best, result.record, answer)
+        return finished_plan(evaluator, propose(evaluator, progress, journal))
 
 
 def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:
@@ -111,8 +91,7 @@ def replan(
     with open_evaluator(posed(remaining_scenario(saved, scenario, lost))) as evaluator:
         settings, limits = settings or policy.times, limits or policy.limits
         near = find_replan(evaluator, saved, settings, limits, lost, frontier=frontier)
-        finished = pooled_plan(evaluator, near.best, near.record, near.choice, names=near.pools, stays=near.stays)
-        return near.replan(finished)
+        return near.replan(finished_plan(evaluator, near.proposed))
 
 
 def place(saved: Plan, scenario: Scenario) -> Plan:
@@ -123,13 +102,7 @@ def place(saved: Plan, scenario: Scenario) -> Plan:
     islands that find room do not serve the workload.
     """
     with open_evaluator(posed(scenario)) as evaluator:
-        if saved.buckets is not None:
-            return placed_pools(evaluator, saved, saved.buckets)
-        layout = Layout.of(IslandClass(gpu=island.gpu, size=island.size) for island in saved.islands)
-        evaluation = judge(evaluator.table(layout), layout, evaluator.question)
-        require_same(saved, evaluation)
-        placed = finished_plan(evaluator, evaluation, saved.search, None, saved=saved.certificate)
-        return replace(placed, provenance=replace(placed.provenance, unverified=saved.provenance.unverified))
+        return finished_plan(evaluator, proposed_again(evaluator, saved), saved)
 
 
 def replay(
@@ -188,9 +161,9 @@ def remade(saved: Plan, *, near: bool = False, search: bool = False) -> Plan:
     all that follows from them is computed. Raises as `plan` does.
     """
     scenario = saved.scenario
-    if near and saved.buckets is not None:
+    if near:
         with open_evaluator(posed(scenario)) as evaluator:
-            return plan_of_pools(evaluator, saved, saved.buckets)
+            return finished_plan(evaluator, pools_again(evaluator, saved))
     if search or is_exact(scenario):
         return plan(scenario)
     # a search that was cut short ends where it did
@@ -207,11 +180,7 @@ def check(scenario: Scenario, tell: Callable[[str], None] = lambda _step: None) 
     searches."""
     question = posed(scenario)
     with open_evaluator(question) as evaluator:
-        if scenario.bucketed:
-            require_pools(evaluator, tell)
-        else:
-            tell("tabulating what islands of every size serve")
-            require_room(evaluator)
+        require_possible(evaluator, tell)
     return question.workload
 
 

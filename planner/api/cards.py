@@ -92,13 +92,13 @@ _COLUMNS = ("island", "phase", "gpu", "size", "servers", "gpus_per_server", "tp"
 
 def plan_card(plan: Any, rate: str) -> str:
     """Of a plan at hand: its rate (as it is told), its facts, a row an island or pool."""
-    bucketed = plan.record.buckets is not None
-    frame = plan.pools if bucketed else plan.islands
+    parts = f"{plan.record.form.row.part}s"  # plan.pools, plan.islands
+    frame = getattr(plan, parts)
     return card(
         f"Plan {plan.name}: {rate} requests/s",
         facts=dict(_facts(plan)),
         rows=rows_of(frame[[column for column in _COLUMNS if column in frame]]),
-        rest="plan.pools" if bucketed else "plan.islands",
+        rest=f"plan.{parts}",
     )
 
 
@@ -117,5 +117,5 @@ def _facts(plan: Any) -> Iterator[tuple[str, Cell]]:
     if placement is not None and plan.scenario.cluster is not None:
         short = f", {len(placement.shortfalls)} without room" if placement.shortfalls else ""
         yield "placed", f"on {plan.scenario.cluster.name}: {len(placement.sites)} islands{short}"
-    if plan.record.buckets is not None:
+    if plan.record.outlook.latencies:
         yield "latency", "plan.latency; pictures: plan.figure('routing'), 'mix', 'throughput' …"

@@ -12,11 +12,10 @@ from planner.api.deployments import PlannedDeployment
 from planner.api.progress import point_bar
 from planner.domain import Plan
 from planner.domain.comparisons.batches import Batch
+from planner.domain.comparisons.explanations import SECONDS
 from planner.domain.comparisons.sweeps import Sweep
 from planner.files.scenario.settings import Setting, swept_key
-from planner.layouts.explaining.islands import explain_island
-from planner.layouts.explaining.plans import explain_plan
-from planner.layouts.explaining.pools import explain_pool
+from planner.layouts.explaining.explanations import explained
 from planner.report.comparison.plans.batch_tables import batch_page
 from planner.report.comparison.plans.comparison_frames import batch_frame, sweep_frame
 from planner.report.comparison.plans.explanation_words import Explanation, explanation_page
@@ -31,8 +30,6 @@ from planner.runs.comparisons.pages import sweep_files, write_sweep_files
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SECONDS = 4.0
 
 
 class SweptScenario:
@@ -197,8 +194,4 @@ def explain(
         record = pipeline.recheck(files.load_run(Path(plan)), str(plan))
     else:
         record = plan if isinstance(plan, Plan) else plan.record
-    if island is None:
-        return ExplainedPlan(explain_plan(record))
-    if record.buckets is None:
-        return ExplainedPlan(explain_island(record, island))
-    return ExplainedPlan(explain_pool(record, island, seconds))
+    return ExplainedPlan(explained(record, island, seconds))

@@ -64,7 +64,7 @@ class PlannedDeployment:
     @property
     def promise_rps(self) -> float | None:
         """Requests/s that the plan promises, its margin below the capacity; None where it has no buckets."""
-        return None if self.record.buckets is None else self.record.buckets.promise_rps
+        return None if self.record.buckets is None else self.record.outlook.promise_rps
 
     @property
     def rate_band_rps(self) -> tuple[float, float] | None:
@@ -372,10 +372,9 @@ class PlannedDeployment:
         return Path(path)
 
     def __repr__(self) -> str:
-        noun = "islands" if self.record.buckets is None else "pools"
         return (
             f"<plan {self.name}: {self._rate()} requests/s, "
-            f"{len(self.record.islands)} {noun}, {self.price_usd_per_hour:g} USD/hour>"
+            f"{len(self.record.islands)} {self.record.form.row.part}s, {self.price_usd_per_hour:g} USD/hour>"
         )
 
     def _rate(self) -> str:

@@ -13,6 +13,7 @@ from planner.domain.scenario import CostMode, Scenario
 from planner.domain.search_record import SearchRecord
 from planner.domain.sensitivity import Sensitivity
 from planner.domain.service import Service
+from planner.domain.serving.routing import RoutingForm
 from planner.domain.serving.server import BucketPlan
 
 _Amount = Annotated[float, Bounds(low=0)]
@@ -183,6 +184,20 @@ class Plan:
     buckets: BucketPlan | None = None
 
     @property
+    def form(self) -> RoutingForm:
+        """How its requests find their island."""
+        if self.buckets is not None:
+            return RoutingForm.BUCKETS
+        return RoutingForm.SETS if self.scenario.routing.form is RoutingForm.SETS else RoutingForm.TABLE
+
+    @property
+    def outlook(self) -> BucketPlan:
+        """What it says beyond its islands and routes; where it has no pools, that it promises all that it serves."""
+        return self.buckets or BucketPlan.without_pools(
+            self.throughput_rps, levels_set=self.scenario.slo.bounds_anything
+        )
+
+    @property
     def phases(self) -> tuple[Phase, ...]:
         """The two halves, and both at once where some island does that."""
         mixed = any(island.phase is Phase.MIXED for island in self.islands)
@@ -190,10 +205,9 @@ class Plan:
 
     def per_node(self, island: str) -> int:
         """Most servers of an island that a node may have, where losses of nodes count on it (0: as many as fit)."""
-        pools = self.buckets.pools if self.buckets is not None else ()
         spreads = (
             pool.spread(self.scenario.inventory.item(pool.gpu).gpu.gpus_per_host)
-            for pool in pools
+            for pool in self.outlook.pools
             if pool.island == island
         )
         return next(spreads, 0)

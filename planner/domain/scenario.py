@@ -329,7 +329,6 @@ class Scenario:
             ("cost.source: tabulated", self.cost.source is CostSource.TABULATED),
             ("assignment.formulation: deviation", self.assignment.formulation is Formulation.DEVIATION),
             ("network", self.network is not None),
-            (f"objective.kind: {self.objective.kind}", self.objective.kind.row.several),
         )
         return next((key for key, is_asked in asked if is_asked), "")
 

@@ -26,6 +26,7 @@ from planner.domain.stocks import island_stocks
 from planner.errors import InfeasibleError
 from planner.evaluation.buckets.columns import classes_of
 from planner.evaluation.buckets.judging import (
+    layout_of,
     named_pools,
     pooled_assignment,
     pooled_evaluation,
@@ -34,6 +35,7 @@ from planner.evaluation.buckets.judging import (
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.remembered import prices_of
 from planner.evaluation.buckets.service import PricedPools
+from planner.evaluation.goals import Standing, goal_values
 from planner.evaluation.judging import broken_off, judge
 from planner.processes import TaskPool, Workers
 
@@ -112,10 +114,8 @@ class Evaluator:
         """
         start = time.process_time()
         fresh = [layout for layout in dict.fromkeys(layouts) if layout not in self._known]
-        if not self.question.scenario.bucketed:
-            self.tabulate(island for layout in fresh for island, _ in layout.counts)
-        shared_cpu_s = time.process_time() - start  # the table's price is the first layout's
         evaluations = self._judged(fresh)
+        shared_cpu_s = time.process_time() - start  # the table's price is the first layout's
         for layout in layouts:
             if layout not in self._known:
                 judged = next(evaluations)
@@ -152,9 +152,15 @@ class Evaluator:
     def _placed(
         self, layout: Layout, priced: PricedPools, solver: str, *, optimal: bool = True, cpu_s: float = 0.0
     ) -> Evaluation:
-        """The evaluation of pools; on nodes where the objective counts those."""
+        """The evaluation of pools; on nodes where the objective counts those. Where it counts GPUs that are rented,
+        those that no pool has are left out."""
         evaluation = pooled_evaluation(layout, pooled_assignment(priced, solver, optimal=optimal), cpu_s)
-        if self.fleet is None or not self.question.scenario.objective.kind.row.placed or not evaluation.assignment:
+        objective = self.question.scenario.objective
+        if objective.kind.row.several and evaluation.assignment:
+            rented = layout_of(priced.pools) if objective.rents else layout
+            goals = goal_values(self.question, rented, Standing.of_pools(self.question, priced))
+            evaluation = replace(evaluation, layout=rented, goals=goals)
+        if self.fleet is None or not objective.kind.row.placed or not evaluation.assignment:
             return evaluation
         from planner.evaluation.buckets.placing import place_pools  # noqa: PLC0415  (a plan on no nodes needs none of it)
 
@@ -169,6 +175,7 @@ class Evaluator:
     def _judged(self, fresh: Sequence[Layout]) -> Iterator[Evaluation]:
         if self.question.scenario.bucketed:
             return self._pooled(fresh)
+        self.tabulate(island for layout in fresh for island, _ in layout.counts)
         pairs = [(self.table(layout), layout) for layout in fresh]
         if self.fleet is None or not self.question.scenario.objective.kind.row.placed:
             question = self.question.off_nodes

@@ -6,7 +6,7 @@ from dataclasses import replace
 from planner.assignment import assign
 from planner.domain import Assignment, Evaluation, Layout, PerformanceTable, Question
 from planner.errors import InfeasibleError, SolverError
-from planner.evaluation.goals import goal_values
+from planner.evaluation.goals import Standing, goal_values
 from planner.evaluation.goodput import bounds_ttft, duties_at_work
 from planner.evaluation.patience import with_patience
 
@@ -62,11 +62,12 @@ def _evaluation(
     if assignment is None or not assignment.throughput_rps > 0:
         queues = bounds_ttft(question.scenario.slo)
         return _nothing(layout, TOO_SLOW if queues and assignment is not None else NEITHER_BOTH)
+    several = question.scenario.objective.kind.row.several
     return Evaluation(
         layout=layout,
         throughput_rps=assignment.throughput_rps,
         assignment=assignment,
-        goals=goal_values(question, layout, assignment, table) if question.scenario.objective.kind.row.several else (),
+        goals=goal_values(question, layout, Standing.of_table(question, assignment, table)) if several else (),
     )
 
 

@@ -36,7 +36,6 @@ from planner.domain import (
     Placement,
     Plan,
     PlannedIsland,
-    RoutingForm,
 )
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import json_document
@@ -190,11 +189,10 @@ def plan_head(deployment: Deployment) -> dict[str, Any]:
 
 def balanced(plan: Plan) -> bool:
     """Whether a router balances among the islands of a length, and the shares only say what that comes to."""
-    return plan.buckets is not None or plan.scenario.routing_form is RoutingForm.SETS
+    return plan.form.row.balanced
 
 
 def _balancing(plan: Plan) -> dict[str, Any]:
     if not balanced(plan):
         return {}
-    form = RoutingForm.SETS if plan.buckets is None else RoutingForm.BUCKETS
-    return {"routing": {"form": form.value, "policy": plan.scenario.routing.policy.value}}
+    return {"routing": {"form": plan.form.value, "policy": plan.scenario.routing.policy.value}}

@@ -1,93 +1,148 @@
-"""How a plan comes by its layout: searched for, or solved for."""
+"""Door: who proposes the plan of a scenario. Its islands are solved for, searched for, or searched for by replays."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from planner.assignment import LayoutAnswer
-from planner.domain import Layout, Proposal, ReportProgress, Scenario, SearchJournal, WarmStart
+from planner.domain import (
+    Evaluation,
+    Layout,
+    Plan,
+    Proposal,
+    ReportProgress,
+    Scenario,
+    SearchJournal,
+    WarmStart,
+    no_progress,
+)
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goals import reference_values
-from planner.layouts.buckets.pools import BucketChoice, solve_buckets
+from planner.layouts.buckets.infeasible import require_pools
+from planner.layouts.buckets.pools import solve_buckets
+from planner.layouts.buckets.proposals import proposed_pools, saved_pools
 from planner.layouts.buckets.ties import best_of_ties
 from planner.layouts.certificate import is_exact, solve_layout
+from planner.layouts.feasibility import nothing_found, require_room
+from planner.layouts.proposals import ProposedPlan
 from planner.layouts.queued_layouts import MET, best_with_queues
+from planner.layouts.tables import proposed_table, saved_table
 from planner.layouts.warm_starts import EARLIER, seeds_of
-from planner.search import Aim, Ground, SearchResult, given, optimize
+from planner.search import Aim, Ground, SearchResult, Seeds, given, optimize
 
 MOST_RAISES = 6
 INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"
 
 
-def find_layout(
-    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None = None
-) -> tuple[LayoutAnswer | None, SearchResult]:
-    """The layouts tried, and the exact method's answer where it was asked for.
+def require_possible(evaluator: Evaluator, tell: Callable[[str], None]) -> None:
+    """Raises as `propose` does before it searches; `tell` hears of each step."""
+    if evaluator.question.scenario.bucketed:
+        require_pools(evaluator, tell)
+    else:
+        tell("tabulating what islands of every size serve")
+        require_room(evaluator)
 
-    Raises as `solve_layout` and `optimize` do, and KeyboardInterrupt where the search was cut short with nothing found.
-    Where `journal` knows of a search, the layout was not to be solved for in time.
+
+def propose(
+    evaluator: Evaluator, progress: ReportProgress = no_progress, journal: SearchJournal | None = None
+) -> ProposedPlan:
+    """The best plan that the scenario's proposer finds for the question of `evaluator`.
+
+    Raises InfeasibleError where nothing serves the workload, InputError where the inventory admits no island, and
+    KeyboardInterrupt where the search was cut short with nothing found. Where `journal` knows of a search, the plan was
+    not to be solved for in time.
     """
-    if is_exact(scenario) and (journal is None or journal.proposed(0) is None):
+    scenario = evaluator.question.scenario
+    if scenario.objective.kind.row.replayed:
+        from planner.layouts.replayed.choice import find_replayed  # noqa: PLC0415  (few plans are replayed)
+
+        return find_replayed(evaluator, progress, journal)
+    return (_pools if scenario.bucketed else _table)(scenario, evaluator, progress, journal)
+
+
+def proposed_again(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
+    """The islands of a saved plan. Raises InputError where they are not those that its layout gives today."""
+    return (saved_table if saved.buckets is None else saved_pools)(evaluator, saved)
+
+
+def _table(
+    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None
+) -> ProposedPlan:
+    """A layout of islands of any size: solved for where the programme of layouts sees all that is asked."""
+    require_room(evaluator)
+    answer, result = None, None
+    if _is_solved_for(scenario, journal):
         try:
-            return _solved_to_target(scenario, evaluator, progress)
+            answer, result = _solved_to_target(scenario, evaluator, progress)
         except SolverError:  # in time, there was no answer at all
             if not scenario.search.method.row.may_solve or scenario.objective.rents:
                 raise
-    aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
-    seeds = partial(seeds_of, scenario, evaluator)
-    result = optimize(
-        scenario.inventory,
-        scenario.search,
-        evaluator,
-        progress,
-        aim=aim,
-        journal=journal,
-        seeds=seeds,
-        ground=_ground(scenario),
-    )
-    if result.best is None and result.record.interrupted:
-        raise KeyboardInterrupt
-    if result.best is None and not result.unanswered:
-        return _solved_instead(scenario, evaluator, aim, result)
-    return None, result
+    if result is None:
+        result = _searched(scenario, evaluator, progress, journal, partial(seeds_of, scenario, evaluator))
+        if result.best is None and not result.unanswered:
+            answer, result = _solved_instead(scenario, evaluator, result)
+    return proposed_table(evaluator, _best(evaluator, result), result.record, answer)
 
 
-def _ground(scenario: Scenario) -> Ground | None:
-    """Where islands are going to lie, if that is known."""
-    return None if scenario.cluster is None else Ground(cluster=scenario.cluster, placement=scenario.placement)
-
-
-def find_pools(
-    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None = None
-) -> tuple[BucketChoice, SearchResult]:
-    """The pools of a plan of buckets, solved for, and the layouts tried: a search where that is asked for, or where the
-    evaluator sees more than the programme. Raises as `find_layout` does."""
+def _pools(
+    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None
+) -> ProposedPlan:
+    """Pools behind buckets, solved for; and searched for where that is asked for, or where the evaluator sees more than
+    the programme."""
     start = time.process_time()
     choice = best_of_ties(evaluator, solve_buckets(evaluator))
     solved = layout_of(choice.priced.pools)
     evaluator.remember_pools(solved, choice.priced, choice.solver, optimal=choice.proven)
-    solving_cpu_s = _since(start) if scenario.search.timings else None
-    if is_exact(scenario) and (journal is None or journal.proposed(0) is None):
-        return choice, given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
-    aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
-    seeds = partial(_seeded, scenario, solved)
+    solving_cpu_s = _since(start, scenario)
+    if _is_solved_for(scenario, journal):
+        result = given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
+    else:
+        result = _searched(scenario, evaluator, progress, journal, partial(_seeded, scenario, solved))
+        if result.best is None:
+            result = given(
+                solved, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=_aim(scenario), note=INSTEAD
+            )
+    return proposed_pools(evaluator, _best(evaluator, result), result.record, choice)
+
+
+def _is_solved_for(scenario: Scenario, journal: SearchJournal | None) -> bool:
+    """Whether nothing is searched. Where `journal` knows of a search, the plan was not to be solved for in time."""
+    return is_exact(scenario) and (journal is None or journal.proposed(0) is None)
+
+
+def _best(evaluator: Evaluator, result: SearchResult) -> Evaluation:
+    """What the search found. Raises as `nothing_found` says where that serves nothing."""
+    if result.best is None or result.best.assignment is None:
+        errors = [trial.error for trial in result.record.trials]
+        raise nothing_found(evaluator.question, errors, result.unanswered)
+    return result.best
+
+
+def _searched(
+    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None, seeds: Seeds
+) -> SearchResult:
+    """Layouts searched as the scenario asks. Raises KeyboardInterrupt where that ended with nothing found."""
+    ground = None if scenario.cluster is None else Ground(cluster=scenario.cluster, placement=scenario.placement)
     result = optimize(
         scenario.inventory,
         scenario.search,
         evaluator,
         progress,
-        aim=aim,
+        aim=_aim(scenario),
         journal=journal,
         seeds=seeds,
-        ground=_ground(scenario),
+        ground=ground,
     )
     if result.best is None and result.record.interrupted:
         raise KeyboardInterrupt
-    if result.best is None:
-        return choice, given(solved, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=aim, note=INSTEAD)
-    return choice, result
+    return result
+
+
+def _aim(scenario: Scenario) -> Aim:
+    return Aim(objective=scenario.objective, reference=reference_values(scenario))
 
 
 def _seeded(scenario: Scenario, solved: Layout) -> tuple[Proposal, ...]:
@@ -113,9 +168,7 @@ def _solved_to_target(
             break
         bound = answer.bound if bound is None else bound
         answer = replace(answer, layout=best_with_queues(posed, evaluator, answer.layout, wanted))
-        result = given(
-            answer.layout, evaluator, progress, solving_cpu_s=_since(start) if scenario.search.timings else None
-        )
+        result = given(answer.layout, evaluator, progress, solving_cpu_s=_since(start, scenario))
         reached = result.best.throughput_rps if result.best else 0.0
         if reached >= wanted * (1 - MET) or not reached:
             return replace(answer, bound=bound), result
@@ -129,7 +182,7 @@ def _solved_to_target(
 
 
 def _solved_instead(
-    scenario: Scenario, evaluator: Evaluator, aim: Aim, result: SearchResult
+    scenario: Scenario, evaluator: Evaluator, result: SearchResult
 ) -> tuple[LayoutAnswer | None, SearchResult]:
     """Where the search tried nothing that serves, the layout is solved for: what is feasible must not be missed."""
     start = time.process_time()
@@ -137,11 +190,12 @@ def _solved_instead(
         answer = solve_layout(scenario, evaluator)
     except (InfeasibleError, SolverError):
         return None, result
-    solving_cpu_s = _since(start) if scenario.search.timings else None
+    solving_cpu_s, aim = _since(start, scenario), _aim(scenario)
     answer = replace(answer, layout=best_with_queues(scenario, evaluator, answer.layout))
     outcome = given(answer.layout, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=aim, note=INSTEAD)
     return None if aim.several else answer, outcome
 
 
-def _since(start: float) -> float:
-    return time.process_time() - start
+def _since(start: float, scenario: Scenario) -> float | None:
+    """CPU-seconds that a plan tells of; None where the scenario wants none told."""
+    return time.process_time() - start if scenario.search.timings else None

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from planner.cost import FIRST_STEP_MS, PLACE_SHARE, Closest, closest, smallest_island
 from planner.cost.reference.steps import shape_of
-from planner.domain import PHASES, CostMode, IslandClass, LengthRange, Phase, Question, Scenario, SloSettings
+from planner.domain import PHASES, CostMode, IslandClass, LengthRange, Phase, Plan, Question, Scenario, SloSettings
 from planner.domain.service import range_bounds
 from planner.errors import InfeasibleError, InputError, PlannerError, SolverError
 from planner.evaluation.evaluator import Evaluator
@@ -278,6 +278,24 @@ def _at(missed: _Missed) -> str:
     """What all islands of that kind would serve of such prompts."""
     islands = missed.count // missed.best.parallel.devices
     return f", at {islands * missed.best.rate_rps:.3g} requests/s from {missed.count} {missed.best.gpu}"
+
+
+def require_saved_rate(saved: Plan, rate_rps: float, who: str) -> None:
+    """What is placed serves what the plan showed before it lay anywhere.
+
+    A placed plan holds only what found room: what was left out cannot be placed from it on another cluster.
+    """
+    was = saved.throughput_rps if saved.placement is None else saved.placement.unplaced_rps
+    if abs(rate_rps - was) <= SAME_RATE * was:
+        return
+    lost = saved.placement is not None and rate_rps < was
+    raise InputError(
+        f"plan {saved.scenario.name}: throughput_rps must be what its {who}, {rate_rps:.6g} requests/s, got {was:.6g}.",
+        hint="Servers or islands of it found no room when it was placed, and are not in it any more: place the plan as "
+        "it was before that, or plan again, with the cluster in the scenario."
+        if lost
+        else "It was made by another version or edited: plan again, with the cluster in the scenario.",
+    )
 
 
 def require_target(scenario: Scenario, placed_rps: float) -> None:

@@ -10,9 +10,9 @@ The worth of GPUs is that of the best possible layout: islands may be formed ane
 By duality sum_(phase, j) p y = 1 and sum_t w N = lambda: shares of the fleet's worth by phase, range and type.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from planner.assignment import Offer, Relaxation, relax
 from planner.domain import (
@@ -56,11 +56,8 @@ def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
         offer = _counted(wide, plan.fleet)
         relaxed = relax(offer, RATE, settings)
         phases = tuple(_phase_worth(phase, offer, relaxed, settings) for phase in PHASES)
-        slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
-        headroom = fast / slow - 1
-        binding = None
-        if headroom >= BALANCED:
-            binding = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
+        balance = Balance.of(plan)
+        binding = balance.binding
         relieved = relax(
             _faster(offer, binding or max(phases, key=lambda worth: worth.worth_share).phase), RATE, settings
         )
@@ -68,13 +65,13 @@ def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
         return Sensitivity(
             bound_rps=relaxed.rate,
             binding=binding,
-            headroom=headroom,
-            next_rps=fast,
+            headroom=balance.headroom,
+            next_rps=balance.next_rps,
             next_gpu=max(offer.gpus, key=lambda gpu: relieved.toll[gpu] * plan.fleet[gpu]),
             drop_first=drop_first(gpus),
             gpus=gpus,
             phases=phases,
-            ranges=tuple(_headrooms(plan, relaxed)),
+            ranges=tuple(headrooms(plan, lambda phase, j, chance: chance * relaxed.worth[phase, j])),
         )
     return None
 
@@ -157,8 +154,26 @@ def drop_first(gpus: tuple[GpuWorth, ...]) -> str:
     return min(priced or present, key=loss).gpu
 
 
-def _headrooms(plan: Plan, relaxed: Relaxation) -> Iterator[RangeHeadroom]:
-    """A row per phase and range that is routed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    """The phase that holds a plan's rate back (None: both alike), and what the other could serve (requests/s)."""
+
+    binding: Phase | None
+    headroom: float
+    next_rps: float
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Balance":
+        """By the rates of both phases."""
+        slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
+        slower = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
+        headroom = fast / slow - 1
+        return cls(binding=slower if headroom >= BALANCED else None, headroom=headroom, next_rps=fast)
+
+
+def headrooms(plan: Plan, worth: Callable[[Phase, int, float], float]) -> Iterator[RangeHeadroom]:
+    """A row for each phase and range, or bucket, that is routed; `worth`: its share of the fleet's worth, by its number
+    and probability."""
     spare = {island.id: max(0.0, 1 - island.utilisation) for island in plan.islands}
     for phase in PHASES:
         mine = [route for route in plan.routing if route.phase is phase]
@@ -170,5 +185,5 @@ def _headrooms(plan: Plan, relaxed: Relaxation) -> Iterator[RangeHeadroom]:
                 range_start=start,
                 range_end=end,
                 headroom=round(idle / (probability * plan.throughput_rps), DIGITS),
-                worth_share=probability * relaxed.worth[phase, j],
+                worth_share=worth(phase, j, probability),
             )

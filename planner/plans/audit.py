@@ -105,7 +105,7 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
 
 def _bucket_spans(plan: Plan, workload: Workload, phase: Phase) -> Iterator[LengthRange]:
     """The buckets of a phase, which must follow each other from the first range to the last."""
-    pools = plan.buckets.pools if plan.buckets else ()
+    pools = plan.outlook.pools
     spans, end = sorted({(pool.start, pool.end) for pool in pools if pool.serves(phase)}), workload.ranges[0].start
     for start, after in spans:
         ranges = [span for span in workload.ranges if start <= span.start and span.end <= after]
@@ -211,8 +211,12 @@ def _own_goals(plan: Plan, claimed: dict[str, float]) -> Iterator[str]:
     }
     if Goal.CHANGE_COST in plan.scenario.objective.goals and plan.placement is None:
         due[Goal.CHANGE_COST.value] = change_usd(plan.scenario, plan.scenario.objective.running_servers, _servers(plan))
-    if plan.placement is not None and plan.placement.shortfalls:
-        due.pop(Goal.CHANGES.value)  # counted as if every island found room
+    layout = next(trial.layout for trial in plan.search.trials if trial.index == plan.search.best_trial)
+    whole = sum(island.size for island in plan.islands) == sum(kind.size * count for kind, count in layout.counts)
+    if not whole:  # pools that lost servers on a cluster: their goals count these, too
+        del due[Goal.PRICE.value], due[Goal.WATTS.value]
+    if plan.placement is not None and (plan.placement.shortfalls or not whole):
+        del due[Goal.CHANGES.value]  # counted as if every island found room
     for name, value in claimed.items():
         if name in due and not _close(value, due[name]):
             yield f"its {name} is {due[name]:.6g}, its trial says {value:.6g}"

@@ -36,7 +36,7 @@ def _cuts(old: Plan, new: Plan) -> Iterator[ChangedValue]:
 def _buckets(plan: Plan, phase: Phase) -> str:
     if plan.buckets is None:
         return "a table of shares"
-    spans = sorted({(pool.start, pool.end) for pool in plan.buckets.pools if pool.serves(phase)})
+    spans = sorted({(pool.start, pool.end) for pool in plan.outlook.pools if pool.serves(phase)})
     return ", ".join(f"{start}–{end - 1}" for start, end in spans)
 
 
@@ -50,7 +50,7 @@ def _pools(old: Plan, new: Plan) -> Iterator[ChangedValue]:
 
 
 def _by_island(plan: Plan) -> dict[str, BucketPool]:
-    return {pool.island: pool for pool in plan.buckets.pools} if plan.buckets is not None else {}
+    return {pool.island: pool for pool in plan.outlook.pools}
 
 
 def _figures(old: Plan, new: Plan) -> Iterator[ChangedValue]:
@@ -84,7 +84,7 @@ def _slowest(load: LoadPoint, phase: Phase) -> Callable[[Plan], str]:
     """The time that its levels count of the slowest bucket, with the rate of the mix that it is at."""
 
     def read(plan: Plan) -> str:
-        every = plan.buckets.latencies if plan.buckets is not None else ()
+        every = plan.outlook.latencies
         rows = [row for row in every if row.load is load and row.phase is phase]
         if not rows:
             return NOTHING

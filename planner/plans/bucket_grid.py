@@ -50,7 +50,7 @@ def pool_performance(plan: Plan, island: PlannedIsland, workload: Workload) -> P
     ]
     lengths = [max(1, round(span.mean_input_tokens)) for span in workload.ranges]
     batches = [island.batch_size] * len(lengths)
-    deployed = Deployed.of(island, pooled=True)
+    deployed = Deployed.of(island)
     rates = rates_at(plan.scenario, deployed, lengths, batches, answers)
     return PhasePerformance(
         parallel=island.parallel,

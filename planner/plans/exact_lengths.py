@@ -148,7 +148,7 @@ class Deployed:
     overlapped: bool | None = None
 
     @classmethod
-    def of(cls, island: PlannedIsland, *, pooled: bool = False) -> "Deployed":
+    def of(cls, island: PlannedIsland) -> "Deployed":
         """An island with a phase."""
         assert island.parallel is not None, "the audit has seen that islands with routes have degrees"
         assert island.phase is not None, "as well as a phase"
@@ -157,8 +157,8 @@ class Deployed:
             phase=island.phase,
             parallel=island.parallel,
             reach=island.reach,
-            tokens_per_step=island.tokens_per_step if pooled else 0,
-            overlapped=island.overlapped if pooled else None,
+            tokens_per_step=island.tokens_per_step,
+            overlapped=island.overlapped,
         )
 
     @property
@@ -223,7 +223,7 @@ def _exact_times(plan: Plan, own_answers: bool) -> dict[Key, float]:
     prompts = _prompts(plan.scenario.workload, own_answers)
     alike: dict[Deployed, list[Route]] = defaultdict(list)
     for route in plan.routing:
-        alike[Deployed.of(islands[route.island], pooled=plan.buckets is not None)].append(route)
+        alike[Deployed.of(islands[route.island])].append(route)
     times: dict[Key, float] = {}
     for deployed, routes in alike.items():
         spans = {(route.range_start, route.batch_size): route for route in routes}

@@ -29,7 +29,7 @@ def _with_share(plan: Plan, workload: Workload, island: PlannedIsland) -> Planne
         _share_of(plan, island, span) * span.probability * prompt
         for span, prompt in zip(workload.ranges, prompts, strict=True)
     ]
-    deployed = Deployed.of(island, pooled=plan.buckets is not None)
+    deployed = Deployed.of(island)
     scenario = deployed.priced(plan.scenario)
     context = CostContext(gpu=scenario.inventory.item(island.gpu).gpu, model=scenario.model, settings=scenario.cost)
     hits = as_array(shape_hits(context, prompts, deployed.parallel)).tolist()

@@ -1,10 +1,9 @@
 """What a plan was made with: versions of the planner and of every library that shapes its numbers."""
 
 import platform
-from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
-from planner.domain import PHASES, Estimate, PerformanceTable, PlannedIsland, Provenance, Scenario
+from planner.domain import Estimate, Provenance, Scenario
 
 DISTRIBUTION = "llm-fleet-planner"
 """What the package is called where it is installed from; it is imported, and called, as planner."""
@@ -25,22 +24,6 @@ def provenance_of(scenario: Scenario, solver: str, estimates: tuple[Estimate, ..
         input_hashes=tuple((item.name, item.sha256) for item in scenario.inputs),
         calibration=scenario.cost.calibration.name if scenario.cost.calibration else "built-in",
         estimates=estimates,
-    )
-
-
-def estimates_of(table: PerformanceTable, islands: Iterable[PlannedIsland]) -> tuple[Estimate, ...]:
-    """How firm the rates of every GPU type and phase that `islands` use are."""
-    used = {(island.gpu, island.phase) for island in islands if island.phase is not None}
-    rows = {
-        (row.island.gpu, phase): row.phase(phase)
-        for row in table.classes
-        for phase in PHASES
-        if row.phase(phase).serves
-    }
-    return tuple(
-        Estimate(gpu=gpu, phase=phase, origin=row.origin, source=row.origin_source, band=row.band)
-        for gpu, phase in sorted(used)
-        for row in (rows[gpu, phase],)
     )
 
 

@@ -145,8 +145,7 @@ def role_of(pool: BucketPool) -> ServerRole:
 
 
 def _pools(plan: Plan) -> tuple[BucketPool, ...]:
-    assert plan.buckets is not None, "plans are of buckets"
-    return plan.buckets.pools
+    return plan.outlook.pools
 
 
 def _servers(
@@ -333,9 +332,8 @@ class ChangeClock:
 
 def _waits_s(before: Plan) -> Iterator[tuple[tuple[Phase, int, int], float]]:
     """What requests in flight take in each bucket of a plan at its promise; those without an end are left out."""
-    assert before.buckets is not None, "plans are of buckets"
     longest = before.scenario.workload.max_output_tokens
-    for row in before.buckets.latencies:
+    for row in before.outlook.latencies:
         if row.load is LoadPoint.PROMISE and row.late_ms is not None:
             tokens = longest if row.phase is Phase.DECODE else 1
             yield (row.phase, row.start, row.end), row.late_ms * tokens / MS_PER_S

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass, replace
 
-from planner.domain import BucketPool, Evaluation, PlacedPart, Plan, Scenario, SearchRecord
+from planner.domain import Plan, Scenario
 from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
 from planner.domain.replanning.replans import Replan
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.pools import BucketChoice, chosen_near
+from planner.layouts.buckets.pools import chosen_near
+from planner.layouts.buckets.proposals import proposed_pools
+from planner.layouts.proposals import ProposedPlan
 from planner.replanning.changes import changes_between, require_buckets, require_model
 from planner.replanning.losses import no_more_than, remaining_cluster, remaining_inventory, without_lost
 from planner.replanning.naming import named_after
@@ -22,18 +24,13 @@ _UNPLACED = ", or leave the cluster out of the scenario: servers then stay where
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundReplan:
-    """The pools of the new plan with the names of their islands, and what a plan is finished from; `stays`: where their
-    servers lie already."""
+    """What is proposed as the new plan, with what it was chosen from and the change that it is."""
 
     before: Plan
     settings: ChangeSettings
     limits: ChangeLimits
     replanned: Replanned
-    pools: tuple[BucketPool, ...]
-    best: Evaluation
-    record: SearchRecord
-    choice: BucketChoice
-    stays: tuple[PlacedPart, ...] = ()
+    proposed: ProposedPlan
 
     def replan(self, finished: Plan) -> Replan:
         """With the finished plan. Its change is counted anew, where its servers lie.
@@ -104,9 +101,8 @@ def require_engine(before: Scenario, after: Scenario) -> None:
 
 def _require_gpus(saved: Plan, scenario: Scenario) -> None:
     """Every GPU type of the plan is in the inventory, with 0 GPUs where they are gone: its figures are needed."""
-    assert saved.buckets is not None, "plans are of buckets"
     offered = {item.gpu.name for item in scenario.inventory.items}
-    missing = sorted({pool.gpu for pool in saved.buckets.pools} - offered)
+    missing = sorted({pool.gpu for pool in saved.outlook.pools} - offered)
     if missing:
         raise InputError(
             f"scenario {scenario.name}: inventory: must have the GPU types of the plan that runs, got no "
@@ -134,14 +130,12 @@ def find_replan(
     evaluator.remember_pools(layout, replace(near.priced, pools=pools), near.solver)
     result = given(layout, evaluator)
     assert result.best is not None, "pools that serve are the best of one layout"
+    choice = chosen_near(near.priced, near.value, replanned.scratch, near.solver)
+    stays = staying_parts(before, pools, scenario)
     return FoundReplan(
         before=before,
         settings=settings,
         limits=limits,
         replanned=replanned,
-        pools=pools,
-        best=result.best,
-        record=result.record,
-        choice=chosen_near(near.priced, near.value, replanned.scratch, near.solver),
-        stays=staying_parts(before, pools, scenario),
+        proposed=proposed_pools(evaluator, result.best, result.record, choice, names=pools, stays=stays),
     )

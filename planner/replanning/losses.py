@@ -15,18 +15,17 @@ def without_lost(plan: Plan, lost: LostServers) -> Plan:
 
     Raises InputError where the plan has no such servers, GPUs or nodes.
     """
-    assert plan.buckets is not None, "plans are of buckets"
     gone = _lost_servers(plan, lost)
     if not gone:
         return plan
-    pools = [replace(pool, count=pool.count - gone[pool.island]) for pool in plan.buckets.pools]
+    pools = [replace(pool, count=pool.count - gone[pool.island]) for pool in plan.outlook.pools]
     islands = [_smaller(island, gone[island.id]) for island in plan.islands]
     placement = plan.placement
     if placement is not None:
         placement = replace(placement, parts=tuple(_remaining_parts(plan, lost, {p.island: p.count for p in pools})))
     return replace(
         plan,
-        buckets=replace(plan.buckets, pools=tuple(pool for pool in pools if pool.count)),
+        buckets=replace(plan.outlook, pools=tuple(pool for pool in pools if pool.count)),
         islands=tuple(island for island in islands if island.size),
         placement=placement,
     )
@@ -35,9 +34,8 @@ def without_lost(plan: Plan, lost: LostServers) -> Plan:
 def remaining_inventory(plan: Plan, inventory: Inventory, lost: LostServers) -> Inventory:
     """The inventory less the GPUs that were lost; of servers across nodes those on nodes that were. InputError where it
     has fewer."""
-    assert plan.buckets is not None, "plans are of buckets"
     gpus = Counter(dict(lost.gpus))
-    pools = {pool.island: pool for pool in plan.buckets.pools}
+    pools = {pool.island: pool for pool in plan.outlook.pools}
     for island, count in _lost_servers(plan, replace(lost, gpus=(), nodes=())).items():
         gpus[pools[island].gpu] += count * pools[island].server.parallel.devices
     for part in plan.placement.parts if plan.placement is not None else ():
@@ -76,8 +74,7 @@ def with_shortfall(
 
 
 def _used(plan: Plan, gpu: str) -> int:
-    assert plan.buckets is not None, "plans are of buckets"
-    return sum(pool.gpus for pool in plan.buckets.pools if pool.gpu == gpu)
+    return sum(pool.gpus for pool in plan.outlook.pools if pool.gpu == gpu)
 
 
 def remaining_cluster(cluster: Cluster, lost: LostServers) -> Cluster:
@@ -100,8 +97,7 @@ def no_more_than(cluster: Cluster, inventory: Inventory, settings: PlacementSett
 
 def _lost_servers(plan: Plan, lost: LostServers) -> Counter[str]:
     """Servers that are lost, by island."""
-    assert plan.buckets is not None, "plans are of buckets"
-    pools = {pool.island: pool for pool in plan.buckets.pools}
+    pools = {pool.island: pool for pool in plan.outlook.pools}
     gone = Counter[str]()
     for island, count in lost.servers:
         if island not in pools or not 0 <= count <= pools[island].count:
@@ -156,8 +152,7 @@ def _on_lost(plan: Plan, island: str, replica: int, lost: LostServers) -> bool:
 
 def _take(gone: Counter[str], plan: Plan, gpu: str, count: int) -> None:
     """So many GPUs of a type are lost: idle ones first, then servers of the largest pool, one at a time."""
-    assert plan.buckets is not None, "plans are of buckets"
-    pools = [pool for pool in plan.buckets.pools if pool.gpu == gpu]
+    pools = [pool for pool in plan.outlook.pools if pool.gpu == gpu]
     offered = next((item.count for item in plan.scenario.inventory.items if item.gpu.name == gpu), None)
     if offered is None or not 0 <= count <= offered:
         raise InputError(

@@ -13,7 +13,6 @@ from planner.replanning.changes import changes_to
 def named_after(before: Plan, pools: Sequence[BucketPool], scenario: Scenario) -> tuple[BucketPool, ...]:
     """The pools with the ids of their islands: of the old island that most of their servers run on from, where no
     other has more of it; else GPU type, GPUs of a server, phase, and a number that neither plan has."""
-    assert before.buckets is not None, "plans are of buckets"
     numbered = [replace(pool, island=str(n)) for n, pool in enumerate(pools)]
     change = changes_to(before, numbered, scenario, ChangeSettings())
     names: dict[int, str] = {}
@@ -24,7 +23,7 @@ def named_after(before: Plan, pools: Sequence[BucketPool], scenario: Scenario) -
     for (island, number), _ in sorted(stay.items(), key=lambda item: (-item[1], item[0])):
         if number not in names and island not in names.values():
             names[number] = island
-    used_names = {pool.island for pool in before.buckets.pools} | set(names.values())
+    used_names = {pool.island for pool in before.outlook.pools} | set(names.values())
     for number, pool in enumerate(pools):
         if number not in names:
             names[number] = _free(stem_of(pool), used_names)

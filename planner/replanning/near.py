@@ -130,8 +130,7 @@ def start_usd(question: Question, clock: ChangeClock, gpu: str, shape: ParallelC
 
 
 def _pools(plan: Plan) -> tuple[BucketPool, ...]:
-    assert plan.buckets is not None, "plans are of buckets"
-    return plan.buckets.pools
+    return plan.outlook.pools
 
 
 def _cells(pool: BucketPool, ranges: Sequence[LengthRange]) -> set[tuple[Phase, int]]:

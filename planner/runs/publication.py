@@ -37,8 +37,8 @@ def publish(plan: Plan, *, engine: str = "", figures: bool = True) -> Publicatio
     contents = {
         **files.plan_files(plan),
         "islands.csv": frame_csv(report.islands_frame(plan)),
-        **({"pools.csv": frame_csv(report.pools_frame(plan))} if plan.buckets else {}),
-        **({"latency.csv": frame_csv(report.latency_frame(plan))} if plan.buckets else {}),
+        **({"pools.csv": frame_csv(report.pools_frame(plan))} if plan.outlook.pools else {}),
+        **({"latency.csv": frame_csv(report.latency_frame(plan))} if plan.outlook.pools else {}),
         "routing.csv": frame_csv(report.routing_frame(plan)),
         "trials.csv": frame_csv(report.trials_frame(plan)),
         **({"flows.csv": frame_csv(report.flows_frame(plan))} if plan.flows else {}),

@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "layouts": LEAVES | {"layouts", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},
     "plans": LEAVES | {"plans", "cost", "assignment", "workload"},
     "replanning": LEAVES | JUDGES | {"replanning", "replay", "cost", "assignment", "search", "workload", "interrupts"},
-    "finishing": LEAVES | STAGES | JUDGES,
+    "finishing": LEAVES | JUDGES | {"placement"},
     "pipeline": LEAVES | STAGES | JUDGES | {"replanning", "finishing"},
     "runs": LEAVES | STAGES | JUDGES | {"replanning", "runs", "pipeline", "files", "processes", "interrupts"},
     "guests": frozenset(),

@@ -74,7 +74,6 @@ def test_the_form_decides_how_layouts_are_come_by(
         ({"cost": {"mode": "reference"}}, "cost.mode: reference", "cost.mode"),
         ({"assignment": {"formulation": "deviation"}}, "assignment.formulation: deviation", "assignment.formulation"),
         ({"network": {}}, "network", "network"),
-        ({"objective": {"kind": "pareto", "goals": ["rate", "watts"]}}, "objective.kind: pareto", "objective.kind"),
     ],
 )
 def test_what_buckets_do_not_know_is_refused(

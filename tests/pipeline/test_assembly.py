@@ -5,7 +5,7 @@ from pipeline_scenarios import small
 
 from planner.cost import tabulate
 from planner.domain import Assignment, Duty, IslandClass, Layout, PerformanceTable, Phase, PlannedIsland, Route
-from planner.plans.assembly import assemble
+from planner.evaluation.assembly import assemble
 from planner.workload import divide
 
 SIZES = (8, 16, 2)  # two that serve, and one that cannot hold the model

@@ -28,13 +28,13 @@ from planner.domain import (
 )
 from planner.errors import InconsistentPlanError
 from planner.evaluation.evaluator import Evaluator
-from planner.evaluation.goals import headroom, reference_values
+from planner.evaluation.goals import Standing, headroom, reference_values
 from planner.evaluation.goodput import goodput_of, service_at
 from planner.files import encode_plan
 from planner.layouts import choice as layouts
 from planner.pipeline import plan
 from planner.plans.audit import audit
-from planner.search import Aim, SearchResult
+from planner.search import SearchResult
 from planner.workload import divide, question_of
 
 COUNTS = {"H200": 64, "H20": 64}
@@ -65,6 +65,7 @@ def in_a_notebook(
         workload="normal-500-2000",
         prices_usd_per_gpu_hour=PRICES,
         ranges={"width": 2048},
+        routing={"form": "table"},
         search={**SEARCH, **changes.pop("search", {})},
         objective=objective,
         **changes,
@@ -210,9 +211,10 @@ def test_headroom_falls_from_the_idle_fleet_to_nothing_and_below() -> None:
     evaluator, assignment, tokens = judged(loose)
     table, goodput = evaluator.table(LAYOUT), assignment.throughput_rps
     service = goodput_of(assignment, table, loose, tokens)
+    standing = Standing.of_table(evaluator.question, assignment, table)
     assert 0 < service.factor < 1
     shares = [1e-5, 0.5, 0.9, 1.0, 1.25, 2.0, 1000.0]
-    rooms = [headroom(share * goodput, assignment, table, loose, tokens) for share in shares]
+    rooms = [headroom(share * goodput, standing) for share in shares]
     assert rooms == sorted(rooms, reverse=True)
     assert rooms[3] == pytest.approx(0, abs=1e-3)  # the queue that binds leaves nothing
     assert rooms[4:] == pytest.approx([1 / 1.25 - 1, -0.5, 1e-3 - 1])
@@ -233,7 +235,7 @@ def test_headroom_falls_from_the_idle_fleet_to_nothing_and_below() -> None:
 
 def test_headroom_of_tpot_is_that_of_full_batches() -> None:
     slo = SloSettings(tpot_ms=60)
-    evaluator, assignment, tokens = judged(slo)
+    evaluator, assignment, _ = judged(slo)
     table = evaluator.table(LAYOUT)
     slowest = max(
         table.row(d.island).decode.step_ms[j]
@@ -242,7 +244,8 @@ def test_headroom_of_tpot_is_that_of_full_batches() -> None:
         if d.phase is Phase.DECODE and share > 1e-6
     )
     for demand in (0.1 * assignment.throughput_rps, assignment.throughput_rps):
-        assert headroom(demand, assignment, table, slo, tokens) == pytest.approx(1 - slowest / 60)
+        standing = Standing.of_table(evaluator.question, assignment, table)
+        assert headroom(demand, standing) == pytest.approx(1 - slowest / 60)
 
 
 def test_service_at_goodput_is_the_services_own() -> None:
@@ -331,8 +334,7 @@ def test_a_layout_that_was_solved_for_instead_is_told_with_its_volume() -> None:
     scenario = asked({"kind": "pareto", "goals": ["rate", "price"]}, search=tiny)
     evaluator = Evaluator(question_of(scenario))
     nothing = SearchResult(record=SearchRecord(trials=(), best_trial=0), best=None)
-    aim = Aim(objective=scenario.objective, reference=reference_values(scenario))
-    answer, result = layouts._solved_instead(scenario, evaluator, aim, nothing)
+    answer, result = layouts._solved_instead(scenario, evaluator, nothing)
     (last,) = result.record.rounds
     assert answer is None
     assert last.hypervolume is not None

@@ -8,8 +8,8 @@ from pathlib import Path
 from planner import pipeline
 from planner.domain import BucketPool, Plan
 from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.pool_assembly import pool_islands, pool_routes
 from planner.files import scenario_from_document
-from planner.plans.bucketed import pool_islands, pool_routes
 from planner.workload import question_of, summarize
 
 SMALL = {

@@ -1,18 +1,13 @@
 """`planner explain`: why a plan is what it is, and what would change it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from planner.cli import screen
 from planner.cli.plan import saved_runs
-
-if TYPE_CHECKING:
-    from planner.domain import Plan
-    from planner.domain.comparisons.explanations import IslandExplanation, PlanExplanation, PoolExplanation
-
-SECONDS = 4.0
+from planner.domain.comparisons.explanations import SECONDS
 
 
 def command(
@@ -29,6 +24,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Say why a plan, or one of its pools, is what it is: rivals, limits, what binds, and what would change it."""
+    from planner.layouts.explaining.explanations import explained
     from planner.report.comparison.plans.explanation_words import explanation_document, explanation_page
 
     explanation = explained(saved_runs.read_run(run), island, seconds)
@@ -36,16 +32,3 @@ def command(
         screen.show_json(explanation_document(explanation))
     else:
         screen.show_markdown(explanation_page(explanation))
-
-
-def explained(
-    plan: "Plan", island: str | None, seconds: float
-) -> "PlanExplanation | PoolExplanation | IslandExplanation":
-    """The plan as a whole, a pool, or an island. Raises InputError where there is none of that name."""
-    from planner.layouts.explaining.islands import explain_island
-    from planner.layouts.explaining.plans import explain_plan
-    from planner.layouts.explaining.pools import explain_pool
-
-    if island is None:
-        return explain_plan(plan)
-    return explain_island(plan, island) if plan.buckets is None else explain_pool(plan, island, seconds)

@@ -22,6 +22,10 @@ class Limit(StrEnum):
     NO_BOUND = "no bound"
 
 
+SECONDS = 4.0
+"""Of CPU, for planning again what would change a pool, unless somebody says otherwise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RivalServer:
     """A configuration on the GPUs of a pool: `servers` of it fit, each serves `rate_rps` of the bucket's mix within the

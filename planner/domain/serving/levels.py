@@ -181,7 +181,7 @@ def judged_levels(plan: Plan) -> tuple[JudgedLevels, ...]:
     """The levels of a plan of buckets at demand and promise, of any other plan at its goodput; none without times."""
     if plan.buckets is None:
         return _of_ranges(plan)
-    rows = plan.buckets.latencies
+    rows = plan.outlook.latencies
     judged = (levels_at(plan.scenario.slo, [row for row in rows if row.load is load]) for load in JUDGED_LOADS)
     return tuple(levels for levels in judged if levels is not None)
 

@@ -1,7 +1,9 @@
 """How requests find their island: by buckets of prompt length, or by a table of shares."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
@@ -21,6 +23,40 @@ class RoutingForm(StrEnum):
     BUCKETS = "buckets"
     SETS = "sets"
     TABLE = "table"
+
+    @property
+    def row(self) -> "FormRow":
+        """What the form says of itself."""
+        return FORMS[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormRow:
+    """A form of routing. `part`: what its islands are called; `stretch`: what requests are told apart by; `solved`:
+    what is solved for where nothing is searched; `members`: what a layout of a search is made of. `balanced`: a router
+    balances among the islands of a length, and the shares only say what that comes to."""
+
+    part: str
+    stretch: str
+    solved: str
+    members: str
+    balanced: bool
+
+
+_ISLANDS = FormRow(part="island", stretch="range", solved="the layout itself was", members="islands", balanced=False)
+FORMS: Mapping[RoutingForm, FormRow] = MappingProxyType(
+    {
+        RoutingForm.BUCKETS: FormRow(
+            part="pool",
+            stretch="bucket",
+            solved="buckets, pools and servers were",
+            members="servers",
+            balanced=True,
+        ),
+        RoutingForm.SETS: replace(_ISLANDS, balanced=True),
+        RoutingForm.TABLE: _ISLANDS,
+    }
+)
 
 
 DEFAULT_FORM: RoutingForm | None = None

@@ -174,6 +174,21 @@ class BucketPlan:
         ReplayedChoice | None, Key("what replays said of it (absent: it was not chosen by replays)", sparse=True)
     ] = None
 
+    @classmethod
+    def without_pools(cls, served_rps: float, *, levels_set: bool) -> "BucketPlan":
+        """Of islands that share out every range of lengths: all that they serve is promised, nothing more is known."""
+        return cls(
+            promise_rps=served_rps,
+            burst_rps=None,
+            unrestricted_rps=None,
+            survival_cost_rps=None,
+            levels_set=levels_set,
+            pools=(),
+            latencies=(),
+            simpler=(),
+            losses=(),
+        )
+
     @property
     def bursts_bind(self) -> bool:
         """Whether less is promised where requests bunch as in the trace, by more than rounding."""

@@ -55,7 +55,7 @@ def with_servers(failure: Failure, plan: Plan) -> Failure:
     if island is None or island.parallel is None:
         return failure
     copies, hosts = island.parallel.replicas, {i.gpu.name: i.gpu.gpus_per_host for i in plan.scenario.inventory.items}
-    pools = plan.buckets.pools if plan.buckets is not None else ()
+    pools = plan.outlook.pools
     numbers = [number for number, pool in enumerate(pools) if pool.island == island.id]
     if not failure.nodes:
         servers = {island.id: copies}

@@ -44,7 +44,7 @@ class PlanReplay:
             plan=plan.scenario.name,
             trace=trace.name,
             arrivals=_words(settings.arrivals),
-            promise_rps=plan.throughput_rps if plan.buckets is None else plan.buckets.promise_rps,
+            promise_rps=plan.outlook.promise_rps,
             capacity_rps=plan.throughput_rps,
             slo=plan.scenario.slo,
         )

@@ -86,7 +86,7 @@ def _capacity(plan: Plan, bucket: RoutedBucket) -> dict[str, float | int]:
 
 def _late_ms(plan: Plan, bucket: RoutedBucket) -> float | None:
     """Of TTFT (prefill) or TPOT (decode) at capacity, the worst of what the bucket covers."""
-    parts = plan.buckets.latencies if plan.buckets else ()
+    parts = plan.outlook.latencies
     mine = [
         part.late_ms
         for part in parts
@@ -104,9 +104,9 @@ def _pending_tokens(plan: Plan, bucket: RoutedBucket) -> int | None:
     """P of the slowest server; None without a bound on TTFT, and in decode."""
     mean = _mean_prompt(plan.scenario.workload, bucket)
     bound_ms, _ = plan.scenario.slo.bounds(mean)
-    if plan.buckets is None or bound_ms is None or bucket.phase is not Phase.PREFILL:
+    if bound_ms is None or bucket.phase is not Phase.PREFILL:
         return None
-    rates = [p.full_rps for p in plan.buckets.pools if p.serves(Phase.PREFILL) and p.island in bucket.names]
+    rates = [p.full_rps for p in plan.outlook.pools if p.serves(Phase.PREFILL) and p.island in bucket.names]
     if not rates:
         return None
     longest = max(planned.longest_prompt for planned in plan.islands if planned.id in bucket.names)

@@ -15,7 +15,7 @@ from planner.domain.serving.routing import class_of_pools
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.unrestricted import unrestricted_rps
 from planner.layouts.buckets.pools import BucketChoice
-from planner.layouts.certificate import objective_value
+from planner.layouts.certificate import ONE_OF_SEVERAL, objective_value
 
 STOPPED = "the solver stopped at its work limit: the best found so far"
 SEARCHED = "searched, not solved for: the bound is the programme's"
@@ -43,6 +43,7 @@ def certify_buckets(
     most = None if unrestricted is None else max(unrestricted, rate_rps)
     reached = most or value if math.isinf(choice.bound) else choice.bound_of_form
     bound = min(reached, value) if scenario.objective.minimises else max(reached, value)
+    several = scenario.objective.kind.row.several
     notes = (
         f"the bound is of {class_of_pools(scenario.serving_form, choice.forms)} that can be deployed",
         "" if choice.proven else STOPPED,
@@ -50,14 +51,15 @@ def certify_buckets(
         _of_one_family(scenario, prices),
         UNBROKEN if scenario.survive.share else "",
         REPLAYED if scenario.objective.kind.row.replayed else "",
+        ONE_OF_SEVERAL if several else "",
         PLACED if scenario.cluster is not None else "",
     )
     return Certificate(
         bound_rps=most,
         gap=None if most is None else 1 - rate_rps / most,
         objective_value=value,
-        objective_bound=bound,
-        objective_gap=abs(value - bound) / max(abs(bound), 1e-12),
+        objective_bound=None if several else bound,
+        objective_gap=None if several else abs(value - bound) / max(abs(bound), 1e-12),
         note="; ".join(filter(None, notes)),
     )
 

@@ -10,7 +10,7 @@ what a range has to spare follows from the relaxation.
 | P(B), lambda | probability of a bucket, best possible rate |
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.assignment import BucketAnswer, BucketOffer, Partition, RelaxedBuckets, best_pools, relaxed_buckets
@@ -24,7 +24,6 @@ from planner.domain import (
     PhaseWorth,
     Plan,
     Question,
-    RangeHeadroom,
     Sensitivity,
 )
 from planner.domain.stocks import Stock, inventory_stocks
@@ -35,7 +34,7 @@ from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.pools import solve_buckets
 from planner.layouts.certificate import layout_settings
-from planner.layouts.sensitivity import BALANCED, DIGITS, FASTER, drop_first
+from planner.layouts.sensitivity import FASTER, Balance, drop_first, headrooms
 
 _RATE = ObjectiveSettings()
 ROUNDING = 1e-9
@@ -147,35 +146,36 @@ def bucketed_sensitivity(plan: Plan, prices: BucketPrices) -> Sensitivity | None
     relaxed = neighbours.relaxed(counts)
     if relaxed is None:
         return None
-    slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
-    headroom = fast / slow - 1
-    slower = Phase.PREFILL if plan.prefill_rps < plan.decode_rps else Phase.DECODE
-    binding = slower if headroom >= BALANCED else None
+    balance = Balance.of(plan)
     apart = Phase.MIXED not in plan.phases  # one phase alone does not get faster where passes do both
     phases = tuple(_phase_worth(phase, neighbours, counts, relaxed) for phase in PHASES if apart)
-    pressed = binding or (max(phases, key=lambda worth: worth.worth_share).phase if phases else None)
+    pressed = balance.binding or (max(phases, key=lambda worth: worth.worth_share).phase if phases else None)
     relieved = neighbours.relaxed(counts, pressed) if pressed else None
     tolls = dict(zip((stock.gpu for stock in neighbours.stocks), (relieved or relaxed).toll, strict=True))
     gpus = tuple(_gpu_worth(plan, item.gpu.name, neighbours, counts, relaxed) for item in plan.scenario.inventory.items)
+
+    def worth(phase: Phase, number: int, probability: float) -> float:
+        return min(1.0, probability * relaxed.worth[phase, neighbours.partition.of(phase)[number]])
+
     return Sensitivity(
         bound_rps=relaxed.rate_rps,
-        binding=binding,
-        headroom=headroom,
-        next_rps=fast,
+        binding=balance.binding,
+        headroom=balance.headroom,
+        next_rps=balance.next_rps,
         next_gpu=max((g for g in counts if counts[g]), key=lambda gpu: tolls[gpu] * counts[gpu]),
         drop_first=drop_first(gpus),
         gpus=gpus,
         phases=phases,
-        ranges=tuple(_headrooms(plan, neighbours.partition, relaxed)),
+        ranges=tuple(headrooms(plan, worth)),
     )
 
 
 def prices_of(plan: Plan, question: Question) -> BucketPrices:
     """Prices of the plan's question; its buckets may be cut where those of a plan before it were."""
     prices = BucketPrices(question)
-    if plan.buckets is None or _partition(plan, prices) is not None:
+    if _partition(plan, prices) is not None:
         return prices
-    return BucketPrices(question, edges={edge for pool in plan.buckets.pools for edge in (pool.start, pool.end)})
+    return BucketPrices(question, edges={edge for pool in plan.outlook.pools for edge in (pool.start, pool.end)})
 
 
 def partition_of(plan: Plan, prices: BucketPrices) -> Partition:
@@ -236,20 +236,3 @@ def _phase_worth(phase: Phase, neighbours: Neighbours, counts: dict[str, int], r
     faster = neighbours.relaxed(counts, phase)
     gain = (faster.rate_rps if faster else relaxed.rate_rps) - relaxed.rate_rps
     return PhaseWorth(phase=phase, worth_share=min(1.0, share), faster_rps=max(0.0, gain))
-
-
-def _headrooms(plan: Plan, partition: Partition, relaxed: RelaxedBuckets) -> Iterator[RangeHeadroom]:
-    """A row for each phase and bucket."""
-    spare = {island.id: max(0.0, 1 - island.utilisation) for island in plan.islands}
-    for phase in PHASES:
-        mine = [route for route in plan.routing if route.phase is phase]
-        spans = sorted({(route.range_start, route.range_end, route.probability) for route in mine})
-        for bucket, (start, end, probability) in zip(partition.of(phase), spans, strict=True):
-            idle = sum(spare[r.island] * r.capacity_rps for r in mine if r.range_start == start)
-            yield RangeHeadroom(
-                phase=phase,
-                range_start=start,
-                range_end=end,
-                headroom=round(idle / (probability * plan.throughput_rps), DIGITS),
-                worth_share=min(1.0, probability * relaxed.worth[phase, bucket]),
-            )

@@ -24,8 +24,8 @@ _RATE = ObjectiveSettings()
 
 def explain_plan(plan: Plan) -> PlanExplanation:
     """The plan as a whole. Raises InputError where its scenario cannot be posed any more."""
-    certificate, buckets = plan.certificate, plan.buckets
-    rows = _of_buckets(plan) if buckets is not None else _of_table(plan)
+    certificate, outlook = plan.certificate, plan.outlook
+    rows = _of_buckets(plan) if outlook.pools else _of_table(plan)
     return PlanExplanation(
         plan=plan.scenario.name,
         rate_rps=plan.throughput_rps,
@@ -34,9 +34,9 @@ def explain_plan(plan: Plan) -> PlanExplanation:
         bound=certificate.objective_bound if certificate else None,
         unit=plan.scenario.objective.kind.row.unit,
         sensitivity=plan.sensitivity,
-        survival_cost_rps=buckets.survival_cost_rps if buckets is not None else None,
+        survival_cost_rps=outlook.survival_cost_rps,
         alternatives=(*(_of_the_fleet(plan, row) for row in rows), *_any_layout(plan)),
-        cuts=buckets.simpler if buckets is not None else (),
+        cuts=outlook.simpler,
         notes=tuple(_notes(plan)),
     )
 
@@ -54,8 +54,8 @@ def _of_the_fleet(plan: Plan, row: Alternative) -> Alternative:
 def _notes(plan: Plan) -> Iterator[str]:
     if plan.placement is not None:
         yield "where islands lie on nodes is not looked at"
-    if plan.buckets is not None and plan.buckets.forms is not None:
-        margin = 100 * plan.buckets.forms.margin
+    if plan.outlook.forms is not None:
+        margin = 100 * plan.outlook.forms.margin
         yield f"split pools have to win by {margin:.0f} %, the cost model's bias towards them"
     if plan.scenario.objective.rents:
         yield "the GPUs are those that the plan rents: nothing is rented in place of those that are left out"
@@ -80,26 +80,25 @@ def _of_buckets(plan: Plan) -> Iterator[Alternative]:
     if scenario.slo.bounds_anything:
         unbounded = replace(scenario, slo=SloSettings())
         yield Alternative(name="without service levels", bound_rps=_of_scenario(plan, unbounded))
-    if plan.buckets is not None and plan.buckets.survival_cost_rps:
-        free = plan.throughput_rps + plan.buckets.survival_cost_rps
+    if plan.outlook.survival_cost_rps:
+        free = plan.throughput_rps + plan.outlook.survival_cost_rps
         yield Alternative(name="without a loss to survive", bound_rps=_bound(prices, plan.fleet), reached_rps=free)
 
 
 def _reached(plan: Plan, form: ServingForm) -> float | None:
     """What pools of the form were found to serve when the plan's own was chosen; None where that is not known."""
-    forms, row = plan.buckets.forms if plan.buckets is not None else None, plan.scenario.objective.kind.row
+    forms, row = plan.outlook.forms, plan.scenario.objective.kind.row
     told = forms is not None and forms.other is form and row.unit == RATE.kind.row.unit and not row.several
     return forms.other_value if told and forms is not None else None
 
 
 def _fewer_buckets(plan: Plan, prices: BucketPrices) -> Iterator[Alternative]:
-    assert plan.buckets is not None, "a plan of buckets"
-    chosen = next((point for point in plan.buckets.simpler if point.chosen), None)
+    chosen = next((point for point in plan.outlook.simpler if point.chosen), None)
     if chosen is None or chosen.prefill_buckets + chosen.decode_buckets <= 2:
         return
     most = chosen.prefill_buckets + chosen.decode_buckets - 1
     fewer = [partition for partition in prices.partitions if sum(partition.counts) <= most]
-    solved = [point.rate_rps for point in plan.buckets.simpler if point.prefill_buckets + point.decode_buckets <= most]
+    solved = [point.rate_rps for point in plan.outlook.simpler if point.prefill_buckets + point.decode_buckets <= most]
     yield Alternative(
         name="one bucket less",
         bound_rps=_bound(prices, plan.fleet, fewer),

@@ -34,8 +34,7 @@ def explain_pool(plan: Plan, island: str, seconds: float) -> PoolExplanation:
 
     Raises InputError where the plan has no such pool.
     """
-    assert plan.buckets is not None, "a plan of buckets"
-    pool = _pool(plan, plan.buckets, island)
+    pool = _pool(plan, plan.outlook, island)
     prices = prices_of(plan, posed(plan.scenario))
     neighbours = Neighbours(plan, prices, layout_settings(plan.scenario))
     bucket = _bucket(prices, neighbours.partition, pool)
@@ -58,8 +57,8 @@ def explain_pool(plan: Plan, island: str, seconds: float) -> PoolExplanation:
         types=tuple(_types(plan, prices, neighbours.partition, pool, bucket, relaxed)),
         rivals=tuple(_rivals(rival_servers(prices, place))),
         excluded=excluded_servers(prices, place),
-        count=_count(plan, plan.buckets, pool, probability),
-        cuts=plan.buckets.simpler,
+        count=_count(plan, plan.outlook, pool, probability),
+        cuts=plan.outlook.simpler,
         what_ifs=what_ifs(replanner, prices, pool, place, neighbours),
         notes=tuple(_notes(plan, replanner)),
     )
@@ -108,7 +107,6 @@ def _types(
 ) -> Iterator[TypeUse]:
     """Every GPU type of the inventory in the pool's place, the most valuable there first: by USD where the objective
     counts them."""
-    assert plan.buckets is not None, "a plan of buckets"
     rows = []
     for item in plan.scenario.inventory.items:
         gpu = item.gpu.name
@@ -124,7 +122,7 @@ def _types(
         rows.append(
             TypeUse(
                 gpu=gpu,
-                gpus=_gpus_there(plan.buckets, pool, gpu),
+                gpus=_gpus_there(plan.outlook, pool, gpu),
                 server=server,
                 rate_per_gpu_rps=rate,
                 rate_per_usd=_per_usd(rate, item),

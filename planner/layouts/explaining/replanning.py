@@ -94,8 +94,7 @@ def started_words(server: ServerConfig) -> str:
 
 def as_it_is(plan: Plan, phase: Phase) -> Replanned:
     """The plan's own pools of a phase."""
-    assert plan.buckets is not None, "a plan of buckets"
-    return replanned(plan.buckets.pools, phase, plan.throughput_rps)
+    return replanned(plan.outlook.pools, phase, plan.throughput_rps)
 
 
 def first_change(

@@ -84,8 +84,7 @@ def _first_bound(
 
 def _slowest_ms(replanner: Replanner, half: Phase) -> float | None:
     """P99 at the promise, where no bound is set: a tighter one would be felt."""
-    assert replanner.plan.buckets is not None, "a plan of buckets"
-    rows = [r for r in replanner.plan.buckets.latencies if r.load is LoadPoint.PROMISE and r.phase is half]
+    rows = [r for r in replanner.plan.outlook.latencies if r.load is LoadPoint.PROMISE and r.phase is half]
     times = [row.late_ms for row in rows]
     return None if not times or None in times else max(time for time in times if time is not None)
 

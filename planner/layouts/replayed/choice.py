@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from planner.domain import (
     BucketPool,
-    Evaluation,
     Forgetful,
     Phase,
     ReportProgress,
@@ -18,15 +17,16 @@ from planner.domain import (
     SimplerPlan,
 )
 from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
-from planner.evaluation.buckets.judging import layout_of, pooled_assignment
+from planner.evaluation.buckets.judging import layout_of, pooled_assignment, pooled_evaluation
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.replay.pooled import PooledReplay
 from planner.interrupts import deferred
 from planner.layouts.buckets.pools import BucketChoice, solve_buckets
+from planner.layouts.buckets.proposals import proposed_pools
+from planner.layouts.proposals import ProposedPlan
 from planner.layouts.replayed.judges import Judges
 from planner.layouts.replayed.rounds import ReplayBudget, ReplayRounds
 from planner.layouts.replayed.space import Point, ReplaySpace
-from planner.search import SearchResult
 
 SEARCH_SEEDS, FRESH_SEEDS = 2, 3
 LONGER = 2
@@ -39,18 +39,7 @@ _SEEDS_APART = 100
 _FIRST_FRESH = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedPools:
-    """The plan's pools with what they were chosen from, the search, and what the replays said."""
-
-    choice: BucketChoice
-    result: SearchResult
-    replayed: ReplayedChoice
-
-
-def find_replayed(
-    evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None = None
-) -> ReplayedPools:
+def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None = None) -> ProposedPlan:
     """The pools that hold the levels at the highest replayed rate.
 
     Raises InfeasibleError where nothing serves, InputError where the trace is not at hand, KeyboardInterrupt where the
@@ -90,7 +79,7 @@ def find_replayed(
         candidate=verdict.candidate,
         chosen=verdict.plan != space.base,
     )
-    return _of_plan(rounds, choice, verdict.plan, replayed)
+    return _proposed(evaluator, rounds, choice, verdict.plan, replayed)
 
 
 def _policies(evaluator: Evaluator, replay: PooledReplay) -> tuple[RouterPolicy, ...]:
@@ -168,20 +157,18 @@ def _with_fresh(rounds: ReplayRounds, point: Point, seeds: Sequence[int]) -> Rep
     return replace(rates, fresh_rps=fresh)
 
 
-def _of_plan(rounds: ReplayRounds, choice: BucketChoice, plan: Point, replayed: ReplayedChoice) -> ReplayedPools:
+def _proposed(
+    evaluator: Evaluator, rounds: ReplayRounds, choice: BucketChoice, plan: Point, replayed: ReplayedChoice
+) -> ProposedPlan:
     """The chosen point, priced again as any pools are."""
     priced = choice.priced if plan == rounds.space.base else rounds.judges.priced(plan)
     assignment = pooled_assignment(priced, choice.solver, optimal=choice.proven)
-    evaluation = Evaluation(
-        layout=layout_of(priced.pools), throughput_rps=assignment.throughput_rps, assignment=assignment
-    )
     if plan != rounds.space.base:
         others = tuple(replace(point, chosen=False) for point in choice.simpler)
         mine = _simplicity(priced.pools, priced.rate_rps)
         choice = replace(choice, priced=priced, simpler=(*others, replace(mine, chosen=True)))
-    return ReplayedPools(
-        choice=choice, result=SearchResult(record=rounds.record(plan), best=evaluation), replayed=replayed
-    )
+    best = pooled_evaluation(layout_of(priced.pools), assignment)
+    return proposed_pools(evaluator, best, rounds.record(plan), choice, replayed=replayed)
 
 
 def _simplicity(pools: Sequence[BucketPool], rate_rps: float) -> SimplerPlan:

@@ -9,16 +9,16 @@ from planner.domain.serving.levels import judged_levels
 
 def plan_figures(plan: Plan, name: str) -> PlanFigures:
     """What is compared of a plan; `name` is what it is called beside others."""
-    certificate, buckets = plan.certificate, plan.buckets
+    certificate, outlook = plan.certificate, plan.outlook
     serving = [island for island in plan.islands if island.phase is not None]
-    losses = buckets.losses if buckets is not None else ()
+    losses = outlook.losses
     items = plan.scenario.inventory.items
     return PlanFigures(
         name=name,
         form=plan.scenario.routing_form.value,
         rate_rps=plan.throughput_rps,
-        promise_rps=None if buckets is None else buckets.promise_rps,
-        burst_rps=buckets.burst_rps if buckets is not None and buckets.bursts_bind else None,
+        promise_rps=outlook.promise_rps if outlook.pools else None,
+        burst_rps=outlook.burst_rps if outlook.bursts_bind else None,
         band=plan.rate_band,
         price_usd_per_hour=plan.price_usd_per_hour if plan.priced else None,
         price_usd_per_million_tokens=plan.price_usd_per_million_tokens if plan.priced else None,
@@ -92,7 +92,7 @@ def _of_islands(plan: Plan) -> Iterator[PoolFigures]:
 
 def latency_figures(plan: Plan) -> tuple[LatencyFigures, ...]:
     """Times by bucket and load; none where the plan has no buckets."""
-    rows = plan.buckets.latencies if plan.buckets is not None else ()
+    rows = plan.outlook.latencies
     return tuple(
         LatencyFigures(
             load=row.load.value,

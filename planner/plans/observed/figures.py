@@ -42,7 +42,7 @@ def compared_figures(loads: Loads, islands: Sequence[ObservedIsland]) -> Iterato
 
 def promise_of(plan: Plan) -> float:
     """Requests/s: the promise of a plan of buckets, else what it serves."""
-    return plan.throughput_rps if plan.buckets is None else plan.buckets.promise_rps
+    return plan.outlook.promise_rps
 
 
 def _whole_rate(loads: Loads, islands: Sequence[ObservedIsland]) -> ComparedFigure:
@@ -111,7 +111,7 @@ def _island_rate(island: ObservedIsland) -> ComparedFigure:
 
 def _latency_rows(loads: Loads) -> list[BucketLatency]:
     """Of every phase and bucket, at the lowest load that is not below the measured one, else at the highest."""
-    rows = () if loads.plan.buckets is None else loads.plan.buckets.latencies
+    rows = loads.plan.outlook.latencies
     chosen: dict[tuple[Phase, int, int], BucketLatency] = {}
     for row in sorted(rows, key=lambda row: -row.rate_rps):
         key = (row.phase, row.start, row.end)
@@ -218,7 +218,7 @@ def _tpot(loads: Loads, row: BucketLatency) -> tuple[TimeHistogram | None, float
 
 
 def _bucket_pools(plan: Plan, row: BucketLatency) -> list[BucketPool]:
-    pools = () if plan.buckets is None else plan.buckets.pools
+    pools = plan.outlook.pools
     return [pool for pool in pools if pool.start < row.end and row.start < pool.end]
 
 

@@ -139,7 +139,7 @@ def pools_of(plan: Plan) -> dict[str, BucketPool]:
             f"plan {plan.scenario.name}: must be a plan of buckets to be changed in steps, got a table of ranges.",
             hint="Plan it with `routing: {form: buckets}`.",
         )
-    return {pool.island: pool for pool in plan.buckets.pools}
+    return {pool.island: pool for pool in plan.outlook.pools}
 
 
 def chance_of(workload: Workload, span: Span) -> float:

@@ -7,8 +7,8 @@ from planner.domain import Plan, PlannedIsland, Question, context_tokens
 from planner.domain.replanning.rollouts import RollOut, ServerCounts
 from planner.domain.replay.settings import ReplaySettings
 from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.pool_assembly import pool_islands, pool_routes
 from planner.evaluation.replay.replaying import PlanReplay
-from planner.plans.bucketed import pool_islands, pool_routes
 from planner.replanning.rollouts.interim import InterimFleet, full_question
 
 QUICK = ReplaySettings(seeds=(0,), requests=20_000)
@@ -34,8 +34,6 @@ class InterimPlans:
         question = self.common if common or not new_table else self._full
         priced = BucketService(question).priced(self._fleet.pools(dict(counts), new_table=new_table))
         routes = pool_routes(question, priced.pools, priced.rate_rps)
-        assert self._after.buckets is not None, "interim plans are between plans of buckets"
-        assert self._before.buckets is not None, "interim plans are between plans of buckets"
         return replace(
             self._after,
             scenario=question.scenario,
@@ -45,11 +43,11 @@ class InterimPlans:
             islands=tuple(self._islands(question, priced, counts)),
             routing=routes,
             buckets=replace(
-                self._after.buckets,
+                self._after.outlook,
                 promise_rps=priced.rate_rps * question.scenario.routing.margin,
                 pools=priced.pools,
                 # the slowest of both: pods are given as long as requests of either plan may take
-                latencies=(*self._before.buckets.latencies, *self._after.buckets.latencies),
+                latencies=(*self._before.outlook.latencies, *self._after.outlook.latencies),
                 losses=(),
                 burst_rps=None,
                 unrestricted_rps=None,

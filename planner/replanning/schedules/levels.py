@@ -140,11 +140,11 @@ class LevelBook:
             plan = self._planner(replace(self.scenario, objective=ObjectiveSettings()))
         except (InfeasibleError, SolverError):
             return 0.0
-        return 0.0 if plan.buckets is None else plan.buckets.promise_rps
+        return plan.outlook.promise_rps
 
     def _level(self, plan: Plan, bound: float) -> ScheduleLevel:
         """The plan as a level, of which there is one of the same pools."""
-        same = next((level for level in self._levels if plan.buckets == level.plan.buckets), None)
+        same = next((level for level in self._levels if plan.outlook == level.plan.outlook), None)
         if same is None:
             same = level_of(plan, bound)
             self._levels.append(same)
@@ -198,15 +198,14 @@ def at_rate(scenario: Scenario, rate_rps: float) -> Scenario:
 
 def level_of(plan: Plan, bound_usd_per_hour: float) -> ScheduleLevel:
     """A finished plan as a level."""
-    assert plan.buckets is not None, "plans for rates have buckets"
     gpus: dict[str, int] = {}
-    for pool in plan.buckets.pools:
+    for pool in plan.outlook.pools:
         gpus[pool.gpu] = gpus.get(pool.gpu, 0) + pool.gpus
     items = plan.scenario.inventory
     usd = sum(count * items.item(gpu).price_usd_per_gpu_hour for gpu, count in gpus.items())
     return ScheduleLevel(
         plan=plan,
-        promise_rps=plan.buckets.promise_rps,
+        promise_rps=plan.outlook.promise_rps,
         usd_per_hour=usd,
         bound_usd_per_hour=min(bound_usd_per_hour, usd),
         watts=sum(count * items.item(gpu).gpu.max_w for gpu, count in gpus.items()),

@@ -38,7 +38,7 @@ def _of_deployable(plan: Plan, certificate: Certificate, goal: str, bound: str) 
     gap = certificate.objective_gap
     if gap is None:
         return ""
-    forms = None if plan.buckets is None else plan.buckets.forms
+    forms = plan.outlook.forms
     pools = f"the best deployable {class_of_pools(plan.scenario.serving_form, forms)}"
     limit = "none serve more than" if not goal else "none have more than"
     if plan.scenario.objective.minimises:
@@ -54,7 +54,7 @@ def _of_deployable(plan: Plan, certificate: Certificate, goal: str, bound: str) 
 def forms_sentence(plan: Plan, in_unit: Callable[[float], str]) -> str:
     """What the other form of serving would do, and the margin that split pools must win by; that they were not looked
     at, where something of the scenario keeps pools split. Empty where the form was asked for."""
-    scenario, forms = plan.scenario, None if plan.buckets is None else plan.buckets.forms
+    scenario, forms = plan.scenario, plan.outlook.forms
     if forms is None:
         told = scenario.beyond_mixed if plan.buckets is not None else ""
         return f"Only split pools were looked at: {told} knows no others." if told else ""
@@ -80,10 +80,10 @@ def _deployability(plan: Plan, certificate: Certificate) -> str:
     if certificate.gap is None or certificate.bound_rps is None:
         return ""
     queues = ", a bound that sees no queues" if plan.scenario.slo.bounds_anything else ""
-    return (
-        f"Being deployable costs at most {percent(certificate.gap)}: no layout of any size and routing serves more "
-        f"than {rate(certificate.bound_rps)} requests/s{queues}."
-    )
+    limit = f"layout of any size and routing serves more than {rate(certificate.bound_rps)} requests/s{queues}."
+    if certificate.objective_gap is None:  # of several goals: rate was given up for others, too
+        return f"No {limit}"
+    return f"Being deployable costs at most {percent(certificate.gap)}: no {limit}"
 
 
 def _remedy(plan: Plan, certificate: Certificate) -> str:

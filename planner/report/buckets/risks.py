@@ -23,10 +23,8 @@ def risks(plan: Plan) -> list[str]:
 
 def _lost_nodes(plan: Plan) -> Iterator[str]:
     """Pools whose loss stops much of the service."""
-    if plan.buckets is None:
-        return
-    counts = {pool.island: pool.count for pool in plan.buckets.pools}
-    for loss in sorted(plan.buckets.losses, key=lambda loss: loss.rate_rps):
+    counts = {pool.island: pool.count for pool in plan.outlook.pools}
+    for loss in sorted(plan.outlook.losses, key=lambda loss: loss.rate_rps):
         share = loss.rate_rps / plan.throughput_rps
         if share >= LITTLE_LEFT:
             continue
@@ -66,15 +64,15 @@ def carried_odds(plan: Plan) -> float | None:
     if plan.buckets is None or banded is None or banded.low <= 0 or banded.high <= banded.low:
         return None
     middle, spread = (math.log(banded.low * banded.high) / 2, math.log(banded.high / banded.low) / (2 * _OUTER))
-    return 1.0 - NormalDist(middle, spread).cdf(math.log(plan.buckets.promise_rps))
+    return 1.0 - NormalDist(middle, spread).cdf(math.log(plan.outlook.promise_rps))
 
 
 def _odds(plan: Plan) -> Iterator[str]:
     odds, banded = carried_odds(plan), banded_rate(plan)
-    if odds is None or banded is None or plan.buckets is None or odds >= 0.5:
+    if odds is None or banded is None or odds >= 0.5:
         return
     yield (
-        f"**By its own band the promise of {significant(plan.buckets.promise_rps)} requests/s is below even odds**: "
+        f"**By its own band the promise of {significant(plan.outlook.promise_rps)} requests/s is below even odds**: "
         f"the GPUs serve as much with a probability of {percent(odds)} (P10\u2013P90 of the capacity: {banded.range}). "
         "Measure before you rely on it, or plan for less."
     )

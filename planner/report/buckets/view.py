@@ -50,8 +50,7 @@ def span_label(start: int, end: int) -> str:
 
 def bucket_plan(plan: Plan) -> BucketPlan:
     """What the plan says of its pools; only plans of buckets come here."""
-    assert plan.buckets is not None, "a plan of buckets"
-    return plan.buckets
+    return plan.outlook
 
 
 def buckets_of(plan: Plan, phase: Phase) -> tuple[BucketView, ...]:

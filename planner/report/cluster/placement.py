@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsland, Shortfall, Victim
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
-from planner.report.kit.terms import part
 
 MOST_ROWS = 30
 """Rows of a table; the rest are counted."""
@@ -38,7 +37,7 @@ def placement_text(plan: Plan) -> list[str]:
         _lead(plan, placed),
         *_servers_without_room(plan),
         states_table(placed),
-        *([f"### {part(plan).capitalize()}s on nodes\n\n{sites_table(plan, placed)}"] if placed.sites else []),
+        *([f"### {plan.form.row.part.capitalize()}s on nodes\n\n{sites_table(plan, placed)}"] if placed.sites else []),
         *([f"### Not placed\n\n{_shortfalls(placed.shortfalls)}"] if placed.shortfalls else []),
         *([f"### Pods to evict\n\n{_victims(placed)}"] if placed.victims else []),
         f"### Score\n\n{_terms(placed)}",
@@ -58,7 +57,7 @@ def _servers_without_room(plan: Plan) -> list[str]:
 
 
 def _lead(plan: Plan, placed: Placement) -> str:
-    sites, noun = placed.sites, part(plan)
+    sites, noun = placed.sites, plan.form.row.part
     total = len(sites) + len(placed.shortfalls)
     gpus = sum(site.gpus for site in sites)
     parts = [
@@ -182,7 +181,7 @@ def sites_table(plan: Plan, placed: Placement) -> str:
     """A row for islands that lie alike. Entropy is over the switches of an island, in nats: 0 under one switch."""
     groups = site_groups(plan, placed.sites)
     header = [
-        f"{part(plan).capitalize()}s",
+        f"{plan.form.row.part.capitalize()}s",
         "Named",
         "GPU type",
         "Phase",

@@ -35,7 +35,7 @@ def _goal(plan: Plan, goal: Goal) -> Plot:
 
     series = (dots("beaten", beaten, "faint"), dots("not beaten", front, place=0), dots("the plan", chosen, place=6))
     return Plot(
-        name=f"frontier-{goal.value}",
+        name=f"frontier-{goal.value.replace('_', '-')}",
         title=f"Layouts that no other beats: rate against {goal.value}",
         says="No layout that was tried is as good in every goal as one that is not beaten, and better in one.",
         kind=Kind.DOTS,

@@ -107,7 +107,7 @@ def _of_pool(plan: Plan, pool: BucketPool) -> Card:
 
 def _spreads(plan: Plan) -> bool:
     """Whether servers of some pool are spread: then the cards of all tell, as they become rows of one table."""
-    return plan.buckets is not None and any(pool.per_node for pool in plan.buckets.pools)
+    return any(pool.per_node for pool in plan.outlook.pools)
 
 
 def _of_group(plan: Plan, group: IslandGroup) -> Card:

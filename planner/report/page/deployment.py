@@ -7,7 +7,6 @@ from planner.report.kit.html.blocks import DataTable, Drawing, Prose, Section
 from planner.report.kit.html.drawing import NARROW, box, ribbon, svg, words
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent
-from planner.report.kit.terms import part
 from planner.report.page.cards import Card, Lane, cards, lanes
 
 _WIDTH, _CARD, _ROW, _HEAD = 980.0, 262.0, 74.0, 46.0
@@ -96,7 +95,7 @@ def _takes(plan: Plan) -> str:
 def _drawing(plan: Plan) -> Drawing:
     columns = lanes(plan)
     says = f"{counted(sum(card.servers for lane in columns for card in lane.cards), 'server')} in "
-    says += counted(len(plan.islands) - sum(island.phase is None for island in plan.islands), part(plan))
+    says += counted(len(plan.islands) - sum(island.phase is None for island in plan.islands), plan.form.row.part)
     says += "; the thicker a band, the more of the requests go there"
     return Drawing(
         name="what-to-deploy",
@@ -149,7 +148,7 @@ def _halves(plan: Plan, split: list[Lane]) -> tuple[list[str], float]:
 
 
 def _handover(plan: Plan) -> tuple[str, str]:
-    transfer = plan.buckets.transfer if plan.buckets is not None else None
+    transfer = plan.outlook.transfer
     return "KV caches", "" if transfer is None else f"{transfer.gb_s:.3g} GB/s"
 
 

@@ -46,7 +46,7 @@ def _served(plan: Plan) -> str:
     if plan.buckets is None:
         return f"**The {gpus} serve {figure}** of {_question(plan)}."
     promise = promise_words(plan, f"The {gpus}", f" of {_question(plan)}")
-    ending = " without bunching" if plan.buckets.bursts_bind else ""
+    ending = " without bunching" if plan.outlook.bursts_bind else ""
     return f"{promise}, {plan.scenario.routing.margin:g} of a capacity of {figure}{ending}."
 
 
@@ -75,10 +75,10 @@ def _rates(plan: Plan) -> Iterator[Figure]:
     band = f"P10–P90: {banded.range}" if banded else ""
     if plan.buckets is not None:
         margin = f"{plan.scenario.routing.margin:g} of the capacity"
-        if plan.buckets.burst_rps is not None and plan.buckets.bursts_bind:
-            bunched = significant(plan.buckets.burst_rps)
+        if plan.outlook.burst_rps is not None and plan.outlook.bursts_bind:
+            bunched = significant(plan.outlook.burst_rps)
             yield Figure(label="Promise, requests/s, bunched", value=bunched, band="as requests bunch in the trace")
-        yield Figure(label="Promise, requests/s", value=significant(plan.buckets.promise_rps), band=margin)
+        yield Figure(label="Promise, requests/s", value=significant(plan.outlook.promise_rps), band=margin)
     value = banded.figure if banded else rate(plan.throughput_rps)
     yield Figure(label="Capacity, requests/s", value=value, band=band)
 

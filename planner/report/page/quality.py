@@ -17,9 +17,9 @@ def quality_section(plan: Plan) -> Section:
     """Rates and bounds beside each other, in words and as a chart."""
     blocks: list[Block] = [Prose(markdown=text) for text in certificate_text(plan)]
     blocks.append(_chart(plan))
-    if plan.buckets is not None and useful_simpler(plan):
+    if useful_simpler(plan):
         blocks += [Prose(markdown=simplicity_words(plan)), _simplicity(plan)]
-    if plan.buckets is not None and plan.buckets.losses:
+    if plan.outlook.losses:
         blocks += [Prose(markdown=loss_sentence(plan)), _losses(plan)]
     return Section(name="quality", title="How good it is", blocks=tuple(blocks))
 
@@ -27,7 +27,7 @@ def quality_section(plan: Plan) -> Section:
 def _bars(plan: Plan) -> Iterator[tuple[str, float, str]]:
     """Name, requests/s and tone of each rate; of one bound that is told twice, the sharper name."""
     if plan.buckets is not None:
-        yield "promise", plan.buckets.promise_rps, "faint"
+        yield "promise", plan.outlook.promise_rps, "faint"
     yield "capacity", plan.throughput_rps, "chosen"
     certificate = plan.certificate
     if certificate is None:

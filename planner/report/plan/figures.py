@@ -41,7 +41,7 @@ def figures_of(plan: Plan) -> tuple[str, ...]:
     shown = {
         "search": len(plan.search.trials) > 1,
         "routing": plan.buckets is None or any(len(buckets_of(plan, phase)) > 1 for phase in PHASES),
-        SIMPLICITY: plan.buckets is not None and len(useful_simpler(plan)) > 1,
+        SIMPLICITY: len(useful_simpler(plan)) > 1,
         **dict.fromkeys(PARAMETERS, bool(importance_of(plan))),
         PARETO: bool(plan.search.frontier),
         PLACEMENT: bool(plan.placement),
@@ -63,7 +63,7 @@ def figure(plan: Plan, name: str) -> "Figure":
     from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load
 
     with look():
-        return (_drawings() | (_bucket_drawings() if plan.buckets is not None else {}))[name](plan)
+        return (_drawings() | (_bucket_drawings() if plan.outlook.pools else {}))[name](plan)
 
 
 def _drawings() -> "dict[str, Callable[[Plan], Figure]]":

@@ -66,7 +66,7 @@ def pools_frame(plan: Plan) -> Frame:
     """One row a pool of equal servers: `capacity_rps` and `full_rps` are of one server, prompts of `start` <= tokens <
     `end`, `island` names it in `islands`, `per_node` is there where servers are spread (0: as many as fit). None where
     the plan has no buckets."""
-    pools = plan.buckets.pools if plan.buckets else ()
+    pools = plan.outlook.pools
     spread = ("per_node",) if any(pool.per_node for pool in pools) else ()
     return _frame([_pool_row(pool) for pool in pools], (*_POOL_COLUMNS, *spread))
 
@@ -74,7 +74,7 @@ def pools_frame(plan: Plan) -> Frame:
 def latency_frame(plan: Plan) -> Frame:
     """One row a load, phase and bucket: TTFT in prefill, TPOT in decode, missing where the queue has no end;
     `late_ms` is of `statistic`, the percentile that the levels ask for."""
-    rows = plan.buckets.latencies if plan.buckets else ()
+    rows = plan.outlook.latencies
     values = [
         {name: getattr(row, name) for name in _LATENCY_FIELDS}
         | {"load": row.load.value, "phase": row.phase.value, "statistic": plan.scenario.slo.statistic}

@@ -9,7 +9,6 @@ from matplotlib.patches import Patch, Rectangle
 from planner.domain import InventoryItem, Phase, Plan, PlannedIsland
 from planner.report.kit import style
 from planner.report.kit.quantities import money, percent_span, span
-from planner.report.kit.terms import part
 from planner.report.plan.groups import IslandGroup, groups, merged
 
 # inches; the layout is fixed so that the width of labels can be compared with the width of the axes
@@ -34,7 +33,7 @@ def draw(plan: Plan) -> Figure:
     items = plan.scenario.inventory.items
     height = TOP + BOTTOM + len(items) * PANEL + (len(items) - 1) * GAP
     figure = style.blank(height, layout=None)
-    style.titled(figure, plan, f"{part(plan)}s and their load")
+    style.titled(figure, plan, f"{plan.form.row.part}s and their load")
     widest = max(item.count for item in items)
     for row, item in enumerate(items):
         bottom = height - TOP - PANEL - row * (PANEL + GAP)
@@ -80,7 +79,7 @@ def _nodes(gpus: int, node: int) -> str:
 
 def _draw_type(axes: Axes, item: InventoryItem, members: Sequence[IslandGroup], plan: Plan) -> None:
     spare = item.count - sum(g.gpus for g in members)
-    spare_label = [f"{spare} GPUs\nin no {part(plan)}"] if spare else []
+    spare_label = [f"{spare} GPUs\nin no {plan.form.row.part}"] if spare else []
     label = _label if plan.buckets is None else _pool_label
     fitting = _fitting(axes, members, spare_label, label)
     start, centres = 0, []

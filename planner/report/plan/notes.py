@@ -8,7 +8,6 @@ from planner.report.buckets.risks import risks
 from planner.report.kit.bands import banded_rate, beside
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, rate, span
-from planner.report.kit.terms import part
 from planner.report.plan.groups import IslandGroup, groups
 from planner.report.plan.routing import intervals, shares
 from planner.report.plan.service import exactness_note
@@ -90,7 +89,7 @@ def _by_number(plan: Plan) -> list[str]:
 
 def _unserved(plan: Plan) -> list[str]:
     if not plan.routing:
-        return [f"The routing table is empty: no request reaches {_a(part(plan))}."]
+        return [f"The routing table is empty: no request reaches {_a(plan.form.row.part)}."]
     if plan.buckets is not None:  # every bucket has its pools: a plan without them is refused before
         return []
     everyone = IslandGroup(gpu="", phase=None, islands=plan.islands)
@@ -207,13 +206,13 @@ def _outside(plan: Plan) -> list[str]:
     for island in plan.islands:
         placed[island.gpu] += island.size
     unused = {gpu: count - placed[gpu] for gpu, count in plan.fleet.items()}  # what is on offer alone is no loss
-    where = f"In no {part(plan)}"
+    where = f"In no {plan.form.row.part}"
     return [f"{where}: {counted(count, 'GPU')} of type {escaped(gpu)}." for gpu, count in unused.items() if count]
 
 
 def _remarks(plan: Plan) -> list[str]:
     remarks = Counter((i.gpu, i.note) for i in plan.islands if i.phase is not None and i.note)
-    noun = part(plan)
+    noun = plan.form.row.part
     return [f"{escaped(gpu)} ({counted(count, noun)}): {_clause(note)}." for (gpu, note), count in remarks.items()]
 
 

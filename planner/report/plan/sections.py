@@ -6,7 +6,6 @@ from planner.domain import PHASES, Band, Phase, Plan, SearchRecord
 from planner.report.kit.bands import band_in_percent
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, percent_span, rate, span, whole
-from planner.report.kit.terms import part
 from planner.report.plan.groups import PHASE_ORDER, IslandGroup, groups
 from planner.report.plan.routing import MINOR_SHARE, Stretch, stretches
 
@@ -33,7 +32,16 @@ def fleet_table(plan: Plan) -> str:
     ]
     lines.append(["**Total**", *map(whole, total), money(plan.price_usd_per_hour)])
     both = ["In both"] if Phase.MIXED in plan.phases else []
-    header = ["GPU type", "GPUs", f"{part(plan).capitalize()}s", "In prefill", "In decode", *both, "Idle", "USD/hour"]
+    header = [
+        "GPU type",
+        "GPUs",
+        f"{plan.form.row.part.capitalize()}s",
+        "In prefill",
+        "In decode",
+        *both,
+        "Idle",
+        "USD/hour",
+    ]
     rest = f"\n\nOn offer, not rented: {', '.join(map(escaped, offered))}." if offered else ""
     return table(header, lines, "l" + "r" * (len(header) - 1)) + rest
 
@@ -139,8 +147,7 @@ def _effort(plan: Plan) -> str:
     if not trials:
         return "No search was made: the layout was given."
     if _solved(plan):
-        subject = "the layout itself was" if plan.buckets is None else "buckets, pools and servers were"
-        return f"Method {settings.method}: {subject} solved for, as a MILP."
+        return f"Method {settings.method}: {plan.form.row.solved} solved for, as a MILP."
     rounds = len({t.iteration for t in trials})
     surrogate = f" with surrogate {settings.surrogate}" if settings.method.row.surrogate else ""
     effort = (
@@ -186,7 +193,7 @@ def _progress_row(record: SearchRecord, iteration: int, best: float) -> list[str
 
 def _best_trial(plan: Plan) -> list[str]:
     best = [t for t in plan.search.trials if t.index == plan.search.best_trial]
-    members = "islands" if plan.buckets is None else "servers"
+    members = plan.form.row.members
     return [
         f"Best trial: number {t.index}, iteration {t.iteration}, {rate(plan.search.judged_rps(t))} requests/s, "
         f"proposed by {escaped(t.generator)}, layout {escaped(t.layout.label)} (GPUs each x {members})."

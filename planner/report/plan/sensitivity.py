@@ -3,7 +3,6 @@
 from planner.domain import PHASES, GpuWorth, Phase, Plan, RangeHeadroom, Sensitivity
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, rate, signed, signed_range, whole
-from planner.report.kit.terms import part, stretch
 
 SPARE = 0.005
 """A range whose rate could rise by less than this share has no headroom."""
@@ -77,7 +76,7 @@ def _binding(plan: Plan, sensitivity: Sensitivity) -> str:
         return "**Prefill and decode bind alike**: only more of both serves more."
     phase, other = sensitivity.binding.capitalize(), _other(sensitivity.binding)
     return (
-        f"**{phase} binds.** Relieved of it, the same {part(plan)}s would next be held by {other}, at "
+        f"**{phase} binds.** Relieved of it, the same {plan.form.row.part}s would next be held by {other}, at "
         f"{rate(sensitivity.next_rps)} requests/s."
     )
 
@@ -118,9 +117,13 @@ def _headroom(plan: Plan, sensitivity: Sensitivity, phase: Phase) -> str:
     if not mine:
         return ""
     if not spare:
-        return f"No {stretch(plan)} has headroom in {phase}."
+        return f"No {plan.form.row.stretch} has headroom in {phase}."
     least = min(spare, key=lambda row: row.headroom)
-    where = f"every {stretch(plan)}" if len(spare) == len(mine) else f"{len(spare)} of {len(mine)} {stretch(plan)}s"
+    where = (
+        f"every {plan.form.row.stretch}"
+        if len(spare) == len(mine)
+        else f"{len(spare)} of {len(mine)} {plan.form.row.stretch}s"
+    )
     return f"In {phase} {where}, taken alone, could grow by {percent(least.headroom)} or more (least: {_span(least)})."
 
 

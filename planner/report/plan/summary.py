@@ -34,7 +34,7 @@ def summary(plan: Plan) -> str:
         *_unverified(plan),
         *_network(plan),
         *certificate_text(plan),
-        *([replayed_text(plan)] if pooled and plan.buckets is not None and plan.buckets.replayed else []),
+        *([replayed_text(plan)] if pooled and plan.outlook.replayed else []),
         *_warning(plan),
         _question(plan.scenario),
         *(bucket_sections(plan) if pooled else _island_sections(plan)),

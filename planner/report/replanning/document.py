@@ -18,7 +18,7 @@ def change_document(
     return {
         "summary": " ".join(verdicts).replace("**", ""),
         "notes": list(notes),
-        "promise_rps": plan.buckets and plan.buckets.promise_rps,
+        "promise_rps": plan.outlook.promise_rps,
         "capacity_rps": plan.throughput_rps,
         "servers_before": change.servers_before,
         "servers_running_on": change.servers_running_on,

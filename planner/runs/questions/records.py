@@ -53,7 +53,7 @@ class MoneyAnswer:
     @property
     def promise_rps(self) -> float:
         """Requests/s that the fleet promises; of a plan without buckets what it serves."""
-        return self.plan.throughput_rps if self.plan.buckets is None else self.plan.buckets.promise_rps
+        return self.plan.outlook.promise_rps
 
     @property
     def price_usd_per_million_tokens(self) -> float:

@@ -114,7 +114,7 @@ def _levels(plan: Plan) -> str:
     which = plan.scenario.slo.statistic
     times = ", ".join(f"{TIMES[phase]} {which} {time_span(row.late_ms for row in of_phase)}{_bound(plan, phase)}"
                       for phase, of_phase in rows.items())  # fmt: skip
-    none = "" if plan.buckets.levels_set else "; no levels were asked for: give --ttft and --tpot"
+    none = "" if plan.outlook.levels_set else "; no levels were asked for: give --ttft and --tpot"
     given_up = given_up_words(plan, load)
     return f"{times} at {rate} requests/s{none}{f'; given up: {given_up}' if given_up else ''}"
 
@@ -153,10 +153,8 @@ def _in_unit(answer: MoneyAnswer, value: float) -> str:
 
 def _bunched(answer: MoneyAnswer) -> str:
     """What is promised where requests come as unevenly as in the trace; "" where that is no less, or not known."""
-    buckets = answer.plan.buckets
-    if buckets is None or buckets.burst_rps is None or not buckets.bursts_bind:
-        return ""
-    return significant(buckets.burst_rps)
+    outlook = answer.plan.outlook
+    return significant(outlook.burst_rps) if outlook.bursts_bind and outlook.burst_rps is not None else ""
 
 
 def _rivals(answer: MoneyAnswer) -> list[str]:
@@ -211,8 +209,8 @@ def _notes(answer: MoneyAnswer) -> list[str]:
         notes.append(f"{parts}: where only whole nodes are for rent, say whole_nodes: true in an offer (--offer)")
     if not plan.optimal and (answer.gap or 1.0) > WIDE:
         notes.append("the gap is wide: raise search.work_limit in the scenario for a closer proof")
-    if plan.buckets is not None and plan.buckets.losses and not plan.scenario.survive.share:
-        left = plan.buckets.worst_loss.rate_rps
+    if plan.outlook.losses and not plan.scenario.survive.share:
+        left = plan.outlook.worst_loss.rate_rps
         notes.append(
             "the loss of one node may leave nothing: --survive 1 asks for a fleet that outlives it"
             if left <= 0
@@ -275,7 +273,7 @@ def _other_form(answer: MoneyAnswer, flags: str) -> Iterator[tuple[str, str]]:
         or sum(count for _, count in answer.gpus) < len(PHASES)
     ):
         return
-    forms = answer.plan.buckets.forms
+    forms = answer.plan.outlook.forms
     other = ServingForm.AUTO if forms is None else forms.other
     words = shlex.split(flags)
     if "--serving" in words:
@@ -315,8 +313,8 @@ def answer_document(
         "capacity_rps": plan.throughput_rps,
         "low_rps": band.low_rps if band else None,
         "high_rps": band.high_rps if band else None,
-        "burst_rps": plan.buckets.burst_rps if plan.buckets else None,
-        "latency": [_latency(row, statistic) for row in plan.buckets.latencies] if plan.buckets else [],
+        "burst_rps": plan.outlook.burst_rps,
+        "latency": [_latency(row, statistic) for row in plan.outlook.latencies],
         "objective": "USD/hour" if answer.question is MoneyQuestion.CHEAPEST else "requests/s",
         "bound": answer.bound,
         "gap": answer.gap,
@@ -336,7 +334,7 @@ def answer_document(
 def _forms(plan: Plan) -> Mapping[str, object] | None:
     """The form of the pools, what it was chosen over and the margin; None of plans without pools, or of a form asked
     for."""
-    return None if plan.buckets is None or plan.buckets.forms is None else asdict(plan.buckets.forms)
+    return None if plan.outlook.forms is None else asdict(plan.outlook.forms)
 
 
 def _latency(row: BucketLatency, statistic: str) -> Mapping[str, object]:

@@ -84,8 +84,7 @@ def _require_room(question: ChangeQuestion) -> None:
 
 def _require_servers(saved: Plan, before: Plan, short: Collection[str]) -> None:
     """Raises InfeasibleError where nothing is left to change; `short`: types that the inventory has too few of."""
-    assert before.buckets is not None, "plans are of buckets"
-    if before.buckets.pools:
+    if before.outlook.pools:
         return
     counts = ",".join(f"{i.gpu.name}={i.count}" for i in saved.scenario.inventory.items if i.gpu.name in short)
     runs_on = f"Where they run until the change is done, say so (--meanwhile {counts}); else p"
@@ -97,10 +96,8 @@ def _require_servers(saved: Plan, before: Plan, short: Collection[str]) -> None:
 
 def _fewer_servers(saved: Plan, before: Plan) -> tuple[tuple[str, int], ...]:
     """Islands of the deployed plan that have fewer servers left, and how many are gone."""
-    assert saved.buckets is not None, "plans are of buckets"
-    assert before.buckets is not None, "plans are of buckets"
-    remaining = {pool.island: pool.count for pool in before.buckets.pools}
-    gone = [(pool.island, pool.count - remaining.get(pool.island, 0)) for pool in saved.buckets.pools]
+    remaining = {pool.island: pool.count for pool in before.outlook.pools}
+    gone = [(pool.island, pool.count - remaining.get(pool.island, 0)) for pool in saved.outlook.pools]
     return tuple((island, count) for island, count in gone if count)
 
 

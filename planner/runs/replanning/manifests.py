@@ -37,7 +37,7 @@ def in_turns(plans: Sequence[Plan], manifests: Sequence[Files]) -> list[dict[str
 
 
 def _kinds(plan: Plan) -> Iterator[EngineKind]:
-    pools: tuple[BucketPool, ...] = plan.buckets.pools if plan.buckets is not None else ()
+    pools: tuple[BucketPool, ...] = plan.outlook.pools
     for pool in pools:
         yield pool.island, pool.gpu, pool.phase, pool.server, pool.start, pool.end, pool.context
 

@@ -73,14 +73,14 @@ def make_schedule(request: ScheduleRequest, listen: Listen = lambda _: None) -> 
 
     def planner(scenario: Scenario) -> Plan:
         plan = pipeline.plan(scenario)
-        promise = 0.0 if plan.buckets is None else plan.buckets.promise_rps
+        promise = plan.outlook.promise_rps
         listen(f"plan {next(planned)}: {promise:,.6g} requests/s for {plan.price_usd_per_hour:,.6g} USD/hour")
         return plan
 
     def replanner(standing: Plan, scenario: Scenario) -> Plan:
         limits = ChangeLimits(give_up=GIVE_UP)
         plan = pipeline.replan(standing, scenario, request.change, limits, frontier=False).plan
-        promise = 0.0 if plan.buckets is None else plan.buckets.promise_rps
+        promise = plan.outlook.promise_rps
         listen(
             f"plan {next(planned)}, near another: {promise:,.6g} requests/s for {plan.price_usd_per_hour:,.6g} USD/hour"
         )

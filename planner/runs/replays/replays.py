@@ -26,7 +26,7 @@ def rate_of(plan: Plan, rate: str | float | None) -> float:
     None of a plan without a promise is its capacity times the margin. InputError for other words, or a rate that no
     replay can have.
     """
-    promise = None if plan.buckets is None else plan.buckets.promise_rps
+    promise = None if plan.buckets is None else plan.outlook.promise_rps
     if rate is None:
         rate_rps = plan.throughput_rps * plan.scenario.routing.margin if promise is None else promise
     elif rate == PROMISE:

@@ -118,17 +118,17 @@ def fleet_of(plan: Plan) -> Fleet:
             f"plan {plan.scenario.name}: must have buckets to be watched; it promises no rate.",
             hint="Plan it with routing.form: buckets.",
         )
-    gpus = dict.fromkeys(sorted({pool.gpu for pool in plan.buckets.pools}), 0)
-    for pool in plan.buckets.pools:
+    gpus = dict.fromkeys(sorted({pool.gpu for pool in plan.outlook.pools}), 0)
+    for pool in plan.outlook.pools:
         gpus[pool.gpu] += pool.gpus
     rows = sorted(
-        (pool.gpu, pool.phase.value, repr(pool.server), pool.start, pool.end, pool.count) for pool in plan.buckets.pools
+        (pool.gpu, pool.phase.value, repr(pool.server), pool.start, pool.end, pool.count) for pool in plan.outlook.pools
     )
     parts = plan.placement.parts if plan.placement is not None else ()
     lying = sorted((part.island, part.replica, part.node) for part in parts)
     return Fleet(
         plan=hashlib.sha256(repr((rows, lying)).encode()).hexdigest()[:12],
-        promise_rps=plan.buckets.promise_rps,
+        promise_rps=plan.outlook.promise_rps,
         gpus=tuple(gpus.items()),
         nodes=tuple(sorted({part.node for part in parts})),
     )

@@ -61,9 +61,8 @@ def what_is_left(standing: Plan, scenario: Scenario, offered: dict[str, int]) ->
 
 def _used(plan: Plan) -> dict[str, int]:
     """GPUs in servers, by type."""
-    assert plan.buckets is not None, "watched plans are of buckets"
     used: dict[str, int] = {}
-    for pool in plan.buckets.pools:
+    for pool in plan.outlook.pools:
         used[pool.gpu] = used.get(pool.gpu, 0) + pool.gpus
     return used
 

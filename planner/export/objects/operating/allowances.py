@@ -107,8 +107,8 @@ class Crews:
 def crews_of(plan: Plan) -> Crews:
     """The copies of `plan`, and what they must go on serving."""
     serving = {island.id: island for island in plan.islands if island.phase is not None}
-    capacities = {pool.island: pool.capacity_rps for pool in plan.buckets.pools} if plan.buckets else {}
-    priced = {loss.island: loss.servers for loss in plan.buckets.losses} if plan.buckets else {}
+    capacities = {pool.island: pool.capacity_rps for pool in plan.outlook.pools}
+    priced = {loss.island: loss.servers for loss in plan.outlook.losses}
     return Crews(
         crews={
             name: Crew(
@@ -120,7 +120,7 @@ def crews_of(plan: Plan) -> Crews:
             for name, island in serving.items()
         },
         cells=tuple(_cells(plan, serving)),
-        share=plan.scenario.survive.share if plan.buckets else 0.0,
+        share=plan.scenario.survive.share,
     )
 
 
@@ -128,7 +128,7 @@ def _cells(plan: Plan, serving: Mapping[str, PlannedIsland]) -> Iterator[Cell]:
     """Buckets where the plan has them, else ranges; those with the same islands once."""
     groups: dict[tuple[Phase, int, int], set[str]] = {}
     if plan.buckets:
-        for pool in plan.buckets.pools:
+        for pool in plan.outlook.pools:
             for phase in halves_of(pool.phase) if pool.island in serving else ():
                 groups.setdefault((phase, pool.start, pool.end), set()).add(pool.island)
     else:

@@ -44,7 +44,7 @@ def copy_bounds(plan: Plan, island: ServingIsland, *, pinned: bool = False) -> C
 def demand_rps(plan: Plan) -> float:
     """What is asked of the whole mix; the promise where nothing is said."""
     wanted = plan.scenario.objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
-    promise = plan.throughput_rps if plan.buckets is None else plan.buckets.promise_rps
+    promise = plan.outlook.promise_rps
     return wanted or promise
 
 
@@ -60,9 +60,9 @@ def _least(plan: Plan, island: ServingIsland) -> int:
     plan_rps_a_copy = plan.throughput_rps * _of_one_copy(plan, island) / island.rate_rps
     demand, survive = demand_rps(plan), plan.scenario.survive
     needed = _copies(demand, plan_rps_a_copy)
-    if plan.buckets is None or not survive.share:
+    if not survive.share:
         return needed
-    lost = max((loss.servers for loss in plan.buckets.losses if loss.island == island.id), default=0)
+    lost = max((loss.servers for loss in plan.outlook.losses if loss.island == island.id), default=0)
     return max(needed, _copies(survive.share * demand, plan_rps_a_copy) + lost)
 
 
@@ -72,6 +72,6 @@ def _copies(rate: float, of_one: float) -> int:
 
 def _of_one_copy(plan: Plan, island: ServingIsland) -> float:
     """Requests/s of one copy: a server's within the levels, else what is planned of it."""
-    pools = () if plan.buckets is None else plan.buckets.pools
+    pools = plan.outlook.pools
     capacity = next((pool.capacity_rps for pool in pools if pool.island == island.id), 0.0)
     return capacity or island.rate_rps / island.grouping.groups

@@ -40,7 +40,7 @@ _AUTOSCALER_S = 600  # cluster-autoscaler, --max-graceful-termination-sec by def
 def drain_seconds(island: ServingIsland, deployment: Deployment) -> int:
     """D: the longest that a request may be under way on the island (s)."""
     plan = deployment.plan
-    transfer = plan.buckets.transfer if plan.buckets else None
+    transfer = plan.outlook.transfer
     ms = _first_token_ms(deployment) + (transfer.longest_ms if transfer else 0.0)
     if island.phase is not Phase.PREFILL:
         ms += plan.scenario.workload.max_output_tokens * _token_ms(deployment)
@@ -103,7 +103,7 @@ def slowest_step_ms(plan: Plan) -> dict[Phase, float]:
 
 def _promised_ms(plan: Plan, phase: Phase) -> Iterator[float]:
     """The slow end of every bucket at the promise, as far as its queue has one."""
-    for row in plan.buckets.latencies if plan.buckets else ():
+    for row in plan.outlook.latencies:
         slow = row.late_ms if row.late_ms is not None else row.p50_ms
         if row.phase is phase and row.load is LoadPoint.PROMISE and slow is not None:
             yield slow

@@ -29,9 +29,9 @@ _NAMES = {Phase.PREFILL: ("ttft", Quantity.TTFT), Phase.DECODE: ("tpot", Quantit
 
 def promised_share(plan: Plan) -> float:
     """The promise over the throughput, which islands' rates are told at; 1 where the plan has no promise of its own."""
-    if plan.buckets is None or not plan.throughput_rps:
+    if not plan.throughput_rps:
         return 1.0
-    return plan.buckets.promise_rps / plan.throughput_rps
+    return plan.outlook.promise_rps / plan.throughput_rps
 
 
 def _quantiles(plan: Plan) -> tuple[tuple[str, str], ...]:
@@ -62,7 +62,7 @@ def island_rules(plan: Plan, name: str, islands: tuple[ServingIsland, ...]) -> I
 
 def bucket_rules(plan: Plan, name: str, islands: tuple[ServingIsland, ...], *, ttft_at_decode: bool) -> Iterator[Rule]:
     """Of every bucket with a promise: the promise, what is measured, and their ratio."""
-    rows = [] if plan.buckets is None else [row for row in plan.buckets.latencies if row.load in _LOADS]
+    rows = [row for row in plan.outlook.latencies if row.load in _LOADS]
     for row in rows:
         stem, _ = _NAMES[row.phase]
         for quantile, key in _quantiles(plan):
@@ -108,7 +108,7 @@ def told_by(plan: Plan, row: BucketLatency, *, ttft_at_decode: bool) -> frozense
     """Islands whose histogram tells of a bucket: those of its phase; of TTFT, where decode servers tell it, those that
     decode its prompts and no others. Empty where no island does that."""
     phase = Phase.DECODE if ttft_at_decode else row.phase
-    pools = () if plan.buckets is None else [pool for pool in plan.buckets.pools if pool.serves(phase)]
+    pools = [pool for pool in plan.outlook.pools if pool.serves(phase)]
     touching = [pool for pool in pools if pool.start < row.end and row.start < pool.end]
     apart = all(row.start <= pool.start and pool.end <= row.end for pool in touching)
     return frozenset(pool.island for pool in touching) if apart else frozenset()
@@ -116,7 +116,7 @@ def told_by(plan: Plan, row: BucketLatency, *, ttft_at_decode: bool) -> frozense
 
 def decoding_later(plan: Plan, row: BucketLatency) -> frozenset[str]:
     """Islands that decode what prefill servers of a TTFT's bucket hand over; none of those that do both."""
-    pools = () if plan.buckets is None else plan.buckets.pools
+    pools = plan.outlook.pools
     touching = [pool for pool in pools if pool.start < row.end and row.start < pool.end]
     ids = frozenset(pool.island for pool in touching if pool.phase is Phase.DECODE)
     return ids if row.phase is Phase.PREFILL else frozenset()

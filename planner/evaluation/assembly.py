@@ -10,6 +10,7 @@ from planner.domain import (
     Assignment,
     ClassPerformance,
     Duty,
+    Estimate,
     Flow,
     Inventory,
     IslandClass,
@@ -185,3 +186,19 @@ def _unassigned(
 def _idle(inventory: Inventory, island: IslandClass, name: str, row: ClassPerformance) -> PlannedIsland:
     price = inventory.item(island.gpu).price_usd_per_gpu_hour * island.size
     return PlannedIsland.idle(name, island.gpu, island.size, price, row.decode.reason or row.prefill.reason)
+
+
+def estimates_of(table: PerformanceTable, islands: Iterable[PlannedIsland]) -> tuple[Estimate, ...]:
+    """How firm the rates of every GPU type and phase that `islands` use are."""
+    used = {(island.gpu, island.phase) for island in islands if island.phase is not None}
+    rows = {
+        (row.island.gpu, phase): row.phase(phase)
+        for row in table.classes
+        for phase in PHASES
+        if row.phase(phase).serves
+    }
+    return tuple(
+        Estimate(gpu=gpu, phase=phase, origin=row.origin, source=row.origin_source, band=row.band)
+        for gpu, phase in sorted(used)
+        for row in (rows[gpu, phase],)
+    )

@@ -1,0 +1,119 @@
+"""Proposals of pools behind buckets: solved for, searched for, near a plan that runs, or those of a saved plan."""
+
+from dataclasses import replace
+
+from planner.domain import BucketPool, Evaluation, PlacedPart, Plan, SearchRecord, Sensitivity
+from planner.domain.serving.replayed import ReplayedChoice
+from planner.errors import InconsistentPlanError
+from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment, pooled_evaluation
+from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.evaluator import Evaluator
+from planner.evaluation.pool_assembly import pool_estimates, pool_islands, pool_routes, unplaced_islands
+from planner.layouts.buckets.certificate import certify_buckets
+from planner.layouts.buckets.outlook import outlook
+from planner.layouts.buckets.pools import BucketChoice, chosen_near, solve_buckets
+from planner.layouts.buckets.sensitivity import bucketed_sensitivity, prices_of
+from planner.layouts.certificate import is_exact
+from planner.layouts.feasibility import require_saved_rate, require_target
+from planner.layouts.proposals import ProposedPlan
+from planner.search import given
+
+
+def proposed_pools(
+    evaluator: Evaluator,
+    best: Evaluation,
+    record: SearchRecord,
+    choice: BucketChoice,
+    *,
+    replayed: ReplayedChoice | None = None,
+    names: tuple[BucketPool, ...] = (),
+    stays: tuple[PlacedPart, ...] = (),
+) -> ProposedPlan:
+    """The best pools; on nodes where the scenario names a cluster. `names`: the pools with the ids of their islands,
+    where they have some already; `stays`: their servers that run where they are to be; `replayed`: what replays said
+    of them."""
+    assert best.assignment is not None, "pools that serve have an assignment"
+    question, scenario = evaluator.question, evaluator.question.scenario
+    assignment, pools, layout = best.assignment, names or named_pools(best.assignment.pools), best.layout
+    placement, reaches, unplaced, advice = None, {}, {}, {}
+    if evaluator.fleet is not None:
+        from planner.evaluation.buckets.placing import place_pools  # noqa: PLC0415  (a plan on no nodes needs none of it)
+
+        placed = place_pools(pools, question, evaluator.fleet, advises=True, stays=stays)
+        placement, reaches, unplaced, advice = placed.placement, placed.reaches, placed.unplaced, placed.advice
+        assignment = pooled_assignment(placed.priced, assignment.solver, optimal=assignment.optimal)
+        pools, layout = placed.priced.pools, layout_of(placed.priced.pools)
+        require_target(scenario, assignment.throughput_rps)
+    rate = assignment.throughput_rps
+    routes = pool_routes(question, pools, rate)
+    searched = choice.searched and not is_exact(scenario)
+    certificate = certify_buckets(scenario, evaluator.prices, layout, rate, choice, searched=searched)
+
+    def worths(plan: Plan) -> Sensitivity | None:
+        return bucketed_sensitivity(plan, evaluator.prices)
+
+    return ProposedPlan(
+        assignment=assignment,
+        islands=(
+            *pool_islands(scenario, pools, routes, reaches, unplaced, advice),
+            *unplaced_islands(scenario, () if placement is None else placement.shortfalls),
+        ),
+        routing=routes,
+        record=record,
+        certificate=certificate,
+        estimates=pool_estimates(scenario, pools),
+        worths=worths,
+        placement=placement,
+        buckets=outlook(
+            question,
+            pools,
+            rate,
+            simpler=choice.simpler,
+            unrestricted_rps=certificate.bound_rps,
+            survival_cost_rps=choice.survival_cost_rps,
+            forms=choice.forms,
+            reaches=reaches,
+            replayed=replayed,
+        ),
+    )
+
+
+def saved_pools(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
+    """The pools of a saved plan. Raises InputError where they do not serve what the plan says."""
+    assert saved.certificate is not None, "plans of buckets have a certificate"
+    buckets = saved.outlook
+    question, solver = evaluator.question, saved.provenance.solver
+    evaluator.price_with(prices_of(saved, question))
+    before = BucketService(question).priced(replace(pool, share=1.0) for pool in buckets.pools)
+    require_saved_rate(saved, before.rate_rps, "pools serve")
+    choice = BucketChoice(
+        priced=before,
+        value=before.rate_rps,
+        bound=saved.certificate.objective_bound or before.rate_rps,
+        proven=saved.optimal,
+        solver=solver,
+        simpler=buckets.simpler,
+        survival_cost_rps=buckets.survival_cost_rps,
+        forms=buckets.forms,
+    )
+    assignment = pooled_assignment(before, solver, optimal=saved.optimal)
+    best = pooled_evaluation(layout_of(before.pools), assignment)
+    return proposed_pools(evaluator, best, saved.search, choice, replayed=buckets.replayed, names=before.pools)
+
+
+def pools_again(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
+    """The pools of a saved plan, which were chosen near another plan: with the bound of all plans, where the search for
+    pools looked at all."""
+    question, solver, buckets = evaluator.question, saved.provenance.solver, saved.outlook
+    scratch = solve_buckets(evaluator)
+    evaluator.price_with(prices_of(saved, question))
+    priced = BucketService(question).priced(replace(pool, share=1.0) for pool in buckets.pools)
+    layout = layout_of(priced.pools)
+    evaluator.remember_pools(layout, priced, solver)
+    result = given(layout, evaluator)
+    if result.best is None or result.best.assignment is None:
+        raise InconsistentPlanError(
+            f"plan {saved.scenario.name}: its pools serve nothing.", hint="Plan again, or restore the file."
+        )
+    choice = chosen_near(priced, priced.rate_rps, scratch, solver)
+    return proposed_pools(evaluator, result.best, result.record, choice, names=priced.pools)
