@@ -32,8 +32,6 @@ from planner.cost import CostContext
 from planner.cost.engine_rules import kv_backends, may_overlap, prefill_budgets, refusals
 from planner.cost.serving import (
     Arrivals,
-    MixedServers,
-    PrefillServers,
     every_size,
     node_sizes,
     server_shapes,
@@ -293,22 +291,11 @@ class BucketPrices:
 
     def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = FINELY) -> Column:
         """Rates within the levels where so much of the whole is served; too high, if anything, so that bounds hold."""
-        column, mine = self._full_column(gpu, phase), self.phases[phase]
+        mine = self.phases[phase]
+        levels = replace(mine.levels, first_ms=self.least_step_ms) if phase is Phase.PREFILL else mine.levels
         arrivals = Arrivals.of(self._scenario.routing.policy)
         served = served_rps * mine.buckets.probabilities
-        if column.servers is None:
-            return column
-        levels = replace(mine.levels, first_ms=self.least_step_ms) if phase is Phase.PREFILL else mine.levels
-        at, load = (mine.buckets, levels, served), column.servers
-        if isinstance(load, PrefillServers):
-            capped = load.capped_rps(*at, arrivals, served=True, halvings=halvings)
-            return replace(column, capped=_rounded_up(capped, column.full, halvings))
-        if isinstance(load, MixedServers):
-            batches, capped, full = load.capped_rps(*at, None, arrivals, served=True, halvings=halvings)
-            capped = _rounded_up(capped, full, halvings)
-        else:
-            batches, capped, full = load.capped_rps(*at, None, arrivals, served=True)
-        return replace(column, batches=batches, capped=capped, full=full)
+        return self._full_column(gpu, phase).within(mine.buckets, levels, served, arrivals, halvings)
 
     @cached_property
     def least_step_ms(self) -> float:
@@ -403,8 +390,3 @@ class BucketPrices:
     def _late_share(self, phase: Phase, bucket: int) -> float | None:
         levels = self.phases[phase].levels
         return None if levels.misses is None else float(levels.misses[bucket])
-
-
-def _rounded_up(capped: np.ndarray, full: np.ndarray, halvings: int) -> np.ndarray:
-    """Rates that so many halvings of the full rate found, at the upper end of where they lie."""
-    return np.where(capped > 0, np.minimum(full, capped + full / 2**halvings), 0.0)
