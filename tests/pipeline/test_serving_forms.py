@@ -53,7 +53,8 @@ def test_every_point_is_what_a_plan_of_that_form_serves(form: ServingForm) -> No
         assert alone.certificate is not None
         assert point.rate_rps == pytest.approx(alone.throughput_rps)
         if form is ServingForm.AUTO:  # a point is bounded over both forms, a plan's proof names its own
-            assert point.bound_rps >= alone.certificate.objective_bound * (1 - 1e-9)
+            ratio = point.bound_rps / alone.certificate.objective_bound
+            assert 1 - 1e-9 <= ratio <= 1.25  # a fifth where one form serves nothing, some per cent elsewhere
         else:
             assert point.bound_rps == pytest.approx(alone.certificate.objective_bound)
         assert sum(pool.gpus for pool in point.pools) == sum(island.size for island in alone.islands if island.phase)

@@ -1,5 +1,6 @@
 """Whatever a planner has written, verified by its kind: a run, or a folder of a schedule, a watch, a batch, a sweep."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -7,16 +8,18 @@ from pathlib import Path
 
 from planner import files
 from planner.domain.comparisons.verification import Difference, Verification
+from planner.domain.replanning.schedules import Schedule, TariffKind
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.plan.batches import indexes, sweep_indexes
 from planner.files.plan.batches.notes import read_note
 from planner.files.plan.sealed_documents import sealed_text
-from planner.files.plan.stored_schedules import PLANS_FOLDER, holds_schedule, level_names, load_schedule
+from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, holds_schedule, level_names, load_schedule
 from planner.files.plan.watch_folders import holds_watch
 from planner.files.records import record_document
 from planner.files.scenario.settings import Setting
 from planner.plans.comparisons.figures import plan_figures
+from planner.replanning.schedules.tariffs import window_usd
 from planner.runs.batches.batches import exit_status, read_batch
 from planner.runs.batches.sweeps import read_sweep
 from planner.runs.comparisons.batch_files import batch_files
@@ -32,9 +35,10 @@ from planner.runs.watching.tallies import read_log
 _DERIVED = "digests."
 _PARQUET, _MANIFESTS = ".parquet", "/manifests/"
 MONEY = (
-    "schedule.json: which plan stands when, rents of windows and bounds, as they follow from rates, a tariff and plans "
-    "that were not chosen"
+    "schedule.json: which plan stands when, what changes cost, and bounds, as they follow from rates, times of changes "
+    "and plans that were not chosen"
 )
+OWNED = "schedule.json: costs of windows, as they follow from GPUs that no plan has"
 REQUEST = "what was asked for, and how jobs without a plan ended"
 TIMES = f"{indexes.TIMES_FILE}: what the clock said"
 
@@ -95,7 +99,24 @@ def _of_schedule(folder: Path, *, search: bool) -> Verification:
     written = {
         name: content for name, content in schedule_files(schedule).items() if "/" not in name or _MANIFESTS in name
     }
-    return joined([*apart, _written(folder, written)], (MONEY,))
+    rents = Verification(files=(), differences=tuple(rent_differences(schedule)))
+    owned = (OWNED,) if schedule.tariff.kind is TariffKind.OWNED else ()
+    return joined([*apart, _written(folder, written), rents], (MONEY, *owned))
+
+
+def rent_differences(schedule: Schedule) -> list[Difference]:
+    """What windows cost, from the GPUs of the plans that stand, and all of them together."""
+    windows = [{"usd": window.usd} for window in schedule.windows]
+    due = list(windows)
+    if schedule.tariff.kind is not TariffKind.OWNED:
+        scenario, levels = schedule.levels[0].plan.scenario, schedule.levels
+        items = {item.gpu.name: item for level in levels for item in level.plan.scenario.inventory.items}
+        priced = replace(scenario, inventory=replace(scenario.inventory, items=tuple(items.values())))
+        costs = window_usd(priced, schedule.series, levels, schedule.tariff, dict(schedule.reserved))
+        due = [{"usd": float(costs[number, window.level])} for number, window in enumerate(schedule.windows)]
+    usd = math.fsum(row["usd"] + window.change_usd for row, window in zip(due, schedule.windows, strict=True))
+    written = {"usd": schedule.usd, "windows": windows}
+    return document_differences(SCHEDULE_FILE, written, {"usd": usd, "windows": due})
 
 
 def _of_watch(folder: Path, *, scenario: Path | None, settings: tuple[Setting, ...], search: bool) -> Verification:
