@@ -38,9 +38,9 @@ def series_of(rates: tuple[float, ...]) -> RateSeries:
 class DrawnFleets:
     """Fleets that promise what chance says, larger ones no less; plans of them are the cheapest of all, counted out."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, types: tuple[str, ...] = TYPES[:2], most: int = 7) -> None:
         draw = random.Random(seed)
-        self.offer: Offer = tuple((gpu, draw.randint(3, 7), round(draw.uniform(1, 4), 2)) for gpu in TYPES[:2])
+        self.offer: Offer = tuple((gpu, draw.randint(3, most), round(draw.uniform(1, 4), 2)) for gpu in types)
         self.promised = self._promised(draw)
         self.most_changes, self.discount = draw.choice([1, 2, 3, 4]), draw.choice([0.2, 0.4, 0.6])
         peak = max(self.promised.values()) * draw.uniform(0.6, 0.95)
@@ -105,6 +105,20 @@ def test_schedules_of_drawn_fleets_are_near_the_best_of_all(seed: int) -> None:
         assert schedule.usd <= WITHIN * least
         assert schedule.bound_usd <= least * (1 + 1e-6)
         assert schedule.usd >= least * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.study) for seed in range(2, 12))])
+def test_reserved_schedules_of_three_types_are_near_the_best_of_all(seed: int) -> None:
+    fleets = DrawnFleets(seed, TYPES, 4)
+    tariff = Tariff(kind=TariffKind.RESERVED, reserved_discount=fleets.discount)
+    assert fleets.schedule(tariff).usd <= WITHIN * fleets.least_usd(tariff)
+
+
+def test_a_grid_of_fleets_is_enough_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pricing, "MOST_FLEETS", 16)
+    fleets = DrawnFleets(101)
+    tariff = Tariff(kind=TariffKind.RESERVED, reserved_discount=fleets.discount)
+    assert fleets.schedule(tariff).usd <= WITHIN * fleets.least_usd(tariff)
 
 
 @pytest.mark.parametrize("seed", DEARER_WITHOUT)

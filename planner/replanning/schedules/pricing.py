@@ -124,10 +124,10 @@ class _Fleets:
                 continue
             for rate, gpus in stretches:
                 if not any((plan <= gpus).all() and most >= rate * (1 - SAME) for plan, most in self._plans):
-                    return rate, self._named(gpus), self._named(self._counts[k])
+                    return rate, self._gpus(gpus), self._gpus(self._counts[k])
             self._least[k] = np.inf  # the plans of its best schedule are there: what it costs is known
 
-    def _named(self, gpus: NDArray[np.int64]) -> Gpus:
+    def _gpus(self, gpus: NDArray[np.int64]) -> Gpus:
         return {name: int(n) for name, n in zip(self._names, gpus, strict=True) if n}
 
     def _costs(self, k: int) -> tuple[Floats, NDArray[np.int64]]:
