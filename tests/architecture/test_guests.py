@@ -15,10 +15,8 @@ from planner import guests
 COPIED = ("planner", "tests", "gpu_specs", "workloads", "notebooks", ".ci")
 TELLING = (
     "test_house_rules.py",
-    "test_names.py",
     "test_program.py",
     "test_hints.py",
-    "test_figures.py",
     "test_readme.py",
 )
 """Tests of the core that meet every module, command, hint, guide and link, in seconds."""
