@@ -58,6 +58,17 @@ def baseline_of(
     return name
 
 
+def option_of(name: str) -> str:
+    """A parameter as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def typed_options(context: typer.Context) -> set[str]:
+    """Parameters that stood on the command line."""
+    given = (name for name, value in context.params.items() if value is not None)
+    return {name for name in given if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"}
+
+
 @contextmanager
 def workers_of(executor: str, processes: int, scheduler: str | None) -> "Iterator[Workers]":
     """What a study's `processes` are: so many of this machine, or the workers of Dask. Raises InputError."""

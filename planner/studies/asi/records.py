@@ -115,7 +115,11 @@ class Tally(Protocol):
         """A row of one of the tables that it needs."""
 
     def end_hour(self, at: Hour) -> None:
-        """All rows of an hour have come."""
+        """All rows of an hour have come: nothing to most figures."""
 
     def figure(self) -> TraceFigure:
         """The figure; no points where no row counted."""
+
+    def drawn(self, *, name: str, kind: Drawn, y: str, points: tuple[Point, ...], x: str = "") -> TraceFigure:
+        """A figure of this number and title."""
+        return TraceFigure(number=self.number, name=name, title=self.title, drawn=kind, x=x, y=y, points=points)

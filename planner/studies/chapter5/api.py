@@ -1,9 +1,7 @@
 """The evaluation of Rignall 2025, chapter 5, on this model."""
 
 from collections.abc import Sequence
-from functools import cache, partial
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 from planner.studies.at_hand import StudyAtHand
 
@@ -20,28 +18,19 @@ def chapter5_study(
     """`figures` of the chapter; 5.2 to 5.4 take a second or two, those of searches longer. `trials`, `iterations`
     (rounds of a search) and `batch_size` (layouts a round) count for searches. `physical`: our own cost model, where
     the paper's is repeated otherwise."""
-    from planner import files
     from planner.domain import CostMode
-    from planner.studies.chapter5.experiments import Request, document
+    from planner.studies.chapter5.experiments import Request
     from planner.studies.chapter5.report.frames import TABLE, study_frame
     from planner.studies.chapter5.report.page import VERDICTS, study_page
     from planner.studies.chapter5.report.pages import study_figure
-    from planner.studies.chapter5.study import run
-    from planner.workload import summarize
+    from planner.studies.chapter5.study import run, scenario_reader
 
     mode = CostMode.DEFAULT if physical else CostMode.REFERENCE
-
-    @cache
-    def scenario_of(setup: Any) -> Any:
-        return files.scenario_from_document(
-            document(setup, mode), origin="planner.study('chapter5')", base=Path.cwd(), summarize=summarize
-        )
-
     request = Request(
         figures=tuple(figures), trials=trials, iterations=iterations, batch_size=batch_size, seed=seed, mode=mode,
         small=True,
     )  # fmt: skip
-    outcome = run(request, scenario_of)
+    outcome = run(request, scenario_reader(mode))
     findings = [
         {
             "figure": finding.figure,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +65,7 @@ def command(
     from planner.studies.chapter5.report.page import study_page
     from planner.studies.chapter5.report.pages import file_names, render_study
     from planner.studies.chapter5.report.plots import chapter5_plots
-    from planner.studies.chapter5.study import run
+    from planner.studies.chapter5.study import run, scenario_reader
 
     request = Request(
         figures=tuple(figure or ()),
@@ -81,7 +80,7 @@ def command(
     traces = _traces(trace or (), request)
     kinds = [*file_names(FIGURES), REPORT_FILE, SEARCHES_FILE]
     files.claim_folder(out, kinds, force=force or holds_searches(out))  # fails before the work, not after it
-    scenario_of = _scenarios(mode)
+    scenario_of = scenario_reader(mode)
     if not quiet:
         _tell_time(request, scenario_of, processes)
     with (
@@ -137,20 +136,6 @@ def _way_on(journal: "TrialJournal", out: Path) -> str:
 
 def _searches(journal: "TrialJournal") -> str:
     return "1 search" if journal.searches == 1 else f"{journal.searches} searches"
-
-
-def _scenarios(mode: CostMode) -> "Callable[[Setup], Scenario]":
-    from planner import files
-    from planner.studies.chapter5.experiments import document
-    from planner.workload import summarize
-
-    @cache
-    def read(setup: "Setup") -> "Scenario":
-        return files.scenario_from_document(
-            document(setup, mode), origin="study chapter5", base=Path.cwd(), summarize=summarize
-        )
-
-    return read
 
 
 def _tell_time(request: "Request", scenario_of: "Callable[[Setup], Scenario]", processes: int) -> None:

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
-from planner.domain import RequestTrace, Scenario
+from planner import files
+from planner.domain import CostMode, RequestTrace, Scenario
 from planner.processes import Processes
 from planner.studies.chapter5.expected_time import Search, exact_key, searches
 from planner.studies.chapter5.experiments import (
@@ -14,6 +17,7 @@ from planner.studies.chapter5.experiments import (
     NAME,
     TOKENS,
     Request,
+    document,
     experiments,
     island_cases,
     setup_of,
@@ -35,8 +39,21 @@ from planner.studies.chapter5.records import (
 from planner.studies.chapter5.shown_inputs import divisions, profile_tokens, trace_tokens
 from planner.studies.chapter5.trials import optimum_of, run_trial
 from planner.studies.runner import RunsDone, run_tasks
+from planner.workload import summarize
 
 ScenarioOf = Callable[[Setup], Scenario]
+
+
+def scenario_reader(mode: CostMode) -> ScenarioOf:
+    """What gives the scenario of a setup, each read once."""
+
+    @cache
+    def read(setup: Setup) -> Scenario:
+        return files.scenario_from_document(
+            document(setup, mode), origin="study chapter5", base=Path.cwd(), summarize=summarize
+        )
+
+    return read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

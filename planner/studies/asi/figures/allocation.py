@@ -16,13 +16,13 @@ from typing import ClassVar
 
 from planner.studies.asi.figures.demand import STANDBY
 from planner.studies.asi.figures.shares import HP, LP, used_hours
-from planner.studies.asi.records import Drawn, Hour, Needs, Table, TraceFigure, TraceRow
+from planner.studies.asi.records import Drawn, Hour, Needs, Table, Tally, TraceFigure, TraceRow
 
 LAST_HOUR = 23
 ALL = "all"
 
 
-class Allocation:
+class Allocation(Tally):
     """Figure 9."""
 
     number: ClassVar[str] = "9"
@@ -68,12 +68,9 @@ class Allocation:
             for spec, hours in sorted(self.hourly.items())
             for place, name in enumerate(("HP", "HP+LP"))
         ]
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="allocation",
-            title=self.title,
-            drawn=Drawn.BARS,
-            x="",
+            kind=Drawn.BARS,
             y="GPUs given out (%)",
             points=tuple(points),
         )

@@ -9,7 +9,7 @@ from math import isnan
 from typing import ClassVar
 
 from planner.studies.asi.figures.shares import HP, LP, used_hours
-from planner.studies.asi.records import JOB_TYPES, Drawn, Hour, Needs, Point, Table, TraceFigure, TraceRow
+from planner.studies.asi.records import JOB_TYPES, Drawn, Hour, Needs, Point, Table, Tally, TraceFigure, TraceRow
 from planner.studies.asi.samples import Samples
 
 STANDBY = "Standby"
@@ -22,7 +22,7 @@ def is_true(text: str) -> bool:
     return text.lower() in ("true", "1", "1.0")
 
 
-class Demand:
+class Demand(Tally):
     """Figure 5: GPUs asked for by job type over the hours, and SM utilisation."""
 
     number: ClassVar[str] = "5"
@@ -48,25 +48,20 @@ class Demand:
             self.busy[key][0] += busy / requested
             self.busy[key][1] += 1
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """GPUs, and percent of a GPU's SMs, by hour since day 0."""
         points: list[Point] = [("GPUs asked for", kind, hour, gpus) for (kind, hour), gpus in sorted(self.gpus.items())]
         points += [("SM utilisation (%)", kind, hour, a / n) for (kind, hour), (a, n) in sorted(self.busy.items())]
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="demand",
-            title=self.title,
-            drawn=Drawn.LINES,
+            kind=Drawn.LINES,
             x="hours since day 0",
             y="",
             points=tuple(points),
         )
 
 
-class Adoption:
+class Adoption(Tally):
     """Figure 6: GPUs in use by GPU type and priority, mean over each day."""
 
     number: ClassVar[str] = "6"
@@ -84,20 +79,15 @@ class Adoption:
             self.hours[row.text("gpu_spec_public") or "unknown", priority, at.day] += used_hours(row)
         self.seen[at.day].add(at.hour)
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """GPU-hours of a day over the hours of it that the trace has."""
         points = tuple(
             (spec, priority, float(day), hours / len(self.seen[day]))
             for (spec, priority, day), hours in sorted(self.hours.items())
         )
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="adoption",
-            title=self.title,
-            drawn=Drawn.LINES,
+            kind=Drawn.LINES,
             x="day",
             y="GPUs",
             points=points,
@@ -112,7 +102,7 @@ def box(panel: str, series: str, samples: Samples) -> list[Point]:
     return [*points, (panel, series, "mean", samples.mean), (panel, series, "count", float(samples.size))]
 
 
-class JobSizes:
+class JobSizes(Tally):
     """Figure 8: GPUs and CPUs of a workload in its largest hour, all and GenAI alone."""
 
     number: ClassVar[str] = "8"
@@ -150,12 +140,9 @@ class JobSizes:
                 for sizes in chosen:
                     samples.add(float(sizes[place]))
                 points += box(panel, series, samples)
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="job_sizes",
-            title=self.title,
-            drawn=Drawn.BOXES,
-            x="",
+            kind=Drawn.BOXES,
             y="",
             points=tuple(points),
         )

@@ -11,7 +11,18 @@ from typing import ClassVar
 
 from planner.studies.asi.figures.demand import is_true
 from planner.studies.asi.figures.shares import HP
-from planner.studies.asi.records import JOB_TYPES, MODEL_TYPES, Drawn, Hour, Needs, Point, Table, TraceFigure, TraceRow
+from planner.studies.asi.records import (
+    JOB_TYPES,
+    MODEL_TYPES,
+    Drawn,
+    Hour,
+    Needs,
+    Point,
+    Table,
+    Tally,
+    TraceFigure,
+    TraceRow,
+)
 from planner.studies.asi.samples import Samples
 
 LEAST_TRAFFIC = 0.001
@@ -29,7 +40,7 @@ def cdfs(grouped: Grouped) -> tuple[Point, ...]:
     )
 
 
-class Curves:
+class Curves(Tally):
     """A figure of curves: what `add` groups by panel and series, each with the share that is no larger."""
 
     number: ClassVar[str]
@@ -41,16 +52,11 @@ class Curves:
     def __init__(self) -> None:
         self.grouped: Grouped = defaultdict(Samples)
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """A curve a group."""
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name=self.name,
-            title=self.title,
-            drawn=Drawn.CDF,
+            kind=Drawn.CDF,
             x=self.x,
             y=self.y,
             points=cdfs(self.grouped),
@@ -79,7 +85,7 @@ class RunTimes(Curves):
             self.grouped["by model type", row.text("model_type_public")].add(hours)
 
 
-class Fractions:
+class Fractions(Tally):
     """Figure 10, left: guaranteed pods that ask for a part of a GPU, and their share of the GPUs."""
 
     number: ClassVar[str] = "10"
@@ -112,12 +118,9 @@ class Fractions:
             for name, values in self.shares.items()
             if values
         )
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="fractions",
-            title=self.title,
-            drawn=Drawn.BARS,
-            x="",
+            kind=Drawn.BARS,
             y="fractional requests (%)",
             points=points,
         )
@@ -161,7 +164,7 @@ class Utilisation(Curves):
         self.grouped["GPU memory (GiB)", job_type].add(row.number("avg_gpu_mem_gib"))
 
 
-class Traffic:
+class Traffic(Tally):
     """Figure 12: what servers of eight GPUs receive and send, by the mix of jobs that they host."""
 
     number: ClassVar[str] = "12"
@@ -202,11 +205,9 @@ class Traffic:
     def figure(self) -> TraceFigure:
         """Shares of server-hours of the mixes that occur most."""
         most = {mix for mix, _ in self.servers.most_common(MOST_MIXES)}
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="traffic",
-            title=self.title,
-            drawn=Drawn.CDF,
+            kind=Drawn.CDF,
             x="GiB/s",
             y="share of server-hours",
             points=cdfs({key: samples for key, samples in self.grouped.items() if key[1] in most}),

@@ -20,7 +20,7 @@ from typing import ClassVar
 from planner.domain.diagnosis import CPUS_OF_A_JOB_GPU, PUBLISHED_JOBS, PUBLISHED_REQUESTS, GpuRequest
 from planner.studies.asi.figures.demand import HOURS_A_DAY, STANDBY
 from planner.studies.asi.figures.shares import HP, LP, amount, used_hours
-from planner.studies.asi.records import Drawn, Hour, Needs, Table, TraceFigure, TraceRow
+from planner.studies.asi.records import Drawn, Hour, Needs, Table, Tally, TraceFigure, TraceRow
 
 PASSED_OVER = 16
 SLOTS_HOUR = 10
@@ -62,7 +62,7 @@ def unallocatable(idle: float, cpus: float, request: GpuRequest) -> tuple[float,
     return (idle - whole_gpus, 0.0, 0.0) if whole_gpus >= request.gpus else (0.0, float(whole_gpus), 0.0)
 
 
-class IdleGpus:
+class IdleGpus(Tally):
     """Figure 13."""
 
     number: ClassVar[str] = "13"
@@ -99,18 +99,15 @@ class IdleGpus:
 
     def figure(self) -> TraceFigure:
         """GPUs, mean over hours."""
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="idle",
-            title=self.title,
-            drawn=Drawn.BARS,
-            x="",
+            kind=Drawn.BARS,
             y="idle GPUs",
             points=tuple(("idle GPUs", cause, name, gpus / self.hours) for (cause, name), gpus in self.sums.items()),
         )
 
 
-class JobSlots:
+class JobSlots(Tally):
     """Figure 14."""
 
     number: ClassVar[str] = "14"
@@ -161,18 +158,15 @@ class JobSlots:
         points = tuple(
             (panel, scope, kind, jobs / self.hours) for (panel, scope, kind), jobs in sorted(self.fits.items())
         )
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="job_slots",
-            title=self.title,
-            drawn=Drawn.BARS,
-            x="",
+            kind=Drawn.BARS,
             y="jobs that fit",
             points=points,
         )
 
 
-class StandbyHours:
+class StandbyHours(Tally):
     """Figure 16."""
 
     number: ClassVar[str] = "16"
@@ -202,11 +196,9 @@ class StandbyHours:
 
     def figure(self) -> TraceFigure:
         """Hour by hour; nothing where nothing is ever lent."""
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="standby",
-            title=self.title,
-            drawn=Drawn.LINES,
+            kind=Drawn.LINES,
             x="hours since day 0",
             y="",
             points=tuple(self.points) if any(point[3] for point in self.points) else (),

@@ -11,7 +11,7 @@ from typing import ClassVar
 from planner.studies.asi.figures.demand import HOURS_A_DAY, box
 from planner.studies.asi.figures.distributions import Curves, Grouped
 from planner.studies.asi.figures.shares import amount, shares
-from planner.studies.asi.records import Drawn, Hour, Needs, Point, Table, TraceFigure, TraceRow
+from planner.studies.asi.records import Drawn, Hour, Needs, Point, Table, Tally, TraceFigure, TraceRow
 from planner.studies.asi.samples import Samples
 
 S_PER_H = 3600.0
@@ -28,7 +28,7 @@ def asked_gpus(row: TraceRow) -> float:
     return row.number("gpu_request") * row.number("worker_num")
 
 
-class ListedDemand:
+class ListedDemand(Tally):
     """Figures 5 and 6: GPUs that jobs hold by hour, by priority and by GPU type."""
 
     number: ClassVar[str] = "5"
@@ -52,9 +52,6 @@ class ListedDemand:
         self.changes[key][hour] += gpus * part
         self.changes[key][hour + 1] += gpus * (1 - part)
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """Means of hours, or of days where there are more than a month's hours."""
         last = max((hour for changes in self.changes.values() for hour in changes), default=0)
@@ -66,18 +63,16 @@ class ListedDemand:
                 level += changes.get(hour, 0.0)
                 sums[hour // step] += level / step
             points += [(panel, series, float(at * step), mean) for at, mean in sums.items()]
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="demand",
-            title=self.title,
-            drawn=Drawn.LINES,
+            kind=Drawn.LINES,
             x="hours since the first job",
             y="GPUs",
             points=tuple(points),
         )
 
 
-class ListedPriorities:
+class ListedPriorities(Tally):
     """Figure 4, right: priorities within each GPU type, in GPU-hours asked for."""
 
     number: ClassVar[str] = "4"
@@ -93,23 +88,17 @@ class ListedPriorities:
         if hours > 0:
             self.hours[row.text("gpu_model") or "unknown", priority_of(row)] += hours
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """Percent."""
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="gpu_priorities",
-            title=self.title,
-            drawn=Drawn.STACKED,
-            x="",
+            kind=Drawn.STACKED,
             y="GPU-hours asked for (%)",
             points=tuple(shares(self.hours, "GPU-hours")),
         )
 
 
-class ListedNodes:
+class ListedNodes(Tally):
     """Figure 4, left: GPUs by type, of the list of nodes."""
 
     number: ClassVar[str] = "4"
@@ -123,17 +112,11 @@ class ListedNodes:
         """A node."""
         self.gpus[row.text("gpu_model")] += amount(row, "gpu_capacity_num")
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """GPUs."""
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="gpu_types",
-            title=self.title,
-            drawn=Drawn.BARS,
-            x="",
+            kind=Drawn.BARS,
             y="GPUs",
             points=tuple(("inventory", "GPUs", spec, count) for spec, count in sorted(self.gpus.items())),
         )
@@ -156,7 +139,7 @@ class ListedRunTimes(Curves):
             self.grouped["run times", priority_of(row)].add(row.number("duration") / S_PER_H)
 
 
-class ListedSizes:
+class ListedSizes(Tally):
     """Figure 8: GPUs and CPUs of a job, all its workers."""
 
     number: ClassVar[str] = "8"
@@ -172,9 +155,6 @@ class ListedSizes:
             self.grouped["GPUs a job", series].add(asked_gpus(row))
             self.grouped["CPUs a job", series].add(row.number("cpu_request") * row.number("worker_num"))
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """Quantiles over jobs."""
         points = [point for (panel, series), kept in self.grouped.items() for point in box(panel, series, kept)]
@@ -183,7 +163,7 @@ class ListedSizes:
         )
 
 
-class ListedFractions:
+class ListedFractions(Tally):
     """Figure 10, left: workers that ask for a part of a GPU, among jobs and among GPUs."""
 
     number: ClassVar[str] = "10"
@@ -200,9 +180,6 @@ class ListedFractions:
             part = row.number("gpu_request") < 1
             self.sums = [a + b for a, b in zip(self.sums, (1, part, gpus, gpus * part), strict=True)]
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """Percent of guaranteed jobs, and of the GPUs that they ask for."""
         jobs, part_jobs, gpus, part_gpus = self.sums
@@ -212,12 +189,9 @@ class ListedFractions:
                 ("parts of GPUs", "share", "of jobs", 100 * part_jobs / jobs),
                 ("parts of GPUs", "share", "of GPUs", 100 * part_gpus / gpus),
             )
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="fractions",
-            title=self.title,
-            drawn=Drawn.BARS,
-            x="",
+            kind=Drawn.BARS,
             y="fractional requests (%)",
             points=points,
         )

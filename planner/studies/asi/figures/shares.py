@@ -10,7 +10,18 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import ClassVar
 
-from planner.studies.asi.records import JOB_TYPES, UNKNOWN, Drawn, Hour, Needs, Point, Table, TraceFigure, TraceRow
+from planner.studies.asi.records import (
+    JOB_TYPES,
+    UNKNOWN,
+    Drawn,
+    Hour,
+    Needs,
+    Point,
+    Table,
+    Tally,
+    TraceFigure,
+    TraceRow,
+)
 
 HP, LP = "HP", "LP"
 
@@ -36,7 +47,7 @@ def shares(by: Mapping[tuple[str, str], float], panel: str) -> list[Point]:
     return [(panel, series, x, 100 * amount / totals[x]) for (x, series), amount in sorted(by.items()) if totals[x] > 0]
 
 
-class JobTypes:
+class JobTypes(Tally):
     """Figure 2: GPU-hours by job type, and priorities within each."""
 
     number: ClassVar[str] = "2"
@@ -55,24 +66,18 @@ class JobTypes:
             if priority in (HP, LP):
                 self.by_priority[job_type, priority] += used_hours(row)
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """Percent of GPU-hours."""
         points = shares(self.hours, "job types") + shares(self.by_priority, "priorities")
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="job_types",
-            title=self.title,
-            drawn=Drawn.STACKED,
-            x="",
+            kind=Drawn.STACKED,
             y="GPU-hours (%)",
             points=tuple(points),
         )
 
 
-class ModelTypes:
+class ModelTypes(Tally):
     """Figure 3: model types within each job type and each GPU type."""
 
     number: ClassVar[str] = "3"
@@ -94,24 +99,18 @@ class ModelTypes:
             self.by_job[row.text("job_type_public"), model] += hours
         self.by_gpu[row.text("gpu_spec_public") or "unknown", model] += hours
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """Percent of GPU-hours."""
         points = shares(self.by_job, "by job type") + shares(self.by_gpu, "by GPU type")
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="model_types",
-            title=self.title,
-            drawn=Drawn.STACKED,
-            x="",
+            kind=Drawn.STACKED,
             y="GPU-hours (%)",
             points=tuple(points),
         )
 
 
-class GpuTypes:
+class GpuTypes(Tally):
     """Figure 4, left: GPUs by type; the last count of each server."""
 
     number: ClassVar[str] = "4"
@@ -126,26 +125,20 @@ class GpuTypes:
         if row.number("gpu_count") > 0:
             self.servers[row.text("server_id"), row.text("gpu_spec_public") or "unknown"] = row.number("gpu_count")
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """GPUs."""
         gpus: dict[str, float] = defaultdict(float)
         for (_, spec), count in self.servers.items():
             gpus[spec] += count
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="gpu_types",
-            title=self.title,
-            drawn=Drawn.BARS,
-            x="",
+            kind=Drawn.BARS,
             y="GPUs",
             points=tuple(("inventory", "GPUs", spec, count) for spec, count in sorted(gpus.items())),
         )
 
 
-class GpuPriorities:
+class GpuPriorities(Tally):
     """Figure 4, right: priorities within each GPU type, in pod-hours as the scripts count and in GPU-hours."""
 
     number: ClassVar[str] = "4"
@@ -163,18 +156,12 @@ class GpuPriorities:
             self.pod_hours[row.text("gpu_spec_public") or "unknown", priority] += 1
             self.gpu_hours[row.text("gpu_spec_public") or "unknown", priority] += used_hours(row)
 
-    def end_hour(self, at: Hour) -> None:
-        """Nothing is left to do."""
-
     def figure(self) -> TraceFigure:
         """Percent."""
         points = shares(self.pod_hours, "pod-hours") + shares(self.gpu_hours, "GPU-hours")
-        return TraceFigure(
-            number=self.number,
+        return self.drawn(
             name="gpu_priorities",
-            title=self.title,
-            drawn=Drawn.STACKED,
-            x="",
+            kind=Drawn.STACKED,
             y="share (%)",
             points=tuple(points),
         )

@@ -16,26 +16,20 @@ ROW_IN = 2.2
 EDGE_IN = 0.8
 MIX = "target mix"
 Column = Callable[[IslandShares], Sequence[float]]
+Colours = dict[tuple[str, int], str]
+Paint = Callable[[Axes, IslandOutcome, Phase, Colours], None]
 
 
 def draw_benchmarks(study: Study, _figure_name: str, title: str) -> Figure:
     """Requests/s of one island of each class on each range, if it did nothing else; left out where it can do none."""
-    figure = style.blank(EDGE_IN + ROW_IN * len(study.islands))
-    panels = figure.subplots(len(study.islands), 2, sharex=True, squeeze=False)
-    head(figure, study, title, searched=False)
-    for row, outcome in zip(panels, study.islands, strict=True):
-        colours = _colours(outcome)
-        for axes, phase in zip(row, PHASES, strict=True):
-            for line in outcome.benchmarks:
-                if line.phase is phase:
-                    _benchmark(axes, outcome, line, colours[line.island.gpu, line.island.size])
-            style.plain_logarithm(axes, "y")
-            axes.set_title(f"{outcome.case.label} {phase.value}: {outcome.case.title}")
-        row[0].set_ylabel("rate of one island\n(requests/s)")
-        _legend(row[1], row)
-    for axes in panels[-1]:
-        axes.set_xlabel("input length (tokens)")
-    return figure
+
+    def paint(axes: Axes, outcome: IslandOutcome, phase: Phase, colours: Colours) -> None:
+        for line in outcome.benchmarks:
+            if line.phase is phase:
+                _benchmark(axes, outcome, line, colours[line.island.gpu, line.island.size])
+        style.plain_logarithm(axes, "y")
+
+    return _panels(study, title, paint, "rate of one island\n(requests/s)")
 
 
 def _benchmark(axes: Axes, outcome: IslandOutcome, row: IslandBenchmark, colour: str) -> None:
@@ -61,17 +55,25 @@ def draw_rates(study: Study, _figure_name: str, title: str) -> Figure:
 
 
 def _ranges(study: Study, title: str, column: Column, label: str, *, mix: bool = False) -> Figure:
+    def paint(axes: Axes, outcome: IslandOutcome, phase: Phase, colours: Colours) -> None:
+        _stack(axes, outcome, phase, column, colours)
+        if mix:
+            middles = [(start + end) / 2 for start, end, _ in outcome.ranges]
+            target = [p * outcome.phase_rps(phase) for _, _, p in outcome.ranges]
+            axes.plot(middles, target, color=style.ink(), linewidth=1.1, label=MIX)
+
+    return _panels(study, title, paint, label)
+
+
+def _panels(study: Study, title: str, paint: Paint, label: str) -> Figure:
+    """A row of two panels a case, one a phase."""
     figure = style.blank(EDGE_IN + ROW_IN * len(study.islands))
     panels = figure.subplots(len(study.islands), 2, sharex=True, squeeze=False)
     head(figure, study, title, searched=False)
     for row, outcome in zip(panels, study.islands, strict=True):
         colours = _colours(outcome)
         for axes, phase in zip(row, PHASES, strict=True):
-            _stack(axes, outcome, phase, column, colours)
-            if mix:
-                middles = [(start + end) / 2 for start, end, _ in outcome.ranges]
-                target = [p * outcome.phase_rps(phase) for _, _, p in outcome.ranges]
-                axes.plot(middles, target, color=style.ink(), linewidth=1.1, label=MIX)
+            paint(axes, outcome, phase, colours)
             axes.set_title(f"{outcome.case.label} {phase.value}: {outcome.case.title}")
         row[0].set_ylabel(label)
         _legend(row[1], row)
@@ -80,7 +82,7 @@ def _ranges(study: Study, title: str, column: Column, label: str, *, mix: bool =
     return figure
 
 
-def _colours(outcome: IslandOutcome) -> dict[tuple[str, int], str]:
+def _colours(outcome: IslandOutcome) -> Colours:
     """A colour per class: its type's, the lighter the smaller the islands."""
     classes = sorted({(s.island.gpu, -s.island.size) for s in outcome.shares})
     colours = {}

@@ -11,7 +11,17 @@ from planner.cli import screen
 from planner.cli.program.executor_options import Executor, Scheduler
 from planner.cli.program.seeds import seeds_of
 from planner.errors import InputError
-from planner.studies.options import Figures, Force, Json, Processes, Quiet, policies_of, workers_of
+from planner.studies.options import (
+    Figures,
+    Force,
+    Json,
+    Processes,
+    Quiet,
+    option_of,
+    policies_of,
+    typed_options,
+    workers_of,
+)
 from planner.studies.progress import runs_progress
 from planner.studies.serving.commands import results
 from planner.studies.serving.commands.inputs import (
@@ -188,11 +198,11 @@ def _answer(
 
 def _refuse_clashes(context: typer.Context) -> None:
     """Refuse options that would be silently ignored."""
-    typed = {name for name, value in context.params.items() if value is not None and _typed(context, name)}
+    typed = typed_options(context)
     sources = [name for name in ARRIVALS if name in typed]
     if len(sources) > 1:
         raise InputError(
-            f"{_option(sources[1])}: goes without {_option(sources[0])}, got both.", hint="Drop one of the two."
+            f"{option_of(sources[1])}: goes without {option_of(sources[0])}, got both.", hint="Drop one of the two."
         )
     for name, other in (
         ("machines", "pool"),
@@ -202,19 +212,11 @@ def _refuse_clashes(context: typer.Context) -> None:
         *(("minutes", source) for source in sources if source != "azure_functions"),
     ):
         if name in typed and other in typed:
-            raise InputError(f"{_option(name)}: goes without {_option(other)}, got both.", hint="Drop one of the two.")
+            raise InputError(
+                f"{option_of(name)}: goes without {option_of(other)}, got both.", hint="Drop one of the two."
+            )
     if "inference" in typed and context.params["mix"] is not Mix.LLM:
         raise InputError("--inference: goes with --mix llm, got no --mix llm.", hint="Add --mix llm.")
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _typed(context: typer.Context, name: str) -> bool:
-    """Whether an option stood on the command line."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _require_machine(study: "ServingStudy", machine: int) -> None:

@@ -10,7 +10,18 @@ from planner.cli import screen
 from planner.cli.program.executor_options import Executor, Scheduler
 from planner.cli.program.seeds import seeds_of
 from planner.errors import InputError
-from planner.studies.options import Figures, Force, Json, Processes, Quiet, baseline_of, policies_of, workers_of
+from planner.studies.options import (
+    Figures,
+    Force,
+    Json,
+    Processes,
+    Quiet,
+    baseline_of,
+    option_of,
+    policies_of,
+    typed_options,
+    workers_of,
+)
 from planner.studies.progress import runs_progress
 from planner.studies.spot.capacity import LEAST_DONE_PERCENT
 from planner.studies.spot.commands import results
@@ -198,23 +209,17 @@ def _default_limit(evictions: float | None, lost: float | None, slowdown: float 
 
 def _refuse_clashes(context: typer.Context) -> None:
     """Refuse options that would be silently ignored."""
-    typed = {name for name, value in context.params.items() if value is not None and _typed(context, name)}
+    typed = typed_options(context)
     if {"nodes", "machines"} <= typed:
         raise InputError("--machines: goes without --nodes, got both.", hint="Drop one of the two.")
     for name in DRAWN:
         if "jobs" in typed and name in typed:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option}: goes with drawn jobs only, got --jobs too.", hint="Drop one of the two.")
+            raise InputError(
+                f"{option_of(name)}: goes with drawn jobs only, got --jobs too.", hint="Drop one of the two."
+            )
     for name in LIMITS:
         if name in typed and "curve" not in typed:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option}: limits the answer of --curve, got no --curve.", hint="Add --curve.")
-
-
-def _typed(context: typer.Context, name: str) -> bool:
-    """Whether an option stood on the command line."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+            raise InputError(f"{option_of(name)}: limits the answer of --curve, got no --curve.", hint="Add --curve.")
 
 
 def _cores(study: "SpotStudy") -> int:
