@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
     from planner.report.cluster.placement import placement_page
     from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page
-    from planner.report.comparison.price_plots import frontier_plots, serving_plots
-    from planner.report.comparison.serving_forms import serving_figure, serving_frame, serving_page
+    from planner.report.comparison.price_plots import frontier_plots, serving_figure, serving_plots
+    from planner.report.comparison.serving_forms import serving_frame, serving_page
     from planner.report.cost.cost_figures import (
         QUANTITIES,
         accuracy_figure,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         observation_frame,
         observation_page,
     )
-    from planner.report.observed.rows import observed_verdict
+    from planner.report.observed.tables import observed_verdict
     from planner.report.page.changes import Earlier
     from planner.report.page.pages import render
     from planner.report.page.plan_page import plan_page

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from planner.domain import CostMode, Frontier, FrontierPoint, Scenario
+from planner.report.comparison.price_plots import frontier_plots
 from planner.report.comparison.rate_words import likelihood
 from planner.report.kit.bands import LEFT_OUT, rate_with
 from planner.report.kit.frames import Frame, tabled
@@ -129,9 +130,8 @@ def _unsolved(frontier: Frontier) -> list[str]:
 
 
 def frontier_figure(frontier: Frontier, scenario: Scenario) -> "Figure":
-    """Rate against price under its bound; below, the share of each GPU type at each point."""
-    from planner.report.comparison import frontier_panels  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    """Rate against price under its bound; below, the GPUs rented at each point."""
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
-    with style.look():
-        return frontier_panels.draw(frontier, scenario)
+    mode = " [reference mode: not physical]" if scenario.cost.mode is CostMode.REFERENCE else ""
+    return still(scenario.name, f"requests/s against price{mode}", frontier_plots(frontier, scenario), "")

@@ -1,7 +1,7 @@
 """Tables: one list of columns, from which frames, CSV, JSON, Markdown, pages and terminals are written."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from planner.report.kit import markdown
 from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.frames import Frame, tabled
-from planner.report.kit.html.blocks import DataTable
+from planner.report.kit.html.blocks import Cell, DataTable
 from planner.report.kit.quantities import NONE, significant, whole
 
 Row = TypeVar("Row")
@@ -21,7 +21,8 @@ class Column(Generic[Row]):
 
     `value` is exact, for programs and to sort by; `text` writes it for people, in Markdown, and is not asked of None.
     Without it words are escaped, and numbers get thousands apart or three digits. `title`: heading where it is not
-    `name`. `right`: where the cells stand; to the right where there is a `text`, unless told.
+    `name`. `right`: where the cells stand; to the right where there is a `text`, unless told. `unit`: of the exact
+    figure, which pages name in the heading; `%` of a share of 1.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Column(Generic[Row]):
     text: Callable[[Any], str] | None = None
     title: str = ""
     right: bool | None = None
+    unit: str = ""
 
     @property
     def heading(self) -> str:
@@ -53,11 +55,23 @@ class Column(Generic[Row]):
             return whole(value) if isinstance(value, int) else significant(value)
         return markdown.escaped(str(value))
 
+    def sorted_by(self, row: Row) -> Cell:
+        """The cell of a page: exact, in `unit`."""
+        value: Cell = self.value(row)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return 100 * value if self.unit == "%" and isinstance(value, int | float) else value
+
 
 def fields(*names: str) -> tuple[Column[Any], ...]:
     """Columns of what rows hold: `gpu`, `server.parallel.tp` under its last name, `servers=count` under another."""
     pairs = [name.rpartition("=") for name in names]
     return tuple(Column(name or path.rpartition(".")[2], _reader(path)) for name, _, path in pairs)
+
+
+def counts(*names: str) -> tuple[Column[Any], ...]:
+    """The same of whole numbers, thousands apart."""
+    return tuple(replace(column, text=whole) for column in fields(*names))
 
 
 def _reader(path: str) -> Callable[[Any], Any]:
@@ -71,6 +85,11 @@ def _reader(path: str) -> Callable[[Any], Any]:
     return value
 
 
+def record(columns: Iterable[Column[Row]], row: Row, *, headed: bool = False) -> dict[str, Any]:
+    """The exact values of a row by name, or by heading."""
+    return {column.heading if headed else column.name: column.value(row) for column in columns}
+
+
 def of_part(part: Callable[[Row], Any], columns: Iterable[Column[Any]], prefix: str = "") -> tuple[Column[Row], ...]:
     """Columns of a part of each row; None throughout where a row has no such part."""
 
@@ -79,7 +98,7 @@ def of_part(part: Callable[[Row], Any], columns: Iterable[Column[Any]], prefix: 
             owner = part(row)
             return None if owner is None else column.value(owner)
 
-        return Column(prefix + column.name, value, column.text, column.title, column.right)
+        return replace(column, name=prefix + column.name, value=value)
 
     return tuple(of_row(column) for column in columns)
 
@@ -102,38 +121,58 @@ class Table(Generic[Row]):
     columns: tuple[Column[Row], ...]
     rows: tuple[Row, ...]
 
-    @property
-    def names(self) -> list[str]:
-        """Of the columns."""
-        return [column.name for column in self.columns]
+    def only(self, *names: str) -> "Table[Row]":
+        """Some of the columns."""
+        return Table(tuple(column for column in self.columns if column.name in names), self.rows)
 
-    def records(self) -> list[dict[str, Any]]:
-        """A mapping of names to exact values a row."""
-        return [{column.name: column.value(row) for column in self.columns} for row in self.rows]
+    def records(self, *, headed: bool = False) -> list[dict[str, Any]]:
+        """The exact values of each row by name, or by heading."""
+        return [record(self.columns, row, headed=headed) for row in self.rows]
 
-    def frame(self, types: Mapping[str, Any] | None = None) -> Frame:
+    def frame(self, types: Mapping[str, Any] | None = None, *, headed: bool = False) -> Frame:
         """The exact values as a data frame; `types` of columns that may be empty."""
-        frame = tabled(self.records(), self.names)
+        frame = tabled(self.records(headed=headed), list(self.headings if headed else self.names))
         return frame.astype(dict(types)) if types else frame
 
     def csv(self) -> bytes:
         """The exact values as CSV."""
-        return csv_table(self.names, ([column.value(row) for column in self.columns] for row in self.rows))
+        return csv_table(self.names, self.values)
 
-    def markdown(self) -> str:
-        """A pipe table."""
+    def markdown(self, bold: Callable[[Row], bool] = lambda _: False) -> str:
+        """A pipe table, some of its rows bold."""
         heads = [markdown.escaped(column.heading) for column in self.columns]
         rows = [[column.written(row) for column in self.columns] for row in self.rows]
+        rows = [
+            [f"**{cell}**" for cell in cells] if bold(row) else cells
+            for row, cells in zip(self.rows, rows, strict=True)
+        ]
         return markdown.table(heads, rows, "".join(column.align for column in self.columns))
 
     def html(self, caption: str = "", rest: str = "") -> DataTable:
         """The exact values as a page sorts them."""
-        return DataTable(
-            columns=tuple(column.heading for column in self.columns),
-            rows=tuple(tuple(column.value(row) for column in self.columns) for row in self.rows),
-            caption=caption,
-            rest=rest,
-        )
+        heads = (f"{column.heading} ({column.unit})" if column.unit else column.heading for column in self.columns)
+        rows = (tuple(column.sorted_by(row) for column in self.columns) for row in self.rows)
+        return DataTable(columns=tuple(heads), rows=tuple(rows), caption=caption, rest=rest)
+
+    def words(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Headings and cells as a terminal shows them: what Markdown says, without its marks."""
+        cells = [tuple(markdown.plain(column.written(row)) for column in self.columns) for row in self.rows]
+        return self.headings, cells
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As programs know them."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """As people read them."""
+        return tuple(column.heading for column in self.columns)
+
+    @property
+    def values(self) -> tuple[tuple[Any, ...], ...]:
+        """The exact values, row by row."""
+        return tuple(tuple(column.value(row) for column in self.columns) for row in self.rows)
 
 
 def table_of(columns: Iterable[Column[Row]], rows: Iterable[Row]) -> Table[Row]:

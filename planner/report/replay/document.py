@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.domain.replay.results import ReplayGroup, ReplayResult, ReplaySweep, Times
 from planner.domain.serving.levels import LevelCheck, Spread
-from planner.report.kit.tables import fields
+from planner.report.kit.tables import fields, record
 from planner.report.replay.frames import GROUP_FACTS, GROUP_SPREADS, ISLAND_FACTS, ISLAND_SPREADS, RATE_FACTS
 from planner.report.replay.verdict import sweep_verdict, verdict
 from planner.report.replay.words import STATISTICS, finite, spread_of
@@ -53,7 +53,7 @@ def _group(group: ReplayGroup) -> dict[str, Any]:
 
 def _of(row: object, facts: Sequence[str], spreads: Sequence[str]) -> dict[str, Any]:
     """What is told of the row, and the interval beside each figure over the seeds."""
-    document = {column.name: column.value(row) for column in fields(*facts)}
+    document = record(fields(*facts), row)
     for name in spreads:
         figure: Spread | Times | None = getattr(row, name)
         document |= _times(name, figure) if isinstance(figure, Times) else _spread(name, figure)
