@@ -166,8 +166,8 @@ _HOMES = {
     "planner.report.cluster.page": "cluster_document cluster_figure cluster_page",
     "planner.report.cluster.placement": "placement_page",
     "planner.report.comparison.frontier": "frontier_figure frontier_frame frontier_page",
-    "planner.report.comparison.price_plots": "frontier_plots serving_plots",
-    "planner.report.comparison.serving_forms": "serving_figure serving_frame serving_page",
+    "planner.report.comparison.price_plots": "frontier_plots serving_figure serving_plots",
+    "planner.report.comparison.serving_forms": "serving_frame serving_page",
     "planner.report.cost.cost_figures": (
         "QUANTITIES accuracy_figure breakdown_figure configurations_figure encode_figure judged_figure roofline_figure"
     ),
@@ -179,7 +179,7 @@ _HOMES = {
     "planner.report.observed.page": (
         "observation_document observation_file_names observation_files observation_frame observation_page"
     ),
-    "planner.report.observed.rows": "observed_verdict",
+    "planner.report.observed.tables": "observed_verdict",
     "planner.report.page.changes": "Earlier",
     "planner.report.page.pages": "render",
     "planner.report.page.plan_page": "plan_page",

@@ -209,7 +209,7 @@ def pools(comparison: PlanComparison) -> Table[tuple[str, PoolFigures]]:
     columns: tuple[Column[tuple[str, PoolFigures]], ...] = (
         Column("run", lambda row: row[0], title="Run"),
         Column("phase", lambda row: row[1].phase.value, title="Phase"),
-        Column("prompts", lambda row: span_label(row[1].start, row[1].end), title="Prompts (tokens)"),
+        Column("prompts", lambda row: span_label(row[1].start, row[1].end), title="Prompts (tokens)", right=True),
         Column("servers", lambda row: row[1].words, title="Servers"),
         Column("started_with", lambda row: started_with(row[1]), title="Started with"),
         Column("share", lambda row: row[1].share, percent, "Takes", unit="%"),
@@ -228,7 +228,7 @@ def _latencies(comparison: PlanComparison) -> str:
         Column("Run", lambda row: row[0]),
         Column("Load", lambda row: f"{row[1].load}, {rate(row[1].rate_rps)}/s"),
         Column("Time", lambda row: TIMES[row[1].phase]),
-        Column("Prompts", lambda row: span_label(row[1].start, row[1].end)),
+        Column("Prompts", lambda row: span_label(row[1].start, row[1].end), right=True),
         Column("P50", lambda row: time(row[1].p50_ms), right=True),
         Column("Late", lambda row: f"{time(row[1].late_ms)} ({row[1].statistic})", right=True),
     )

@@ -11,7 +11,7 @@ from planner.domain.comparisons.sweeps import PointState, Sweep, SweepPoint
 from planner.report.comparison.plans.side_by_side import band_words, gap_words, levels_word
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, money, rate, significant
-from planner.report.kit.tables import Column, Table, fields, of_part, table_of
+from planner.report.kit.tables import Column, Table, fields, of_part, record, table_of
 
 _SHOWN: tuple[Column[PlanFigures], ...] = (
     Column("requests/s", lambda figures: figures.rate_rps, rate),
@@ -147,6 +147,9 @@ def exact_points(sweep: Sweep) -> Table[SweepPoint]:
     return table_of((*keys, *fields("state"), *exact_figures(), *last), sweep.points)
 
 
+_DOCUMENT = fields("state", "run=entry.name", "entry.content", "same_as_an_earlier_point=repeats", "message")
+
+
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
     """The sweep as plain data."""
     return {
@@ -154,11 +157,7 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
         "points": [
             {
                 "values": dict(zip(sweep.index.keys, point.entry.labels, strict=True)),
-                "state": point.state.value,
-                "run": point.entry.name,
-                "content": point.entry.content,
-                "same_as_an_earlier_point": point.repeats,
-                "message": point.message,
+                **record(_DOCUMENT, point),
                 "figures": None if point.figures is None else asdict(point.figures),
             }
             for point in sweep.points
