@@ -10,8 +10,8 @@ from planner.domain import Plan
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.verification import Verification
 from planner.errors import InputError
-from planner.report.comparison.plans.comparison_frames import comparison_frame, verification_frame
-from planner.report.comparison.plans.side_by_side import comparison_page
+from planner.report.comparison.plans.side_by_side import comparison_page, every_figure
+from planner.report.kit.tables import fields, table_of
 from planner.runs.comparisons.pages import comparison_bytes
 from planner.runs.comparisons.reading import compared, read_plans
 
@@ -28,7 +28,7 @@ class ComparedPlans:
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """One row a plan: rate with its band, promise, prices, gap, levels, GPUs, how likely it is better."""
-        return comparison_frame(self.record)
+        return every_figure(self.record).frame()
 
     def summary(self) -> str:
         """The comparison in Markdown."""
@@ -88,7 +88,7 @@ class VerifiedRun:
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """One row a difference: file, key, what is written, what comes out."""
-        return verification_frame(self.record)
+        return table_of(fields("file", "key", "written", "due"), self.record.differences).frame()
 
     def __bool__(self) -> bool:
         return self.agrees

@@ -16,10 +16,9 @@ from planner.domain.comparisons.explanations import SECONDS
 from planner.domain.comparisons.sweeps import Sweep
 from planner.files.scenario.settings import Setting, swept_key
 from planner.layouts.explaining.explanations import explained
-from planner.report.comparison.plans.batch_tables import batch_page
-from planner.report.comparison.plans.comparison_frames import batch_frame, sweep_frame
+from planner.report.comparison.plans.batch_tables import batch_page, exact_jobs
 from planner.report.comparison.plans.explanation_words import Explanation, explanation_page
-from planner.report.comparison.plans.sweep_tables import sweep_page
+from planner.report.comparison.plans.sweep_tables import exact_points, sweep_page
 from planner.runs.batches.batches import BatchRequest, run_batch
 from planner.runs.batches.choosing import executor_of
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
@@ -42,7 +41,7 @@ class SweptScenario:
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """One row a point: its keys, state and figures."""
-        return sweep_frame(self.record)
+        return exact_points(self.record).frame()
 
     def summary(self) -> str:
         """The sweep in Markdown."""
@@ -69,7 +68,7 @@ class PlannedBatch:
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """One row a job: what was asked, how it ended, its figures, its run."""
-        return batch_frame(self.record)
+        return exact_jobs(self.record).frame()
 
     def summary(self) -> str:
         """The batch in Markdown."""

@@ -77,18 +77,16 @@ class PlannedSchedule:
     @cached_property
     def frame(self) -> "pd.DataFrame":
         """One row a window."""
-        from planner.report.replanning.schedule_tables import windows_frame
+        from planner.report.replanning.schedule_tables import windows
 
-        return windows_frame(self.record, self.names)
+        return windows(self.record, self.names).frame()
 
     @cached_property
     def changes(self) -> "pd.DataFrame":
         """One row a change, in order."""
-        from planner.report.kit.frames import frame_of
-        from planner.report.replanning.schedule_tables import CHANGE_COLUMNS, change_rows
+        from planner.report.replanning.schedule_tables import changes
 
-        rows = (dict(zip(CHANGE_COLUMNS, row, strict=True)) for row in change_rows(self.record, self.names))
-        return frame_of(rows, CHANGE_COLUMNS)
+        return changes(self.record, self.names).frame(headed=True)
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -143,14 +141,13 @@ class PlannedSchedule:
         return f"{self.usd:,.2f} USD, {changes} changes, {self.usd / self.static_usd:.1%} of the static plan's cost"
 
     def _repr_html_(self) -> str:
-        from planner.report.replanning.schedule_tables import LEVEL_COLUMNS, level_rows
+        from planner.report.replanning.schedule_tables import levels
 
-        rows = [dict(zip(LEVEL_COLUMNS, row, strict=True)) for row in level_rows(self.record, self.names)]
         return card(
             f"Schedule of {self.record.series.name}",
             self._verdict(),
             facts={"bound (USD)": self.bound_usd, "windows carried": f"{self.carried_share:.2%}"},
-            rows=rows,
+            rows=levels(self.record, self.names).records(headed=True),
             rest="schedule.frame",
         )
 

@@ -67,16 +67,16 @@ class WatchAtHand:
 
     def frame(self) -> "pd.DataFrame":
         """One row an observation: load, promise in force, plan, USD, verdict and why."""
-        from planner.report.replanning.watch_tables import windows_frame
+        from planner.report.replanning.watch_tables import windows
 
-        return windows_frame(self.record)
+        return windows(self.record).frame()
 
     @cached_property
     def changes(self) -> "pd.DataFrame":
         """One row a plan that took its place."""
-        from planner.report.replanning.watch_tables import changes_frame
+        from planner.report.replanning.watch_tables import changes
 
-        return changes_frame(self.record)
+        return changes(self.record).frame()
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -112,9 +112,9 @@ class WatchAtHand:
         return f"{self.usd:,.2f} USD in {hours}, {counted(changes, 'change')}, {self.gpus_touched} GPUs touched"
 
     def _repr_html_(self) -> str:
-        from planner.report.replanning.watch_tables import CHANGE_COLUMNS, change_rows
+        from planner.report.replanning.watch_tables import changes
 
-        rows = [dict(zip(CHANGE_COLUMNS, row, strict=True)) for row in change_rows(self.record)]
+        rows = changes(self.record).records()
         facts = {"beside hindsight": f"{self.regret:+.1%}", "requests beyond": f"{self.tally.unserved:.3%}"}
         return card(f"Watch of {self.record.name}", self._verdict(), facts=facts, rows=rows, rest="watched.frame()")
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from planner.report.cluster.page import cluster_document, cluster_figure, cluster_page
     from planner.report.cluster.placement import placement_page
     from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page
-    from planner.report.comparison.price_plots import frontier_plots, serving_plots
-    from planner.report.comparison.serving_forms import serving_figure, serving_frame, serving_page
+    from planner.report.comparison.price_plots import frontier_plots, serving_figure, serving_plots
+    from planner.report.comparison.serving_forms import serving_frame, serving_page
     from planner.report.cost.cost_figures import (
         QUANTITIES,
         accuracy_figure,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         observation_frame,
         observation_page,
     )
-    from planner.report.observed.rows import observed_verdict
+    from planner.report.observed.tables import observed_verdict
     from planner.report.page.changes import Earlier
     from planner.report.page.pages import render
     from planner.report.page.plan_page import plan_page
@@ -166,8 +166,8 @@ _HOMES = {
     "planner.report.cluster.page": "cluster_document cluster_figure cluster_page",
     "planner.report.cluster.placement": "placement_page",
     "planner.report.comparison.frontier": "frontier_figure frontier_frame frontier_page",
-    "planner.report.comparison.price_plots": "frontier_plots serving_plots",
-    "planner.report.comparison.serving_forms": "serving_figure serving_frame serving_page",
+    "planner.report.comparison.price_plots": "frontier_plots serving_figure serving_plots",
+    "planner.report.comparison.serving_forms": "serving_frame serving_page",
     "planner.report.cost.cost_figures": (
         "QUANTITIES accuracy_figure breakdown_figure configurations_figure encode_figure judged_figure roofline_figure"
     ),
@@ -179,7 +179,7 @@ _HOMES = {
     "planner.report.observed.page": (
         "observation_document observation_file_names observation_files observation_frame observation_page"
     ),
-    "planner.report.observed.rows": "observed_verdict",
+    "planner.report.observed.tables": "observed_verdict",
     "planner.report.page.changes": "Earlier",
     "planner.report.page.pages": "render",
     "planner.report.page.plan_page": "plan_page",

@@ -14,6 +14,12 @@ from planner.domain.serving.levels import Spread
 from planner.errors import InputError
 
 
+def drawn(axes: Axes, label: str) -> tuple[list[float], list[float]]:
+    """Where a line has its points; of steps, where each begins."""
+    line = next(line for line in axes.lines if line.get_label() == label)
+    return list(line.get_xdata())[:-1], list(line.get_ydata())[:-1]
+
+
 def panels(figure: Figure) -> list[Axes]:
     """The panels of a figure, from the top."""
     return list(figure.axes)
@@ -151,23 +157,27 @@ def test_one_seed_has_no_intervals() -> None:
 
 def test_the_figure_over_time_draws_the_moments_and_marks_the_failure() -> None:
     result = replayed()
-    rates, waiting, answering, late = panels(report.replay_figure(result, "moments"))
-    arrived = rates.patches[0].get_data()
-    assert list(arrived.values) == [moment.arrived / moment.seconds for moment in result.moments]
-    assert list(waiting.patches[0].get_data().values) == [moment.waiting for moment in result.moments]
-    assert list(answering.patches[0].get_data().values) == [moment.answering for moment in result.moments]
-    assert list(late.patches[0].get_data().values) == [moment.late / moment.arrived for moment in result.moments]
-    assert all(60.0 in [line.get_xdata()[0] for line in axes.lines] for axes in (rates, waiting, answering, late))
-    assert any("prefill-1 loses 1 node" in text.get_text() for text in rates.texts)
+    rates, in_flight, late = panels(report.replay_figure(result, "moments"))
+    starts = [moment.start_s for moment in result.moments]
+    assert drawn(rates, "arrived") == (starts, [moment.arrived / moment.seconds for moment in result.moments])
+    assert drawn(rates, "finished")[1] == [moment.finished / moment.seconds for moment in result.moments]
+    assert drawn(in_flight, "waiting for prefill")[1] == [moment.waiting for moment in result.moments]
+    assert drawn(in_flight, "answering")[1] == [moment.answering for moment in result.moments]
+    assert drawn(late, "late")[1] == [100 * moment.late / moment.arrived for moment in result.moments]
+    for axes in (rates, in_flight, late):
+        assert drawn(axes, "prefill-1 loses 1 node")[0] == [60.0]
 
 
 def test_the_figure_of_islands_draws_their_use() -> None:
     result = replayed()
-    busy, full = panels(report.replay_figure(result, "islands"))
-    assert [bar.get_width() for bar in busy.patches] == [use.utilisation.mean for use in result.islands]
-    assert [bar.get_width() for bar in full.patches] == [use.kv_share.mean for use in result.islands]
-    assert len({bar.get_hatch() for bar in busy.patches}) == 3  # phases are told apart in grey, too
-    assert busy.get_yticklabels()[0].get_text() == "prefill-1: 3 × H800"
+    (axes,) = panels(report.replay_figure(result, "islands"))
+    busy, mean, most = axes.containers[:3]
+    assert [bar.get_width() for bar in busy] == [100 * use.utilisation.mean for use in result.islands]
+    assert [bar.get_width() for bar in mean] == [100 * use.kv_share.mean for use in result.islands]
+    assert [bar.get_width() for bar in most] == [100 * use.most_kv_share.mean for use in result.islands]
+    assert len({bars[0].get_hatch() for bars in (busy, mean, most)}) == 3  # told apart in grey, too
+    assert axes.get_yticklabels()[0].get_text() == "prefill-1: 3 × H800"
+    assert len({bar.get_y() for bars in (busy, mean, most) for bar in bars}) == 3 * len(result.islands)
 
 
 def test_the_figure_of_rates_draws_times_bounds_promise_and_capacity() -> None:
@@ -176,14 +186,14 @@ def test_the_figure_of_rates_draws_times_bounds_promise_and_capacity() -> None:
     late = next(line for line in ttft.lines if line.get_label() == "P99")
     assert list(late.get_xdata()) == [result.rate_rps for result in sweep.results]
     assert list(late.get_ydata()) == [r.total.ttft_ms.p99.mean for r in sweep.results if r.total.ttft_ms is not None]
-    bound = next(line for line in ttft.lines if line.get_label() == "bound, 4 s")
+    bound = next(line for line in ttft.lines if line.get_label() == "bound, 4000 ms")
     assert set(bound.get_ydata()) == {4000.0}
     for axes in (ttft, tpot, kept):
         upright = {line.get_xdata()[0] for line in axes.lines if len(set(line.get_xdata())) == 1}
         assert upright == {PROMISE_RPS, CAPACITY_RPS, 96.0}
     assert ttft.collections  # bands of the seeds
     shares = next(line for line in kept.lines if line.get_label() == "within all levels")
-    assert list(shares.get_ydata()) == [result.total.within_levels.mean for result in sweep.results]
+    assert list(shares.get_ydata()) == [100 * result.total.within_levels.mean for result in sweep.results]
 
 
 def test_another_figure_is_refused() -> None:

@@ -29,13 +29,13 @@ def missing() -> Schedule:
 
 def test_windows_changes_and_levels_add_up() -> None:
     schedule = small_schedule()
-    rows = list(csv.DictReader(tables.windows_csv(schedule, names()).decode().splitlines()))
+    rows = list(csv.DictReader(tables.windows(schedule, names()).csv().decode().splitlines()))
     assert sum(float(row["usd"]) + float(row["change_usd"]) for row in rows) == pytest.approx(schedule.usd)
-    changes = tables.change_rows(schedule, names())
+    changes = tables.changes(schedule, names()).values
     starts = [row["time"] for before, row in pairwise(rows) if row["plan"] != before["plan"]]
     assert [change[1] for change in changes] == starts
-    assert sum(row[-1] for row in tables.level_rows(schedule, names())) == len(rows) == 24
-    assert len(tables.windows_frame(schedule, names())) == 24
+    assert sum(row[-1] for row in tables.levels(schedule, names()).values) == len(rows) == 24
+    assert len(tables.windows(schedule, names()).frame()) == 24
     assert f"{schedule.usd:,.2f}" in tables.verdict(schedule)
     assert tables.notes(schedule) == []
 
@@ -44,7 +44,7 @@ def test_what_is_missed_is_told() -> None:
     schedule = missing()
     carried = [
         float(row["rate_rps"]) <= float(row["promise_rps"]) and int(row["window"]) not in schedule.thin_windows
-        for row in csv.DictReader(tables.windows_csv(schedule, names()).decode().splitlines())
+        for row in csv.DictReader(tables.windows(schedule, names()).csv().decode().splitlines())
     ]
     assert schedule.carried == tuple(carried)
     words = " ".join([tables.verdict(schedule), *tables.notes(schedule), tables.roll_out_note(schedule, names())])
@@ -52,7 +52,7 @@ def test_what_is_missed_is_told() -> None:
     assert "1 change came unplanned" in words
     assert "no room for both plans" in words
     assert "with the rates known it would cost 400.00 USD" in words
-    assert tables.change_rows(schedule, names())[0][-1] == "emergency"
+    assert tables.changes(schedule, names()).values[0][-1] == "emergency"
 
 
 def test_free_gpus_are_those_that_no_plan_of_the_hour_has() -> None:

@@ -83,15 +83,16 @@ def test_the_figure_has_a_line_a_form_and_names_beside(comparison, plan):
     drawn = serving_figure(comparison, plan.scenario)
     (axes,) = drawn.axes
     assert axes.get_xscale() == "log"
-    lines = {tuple(line.get_ydata()) for line in axes.lines[:3]}
-    assert lines == set(zip(*RATES.values(), strict=True))
-    names = {text.get_text(): text.get_position()[1] for text in axes.texts}
-    assert {"free choice", "split", "aggregated", "14 ms", "57 ms", "the scenario's"} == set(names)
-    assert names["split"] < names["free choice"] < names["aggregated"]
+    lines = {line.get_label(): line for line in axes.lines}
+    rates = dict(zip(("split", "aggregated", "free choice"), zip(*RATES.values(), strict=True), strict=True))
+    assert {name: tuple(lines[name].get_ydata()) for name in rates} == rates
+    marks = {"change at 14 ms": 14.14, "change at 57 ms": 56.57, "the scenario's bound": 40.0}
+    assert {name: lines[name].get_xdata()[0] for name in marks} == pytest.approx(marks, rel=1e-3)
+    assert {text.get_text() for text in axes.get_legend().get_texts()} == {*rates, *marks}
+    assert encode_figure(drawn) == encode_figure(serving_figure(comparison, plan.scenario))
     box, (width, height) = drawn.get_tightbbox(), drawn.get_size_inches()
     assert min(box.x0, box.y0) >= 0
     assert (box.x1 <= width, box.y1 <= height) == (True, True)
-    assert encode_figure(drawn) == encode_figure(serving_figure(comparison, plan.scenario))
 
 
 def test_figures_below_the_axis_have_room(comparison, plan):
@@ -99,7 +100,5 @@ def test_figures_below_the_axis_have_room(comparison, plan):
     points = tuple(point(ms, form, 5.0) for ms in close for form in (SPLIT, AGGREGATED, AUTO))
     many = replace(comparison, bounds_ms=close, points=points, changes=(), own_ms=None)
     (axes,) = serving_figure(many, plan.scenario).axes
-    ticks = [text.get_text() for text in axes.get_xticklabels()]
-    assert ticks[0] == "50"
-    assert ticks[-1] == "200"
-    assert len(ticks) < 8
+    ticks = [tick for tick in axes.get_xticks() if 50 <= tick <= 200]
+    assert 3 <= len(ticks) < 8

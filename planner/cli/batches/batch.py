@@ -116,13 +116,13 @@ def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None
 
 def show(batch: "Batch", folder: Path, *, as_json: bool) -> None:
     """The batch on standard output."""
-    from planner.report.comparison.plans.batch_tables import COLUMNS, batch_document, job_texts, reasons, verdict
+    from planner.report.comparison.plans.batch_tables import batch_document, jobs, reasons, verdict
     from planner.runs.batches.batches import exit_status
 
     if as_json:
         screen.show_json({"folder": str(folder)} | batch_document(batch, exit_status(batch)))
         return
-    show_rows(f"Batch of {batch.index.source}", COLUMNS, [job_texts(job) for job in batch.jobs[:MOST_SHOWN]], first=1)
+    show_rows(f"Batch of {batch.index.source}", *jobs(batch, MOST_SHOWN).words(), first=1)
     more = len(batch.jobs) - MOST_SHOWN
     lines = [verdict(batch), *([f"{more} more jobs: see results.csv."] if more > 0 else []), reasons(batch)]
     screen.show_markdown("\n\n".join(filter(None, lines)))

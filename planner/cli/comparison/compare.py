@@ -42,14 +42,14 @@ def command(
 ) -> None:
     """Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each."""
     from planner import files
-    from planner.report.comparison.plans.side_by_side import comparison_csv, comparison_document
+    from planner.report.comparison.plans.side_by_side import comparison_document, every_figure
     from planner.runs.comparisons.pages import comparison_bytes
     from planner.runs.comparisons.reading import compared, read_plans
 
     for path in filter(None, (csv, html)):
         files.refuse_existing(path, force=force)
     comparison = compared(_sorted(read_plans(runs), sort))
-    wanted = ((csv, comparison_csv), (html, comparison_bytes))
+    wanted = ((csv, lambda plans: every_figure(plans).csv()), (html, comparison_bytes))
     files.write_files({path: made(comparison) for path, made in wanted if path is not None}, force=force)
     if json:
         screen.show_json(comparison_document(comparison))

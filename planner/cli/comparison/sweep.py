@@ -75,13 +75,12 @@ def command(
 
 def show(sweep: "Sweep", folder: Path, *, as_json: bool) -> None:
     """The sweep on standard output."""
-    from planner.report.comparison.plans.sweep_tables import columns_of, point_texts, reasons, sweep_document, verdict
+    from planner.report.comparison.plans.sweep_tables import points, reasons, sweep_document, verdict
 
     if as_json:
         screen.show_json({"folder": str(folder)} | sweep_document(sweep))
         return
-    columns, rows = columns_of(sweep), [point_texts(sweep, point) for point in sweep.points]
-    show_rows(f"Sweep of {sweep.index.scenario}", columns, rows, first=len(sweep.varying))
+    show_rows(f"Sweep of {sweep.index.scenario}", *points(sweep).words(), first=len(sweep.varying))
     screen.show_markdown("\n\n".join([verdict(sweep), *reasons(sweep)]))
     screen.show_text(f"Table, page and runs: {folder}")
 

@@ -82,16 +82,16 @@ def _show_queries(queries: dict[str, str], *, as_json: bool) -> None:
 
 def _show(observed: "ObservedRun", out: Path | None, *, as_json: bool) -> None:
     from planner import report
-    from planner.report.observed import rows
+    from planner.report.observed import tables
 
     observation, fit = observed.observation, observed.fit
     if as_json:
         folder = None if out is None else str(out)
         screen.show_json({"folder": folder, **report.observation_document(observation, fit)})
         return
-    screen.show_prose(rows.observed_verdict(observation))
-    screen.show_table("Promised and measured", rows.FIGURE_COLUMNS, rows.figure_rows(observation))
-    screen.show_table("Islands", rows.ISLAND_COLUMNS, rows.island_rows(observation))
+    screen.show_prose(tables.observed_verdict(observation))
+    screen.show_table("Promised and measured", *tables.figures(observation).words())
+    screen.show_table("Islands", *tables.islands(observation).words())
     for line in observation.advice:
         screen.show_prose(f"to do: {line}")
     for note in observation.notes:

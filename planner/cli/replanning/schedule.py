@@ -161,13 +161,13 @@ def show(schedule: "Schedule", folder: Path, *, as_json: bool) -> None:
         screen.show_json({"folder": str(folder), **schedule_summary(schedule)})
         return
     names = level_names(schedule)
-    screen.show_table("Cost", tables.COST_COLUMNS, tables.cost_rows(schedule))
-    screen.show_table("Plans", tables.LEVEL_COLUMNS, tables.level_rows(schedule, names))
-    changes = tables.change_rows(schedule, names)
-    if changes:
-        screen.show_table("Changes", tables.CHANGE_COLUMNS, changes[:MOST_CHANGES_SHOWN])
-    if len(changes) > MOST_CHANGES_SHOWN:
-        screen.show_prose(f"{len(changes) - MOST_CHANGES_SHOWN} more changes stand in {folder / 'changes.md'}.")
+    costs, levels, changes = tables.costs(schedule), tables.levels(schedule, names), tables.changes(schedule, names)
+    screen.show_table("Cost", costs.headings, costs.values)
+    screen.show_table("Plans", levels.headings, levels.values)
+    if changes.rows:
+        screen.show_table("Changes", changes.headings, changes.values[:MOST_CHANGES_SHOWN])
+    if len(changes.rows) > MOST_CHANGES_SHOWN:
+        screen.show_prose(f"{len(changes.rows) - MOST_CHANGES_SHOWN} more changes stand in {folder / 'changes.md'}.")
     screen.show_prose(tables.verdict(schedule).replace("**", ""))
     for line in tables.notes(schedule):
         screen.show_note(f"note: {line}")

@@ -13,40 +13,49 @@ from planner.report.buckets.view import (
     buckets_of,
     latencies_at,
     own_buckets,
+    span_label,
     time,
     transfer_text,
     useful_simpler,
 )
 from planner.report.kit.bands import band_in_percent
-from planner.report.kit.markdown import escaped, table
-from planner.report.kit.quantities import NONE, counted, money, percent, rate, significant, whole
+from planner.report.kit.markdown import table
+from planner.report.kit.quantities import counted, money, percent, rate, significant, whole
+from planner.report.kit.tables import Column, Table, counts, fields, table_of
 
 
 def pools_table(plan: Plan) -> str:
     """One row a pool, by phase and bucket; the id is that of its manifests. Where losses of nodes count on servers that
     are spread, how many of them a node has at most."""
-    spread = any(pool.per_node for pool in bucket_plan(plan).pools)
-    staged = any(pool.server.parallel.pp > 1 for pool in bucket_plan(plan).pools)
+    pools = bucket_plan(plan).pools
+    spread = any(pool.per_node for pool in pools)
+    staged = any(pool.server.parallel.pp > 1 for pool in pools)
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates if e.band is not None}
-    header = ["Pool", "Phase", "Prompts (tokens)", "GPU type", "Servers", "GPUs each", "TP", "DP"]
-    header[5:5] = ["On a node"] if spread else []
-    header += [*(["PP"] if staged else []), "Tokens a step", "Batch", "Overlap", "Takes", "Requests/s a server"]
-    header += [*(["P10–P90"] if bands else []), "Utilisation", "USD/hour"]
     busy = {island.id: island.utilisation for island in plan.islands}
-    rows = [
-        [
-            *_server_cells(bucket, pool, staged=staged, spread=spread),
-            percent(pool.share),
-            rate(pool.capacity_rps),
-            *([band_in_percent(_band(bands, pool))] if bands else []),
-            percent(busy.get(pool.island, 0.0)),
-            _rent(plan, pool),
-        ]
-        for phase in Phase
-        for bucket in own_buckets(plan, phase)
-        for pool in bucket.pools
-    ]
-    return table(header, rows, "llll" + "r" * (len(header) - 4))
+    band: Column[BucketPool] = Column("P10–P90", lambda pool: _band(bands, pool), band_in_percent)
+    columns: tuple[Column[BucketPool], ...] = (
+        *fields("Pool=island", "Phase=phase"),
+        Column("Prompts (tokens)", lambda pool: span_label(pool.start, pool.end)),
+        *fields("GPU type=gpu"),
+        *counts("Servers=count"),
+        *([Column("On a node", _per_node, str)] if spread else []),
+        *counts("GPUs each=server.parallel.devices", "TP=server.parallel.tp", "DP=server.parallel.dp"),
+        *(counts("PP=server.parallel.pp") if staged else ()),
+        Column("Tokens a step", lambda pool: pool.server.tokens_per_step or None, whole),
+        *counts("Batch=server.batch_size"),
+        Column("Overlap", lambda pool: pool.server.overlapped, right=True),
+        Column("Takes", lambda pool: pool.share, percent),
+        Column("Requests/s a server", lambda pool: pool.capacity_rps, rate),
+        *([band] if bands else []),
+        Column("Utilisation", lambda pool: busy.get(pool.island, 0.0), percent),
+        Column("USD/hour", lambda pool: _rent(plan, pool), money),
+    )
+    ordered = (pool for phase in Phase for bucket in own_buckets(plan, phase) for pool in bucket.pools)
+    return table_of(columns, ordered).markdown()
+
+
+def _per_node(pool: BucketPool) -> str | None:
+    return f"at most {whole(pool.per_node)}" if pool.per_node else None
 
 
 def _band(bands: Mapping[tuple[str, Phase], Band], pool: BucketPool) -> Band | None:
@@ -55,30 +64,11 @@ def _band(bands: Mapping[tuple[str, Phase], Band], pool: BucketPool) -> Band | N
     return max(of_halves, key=lambda band: band.high - band.low, default=None)
 
 
-def _server_cells(bucket: BucketView, pool: BucketPool, *, staged: bool, spread: bool) -> list[str]:
-    server = pool.server
-    return [
-        escaped(pool.island),
-        pool.phase.value,
-        bucket.label,
-        escaped(pool.gpu),
-        whole(pool.count),
-        *([f"at most {whole(pool.per_node)}" if pool.per_node else NONE] if spread else []),
-        whole(server.parallel.devices),
-        whole(server.parallel.tp),
-        whole(server.parallel.dp),
-        *([whole(server.parallel.pp)] if staged else []),
-        whole(server.tokens_per_step) if server.tokens_per_step else NONE,
-        whole(server.batch_size),
-        "yes" if server.overlapped else "no",
-    ]
-
-
-def _rent(plan: Plan, pool: BucketPool) -> str:
+def _rent(plan: Plan, pool: BucketPool) -> float | None:
     inventory = plan.scenario.inventory
     if pool.gpu in inventory.without_price:
-        return NONE
-    return money(pool.gpus * inventory.item(pool.gpu).price_usd_per_gpu_hour)
+        return None
+    return pool.gpus * inventory.item(pool.gpu).price_usd_per_gpu_hour
 
 
 def latency_text(plan: Plan) -> str:
@@ -157,9 +147,29 @@ def simplicity_text(plan: Plan) -> str:
     chosen = next((row for row in rows if row.chosen), None)
     if chosen is None:
         return ""
-    lines = [_simple_row(row, chosen) for row in rows]
-    header = ["Kinds of servers", "Buckets of prefill", "Buckets of decode", "Pools", "Requests/s", "Of the plan"]
-    return f"{simplicity_words(plan)}\n\n{table(header, lines, 'rrrrrr')}"
+    best = chosen.rate_rps
+    last: Column[SimplerPlan] = Column(
+        "Of the plan", lambda row: "the plan" if row.chosen else percent(row.rate_rps / best), str
+    )
+    body = table_of((*_SIMPLER, last), rows).markdown(lambda row: row.chosen)
+    return f"{simplicity_words(plan)}\n\n{body}"
+
+
+_SIMPLER: tuple[Column[SimplerPlan], ...] = (
+    *counts("Kinds of servers=kinds", "Buckets of prefill=prefill_buckets", "Buckets of decode=decode_buckets"),
+    *counts("Pools=pools"),
+    Column("Requests/s", lambda row: row.rate_rps, rate),
+)
+
+
+def simpler_plans(plan: Plan) -> Table[SimplerPlan]:
+    """A row for what a simpler plan, and a less simple one, would serve, the plan among them."""
+    rows = useful_simpler(plan)
+    best = next((row.rate_rps for row in rows if row.chosen), 0.0) or max((row.rate_rps for row in rows), default=0.0)
+    of_plan: Column[SimplerPlan] = Column(
+        "Of the plan", lambda row: row.rate_rps / best if best else None, percent, unit="%"
+    )
+    return table_of((*_SIMPLER, of_plan, *fields("Chosen=chosen")), rows)
 
 
 def simplicity_words(plan: Plan) -> str:
@@ -193,25 +203,21 @@ def _slack(plan: Plan) -> str:
     )
 
 
-def _simple_row(row: SimplerPlan, chosen: SimplerPlan) -> list[str]:
-    counts = [row.kinds, row.prefill_buckets, row.decode_buckets, row.pools]
-    cells = [*map(whole, counts), rate(row.rate_rps), percent(row.rate_rps / chosen.rate_rps)]
-    return [f"**{cell}**" for cell in [*cells[:-1], "the plan"]] if row.chosen else cells
+def losses(plan: Plan) -> Table[NodeLoss]:
+    """What remains after the loss of nodes of each pool, the worst first."""
+    pools = {pool.island: pool for pool in bucket_plan(plan).pools}
+    columns: tuple[Column[NodeLoss], ...] = (
+        *fields("A node of=island"),
+        Column("GPU type", lambda loss: pools[loss.island].gpu),
+        Column("Nodes lost", lambda loss: loss.nodes, whole),
+        Column("Servers lost", lambda loss: f"{loss.servers} of {pools[loss.island].count}", right=True),
+        Column("Requests/s that remain", lambda loss: loss.rate_rps, rate),
+        Column("Of the capacity", lambda loss: loss.rate_rps / plan.throughput_rps, percent, unit="%"),
+    )
+    return table_of(columns, sorted(bucket_plan(plan).losses, key=lambda loss: loss.rate_rps))
 
 
 def losses_table(plan: Plan) -> str:
-    """What remains after the loss of nodes of each pool, the worst first."""
-    losses = sorted(bucket_plan(plan).losses, key=lambda loss: loss.rate_rps)
-    pools = {pool.island: pool for pool in bucket_plan(plan).pools}
-    header = ["A node of", "GPU type", "Servers lost", "Requests/s that remain", "Of the capacity"]
-    return table(header, [_loss_row(plan, loss, pools[loss.island]) for loss in losses], "llrrr")
-
-
-def _loss_row(plan: Plan, loss: NodeLoss, pool: BucketPool) -> list[str]:
-    return [
-        escaped(loss.island),
-        escaped(pool.gpu),
-        f"{loss.servers} of {pool.count}",
-        rate(loss.rate_rps),
-        percent(loss.rate_rps / plan.throughput_rps),
-    ]
+    """The same in Markdown; how many nodes are lost is told above it."""
+    table = losses(plan)
+    return table.only(*(name for name in table.names if name != "Nodes lost")).markdown()

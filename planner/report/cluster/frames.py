@@ -2,12 +2,27 @@
 
 from collections import Counter
 
-from planner.domain import Cluster, Fragmentation
-from planner.domain.diagnosis import ClusterDiagnosis, RequestDiagnosis
+from planner.domain import Cluster, ClusterNode, Fragmentation
+from planner.domain.diagnosis import ClusterDiagnosis, RequestDiagnosis, StrandingCause
 from planner.report.cluster.diagnosis.words import CAUSES, REQUEST_CAUSES, change_words
 from planner.report.kit.frames import Frame, frame_of
+from planner.report.kit.tables import Column, fields, table_of
 
-_NODE_COLUMNS = ("node", "gpu", "gpus", "held", "idle", "asw", "aggregation", "nvlink_domain", "pods")
+
+def _cause(cause: StrandingCause) -> Column[RequestDiagnosis]:
+    return Column(CAUSES[cause], lambda row: row.of(cause))
+
+
+def _change(row: RequestDiagnosis, place: int) -> str:
+    return change_words(row.changes[place]) if len(row.changes) > place else ""
+
+
+_REQUEST: tuple[Column[RequestDiagnosis], ...] = (
+    *fields("gpu", "request=request.name", "idle_gpus", "fit"),
+    Column("best_change", lambda row: _change(row, 0)),
+    Column("next_change", lambda row: _change(row, 1)),
+    *(_cause(cause) for cause in REQUEST_CAUSES),
+)
 
 
 def cluster_frame(cluster: Cluster) -> Frame:
@@ -16,26 +31,20 @@ def cluster_frame(cluster: Cluster) -> Frame:
     pods = Counter(pod.node for pod in cluster.pods)
     for pod in cluster.pods:
         held_gpus[pod.node] += len(pod.gpus) or pod.gpu_request
-    rows = [
-        {
-            "node": node.name,
-            "gpu": node.gpu,
-            "gpus": len(node.gpus),
-            "held": held_gpus[node.name],
-            "idle": max(0, len(node.gpus) - held_gpus[node.name]),
-            "asw": node.asw,
-            "aggregation": node.aggregation,
-            "nvlink_domain": node.nvlink_domain,
-            "pods": pods[node.name],
-        }
-        for node in cluster.nodes
-    ]
-    return frame_of(rows, _NODE_COLUMNS)
+    columns: tuple[Column[ClusterNode], ...] = (
+        *fields("node=name", "gpu"),
+        Column("gpus", lambda node: len(node.gpus)),
+        Column("held", lambda node: held_gpus[node.name]),
+        Column("idle", lambda node: max(0, len(node.gpus) - held_gpus[node.name])),
+        *fields("asw", "aggregation", "nvlink_domain"),
+        Column("pods", lambda node: pods[node.name]),
+    )
+    return table_of(columns, cluster.nodes).frame()
 
 
 def diagnosis_frame(diagnosis: ClusterDiagnosis) -> Frame:
     """One row a GPU type ("": all) and request: how often it fits, what would open most, idle GPUs by cause."""
-    return frame_of([_request_row(row) for row in diagnosis.requests], ("gpu", "request", "idle_gpus", "fit"))
+    return table_of(_REQUEST, diagnosis.requests).frame()
 
 
 def fragments_frame(fragmentation: Fragmentation) -> Frame:
@@ -53,16 +62,3 @@ def fragments_frame(fragmentation: Fragmentation) -> Frame:
         }
         for pod, cause in fragmentation.classes
     )
-
-
-def _request_row(row: RequestDiagnosis) -> dict[str, object]:
-    changes = [change_words(change) for change in row.changes[:2]]
-    return {
-        "gpu": row.gpu,
-        "request": row.request.name,
-        "idle_gpus": row.idle_gpus,
-        "fit": row.fit,
-        "best_change": changes[0] if changes else "",
-        "next_change": changes[1] if len(changes) > 1 else "",
-        **{CAUSES[cause]: row.of(cause) for cause in REQUEST_CAUSES},
-    }

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from planner.domain.defragmentation import Defragmentation, MoveAim, MoveStep, Occupation
-from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.markdown import escaped, table
+from planner.domain.defragmentation import Defragmentation, Move, MoveAim, MoveStep, Occupation
+from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import percent
+from planner.report.kit.tables import Column, fields, table_of
 
 MOST_STEPS = 40
 """Steps that the page lists."""
 
-COLUMNS = ("order", "wave", "step", "pod", "source", "target", "gpus", "gpu_indices", "gpu_hours")
 NOTHING = "Nothing is gained by moving pods: no node can be vacated with what may be moved."
 NOTHING_TO_GATHER = "Nothing is gained by moving pods: no scattered job can be brought to one place."
 
@@ -41,14 +40,18 @@ def _occupation(occupation: Occupation) -> dict[str, int]:
 
 def moves_csv(plan: Defragmentation) -> bytes:
     """A row a move, in order."""
-    rows = (
-        (*(getattr(move, name) for name in COLUMNS[:-2]), _ids(move.gpu_indices), move.gpu_hours) for move in plan.moves
-    )
-    return csv_table(COLUMNS, rows)
+    return table_of(_MOVE, plan.moves).csv()
 
 
 def _ids(indices: tuple[int, ...]) -> str:
     return " ".join(map(str, indices))
+
+
+_MOVE: tuple[Column[Move], ...] = (
+    *fields("order", "wave", "step", "pod", "source", "target", "gpus"),
+    Column("gpu_indices", lambda move: _ids(move.gpu_indices)),
+    *fields("gpu_hours"),
+)
 
 
 def migration_summary(plan: Defragmentation) -> str:
@@ -122,13 +125,17 @@ def _lines(plan: Defragmentation) -> list[str]:
 def _step_table(plan: Defragmentation) -> Iterator[str]:
     yield "## Steps"
     yield ""
-    header = ("Step", "Vacates" if plan.settings.aim is MoveAim.NODES else "Gathers", "GPUs", "Moves", "Up to move")
-    yield table([*header, "8-GPU slots a move"], [_cells(step) for step in plan.steps[:MOST_STEPS]], "rlrrrr")
+    columns: tuple[Column[MoveStep], ...] = (
+        Column("Step", lambda step: step.number, str),
+        Column(
+            "Vacates" if plan.settings.aim is MoveAim.NODES else "Gathers", lambda step: f"{step.goal} ({step.gpu})"
+        ),
+        Column("GPUs", lambda step: step.gpus, str),
+        Column("Moves", lambda step: step.moves, str),
+        Column("Up to move", lambda step: step.last_move, str),
+        Column("8-GPU slots a move", lambda step: step.slots_per_move, "{:.2g}".format),
+    )
+    yield table_of(columns, plan.steps[:MOST_STEPS]).markdown()
     if len(plan.steps) > MOST_STEPS:
         yield ""
         yield f"{len(plan.steps) - MOST_STEPS:,} further steps are in `moves.json`."
-
-
-def _cells(step: MoveStep) -> list[str]:
-    goal = f"{escaped(step.goal)} ({escaped(step.gpu)})"
-    return [str(step.number), goal, str(step.gpus), str(step.moves), str(step.last_move), f"{step.slots_per_move:.2g}"]

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.domain import Cluster, Fragmentation, PlacedPart
 from planner.report.cluster.cluster_fragments import causes_document, causes_lead, causes_table
 from planner.report.cluster.cluster_state import ClusterSummary, TypeState, summarize_cluster
-from planner.report.kit.markdown import bullets, escaped, table
-from planner.report.kit.quantities import NONE, counted, percent, span, whole
+from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.quantities import counted, percent, span, whole
+from planner.report.kit.tables import Column, counts, fields, table_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,41 +59,34 @@ def _headline(summary: ClusterSummary) -> str:
 
 def types_table(summary: ClusterSummary) -> str:
     """A row a GPU type."""
-    header = ["GPU type", "Nodes", "GPUs", "Held", "Idle", "Held share", "Empty nodes", "Switches", "Nodes a switch"]
-    rows = [_type_row(state) for state in summary.types]
-    return table(header, rows, "l" + "r" * 8) if rows else "None."
+    return table_of(_TYPE, summary.types).markdown() if summary.types else "None."
 
 
-def _type_row(state: TypeState) -> list[str]:
-    return [
-        escaped(state.gpu),
-        *(whole(value) for value in (state.nodes, state.gpus, state.held, state.idle)),
-        percent(state.held / state.gpus),
-        whole(state.empty_nodes),
-        whole(len(state.switches)),
-        span(state.switches),
-    ]
+_TYPE: tuple[Column[TypeState], ...] = (
+    *fields("GPU type=gpu"),
+    *counts("Nodes=nodes", "GPUs=gpus", "Held=held", "Idle=idle"),
+    Column("Held share", lambda state: state.held / state.gpus, percent),
+    *counts("Empty nodes=empty_nodes"),
+    Column("Switches", lambda state: len(state.switches), whole),
+    Column("Nodes a switch", lambda state: state.switches, span),
+)
 
 
 def offers_table(summary: ClusterSummary) -> str:
     """A row a GPU type and a name under which parts of it are offered."""
-    header = ["GPU type", "Resource", "Nodes", "Pieces", "GPUs held"]
-    rows = [
-        [escaped(row.gpu), escaped(row.resource), whole(row.nodes), whole(row.pieces), f"{row.held_gpus:g}"]
-        for row in summary.offers
-    ]
-    return table(header, rows, "llrrr")
+    columns: tuple[Column[Any], ...] = (
+        *fields("GPU type=gpu", "Resource=resource"),
+        *counts("Nodes=nodes", "Pieces=pieces"),
+        Column("GPUs held", lambda row: row.held_gpus, "{:g}".format),
+    )
+    return table_of(columns, summary.offers).markdown()
 
 
 def classes_table(summary: ClusterSummary) -> str:
     """A row a class of pods that hold GPUs."""
-    rows = [
-        [row.kind, *map(whole, (row.pods, row.gpus, row.cpus, row.preemptible_gpus, row.locked_gpus))]
-        for row in summary.classes
-        if row.pods
-    ]
-    header = ["Class", "Pods", "GPUs", "CPUs", "GPUs preemptible", "GPUs locked"]
-    return table(header, rows, "lrrrrr") if rows else "No pod holds a GPU."
+    held = ("Pods=pods", "GPUs=gpus", "CPUs=cpus", "GPUs preemptible=preemptible_gpus", "GPUs locked=locked_gpus")
+    rows = [row for row in summary.classes if row.pods]
+    return table_of((*fields("Class=kind"), *counts(*held)), rows).markdown() if rows else "No pod holds a GPU."
 
 
 def _crossing(summary: ClusterSummary) -> list[str]:
@@ -110,16 +104,11 @@ def _fragment_lead() -> str:
 
 def fragments_table(summary: ClusterSummary) -> str:
     """A row a request size."""
-    rows = [
-        [
-            whole(row.gpus),
-            whole(row.fit),
-            whole(row.stranded),
-            percent(row.stranded / summary.idle) if summary.idle else NONE,
-        ]
-        for row in summary.fragments
-    ]
-    return table(["GPUs a request", "Requests that fit", "GPUs stranded", "Of all idle"], rows, "rrrr")
+    share: Column[Any] = Column(
+        "Of all idle", lambda row: row.stranded / summary.idle if summary.idle else None, percent
+    )
+    columns = (*counts("GPUs a request=gpus", "Requests that fit=fit", "GPUs stranded=stranded"), share)
+    return table_of(columns, summary.fragments).markdown()
 
 
 def _shut(summary: ClusterSummary) -> list[str]:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsland, Shortfall, Victim
+from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsland, ScorePart, Shortfall, Victim
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
+from planner.report.kit.tables import Column, counts, fields, of_part, table_of
 
 MOST_ROWS = 30
 """Rows of a table; the rest are counted."""
@@ -180,40 +181,24 @@ def site_groups(plan: Plan, sites: Iterable[IslandSite]) -> list[SiteGroup]:
 def sites_table(plan: Plan, placed: Placement) -> str:
     """A row for islands that lie alike. Entropy is over the switches of an island, in nats: 0 under one switch."""
     groups = site_groups(plan, placed.sites)
-    header = [
-        f"{plan.form.row.part.capitalize()}s",
-        "Named",
-        "GPU type",
-        "Phase",
-        "GPUs each",
-        "Nodes each",
-        "Switches each",
-        "Entropy",
-    ]
-    header += ["Aligned", "Worst group", "Replicas across switches"]
-    rows = [_site_row(group) for group in groups[:MOST_ROWS]]
-    if any(site.domains for site in placed.sites):
-        header.append("NVLink domains")
-        rows = [[*row, _domain_names(group)] for row, group in zip(rows, groups, strict=False)]
-    shown = table(header, rows, "rlllrrrrllr" + "l" * (len(header) - 11))
+    domains = any(site.domains for site in placed.sites)
+    columns: tuple[Column[SiteGroup], ...] = (
+        Column(f"{plan.form.row.part.capitalize()}s", lambda group: len(group.sites), whole),
+        Column("Named", lambda group: _names([site.island for site in group.sites]), str, right=False),
+        *of_part(lambda group: group.island, fields("GPU type=gpu", "Phase=phase")),
+        Column("GPUs each", lambda group: group.first.gpus, whole),
+        Column("Nodes each", lambda group: group.first.nodes, whole),
+        Column("Switches each", lambda group: group.first.asws, whole),
+        Column("Entropy", lambda group: group.first.entropy, lambda nats: f"{nats:.3f}" if nats else "0"),
+        Column("Aligned", lambda group: "yes" if group.first.aligned else "**no**", str, right=False),
+        Column("Worst group", lambda group: _WORDS[group.first.worst.value]),
+        Column("Replicas across switches", lambda group: group.first.crossing_replicas, whole),
+        *([Column("NVLink domains", _domain_names, str, right=False)] if domains else []),
+    )
+    shown = table_of(columns, groups[:MOST_ROWS]).markdown()
     unlisted = groups[MOST_ROWS:]
     more = f"\n\n{_more(sum(len(group.sites) for group in unlisted), 'island')} in `placement.csv`." if unlisted else ""
     return shown + more
-
-
-def _site_row(group: SiteGroup) -> list[str]:
-    site, island = group.first, group.island
-    return [
-        whole(len(group.sites)),
-        _names([member.island for member in group.sites]),
-        escaped(island.gpu) if island else NONE,
-        (island.phase if island else None) or NONE,
-        *(whole(value) for value in (site.gpus, site.nodes, site.asws)),
-        f"{site.entropy:.3f}" if site.entropy else "0",
-        "yes" if site.aligned else "**no**",
-        _WORDS[site.worst.value],
-        whole(site.crossing_replicas),
-    ]
 
 
 def _domain_names(group: SiteGroup) -> str:
@@ -258,19 +243,14 @@ def _victims(placed: Placement) -> str:
     victims = placed.victims
     gpus = sum(victim.gpus for victim in victims)
     ordered = all(victim.order for victim in victims)
-    header = ["Pod", "Node", "For island", "Priority", "GPUs", "GPU-hours lost"]
-    rows = [
-        [
-            *([whole(victim.order)] if ordered else []),
-            escaped(victim.pod),
-            escaped(victim.node),
-            escaped(victim.island),
-            str(victim.priority),
-            whole(victim.gpus),
-            NONE if victim.lost_gpu_hours is None else significant(victim.lost_gpu_hours),
-        ]
-        for victim in sorted(victims, key=lambda pod: pod.order)[:MOST_ROWS]
-    ]
+    columns: tuple[Column[Victim], ...] = (
+        *(counts("Order=order") if ordered else ()),
+        *fields("Pod=pod", "Node=node", "For island=island"),
+        Column("Priority", lambda victim: victim.priority, str),
+        *counts("GPUs=gpus"),
+        Column("GPU-hours lost", lambda victim: victim.lost_gpu_hours, significant),
+    )
+    shown = sorted(victims, key=lambda pod: pod.order)[:MOST_ROWS]
     unlisted = len(victims) - MOST_ROWS
     more = f"\n\n{_more(unlisted, 'pod')} in `plan.json`." if unlisted > 0 else ""
     return (
@@ -280,7 +260,7 @@ def _victims(placed: Placement) -> str:
             if ordered
             else "\n\n"
         )
-        + table(["Order", *header] if ordered else header, rows, ("r" if ordered else "") + "lllrrr")
+        + table_of(columns, shown).markdown()
         + more
     )
 
@@ -320,9 +300,11 @@ def _signed(value: float) -> str:
 
 
 def _terms(placed: Placement) -> str:
-    rows = [
-        [escaped(term.name), _signed(term.value), f"{term.weight:g}", _signed(term.value * term.weight)]
-        for term in placed.terms
-    ]
+    columns: tuple[Column[ScorePart], ...] = (
+        *fields("Term=name"),
+        Column("Value", lambda term: term.value, _signed),
+        Column("Weight", lambda term: term.weight, "{:g}".format),
+        Column("Product", lambda term: term.value * term.weight, _signed),
+    )
     lead = f"**{_signed(placed.score)}** of 1: the weighted mean of these terms, each from -1 to 1, higher is better."
-    return f"{lead}\n\n{table(['Term', 'Value', 'Weight', 'Product'], rows, 'lrrr')}" if rows else lead
+    return f"{lead}\n\n{table_of(columns, placed.terms).markdown()}" if placed.terms else lead

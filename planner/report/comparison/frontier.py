@@ -1,13 +1,16 @@
 """Rate against price as a table, a page and a figure. matplotlib is loaded with the figure, not with this file."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.domain import CostMode, Frontier, FrontierPoint, Scenario
+from planner.report.comparison.price_plots import frontier_plots
 from planner.report.comparison.rate_words import likelihood
 from planner.report.kit.bands import LEFT_OUT, rate_with
-from planner.report.kit.frames import Frame, tabled
-from planner.report.kit.markdown import escaped, table
+from planner.report.kit.frames import Frame
+from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, money, percent, rate, whole
+from planner.report.kit.tables import Column, entries, fields, of_part, table_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,24 +18,18 @@ if TYPE_CHECKING:
 
 def frontier_frame(frontier: Frontier) -> Frame:
     """One row a point; `gpus_<type>`: how many of the type are rented."""
-    return tabled([_row(point) for point in frontier.points])
+    gpus = entries(lambda point: point.gpus, frontier.points, "gpus_")
+    return table_of((*_POINT, *gpus, *_ODDS), frontier.points).frame()
 
 
-def _row(point: FrontierPoint) -> dict[str, object]:
-    return {
-        "budget_usd_per_hour": point.budget_usd_per_hour,
-        "price_usd_per_hour": point.price_usd_per_hour,
-        "rate_rps": point.rate_rps,
-        "bound_rps": point.bound_rps,
-        "gap": point.gap,
-        "requests_per_usd": point.requests_per_usd,
-        "watts": point.watts,
-        **{f"gpus_{gpu}": count for gpu, count in point.gpus},
-        "layout": point.layout.label,
-        "low_rps": point.band.low_rps if point.band else None,
-        "high_rps": point.band.high_rps if point.band else None,
-        "most_per_usd_probability": point.most_per_usd_probability,
-    }
+_POINT = fields(
+    *("budget_usd_per_hour", "price_usd_per_hour", "rate_rps", "bound_rps", "gap", "requests_per_usd", "watts"),
+)
+_ODDS: tuple[Column[FrontierPoint], ...] = (
+    *fields("layout=layout.label"),
+    *of_part(lambda point: point.band, fields("low_rps", "high_rps")),
+    *fields("most_per_usd_probability"),
+)
 
 
 def frontier_page(frontier: Frontier, scenario: Scenario) -> str:
@@ -78,26 +75,30 @@ def _reference(scenario: Scenario) -> list[str]:
 
 
 def _table(frontier: Frontier) -> str:
-    types = [gpu for gpu, _ in frontier.points[0].gpus]
-    likely = ["Likely the most per USD"] if frontier.points[0].most_per_usd_probability is not None else []
-    header = ["USD/hour", "Requests/s", "Bound", "Gap", "Requests per USD", *likely, *map(escaped, types), "kW"]
-    best = frontier.most_per_dollar
-    return table(header, [_line(point, point is best) for point in frontier.points], "r" * len(header))
+    points, best = frontier.points, frontier.most_per_dollar
+    likely: Column[FrontierPoint] = Column(
+        "Likely the most per USD", lambda point: point.most_per_usd_probability, percent
+    )
+    columns: tuple[Column[FrontierPoint], ...] = (
+        Column("USD/hour", lambda point: point.price_usd_per_hour, money),
+        Column("Requests/s", _with_band, str),
+        Column("Bound", lambda point: point.bound_rps, rate),
+        Column("Gap", lambda point: max(0.0, point.gap), lambda gap: f"{100 * gap:.1f} %"),
+        Column("Requests per USD", lambda point: _bold(whole(point.requests_per_usd), point is best), str),
+        *([] if points[0].most_per_usd_probability is None else [likely]),
+        *(replace(column, text=whole) for column in entries(lambda point: point.gpus, points)),
+        Column("kW", lambda point: point.watts / 1000, "{:.1f}".format),
+    )
+    return table_of(columns, points).markdown()
 
 
-def _line(point: FrontierPoint, best: bool) -> list[str]:
-    per_usd, likely = whole(point.requests_per_usd), point.most_per_usd_probability
+def _with_band(point: FrontierPoint) -> str:
     banded = rate_with(point.rate_rps, point.band)
-    return [
-        money(point.price_usd_per_hour),
-        f"{rate(point.rate_rps)} ({banded.range})" if banded else rate(point.rate_rps),
-        rate(point.bound_rps),
-        f"{100 * max(0.0, point.gap):.1f} %",
-        f"**{per_usd}**" if best else per_usd,
-        *([] if likely is None else [percent(likely)]),
-        *(whole(count) for _, count in point.gpus),
-        f"{point.watts / 1000:.1f}",
-    ]
+    return f"{rate(point.rate_rps)} ({banded.range})" if banded else rate(point.rate_rps)
+
+
+def _bold(text: str, bold: bool) -> str:
+    return f"**{text}**" if bold else text
 
 
 def _bands(frontier: Frontier) -> list[str]:
@@ -129,9 +130,9 @@ def _unsolved(frontier: Frontier) -> list[str]:
 
 
 def frontier_figure(frontier: Frontier, scenario: Scenario) -> "Figure":
-    """Rate against price under its bound; below, the share of each GPU type at each point."""
-    from planner.report.comparison import frontier_panels  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    """Rate against price under its bound; below, the GPUs rented at each point."""
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit.style import warning  # noqa: PLC0415  # as above
 
-    with style.look():
-        return frontier_panels.draw(frontier, scenario)
+    words = f"requests/s against price{warning(scenario)}"
+    return still(scenario.name, words, frontier_plots(frontier, scenario), "")

@@ -2,8 +2,8 @@
 
 from planner.domain import Goal, Pick, Plan, Trial
 from planner.report.kit.bands import LEFT_OUT, banded_rate
-from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import counted, money, percent, rate, significant, whole
+from planner.report.kit.tables import Column, table_of
 
 MOST_ROWS = 20
 
@@ -60,16 +60,23 @@ def frontier_table(plan: Plan) -> str:
     shown = front[:MOST_ROWS]
     if plan.search.best_trial not in [trial.index for trial in shown]:
         shown[-1:] = [trial for trial in front if trial.index == plan.search.best_trial]
-    header = ["Trial", *(_UNITS[goal] for goal in goals), "Layout (GPUs each x islands)"]
-    return table(header, [_row(trial, goals, plan.search.best_trial) for trial in shown], "r" * (1 + len(goals)) + "l")
+    best = plan.search.best_trial
+    columns: tuple[Column[Trial], ...] = (
+        Column(
+            "Trial", lambda trial: f"**{trial.index}** (the plan)" if trial.index == best else str(trial.index), str
+        ),
+        *(_goal(goal, best) for goal in goals),
+        Column("Layout (GPUs each x islands)", lambda trial: trial.layout.label),
+    )
+    return table_of(columns, shown).markdown()
 
 
-def _row(trial: Trial, goals: tuple[Goal, ...], best: int) -> list[str]:
-    cells = [str(trial.index), *(_cell(goal, value) for goal, value in _of(trial, goals))]
-    if trial.index == best:
-        cells = [f"**{cell}**" for cell in cells]
-        cells[0] += " (the plan)"
-    return [*cells, escaped(trial.layout.label)]
+def _goal(goal: Goal, best: int | None) -> Column[Trial]:
+    def cell(trial: Trial) -> str:
+        text = _cell(goal, dict(trial.goals)[goal.value])
+        return f"**{text}**" if trial.index == best else text
+
+    return Column(_UNITS[goal], cell, str)
 
 
 def _cell(goal: Goal, value: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from planner.domain import PHASES, DeployedIsland, DeployedPlan, RateBand, RateComparison
+from planner.domain import PHASES, DeployedIsland, DeployedPlan, RateComparison
 from planner.domain.comparisons.plan_diff import (
     BucketComparison,
     ChangedValue,
@@ -16,7 +16,8 @@ from planner.domain.comparisons.plan_diff import (
 from planner.report.comparison.plans.diff_head import diff_head, diff_head_document, figures_change
 from planner.report.comparison.rate_words import rate_sentence
 from planner.report.kit.markdown import bullets, escaped, table
-from planner.report.kit.quantities import NONE, counted, percent, rate, whole
+from planner.report.kit.quantities import NONE, counted, percent, rate
+from planner.report.kit.tables import Column, counts, fields, record, table_of
 
 _HAPPENS = {
     IslandFate.UNCHANGED: "stays as it is",
@@ -47,21 +48,14 @@ def deployed_page(plan: DeployedPlan) -> str:
         if plan.routes
         else "No routing table.",
     ]
-    columns = ("Island", "Phase", "GPU", "GPUs", "Degrees", "Batch", "Longest prompt", "requests/s")
-    rows = [
-        (
-            escaped(i.id),
-            i.phase.value,
-            escaped(i.gpu),
-            whole(i.size),
-            _degrees(i),
-            whole(i.batch_size),
-            whole(i.longest_prompt),
-            rate(i.rate_rps),
-        )
-        for i in plan.islands
-    ]
-    parts = (f"# Deployed plan {escaped(plan.name)}", bullets(head), table(columns, rows, "lllrlrrr"))
+    columns: tuple[Column[DeployedIsland], ...] = (
+        *fields("Island=id", "Phase=phase", "GPU=gpu"),
+        *counts("GPUs=size"),
+        Column("Degrees", _degrees),
+        *counts("Batch=batch_size", "Longest prompt=longest_prompt"),
+        Column("requests/s", lambda island: island.rate_rps, rate),
+    )
+    parts = (f"# Deployed plan {escaped(plan.name)}", bullets(head), table_of(columns, plan.islands).markdown())
     return "\n\n".join(parts) + "\n"
 
 
@@ -83,37 +77,16 @@ def deployed_document(plan: DeployedPlan) -> dict[str, Any]:
         "target": plan.target,
         "gpus": plan.gpus,
         "inventory": dict(plan.inventory),
-        "islands": [_island_document(island) for island in plan.islands],
-        "routes": [
-            {
-                "phase": route.phase.value,
-                "range_start": route.range_start,
-                "range_end": route.range_end,
-                "island": route.island,
-                "share": route.share,
-            }
-            for route in plan.routes
-        ],
+        "islands": table_of(_ISLAND, plan.islands).records(),
+        "routes": table_of(_ROUTE, plan.routes).records(),
     }
 
 
-def _island_document(island: DeployedIsland) -> dict[str, Any]:
-    parallel = island.parallel
-    return {
-        "id": island.id,
-        "phase": island.phase.value,
-        "gpu": island.gpu,
-        "size": island.size,
-        "tp": parallel.tp,
-        "dp": parallel.dp,
-        "pp": parallel.pp,
-        "replicas": parallel.replicas,
-        "batch_size": island.batch_size,
-        "longest_prompt": island.longest_prompt,
-        "rate_rps": island.rate_rps,
-        "utilisation": island.utilisation,
-        "price_usd_per_hour": island.price_usd_per_hour,
-    }
+_ISLAND = fields(
+    *("id", "phase", "gpu", "size", "parallel.tp", "parallel.dp", "parallel.pp", "parallel.replicas", "batch_size"),
+    *("longest_prompt", "rate_rps", "utilisation", "price_usd_per_hour"),
+)
+_ROUTE = fields("phase", "range_start", "range_end", "island", "share")
 
 
 def diff_page(diff: PlanDiff) -> str:
@@ -196,13 +169,13 @@ def _not_compared(diff: PlanDiff) -> Iterator[str]:
 
 
 def _island_table(islands: Sequence[IslandChange]) -> str:
-    rows = [
-        (_name(change), _HAPPENS[change.fate], _content(change))
-        for fate in _ORDER[::-1]
-        for change in islands
-        if change.fate is fate
-    ]
-    return table(("Island", "It", "Changes"), rows, "lll")
+    columns: tuple[Column[IslandChange], ...] = (
+        Column("Island", _name, str, right=False),
+        Column("It", lambda change: _HAPPENS[change.fate]),
+        Column("Changes", _content, str, right=False),
+    )
+    ordered = (change for fate in _ORDER[::-1] for change in islands if change.fate is fate)
+    return table_of(columns, ordered).markdown()
 
 
 def _name(change: IslandChange) -> str:
@@ -236,16 +209,8 @@ def _short(text: str) -> str:
 
 
 def _gpu_table(gpus: Sequence[GpuChange]) -> str:
-    columns = ("GPU", "old", "new", "started", "stopped", "peak, starting first", "peak, stopping first", "there are")
-    rows = [
-        (
-            escaped(c.gpu),
-            *map(whole, (c.old, c.new, c.started, c.stopped, c.peak_surging, c.peak_stopping_first)),
-            NONE if c.inventory is None else whole(c.inventory),
-        )
-        for c in gpus
-    ]
-    return table(columns, rows, "lrrrrrrr")
+    peaks = ("peak, starting first=peak_surging", "peak, stopping first=peak_stopping_first", "there are=inventory")
+    return table_of((*fields("GPU=gpu"), *counts("old", "new", "started", "stopped", *peaks)), gpus).markdown()
 
 
 def _surge(change: GpuChange) -> str:
@@ -271,18 +236,15 @@ def _route_parts(diff: PlanDiff) -> Iterator[str]:
 
 
 def _route_table(routes: Sequence[RouteChange]) -> str:
-    rows = [
-        (
-            change.phase.value,
-            f"{change.range_start}–{change.range_end - 1}",
-            NONE if change.probability is None else percent(change.probability),
-            percent(change.moved),
-            _shares(change.lost),
-            _shares(change.gained),
-        )
-        for change in routes
-    ]
-    return table(("Phase", "Tokens", "Of all requests", "Of these move", "from", "to"), rows, "llrrll")
+    columns: tuple[Column[RouteChange], ...] = (
+        *fields("Phase=phase"),
+        Column("Tokens", lambda change: f"{change.range_start}–{change.range_end - 1}"),
+        Column("Of all requests", lambda change: change.probability, percent),
+        Column("Of these move", lambda change: change.moved, percent),
+        Column("from", lambda change: _shares(change.lost), str, right=False),
+        Column("to", lambda change: _shares(change.gained), str, right=False),
+    )
+    return table_of(columns, routes).markdown()
 
 
 def _shares(rows: Sequence[tuple[str, float]]) -> str:
@@ -302,8 +264,11 @@ def diff_document(diff: PlanDiff) -> dict[str, Any]:
         "rates": None if diff.rates is None else _rates_document(diff.rates),
         "buckets": None if diff.buckets is None else _buckets_document(diff.buckets),
         "islands": [_change_document(change) for change in diff.islands],
-        "gpus": {c.gpu: _gpu_document(c) for c in diff.gpus},
-        "routes": [_route_document(change) for change in diff.routes],
+        "gpus": {change.gpu: record(_GPU, change) for change in diff.gpus},
+        "routes": [
+            record(_RANGE, change) | {"lost": dict(change.lost), "gained": dict(change.gained)}
+            for change in diff.routes
+        ],
         "moved_share_of_all_requests": {phase.value: diff.moved_of_all(phase) for phase in PHASES},
     }
 
@@ -312,8 +277,8 @@ def _rates_document(rates: RateComparison) -> dict[str, Any]:
     return {
         "old_rps": rates.old_rps,
         "new_rps": rates.new_rps,
-        "old_band": None if rates.old_band is None else _band_document(rates.old_band),
-        "new_band": None if rates.new_band is None else _band_document(rates.new_band),
+        "old_band": None if rates.old_band is None else record(_BAND, rates.old_band),
+        "new_band": None if rates.new_band is None else record(_BAND, rates.new_band),
         "probability_new_is_faster": rates.probability_faster,
     }
 
@@ -323,40 +288,23 @@ def _buckets_document(buckets: BucketComparison) -> dict[str, Any]:
     return {name: [{"field": c.field, "old": c.old, "new": c.new} for c in rows] for name, rows in pairs.items()}
 
 
-def _band_document(band: RateBand) -> dict[str, Any]:
-    return {"low_rps": band.low_rps, "high_rps": band.high_rps, "basis": band.basis}
+_BAND = fields("low_rps", "high_rps", "basis")
 
 
 def _change_document(change: IslandChange) -> dict[str, Any]:
     return {
         "fate": change.fate.value,
-        "old": _island_document(change.old) if change.old else None,
-        "new": _island_document(change.new) if change.new else None,
+        "old": record(_ISLAND, change.old) if change.old else None,
+        "new": record(_ISLAND, change.new) if change.new else None,
         "changes": {c.field: [c.old, c.new] for c in change.changes},
         "pods": {c.field: [c.old, c.new] for c in change.pods},
     }
 
 
-def _gpu_document(change: GpuChange) -> dict[str, Any]:
-    return {
-        "old": change.old,
-        "new": change.new,
-        "started": change.started,
-        "stopped": change.stopped,
-        "peak_starting_first": change.peak_surging,
-        "peak_stopping_first": change.peak_stopping_first,
-        "inventory": change.inventory,
-        "missing_to_start_first": change.missing_to_surge,
-    }
-
-
-def _route_document(change: RouteChange) -> dict[str, Any]:
-    return {
-        "phase": change.phase.value,
-        "range_start": change.range_start,
-        "range_end": change.range_end,
-        "moved_share_of_range": change.moved,
-        "range_share_of_all_requests": change.probability,
-        "lost": dict(change.lost),
-        "gained": dict(change.gained),
-    }
+_GPU = fields(
+    *("old", "new", "started", "stopped", "peak_starting_first=peak_surging", "peak_stopping_first", "inventory"),
+    "missing_to_start_first=missing_to_surge",
+)
+_RANGE = fields(
+    *("phase", "range_start", "range_end", "moved_share_of_range=moved", "range_share_of_all_requests=probability"),
+)

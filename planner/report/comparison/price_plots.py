@@ -1,9 +1,14 @@
 """Plots of a frontier (rate over price, the mix of GPUs) and of forms of serving (rate over the bound on TPOT)."""
 
+from typing import TYPE_CHECKING
+
 from planner.domain import FormComparison, Frontier, Scenario, ServingForm
 from planner.report.comparison.serving_forms import FORMS, NAMES
 from planner.report.kit.html.plots import Kind, Plot, Series, series_of
-from planner.report.kit.quantities import significant
+from planner.report.kit.quantities import significant, whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BAND = "P10–P90"
 
@@ -29,6 +34,12 @@ def _rates(frontier: Frontier, scenario: Scenario) -> Plot:
     ]
     bound = series_of("bound: no layout serves more", ends, tone="bound", stepped=True)
     most = frontier.most_per_dollar
+    star = series_of(
+        f"most per USD ({whole(most.requests_per_usd)} requests)",
+        [(most.price_usd_per_hour, most.rate_rps)],
+        tone="chosen",
+        kind=Kind.DOTS,
+    )
     demand = scenario.objective.demand_rps or scenario.workload.arrival_rps or 0.0
     return Plot(
         name="rate-over-price",
@@ -38,7 +49,7 @@ def _rates(frontier: Frontier, scenario: Scenario) -> Plot:
         kind=Kind.LINES,
         x="price (USD/hour)",
         y="rate of the whole mix (requests/s)",
-        series=(best, bound),
+        series=(best, bound, star),
         interval=BAND,
         bounds=((f"demand ({significant(demand)})", demand),) if demand else (),
         rest="frontier.csv",
@@ -86,3 +97,11 @@ def serving_plots(comparison: FormComparison) -> tuple[Plot, ...]:
 def _form(comparison: FormComparison, form: ServingForm) -> Series:
     points = [(point.tpot_ms, point.rate_rps) for point in comparison.of(form)]
     return series_of(NAMES[form], points, tone="faint" if form is ServingForm.AUTO else "")
+
+
+def serving_figure(comparison: FormComparison, scenario: Scenario) -> "Figure":
+    """Rate of each form against the bound on TPOT."""
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
+
+    words = "best rate of each form against the bound on TPOT"
+    return still(scenario.name, words, serving_plots(comparison), "")

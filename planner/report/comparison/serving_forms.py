@@ -1,7 +1,6 @@
-"""Forms of serving under several bounds on TPOT, as a table, a page and a figure. matplotlib loads with the figure."""
+"""Forms of serving under several bounds on TPOT, as a table and a page."""
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from planner.domain import (
     PURE_FORMS,
@@ -14,12 +13,10 @@ from planner.domain import (
 )
 from planner.domain.serving.routing import SPLIT_BIAS
 from planner.report.buckets.view import transfer_text
-from planner.report.kit.frames import Frame, tabled
+from planner.report.kit.frames import Frame
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import counted, percent, rate, significant
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from planner.report.kit.tables import Column, fields, table_of
 
 FORMS = (*PURE_FORMS, ServingForm.AUTO)
 NAMES = {ServingForm.SPLIT: "split", ServingForm.AGGREGATED: "aggregated", ServingForm.AUTO: "free choice"}
@@ -30,20 +27,7 @@ WORTH_TELLING = 0.01
 
 def serving_frame(comparison: FormComparison) -> Frame:
     """One row a bound (ms) and form, those between the bounds that were asked for among them; rates in requests/s."""
-    return tabled(
-        [
-            {
-                "tpot_ms": point.tpot_ms,
-                "serving": point.form.value,
-                "rate_rps": point.rate_rps,
-                "bound_rps": point.bound_rps,
-                "gap": point.gap,
-                "pools": pool_words(point.pools),
-                "why": _reason(point),
-            }
-            for point in comparison.points
-        ]
-    )
+    return table_of(_POINT, comparison.points).frame()
 
 
 def serving_page(comparison: FormComparison, scenario: Scenario) -> str:
@@ -165,25 +149,27 @@ def pool_words(pools: tuple[BucketPool, ...]) -> str:
 
 
 def _pools(comparison: FormComparison) -> str:
-    rows = [
-        [
-            f"{point.tpot_ms:g}",
-            NAMES[point.form],
-            rate(point.rate_rps),
-            rate(point.bound_rps),
-            f"{100 * max(0.0, point.gap):.1f} %",
-            escaped(pool_words(point.pools)),
-        ]
-        for ms in comparison.bounds_ms
-        for point in (comparison.at(ms, form) for form in FORMS)
-        if point.rate_rps
-    ]
-    header = ["TPOT bound (ms)", "Form", "Requests/s", "Bound", "Gap", "Servers × GPUs"]
-    return table(header, rows, "rlrrrl")
+    points = (comparison.at(ms, form) for ms in comparison.bounds_ms for form in FORMS)
+    return table_of(_SERVED, (point for point in points if point.rate_rps)).markdown()
 
 
 def _reason(point: FormPoint) -> str:
     return point.why.partition("\n")[0]
+
+
+_POINT: tuple[Column[FormPoint], ...] = (
+    *fields("tpot_ms", "serving=form", "rate_rps", "bound_rps", "gap"),
+    Column("pools", lambda point: pool_words(point.pools)),
+    Column("why", _reason),
+)
+_SERVED: tuple[Column[FormPoint], ...] = (
+    Column("TPOT bound (ms)", lambda point: point.tpot_ms, "{:g}".format),
+    Column("Form", lambda point: NAMES[point.form]),
+    Column("Requests/s", lambda point: point.rate_rps, rate),
+    Column("Bound", lambda point: point.bound_rps, rate),
+    Column("Gap", lambda point: max(0.0, point.gap), lambda gap: f"{100 * gap:.1f} %"),
+    Column("Servers × GPUs", lambda point: pool_words(point.pools)),
+)
 
 
 def _reasons(comparison: FormComparison, scenario: Scenario) -> list[str]:
@@ -209,12 +195,3 @@ def _unfinished(comparison: FormComparison) -> list[str]:
         bounds = counted(len(comparison.unasked), "further bound")
         return [f"**Interrupted**: {bounds} up to {comparison.unasked[-1]:g} ms were not looked at."]
     return ["**Interrupted**: changes were not narrowed down."] if comparison.interrupted else []
-
-
-def serving_figure(comparison: FormComparison, scenario: Scenario) -> "Figure":
-    """Rate of each form against the bound on TPOT."""
-    from planner.report.comparison import serving_forms_panel  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
-
-    with style.look():
-        return serving_forms_panel.draw(comparison, scenario)

@@ -1,39 +1,22 @@
 """The cost stage's results as data frames: parts of a step, factors, configurations, accuracy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from planner.domain import Accuracy, ConfigurationRates, JudgedMeasurement, PartOfStep, StepExplanation
 from planner.report.kit.frames import Frame
+from planner.report.kit.tables import Column, fields, of_part, table_of
 
-_PART_COLUMNS = (
-    "name",
-    "ms",
-    "share",
-    "compute_ms",
-    "memory_ms",
-    "network_ms",
-    "latency_ms",
-    "bound",
-    "flops",
-    "bytes",
-    "flops_per_byte",
-    "attained_tflops",
-)
-_FACTOR_COLUMNS = ("name", "value", "unit", "origin", "source")
-_CONFIGURATION_COLUMNS = ("gpu", "phase", "tp", "dp", "pp", "replicas", "length", "rate_rps", "batch_size")
-_ACCURACY_COLUMNS = (
-    "gpu",
-    "model",
-    "phase",
-    "ep",
-    "length",
-    "batch",
-    "measured_tokens_per_s_per_gpu",
-    "predicted_tokens_per_s_per_gpu",
-    "error",
-    "left_out_error",
-    "fitted",
-    "source",
+_CONFIGURATION = fields("gpu", "phase", "parallel.tp", "parallel.dp", "parallel.pp", "parallel.replicas")
+_SLICE = fields(
+    *(
+        "dimension",
+        "slice=name",
+        "points",
+        "mean_error=mean",
+        "median_error=median",
+        "bias",
+        "not_predicted=unanswered",
+    ),
 )
 
 
@@ -43,36 +26,35 @@ def parts_frame(explanation: StepExplanation) -> Frame:
     `flops_per_byte` and `attained_tflops` are missing where the part computes nothing or moves no bytes.
     """
     total_ms = sum(part.ms for part in explanation.parts)
-    return _frame([_part_row(part, total_ms) for part in explanation.parts], _PART_COLUMNS)
+
+    def on_roofline(name: str, value: Callable[[PartOfStep], float]) -> Column[PartOfStep]:
+        return Column(name, lambda part: value(part) if part.flops > 0 and part.bytes > 0 else float("nan"))
+
+    columns = (
+        *fields("name", "ms"),
+        Column("share", lambda part: part.ms / total_ms),
+        *fields("compute_ms", "memory_ms", "network_ms", "latency_ms", "bound", "flops", "bytes"),
+        on_roofline("flops_per_byte", lambda part: part.flops / part.bytes),
+        on_roofline("attained_tflops", lambda part: part.flops / part.ms / 1e9),
+    )
+    return table_of(columns, explanation.parts).frame()
 
 
 def factors_frame(explanation: StepExplanation) -> Frame:
     """One row a factor that went into the step, with its unit, origin and source."""
-    rows = [
-        {"name": f.name, "value": f.value, "unit": f.unit, "origin": f.origin.value, "source": f.source}
-        for f in explanation.factors
-    ]
-    return _frame(rows, _FACTOR_COLUMNS)
+    return table_of(fields("name", "value", "unit", "origin", "source"), explanation.factors).frame()
 
 
 def configurations_frame(rates: Sequence[ConfigurationRates]) -> Frame:
     """One row a configuration and prompt length; a rate of 0 requests/s: it cannot serve that length."""
-    rows = [
-        {
-            "gpu": r.gpu,
-            "phase": r.phase.value,
-            "tp": r.parallel.tp,
-            "dp": r.parallel.dp,
-            "pp": r.parallel.pp,
-            "replicas": r.parallel.replicas,
-            "length": length,
-            "rate_rps": rate,
-            "batch_size": batch,
-        }
-        for r in rates
-        for length, rate, batch in zip(r.lengths, r.rates_rps, r.batch_sizes, strict=True)
-    ]
-    return _frame(rows, _CONFIGURATION_COLUMNS)
+    rows = [(r, place) for r in rates for place in range(len(r.lengths))]
+    columns: tuple[Column[tuple[ConfigurationRates, int]], ...] = (
+        *of_part(lambda row: row[0], _CONFIGURATION),
+        Column("length", lambda row: row[0].lengths[row[1]]),
+        Column("rate_rps", lambda row: row[0].rates_rps[row[1]]),
+        Column("batch_size", lambda row: row[0].batch_sizes[row[1]]),
+    )
+    return table_of(columns, rows).frame()
 
 
 def accuracy_frame(points: Sequence[JudgedMeasurement]) -> Frame:
@@ -80,59 +62,19 @@ def accuracy_frame(points: Sequence[JudgedMeasurement]) -> Frame:
 
     `left_out_error` is missing for a measurement that is only compared with.
     """
-    return _frame([_accuracy_row(point) for point in points], _ACCURACY_COLUMNS)
-
-
-def _part_row(part: PartOfStep, whole_ms: float) -> dict[str, object]:
-    on_roofline = part.flops > 0 and part.bytes > 0
-    row: dict[str, object] = {name: getattr(part, name) for name in _PART_COLUMNS if hasattr(part, name)}
-    row["share"] = part.ms / whole_ms
-    row["flops_per_byte"] = part.flops / part.bytes if on_roofline else float("nan")
-    row["attained_tflops"] = part.flops / part.ms / 1e9 if on_roofline else float("nan")
-    return row
-
-
-def _accuracy_row(point: JudgedMeasurement) -> dict[str, object]:
-    m = point.measurement
-    measured = m.tokens_per_s_per_gpu
-    return {
-        "gpu": m.gpu,
-        "model": m.model,
-        "phase": m.phase.value,
-        "ep": m.ep,
-        "length": m.length,
-        "batch": m.batch,
-        "measured_tokens_per_s_per_gpu": measured,
-        "predicted_tokens_per_s_per_gpu": measured * (1 + point.after_error),
-        "error": point.after_error,
-        "left_out_error": point.left_out_error,
-        "fitted": m.fitted,
-        "source": m.source,
-    }
-
-
-def _frame(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> Frame:
-    import pandas as pd  # noqa: PLC0415  # half a second to load: only who asks for a table pays
-
-    return pd.DataFrame([dict(row) for row in rows], columns=list(columns))
-
-
-_SLICE_COLUMNS = ("dimension", "slice", "points", "mean_error", "median_error", "bias", "not_predicted")
+    per_gpu = "tokens_per_s_per_gpu"
+    columns = (
+        *fields(*(f"measurement.{name}" for name in ("gpu", "model", "phase", "ep", "length", "batch"))),
+        *fields(f"measured_{per_gpu}=measurement.{per_gpu}"),
+        Column(f"predicted_{per_gpu}", lambda p: p.measurement.tokens_per_s_per_gpu * (1 + p.after_error)),
+        *fields("error=after_error", "left_out_error", "measurement.fitted", "measurement.source"),
+    )
+    return table_of(columns, points).frame()
 
 
 def slices_frame(judged: Accuracy) -> Frame:
     """Errors of rates by slice: shares; `bias` is positive where predicted rates are too high."""
-    rows = [
-        dict(
-            zip(
-                _SLICE_COLUMNS,
-                (s.dimension, s.name, s.points, s.mean, s.median, s.bias, s.unanswered),
-                strict=True,
-            )
-        )
-        for s in judged.slices
-    ]
-    return _frame(rows, _SLICE_COLUMNS)
+    return table_of(_SLICE, judged.slices).frame()
 
 
 def accuracy_table(judged: Accuracy) -> str:

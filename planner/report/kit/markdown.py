@@ -1,5 +1,6 @@
 """Markdown that survives any name a user may give."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 _SPECIAL = r"\`*_{}[]<>|#~&$"
@@ -9,6 +10,16 @@ def escaped(text: str) -> str:
     """`text` as a Markdown reader must see it to show it literally, on one line; unprintable letters go."""
     line = " ".join(text.split())
     return "".join("\\" + c if c in _SPECIAL else c for c in line if c.isprintable())
+
+
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+
+def plain(markdown: str) -> str:
+    """Inline Markdown without its marks: emphasis, code, links' targets, escapes."""
+    text = re.sub(r"(?<!\\)(\*\*|`)", "", markdown)
+    text = re.sub(r"(?<!\\)\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return _ESCAPED.sub(r"\1", text).strip()
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:

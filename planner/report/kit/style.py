@@ -26,7 +26,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from planner.domain import CostMode, Inventory, Phase, Plan
+from planner.domain import CostMode, Inventory, Phase, Plan, Scenario
 from planner.errors import InputError
 from planner.report.kit.bands import Banded
 from planner.report.kit.clock import Clock, clock_ticks, clock_words
@@ -275,8 +275,12 @@ def blank(height_in: float, *, layout: Literal["constrained"] | None = "constrai
 
 def titled(figure: Figure, plan: Plan, text: str) -> None:
     """The figure's title: the scenario, what is shown, and a word of warning in reference mode."""
-    mode = " [reference mode: not physical]" if plan.scenario.cost.mode is CostMode.REFERENCE else ""
-    heading(figure, f"{shown(plan.scenario.name, 40)}: {text}{mode}")
+    heading(figure, f"{shown(plan.scenario.name, 40)}: {text}{warning(plan.scenario)}")
+
+
+def warning(scenario: Scenario) -> str:
+    """What titles say of figures in reference mode."""
+    return " [reference mode: not physical]" if scenario.cost.mode is CostMode.REFERENCE else ""
 
 
 def heading(figure: Figure, text: str) -> None:

@@ -5,14 +5,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from planner.domain import CalibrationFit
+from planner.domain import CalibrationFit, JudgedMeasurement
 from planner.domain.serving.observed import ComparedFigure, Observation, ObservedIsland
-from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.frames import Frame, tabled
-from planner.report.kit.markdown import bullets, escaped, table
-from planner.report.observed.rows import FIGURE_COLUMNS, ISLAND_COLUMNS, figure_rows, island_rows, observed_verdict
-
-_CSV = ("of", "phase", "figure", "unit", "promised", "low", "high", "measured", "ratio", "verdict", "basis")
+from planner.report.kit.frames import Frame
+from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.tables import Column, fields, record, table_of
+from planner.report.observed.tables import exact_figures, figures, islands, observed_verdict
 
 
 def observation_page(observation: Observation, fit: CalibrationFit | None = None) -> str:
@@ -25,10 +23,10 @@ def observation_page(observation: Observation, fit: CalibrationFit | None = None
         "## What to do",
         bullets([escaped(line) for line in observation.advice] or ["Nothing: the plan holds."]),
         "## Promised and measured",
-        _table(FIGURE_COLUMNS, figure_rows(observation), "llrrrrl"),
+        figures(observation).markdown(),
         bullets(_bases(observation)),
         "## Islands",
-        _table(ISLAND_COLUMNS, island_rows(observation), "lllrrrrr"),
+        islands(observation).markdown(),
         "Busy: share of the time with running requests, where the engine tells it (of prefill servers it does not). "
         "Pace: speed of the steps over the planned one.",
         *(["## Notes", bullets([escaped(note) for note in observation.notes])] if observation.notes else []),
@@ -46,21 +44,20 @@ def _bases(observation: Observation) -> list[str]:
     ]
 
 
+_STEP: tuple[Column[JudgedMeasurement], ...] = (
+    *fields("step=measurement.label"),
+    Column("measured", lambda point: point.measurement.ms, "{:.4g} ms".format),
+    Column("predicted throughput before", lambda point: point.before_error, "{:+.1%}".format),
+    Column("after", lambda point: point.after_error, "{:+.1%}".format),
+)
+
+
 def _calibration(fit: CalibrationFit | None) -> str:
     if fit is None:
         return "No step time could be taken (see the notes), so there is no calibration file."
-    rows = [
-        (escaped(p.measurement.label), f"{p.measurement.ms:.4g} ms", f"{p.before_error:+.1%}", f"{p.after_error:+.1%}")
-        for p in fit.points
-    ]
     factors = [f"{f.name} ({f.family}): {f.value:.4g}; {escaped(f.provenance)}" for f in fit.calibration.factors]
-    head = ("step", "measured", "predicted throughput before", "after")
     lead = "`calibration.yaml` is for `cost.calibration` of the scenario, to plan again with."
-    return "\n\n".join((lead, table(head, rows, "lrrr"), bullets(factors)))
-
-
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]], align: str) -> str:
-    return table(columns, [[escaped(cell) for cell in row] for row in rows], align)
+    return "\n\n".join((lead, table_of(_STEP, fit.points).markdown(), bullets(factors)))
 
 
 def _time(seconds: float) -> str:
@@ -71,17 +68,14 @@ def _time(seconds: float) -> str:
         return f"{seconds:g} s"
 
 
+_SETTING = fields("plan", "rate_rps", "promise_rps", "capacity_rps", "start_s", "end_s", "samples")
+
+
 def observation_document(observation: Observation, fit: CalibrationFit | None = None) -> dict[str, Any]:
     """All of it as JSON; None where nothing is told or promised."""
     return {
         "summary": observed_verdict(observation),
-        "plan": observation.plan,
-        "rate_rps": observation.rate_rps,
-        "promise_rps": observation.promise_rps,
-        "capacity_rps": observation.capacity_rps,
-        "start_s": observation.start_s,
-        "end_s": observation.end_s,
-        "samples": observation.samples,
+        **record(_SETTING, observation),
         "figures": [_figure(figure) for figure in observation.figures],
         "islands": [_island(island) for island in observation.islands],
         "advice": list(observation.advice),
@@ -108,14 +102,7 @@ def _island(island: ObservedIsland) -> dict[str, Any]:
 
 def observation_frame(observation: Observation) -> Frame:
     """One row a figure, as in observe.csv."""
-    return tabled(_rows(observation), list(_CSV))
-
-
-def _rows(observation: Observation) -> list[tuple[object, ...]]:
-    return [
-        (f.subject, f.phase, f.name, f.unit, f.promised, f.low, f.high, f.measured, f.ratio, f.verdict.value, f.basis)
-        for f in observation.figures
-    ]
+    return exact_figures(observation).frame()
 
 
 def observation_files(observation: Observation, fit: CalibrationFit | None = None) -> dict[str, bytes]:
@@ -123,7 +110,7 @@ def observation_files(observation: Observation, fit: CalibrationFit | None = Non
     document = json.dumps(observation_document(observation, fit), indent=2, ensure_ascii=False, allow_nan=False)
     return {
         "observe.md": observation_page(observation, fit).encode(),
-        "observe.csv": csv_table(_CSV, _rows(observation)),
+        "observe.csv": exact_figures(observation).csv(),
         "observe.json": f"{document}\n".encode(),
     }
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from planner.domain import Phase, Plan
+from planner.domain import Band, Phase, Plan
 from planner.report.kit.html.blocks import DataTable, Drawing, Prose, Section
 from planner.report.kit.html.drawing import NARROW, box, ribbon, svg, words
 from planner.report.kit.markdown import escaped
-from planner.report.kit.quantities import counted, percent
+from planner.report.kit.quantities import counted, percent, span
+from planner.report.kit.tables import Column, entries, fields, of_part, table_of
 from planner.report.page.cards import Card, Lane, cards, lanes
 
 _WIDTH, _CARD, _ROW, _HEAD = 980.0, 262.0, 74.0, 46.0
@@ -51,41 +52,25 @@ def settings_table(plan: Plan) -> DataTable:
     unstaged = all(value in (1, None) for card in rows for name, value in card.settings if name == "PP")
     settings = [name for name, _ in rows[0].settings if not (name == "PP" and unstaged)] if rows else []
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates}
-    columns: tuple[str, ...] = (
-        "Name",
-        "Phase",
-        "GPU type",
-        "Servers",
-        "GPUs each",
-        "GPUs",
-        "Nodes",
-        "Takes (%)",
-        "Busy (%)",
+    columns: tuple[Column[Card], ...] = (
+        *fields("Name=name", "Phase=phase", "GPU type=gpu", "Servers=servers"),
+        Column("GPUs each", lambda card: card.sizes[0] if len(set(card.sizes)) == 1 else span(card.sizes)),
+        *fields("GPUs=gpus", "Nodes=nodes"),
+        Column("Takes", lambda card: card.share, unit="%"),
+        Column("Busy", lambda card: card.utilisation, unit="%"),
+        *fields("Requests/s=rate_rps"),
+        *of_part(lambda card: bands.get((card.gpu, card.phase)), _BAND),
+        *fields("USD/hour=usd_per_hour"),
+        *entries(lambda card: [pair for pair in card.settings if pair[0] in settings], rows),
     )
-    columns += ("Requests/s", "P10 (%)", "P90 (%)", "USD/hour", *settings)
-    return DataTable(
-        columns=columns,
-        rows=tuple(
-            (
-                card.name,
-                card.phase.value,
-                card.gpu,
-                card.servers,
-                card.sizes[0] if len(set(card.sizes)) == 1 else f"{min(card.sizes)}–{max(card.sizes)}",
-                card.gpus,
-                card.nodes,
-                100 * card.share,
-                100 * card.utilisation,
-                card.rate_rps,
-                *((100 * band.low, 100 * band.high) if (band := bands.get((card.gpu, card.phase))) else (None, None)),
-                card.usd_per_hour,
-                *(value for name, value in card.settings if name in settings),
-            )
-            for card in rows
-        ),
-        caption=f"One row for each kind of server. P10 and P90: of its rate, by measurements; {_takes(plan)}.",
-        rest="islands.csv of the run folder",
-    )
+    caption = f"One row for each kind of server. P10 and P90: of its rate, by measurements; {_takes(plan)}."
+    return table_of(columns, rows).html(caption, "islands.csv of the run folder")
+
+
+_BAND: tuple[Column[Band], ...] = (
+    Column("P10", lambda band: band.low, unit="%"),
+    Column("P90", lambda band: band.high, unit="%"),
+)
 
 
 def _takes(plan: Plan) -> str:

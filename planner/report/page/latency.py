@@ -8,9 +8,10 @@ from planner.domain.replay.stored import StoredReplay
 from planner.domain.serving.levels import TIMES
 from planner.report.buckets.tables import latency_words
 from planner.report.buckets.view import buckets_of, latencies_at, span_label
-from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
+from planner.report.kit.html.blocks import Block, Chart, DataTable, Prose, Section
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import significant
+from planner.report.kit.tables import Column, fields, table_of
 
 _SECOND_MS = 1000.0
 
@@ -136,13 +137,13 @@ def _says(name: str, rows: tuple[LoadTimes, ...], statistic: str) -> str:
 
 
 def _table(rows: tuple[LoadTimes, ...], statistic: str) -> DataTable:
-    return DataTable(
-        columns=("Prompts (tokens)", "Load", "Requests/s", "P50 (ms)", f"{statistic} (ms)", "Bound (ms)", "Spare (%)"),
-        rows=tuple(
-            (row.bucket, row.load, row.rate_rps, row.p50_ms, row.late_ms, row.bound_ms, row.spare) for row in rows
-        ),
-        caption="A dash: the queue has no end, or no bound is set. Spare: of the bound, beyond that time.",
+    late: Column[LoadTimes] = Column(statistic, lambda row: row.late_ms, unit="ms")
+    columns = (
+        *fields("Prompts (tokens)=bucket", "Load=load", "Requests/s=rate_rps", "P50 (ms)=p50_ms"),
+        *(late, *fields("Bound (ms)=bound_ms", "Spare (%)=spare")),
     )
+    caption = "A dash: the queue has no end, or no bound is set. Spare: of the bound, beyond that time."
+    return table_of(columns, rows).html(caption)
 
 
 def _of_ranges(plan: Plan) -> Iterator[Block]:
@@ -169,10 +170,8 @@ def _range_chart(phase: Phase, members: list[RangeService]) -> Chart:
         ("bound", [row.bound_ms for row in members], {"tone": "bound"}),
     )
     middles = [(row.start + row.end) / 2 for row in members]
-    rows: list[tuple[Cell, ...]] = [
-        (span_label(row.start, row.end), row.mean_ms, row.percentile_ms, row.bound_ms, row.island.gpu)
-        for row in members
-    ]
+    span: Column[RangeService] = Column("Prompts (tokens)", lambda row: span_label(row.start, row.end))
+    times = fields("Mean (ms)=mean_ms", "Percentile (ms)=percentile_ms", "Bound (ms)=bound_ms", "Slowest on=island.gpu")
     return Chart(
         name=f"latency-{name.lower()}",
         title=f"{name} by length of the prompt",
@@ -187,7 +186,5 @@ def _range_chart(phase: Phase, members: list[RangeService]) -> Chart:
             "xaxis": {"title": {"text": "tokens of the prompt"}},
             "yaxis": {"title": {"text": "ms"}, "rangemode": "tozero"},
         },
-        table=DataTable(
-            columns=("Prompts (tokens)", "Mean (ms)", "Percentile (ms)", "Bound (ms)", "Slowest on"), rows=tuple(rows)
-        ),
+        table=table_of((span, *times), members).html(),
     )

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 from planner.domain import Plan
 from planner.report.buckets.headline import loss_sentence
-from planner.report.buckets.tables import simplicity_words
-from planner.report.buckets.view import bucket_plan, useful_simpler
+from planner.report.buckets.plots import simplicity_plot
+from planner.report.buckets.tables import losses, simpler_plans, simplicity_words
+from planner.report.buckets.view import useful_simpler
 from planner.report.kit.bands import banded_rate
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
+from planner.report.kit.html.plots import chart_of
 from planner.report.plan.certificate import certificate_text
 
 _RATE = "requests/s"
@@ -18,9 +20,13 @@ def quality_section(plan: Plan) -> Section:
     blocks: list[Block] = [Prose(markdown=text) for text in certificate_text(plan)]
     blocks.append(_chart(plan))
     if useful_simpler(plan):
-        blocks += [Prose(markdown=simplicity_words(plan)), _simplicity(plan)]
+        blocks += [Prose(markdown=simplicity_words(plan)), chart_of(simplicity_plot(plan))]
+        blocks.append(simpler_plans(plan).html())
     if plan.outlook.losses:
-        blocks += [Prose(markdown=loss_sentence(plan)), _losses(plan)]
+        blocks += [
+            Prose(markdown=loss_sentence(plan)),
+            losses(plan).html("What is left when a pool loses a node, the worst first."),
+        ]
     return Section(name="quality", title="How good it is", blocks=tuple(blocks))
 
 
@@ -97,80 +103,3 @@ def _error(plan: Plan, low: float, high: float) -> dict[str, object]:
             "width": 6,
         }
     }
-
-
-def _simplicity(plan: Plan) -> Chart:
-    rows = useful_simpler(plan)
-    chosen = next((row for row in rows if row.chosen), None)
-    others = [row for row in rows if not row.chosen]
-    traces: list[dict[str, object]] = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "simpler or less simple",
-            "x": [row.pools for row in others],
-            "y": [row.rate_rps for row in others],
-            "hovertext": [f"{row.kinds} kinds of servers" for row in others],
-        }
-    ]
-    if chosen is not None:
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": "the plan",
-                "x": [chosen.pools],
-                "y": [chosen.rate_rps],
-                "marker": {"symbol": "star", "size": 16},
-                "meta": {"tone": "chosen"},
-            }
-        )
-    best = chosen.rate_rps if chosen else max(row.rate_rps for row in rows)
-    return Chart(
-        name="simplicity",
-        title="What a simpler plan would serve",
-        says="Each point is the best plan of so many kinds of servers and buckets.",
-        traces=tuple(trace for trace in traces if trace["x"]),
-        layout={
-            "height": 300,
-            "xaxis": {
-                "title": {"text": "pools"},
-                "rangemode": "tozero",
-                "dtick": _whole_ticks(row.pools for row in rows),
-            },
-            "yaxis": {"title": {"text": _RATE}, "rangemode": "tozero"},
-        },
-        table=DataTable(
-            columns=(
-                *("Kinds of servers", "Buckets of prefill", "Buckets of decode", "Pools", "Requests/s"),
-                *("Of the plan (%)", "Chosen"),
-            ),
-            rows=tuple(
-                (
-                    *(row.kinds, row.prefill_buckets, row.decode_buckets, row.pools, row.rate_rps),
-                    *(100 * row.rate_rps / best if best else None, "yes" if row.chosen else "no"),
-                )
-                for row in rows
-            ),
-        ),
-    )
-
-
-def _whole_ticks(pools: Iterator[int]) -> int:
-    return max(1, max(pools) // 10)
-
-
-def _losses(plan: Plan) -> DataTable:
-    losses = sorted(bucket_plan(plan).losses, key=lambda loss: loss.rate_rps)
-    pools = {pool.island: pool for pool in bucket_plan(plan).pools}
-    return DataTable(
-        columns=("Nodes of", "GPU type", "Nodes lost", "Servers lost", "Of", "Requests/s left", "Of the capacity (%)"),
-        rows=tuple(
-            (
-                *(loss.island, pools[loss.island].gpu, loss.nodes, loss.servers, pools[loss.island].count),
-                *(loss.rate_rps, 100 * loss.rate_rps / plan.throughput_rps),
-            )
-            for loss in losses
-        ),
-        caption="What is left when a pool loses a node, the worst first.",
-    )

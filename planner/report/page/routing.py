@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from planner.domain import PHASES, Phase, Plan
-from planner.report.buckets.view import buckets_of
-from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
+from planner.report.buckets.view import BucketView, buckets_of
+from planner.report.kit.html.blocks import Block, Chart, DataTable, Prose, Section
 from planner.report.kit.quantities import counted, percent
+from planner.report.kit.tables import Column, fields, table_of
 from planner.report.plan.groups import READABLE_GROUPS, groups, merged, of_phase
 from planner.report.plan.routing import intervals, rates
 
@@ -92,26 +93,15 @@ def _histogram(plan: Plan) -> list[Bar]:
 
 
 def _buckets(plan: Plan) -> DataTable:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            phase.value,
-            bucket.label,
-            100 * bucket.probability,
-            bucket.probability * plan.throughput_rps,
-            bucket.capacity_rps,
-            ", ".join(f"{pool.island} {percent(pool.share)}" for pool in bucket.pools),
-        )
-        for phase in PHASES
-        for bucket in buckets_of(plan, phase)
-    ]
-    return DataTable(
-        columns=(
-            *("Phase", "Prompts (tokens)", "Of all requests (%)", "Requests/s at capacity"),
-            *("Pools could serve, requests/s", "Served by"),
-        ),
-        rows=tuple(rows),
-        caption="The router sends a request to the pools of its bucket, there to the server with the least work.",
+    columns: tuple[Column[BucketView], ...] = (
+        *fields("Phase=phase", "Prompts (tokens)=label"),
+        Column("Of all requests", lambda bucket: bucket.probability, unit="%"),
+        Column("Requests/s at capacity", lambda bucket: bucket.probability * plan.throughput_rps),
+        *fields("Pools could serve, requests/s=capacity_rps"),
+        Column("Served by", lambda bucket: ", ".join(f"{pool.island} {percent(pool.share)}" for pool in bucket.pools)),
     )
+    caption = "The router sends a request to the pools of its bucket, there to the server with the least work."
+    return table_of(columns, (bucket for phase in PHASES for bucket in buckets_of(plan, phase))).html(caption)
 
 
 def _shares(plan: Plan, phase: Phase) -> Chart:

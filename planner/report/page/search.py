@@ -2,8 +2,9 @@
 
 from planner.domain import Plan, Trial
 from planner.report.comparison.trial_plots import parameter_plots, pareto_plots
-from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Prose, Section
+from planner.report.kit.html.blocks import Block, Chart, DataTable, Prose, Section
 from planner.report.kit.html.plots import chart_of
+from planner.report.kit.tables import Column, fields, table_of
 from planner.report.plan.certificate import rate_bound
 from planner.report.plan.sections import search_words
 
@@ -87,15 +88,9 @@ def _says(plan: Plan, shown: int, bound: float | None) -> str:
 
 
 def _table(plan: Plan, trials: list[Trial]) -> DataTable:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *(trial.index, trial.iteration, plan.search.judged_rps(trial), trial.layout.label, trial.generator),
-            trial.error,
-        )
-        for trial in trials
-    ]
-    return DataTable(
-        columns=("Trial", "Round", "Requests/s", "Layout (GPUs each x islands)", "Proposed by", "Error"),
-        rows=tuple(rows),
-        rest="trials.csv of the run folder",
+    columns: tuple[Column[Trial], ...] = (
+        *fields("Trial=index", "Round=iteration"),
+        Column("Requests/s", plan.search.judged_rps),
+        *fields("Layout (GPUs each x islands)=layout.label", "Proposed by=generator", "Error=error"),
     )
+    return table_of(columns, trials).html(rest="trials.csv of the run folder")

@@ -1,7 +1,8 @@
 """What would change the plan's rate: more or less of each GPU type, and what limits next."""
 
 from planner.domain import GpuWorth, Plan
-from planner.report.kit.html.blocks import Cell, Chart, DataTable, Prose, Section
+from planner.report.kit.html.blocks import Chart, Prose, Section
+from planner.report.kit.tables import fields, table_of
 from planner.report.plan.sensitivity import sensitivity_lead, sensitivity_words
 
 
@@ -33,19 +34,12 @@ def _chart(plan: Plan, worths: tuple[GpuWorth, ...]) -> Chart:
             "xaxis": {"type": "category"},
             "yaxis": {"title": {"text": "change, requests/s"}},
         },
-        table=DataTable(
-            columns=(
-                *("GPU type", "GPUs of a node", "One node more", "At most", "One node less", "At best", "GPUs lost"),
-                *("One node more, per USD/hour", "Shadow price of a GPU"),
-            ),
-            rows=tuple(_row(worth) for worth in worths),
-            caption="Changes of the rate, requests/s.",
-        ),
+        table=table_of(_WORTH, worths).html("Changes of the rate, requests/s."),
     )
 
 
-def _row(worth: GpuWorth) -> tuple[Cell, ...]:
-    return (
-        *(worth.gpu, worth.gpus_per_node, worth.more_node_rps, worth.more_node_most_rps),
-        *(worth.less_node_rps, worth.less_node_most_rps, worth.gpus_lost, worth.rps_per_usd_hour, worth.dual_rps),
-    )
+_WORTH = fields(
+    *("GPU type=gpu", "GPUs of a node=gpus_per_node", "One more node=more_node_rps", "At most=more_node_most_rps"),
+    *("One node less=less_node_rps", "At best=less_node_most_rps", "GPUs lost=gpus_lost"),
+    *("One more node, per USD/hour=rps_per_usd_hour", "Shadow price of a GPU=dual_rps"),
+)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from planner.domain import PHASES, Plan
 from planner.errors import InputError
+from planner.report.buckets.plots import simplicity_plot
 from planner.report.buckets.view import buckets_of, useful_simpler
 from planner.report.plan.importance import importance_of
 
@@ -92,11 +93,12 @@ def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
 
 def _bucket_drawings() -> "dict[str, Callable[[Plan], Figure]]":
     """What is drawn otherwise of pools behind buckets, and of them alone."""
-    from planner.report.buckets import bucket_figures, mix_figure, simplicity_figure  # noqa: PLC0415  # as above
+    from planner.report.buckets import bucket_figures, mix_figure  # noqa: PLC0415  # as above
+    from planner.report.kit.stills import still_of_plan  # noqa: PLC0415
 
     return {
         "routing": bucket_figures.draw_shares,
         "throughput": bucket_figures.draw_rates,
         "mix": mix_figure.draw,
-        SIMPLICITY: simplicity_figure.draw,
+        SIMPLICITY: lambda plan: still_of_plan(plan, "what a simpler plan would serve", (simplicity_plot(plan),)),
     }

@@ -1,55 +1,26 @@
 """Plan tables as data frames: one row an island, a pool, a routing cell or a trial, columns named as the fields."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
 
-from planner.domain import Band, BucketLatency, BucketPool, GpuWorth, KvFlow, Phase, Plan, PlannedIsland, Route, Trial
-from planner.report.kit.frames import Frame, tabled
+from planner.domain import Band, BucketLatency, GpuWorth, KvFlow, Phase, PlacedPart, Plan, PlannedIsland, Route
+from planner.report.kit.frames import Frame
+from planner.report.kit.tables import Column, entries, fields, table_of
 
-_ISLAND_COLUMNS = (
-    "id",
-    "gpu",
-    "size",
-    "phase",
-    "tp",
-    "dp",
-    "pp",
-    "replicas",
-    "batch_size",
-    "longest_prompt",
-    "rate_rps",
-    "utilisation",
-    "price_usd_per_hour",
-    "note",
-    "band_low",
-    "band_high",
-)
 _DEGREES = ("tp", "dp", "pp", "replicas")
-_ROUTE_COLUMNS = tuple(f.name for f in fields(Route))
-_PART_COLUMNS = ("island", "replica", "node", "gpu_indices", "numa_nodes", "asw")
-_SITE_COLUMNS = ("island", "gpus", "nodes", "switches", "entropy", "aligned")
-_POOL_COLUMNS = (
-    "island",
-    "phase",
-    "start",
-    "end",
-    "gpu",
-    "servers",
-    "gpus_per_server",
-    "tp",
-    "dp",
-    "pp",
-    "tokens_per_step",
-    "batch_size",
-    "overlapped",
-    "share",
-    "capacity_rps",
-    "full_rps",
+_POOL = fields(
+    *("island", "phase", "start", "end", "gpu", "servers=count", "gpus_per_server=server.parallel.devices"),
+    *("server.parallel.tp", "server.parallel.dp", "server.parallel.pp", "server.tokens_per_step", "server.batch_size"),
+    *("server.overlapped", "share", "capacity_rps", "full_rps"),
 )
-_LATENCY_FIELDS = tuple(f.name for f in fields(BucketLatency))
-_LATENCY_COLUMNS = (*_LATENCY_FIELDS, "statistic")
-_FLOW_COLUMNS = tuple(f.name for f in fields(KvFlow))
-_WORTH_COLUMNS = tuple(f.name for f in fields(GpuWorth))
+_SITE = fields("island", "gpus", "nodes", "switches=asws", "entropy", "aligned")
+_PART: tuple[Column[PlacedPart], ...] = (
+    *fields("island", "replica", "node"),
+    Column("gpu_indices", lambda p: f"any {len(p.gpu_indices)}" if p.gpus_assumed else _ids(p.gpu_indices)),
+    Column("numa_nodes", lambda p: "" if p.gpus_assumed else _ids(p.numa_nodes)),
+    *fields("asw"),
+)
 
 
 def islands_frame(plan: Plan) -> Frame:
@@ -57,9 +28,22 @@ def islands_frame(plan: Plan) -> Frame:
 
     `band_low`, `band_high`: P10 and P90 of measured over predicted rates of its type and phase, where there is a band.
     """
-    bands = {(estimate.gpu, estimate.phase): estimate.band for estimate in plan.provenance.estimates}
-    frame = _frame([_island_row(i, bands) for i in plan.islands], _ISLAND_COLUMNS)
-    return frame.astype(dict.fromkeys(_DEGREES, "Int64"))
+    bands: dict[tuple[str, Phase | None], Band | None] = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates}
+
+    def band(end: str) -> Column[PlannedIsland]:
+        return Column(f"band_{end}", lambda island: getattr(bands.get((island.gpu, island.phase)), end, None))
+
+    columns = (
+        *fields("id", "gpu", "size", "phase"),
+        *(_degree(name) for name in _DEGREES),
+        *fields("batch_size", "longest_prompt", "rate_rps", "utilisation", "price_usd_per_hour", "note"),
+        *(band("low"), band("high")),
+    )
+    return table_of(columns, plan.islands).frame(dict.fromkeys(_DEGREES, "Int64"))
+
+
+def _degree(name: str) -> Column[PlannedIsland]:
+    return Column(name, lambda island: getattr(island.parallel, name, None))
 
 
 def pools_frame(plan: Plan) -> Frame:
@@ -67,27 +51,22 @@ def pools_frame(plan: Plan) -> Frame:
     `end`, `island` names it in `islands`, `per_node` is there where servers are spread (0: as many as fit). None where
     the plan has no buckets."""
     pools = plan.outlook.pools
-    spread = ("per_node",) if any(pool.per_node for pool in pools) else ()
-    return _frame([_pool_row(pool) for pool in pools], (*_POOL_COLUMNS, *spread))
+    spread = fields("per_node") if any(pool.per_node for pool in pools) else ()
+    return table_of((*_POOL, *spread), pools).frame()
 
 
 def latency_frame(plan: Plan) -> Frame:
     """One row a load, phase and bucket: TTFT in prefill, TPOT in decode, missing where the queue has no end;
     `late_ms` is of `statistic`, the percentile that the levels ask for."""
-    rows = plan.outlook.latencies
-    values = [
-        {name: getattr(row, name) for name in _LATENCY_FIELDS}
-        | {"load": row.load.value, "phase": row.phase.value, "statistic": plan.scenario.slo.statistic}
-        for row in rows
-    ]
+    statistic: Column[BucketLatency] = Column("statistic", lambda _: plan.scenario.slo.statistic)
     figures = ("p50_ms", "late_ms", "bound_ms", "kept_share")
-    return _frame(values, _LATENCY_COLUMNS).astype(dict.fromkeys(figures, float))
+    rows = plan.outlook.latencies
+    return table_of((*_all_of(BucketLatency), statistic), rows).frame(dict.fromkeys(figures, float))
 
 
 def routing_frame(plan: Plan) -> Frame:
     """One row a cell (phase, range, island); `share` sums to 1 over the islands of a phase and range."""
-    rows = [{name: getattr(r, name) for name in _ROUTE_COLUMNS} | {"phase": r.phase.value} for r in plan.routing]
-    return _frame(rows, _ROUTE_COLUMNS)
+    return table_of(_all_of(Route), plan.routing).frame()
 
 
 def sensitivity_frame(plan: Plan) -> Frame:
@@ -95,31 +74,18 @@ def sensitivity_frame(plan: Plan) -> Frame:
     where there are none), each solved anew, and at most; `dual_rps` is the shadow price of one GPU. None where the plan
     has no sensitivity."""
     worths = plan.sensitivity.gpus if plan.sensitivity else ()
-    rows = [{name: getattr(worth, name) for name in _WORTH_COLUMNS} for worth in worths]
-    return _frame(rows, _WORTH_COLUMNS).astype({"less_node_rps": float, "less_node_most_rps": float})
+    return table_of(_all_of(GpuWorth), worths).frame({"less_node_rps": float, "less_node_most_rps": float})
 
 
 def flows_frame(plan: Plan) -> Frame:
     """One row a KV flow (prefill island, decode island, range); none where the scenario has no network."""
-    return _frame([{name: getattr(flow, name) for name in _FLOW_COLUMNS} for flow in plan.flows], _FLOW_COLUMNS)
+    return table_of(_all_of(KvFlow), plan.flows).frame()
 
 
 def sites_frame(plan: Plan) -> Frame:
     """One row an island on nodes: GPUs, nodes, access switches, the entropy of its shares of them (nats; 0: one
     switch), whether its groups align on NUMA nodes. None where the plan has no placement."""
-    sites = plan.placement.sites if plan.placement else ()
-    rows: list[dict[str, object]] = [
-        {
-            "island": site.island,
-            "gpus": site.gpus,
-            "nodes": site.nodes,
-            "switches": site.asws,
-            "entropy": site.entropy,
-            "aligned": site.aligned,
-        }
-        for site in sites
-    ]
-    return _frame(rows, _SITE_COLUMNS)
+    return table_of(_SITE, plan.placement.sites if plan.placement else ()).frame()
 
 
 def placement_frame(plan: Plan) -> Frame:
@@ -128,23 +94,15 @@ def placement_frame(plan: Plan) -> Frame:
     `gpu_indices` (attention group after group) and `numa_nodes` are ids with spaces between them; `any N` where nobody
     says which GPUs of the node are free.
     """
-    parts = plan.placement.parts if plan.placement else ()
-    rows: list[dict[str, object]] = [
-        {
-            "island": part.island,
-            "replica": part.replica,
-            "node": part.node,
-            "gpu_indices": f"any {len(part.gpu_indices)}" if part.gpus_assumed else _ids(part.gpu_indices),
-            "numa_nodes": "" if part.gpus_assumed else _ids(part.numa_nodes),
-            "asw": part.asw,
-        }
-        for part in parts
-    ]
-    return _frame(rows, _PART_COLUMNS)
+    return table_of(_PART, plan.placement.parts if plan.placement else ()).frame()
 
 
 def _ids(numbers: Iterable[int]) -> str:
     return " ".join(map(str, numbers))
+
+
+def _all_of(record: type) -> tuple[Column[Any], ...]:
+    return fields(*(field.name for field in dataclasses.fields(record)))
 
 
 def trials_frame(plan: Plan) -> Frame:
@@ -154,62 +112,11 @@ def trials_frame(plan: Plan) -> Frame:
     evaluation broke off.
     """
     trials = plan.search.trials
-    names = dict.fromkeys(name for t in trials for name, _ in t.parameters)
-    goals = dict.fromkeys(name for t in trials for name, _ in t.goals)
-    columns = [
-        "index",
-        "iteration",
-        *(f"parameter_{name}" for name in names),
-        "layout",
-        "throughput_rps",
-        *(["replayed_rps"] if plan.search.replayed else []),
-        *(f"goal_{name}" for name in goals),
-        "generator",
-        "error",
-        *(["failed"] if any(t.failed for t in trials) else []),
-    ]
-    return _frame([_trial_row(t) for t in trials], columns)
-
-
-def _pool_row(pool: BucketPool) -> dict[str, object]:
-    row: dict[str, object] = {n: getattr(pool, n) for n in (*_POOL_COLUMNS, "per_node") if hasattr(pool, n)}
-    server, parallel = pool.server, pool.server.parallel
-    return row | {
-        "phase": pool.phase.value,
-        "servers": pool.count,
-        "gpus_per_server": parallel.devices,
-        "tp": parallel.tp,
-        "dp": parallel.dp,
-        "pp": parallel.pp,
-        "tokens_per_step": server.tokens_per_step,
-        "batch_size": server.batch_size,
-        "overlapped": server.overlapped,
-    }
-
-
-def _island_row(island: PlannedIsland, bands: Mapping[tuple[str, Phase], Band | None]) -> dict[str, object]:
-    row: dict[str, object] = {n: getattr(island, n) for n in _ISLAND_COLUMNS if hasattr(island, n)}
-    parallel = island.parallel
-    row["phase"] = island.phase.value if island.phase else None
-    band = bands.get((island.gpu, island.phase)) if island.phase else None
-    row |= {"band_low": band.low if band else None, "band_high": band.high if band else None}
-    return row | {degree: getattr(parallel, degree, None) for degree in _DEGREES}
-
-
-def _trial_row(trial: Trial) -> dict[str, object]:
-    return {
-        "index": trial.index,
-        "iteration": trial.iteration,
-        **{f"parameter_{name}": value for name, value in trial.parameters},
-        "layout": trial.layout.label,
-        "throughput_rps": trial.throughput_rps,
-        "replayed_rps": trial.replayed_rps,
-        **{f"goal_{name}": value for name, value in trial.goals},
-        "generator": trial.generator,
-        "error": trial.error,
-        "failed": trial.failed,
-    }
-
-
-def _frame(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> Frame:
-    return tabled(list(rows), list(columns))
+    columns = (
+        *fields("index", "iteration"),
+        *entries(lambda trial: trial.parameters, trials, "parameter_"),
+        *fields("layout=layout.label", "throughput_rps", *(["replayed_rps"] if plan.search.replayed else [])),
+        *entries(lambda trial: trial.goals, trials, "goal_"),
+        *fields("generator", "error", *(["failed"] if any(t.failed for t in trials) else [])),
+    )
+    return table_of(columns, trials).frame()

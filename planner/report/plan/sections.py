@@ -6,6 +6,7 @@ from planner.domain import PHASES, Band, Phase, Plan, SearchRecord
 from planner.report.kit.bands import band_in_percent
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, money, percent, percent_span, rate, span, whole
+from planner.report.kit.tables import Column, counts, fields, of_part, table_of
 from planner.report.plan.groups import PHASE_ORDER, IslandGroup, groups
 from planner.report.plan.routing import MINOR_SHARE, Stretch, stretches
 
@@ -17,7 +18,6 @@ EXACT = "exact"
 
 _DEGREES = {"tp": "TP", "dp": "DP", "pp": "PP", "replicas": "Replicas"}
 _BARS = "▁▂▃▄▅▆▇█"
-_Bands = Mapping[tuple[str, Phase], Band]
 
 
 def fleet_table(plan: Plan) -> str:
@@ -59,32 +59,35 @@ def _fleet_row(plan: Plan, gpu: str) -> tuple[str, tuple[int, ...], float]:
 def islands_table(plan: Plan) -> str:
     """Equal islands in one row; rate and price are of the row's islands together. PP only where some island has it."""
     degrees = [d for d in _DEGREES if d != "pp" or any(i.parallel and i.parallel.pp > 1 for i in plan.islands)]
-    header = ["Islands", "GPU type", "GPUs each", "Phase", *(_DEGREES[d] for d in degrees)]
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates if e.band is not None}
-    header += ["Batch", "Longest prompt", "Requests/s", *(["P10–P90"] if bands else []), "Utilisation", "USD/hour"]
-    order = sorted(groups(plan), key=lambda g: PHASE_ORDER.index(g.phase))
     unpriced = plan.scenario.inventory.without_price
-    rows = [
-        [*_island_row(g, degrees, bands), NONE if g.gpu in unpriced else money(g.price_usd_per_hour)] for g in order
-    ]
-    return table(header, rows, "rlrl" + "r" * (len(header) - 4))
+    busy: tuple[Column[IslandGroup], ...] = (
+        *(_degree(degree) for degree in degrees),
+        Column("Batch", lambda group: [i.batch_size for i in group.islands], span),
+        Column("Longest prompt", lambda group: [i.longest_prompt for i in group.islands], span),
+        Column("Requests/s", lambda group: group.rate_rps, rate),
+        *([_band(bands)] if bands else []),
+        Column("Utilisation", lambda group: [i.utilisation for i in group.islands], percent_span),
+    )
+    columns: tuple[Column[IslandGroup], ...] = (
+        Column("Islands", lambda group: len(group.islands), whole),
+        *fields("GPU type=gpu"),
+        Column("GPUs each", lambda group: group.sizes, span),
+        Column("Phase", lambda group: group.phase.value if group.phase else "idle"),
+        *of_part(lambda group: group if group.phase and group.islands[0].parallel else None, busy),
+        Column("USD/hour", lambda group: None if group.gpu in unpriced else group.price_usd_per_hour, money),
+    )
+    return table_of(columns, sorted(groups(plan), key=lambda g: PHASE_ORDER.index(g.phase))).markdown()
 
 
-def _island_row(group: IslandGroup, degrees: Sequence[str], bands: _Bands) -> list[str]:
-    """`bands`: those that the plan's estimates have; none at all: no column of them."""
-    islands, parallel = group.islands, group.islands[0].parallel
-    row = [whole(len(islands)), escaped(group.gpu), span(group.sizes), group.phase or "idle"]
-    if group.phase is None or parallel is None:
-        return [*row, *[NONE] * (len(degrees) + 4 + bool(bands))]
-    return [
-        *row,
-        *(whole(getattr(parallel, degree)) for degree in degrees),
-        span(i.batch_size for i in islands),
-        span(i.longest_prompt for i in islands),
-        rate(group.rate_rps),
-        *([band_in_percent(bands.get((group.gpu, group.phase)))] if bands else []),
-        percent_span(i.utilisation for i in islands),
-    ]
+def _degree(name: str) -> Column[IslandGroup]:
+    return Column(_DEGREES[name], lambda group: getattr(group.islands[0].parallel, name), whole)
+
+
+def _band(bands: Mapping[tuple[str, Phase], Band]) -> Column[IslandGroup]:
+    return Column(
+        "P10–P90", lambda group: bands.get((group.gpu, group.phase)) if group.phase else None, band_in_percent
+    )
 
 
 def routing_tables(plan: Plan) -> str:
@@ -102,8 +105,7 @@ def _phase_table(plan: Plan, phase: Phase) -> str:
     rows = stretches(plan, phase)
     if not rows:
         return "Nothing is routed."
-    lines = [[s.label, whole(s.ranges), percent(s.probability), rate(s.rate_rps), _servers(s)] for s in rows]
-    return table(["Input tokens", "Ranges", "Of all requests", "Requests/s", "Served by"], lines, "rrrrl")
+    return table_of(_STRETCH, rows).markdown()
 
 
 def _servers(stretch: Stretch) -> str:
@@ -113,6 +115,15 @@ def _servers(stretch: Stretch) -> str:
     if minor:
         servers.append(f"{len(minor)} more {percent(sum(share for _, share in minor))}")
     return ", ".join(servers) or "**nobody**"
+
+
+_STRETCH: tuple[Column[Stretch], ...] = (
+    Column("Input tokens", lambda stretch: stretch.label, right=True),
+    *counts("Ranges=ranges"),
+    Column("Of all requests", lambda stretch: stretch.probability, percent),
+    Column("Requests/s", lambda stretch: stretch.rate_rps, rate),
+    Column("Served by", _servers, str, right=False),
+)
 
 
 def search_text(plan: Plan) -> str:

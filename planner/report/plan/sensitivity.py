@@ -1,8 +1,9 @@
 """What would change a plan's rate, in words and a small table."""
 
 from planner.domain import PHASES, GpuWorth, Phase, Plan, RangeHeadroom, Sensitivity
-from planner.report.kit.markdown import escaped, table
-from planner.report.kit.quantities import NONE, money, percent, rate, signed, signed_range, whole
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import money, percent, rate, signed, signed_range, whole
+from planner.report.kit.tables import Column, fields, table_of
 
 SPARE = 0.005
 """A range whose rate could rise by less than this share has no headroom."""
@@ -44,21 +45,25 @@ def sensitivity_words(plan: Plan) -> str:
 
 
 def _table(sensitivity: Sensitivity) -> str:
-    header = ["GPU type", "One more node", "One node less", "One more node, per USD/hour"]
-    return table(header, [_row(worth) for worth in sensitivity.gpus], "lrrr")
+    return table_of(_WORTH, sensitivity.gpus).markdown()
 
 
-def _row(worth: GpuWorth) -> list[str]:
-    more, less = signed_range(worth.more_node_rps, worth.more_node_most_rps), NONE
-    if worth.less_node_rps is not None and worth.less_node_most_rps is not None:
-        less = f"{signed_range(worth.less_node_rps, worth.less_node_most_rps)} ({worth.gpus_lost} GPUs)"
-    per_usd = worth.rps_per_usd_hour
-    return [
-        escaped(worth.gpu),
-        f"{more} ({worth.gpus_per_node} GPUs)",
-        less,
-        NONE if per_usd is None else signed(per_usd),
-    ]
+def _more(worth: GpuWorth) -> str:
+    return f"{signed_range(worth.more_node_rps, worth.more_node_most_rps)} ({worth.gpus_per_node} GPUs)"
+
+
+def _less(worth: GpuWorth) -> str | None:
+    if worth.less_node_rps is None or worth.less_node_most_rps is None:
+        return None
+    return f"{signed_range(worth.less_node_rps, worth.less_node_most_rps)} ({worth.gpus_lost} GPUs)"
+
+
+_WORTH: tuple[Column[GpuWorth], ...] = (
+    *fields("GPU type=gpu"),
+    Column("One more node", _more, str),
+    Column("One node less", _less, str),
+    Column("One more node, per USD/hour", lambda worth: worth.rps_per_usd_hour, signed),
+)
 
 
 def _network(plan: Plan) -> str:

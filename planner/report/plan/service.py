@@ -1,9 +1,10 @@
 """Service levels and exactness of a plan, in words."""
 
-from planner.domain import PHASES, Phase, Plan, RangeService, Service
+from planner.domain import PHASES, Plan, RangeService
+from planner.domain.serving.levels import TIMES
 from planner.report.kit.bands import banded_rate
-from planner.report.kit.markdown import table
 from planner.report.kit.quantities import percent, rate, whole
+from planner.report.kit.tables import Column, table_of
 
 
 def service_text(plan: Plan) -> list[str]:
@@ -20,22 +21,12 @@ def service_text(plan: Plan) -> list[str]:
             f" The queue of {service.binding_phase} islands of {service.binding.size} {service.binding.gpu} allows "
             f"{percent(service.factor)} of what they could take in."
         )
-    rows = [_row(service, phase) for phase in PHASES]
-    header = ["", "Bound (ms)", "Worst mean (ms)", "Worst percentile (ms)", "In range"]
+    worst = [max(rows, key=_share) for phase in PHASES if (rows := [r for r in service.ranges if r.phase is phase])]
     note = (
         "TTFT = queueing (M/G/c) + prefill + KV transfer + first decode step; TPOT at the batch that the island runs. "
         "Arrivals are taken as Poisson."
     )
-    return [f"## Service levels\n\n{lead}\n\n{table(header, [row for row in rows if row], 'lrrrr')}\n\n{note}"]
-
-
-def _row(service: Service, phase: Phase) -> list[str]:
-    mine = [row for row in service.ranges if row.phase is phase]
-    if not mine:
-        return []
-    worst = max(mine, key=_share)
-    name = "TTFT" if phase is Phase.PREFILL else "TPOT"
-    return [name, _ms(worst.bound_ms), _ms(worst.mean_ms), _ms(worst.percentile_ms), f"{worst.start}-{worst.end - 1}"]
+    return [f"## Service levels\n\n{lead}\n\n{table_of(_WORST, worst).markdown()}\n\n{note}"]
 
 
 def _share(row: RangeService) -> float:
@@ -50,6 +41,15 @@ def _ms(value: float | None) -> str:
     if value is None:
         return "-"
     return whole(value) if value >= 100 else f"{value:.1f}"
+
+
+_WORST: tuple[Column[RangeService], ...] = (
+    Column("", lambda row: TIMES[row.phase]),
+    Column("Bound (ms)", lambda row: _ms(row.bound_ms), str),
+    Column("Worst mean (ms)", lambda row: _ms(row.mean_ms), str),
+    Column("Worst percentile (ms)", lambda row: _ms(row.percentile_ms), str),
+    Column("In range", lambda row: f"{row.start}-{row.end - 1}", str),
+)
 
 
 def exactness_note(plan: Plan) -> list[str]:

@@ -5,8 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangePoint, PlanChange, ServerChange, ServerRole
+from planner.domain.replanning.changes import ChangePoint, PlanChange, ServerChange
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
+from planner.report.kit.tables import fields, record
 from planner.report.replanning.words import change_verdict, roll_out_verdict
 
 
@@ -20,57 +21,33 @@ def change_document(
         "notes": list(notes),
         "promise_rps": plan.outlook.promise_rps,
         "capacity_rps": plan.throughput_rps,
-        "servers_before": change.servers_before,
-        "servers_running_on": change.servers_running_on,
-        "running_on_share": change.running_on_share,
-        "gpus_touched": change.gpus_touched,
-        "gpu_seconds": change.gpu_seconds,
-        "usd": change.usd,
+        **record(_CHANGE, change),
         "changes": [_change(item) for item in change.changes],
         "frontier": [asdict(point) for point in frontier],
         "roll_out": {
-            "current_rps": roll_out.current_rps,
-            "new_rps": roll_out.new_rps,
-            "old_load": roll_out.old_load,
-            "least_share": roll_out.least_share,
-            "floor_rps": roll_out.floor_rps,
-            "reached_share": roll_out.reached_share,
-            "seconds": roll_out.seconds,
-            "replayed_rps": roll_out.replayed_rps,
-            "holds": roll_out.holds,
+            **record(_ROLL_OUT, roll_out),
             "steps": [_step(step) for step in roll_out.steps],
         },
     }
 
 
+_CHANGE = fields("servers_before", "servers_running_on", "running_on_share", "gpus_touched", "gpu_seconds", "usd")
+_ROLL_OUT = fields(
+    *("current_rps", "new_rps", "old_load", "least_share", "floor_rps", "reached_share", "seconds", "replayed_rps"),
+    "holds",
+)
+_ROLE = fields(
+    *("island", "gpu", "gpus", "phase", "start", "end", "server.parallel.tp", "server.parallel.dp"),
+    *("server.parallel.pp", "server.tokens_per_step", "server.batch_size", "server.overlapped"),
+)
+
+
 def _change(item: ServerChange) -> dict[str, Any]:
     return {
-        "kind": item.kind.value,
-        "servers": item.count,
-        "before": _role(item.before),
-        "after": _role(item.after),
-        "drain_s": item.drain_s,
-        "load_s": item.load_s,
-    }
-
-
-def _role(role: ServerRole | None) -> dict[str, Any] | None:
-    if role is None:
-        return None
-    server = role.server
-    return {
-        "island": role.island,
-        "gpu": role.gpu,
-        "gpus": role.gpus,
-        "phase": role.phase.value,
-        "start": role.start,
-        "end": role.end,
-        "tp": server.parallel.tp,
-        "dp": server.parallel.dp,
-        "pp": server.parallel.pp,
-        "tokens_per_step": server.tokens_per_step,
-        "batch_size": server.batch_size,
-        "overlapped": server.overlapped,
+        **record(fields("kind", "servers=count"), item),
+        "before": item.before and record(_ROLE, item.before),
+        "after": item.after and record(_ROLE, item.after),
+        **record(fields("drain_s", "load_s"), item),
     }
 
 
@@ -79,12 +56,9 @@ def _step(step: RollOutStep) -> dict[str, Any]:
         "number": step.number,
         "stops": [_change(item) for item in step.stops],
         "starts": [_change(item) for item in step.starts],
-        "during_rps": step.during_rps,
-        "after_rps": step.after_rps,
+        **record(fields("during_rps", "after_rps"), step),
         "gpus": dict(step.gpus),
-        "seconds": step.seconds,
-        "new_table": step.new_table,
-        "replayed": step.replayed,
+        **record(fields("seconds", "new_table", "replayed"), step),
         "during": dict(step.during),
         "after": dict(step.after),
     }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from planner.domain.replanning.changes import ChangePoint
 from planner.domain.replanning.rollouts import RollOut
 from planner.errors import InputError
+from planner.report.replanning.plots import frontier_plots, roll_out_plots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,8 +25,9 @@ def change_figure(roll_out: RollOut, frontier: Sequence[ChangePoint], name: str,
             f"Figure: the name must be one of {', '.join(CHANGE_FIGURES)}, got {name!r}.",
             hint="Choose one of these names.",
         )
-    from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.report.replanning import drawings  # noqa: PLC0415  # as above
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
-    with look():
-        return drawings.draw_roll_out(roll_out, plan) if name == "rollout" else drawings.draw_frontier(frontier, plan)
+    if name == "rollout":
+        words, plots = "what can be served while the change is rolled out", roll_out_plots(roll_out)
+        return still(plan, words, plots, "nothing changes")
+    return still(plan, "rate against change", frontier_plots(frontier), "no frontier was asked for")

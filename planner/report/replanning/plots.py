@@ -10,8 +10,8 @@ DOCUMENT = "changes.json"
 
 
 def change_plots(roll_out: RollOut, frontier: Sequence[ChangePoint]) -> tuple[Plot, ...]:
-    """Those that there are."""
-    return (*([_timeline(roll_out)] if roll_out.steps else ()), *([_frontier(frontier)] if len(frontier) > 1 else ()))
+    """Those that there are; a frontier of one point is none."""
+    return (*roll_out_plots(roll_out), *(frontier_plots(frontier) if len(frontier) > 1 else ()))
 
 
 def timeline_of(roll_out: RollOut) -> list[tuple[float, float]]:
@@ -23,8 +23,9 @@ def timeline_of(roll_out: RollOut) -> list[tuple[float, float]]:
     return [*points, (now_s / 60, roll_out.steps[-1].after_rps)] if points else []
 
 
-def _timeline(roll_out: RollOut) -> Plot:
-    return Plot(
+def roll_out_plots(roll_out: RollOut) -> tuple[Plot, ...]:
+    """Requests/s that can be served from step to step, beside the deployed plan's and what is never undercut."""
+    plot = Plot(
         name="roll-out",
         title="What can be served while the change is rolled out",
         says="Each level is a step: servers that drain or load do nothing meanwhile.",
@@ -35,18 +36,23 @@ def _timeline(roll_out: RollOut) -> Plot:
         bounds=(("deployed", roll_out.current_rps), ("never below", roll_out.floor_rps)),
         rest=DOCUMENT,
     )
+    return (plot,) if roll_out.steps else ()
 
 
-def _frontier(frontier: Sequence[ChangePoint]) -> Plot:
-    points = [(float(point.gpus_touched), point.rate_rps) for point in frontier]
+def frontier_plots(frontier: Sequence[ChangePoint]) -> tuple[Plot, ...]:
+    """Requests/s of the best plan for so many GPUs touched, the chosen one marked."""
+    by_gpus = sorted(frontier, key=lambda point: point.gpus_touched)
+    points = [(float(point.gpus_touched), point.rate_rps) for point in by_gpus]
     chosen = [(float(point.gpus_touched), point.rate_rps) for point in frontier if point.chosen]
-    return Plot(
+    marked = [series_of("chosen", chosen, tone="chosen", kind=Kind.DOTS)] if chosen else []
+    plot = Plot(
         name="rate-over-change",
         title="Rate against change",
         says="The best plan for so many GPUs touched.",
         kind=Kind.LINES,
         x="GPUs touched",
         y="rate of the whole mix (requests/s)",
-        series=(series_of("best plan", points), *([series_of("chosen", chosen, tone="chosen")] if chosen else ())),
+        series=(series_of("best plan", points), *marked),
         rest=DOCUMENT,
     )
+    return (plot,) if frontier else ()

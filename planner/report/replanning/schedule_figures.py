@@ -1,16 +1,15 @@
-"""The figures of a schedule, by name. matplotlib is loaded with the first figure, not with this file."""
+"""The plots of a schedule: of its page, and as figures by name. matplotlib is loaded with the first figure."""
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from planner.domain.replanning.schedules import Schedule
 from planner.errors import InputError
 from planner.report.kit.clock import Clock
+from planner.report.kit.html.plots import Kind, Plot, Series, held_series, series_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SCHEDULE_FIGURES = {
@@ -19,6 +18,7 @@ SCHEDULE_FIGURES = {
     "gpus": "GPUs in servers over the days, by type",
 }
 """Names and titles of the figures of a schedule."""
+_ALL_WINDOWS = "windows.csv of the schedule's folder"
 
 
 def schedule_figure(schedule: Schedule, name: str) -> "Figure":
@@ -28,14 +28,14 @@ def schedule_figure(schedule: Schedule, name: str) -> "Figure":
             f"Figure: the name must be one of {', '.join(SCHEDULE_FIGURES)}, got {name!r}.",
             hint="Choose one of these names.",
         )
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
-    draw: dict[str, Callable[[Axes, Schedule], None]] = {"load": _load, "cost": _cost, "gpus": _gpus}
-    with style.look():
-        figure = style.blank(4.2)
-        style.heading(figure, f"{style.shown(schedule.series.name, 40)}: {SCHEDULE_FIGURES[name]}")
-        draw[name](figure.subplots(), schedule)
-        return figure
+    return still(schedule.series.name, SCHEDULE_FIGURES[name], (schedule_plot(schedule, name),), "")
+
+
+def schedule_plot(schedule: Schedule, name: str) -> Plot:
+    """The plot `name`, one of SCHEDULE_FIGURES."""
+    return {"load": _load, "cost": _cost, "gpus": _gpus}[name](schedule)
 
 
 def edges_of(schedule: Schedule) -> list[float]:
@@ -44,54 +44,80 @@ def edges_of(schedule: Schedule) -> list[float]:
     return [series.begins_s + number * series.window_s for number in range(len(series.windows) + 1)]
 
 
-def _load(axes: "Axes", schedule: Schedule) -> None:
-    from planner.report.kit import style  # noqa: PLC0415  # as above
-
+def _load(schedule: Schedule) -> Plot:
     edges = edges_of(schedule)
-    promises = [schedule.levels[window.level].promise_rps for window in schedule.windows]
-    shade = style.mixed(style.palette()[0], style.paper(), 0.55)
-    axes.stairs(schedule.series.rates_rps, edges, fill=True, color=shade, label="load")
-    axes.stairs(promises, edges, baseline=None, color=style.ink(), linewidth=1.4, label="promise of the plan")
-    for number in schedule.changes:
-        colour = style.ALARM if number in schedule.emergencies else style.GRID
-        axes.axvline(edges[number], color=colour, linewidth=0.8, zorder=0)
-    missed = [edges[number] for number, carried in enumerate(schedule.carried) if not carried]
-    if missed:
-        axes.plot(missed, [0.0] * len(missed), "x", color=style.ALARM, clip_on=False, label="not carried")
-    style.clock_axis(axes, Clock.DAYS, edges_of(schedule))
-    axes.set_ylabel("requests/s")
-    axes.set_ylim(0, 1.1 * max(*promises, schedule.series.peak_rps))
-    style.legend_beside(axes)
+    missed = [number for number, carried in enumerate(schedule.carried) if not carried]
+    promises = tuple(schedule.levels[window.level].promise_rps for window in schedule.windows)
+    return Plot(
+        name="load-and-promise",
+        title="Load and promise",
+        says="Requests/s that came, and what the plan that stands promises; each step is a change.",
+        kind=Kind.STEPS,
+        x=Clock.DAYS.value,
+        clock=Clock.DAYS,
+        y="requests/s",
+        series=(
+            held_series("load", edges, schedule.series.rates_rps, place=0),
+            held_series("promise", edges, promises, tone="chosen"),
+            *_moments("change", edges, promises, schedule.changes, "faint"),
+            *_moments("change that was not planned", edges, promises, schedule.emergencies, "alarm"),
+            *_moments("not carried", edges, [0.0] * len(promises), missed, "alarm"),
+        ),
+        rest=_ALL_WINDOWS,
+    )
 
 
-def _cost(axes: "Axes", schedule: Schedule) -> None:
-    from planner.report.kit import style  # noqa: PLC0415  # as above
-
-    edges = np.array(edges_of(schedule)[1:])
-    spent = np.cumsum([window.usd + window.change_usd for window in schedule.windows])
-    share = (np.arange(len(edges)) + 1) / len(edges)
-    axes.plot(edges, schedule.static_usd * share, color=style.faint(), label="the cheapest plan, all the time")
-    axes.plot(edges, spent, color=style.ink(), label="schedule")
-    axes.axhline(schedule.bound_usd, color=style.palette()[6], linestyle="--", label="bound of all windows")
-    style.clock_axis(axes, Clock.DAYS, edges_of(schedule))
-    axes.set_ylabel("USD so far")
-    style.legend_beside(axes)
+def _moments(
+    name: str, edges: Sequence[float], heights: Sequence[float], windows: Sequence[int], tone: str
+) -> Iterator[Series]:
+    """Dots where windows begin; nothing where there are none."""
+    if windows:
+        points = [(edges[number], heights[number]) for number in windows]
+        yield series_of(name, points, kind=Kind.DOTS, tone=tone)
 
 
-def _gpus(axes: "Axes", schedule: Schedule) -> None:
-    from planner.report.kit import style  # noqa: PLC0415  # as above
+def _cost(schedule: Schedule) -> Plot:
+    times = tuple(edges_of(schedule))
+    spent = tuple(accumulate((window.usd + window.change_usd for window in schedule.windows), initial=0.0))
+    shares = [number / (len(times) - 1) for number in range(len(times))]
+    return Plot(
+        name="cost-so-far",
+        title="Cost so far",
+        says="USD of the schedule with its changes, and of the cheapest plan that stands all the time. No schedule "
+        "that carries every rate ends below the bound.",
+        kind=Kind.LINES,
+        x=Clock.DAYS.value,
+        clock=Clock.DAYS,
+        y="USD",
+        series=(
+            Series(name="schedule", x=times, y=spent, tone="chosen"),
+            Series(name="static plan", x=times, y=tuple(schedule.static_usd * share for share in shares), tone="faint"),
+        ),
+        bounds=(("bound of all windows", schedule.bound_usd),),
+        rest=_ALL_WINDOWS,
+    )
 
-    inventory = schedule.levels[0].plan.scenario.inventory
-    colours = style.type_colours(inventory)
-    below = np.zeros(len(schedule.windows))
-    for item in inventory.items:
-        counts = [dict(schedule.levels[window.level].gpus).get(item.gpu.name, 0) for window in schedule.windows]
-        if any(counts):
-            top = below + counts
-            axes.stairs(
-                top, edges_of(schedule), baseline=below, fill=True, color=colours[item.gpu.name], label=item.gpu.name
+
+def _gpus(schedule: Schedule) -> Plot:
+    edges = edges_of(schedule)
+    names = sorted({gpu for level in schedule.levels for gpu, _ in level.gpus})
+    return Plot(
+        name="gpus-in-servers",
+        title="GPUs in servers",
+        says="GPUs of each type in servers of the plan that stands; the others are free.",
+        kind=Kind.STEPS,
+        x=Clock.DAYS.value,
+        clock=Clock.DAYS,
+        y="GPUs",
+        series=tuple(
+            held_series(
+                gpu,
+                edges,
+                tuple(float(dict(schedule.levels[w.level].gpus).get(gpu, 0)) for w in schedule.windows),
+                place=place,
+                gpu=gpu,
             )
-            below = top
-    style.clock_axis(axes, Clock.DAYS, edges_of(schedule))
-    axes.set_ylabel("GPUs in servers")
-    style.legend_beside(axes)
+            for place, gpu in enumerate(names)
+        ),
+        rest=_ALL_WINDOWS,
+    )

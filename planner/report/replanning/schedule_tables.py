@@ -2,23 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from planner.domain.replanning.rates import DAY_S
 from planner.domain.replanning.schedules import Schedule, ScheduleLevel, TariffKind
 from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.frames import Frame, frame_of
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, measured, money, rate, significant
+from planner.report.kit.tables import Column, Table, fields, of_part, table_of
 
-Row = tuple[Any, ...]
-
-COST_COLUMNS = ("plans", "USD", "of the static plan")
-LEVEL_COLUMNS = ("plan", "promise (requests/s)", "USD/hour", "GPUs", "windows")
-CHANGE_COLUMNS = ("day", "time", "from", "to", "rate (requests/s)", "cost (USD)", "why")
-WINDOW_COLUMNS = (
-    *("window", "day", "time", "rate_rps", "plan", "promise_rps", "usd", "change_usd", "carried", "holds", "emergency"),
-)
 KNOWN = "known"
 
 
@@ -71,7 +62,7 @@ def _proof(schedule: Schedule) -> str:
     )
 
 
-def cost_rows(schedule: Schedule) -> list[Row]:
+def costs(schedule: Schedule) -> Table[tuple[str, float]]:
     """The schedule beside what stands all the time and the bounds."""
     label = "this schedule" if schedule.forecast == KNOWN else f"this schedule, forecast {schedule.forecast}"
     figures: list[tuple[str, float]] = [("the cheapest plan, all the time", schedule.static_usd), (label, schedule.usd)]
@@ -80,7 +71,16 @@ def cost_rows(schedule: Schedule) -> list[Row]:
     figures.append((f"bound, {counted(schedule.most_changes, 'change')} a day", schedule.bound_usd))
     figures.append(("bound, any number of changes", schedule.unlimited_bound_usd))
     static = schedule.static_usd
-    return [(name, usd, percent_of(usd / static) if static > 0 else None) for name, usd in figures]
+    columns: tuple[Column[tuple[str, float]], ...] = (
+        Column("plans", lambda row: row[0]),
+        Column("USD", lambda row: row[1], _six_digits),
+        Column("of the static plan", lambda row: percent_of(row[1] / static) if static > 0 else None, right=True),
+    )
+    return table_of(columns, figures)
+
+
+def _six_digits(value: float) -> str:
+    return significant(value, 6)
 
 
 def gpus_of(level: ScheduleLevel) -> str:
@@ -88,54 +88,63 @@ def gpus_of(level: ScheduleLevel) -> str:
     return ", ".join(f"{count} {gpu}" for gpu, count in level.gpus)
 
 
-def level_rows(schedule: Schedule, names: Sequence[str]) -> list[Row]:
+def levels(schedule: Schedule, names: Sequence[str]) -> Table[int]:
     """A row a plan that stands in some window."""
-    counts = [0] * len(schedule.levels)
-    for window in schedule.windows:
-        counts[window.level] += 1
-    return [
-        (name, level.promise_rps, level.usd_per_hour, gpus_of(level), count)
-        for name, level, count in zip(names, schedule.levels, counts, strict=True)
-        if count
-    ]
+    windows = Counter(window.level for window in schedule.windows)
+    plans = schedule.levels
+    columns: tuple[Column[int], ...] = (
+        Column("plan", lambda n: names[n]),
+        Column("promise_rps", lambda n: plans[n].promise_rps, _six_digits, "promise (requests/s)"),
+        Column("usd_per_hour", lambda n: plans[n].usd_per_hour, _six_digits, "USD/hour"),
+        Column("gpus", lambda n: gpus_of(plans[n]), title="GPUs"),
+        Column("windows", lambda n: windows[n], str),
+    )
+    return table_of(columns, sorted(windows))
 
 
-def change_rows(schedule: Schedule, names: Sequence[str]) -> list[Row]:
+def changes(schedule: Schedule, names: Sequence[str]) -> Table[int]:
     """A row a change, in order."""
-    return [_change(schedule, names, window) for window in schedule.changes]
+    windows = schedule.windows
+    columns: tuple[Column[int], ...] = (
+        *_when(schedule),
+        Column("from", lambda n: names[windows[n - 1].level]),
+        Column("to", lambda n: names[windows[n].level]),
+        Column("rate_rps", lambda n: schedule.series.windows[n].rate_rps, _six_digits, "rate (requests/s)"),
+        Column("change_usd", lambda n: windows[n].change_usd, _six_digits, "cost (USD)"),
+        Column("why", lambda n: _reasons(schedule, n)),
+    )
+    return table_of(columns, schedule.changes)
 
 
-def _change(schedule: Schedule, names: Sequence[str], window: int) -> Row:
-    day, time = clock(schedule, window)
-    before, after = schedule.windows[window - 1], schedule.windows[window]
+def _when(schedule: Schedule) -> tuple[Column[int], Column[int]]:
+    return (
+        Column("day", lambda n: clock(schedule, n)[0] + 1, str),
+        Column("time", lambda n: clock(schedule, n)[1]),
+    )
+
+
+def _reasons(schedule: Schedule, window: int) -> str:
     reasons = ["emergency" if window in schedule.emergencies else "planned"]
     if window - 1 in schedule.thin_windows:
         reasons.append("no room for both plans")
-    rate_rps = schedule.series.windows[window].rate_rps
-    return day + 1, time, names[before.level], names[after.level], rate_rps, after.change_usd, ", ".join(reasons)
+    return ", ".join(reasons)
 
 
-def window_rows(schedule: Schedule, names: Sequence[str]) -> Iterator[Row]:
-    """A row a window."""
-    carried, emergencies = schedule.carried, set(schedule.emergencies)
-    for number, (rates, window) in enumerate(zip(schedule.series.windows, schedule.windows, strict=True)):
-        day, time = clock(schedule, number)
-        level = schedule.levels[window.level]
-        yield (
-            *(number, day + 1, time, rates.rate_rps, names[window.level], level.promise_rps, window.usd),
-            *(window.change_usd, carried[number], window.holds, number in emergencies),
-        )
-
-
-def windows_csv(schedule: Schedule, names: Sequence[str]) -> bytes:
-    """windows.csv."""
-    return csv_table(WINDOW_COLUMNS, window_rows(schedule, names))
-
-
-def windows_frame(schedule: Schedule, names: Sequence[str]) -> Frame:
-    """The same as a data frame."""
-    rows = (dict(zip(WINDOW_COLUMNS, row, strict=True)) for row in window_rows(schedule, names))
-    return frame_of(rows, WINDOW_COLUMNS)
+def windows(schedule: Schedule, names: Sequence[str]) -> Table[int]:
+    """A row a window, as in windows.csv."""
+    carried, emergencies, held = schedule.carried, set(schedule.emergencies), schedule.windows
+    columns: tuple[Column[int], ...] = (
+        Column("window", lambda n: n),
+        *_when(schedule),
+        Column("rate_rps", lambda n: schedule.series.windows[n].rate_rps),
+        Column("plan", lambda n: names[held[n].level]),
+        Column("promise_rps", lambda n: schedule.levels[held[n].level].promise_rps),
+        *of_part(lambda n: held[n], fields("usd", "change_usd")),
+        Column("carried", lambda n: carried[n]),
+        Column("holds", lambda n: held[n].holds),
+        Column("emergency", lambda n: n in emergencies),
+    )
+    return table_of(columns, range(len(held)))
 
 
 def spot_csv(schedule: Schedule) -> bytes:
@@ -143,7 +152,7 @@ def spot_csv(schedule: Schedule) -> bytes:
     return csv_table(("hour", "gpu", "spot_gpus"), spot_rows(schedule))
 
 
-def spot_rows(schedule: Schedule) -> Iterator[Row]:
+def spot_rows(schedule: Schedule) -> Iterator[tuple[int, str, int]]:
     """(hour from the first window, GPU type, GPUs free throughout)."""
     inventory = schedule.levels[0].plan.scenario.inventory
     hours: dict[int, list[Counter[str]]] = {}
@@ -164,12 +173,7 @@ def roll_out_note(schedule: Schedule, names: Sequence[str]) -> str:
         "when it comes; then the router gets the new table, and old servers drain. `planner diff plans/A plans/B` "
         "tells what differs, `plans/B/manifests` what to apply.",
         "",
-        "| day | time | from | to | why |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| {day} | {time} | {before} | {after} | {why} |"
-        for day, time, before, after, _, _, why in change_rows(schedule, names)
+        _steps(schedule, names).markdown(),
     ]
     if schedule.thin_windows:
         lines += [
@@ -178,6 +182,10 @@ def roll_out_note(schedule: Schedule, names: Sequence[str]) -> str:
             "plans: old servers stop first, and fewer serve meanwhile.",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _steps(schedule: Schedule, names: Sequence[str]) -> Table[int]:
+    return changes(schedule, names).only("day", "time", "from", "to", "why")
 
 
 def notes(schedule: Schedule) -> list[str]:
@@ -216,24 +224,7 @@ def notes(schedule: Schedule) -> list[str]:
 def schedule_report(schedule: Schedule, names: Sequence[str]) -> str:
     """schedule.md: verdict, costs, levels, changes."""
     scenario = escaped(schedule.levels[0].plan.scenario.name)
-    tables = (
-        ("Cost", COST_COLUMNS, cost_rows(schedule)),
-        ("Plans", LEVEL_COLUMNS, level_rows(schedule, names)),
-        ("Changes", CHANGE_COLUMNS, change_rows(schedule, names)),
-    )
     parts = [f"# Schedule of {scenario}: {escaped(schedule.series.name)}", verdict(schedule), *notes(schedule)]
-    for title, columns, rows in tables:
-        parts += [f"## {title}", _markdown_table(columns, rows)]
+    parts += ["## Cost", costs(schedule).markdown(), "## Plans", levels(schedule, names).markdown()]
+    parts += ["## Changes", changes(schedule, names).markdown()]
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown_table(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
-    lines += [f"| {' | '.join(_text(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines)
-
-
-def _text(cell: object) -> str:
-    if cell is None:
-        return "-"
-    return significant(cell, 6) if isinstance(cell, float) else str(cell)

@@ -1,13 +1,13 @@
-"""The figures of a watch, by name. matplotlib is loaded with the first figure, not with this file."""
+"""The plots of a watch: of its page, and as figures by name. matplotlib is loaded with the first figure."""
 
 from typing import TYPE_CHECKING
 
-from planner.domain.replanning.watching import Cause, WatchLog
+from planner.domain.replanning.watching import Cause, WatchLog, WatchWindow
 from planner.errors import InputError
 from planner.report.kit.clock import Clock
+from planner.report.kit.html.plots import Kind, Plot, Series, held_series, series_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WATCH_FIGURES = {
@@ -15,7 +15,7 @@ WATCH_FIGURES = {
     "gpus": "GPUs in servers, by type",
 }
 """Names and titles of the figures of a watch."""
-_MARKS = {Cause.START: "o", Cause.LOAD: "^", Cause.LOST: "X", Cause.SAVING: "v"}
+ALL_WINDOWS = "watch.jsonl of the watch's folder"
 
 
 def watch_figure(log: WatchLog, name: str = "watch") -> "Figure":
@@ -25,25 +25,17 @@ def watch_figure(log: WatchLog, name: str = "watch") -> "Figure":
             f"Figure: the name must be one of {', '.join(WATCH_FIGURES)}, got {name!r}.",
             hint="Choose one of these names.",
         )
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
-    with style.look():
-        figure = style.blank(5.6 if name == "watch" else 4.2)
-        style.heading(figure, f"{style.shown(log.name, 40)}: {WATCH_FIGURES[name]}")
-        if not log.windows:
-            style.nothing_to_show(figure.subplots(), "nothing observed yet")
-        elif name == "gpus":
-            _gpus(figure.subplots(), log)
-        else:
-            above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-            _load(above, log)
-            _rent(below, log)
-        return figure
+    plots = (gpus_plot(log),) if name == "gpus" else (load_plot(log), rent_plot(log))
+    return still(log.name, WATCH_FIGURES[name], plots if log.windows else (), "nothing observed yet")
 
 
 def edges_of(log: WatchLog) -> list[float]:
     """Beginnings of the windows and the end of the last, in seconds as `clock_of` counts them."""
     edges = [window.step.observation.at_s for window in log.windows]
+    if not edges:
+        return []
     return [*edges, edges[-1] + 3600 * log.windows[-1].hours]
 
 
@@ -52,52 +44,72 @@ def clock_of(log: WatchLog) -> Clock:
     return Clock.DATED if log.iso else Clock.DAYS
 
 
-def _load(axes: "Axes", log: WatchLog) -> None:
-    from planner.report.kit import style  # noqa: PLC0415  # as above
-
+def load_plot(log: WatchLog) -> Plot:
+    """Load and promise in force, with changes by their cause."""
     edges = edges_of(log)
-    loads = [window.step.observation.load_rps or 0.0 for window in log.windows]
-    promises = [window.promise_rps for window in log.windows]
-    shade = style.mixed(style.palette()[0], style.paper(), 0.55)
-    axes.stairs(loads, edges, fill=True, color=shade, label="load")
-    axes.stairs(promises, edges, baseline=None, color=style.ink(), linewidth=1.4, label="promise in force")
-    places = {id(window): number for number, window in enumerate(log.windows)}
-    for cause, mark in _MARKS.items():
-        numbers = [places[id(window)] for window in log.changes if window.step.decision.cause is cause]
-        if numbers:
-            axes.plot(
-                [edges[n] for n in numbers],
-                [promises[n] for n in numbers],
-                mark,
-                color=style.palette()[6],
-                label=cause.value,
-            )
-    axes.set_ylabel("requests/s")
-    axes.set_ylim(0, 1.1 * max(*promises, *loads, 1e-9))
-    style.legend_beside(axes)
+    loads = tuple(window.step.observation.load_rps for window in log.windows)
+    promises = tuple(window.promise_rps for window in log.windows)
+    return Plot(
+        name="load-and-promise",
+        title="Load and promise",
+        says="Requests/s as observed, and the promise in force, which is the smaller of two plans' while a change is "
+        "under way.",
+        kind=Kind.STEPS,
+        x=clock_of(log).value,
+        clock=clock_of(log),
+        y="requests/s",
+        series=(
+            held_series("load", edges, loads, place=0),
+            held_series("promise in force", edges, promises, tone="chosen"),
+            *(_changes(log, cause) for cause in Cause if any(_cause(window) is cause for window in log.changes)),
+        ),
+        rest=ALL_WINDOWS,
+    )
 
 
-def _rent(axes: "Axes", log: WatchLog) -> None:
-    from planner.report.kit import style  # noqa: PLC0415  # as above
+def rent_plot(log: WatchLog) -> Plot:
+    """USD/hour of the plan that stands."""
+    edges = edges_of(log)
+    return Plot(
+        name="rent",
+        title="Rent of the fleet",
+        says="USD/hour of the plan that stands, at the prices of the moment.",
+        kind=Kind.STEPS,
+        x=clock_of(log).value,
+        clock=clock_of(log),
+        y="USD/hour",
+        series=(held_series("rent", edges, tuple(window.usd_per_hour for window in log.windows), tone="chosen"),),
+        rest=ALL_WINDOWS,
+    )
 
-    rents = [window.usd_per_hour for window in log.windows]
-    axes.stairs(rents, edges_of(log), baseline=None, color=style.ink(), label="rent")
-    axes.set_ylim(0, 1.1 * max(*rents, 1e-9))
-    axes.set_ylabel("USD/hour")
-    style.clock_axis(axes, clock_of(log), edges_of(log))
+
+def gpus_plot(log: WatchLog) -> Plot:
+    """GPUs in servers, by type."""
+    edges = edges_of(log)
+    return Plot(
+        name="gpus-in-servers",
+        title="GPUs in servers",
+        says="GPUs of each type in servers of the plan that stands.",
+        kind=Kind.STEPS,
+        x=clock_of(log).value,
+        clock=clock_of(log),
+        y="GPUs",
+        series=tuple(
+            held_series(gpu, edges, gpus_of(log, gpu), place=place, gpu=gpu) for place, gpu in enumerate(gpu_types(log))
+        ),
+        rest=ALL_WINDOWS,
+    )
 
 
-def _gpus(axes: "Axes", log: WatchLog) -> None:
-    from planner.report.kit import style  # noqa: PLC0415  # as above
+def _changes(log: WatchLog, cause: Cause) -> Series:
+    """Changes of one cause, at the promise that they led to."""
+    windows = [window for window in log.changes if _cause(window) is cause]
+    points = [(window.step.observation.at_s, window.promise_rps) for window in windows]
+    return series_of(f"change: {cause.value}", points, kind=Kind.DOTS, tone="alarm" if cause is Cause.LOST else "")
 
-    edges, below = edges_of(log), [0.0] * len(log.windows)
-    for gpu in gpu_types(log):
-        top = [low + count for low, count in zip(below, gpus_of(log, gpu), strict=True)]
-        axes.stairs(top, edges, baseline=below, fill=True, color=style.type_colour(gpu), label=gpu)
-        below = top
-    style.clock_axis(axes, clock_of(log), edges_of(log))
-    axes.set_ylabel("GPUs in servers")
-    style.legend_beside(axes)
+
+def _cause(window: WatchWindow) -> Cause | None:
+    return window.step.decision.cause
 
 
 def gpu_types(log: WatchLog) -> list[str]:

@@ -1,23 +1,12 @@
 """A watch in words and tables: what it comes to, its changes, its observations, what was not believed."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from planner.domain.replanning.watching import Cause, Fleet, Verdict, WatchLog, clock_text
-from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.frames import Frame, frame_of
+from planner.domain.replanning.watching import Cause, Decision, Fleet, Verdict, WatchLog, WatchWindow, clock_text
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import counted, measured, money, rate, significant
-
-Row = tuple[Any, ...]
+from planner.report.kit.tables import Column, Table, fields, of_part, table_of
 
 TALLY_COLUMNS = ("", "value")
-CHANGE_COLUMNS = ("time", "plan", "cause", "why", "promise (requests/s)", "USD/hour", "GPUs", "touched", "cost (USD)")
 NOTE_COLUMNS = ("time", "what was not believed")
-WINDOW_COLUMNS = (
-    *("time", "load_rps", "promise_rps", "plan", "usd_per_hour", "usd", "change_usd", "gpus_touched"),
-    *("verdict", "cause", "reason", "lost_nodes", "gpus"),
-)
 MOST_NOTES = 200
 
 
@@ -33,7 +22,7 @@ def verdict(log: WatchLog) -> str:
     return f"{first} {short} ({tally.unserved:.3%} of the requests)."
 
 
-def tally_rows(log: WatchLog) -> list[Row]:
+def tally_rows(log: WatchLog) -> list[tuple[str, str | int]]:
     """The tally line by line."""
     tally = log.tally
     static = "none of them serves all" if tally.static_usd is None else money(tally.static_usd)
@@ -58,36 +47,41 @@ _CAUSES = {
 }
 
 
-def change_rows(log: WatchLog) -> list[Row]:
-    """One row a plan that took its place."""
-    rows = []
-    for window in log.changes:
-        decision, fleet = window.step.decision, window.step.decision.fleet
-        assert fleet is not None, "changes have a plan"
-        rows.append(
-            (
-                str(clock_text(window.step.observation.at_s, iso=log.iso)),
-                f"{decision.number:04d}",
-                decision.cause.value if decision.cause is not None else "",
-                decision.reason,
-                rate(fleet.promise_rps),
-                significant(window.usd_per_hour, 4),
-                gpus_text(fleet),
-                fleet.gpus_touched,
-                money(fleet.change_usd),
-            )
-        )
-    return rows
-
-
 def gpus_text(fleet: Fleet) -> str:
     """GPUs by type, as `64 H200, 16 H20`."""
     return ", ".join(f"{count} {gpu}" for gpu, count in fleet.gpus)
 
 
-def note_rows(log: WatchLog) -> list[Row]:
+_CAUSE: Column[Decision] = Column("cause", lambda decision: "" if decision.cause is None else decision.cause.value)
+_FLEET: tuple[Column[Fleet], ...] = (
+    Column("promise (requests/s)", lambda fleet: rate(fleet.promise_rps), right=True),
+    Column("GPUs", gpus_text),
+    Column("touched", lambda fleet: fleet.gpus_touched, str),
+    Column("cost (USD)", lambda fleet: money(fleet.change_usd), right=True),
+)
+
+
+def changes(log: WatchLog) -> Table[WatchWindow]:
+    """One row a plan that took its place."""
+    columns: tuple[Column[WatchWindow], ...] = (
+        Column("time", lambda window: str(_time(log, window))),
+        Column("plan", lambda window: f"{window.step.decision.number:04d}"),
+        *of_part(lambda window: window.step.decision, (_CAUSE, Column("why", lambda decision: decision.reason))),
+        *of_part(lambda window: window.step.decision.fleet, _FLEET[:1]),
+        Column("USD/hour", lambda window: significant(window.usd_per_hour, 4), right=True),
+        *of_part(lambda window: window.step.decision.fleet, _FLEET[1:]),
+    )
+    return table_of(columns, log.changes)
+
+
+def _time(log: WatchLog, window: WatchWindow) -> str | float:
+    return clock_text(window.step.observation.at_s, iso=log.iso)
+
+
+def note_rows(log: WatchLog) -> list[tuple[str, str]]:
     """What of the feeds was refused, and needs that could not be met when they came up."""
-    rows, before = [], ""
+    rows: list[tuple[str, str]] = []
+    before = ""
     for window in log.windows:
         decision, time = window.step.decision, str(clock_text(window.step.observation.at_s, iso=log.iso))
         rows += [(time, note) for note in window.step.observation.notes]
@@ -99,52 +93,29 @@ def note_rows(log: WatchLog) -> list[Row]:
     return rows
 
 
-def window_rows(log: WatchLog) -> Iterator[Row]:
-    """One row an observation."""
-    for window in log.windows:
-        observation, decision, fleet = window.step.observation, window.step.decision, window.fleet
-        changed_to = decision.fleet
-        yield (
-            clock_text(observation.at_s, iso=log.iso),
-            observation.load_rps,
-            window.promise_rps,
-            decision.number,
-            window.usd_per_hour,
-            window.usd,
-            0.0 if changed_to is None else changed_to.change_usd,
-            0 if changed_to is None else changed_to.gpus_touched,
-            decision.verdict.value,
-            "" if decision.cause is None else decision.cause.value,
-            decision.reason,
-            " ".join(observation.lost_nodes),
-            "" if fleet is None else gpus_text(fleet),
-        )
-
-
-def windows_csv(log: WatchLog) -> bytes:
-    """windows.csv: one row an observation."""
-    return csv_table(WINDOW_COLUMNS, window_rows(log))
-
-
-def windows_frame(log: WatchLog) -> Frame:
-    """The same as a data frame."""
-    return frame_of((dict(zip(WINDOW_COLUMNS, row, strict=True)) for row in window_rows(log)), WINDOW_COLUMNS)
-
-
-def changes_frame(log: WatchLog) -> Frame:
-    """One row a plan that took its place."""
-    return frame_of((dict(zip(CHANGE_COLUMNS, row, strict=True)) for row in change_rows(log)), CHANGE_COLUMNS)
+def windows(log: WatchLog) -> Table[WatchWindow]:
+    """One row an observation, as in windows.csv."""
+    columns: tuple[Column[WatchWindow], ...] = (
+        Column("time", lambda window: _time(log, window)),
+        *fields("step.observation.load_rps", "promise_rps", "plan=step.decision.number", "usd_per_hour", "usd"),
+        Column("change_usd", lambda window: getattr(window.step.decision.fleet, "change_usd", 0.0)),
+        Column("gpus_touched", lambda window: getattr(window.step.decision.fleet, "gpus_touched", 0)),
+        *fields("step.decision.verdict"),
+        *of_part(lambda window: window.step.decision, (_CAUSE, *fields("reason"))),
+        Column("lost_nodes", lambda window: " ".join(window.step.observation.lost_nodes)),
+        Column("gpus", lambda window: "" if window.fleet is None else gpus_text(window.fleet)),
+    )
+    return table_of(columns, log.windows)
 
 
 def watch_report(log: WatchLog) -> str:
     """The watch in Markdown."""
-    changes = [[escaped(str(cell)) for cell in row] for row in change_rows(log)]
     tallied = [[escaped(str(cell)) for cell in row] for row in tally_rows(log)]
     parts = [
         f"# Watch of {escaped(log.name)}",
         verdict(log),
         table(TALLY_COLUMNS, tallied, "lr"),
         "## Plans in order",
-        table(CHANGE_COLUMNS, changes, "llllrrlrr") if changes else "No plan yet.",
+        changes(log).markdown() if log.changes else "No plan yet.",
     ]
     return "\n\n".join(parts) + "\n"

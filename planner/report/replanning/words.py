@@ -6,8 +6,9 @@ from planner.domain import Plan
 from planner.domain.replanning.changes import ChangeKind, ChangePoint, PlanChange, ServerChange, ServerRole
 from planner.domain.replanning.rollouts import RollOut, RollOutStep
 from planner.report.buckets.headline import promise_text
-from planner.report.kit.markdown import escaped, table
+from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, money, percent, rate, significant
+from planner.report.kit.tables import Column, counts, table_of
 
 _RATE = "requests/s"
 
@@ -127,19 +128,7 @@ def _counts(items: Sequence[ServerChange], side: str) -> dict[ServerRole, int]:
 
 
 def _changes_table(change: PlanChange) -> str:
-    header = ("Servers", "What becomes of them", "From", "To", "Drain (s)", "Load (s)")
-    rows = [
-        [
-            f"{item.count:,}",
-            KINDS[item.kind],
-            _role(item.before),
-            _role(item.after),
-            f"{item.drain_s:.0f}",
-            f"{item.load_s:.0f}",
-        ]
-        for item in change.changes
-    ]
-    return table(header, rows, "rlllrr")
+    return table_of(_CHANGE, change.changes).markdown()
 
 
 def _role(role: ServerRole | None) -> str:
@@ -148,27 +137,41 @@ def _role(role: ServerRole | None) -> str:
     return f"{escaped(role.island)}: {role.gpus} {escaped(role.gpu)}, {role.phase.value}, {role.start}–{role.end - 1}"
 
 
+_CHANGE: tuple[Column[ServerChange], ...] = (
+    *counts("Servers=count"),
+    Column("What becomes of them", lambda item: KINDS[item.kind]),
+    Column("From", lambda item: _role(item.before), str, right=False),
+    Column("To", lambda item: _role(item.after), str, right=False),
+    Column("Drain (s)", lambda item: item.drain_s, "{:.0f}".format),
+    Column("Load (s)", lambda item: item.load_s, "{:.0f}".format),
+)
+
+
 def _frontier_part(points: Sequence[ChangePoint], unit: str) -> Iterator[str]:
     """`unit`: of values and bounds; a rate is told once."""
     if not points:
         return
     yield "## Rate against change"
-    values = [] if unit == _RATE else [unit[0].upper() + unit[1:]]
-    header = ("Plan", "GPUs touched", "Servers that run on", "Pools", "Requests/s", *values, "Bound", "USD of change")
-    rows = [
-        [
-            f"**{escaped(point.label) or 'chosen'}**" if point.chosen else escaped(point.label),
-            f"{point.gpus_touched:,}",
-            percent(point.running_on_share),
-            str(point.pools),
-            rate(point.rate_rps),
-            *[significant(point.value, 4) for _ in values],
-            "–" if point.bound is None else significant(point.bound, 4),
-            "–" if point.change_usd is None else money(point.change_usd),
-        ]
-        for point in points
-    ]
-    yield table(header, rows, "lrrrr" + "r" * len(values) + "rr")
+    value: Column[ChangePoint] = Column(unit[0].upper() + unit[1:], lambda point: point.value, _four_digits)
+    columns: tuple[Column[ChangePoint], ...] = (
+        Column("Plan", _plan_label, str, right=False),
+        *counts("GPUs touched=gpus_touched"),
+        Column("Servers that run on", lambda point: point.running_on_share, percent),
+        Column("Pools", lambda point: point.pools, str),
+        Column("Requests/s", lambda point: point.rate_rps, rate),
+        *([] if unit == _RATE else [value]),
+        Column("Bound", lambda point: point.bound, _four_digits),
+        Column("USD of change", lambda point: point.change_usd, money),
+    )
+    yield table_of(columns, points).markdown()
+
+
+def _plan_label(point: ChangePoint) -> str:
+    return f"**{escaped(point.label) or 'chosen'}**" if point.chosen else escaped(point.label)
+
+
+def _four_digits(value: float) -> str:
+    return significant(value, 4)
 
 
 def _steps_part(roll_out: RollOut) -> Iterator[str]:
@@ -181,19 +184,16 @@ def _steps_part(roll_out: RollOut) -> Iterator[str]:
 
 
 def _steps_table(roll_out: RollOut) -> str:
-    header = ("Step", "What happens", "Requests/s meanwhile", "Share", "Then", "Lasts", "Buckets", "Replay")
-    replays = {None: "–", True: "holds", False: "**breaks**"}
-    rows = [
-        [
-            str(step.number),
-            " ".join(step_words(step)),
-            rate(step.during_rps),
-            f"{roll_out.share_of(step.during_rps):.1%}" if roll_out.lower_rps else "–",
-            rate(step.after_rps),
-            lasting(step.seconds),
-            "new" if step.new_table else "deployed",
-            replays[step.replayed],
-        ]
-        for step in roll_out.steps
-    ]
-    return table(header, rows, "llrrrrll")
+    columns: tuple[Column[RollOutStep], ...] = (
+        Column("Step", lambda step: step.number, str, right=False),
+        Column("What happens", lambda step: " ".join(step_words(step)), str, right=False),
+        Column("Requests/s meanwhile", lambda step: step.during_rps, rate),
+        Column(
+            "Share", lambda step: roll_out.share_of(step.during_rps) if roll_out.lower_rps else None, "{:.1%}".format
+        ),
+        Column("Then", lambda step: step.after_rps, rate),
+        Column("Lasts", lambda step: step.seconds, lasting),
+        Column("Buckets", lambda step: "new" if step.new_table else "deployed"),
+        Column("Replay", lambda step: step.replayed, {True: "holds", False: "**breaks**"}.__getitem__, right=False),
+    )
+    return table_of(columns, roll_out.steps).markdown()

@@ -1,12 +1,20 @@
 """A replay as one JSON document: figures by name, intervals beside them under the same name with `_ci`."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from planner.domain.replay.results import IslandUse, ReplayGroup, ReplayResult, ReplaySweep, Times
+from planner.domain.replay.results import ReplayGroup, ReplayResult, ReplaySweep, Times
 from planner.domain.serving.levels import LevelCheck, Spread
+from planner.report.kit.tables import fields, record
+from planner.report.replay.frames import GROUP_FACTS, GROUP_SPREADS, ISLAND_FACTS, ISLAND_SPREADS, RATE_FACTS
 from planner.report.replay.verdict import sweep_verdict, verdict
-from planner.report.replay.words import STATISTICS, TIMES, finite, spread_of, times_of
+from planner.report.replay.words import STATISTICS, finite, spread_of
+
+_SETTING = (
+    *("plan", "trace", "policy", "arrivals", "rate_rps", "promise_rps", "capacity_rps", "holds", "standing"),
+    *("requests_to_tell", "bottleneck"),
+)
 
 
 def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> dict[str, Any]:
@@ -19,21 +27,11 @@ def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> d
     """
     return {
         "summary": verdict(result).replace("**", ""),
-        "plan": result.plan,
-        "trace": result.trace,
-        "policy": result.policy.value,
-        "arrivals": result.arrivals,
-        "rate_rps": result.rate_rps,
-        "promise_rps": result.promise_rps,
-        "capacity_rps": result.capacity_rps,
-        "holds": result.holds,
-        "standing": result.standing.value,
-        "requests_to_tell": result.requests_to_tell,
-        "bottleneck": result.bottleneck,
+        **_of(result, _SETTING, ()),
         **_group(result.total),
         "levels": [_level(level) for level in result.levels],
         "buckets": [{"start": group.start, "end": group.end, **_group(group)} for group in result.buckets],
-        "islands": [_island(use) for use in result.islands],
+        "islands": [_of(use, ISLAND_FACTS, ISLAND_SPREADS) for use in result.islands],
         "held_rps": None if sweep is None else sweep.held_rps,
         "sweep": None if sweep is None else _sweep(sweep),
         "seeds": list(result.seeds),
@@ -50,16 +48,19 @@ def replay_document(result: ReplayResult, sweep: ReplaySweep | None = None) -> d
 
 
 def _group(group: ReplayGroup) -> dict[str, Any]:
-    document: dict[str, Any] = {"requests": group.requests, "arrived_rps": group.rate_rps}
-    document |= _spread("within_levels", group.within_levels) | _spread("goodput_rps", group.goodput_rps)
-    for key in TIMES:
-        document |= _times(key, times_of(group, key))
-    return document | _spread("tokens_per_s_p05", group.tokens_per_s_p05) | _spread("hit_share", group.hit_share)
+    return _of(group, GROUP_FACTS, GROUP_SPREADS)
 
 
-def _times(key: str, times: Times | None) -> dict[str, Any]:
-    if times is None:
-        return {key: None, f"{key}_ci": None}
+def _of(row: object, facts: Sequence[str], spreads: Sequence[str]) -> dict[str, Any]:
+    """What is told of the row, and the interval beside each figure over the seeds."""
+    document = record(fields(*facts), row)
+    for name in spreads:
+        figure: Spread | Times | None = getattr(row, name)
+        document |= _times(name, figure) if isinstance(figure, Times) else _spread(name, figure)
+    return document
+
+
+def _times(key: str, times: Times) -> dict[str, Any]:
     spreads = {statistic: spread_of(times, statistic) for statistic in STATISTICS}
     intervals = {statistic: _interval(spread) for statistic, spread in spreads.items()}
     return {
@@ -80,35 +81,9 @@ def _interval(spread: Spread) -> list[float] | None:
 
 
 def _level(level: LevelCheck) -> dict[str, Any]:
-    return {
-        "name": level.name,
-        "bound_ms": level.bound_ms,
-        "needed": level.needed,
-        **_spread("share", level.share),
-        **_spread("value_ms", level.value_ms),
-        "requests": level.requests,
-        "part": level.part,
-        "standing": None if level.standing is None else level.standing.value,
-    }
-
-
-def _island(use: IslandUse) -> dict[str, Any]:
-    return {
-        "island": use.island,
-        "gpu": use.gpu,
-        "phase": use.phase.value,
-        "servers": use.servers,
-        "requests": use.requests,
-        "rate_rps": use.rate_rps,
-        **_spread("utilisation", use.utilisation),
-        **_spread("batch", use.batch),
-        **_spread("step_tokens", use.step_tokens),
-        **_spread("kv_share", use.kv_share),
-        **_spread("most_kv_share", use.most_kv_share),
-        **_spread("preempted", use.preempted),
-        **_times("wait_ms", use.wait_ms),
-        **_spread("hit_share", use.hit_share),
-    }
+    return _of(level, ("name", "bound_ms", "needed"), ("share", "value_ms")) | _of(
+        level, ("requests", "part", "standing"), ()
+    )
 
 
 def _sweep(sweep: ReplaySweep) -> dict[str, Any]:
@@ -117,16 +92,9 @@ def _sweep(sweep: ReplaySweep) -> dict[str, Any]:
         "held_rps": sweep.held_rps,
         "step_rps": sweep.step_rps,
         "rates": [
-            {
-                "rate_rps": result.rate_rps,
-                "holds": result.holds,
-                "standing": result.standing.value,
-                "unfinished": result.unfinished,
-                "misrouted": result.misrouted,
-                "refused": result.refused,
-                **_group(result.total),
-                "levels": [_level(level) for level in result.levels],
-            }
+            _of(result, (*RATE_FACTS, "misrouted", "refused"), ())
+            | _group(result.total)
+            | {"levels": [_level(level) for level in result.levels]}
             for result in sweep.results
         ],
     }

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from planner.domain.replay.results import ReplayResult, ReplaySweep
 from planner.errors import InputError
+from planner.report.kit.quantities import significant
+from planner.report.replay.plots import island_plots, moment_plots, sweep_plots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,10 +31,11 @@ def replay_figure(result: ReplayResult, name: str, sweep: ReplaySweep | None = N
     if name not in names:
         hint = "Sweep the rates, too." if name == SWEEP else "Choose one of these names."
         raise InputError(f"Figure: the name must be one of {', '.join(names)}, got {name!r}.", hint=hint)
-    from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.report.replay import islands_figure, moments_figure, sweep_figure  # noqa: PLC0415  # as above
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
-    with look():
-        if sweep is not None and name == SWEEP:
-            return sweep_figure.draw(sweep)
-        return islands_figure.draw(result) if name == "islands" else moments_figure.draw(result)
+    at = f"{significant(result.rate_rps)} requests/s"
+    if sweep is not None and name == SWEEP:
+        return still(result.plan, "what requests meet at each rate", sweep_plots(sweep), "no rate was served")
+    if name == "islands":
+        return still(result.plan, f"its islands at {at}", island_plots(result), "no islands")
+    return still(result.plan, f"replayed at {at}, first seed", moment_plots(result), "no moments were recorded")

@@ -3,36 +3,41 @@
 `_low` and `_high` beside a figure are its 95 % interval over the seeds.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
-from planner.domain.replay.results import (
-    IslandUse,
-    Moment,
-    ReplayGroup,
-    ReplayResult,
-    ReplaySweep,
-    Times,
-)
-from planner.domain.serving.levels import LevelCheck, Spread
+from planner.domain.replay.results import Moment, ReplayGroup, ReplayResult, ReplaySweep
+from planner.domain.serving.levels import LevelCheck
 from planner.report.kit.frames import Frame, tabled
-from planner.report.replay.words import STATISTICS, TIMES, finite, spread_of, times_of
+from planner.report.kit.tables import Column, fields, of_part, table_of
+from planner.report.replay.words import STATISTICS, TIMES, finite
 
-ALL = "all"
+GROUP_FACTS = ("requests", "arrived_rps=rate_rps")
+GROUP_SPREADS = ("within_levels", "goodput_rps", *TIMES, "tokens_per_s_p05", "hit_share")
+ISLAND_FACTS = ("island", "gpu", "phase", "servers", "requests", "rate_rps")
+ISLAND_SPREADS = (
+    *("utilisation", "batch", "step_tokens", "kv_share", "most_kv_share", "preempted", "wait_ms", "hit_share"),
+)
+RATE_FACTS = ("rate_rps", "holds", "standing", "unfinished")
+"""What is told of a group of requests, of an island, of a rate of a sweep: facts, and figures over the seeds."""
 
 
 def replay_frame(result: ReplayResult) -> Frame:
     """One row a group of requests: `all` first, then each bucket (`start`, `end` in tokens)."""
-    return _frame([group_row(result.total, ALL), *(group_row(group, "bucket") for group in result.buckets)])
+    kind: Column[ReplayGroup] = Column("group", lambda group: "all" if group is result.total else "bucket")
+    columns = (kind, *fields("start", "end", *GROUP_FACTS), *_spreads(GROUP_SPREADS))
+    return table_of(columns, (result.total, *result.buckets)).frame()
 
 
 def replay_islands_frame(result: ReplayResult) -> Frame:
     """One row an island."""
-    return _frame([_island_row(use) for use in result.islands])
+    return table_of((*fields(*ISLAND_FACTS), *_spreads(ISLAND_SPREADS)), result.islands).frame()
 
 
 def replay_moments_frame(result: ReplayResult) -> Frame:
     """One row a stretch of time of the first seed; `events`: what happened in it."""
-    return _frame([_moment_row(moment, result) for moment in result.moments])
+    return tabled([_moment_row(moment, result) for moment in result.moments])
 
 
 def _moment_row(moment: Moment, result: ReplayResult) -> dict[str, object]:
@@ -43,79 +48,40 @@ def _moment_row(moment: Moment, result: ReplayResult) -> dict[str, object]:
 
 def replay_sweep_frame(sweep: ReplaySweep) -> Frame:
     """One row a rate, ascending: whether it holds, the figures of all requests, and the share that keeps each level."""
-    return _frame(
-        [
-            {
-                "rate_rps": result.rate_rps,
-                "holds": result.holds,
-                "standing": result.standing.value,
-                "unfinished": result.unfinished,
-                **_figures(result.total),
-                **_levels(result.levels),
-            }
-            for result in sweep.results
-        ]
+    level = (*fields("bound_ms", "needed"), *_spreads(("share",)))
+    names = dict.fromkeys(level.name for result in sweep.results for level in result.levels)
+    columns = (
+        *fields(*RATE_FACTS),
+        *of_part(lambda result: result.total, _spreads(GROUP_SPREADS)),
+        *(column for name in names for column in of_part(_level(name), level, f"{name}: ")),
     )
+    return table_of(columns, sweep.results).frame()
 
 
-def _frame(rows: list[dict[str, object]]) -> Frame:
-    return tabled(rows)
+def _level(name: str) -> Callable[[ReplayResult], LevelCheck | None]:
+    return lambda result: next((level for level in result.levels if level.name == name), None)
 
 
-def group_row(group: ReplayGroup, kind: str) -> dict[str, object]:
-    """A group's figures by column."""
-    return {
-        "group": kind,
-        "start": group.start,
-        "end": group.end,
-        "requests": group.requests,
-        "arrived_rps": group.rate_rps,
-        **_figures(group),
-    }
+_ENDS = {"": "mean", "_low": "low", "_high": "high"}
 
 
-def _figures(group: ReplayGroup) -> dict[str, object]:
-    row = _spread("within_levels", group.within_levels) | _spread("goodput_rps", group.goodput_rps)
-    for key in TIMES:
-        row |= _times(key, times_of(group, key))
-    return row | _spread("tokens_per_s_p05", group.tokens_per_s_p05) | _spread("hit_share", group.hit_share)
+def _spreads(names: tuple[str, ...]) -> tuple[Column[Any], ...]:
+    """Three columns a figure, and those for each statistic of a time."""
+    keys = [
+        (f"{name}_{statistic}", f"{name}.{statistic}") if statistic else (name, name)
+        for name in names
+        for statistic in (STATISTICS if name.endswith("_ms") else ("",))
+    ]
+    return tuple(_figure(key + end, f"{path}.{part}") for key, path in keys for end, part in _ENDS.items())
 
 
-def _spread(name: str, spread: Spread | None) -> dict[str, object]:
-    if spread is None:
-        return dict.fromkeys((name, f"{name}_low", f"{name}_high"))
-    return {name: finite(spread.mean), f"{name}_low": spread.low, f"{name}_high": spread.high}
+def _figure(key: str, path: str) -> Column[Any]:
+    return Column(key, lambda row: _at(row, path))
 
 
-def _times(key: str, times: Times | None) -> dict[str, object]:
-    row: dict[str, object] = {}
-    for statistic in STATISTICS:
-        row |= _spread(f"{key}_{statistic}", None if times is None else spread_of(times, statistic))
-    return row
-
-
-def _levels(levels: tuple[LevelCheck, ...]) -> dict[str, object]:
-    row: dict[str, object] = {}
-    for level in levels:
-        row |= {f"{level.name}: bound_ms": level.bound_ms, f"{level.name}: needed": level.needed}
-        row |= _spread(f"{level.name}: share", level.share)
-    return row
-
-
-def _island_row(use: IslandUse) -> dict[str, object]:
-    return {
-        "island": use.island,
-        "gpu": use.gpu,
-        "phase": use.phase.value,
-        "servers": use.servers,
-        "requests": use.requests,
-        "rate_rps": use.rate_rps,
-        **_spread("utilisation", use.utilisation),
-        **_spread("batch", use.batch),
-        **_spread("step_tokens", use.step_tokens),
-        **_spread("kv_share", use.kv_share),
-        **_spread("most_kv_share", use.most_kv_share),
-        **_spread("preempted", use.preempted),
-        **_times("wait_ms", use.wait_ms),
-        **_spread("hit_share", use.hit_share),
-    }
+def _at(row: object, path: str) -> Any:
+    """What stands at `a.b.c`; None where part of it is not there, or a mean has no end."""
+    value: Any = row
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return finite(value) if path.endswith("mean") and value is not None else value

@@ -13,13 +13,20 @@ INTERVAL = "95 % interval of the seeds"
 
 def replay_plots(result: ReplayResult, sweep: ReplaySweep | None = None) -> tuple[Plot, ...]:
     """Latency against the rate of a sweep, requests over time of the first seed, how busy islands are."""
-    swept = () if sweep is None else (_times(sweep, "ttft_ms"), _times(sweep, "tpot_ms"), _within(sweep))
-    plots = (*swept, *(_moments(result) if result.moments else ()), *([_islands(result)] if result.islands else ()))
+    return (*(() if sweep is None else sweep_plots(sweep)), *moment_plots(result), *island_plots(result))
+
+
+def sweep_plots(sweep: ReplaySweep) -> tuple[Plot, ...]:
+    """TTFT, TPOT and the share within the levels against the rate; without what has no end at any rate."""
+    plots = (_times(sweep, "ttft_ms"), _times(sweep, "tpot_ms"), _within(sweep))
     return tuple(plot for plot in plots if any(series.x for series in plot.series))
 
 
-def _moments(result: ReplayResult) -> tuple[Plot, ...]:
+def moment_plots(result: ReplayResult) -> tuple[Plot, ...]:
+    """Requests over time of the first seed: those that arrive, those in flight, those late where there are any."""
     moments = result.moments
+    if not moments:
+        return ()
     edges = edges_of(moments)
     rates = (
         held_series("arrived", edges, [moment.arrived / moment.seconds for moment in moments]),
@@ -64,9 +71,10 @@ def _moments(result: ReplayResult) -> tuple[Plot, ...]:
     )
 
 
-def _islands(result: ReplayResult) -> Plot:
-    names = tuple(use.island for use in result.islands)
-    return Plot(
+def island_plots(result: ReplayResult) -> tuple[Plot, ...]:
+    """How busy the islands are, and how full."""
+    names = tuple(f"{use.island}: {use.servers} × {use.gpu}" for use in result.islands)
+    plot = Plot(
         name="replay-islands",
         title="How busy islands are",
         says="Share of the time with a step under way, and of the room for KV caches that is taken.",
@@ -81,6 +89,7 @@ def _islands(result: ReplayResult) -> Plot:
         interval=INTERVAL,
         rest="islands.csv",
     )
+    return (plot,) if result.islands else ()
 
 
 def _bars(name: str, islands: tuple[str, ...], spreads: list[Spread]) -> Series:

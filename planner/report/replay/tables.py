@@ -3,8 +3,8 @@
 from planner.domain import Phase
 from planner.domain.replay.results import IslandUse, ReplayGroup, ReplayResult, ReplaySweep, Times
 from planner.domain.serving.levels import LevelCheck, Spread, Standing
-from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE, percent, rate, significant, whole
+from planner.report.kit.tables import Column, fields, of_part, table_of
 from planner.report.replay.verdict import bound_words, is_narrow
 from planner.report.replay.words import (
     FELT,
@@ -30,79 +30,71 @@ LEVELS_STATE = {Standing.HOLDS: "hold", Standing.BREAKS: "break", Standing.UNTOL
 
 def levels_table(result: ReplayResult) -> str:
     """One row a bound: who must keep it, who does, and the time at that share."""
-    header = ["Level", "Bound", "Must keep it", "Keep it", "Time at that share", "Holds"]
-    return table(header, [_level_row(level) for level in result.levels], "lrrrrl")
+    return table_of(_LEVEL, result.levels).markdown()
 
 
-def _level_row(level: LevelCheck) -> list[str]:
-    holds = _STANDING[level.standing]
-    return [
-        escaped(level.name),
-        bound_words(level),
-        needed_share(level),
-        share_with(level.share),
-        time_with(level.value_ms),
-        f"{holds}, narrowly" if level.standing is Standing.HOLDS and level.needed and is_narrow(level) else holds,
-    ]
+def _holds(level: LevelCheck) -> str:
+    narrow = level.standing is Standing.HOLDS and level.needed and is_narrow(level)
+    return _STANDING[level.standing] + ", narrowly" * bool(narrow)
+
+
+_LEVEL: tuple[Column[LevelCheck], ...] = (
+    *fields("Level=name"),
+    Column("Bound", bound_words, str),
+    Column("Must keep it", needed_share, str),
+    Column("Keep it", lambda level: share_with(level.share), str),
+    Column("Time at that share", lambda level: time_with(level.value_ms), right=True),
+    Column("Holds", _holds, str, right=False),
+)
 
 
 def goodput_table(result: ReplayResult) -> str:
     """One row a group: requests, goodput, shares."""
-    header = ["Prompts (tokens)", "Requests", "Requests/s", "Within levels", "Goodput (requests/s)"]
-    header += ["Tokens/s of 95 %", "From the cache"]
-    rows = [
-        [
-            group_name(group),
-            whole(group.requests),
-            rate(group.rate_rps),
-            share_with(group.within_levels),
-            number_with(group.goodput_rps),
-            NONE if group.tokens_per_s_p05 is None else number_with(group.tokens_per_s_p05),
-            percent(group.hit_share.mean),
-        ]
-        for group in groups_of(result)
-    ]
-    return table(header, rows, "lrrrrrr")
+    return table_of(_GOODPUT, groups_of(result)).markdown()
+
+
+_GOODPUT: tuple[Column[ReplayGroup], ...] = (
+    Column("Prompts (tokens)", group_name),
+    Column("Requests", lambda group: group.requests, whole),
+    Column("Requests/s", lambda group: group.rate_rps, rate),
+    Column("Within levels", lambda group: group.within_levels, share_with),
+    Column("Goodput (requests/s)", lambda group: group.goodput_rps, number_with),
+    Column("Tokens/s of 95 %", lambda group: group.tokens_per_s_p05, number_with),
+    Column("From the cache", lambda group: group.hit_share.mean, percent),
+)
 
 
 def latency_table(result: ReplayResult) -> str:
     """One row a time and group: quantiles and mean, each with its interval."""
-    header = ["", "Prompts (tokens)", *(_heading(statistic) for statistic in STATISTICS)]
-    rows = [
-        [TIMES[key], group_name(group), *_time_cells(times_of(group, key), STATISTICS)]
-        for key in FELT
-        for group in groups_of(result)
-    ]
-    return table(header, rows, "ll" + "r" * len(STATISTICS))
+    return _times_table("", [(key, group) for key in FELT for group in groups_of(result)])
 
 
 def stations_table(result: ReplayResult) -> str:
     """One row a station and group: how long requests wait there."""
-    header = ["Waiting", "Prompts (tokens)", *(_heading(statistic) for statistic in STATISTICS)]
-    rows = [
-        [TIMES[key], group_name(group), *_time_cells(times_of(group, key), STATISTICS)]
-        for key in STATIONS
-        for group in groups_of(result)
-        if times_of(group, key) is not None
-    ]
-    return table(header, rows, "ll" + "r" * len(STATISTICS))
+    rows = [(key, group) for key in STATIONS for group in groups_of(result)]
+    return _times_table("Waiting", [(key, group) for key, group in rows if times_of(group, key) is not None])
 
 
-def _heading(statistic: str) -> str:
-    return statistic.upper() if statistic in QUANTILES else statistic.capitalize()
+def _times_table(head: str, rows: list[tuple[str, ReplayGroup]]) -> str:
+    columns: tuple[Column[tuple[str, ReplayGroup]], ...] = (
+        Column(head, lambda row: TIMES[row[0]]),
+        Column("Prompts (tokens)", lambda row: group_name(row[1])),
+        *of_part(lambda row: times_of(row[1], row[0]), _STATISTICS),
+    )
+    return table_of(columns, rows).markdown()
 
 
-def _time_cells(times: Times | None, statistics: tuple[str, ...]) -> list[str]:
-    if times is None:
-        return [NONE] * len(statistics)
-    return [time_with(spread_of(times, statistic)) for statistic in statistics]
+def _statistic(name: str) -> Column[Times]:
+    heading = name.upper() if name in QUANTILES else name.capitalize()
+    return Column(heading, lambda times: spread_of(times, name), time_with)
+
+
+_STATISTICS = tuple(map(_statistic, STATISTICS))
 
 
 def islands_table(result: ReplayResult) -> str:
     """One row an island and phase: how busy, how full, how long requests wait there."""
-    header = ["Island", "Phase", "GPU type", "Servers", "Requests/s", "Utilisation", "Batch", "Tokens a step"]
-    header += ["KV mean", "KV most", "Wait P50", "Wait P99", "Preempted per 1,000", "From the cache"]
-    return table(header, [_island_row(use) for use in result.islands], "lll" + "r" * (len(header) - 3))
+    return table_of(_ISLAND, result.islands).markdown()
 
 
 def kv_words(use: IslandUse, spread: Spread) -> str:
@@ -110,38 +102,39 @@ def kv_words(use: IslandUse, spread: Spread) -> str:
     return NONE if use.phase is Phase.PREFILL else percent(spread.mean)
 
 
-def _island_row(use: IslandUse) -> list[str]:
-    waits = [NONE, NONE] if use.wait_ms is None else [time_words(use.wait_ms.p50), time_words(use.wait_ms.p99)]
-    return [
-        escaped(use.island),
-        use.phase.value,
-        escaped(use.gpu),
-        whole(use.servers),
-        rate(use.rate_rps),
-        share_with(use.utilisation),
-        significant(use.batch.mean) if use.batch.mean else NONE,
-        whole(use.step_tokens.mean) if use.step_tokens.mean else NONE,
-        *(kv_words(use, spread) for spread in (use.kv_share, use.most_kv_share)),
-        *waits,
-        significant(use.preempted.mean, 2),
-        percent(use.hit_share.mean),
-    ]
+_ISLAND: tuple[Column[IslandUse], ...] = (
+    *fields("Island=island", "Phase=phase", "GPU type=gpu"),
+    Column("Servers", lambda use: use.servers, whole),
+    Column("Requests/s", lambda use: use.rate_rps, rate),
+    Column("Utilisation", lambda use: use.utilisation, share_with),
+    Column("Batch", lambda use: use.batch.mean or None, significant),
+    Column("Tokens a step", lambda use: use.step_tokens.mean or None, whole),
+    Column("KV mean", lambda use: kv_words(use, use.kv_share), str),
+    Column("KV most", lambda use: kv_words(use, use.most_kv_share), str),
+    Column("Wait P50", lambda use: use.wait_ms and use.wait_ms.p50, time_words),
+    Column("Wait P99", lambda use: use.wait_ms and use.wait_ms.p99, time_words),
+    Column("Preempted per 1,000", lambda use: significant(use.preempted.mean, 2), right=True),
+    Column("From the cache", lambda use: use.hit_share.mean, percent),
+)
 
 
 def sweep_table(sweep: ReplaySweep) -> str:
     """One row a rate: times, share within the levels, goodput."""
-    header = ["Requests/s", "Levels", "Within levels", "TTFT P99", "TPOT P99", "TTFT P50", "TPOT P50", "Goodput"]
-    return table(header, [_sweep_row(result) for result in sweep.results], "rl" + "r" * 6)
+    return table_of(_RATE, sweep.results).markdown()
 
 
-def _sweep_row(result: ReplayResult) -> list[str]:
-    total: ReplayGroup = result.total
-    state = "falls behind" if result.unfinished else LEVELS_STATE[result.standing]
-    return [
-        rate(result.rate_rps),
-        state,
-        share_with(total.within_levels),
-        *(cell for times in (total.ttft_ms, total.tpot_ms) for cell in _time_cells(times, ("p99",))),
-        *(cell for times in (total.ttft_ms, total.tpot_ms) for cell in _time_cells(times, ("p50",))),
-        number_with(total.goodput_rps),
-    ]
+def _late(name: str, statistic: str) -> Column[ReplayResult]:
+    def spread(result: ReplayResult) -> Spread | None:
+        times = times_of(result.total, f"{name.lower()}_ms")
+        return None if times is None else spread_of(times, statistic)
+
+    return Column(f"{name} {statistic.upper()}", spread, time_with)
+
+
+_RATE: tuple[Column[ReplayResult], ...] = (
+    Column("Requests/s", lambda result: result.rate_rps, rate),
+    Column("Levels", lambda result: "falls behind" if result.unfinished else LEVELS_STATE[result.standing]),
+    Column("Within levels", lambda result: result.total.within_levels, share_with),
+    *(_late(name, statistic) for statistic in ("p99", "p50") for name in ("TTFT", "TPOT")),
+    Column("Goodput", lambda result: result.total.goodput_rps, number_with),
+)

@@ -8,16 +8,17 @@ from planner.files.plan.batches import indexes
 from planner.files.plan.batches.notes import write_document
 from planner.files.plan.batches.parquet import can_write_parquet, parquet_table
 from planner.report.comparison.plans.batch_html import batch_html
-from planner.report.comparison.plans.batch_tables import batch_csv, batch_document, batch_page, batch_rows
+from planner.report.comparison.plans.batch_tables import batch_document, batch_page, exact_jobs
 from planner.runs.batches.batches import BatchResult, exit_status
 from planner.runs.pages import made_by, page_bytes
 
 
 def batch_files(batch: Batch) -> dict[str, bytes]:
     """Relative path -> content of what shows a batch; Parquet where its library is installed."""
-    tables = {"results.parquet": parquet_table(*batch_rows(batch))} if can_write_parquet() else {}
+    exact = exact_jobs(batch)
+    tables = {"results.parquet": parquet_table(exact.names, exact.values)} if can_write_parquet() else {}
     return {
-        "results.csv": batch_csv(batch),
+        "results.csv": exact.csv(),
         **tables,
         "batch.md": batch_page(batch).encode(),
         "report.html": page_bytes(batch_html(batch, made_by())),

@@ -5,10 +5,10 @@ from pathlib import Path
 from planner import files
 from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.comparisons.sweeps import Sweep
-from planner.report.comparison.plans.side_by_side import comparison_csv, comparison_page
+from planner.report.comparison.plans.side_by_side import comparison_page, every_figure
 from planner.report.comparison.plans.side_by_side_page import comparison_html
 from planner.report.comparison.plans.sweep_html import sweep_html
-from planner.report.comparison.plans.sweep_tables import sweep_csv, sweep_page
+from planner.report.comparison.plans.sweep_tables import exact_points, sweep_page
 from planner.runs.pages import made_by, page_bytes
 
 FOLDER_SOURCE = "runs beside each other"
@@ -24,7 +24,7 @@ def comparison_files(comparison: PlanComparison) -> dict[str, bytes]:
     """Relative path -> content: words, figures as a table, page."""
     return {
         "comparison.md": comparison_page(comparison).encode(),
-        "comparison.csv": comparison_csv(comparison),
+        "comparison.csv": every_figure(comparison).csv(),
         "report.html": comparison_bytes(comparison),
     }
 
@@ -33,7 +33,7 @@ def sweep_files(sweep: Sweep) -> dict[str, bytes]:
     """What a sweep's folder holds beside its index and its points."""
     return {
         "sweep.md": sweep_page(sweep).encode(),
-        "sweep.csv": sweep_csv(sweep),
+        "sweep.csv": exact_points(sweep).csv(),
         "report.html": page_bytes(sweep_html(sweep, made_by())),
     }
 

@@ -199,7 +199,7 @@ def schedule_files(schedule: Schedule, engine: str = "") -> dict[str, bytes]:
     names = level_names(schedule)
     contents = {
         SCHEDULE_FILE: schedule_text(schedule),
-        WINDOWS_FILE: schedule_tables.windows_csv(schedule, names),
+        WINDOWS_FILE: schedule_tables.windows(schedule, names).csv(),
         CHANGES_FILE: schedule_tables.roll_out_note(schedule, names).encode(),
         WORDS_FILE: schedule_tables.schedule_report(schedule, names).encode(),
         files.PAGE_FILE: schedule_html(schedule),
@@ -237,10 +237,6 @@ def source_of(schedule: Schedule) -> str:
 def schedule_summary(schedule: Schedule) -> dict[str, object]:
     """The figures of a schedule as a document for programs; windows are in its folder."""
     names = level_names(schedule)
-    columns = ("day", "time", "from", "to", "rate_rps", "change_usd", "why")
-    changes = [dict(zip(columns, row, strict=True)) for row in schedule_tables.change_rows(schedule, names)]
-    level_columns = ("plan", "promise_rps", "usd_per_hour", "gpus", "windows")
-    levels = [dict(zip(level_columns, row, strict=True)) for row in schedule_tables.level_rows(schedule, names)]
     return {
         "scenario": schedule.levels[0].plan.scenario.name,
         "rates": schedule.series.name,
@@ -257,8 +253,8 @@ def schedule_summary(schedule: Schedule) -> dict[str, object]:
         "emergencies": len(schedule.emergencies),
         "thin_windows": len(schedule.thin_windows),
         "reserved": dict(schedule.reserved),
-        "levels": levels,
-        "changes": changes,
+        "levels": schedule_tables.levels(schedule, names).records(),
+        "changes": schedule_tables.changes(schedule, names).records(),
         "notes": schedule_tables.notes(schedule),
     }
 

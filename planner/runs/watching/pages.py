@@ -23,7 +23,7 @@ def watch_files(log: WatchLog, source: str) -> dict[str, bytes]:
     return {
         files.PAGE_FILE: watch_html(log, source),
         WORDS_FILE: watch_tables.watch_report(log).encode(),
-        WINDOWS_FILE: watch_tables.windows_csv(log),
+        WINDOWS_FILE: watch_tables.windows(log).csv(),
     }
 
 

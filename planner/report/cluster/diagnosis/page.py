@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.domain.diagnosis import ClusterDiagnosis, JobDiagnosis, RequestDiagnosis, StrandingCause
 from planner.report.cluster.diagnosis.words import (
@@ -17,8 +17,9 @@ from planner.report.cluster.diagnosis.words import (
     row_type,
     what_changes,
 )
-from planner.report.kit.markdown import bullets, escaped, table
-from planner.report.kit.quantities import NONE, counted, percent, whole
+from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.quantities import counted, percent
+from planner.report.kit.tables import Column, counts, fields, table_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,22 +122,20 @@ def _heading(cause: StrandingCause) -> str:
 
 def requests_table(rows: Sequence[RequestDiagnosis]) -> str:
     """A row a GPU type and request: how many fit, and the idle GPUs by cause."""
-    causes = _columns(rows, REQUEST_CAUSES)
-    header = ["GPU type", "Request", "Requests that fit", "Cannot serve", "Idle GPUs", "GPUs that serve"]
-    header += [_heading(cause) for cause in causes]
-    cells = [
-        [
-            escaped(row_type(row)),
-            row.request.name,
-            whole(row.fit),
-            percent(1 - row.servable_gpus / row.idle_gpus) if row.idle_gpus else NONE,
-            number(row.idle_gpus),
-            whole(row.servable_gpus),
-            *(number(row.of(cause)) for cause in causes),
-        ]
-        for row in rows
-    ]
-    return table(header, cells, "ll" + "r" * (len(header) - 2))
+    columns: tuple[Column[RequestDiagnosis], ...] = (
+        Column("GPU type", row_type),
+        *fields("Request=request.name"),
+        *counts("Requests that fit=fit"),
+        Column("Cannot serve", lambda row: 1 - row.servable_gpus / row.idle_gpus if row.idle_gpus else None, percent),
+        Column("Idle GPUs", lambda row: row.idle_gpus, number),
+        *counts("GPUs that serve=servable_gpus"),
+        *(_of_cause(cause) for cause in _columns(rows, REQUEST_CAUSES)),
+    )
+    return table_of(columns, rows).markdown()
+
+
+def _of_cause(cause: StrandingCause) -> Column[Any]:
+    return Column(_heading(cause), lambda row: dict(row.causes).get(cause, 0.0), number)
 
 
 def changes_list(rows: Sequence[RequestDiagnosis]) -> str:
@@ -161,35 +160,27 @@ def _job_lead(jobs: Sequence[JobDiagnosis]) -> str:
 
 def jobs_table(rows: Sequence[JobDiagnosis]) -> str:
     """A row a GPU type, size of job and place."""
-    causes = _columns(rows, JOB_CAUSES)
-    header = ["GPU type", "GPUs a job", "Where", "Jobs that fit", "What would open most", "Idle GPUs"]
-    header += [_heading(cause) for cause in causes]
-    cells = [
-        [
-            escaped(row_type(row)),
-            whole(row.gpus),
-            SCOPES[row.scope],
-            whole(row.fit),
-            escaped(best_words(row)) or NONE,
-            number(row.idle_gpus),
-            *(number(dict(row.causes).get(cause, 0.0)) for cause in causes),
-        ]
-        for row in rows
-    ]
-    return table(header, cells, "lrlrl" + "r" * (len(header) - 5))
+    columns: tuple[Column[JobDiagnosis], ...] = (
+        Column("GPU type", row_type),
+        *counts("GPUs a job=gpus"),
+        Column("Where", lambda row: SCOPES[row.scope]),
+        *counts("Jobs that fit=fit"),
+        Column("What would open most", lambda row: best_words(row) or None),
+        Column("Idle GPUs", lambda row: row.idle_gpus, number),
+        *(_of_cause(cause) for cause in _columns(rows, JOB_CAUSES)),
+    )
+    return table_of(columns, rows).markdown()
 
 
 def released_table(rows: Sequence[RequestDiagnosis]) -> str:
     """The released scripts' counts, a row a request."""
-    header = ["Request", "Fractional", "Stranded", "Too few CPUs"]
-    cells = [
-        [
-            row.request.name,
-            *(number(value) for value in (row.released.fractional, row.released.stranded, row.released.cpu)),
-        ]
-        for row in rows
-    ]
-    return table(header, cells, "lrrr")
+    columns: tuple[Column[RequestDiagnosis], ...] = (
+        *fields("Request=request.name"),
+        Column("Fractional", lambda row: row.released.fractional, number),
+        Column("Stranded", lambda row: row.released.stranded, number),
+        Column("Too few CPUs", lambda row: row.released.cpu, number),
+    )
+    return table_of(columns, rows).markdown()
 
 
 def _notes(diagnosis: ClusterDiagnosis) -> list[str]:

@@ -3,9 +3,11 @@
 from planner.domain.comparisons.batches import Batch, BatchJob
 from planner.domain.comparisons.sweeps import PointState
 from planner.report.comparison.plans.batch_tables import reasons, verdict
-from planner.report.comparison.plans.sweep_html import FIGURE_COLUMNS, SHOWN_FIGURES, table_cells
-from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Figure, Page, Prose, Section
+from planner.report.comparison.plans.sweep_html import SHOWN_FIGURES, sorted_figures
+from planner.report.kit.html.blocks import Block, Chart, DataTable, Figure, Page, Prose, Section
+from planner.report.kit.tables import fields, table_of
 
+_JOB = (*fields("job=entry.name"), *sorted_figures(), *fields("same as=same_as", "entry.run"))
 MOST_BARS = 200
 """Of jobs; beyond, bars are too thin to be told apart."""
 
@@ -24,7 +26,7 @@ def batch_html(batch: Batch, made_by: str) -> Page:
             if batch.count(state)
         ),
         sections=(
-            Section(name="jobs", title="Jobs", blocks=(*blocks, _table(batch))),
+            Section(name="jobs", title="Jobs", blocks=(*blocks, table_of(_JOB, batch.jobs).html("Every job"))),
             *([Section(name="reasons", title="Jobs without a plan", blocks=(Prose(markdown=why),))] if why else []),
         ),
         made_by=made_by,
@@ -46,11 +48,3 @@ def _bars(name: str, jobs: list[BatchJob]) -> Chart:
         },
         table=DataTable(columns=("job", title), rows=tuple(zip(names, values, strict=True))),
     )
-
-
-def _table(batch: Batch) -> DataTable:
-    rows: list[tuple[Cell, ...]] = [
-        (job.entry.name, *table_cells(job.figures), job.state.value, job.same_as, job.entry.run) for job in batch.jobs
-    ]
-    columns = ("job", *FIGURE_COLUMNS, "state", "same as", "run")
-    return DataTable(columns=columns, rows=tuple(rows), caption="Every job")

@@ -6,23 +6,18 @@ from typing import Any
 from planner.domain.comparisons.batches import Batch, BatchJob
 from planner.domain.comparisons.sweeps import PointState
 from planner.report.comparison.plans.side_by_side import levels_documents
-from planner.report.comparison.plans.sweep_tables import BAND_COLUMNS, CSV_FIGURES, FIGURES, figure_cells, figure_texts
-from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.markdown import escaped, table
-from planner.report.kit.quantities import NONE, counted
+from planner.report.comparison.plans.sweep_tables import exact_figures, shown_figures
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import counted
+from planner.report.kit.tables import Column, Table, fields, record, table_of
 
-COLUMNS = ("job", *FIGURES)
 MOST_LISTED = 20
 """So many reasons are told; the table has all."""
-_JOB_COLUMNS = ("job", "scenario", "settings", "seed", "engine", "state", "status")
-_LAST_COLUMNS = ("run", "same_as", "content", "message")
 
 
-def job_texts(job: BatchJob) -> tuple[str, ...]:
-    """A job as a row of `COLUMNS`: its figures, or its state where there is no plan."""
-    if job.figures is None:
-        return (job.entry.name, job.state.value, *[NONE] * (len(FIGURES) - 1))
-    return (job.entry.name, *figure_texts(job.figures))
+def jobs(batch: Batch, most: int | None = None) -> Table[BatchJob]:
+    """A row a job, of so many: its figures, or its state where there is no plan."""
+    return table_of((*fields("job=entry.name"), *shown_figures()), batch.jobs[:most])
 
 
 def counts(batch: Batch) -> dict[str, int]:
@@ -57,49 +52,33 @@ def reasons(batch: Batch) -> str:
 
 def batch_page(batch: Batch) -> str:
     """The batch as Markdown, ending in a newline."""
-    rows = [
-        [
-            *map(escaped, job_texts(job)),
-            escaped(job.entry.run) + (f" (as {escaped(job.same_as)})" if job.same_as else ""),
-        ]
-        for job in batch.jobs
-    ]
-    header = [*map(escaped, COLUMNS), "run"]
+    run: Column[BatchJob] = Column(
+        "run", lambda job: f"{job.entry.run} (as {job.same_as})" if job.same_as else job.entry.run
+    )
     parts = [
         f"# Batch of {escaped(batch.index.source)}",
         verdict(batch),
-        table(header, rows, "l" + "r" * len(FIGURES) + "l"),
+        table_of((*jobs(batch).columns, run), batch.jobs).markdown(),
         *([reasons(batch)] if reasons(batch) else []),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def batch_rows(batch: Batch) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Columns, and a row a job: what was asked, how it ended, all figures, the run's folder, the reason."""
-    header = (*_JOB_COLUMNS, *CSV_FIGURES, *BAND_COLUMNS, *_LAST_COLUMNS)
-    rows: list[tuple[object, ...]] = [
-        (
-            job.entry.name,
-            job.entry.scenario,
-            " ".join(job.entry.settings),
-            job.entry.seed,
-            job.entry.engine,
-            job.state.value,
-            job.status,
-            *figure_cells(job.figures),
-            job.entry.run,
-            job.same_as,
-            job.entry.content,
-            job.message,
-        )
-        for job in batch.jobs
-    ]
-    return header, rows
+_DOCUMENT = fields(
+    *("entry.name", "entry.scenario", "entry.settings", "entry.seed", "entry.engine", "state", "status", "entry.run"),
+    *("entry.content", "same_as", "message"),
+)
+_LAST = fields("entry.run", "same_as", "entry.content", "message")
 
 
-def batch_csv(batch: Batch) -> bytes:
-    """The rows of `batch_rows`."""
-    return csv_table(*batch_rows(batch))
+def exact_jobs(batch: Batch) -> Table[BatchJob]:
+    """A row a job, as in results.csv: what was asked, how it ended, all figures, the run's folder, the reason."""
+    asked: tuple[Column[BatchJob], ...] = (
+        *fields("job=entry.name", "entry.scenario"),
+        Column("settings", lambda job: " ".join(job.entry.settings)),
+        *fields("entry.seed", "entry.engine", "state", "status"),
+    )
+    return table_of((*asked, *exact_figures(), *_LAST), batch.jobs)
 
 
 def batch_document(batch: Batch, status: int) -> dict[str, Any]:
@@ -109,18 +88,9 @@ def batch_document(batch: Batch, status: int) -> dict[str, Any]:
         "status": status,
         "counts": counts(batch),
         "jobs": [
-            {
-                "name": job.entry.name,
-                "scenario": job.entry.scenario,
+            record(_DOCUMENT, job)
+            | {
                 "settings": list(job.entry.settings),
-                "seed": job.entry.seed,
-                "engine": job.entry.engine,
-                "state": job.state.value,
-                "status": job.status,
-                "run": job.entry.run,
-                "content": job.entry.content,
-                "same_as": job.same_as,
-                "message": job.message,
                 "figures": None if job.figures is None else asdict(job.figures) | levels_documents(job.figures),
             }
             for job in batch.jobs

@@ -16,10 +16,12 @@ from planner.domain.comparisons.explanations import (
 )
 from planner.domain.serving.server import ServerConfig, SimplerPlan
 from planner.report.buckets.view import span_label
-from planner.report.kit.markdown import bullets, escaped, table
-from planner.report.kit.quantities import NONE, counted, percent, rate, signed_range, significant, whole
+from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.quantities import counted, percent, rate, signed_range, significant, whole
+from planner.report.kit.tables import Column, counts, fields, table_of
 
 SAME = 5e-4
+NOTHING = "nothing serves"
 Explanation = PlanExplanation | PoolExplanation | IslandExplanation
 
 
@@ -82,16 +84,13 @@ def _worths(plan: PlanExplanation) -> Iterator[str]:
 
 
 def _alternatives(plan: PlanExplanation) -> str:
-    rows = [
-        (
-            escaped(row.name),
-            "nothing serves" if row.bound_rps is None else rate(row.bound_rps),
-            NONE if row.reached_rps is None else rate(row.reached_rps),
-            _verdict(row, plan.rate_rps),
-        )
-        for row in plan.alternatives
-    ]
-    return table(["Instead", "At most (requests/s)", "Solved for", "Against the plan"], rows, "lrrl")
+    columns: tuple[Column[Alternative], ...] = (
+        *fields("Instead=name"),
+        Column("At most (requests/s)", lambda row: NOTHING if row.bound_rps is None else rate(row.bound_rps), str),
+        Column("Solved for", lambda row: row.reached_rps, rate),
+        Column("Against the plan", lambda row: _verdict(row, plan.rate_rps)),
+    )
+    return table_of(columns, plan.alternatives).markdown()
 
 
 def _verdict(row: Alternative, rate_rps: float) -> str:
@@ -114,17 +113,16 @@ def _change(change: float) -> str:
 def _cuts(cuts: tuple[SimplerPlan, ...], rate_rps: float) -> str:
     chosen = next((row for row in cuts if row.chosen), None)
     base = chosen.rate_rps if chosen else rate_rps
-    rows = [
-        (
-            f"{row.prefill_buckets} + {row.decode_buckets}{' (the plan)' * row.chosen}",
-            whole(row.kinds),
-            whole(row.pools),
-            rate(row.rate_rps),
-            "" if row.chosen else _change(row.rate_rps / base - 1),
-        )
-        for row in cuts
-    ]
-    return table(["Buckets, prefill + decode", "Kinds", "Pools", "requests/s", "Against the plan"], rows, "lrrrr")
+    columns: tuple[Column[SimplerPlan], ...] = (
+        Column(
+            "Buckets, prefill + decode",
+            lambda row: f"{row.prefill_buckets} + {row.decode_buckets}{' (the plan)' * row.chosen}",
+        ),
+        *counts("Kinds=kinds", "Pools=pools"),
+        Column("requests/s", lambda row: row.rate_rps, rate),
+        Column("Against the plan", lambda row: "" if row.chosen else _change(row.rate_rps / base - 1), right=True),
+    )
+    return table_of(columns, cuts).markdown()
 
 
 def _server_words(server: ServerConfig) -> str:
@@ -179,17 +177,16 @@ def _use_sentence(row: TypeUse) -> str:
 
 
 def _types(types: tuple[TypeUse, ...]) -> str:
-    rows = [
-        (
-            escaped(row.gpu),
-            whole(row.gpus),
-            rate(row.rate_per_gpu_rps),
-            NONE if row.rate_per_usd is None else rate(row.rate_per_usd),
-            NONE if row.server is None else _server_words(row.server),
-        )
-        for row in types
-    ]
-    return table(["GPU", "GPUs here", "requests/s a GPU", "per USD/hour", "best server"], rows, "lrrrl")
+    return table_of(_TYPE, types).markdown()
+
+
+_TYPE: tuple[Column[TypeUse], ...] = (
+    *fields("GPU=gpu"),
+    *counts("GPUs here=gpus"),
+    Column("requests/s a GPU", lambda row: row.rate_per_gpu_rps, rate),
+    Column("per USD/hour", lambda row: row.rate_per_usd, rate),
+    Column("best server", lambda row: row.server and _server_words(row.server)),
+)
 
 
 def _rival_sentences(pool: PoolExplanation) -> Iterator[str]:
@@ -223,19 +220,22 @@ def _against(row: RivalServer, chosen: RivalServer) -> str:
 
 def _rivals(pool: PoolExplanation) -> str:
     chosen = next((row.serves_rps for row in pool.rivals if row.chosen), 0.0)
-    rows = [
-        (
-            f"{row.servers} × {_server_words(row.server)}{' (the pool)' * row.chosen}",
-            rate(row.serves_rps),
-            _change(row.serves_rps / chosen - 1) if chosen and not row.chosen else "",
-            rate(row.left_rps),
-            whole(row.idle_gpus),
-            row.limit.value,
-        )
-        for row in pool.rivals
-    ]
-    header = ["On the pool's GPUs", "requests/s", "Against it", "After a loss", "Idle GPUs", "Limit"]
-    return table(header, rows, "lrrrrl")
+    columns: tuple[Column[RivalServer], ...] = (
+        Column(
+            "On the pool's GPUs",
+            lambda row: f"{row.servers} × {_server_words(row.server)}{' (the pool)' * row.chosen}",
+        ),
+        Column("requests/s", lambda row: row.serves_rps, rate),
+        Column(
+            "Against it",
+            lambda row: _change(row.serves_rps / chosen - 1) if chosen and not row.chosen else "",
+            right=True,
+        ),
+        Column("After a loss", lambda row: row.left_rps, rate),
+        *counts("Idle GPUs=idle_gpus"),
+        *fields("Limit=limit"),
+    )
+    return table_of(columns, pool.rivals).markdown()
 
 
 def _count_sentences(pool: PoolExplanation) -> Iterator[str]:
@@ -315,14 +315,13 @@ def _island_words(row: RivalIsland) -> str:
 
 
 def _islands(rows: tuple[RivalIsland, ...]) -> str:
-    cells = [
-        (
-            escaped(row.gpu),
-            f"{_island_words(row)}{' (the island)' * row.chosen}",
-            rate(row.rate_rps),
-            rate(row.per_gpu_rps),
-            NONE if row.per_usd is None else rate(row.per_usd),
-        )
-        for row in rows
-    ]
-    return table(["GPU", "Configuration", "requests/s", "a GPU", "per USD/hour"], cells, "llrrr")
+    return table_of(_ISLAND, rows).markdown()
+
+
+_ISLAND: tuple[Column[RivalIsland], ...] = (
+    *fields("GPU=gpu"),
+    Column("Configuration", lambda row: f"{_island_words(row)}{' (the island)' * row.chosen}"),
+    Column("requests/s", lambda row: row.rate_rps, rate),
+    Column("a GPU", lambda row: row.per_gpu_rps, rate),
+    Column("per USD/hour", lambda row: row.per_usd, rate),
+)

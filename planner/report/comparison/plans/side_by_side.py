@@ -16,9 +16,9 @@ from planner.domain.serving.levels import TIMES, JudgedLevels, LevelCheck
 from planner.report.buckets.view import span_label, time
 from planner.report.comparison.rate_words import likelihood
 from planner.report.kit.bands import LEFT_OUT, rate_with
-from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import NONE, counted, money, percent, rate, significant, whole
+from planner.report.kit.tables import Column, Table, fields, of_part, table_of
 
 HOW_TO_READ = (
     f"In the table: {LEFT_OUT}; the gap is to the bound of the plan's own objective; times are those of the bucket "
@@ -27,11 +27,19 @@ HOW_TO_READ = (
 _KILO, _LEAST_CHANCE = 1000.0, 1e-3
 Cells = tuple[str, tuple[str, ...]]  # what a row is of, and its cell for each plan
 
-CSV_COLUMNS = (
-    *("run", "form", "rate_rps", "low_rps", "high_rps", "promise_rps", "burst_rps", "price_usd_per_hour"),
-    *("price_usd_per_million_tokens", "watts", "unit", "value", "bound", "gap", "unrestricted_rps", "levels_hold"),
-    *("gpus", "idle_gpus", "fleet", "pools", "kinds", "lost_nodes", "remaining_rps", "survive_share"),
-    *("better_than_first", "best_probability"),
+_EXACT: tuple[Column[ComparedPlan], ...] = (
+    *fields("run=figures.name", "figures.form", "figures.rate_rps"),
+    *of_part(lambda plan: plan.figures.band, fields("low_rps", "high_rps")),
+    *of_part(
+        lambda plan: plan.figures,
+        fields(
+            *("promise_rps", "burst_rps", "price_usd_per_hour", "price_usd_per_million_tokens", "watts", "unit"),
+            *("value", "bound", "gap", "unrestricted_rps", "levels_hold", "gpus", "idle_gpus"),
+        ),
+    ),
+    Column("fleet", lambda plan: ", ".join(f"{count} {gpu}" for gpu, count in plan.figures.fleet)),
+    *of_part(lambda plan: plan.figures, fields("pools", "kinds", "lost_nodes", "remaining_rps", "survive_share")),
+    *fields("better_than_first", "best_probability"),
 )
 
 
@@ -39,7 +47,7 @@ def figure_cells(plans: Sequence[PlanFigures]) -> list[Cells]:
     """What is compared first, a row a figure; rows that no plan has are left out, and GPU types that no plan uses."""
     readers: list[tuple[str, Callable[[PlanFigures], str]]] = [
         ("requests/s", lambda plan: rate(plan.rate_rps)),
-        ("P10–P90", _band),
+        ("P10–P90", lambda plan: band_words(plan) or NONE),
         ("promise, bunched", lambda plan: _or_none(plan.burst_rps, rate)),
         ("promise", lambda plan: _or_none(plan.promise_rps, rate)),
         ("USD/hour", lambda plan: _or_none(plan.price_usd_per_hour, money)),
@@ -77,9 +85,10 @@ def _or_none(value: float | None, words: Callable[[float], str]) -> str:
     return NONE if value is None else words(value)
 
 
-def _band(plan: PlanFigures) -> str:
+def band_words(plan: PlanFigures) -> str | None:
+    """P10 and P90 of the rate; None where it has no band."""
     banded = rate_with(plan.rate_rps, plan.band)
-    return NONE if banded is None else banded.range
+    return None if banded is None else banded.range
 
 
 def gap_words(plan: PlanFigures) -> str:
@@ -137,7 +146,7 @@ def rest_parts(comparison: PlanComparison) -> list[str]:
     parts = [f"{verdict(comparison)} {HOW_TO_READ}"]
     if comparison.warnings:
         parts.append(bullets([f"**Beware:** {escaped(sentence)}" for sentence in comparison.warnings]))
-    parts += ["## What differs in the scenarios", _differences(comparison), "## Pools", _pools(comparison)]
+    parts += ["## What differs in the scenarios", _differences(comparison), "## Pools", pools(comparison).markdown()]
     if any(plan.latencies for plan in comparison.plans):
         parts += ["## Latency by bucket", _latencies(comparison)]
     return parts
@@ -195,19 +204,17 @@ def started_with(pool: PoolFigures) -> str:
     return f"batch {pool.batch_size}"
 
 
-def _pools(comparison: PlanComparison) -> str:
-    rows = [
-        [
-            escaped(name),
-            pool.phase.value,
-            span_label(pool.start, pool.end),
-            escaped(pool.words),
-            started_with(pool),
-            percent(pool.share),
-        ]
-        for name, pool in pool_rows(comparison)
-    ]
-    return table(["Run", "Phase", "Prompts", "Servers", "Started with", "Takes"], rows, "llrllr")
+def pools(comparison: PlanComparison) -> Table[tuple[str, PoolFigures]]:
+    """A row a pool."""
+    columns: tuple[Column[tuple[str, PoolFigures]], ...] = (
+        Column("run", lambda row: row[0], title="Run"),
+        Column("phase", lambda row: row[1].phase.value, title="Phase"),
+        Column("prompts", lambda row: span_label(row[1].start, row[1].end), title="Prompts (tokens)", right=True),
+        Column("servers", lambda row: row[1].words, title="Servers"),
+        Column("started_with", lambda row: started_with(row[1]), title="Started with"),
+        Column("share", lambda row: row[1].share, percent, "Takes", unit="%"),
+    )
+    return table_of(columns, pool_rows(comparison))
 
 
 def latency_rows(comparison: PlanComparison) -> Iterator[tuple[str, LatencyFigures]]:
@@ -217,38 +224,20 @@ def latency_rows(comparison: PlanComparison) -> Iterator[tuple[str, LatencyFigur
 
 
 def _latencies(comparison: PlanComparison) -> str:
-    rows = [
-        [
-            escaped(name),
-            f"{row.load}, {rate(row.rate_rps)}/s",
-            TIMES[row.phase],
-            span_label(row.start, row.end),
-            time(row.p50_ms),
-            f"{time(row.late_ms)} ({row.statistic})",
-        ]
-        for name, row in latency_rows(comparison)
-    ]
-    return table(["Run", "Load", "Time", "Prompts", "P50", "Late"], rows, "lllrrr")
+    columns: tuple[Column[tuple[str, LatencyFigures]], ...] = (
+        Column("Run", lambda row: row[0]),
+        Column("Load", lambda row: f"{row[1].load}, {rate(row[1].rate_rps)}/s"),
+        Column("Time", lambda row: TIMES[row[1].phase]),
+        Column("Prompts", lambda row: span_label(row[1].start, row[1].end), right=True),
+        Column("P50", lambda row: time(row[1].p50_ms), right=True),
+        Column("Late", lambda row: f"{time(row[1].late_ms)} ({row[1].statistic})", right=True),
+    )
+    return table_of(columns, latency_rows(comparison)).markdown()
 
 
-def figures_row(plan: ComparedPlan) -> tuple[object, ...]:
-    """The cells of `CSV_COLUMNS`."""
-    figures, band = plan.figures, plan.figures.band
-    values = {
-        **{name: getattr(figures, name) for name in CSV_COLUMNS if hasattr(figures, name)},
-        "run": figures.name,
-        "low_rps": band.low_rps if band else None,
-        "high_rps": band.high_rps if band else None,
-        "fleet": ", ".join(f"{count} {gpu}" for gpu, count in figures.fleet),
-        "better_than_first": plan.better_than_first,
-        "best_probability": plan.best_probability,
-    }
-    return tuple(values[name] for name in CSV_COLUMNS)
-
-
-def comparison_csv(comparison: PlanComparison) -> bytes:
-    """One row a plan."""
-    return csv_table(CSV_COLUMNS, [figures_row(plan) for plan in comparison.plans])
+def every_figure(comparison: PlanComparison) -> Table[ComparedPlan]:
+    """One row a plan, as in comparison.csv."""
+    return table_of(_EXACT, comparison.plans)
 
 
 def comparison_document(comparison: PlanComparison) -> dict[str, Any]:

@@ -7,18 +7,16 @@ from planner.domain.comparisons.plans import PlanComparison
 from planner.domain.serving.levels import TIMES
 from planner.report.buckets.view import span_label
 from planner.report.comparison.plans.side_by_side import (
-    CSV_COLUMNS,
     HOW_TO_READ,
     cheapest_of,
+    every_figure,
     figure_cells,
-    figures_row,
     latency_rows,
     odds_cells,
-    pool_rows,
-    started_with,
+    pools,
     verdict,
 )
-from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Figure, Page, Prose, Section
+from planner.report.kit.html.blocks import Block, Chart, DataTable, Figure, Page, Prose, Section
 from planner.report.kit.markdown import bullets, escaped
 from planner.report.kit.quantities import counted, rate, significant
 
@@ -47,10 +45,10 @@ def comparison_html(comparison: PlanComparison, made_by: str, source: str) -> Pa
                 name="figures",
                 title="Figures",
                 blocks=(*_beware(comparison), _head(comparison), _rates(comparison), _prices(comparison)),
-                folded=(_every_figure(comparison),),
+                folded=(every_figure(comparison).html("All figures"),),
             ),
             Section(name="differences", title="What differs in the scenarios", blocks=(_differences(comparison),)),
-            Section(name="pools", title="Pools", blocks=(_pools(comparison),)),
+            Section(name="pools", title="Pools", blocks=(pools(comparison).html(),)),
             *_latency(comparison),
         ),
         made_by=made_by,
@@ -73,17 +71,6 @@ def _head(comparison: PlanComparison) -> DataTable:
         rows=tuple((label, *row) for label, row in cells),
         caption=HOW_TO_READ.replace("`", ""),
     )
-
-
-def _every_figure(comparison: PlanComparison) -> DataTable:
-    rows = [figures_row(plan) for plan in comparison.plans]
-    return DataTable(columns=CSV_COLUMNS, rows=tuple(tuple(map(_cell, row)) for row in rows), caption="All figures")
-
-
-def _cell(value: object) -> Cell:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if value is None or isinstance(value, int | float | str) else str(value)
 
 
 def _rates(comparison: PlanComparison) -> Chart:
@@ -163,16 +150,6 @@ def _differences(comparison: PlanComparison) -> Block:
         return Prose(markdown="Nothing: they were asked the same.")
     names = tuple(plan.figures.name for plan in comparison.plans)
     return DataTable(columns=("key", *names), rows=tuple((row.key, *row.values) for row in comparison.differences))
-
-
-def _pools(comparison: PlanComparison) -> DataTable:
-    return DataTable(
-        columns=("run", "phase", "prompts (tokens)", "servers", "started with", "share of its prompts"),
-        rows=tuple(
-            (name, pool.phase.value, span_label(pool.start, pool.end), pool.words, started_with(pool), pool.share)
-            for name, pool in pool_rows(comparison)
-        ),
-    )
 
 
 def _latency(comparison: PlanComparison) -> tuple[Section, ...]:

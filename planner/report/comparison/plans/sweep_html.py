@@ -9,7 +9,6 @@ from planner.domain.comparisons.plans import PlanFigures
 from planner.domain.comparisons.sweeps import Sweep, SweepPoint
 from planner.report.comparison.plans.sweep_tables import (
     best_points,
-    columns_of,
     fixed_words,
     reasons,
     same_work,
@@ -18,6 +17,7 @@ from planner.report.comparison.plans.sweep_tables import (
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Figure, Page, Prose, Section
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import rate, significant
+from planner.report.kit.tables import Column, fields, of_part, table_of
 
 MOST_MAPS = 12
 """Heat maps of a figure; beyond them the table tells."""
@@ -26,7 +26,16 @@ SHOWN_FIGURES: Mapping[str, tuple[str, Callable[[PlanFigures], float | None]]] =
     "rates": ("requests/s", lambda figures: figures.rate_rps),
     "token-prices": ("USD per million tokens", lambda figures: figures.price_usd_per_million_tokens),
 }
-FIGURE_COLUMNS = ("promise", "requests/s", "P10", "P90", "USD per million tokens", "USD/hour", "gap (%)", "pools")
+_SORTED: tuple[Column[PlanFigures], ...] = (
+    Column("promise", lambda figures: figures.promise_rps),
+    Column("requests/s", lambda figures: figures.rate_rps),
+    Column("P10", lambda figures: figures.band and figures.band.low_rps),
+    Column("P90", lambda figures: figures.band and figures.band.high_rps),
+    Column("USD per million tokens", lambda figures: figures.price_usd_per_million_tokens),
+    Column("USD/hour", lambda figures: figures.price_usd_per_hour),
+    Column("gap", lambda figures: figures.gap, unit="%"),
+    Column("pools", lambda figures: figures.pools),
+)
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
@@ -34,6 +43,8 @@ def sweep_html(sweep: Sweep, made_by: str) -> Page:
     """The page: charts by the keys that vary, and every point as a row."""
     best = best_points(sweep.points)
     fixed = fixed_words(sweep)
+    keys = (_label(sweep, k) for k in sweep.varying)
+    every = table_of((*keys, *sorted_figures(), *fields("run=entry.name")), sweep.points).html("Every point")
     blocks: list[Block] = [Prose(markdown=f"Everywhere: {escaped(fixed)}.")] if fixed else []
     blocks += [chart for name in SHOWN_FIGURES for chart in _charts(sweep, name)] if best else []
     return Page(
@@ -41,7 +52,7 @@ def sweep_html(sweep: Sweep, made_by: str) -> Page:
         verdict=verdict(sweep),
         figures=_heads(best) if best and len(same_work(sweep)) == 1 else (),
         sections=(
-            Section(name="points", title="Points", blocks=(*blocks, _table(sweep))),
+            Section(name="points", title="Points", blocks=(*blocks, every)),
             *_reasons(sweep),
         ),
         made_by=made_by,
@@ -66,29 +77,13 @@ def _reasons(sweep: Sweep) -> tuple[Section, ...]:
     return (Section(name="reasons", title="Points without a plan", blocks=(Prose(markdown=lines[0]),)),)
 
 
-def _table(sweep: Sweep) -> DataTable:
-    rows = []
-    for point in sweep.points:
-        values: list[Cell] = [_number(point.entry.labels[k]) for k in sweep.varying]
-        rows.append((*values, *table_cells(point.figures), point.state.value, point.entry.name))
-    keys = columns_of(sweep)[: len(sweep.varying)]
-    return DataTable(columns=(*keys, *FIGURE_COLUMNS, "state", "run"), rows=tuple(rows), caption="Every point")
+def _label(sweep: Sweep, key: int) -> Column[SweepPoint]:
+    return Column(sweep.index.keys[key], lambda point: _number(point.entry.labels[key]))
 
 
-def table_cells(figures: PlanFigures | None) -> tuple[Cell, ...]:
-    """The cells of `FIGURE_COLUMNS`; None where there is no plan."""
-    if figures is None:
-        return (None,) * len(FIGURE_COLUMNS)
-    return (
-        figures.promise_rps,
-        figures.rate_rps,
-        figures.band.low_rps if figures.band else None,
-        figures.band.high_rps if figures.band else None,
-        figures.price_usd_per_million_tokens,
-        figures.price_usd_per_hour,
-        None if figures.gap is None else 100 * figures.gap,
-        figures.pools,
-    )
+def sorted_figures() -> tuple[Column[Any], ...]:
+    """Figures as a page sorts them; None where there is no plan."""
+    return (*of_part(lambda row: row.figures, _SORTED), *fields("state"))
 
 
 def _number(label: str) -> Cell:

@@ -5,58 +5,56 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from planner.domain.comparisons.batches import BatchJob
 from planner.domain.comparisons.plans import PlanFigures
 from planner.domain.comparisons.sweeps import PointState, Sweep, SweepPoint
-from planner.report.comparison.plans.side_by_side import gap_words, levels_word
-from planner.report.kit.bands import rate_with
-from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.markdown import escaped, table
-from planner.report.kit.quantities import NONE, counted, money, rate, significant
+from planner.report.comparison.plans.side_by_side import band_words, gap_words, levels_word
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import counted, money, rate, significant
+from planner.report.kit.tables import Column, Table, fields, of_part, record, table_of
 
-FIGURES = ("requests/s", "P10–P90", "promise", "USD/hour", "USD/M tokens", "gap", "levels")
-CSV_FIGURES = (
+_SHOWN: tuple[Column[PlanFigures], ...] = (
+    Column("requests/s", lambda figures: figures.rate_rps, rate),
+    Column("P10–P90", band_words, right=True),
+    Column("promise", lambda figures: figures.promise_rps, rate),
+    Column("USD/hour", lambda figures: figures.price_usd_per_hour, money),
+    Column("USD/M tokens", lambda figures: figures.price_usd_per_million_tokens, significant),
+    Column("gap", gap_words, right=True),
+    Column("levels", levels_word, right=True),
+)
+_EXACT = fields(
     *("rate_rps", "promise_rps", "price_usd_per_hour", "price_usd_per_million_tokens", "watts", "unit", "value"),
     *("bound", "gap", "unrestricted_rps", "levels_hold", "gpus", "idle_gpus", "pools", "remaining_rps"),
 )
 WORK = frozenset({"workload", "model"})
 """Keys that change what a request is."""
-BAND_COLUMNS = ("low_rps", "high_rps")
 
 
-def figure_texts(figures: PlanFigures) -> tuple[str, ...]:
-    """The cells of `FIGURES`."""
-    banded = rate_with(figures.rate_rps, figures.band)
+def shown_figures() -> tuple[Column[Any], ...]:
+    """Of what has `figures` and a `state`: the few figures that people compare, or the state where there is no plan."""
+
+    def rate_or_state(row: SweepPoint | BatchJob) -> str:
+        return row.state.value if row.figures is None else rate(row.figures.rate_rps)
+
+    first, *rest = _SHOWN
+    return (Column(first.name, rate_or_state, right=True), *of_part(lambda row: row.figures, rest))
+
+
+def exact_figures() -> tuple[Column[Any], ...]:
+    """The same, all figures with all digits; None where there is no plan."""
     return (
-        rate(figures.rate_rps),
-        NONE if banded is None else banded.range,
-        NONE if figures.promise_rps is None else rate(figures.promise_rps),
-        NONE if figures.price_usd_per_hour is None else money(figures.price_usd_per_hour),
-        NONE if figures.price_usd_per_million_tokens is None else significant(figures.price_usd_per_million_tokens),
-        gap_words(figures),
-        levels_word(figures),
+        *of_part(lambda row: row.figures, _EXACT),
+        *of_part(lambda row: row.figures and row.figures.band, fields("low_rps", "high_rps")),
     )
 
 
-def figure_cells(figures: PlanFigures | None) -> tuple[object, ...]:
-    """The cells of `CSV_FIGURES` and `BAND_COLUMNS`, with all digits; None where there is no plan."""
-    band = figures.band if figures else None
-    return (
-        *(getattr(figures, name, None) for name in CSV_FIGURES),
-        *(getattr(band, name, None) for name in BAND_COLUMNS),
-    )
+def points(sweep: Sweep) -> Table[SweepPoint]:
+    """A row a point: values of the keys that vary, the figures, or the state where there is no plan."""
+    return table_of((*(_label(sweep, k) for k in sweep.varying), *shown_figures()), sweep.points)
 
 
-def point_texts(sweep: Sweep, point: SweepPoint) -> tuple[str, ...]:
-    """A point as a row: values of the keys that vary, the figures, and the state where there is no plan."""
-    values = tuple(point.entry.labels[k] for k in sweep.varying)
-    if point.figures is None:
-        return (*values, point.state.value, *[NONE] * (len(FIGURES) - 1))
-    return (*values, *figure_texts(point.figures))
-
-
-def columns_of(sweep: Sweep) -> tuple[str, ...]:
-    """Headers of `point_texts`."""
-    return (*(sweep.index.keys[k] for k in sweep.varying), *FIGURES)
+def _label(sweep: Sweep, key: int) -> Column[SweepPoint]:
+    return Column(sweep.index.keys[key], lambda point: point.entry.labels[key], right=True)
 
 
 def best_points(points: Sequence[SweepPoint]) -> tuple[SweepPoint, SweepPoint] | None:
@@ -119,17 +117,14 @@ def fixed_words(sweep: Sweep) -> str:
 
 def sweep_page(sweep: Sweep) -> str:
     """The sweep as Markdown, ending in a newline."""
-    header = [*map(escaped, columns_of(sweep)), "run"]
-    rows = [
-        [*map(escaped, point_texts(sweep, point)), f"{escaped(point.entry.name)}{' (same)' * point.repeats}"]
-        for point in sweep.points
-    ]
+    shown = points(sweep)
+    run: Column[SweepPoint] = Column("run", lambda point: f"{point.entry.name}{' (same)' * point.repeats}")
     fixed = fixed_words(sweep)
     parts = [
         f"# Sweep of {escaped(sweep.index.scenario)}",
         verdict(sweep),
         *([f"Everywhere: {escaped(fixed)}."] if fixed else []),
-        table(header, rows, "r" * (len(header) - 1) + "l"),
+        table_of((*shown.columns, run), sweep.points).markdown(),
         *reasons(sweep),
     ]
     return "\n\n".join(parts) + "\n"
@@ -145,26 +140,14 @@ def reasons(sweep: Sweep) -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
-def sweep_csv(sweep: Sweep) -> bytes:
-    """The rows of `sweep_rows`."""
-    return csv_table(*sweep_rows(sweep))
+def exact_points(sweep: Sweep) -> Table[SweepPoint]:
+    """A row a point, as in sweep.csv: all keys, state, figures, the run's folder, the reason."""
+    keys = (_label(sweep, k) for k in range(len(sweep.index.keys)))
+    last = fields("run=entry.name", "entry.content", "message")
+    return table_of((*keys, *fields("state"), *exact_figures(), *last), sweep.points)
 
 
-def sweep_rows(sweep: Sweep) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Columns, and a row a point: all keys, state, figures, the run's folder, the reason."""
-    header = (*sweep.index.keys, "state", *CSV_FIGURES, *BAND_COLUMNS, "run", "content", "message")
-    rows: list[tuple[object, ...]] = [
-        (
-            *point.entry.labels,
-            point.state.value,
-            *figure_cells(point.figures),
-            point.entry.name,
-            point.entry.content,
-            point.message,
-        )
-        for point in sweep.points
-    ]
-    return header, rows
+_DOCUMENT = fields("state", "run=entry.name", "entry.content", "same_as_an_earlier_point=repeats", "message")
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
@@ -174,11 +157,7 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
         "points": [
             {
                 "values": dict(zip(sweep.index.keys, point.entry.labels, strict=True)),
-                "state": point.state.value,
-                "run": point.entry.name,
-                "content": point.entry.content,
-                "same_as_an_earlier_point": point.repeats,
-                "message": point.message,
+                **record(_DOCUMENT, point),
                 "figures": None if point.figures is None else asdict(point.figures),
             }
             for point in sweep.points

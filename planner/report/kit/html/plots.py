@@ -35,6 +35,7 @@ class Series:
     """Points of one name: `y` over `x`, in the plot's units; `low` and `high`: their intervals, None where there are
     none. `tone`: as `charts.py` knows them; `place`: the look of that place in every plot, the series' own where None;
     `gpu`: the type that it is of, whose colour it has. `stepped`: a line of steps that stand before their points.
+    `kind`: how it is drawn where it is not as the plot's others.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Series:
     place: int | None = None
     gpu: str = ""
     stepped: bool = False
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,14 +120,15 @@ def _trace(plot: Plot, series: Series) -> dict[str, Any]:
         trace["type"] = "bar"
     else:
         trace |= {"type": "scatter", "mode": _mode(plot, series)}
-        if series.stepped or plot.kind is Kind.STEPS:
+        if series.stepped or (series.kind or plot.kind) is Kind.STEPS:
             trace["line"] = {"shape": "vh" if series.stepped else "hv"}
     return trace | _whiskers(series)
 
 
 def _mode(plot: Plot, series: Series) -> str:
-    if plot.kind in (Kind.DOTS, Kind.STEPS):
-        return "markers" if plot.kind is Kind.DOTS or len(series.x) == 1 else "lines"
+    kind = series.kind or plot.kind
+    if kind in (Kind.DOTS, Kind.STEPS):
+        return "markers" if kind is Kind.DOTS or len(series.x) == 1 else "lines"
     return "lines" if len(series.x) > 60 else "lines+markers"
 
 

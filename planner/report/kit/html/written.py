@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Figure, Page, Prose, Section
+from planner.report.kit.markdown import plain
 
 _PICTURE = re.compile(r"^!\[[^\]]*\]\([^)]*\)$")
 _NUMBER = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _NONE = ("–", "")
 
 
@@ -91,10 +91,3 @@ def cell_of(text: str) -> Cell:
         return words
     digits = words.replace(",", "")
     return int(digits) if digits.lstrip("-").isdigit() else float(digits)
-
-
-def plain(markdown: str) -> str:
-    """Inline Markdown without its marks: emphasis, code, links' targets, escapes."""
-    text = re.sub(r"(?<!\\)(\*\*|`)", "", markdown)
-    text = re.sub(r"(?<!\\)\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    return _ESCAPED.sub(r"\1", text).strip()

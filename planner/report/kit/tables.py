@@ -1,0 +1,180 @@
+"""Tables: one list of columns, from which frames, CSV, JSON, Markdown, pages and terminals are written."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from planner.report.kit import markdown
+from planner.report.kit.csv_tables import csv_table
+from planner.report.kit.frames import Frame, tabled
+from planner.report.kit.html.blocks import Cell, DataTable
+from planner.report.kit.quantities import NONE, significant, whole
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """What a table tells of each row.
+
+    `value` is exact, for programs and to sort by; `text` writes it for people, in Markdown, and is not asked of None.
+    Without it words are escaped, and numbers get thousands apart or three digits. `title`: heading where it is not
+    `name`. `right`: where the cells stand; to the right where there is a `text`, unless told. `unit`: of the exact
+    figure, which pages name in the heading; `%` of a share of 1.
+    """
+
+    name: str
+    value: Callable[[Row], Any]
+    text: Callable[[Any], str] | None = None
+    title: str = ""
+    right: bool | None = None
+    unit: str = ""
+
+    @property
+    def heading(self) -> str:
+        """As people read it."""
+        return self.title or self.name
+
+    @property
+    def align(self) -> str:
+        """`l` or `r`."""
+        return "r" if (self.text is not None if self.right is None else self.right) else "l"
+
+    def written(self, row: Row) -> str:
+        """The cell in Markdown."""
+        value = self.value(row)
+        if value is None:
+            return NONE
+        if self.text is not None:
+            return self.text(value)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, int | float):
+            return whole(value) if isinstance(value, int) else significant(value)
+        return markdown.escaped(str(value))
+
+    def sorted_by(self, row: Row) -> Cell:
+        """The cell of a page: exact, in `unit`."""
+        value: Cell = self.value(row)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return 100 * value if self.unit == "%" and isinstance(value, int | float) else value
+
+
+def fields(*names: str) -> tuple[Column[Any], ...]:
+    """Columns of what rows hold: `gpu`, `server.parallel.tp` under its last name, `servers=count` under another."""
+    pairs = [name.rpartition("=") for name in names]
+    return tuple(Column(name or path.rpartition(".")[2], _reader(path)) for name, _, path in pairs)
+
+
+def counts(*names: str) -> tuple[Column[Any], ...]:
+    """The same of whole numbers, thousands apart."""
+    return tuple(replace(column, text=whole) for column in fields(*names))
+
+
+def _reader(path: str) -> Callable[[Any], Any]:
+    """The exact value; of kinds their word."""
+    read = attrgetter(path)
+
+    def value(row: Any) -> Any:
+        cell = read(row)
+        return cell.value if isinstance(cell, Enum) else cell
+
+    return value
+
+
+def record(columns: Iterable[Column[Row]], row: Row, *, headed: bool = False) -> dict[str, Any]:
+    """The exact values of a row by name, or by heading."""
+    return {column.heading if headed else column.name: column.value(row) for column in columns}
+
+
+def of_part(part: Callable[[Row], Any], columns: Iterable[Column[Any]], prefix: str = "") -> tuple[Column[Row], ...]:
+    """Columns of a part of each row; None throughout where a row has no such part."""
+
+    def of_row(column: Column[Any]) -> Column[Row]:
+        def value(row: Row) -> Any:
+            owner = part(row)
+            return None if owner is None else column.value(owner)
+
+        return replace(column, name=prefix + column.name, value=value)
+
+    return tuple(of_row(column) for column in columns)
+
+
+def entries(
+    pairs: Callable[[Row], Iterable[tuple[str, Any]]], rows: Iterable[Row], prefix: str = ""
+) -> tuple[Column[Row], ...]:
+    """A column a name that any row has an entry of, in their order; None where a row has none."""
+
+    def entry(name: str) -> Column[Row]:
+        return Column(prefix + name, lambda row: dict(pairs(row)).get(name))
+
+    return tuple(entry(name) for name in dict.fromkeys(name for row in rows for name, _ in pairs(row)))
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Row]):
+    """Rows under columns, and what is made of them."""
+
+    columns: tuple[Column[Row], ...]
+    rows: tuple[Row, ...]
+
+    def only(self, *names: str) -> "Table[Row]":
+        """Some of the columns."""
+        return Table(tuple(column for column in self.columns if column.name in names), self.rows)
+
+    def records(self, *, headed: bool = False) -> list[dict[str, Any]]:
+        """The exact values of each row by name, or by heading."""
+        return [record(self.columns, row, headed=headed) for row in self.rows]
+
+    def frame(self, types: Mapping[str, Any] | None = None, *, headed: bool = False) -> Frame:
+        """The exact values as a data frame; `types` of columns that may be empty."""
+        frame = tabled(self.records(headed=headed), list(self.headings if headed else self.names))
+        return frame.astype(dict(types)) if types else frame
+
+    def csv(self) -> bytes:
+        """The exact values as CSV."""
+        return csv_table(self.names, self.values)
+
+    def markdown(self, bold: Callable[[Row], bool] = lambda _: False) -> str:
+        """A pipe table, some of its rows bold."""
+        heads = [markdown.escaped(column.heading) for column in self.columns]
+        rows = [[column.written(row) for column in self.columns] for row in self.rows]
+        rows = [
+            [f"**{cell}**" for cell in cells] if bold(row) else cells
+            for row, cells in zip(self.rows, rows, strict=True)
+        ]
+        return markdown.table(heads, rows, "".join(column.align for column in self.columns))
+
+    def html(self, caption: str = "", rest: str = "") -> DataTable:
+        """The exact values as a page sorts them."""
+        heads = (f"{column.heading} ({column.unit})" if column.unit else column.heading for column in self.columns)
+        rows = (tuple(column.sorted_by(row) for column in self.columns) for row in self.rows)
+        return DataTable(columns=tuple(heads), rows=tuple(rows), caption=caption, rest=rest)
+
+    def words(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Headings and cells as a terminal shows them: what Markdown says, without its marks."""
+        cells = [tuple(markdown.plain(column.written(row)) for column in self.columns) for row in self.rows]
+        return self.headings, cells
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As programs know them."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """As people read them."""
+        return tuple(column.heading for column in self.columns)
+
+    @property
+    def values(self) -> tuple[tuple[Any, ...], ...]:
+        """The exact values, row by row."""
+        return tuple(tuple(column.value(row) for column in self.columns) for row in self.rows)
+
+
+def table_of(columns: Iterable[Column[Row]], rows: Iterable[Row]) -> Table[Row]:
+    """The table; rows in their order."""
+    return Table(tuple(columns), tuple(rows))
