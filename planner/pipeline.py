@@ -28,7 +28,7 @@ from planner.finishing import finished_plan
 from planner.layouts.buckets.proposals import pools_again
 from planner.layouts.buckets.rivals import rivals_of
 from planner.layouts.certificate import is_exact
-from planner.layouts.choice import propose, proposed_again, require_possible
+from planner.layouts.choice import proposed_again, proposer_of, require_possible
 from planner.layouts.feasibility import posed
 from planner.plans.audit import audit
 from planner.search import Retold
@@ -53,7 +53,7 @@ def plan(
     does not take the prompts.
     """
     with open_evaluator(posed(scenario)) if opened is None else nullcontext(opened) as evaluator:
-        return finished_plan(evaluator, propose(evaluator, progress, journal))
+        return finished_plan(evaluator, proposer_of(scenario)(evaluator, progress, journal))
 
 
 def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:

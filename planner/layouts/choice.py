@@ -6,17 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from planner.assignment import LayoutAnswer
-from planner.domain import (
-    Evaluation,
-    Layout,
-    Plan,
-    Proposal,
-    ReportProgress,
-    Scenario,
-    SearchJournal,
-    WarmStart,
-    no_progress,
-)
+from planner.domain import Evaluation, Layout, Plan, Proposal, ReportProgress, Scenario, SearchJournal, WarmStart
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
@@ -38,7 +28,7 @@ INSTEAD = "no layout that was searched serves the workload: this one was solved 
 
 
 def require_possible(evaluator: Evaluator, tell: Callable[[str], None]) -> None:
-    """Raises as `propose` does before it searches; `tell` hears of each step."""
+    """Raises as a proposer does before it searches; `tell` hears of each step."""
     if evaluator.question.scenario.bucketed:
         require_pools(evaluator, tell)
     else:
@@ -46,21 +36,22 @@ def require_possible(evaluator: Evaluator, tell: Callable[[str], None]) -> None:
         require_room(evaluator)
 
 
-def propose(
-    evaluator: Evaluator, progress: ReportProgress = no_progress, journal: SearchJournal | None = None
-) -> ProposedPlan:
-    """The best plan that the scenario's proposer finds for the question of `evaluator`.
+Propose = Callable[[Evaluator, ReportProgress, SearchJournal | None], ProposedPlan]
+"""The best plan that a proposer finds for the question of an evaluator.
 
-    Raises InfeasibleError where nothing serves the workload, InputError where the inventory admits no island, and
-    KeyboardInterrupt where the search was cut short with nothing found. Where `journal` knows of a search, the plan was
-    not to be solved for in time.
-    """
-    scenario = evaluator.question.scenario
+Raises InfeasibleError where nothing serves the workload, InputError where the inventory admits no island, and
+KeyboardInterrupt where the search was cut short with nothing found. Where the journal knows of a search, the plan was
+not to be solved for in time.
+"""
+
+
+def proposer_of(scenario: Scenario) -> Propose:
+    """Who proposes the plan of a scenario."""
     if scenario.objective.kind.row.replayed:
         from planner.layouts.replayed.choice import find_replayed  # noqa: PLC0415  (few plans are replayed)
 
-        return find_replayed(evaluator, progress, journal)
-    return (_pools if scenario.bucketed else _table)(scenario, evaluator, progress, journal)
+        return find_replayed
+    return _pools if scenario.bucketed else _table
 
 
 def proposed_again(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
@@ -68,11 +59,10 @@ def proposed_again(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
     return (saved_table if saved.buckets is None else saved_pools)(evaluator, saved)
 
 
-def _table(
-    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None
-) -> ProposedPlan:
+def _table(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None) -> ProposedPlan:
     """A layout of islands of any size: solved for where the programme of layouts sees all that is asked."""
     require_room(evaluator)
+    scenario = evaluator.question.scenario
     answer, result = None, None
     if _is_solved_for(scenario, journal):
         try:
@@ -81,18 +71,17 @@ def _table(
             if not scenario.search.method.row.may_solve or scenario.objective.rents:
                 raise
     if result is None:
-        result = _searched(scenario, evaluator, progress, journal, partial(seeds_of, scenario, evaluator))
+        result = _search(scenario, evaluator, progress, journal, partial(seeds_of, scenario, evaluator))()
+        _require_uncut(result)
         if result.best is None and not result.unanswered:
             answer, result = _solved_instead(scenario, evaluator, result)
     return proposed_table(evaluator, _best(evaluator, result), result.record, answer)
 
 
-def _pools(
-    scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None
-) -> ProposedPlan:
+def _pools(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None) -> ProposedPlan:
     """Pools behind buckets, solved for; and searched for where that is asked for, or where the evaluator sees more than
     the programme."""
-    start = time.process_time()
+    scenario, start = evaluator.question.scenario, time.process_time()
     choice = best_of_ties(evaluator, solve_buckets(evaluator))
     solved = layout_of(choice.priced.pools)
     evaluator.remember_pools(solved, choice.priced, choice.solver, optimal=choice.proven)
@@ -100,7 +89,8 @@ def _pools(
     if _is_solved_for(scenario, journal):
         result = given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
     else:
-        result = _searched(scenario, evaluator, progress, journal, partial(_seeded, scenario, solved))
+        result = _search(scenario, evaluator, progress, journal, partial(_seeded, scenario, solved))()
+        _require_uncut(result)
         if result.best is None:
             result = given(
                 solved, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=_aim(scenario), note=INSTEAD
@@ -121,12 +111,13 @@ def _best(evaluator: Evaluator, result: SearchResult) -> Evaluation:
     return result.best
 
 
-def _searched(
+def _search(
     scenario: Scenario, evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None, seeds: Seeds
-) -> SearchResult:
-    """Layouts searched as the scenario asks. Raises KeyboardInterrupt where that ended with nothing found."""
+) -> Callable[[], SearchResult]:
+    """The search of layouts that the scenario asks for."""
     ground = None if scenario.cluster is None else Ground(cluster=scenario.cluster, placement=scenario.placement)
-    result = optimize(
+    return partial(
+        optimize,
         scenario.inventory,
         scenario.search,
         evaluator,
@@ -136,9 +127,12 @@ def _searched(
         seeds=seeds,
         ground=ground,
     )
+
+
+def _require_uncut(result: SearchResult) -> None:
+    """Raises KeyboardInterrupt where the search was cut short with nothing found."""
     if result.best is None and result.record.interrupted:
         raise KeyboardInterrupt
-    return result
 
 
 def _aim(scenario: Scenario) -> Aim:
