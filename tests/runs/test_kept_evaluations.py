@@ -231,7 +231,7 @@ def test_what_evaluated_nothing_leaves_nothing(write: Write, monkeypatch: pytest
     def broken(*_arguments: object) -> None:
         raise SolverError("made up", hint="Try again.")
 
-    monkeypatch.setattr("planner.pipeline.require_room", broken)
+    monkeypatch.setattr("planner.layouts.choice.require_room", broken)
     with pytest.raises(SolverError) as caught:
         run_job(Job(scenario=write(), folder=Path("cut")))
     assert caught.value.hint == "Try again."
