@@ -54,18 +54,17 @@ class Column:
     def within(
         self, buckets: Buckets, levels: Levels, served_rps: np.ndarray, arrivals: Arrivals, halvings: int
     ) -> "Column":
-        """Rates within the levels where so much of each bucket is served, too high by 2^-halvings of the full ones at
-        most, so that bounds hold."""
+        """Rates within the levels where so much of each bucket is served."""
         at, load = (buckets, levels, served_rps), self.servers
         if load is None:
             return self
         if isinstance(load, PrefillServers):
             capped = load.capped_rps(*at, arrivals, served=True, halvings=halvings)
-            return replace(self, capped=_rounded_up(capped, self.full, halvings))
+            return replace(self, capped=capped)
         if isinstance(load, MixedServers):
             batches, capped, full = load.capped_rps(*at, None, arrivals, served=True, halvings=halvings)
-            return replace(self, batches=batches, capped=_rounded_up(capped, full, halvings), full=full)
-        batches, capped, full = load.capped_rps(*at, None, arrivals, served=True)
+        else:
+            batches, capped, full = load.capped_rps(*at, None, arrivals, served=True)
         return replace(self, batches=batches, capped=capped, full=full)
 
     def best_per_gpu(self) -> np.ndarray:
@@ -123,11 +122,6 @@ def mixed_column(
 def _no_servers(buckets: Buckets) -> Column:
     nothing = np.zeros((0, len(buckets.intervals)))
     return Column(servers=None, batches=None, capped=nothing, full=nothing)
-
-
-def _rounded_up(capped: np.ndarray, full: np.ndarray, halvings: int) -> np.ndarray:
-    """Rates that so many halvings of the full rate found, at the upper end of where they lie."""
-    return np.where(capped > 0, np.minimum(full, capped + full / 2**halvings), 0.0)
 
 
 def of_types(offer: BucketOffer, stocks: Sequence[Stock], gpus: Collection[str]) -> BucketOffer:

@@ -31,6 +31,7 @@ from planner.assignment import (
 from planner.cost import CostContext
 from planner.cost.engine_rules import kv_backends, may_overlap, prefill_budgets, refusals
 from planner.cost.serving import (
+    HALVINGS,
     Arrivals,
     every_size,
     node_sizes,
@@ -59,7 +60,6 @@ ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, 
 LESS_ROOM = 1.01  # above a bound of whole servers
 PASSES = 3
 ROUGHLY = 9  # halvings: to 0.2 % of the full rate
-FINELY = 13  # to 0.012 %, for programmes whose pools are priced to a millionth after them
 RESTS = 0.005
 WORTH_PRICING = 0.002  # of X: less changes caps by next to nothing
 _UNLIMITED = 10_000_000  # GPUs of a type
@@ -289,8 +289,8 @@ class BucketPrices:
             self._left[gpu, phase] = self._capped(gpu, phase, share * self.served_rps)
         return self._left[gpu, phase]
 
-    def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = FINELY) -> Column:
-        """Rates within the levels where so much of the whole is served; too high, if anything, so that bounds hold."""
+    def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = HALVINGS) -> Column:
+        """Rates within the levels where so much of the whole is served."""
         mine = self.phases[phase]
         levels = replace(mine.levels, first_ms=self.least_step_ms) if phase is Phase.PREFILL else mine.levels
         arrivals = Arrivals.of(self._scenario.routing.policy)

@@ -79,27 +79,42 @@ def _priced_anew(
 ) -> list[SolvedClass]:
     """What every family can do, worth more than what was `beaten`. Where pools at work together, as far as a loss lets
     them be used, stay behind a bound well below what queues were priced for, they are priced anew: fewer servers have
-    longer queues, and nothing that survives serves more than the bound."""
-    service = prices.service
+    longer queues, and nothing that survives serves more than the bound. Of all pricings the pools that serve most
+    together are kept: a programme does not see how those of unequal patience share a bucket."""
     families = _families(question, prices, beaten, objective, settings)
     if objective.minimises or objective.kind.row.per_charge:
         return families
+    best, most_rps, bound = families, _together_rps(families), max((f.bound for f in families), default=0.0)
     for _ in range(MOST_PRICINGS):
-        bound = max((every.bound for every in families), default=0.0)
-        served = max(
-            (service.priced(prices.pools(f.best, f.stocks)).rate_rps for f in families if f.answers), default=0
-        )
-        tighter = prices.below(bound) if 0 < served < bound * (1 - WORTH_PRICING) else None
+        tighter = prices.below(bound) if 0 < most_rps < bound * (1 - WORTH_PRICING) else None
         if tighter is None:
             break
-        anew = _families(question, tighter, beaten, objective, settings)
-        if not any(every.answers for every in anew):  # none is worth more than what was beaten: a bound of these, too
-            least = max((every.bound for every in anew if math.isfinite(every.bound)), default=math.inf)
-            return [replace(every, bound=min(every.bound, least)) for every in families]
-        prices, families = tighter, [replace(every, bound=min(every.bound, bound)) for every in anew]
-        if bound - max(every.bound for every in families) < LEAST_CLOSED * (bound - served):
+        prices, before = tighter, bound
+        families = _families(question, prices, beaten, objective, settings)
+        # where none is worth more than what was beaten, what they cannot pass bounds the earlier ones, too
+        bound = min(bound, max((f.bound for f in families if math.isfinite(f.bound)), default=bound))
+        if not any(f.answers for f in families):
             break
-    return families
+        if (served_rps := _together_rps(families)) >= most_rps:  # of equals the later, priced more nearly
+            best, most_rps = families, served_rps
+        if before - bound < LEAST_CLOSED * (before - most_rps):
+            break
+    return [_no_more_than(bound, f) for f in best]
+
+
+def _no_more_than(bound: float, solved: SolvedClass) -> SolvedClass:
+    """Pools of an earlier pricing are held for no more than a later one allows any."""
+    answers = {
+        counts: replace(answer, value=min(answer.value, bound), bound=min(answer.bound, bound))
+        for counts, answer in solved.answers.items()
+    }
+    return replace(solved, answers=answers, bound=min(solved.bound, bound))
+
+
+def _together_rps(families: Sequence[SolvedClass]) -> float:
+    """The most that the best pools of any family serve together."""
+    pools = ((f.prices.service, f.prices.pools(f.best, f.stocks)) for f in families if f.answers)
+    return max((service.priced(chosen).rate_rps for service, chosen in pools), default=0.0)
 
 
 def _families(
