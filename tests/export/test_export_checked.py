@@ -148,3 +148,10 @@ def test_a_record_that_was_edited_is_refused(folder: Path, old: str, new: str, t
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(InputError, match=told):
         check_export(folder, single_node_plan())
+
+
+@pytest.mark.parametrize("text", ["- 1\n- 2\n", "metadata: [1]\n"])
+def test_a_file_of_another_shape_is_a_difference(folder: Path, text: str) -> None:
+    (folder / "routing.yaml").write_text(text)
+    faults = check_export(folder, single_node_plan()).compared.faults
+    assert any(fault.where.startswith("routing.yaml") for fault in faults)

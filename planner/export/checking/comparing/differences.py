@@ -105,7 +105,8 @@ def _scattered(pairs: Sequence[tuple[Item, Item]]) -> Iterator[Fault]:
 
 
 def _namespace(item: Item) -> str:
-    return str(item.body.get("metadata", {}).get("namespace", ""))
+    metadata = item.body.get("metadata") if isinstance(item.body, Mapping) else None
+    return str(metadata.get("namespace", "")) if isinstance(metadata, Mapping) else ""  # an edit may leave a list
 
 
 def _fault(item: Item, change: Change) -> Fault:
