@@ -13,6 +13,7 @@ MANIFEST_SUFFIXES = (".yaml", ".yml", ".json", ".sh", ".cfg")
 SCHEMA_SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
 _MOST_BYTES = 64 * MIB
+_MOST_VALUES = 250_000  # lines and commas of one: no value comes without either, and as many are read in some 1.5 s
 _ALIAS = re.compile(r"\*[-0-9A-Za-z_]")  # may be one: `{"a":*b}` has nothing but a colon before it
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -22,11 +23,13 @@ def load_manifests(folder: Path) -> dict[str, str]:
 
     Raises:
         InputError: no such folder, nothing in it, more than 10 000 files or 64 MiB of them, a file that cannot be
-            read, a link that leaves the folder, or YAML aliases: a few lines of them can stand for any amount of text.
+            read, a link that leaves the folder, more than 250 000 values in a file, or YAML aliases: a few lines of
+            them can stand for any amount of text.
     """
     texts = _texts(folder, MANIFEST_SUFFIXES, "manifests")
     for name, text in texts.items():
         if not name.endswith((".sh", ".cfg")):
+            _refuse_many_values(folder / name, text)
             _refuse_aliases(folder / name, text)
     return texts
 
@@ -87,6 +90,15 @@ def _size(path: Path, folder: Path) -> int:
     if not real.is_relative_to(folder.resolve()):
         raise InputError(f"{path}: must not be a link out of the folder, leads to {real}.", hint="Copy the file.")
     return size
+
+
+def _refuse_many_values(path: Path, text: str) -> None:
+    values = text.count("\n") + text.count(",")
+    if values > _MOST_VALUES:
+        raise InputError(
+            f"{path}: must have at most {_MOST_VALUES:,} values, has about {values:,}.",
+            hint="Give the folder that `planner export` wrote.",
+        )
 
 
 def _refuse_aliases(path: Path, text: str) -> None:
