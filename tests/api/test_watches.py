@@ -81,14 +81,15 @@ def test_figures_show_what_the_frame_has(folder: Path) -> None:
     watched = planner.load_watch(folder / "out")
     assert watched.figures == ("watch", "gpus")
     above, below = watched.figure().axes
-    load, promise = (patch.get_data() for patch in above.patches)
-    assert list(load.values) == [6.0] * 5
-    assert list(promise.values) == list(watched.frame()["promise_rps"])
-    assert list(load.edges) == [0, 300, 600, 900, 1200, 1500]
-    assert [line.get_label() for line in above.lines] == ["start", "lost"]
-    assert list(below.patches[0].get_data().values) == [32.0] * 5
+    load, promise = above.lines
+    assert list(load.get_ydata()) == [6.0] * 6  # a step each, and the end of the last
+    assert list(load.get_xdata()) == [0, 300, 600, 900, 1200, 1500]
+    promises = list(watched.frame()["promise_rps"])
+    assert list(promise.get_ydata()) == [*promises, promises[-1]]
+    assert above.get_legend_handles_labels()[1] == ["load", "promise in force", "change: start", "change: lost"]
+    assert list(below.lines[0].get_ydata()) == [32.0] * 6
     (gpus,) = watched.figure("gpus").axes
-    assert list(gpus.patches[0].get_data().values) == [8.0] * 5
+    assert list(gpus.lines[0].get_ydata()) == [8.0] * 6
     with pytest.raises(planner.InputError, match="must be one of watch, gpus"):
         watched.figure("load")
 
