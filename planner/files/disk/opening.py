@@ -40,8 +40,8 @@ def is_folder(path: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is anything of that name; False as for `is_folder`."""
-    return os.path.exists(path)  # noqa: PTH110
+    """Whether there is anything of that name, a link that leads nowhere among it; False as for `is_folder`."""
+    return os.path.lexists(path)
 
 
 @contextmanager
