@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
+import pulp
 import pytest
 from enumerated_buckets import Instance, Trial, instance_of, trials, worst_loss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner import milp
 from planner.assignment import (
     BucketAnswer,
     BucketOffer,
@@ -20,6 +23,7 @@ from planner.assignment import (
     simplest_pools,
     undominated,
 )
+from planner.assignment.buckets import programme
 from planner.domain import PHASES, AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError
 
@@ -98,6 +102,26 @@ def test_the_examples_are_worth_enumerating() -> None:
     phases = [{pool.place[0] for pool in most_served(seed).pools} for seed in MIXED if best_rate(seed) > 0]
     assert sum(Phase.MIXED in chosen for chosen in phases) >= 7
     assert any(len(chosen) == 3 for chosen in phases)
+
+
+def test_a_solver_that_was_cut_short_and_shows_no_bound_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CBC at its limit: what it found is no bound; the relaxation is."""
+    example, solve = instance(1), programme.solve
+
+    def cut_short(*arguments: Any) -> milp.Solved:
+        return replace(solve(*arguments), proven=False)
+
+    def no_bound(_model: pulp.LpProblem, if_proven: float | None) -> float | None:
+        return if_proven
+
+    monkeypatch.setattr(programme, "solve", cut_short)
+    monkeypatch.setattr(programme, "dual_bound", no_bound)
+    (partition,) = example.partitions[:1]
+    relaxed = relaxed_values(example.offer, [partition], RATE, EXACT)[partition]
+    answer = best_pools(example.offer, [partition], RATE, EXACT)
+    assert answer.value < relaxed * (1 - SLACK)
+    assert answer.bound == pytest.approx(relaxed, rel=2 * SLACK)
+    assert not answer.proven
 
 
 @each_instance

@@ -281,13 +281,15 @@ class PoolProgramme:
         )
         value = float(pulp.value(self.model.objective))
         dual = dual_bound(self.model, value if solved.proven else None)
+        # A solver that was cut short and says no bound has shown none: the partition's relaxation is left.
+        nothing_known = math.inf if self.model.sense == pulp.LpMaximize else -math.inf
         answer = BucketAnswer(
             partition=self.partition,
             pools=pools,
             # From whole servers: the solver's own rate is off by its tolerance.
             rate_rps=min(_served(self.offer, self.partition, pools)),
             value=value,
-            bound=value if dual is None else dual,
+            bound=nothing_known if dual is None else dual,
             proven=solved.proven,
             solver=solved.solver,
         )
