@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -78,7 +78,7 @@ class StandIn:
             warm_up_s=0.0,
             seconds=100.0,
             total=group,
-            buckets=(group,),
+            buckets=(replace(group, end=8192),),
             islands=(),
             levels=(level,),
             moments=(moment,),

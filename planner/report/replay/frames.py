@@ -25,7 +25,7 @@ RATE_FACTS = ("rate_rps", "holds", "standing", "unfinished")
 
 def replay_frame(result: ReplayResult) -> Frame:
     """One row a group of requests: `all` first, then each bucket (`start`, `end` in tokens)."""
-    kind: Column[ReplayGroup] = Column("group", lambda group: "all" if group is result.total else "bucket")
+    kind: Column[ReplayGroup] = Column("group", lambda group: "bucket" if group.end else "all")
     columns = (kind, *fields("start", "end", *GROUP_FACTS), *_spreads(GROUP_SPREADS))
     return table_of(columns, (result.total, *result.buckets)).frame()
 
