@@ -105,7 +105,8 @@ def test_the_price_of_the_cheapest_buys_no_more_for_less(rps: float) -> None:
     assert answer.gap is not None
     assert answer.gap <= answer.scenario.search.gap + 1e-5
     assert bought.promise_rps <= answer.promise_rps * (1 + answer.scenario.search.gap)
-    if bought.promise_rps > answer.promise_rps * (1 + 1e-4):
+    # What a decode pool's first step takes of a TTFT no programme sees: 0.05 % here, within the gap that both end at.
+    if bought.promise_rps > answer.promise_rps * (1 + answer.scenario.search.gap / 2):
         assert bought.rent_usd_per_hour > answer.rent_usd_per_hour
     assert answer.plan.buckets is not None
     (told,) = [point for point in answer.plan.buckets.simpler if point.chosen]

@@ -98,7 +98,7 @@ def test_proposals_lie_in_the_space(
             for point in points:
                 assert set(point) == {axis.name for axis in space.parameters}
                 assert all(axis.low <= point[axis.name] <= axis.high for axis in space.parameters)
-                assert all(sum(point[name] for name in one.names) <= one.most + 1e-9 for one in space.limits)
+                assert all(sum(point[name] for name in one.names) <= one.upper + 1e-9 for one in space.limits)
         told = [trial for trial in trials if trial.iteration == iteration]
         proposer.tell(told)
         twin.tell(told)
