@@ -9,6 +9,9 @@ from planner.domain.replanning.changes import LostServers
 from planner.domain.usable import preemptible_by_type, usable_by_type
 from planner.errors import InputError
 
+NAMED = 8
+"""Nodes that a refusal names."""
+
 
 def without_lost(plan: Plan, lost: LostServers) -> Plan:
     """The plan's pools with the servers that are left; those that lost all are gone. Rates are those of before.
@@ -118,8 +121,9 @@ def _on_nodes(plan: Plan, lost: LostServers) -> Counter[str]:
     nodes = {part.node for part in plan.placement.parts} if plan.placement is not None else set()
     strangers = sorted(set(lost.nodes) - nodes)
     if strangers:
+        named = ", ".join(f"{name:.80}" for name in strangers[:NAMED])
         raise InputError(
-            f"lost: {', '.join(strangers)}: must be nodes that the plan lies on, got nodes without a server of it.",
+            f"lost: {named}: must be nodes that the plan lies on, got nodes without a server of it.",
             hint="Name nodes of the plan's placement, or say which servers or GPUs were lost."
             if nodes
             else "The plan is not placed on nodes: say which servers or GPUs were lost.",

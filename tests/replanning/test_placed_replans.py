@@ -85,6 +85,9 @@ def test_what_placing_moves_counts_against_the_limits(placed: Plan) -> None:
 def test_nodes_that_the_plan_does_not_lie_on_cannot_be_lost(placed: Plan) -> None:
     with pytest.raises(InputError, match="lost: n-99: must be nodes that the plan lies on"):
         without_lost(placed, LostServers(nodes=("n-99",)))
+    with pytest.raises(InputError) as refused:
+        without_lost(placed, LostServers(nodes=("x y " * 1500, *(f"n-{number}" for number in range(100, 900)))))
+    assert len(refused.value.message) < 400
 
 
 @pytest.fixture(scope="module")

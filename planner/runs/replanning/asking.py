@@ -109,7 +109,7 @@ def lost_servers(saved: Plan, words: Iterable[str]) -> LostServers:
     for word in words:
         name, sign, count = word.partition("=")
         if name in (*gpus, *servers, *nodes):
-            raise InputError(f"lost: must name each loss once, got {name} twice.", hint="Add them up.")
+            raise InputError(f"lost: must name each loss once, got {name:.80} twice.", hint="Add them up.")
         if not sign:
             nodes.append(name)
             continue
