@@ -60,7 +60,10 @@ FILES = (
     *("tiny.yaml", "trace.csv", "run", "run/plan.json", "cluster.yaml", "list.json", "nodes.csv", "lws", "script"),
     *("model/config.json", "mine.calibration.yaml", "host", "run/figures/mix.png", "gone", "host/lscpu.txt", "topos"),
 )
-LEFT_OUT = frozenset({"--help", "--exit-code", "--force", "--processes", "--show-completion", "--install-completion"})
+LEFT_OUT = frozenset(
+    {"--help", "--exit-code", "--force", "--processes", "--show-completion", "--install-completion", "--sweep"}
+)
+"""`--sweep` of `routers` replays for minutes, as its help says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
