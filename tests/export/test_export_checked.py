@@ -20,10 +20,18 @@ from planner.runs.exports import check_export, written_again
 
 Exported = tuple[str, str, str]
 """Target, engine, router (empty: the target's own)."""
-EXPORTS: dict[Exported, dict[str, Any]] = {
+EDITED: dict[Exported, dict[str, Any]] = {
     tuple(row["export"]): row
     for row in yaml.safe_load(Path(__file__).with_name("checked_edits.yaml").read_text(encoding="utf-8"))
 }
+_SAID = {chosen_router(TARGETS[target], router) for target, _, router in EDITED}
+EXPORTS: dict[Exported, dict[str, Any]] = EDITED | {
+    (router.targets[0], engine, name): {}
+    for name, router in ROUTERS.items()
+    for engine in router.engines[:1]
+    if name not in _SAID
+}
+"""Those of the table, and of each router that it has no edits of."""
 
 
 def edits(kind: str) -> list[tuple[Exported, list[str]]]:

@@ -291,9 +291,9 @@ class TestNames:
         assert refusal.value.hint.startswith(nearest)
 
     def test_further_models_stand_beside_the_shipped_ones(self, published: Writer) -> None:
-        runs = read_point_table(published({"model": "mine"}, {}))
+        runs = read_point_table(published({"model": "nobody-ships-it"}, {}))
         (shipped,) = [item.model for item in resolve_names(runs) if item.model]
-        assert [item.model for item in resolve_names(runs, models={"mine": shipped})] == [shipped, shipped]
+        assert [item.model for item in resolve_names(runs, models={"nobody-ships-it": shipped})] == [shipped, shipped]
 
 
 def test_a_precision_that_is_not_understood_is_a_reason(serving: Writer, published: Writer) -> None:
