@@ -291,11 +291,11 @@ class BucketPrices:
 
     def _capped(self, gpu: str, phase: Phase, served_rps: float, halvings: int = HALVINGS) -> Column:
         """Rates within the levels where so much of the whole is served."""
-        mine = self.phases[phase]
-        levels = replace(mine.levels, first_ms=self.least_step_ms) if phase is Phase.PREFILL else mine.levels
+        of_phase = self.phases[phase]
+        levels = replace(of_phase.levels, first_ms=self.least_step_ms) if phase is Phase.PREFILL else of_phase.levels
         arrivals = Arrivals.of(self._scenario.routing.policy)
-        served = served_rps * mine.buckets.probabilities
-        return self._full_column(gpu, phase).within(mine.buckets, levels, served, arrivals, halvings)
+        served = served_rps * of_phase.buckets.probabilities
+        return self._full_column(gpu, phase).within(of_phase.buckets, levels, served, arrivals, halvings)
 
     @cached_property
     def least_step_ms(self) -> float:
