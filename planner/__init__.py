@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from planner.api.watches import WatchAtHand, watch
     from planner.api.watches import load_watch as load_watch
     from planner.api.workloads import workload as workload
-    from planner.domain.replay.settings import Failure
+    from planner.domain.arrivals import Failure
     from planner.errors import InfeasibleError, InputError, PlannerError
 
     __version__: str
@@ -101,7 +101,7 @@ _HOMES = {
     "planner.api.schedules": "PlannedSchedule load_schedule schedule",
     "planner.api.shipped": "gpus models scenarios workloads",
     "planner.api.watches": "WatchAtHand load_watch watch",
-    "planner.domain.replay.settings": "Failure",
+    "planner.domain.arrivals": "Failure",
     "planner.errors": "InfeasibleError InputError PlannerError",
 }
 

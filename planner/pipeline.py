@@ -16,12 +16,12 @@ from planner.domain import (
     Workload,
     no_progress,
 )
-from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, LostServers
-from planner.domain.replanning.replans import Replan
-from planner.domain.replay.results import ReplayResult, ReplaySweep
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
+from planner.domain.frontier import RivalFleet
+from planner.domain.replay import ReplayResult, ReplaySweep
+from planner.domain.rollouts import Replan
 from planner.domain.serving.observed import Observation, ObservedSeries
-from planner.domain.serving.offers import RivalFleet
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.finishing import finished_plan

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.api.cards import card, rows_of
 from planner.domain import Plan
-from planner.domain.comparisons.plans import PlanComparison
-from planner.domain.comparisons.verification import Verification
+from planner.domain.comparisons import PlanComparison, Verification
 from planner.errors import InputError
 from planner.report.comparison.plans.side_by_side import comparison_page, every_figure
 from planner.report.kit.tables import fields, table_of

@@ -11,9 +11,8 @@ from planner.api.compared import ComparedPlans, compare_records
 from planner.api.deployments import PlannedDeployment
 from planner.api.progress import point_bar
 from planner.domain import Plan
-from planner.domain.comparisons.batches import Batch
-from planner.domain.comparisons.explanations import SECONDS
-from planner.domain.comparisons.sweeps import Sweep
+from planner.domain.comparisons import Batch, Sweep
+from planner.domain.explanations import SECONDS
 from planner.files.scenario.settings import Setting, swept_key
 from planner.layouts.explaining.explanations import explained
 from planner.report.comparison.plans.batch_tables import batch_page, exact_jobs

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from planner.api.observations import ObservedPlan
     from planner.api.replays import ReplayedPlan, SweptRates
     from planner.domain import Cluster, LengthProfile, PlacementSettings, RequestTrace, Scenario
-    from planner.domain.replay.settings import ReplaySettings
+    from planner.domain.arrivals import ReplaySettings
     from planner.export import ExportOptions
 
 

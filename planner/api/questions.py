@@ -11,7 +11,7 @@ from planner.api.deployments import PlannedDeployment
 from planner.api.progress import Listener, search_bar
 from planner.api.tables import counts_of, with_levels
 from planner.api.workloads import document_of
-from planner.domain.serving.offers import GpuOffer, RivalFleet
+from planner.domain.frontier import GpuOffer, RivalFleet
 from planner.errors import InputError
 from planner.runs.questions import (
     Demand,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from planner import report
 from planner.api.cards import card, rows_of
-from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.replay import ReplayResult, ReplaySweep
 
 if TYPE_CHECKING:
     import pandas as pd

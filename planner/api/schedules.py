@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from planner.api.cards import card
 from planner.api.deployments import PlannedDeployment
 from planner.domain import Scenario
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.forecasts import ForecastSettings
-from planner.domain.replanning.rates import GapRule, RateSeries
-from planner.domain.replanning.schedules import Schedule, Tariff
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import ForecastSettings, GapRule, RateSeries, Schedule, Tariff
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.api.cards import card
 from planner.api.deployments import PlannedDeployment
-from planner.domain.replanning.watching import WatchLog, WatchStep, WatchTally
+from planner.domain.watching import WatchLog, WatchStep, WatchTally
 from planner.report.kit.quantities import counted
 
 if TYPE_CHECKING:

@@ -1,6 +1,15 @@
 """Frozen records and the protocols between stages. Knows nothing but `units` and `errors`."""
 
-from planner.domain.assignment import Assignment, Duty, Flow, named_duties
+from planner.domain.assignment import (
+    Assignment,
+    Duty,
+    EvaluateLayouts,
+    Evaluation,
+    Flow,
+    ReportProgress,
+    named_duties,
+    no_progress,
+)
 from planner.domain.band import Band, MeasuredBand, RateBand, RateComparison
 from planner.domain.benchmark import (
     Accuracy,
@@ -32,9 +41,9 @@ from planner.domain.cluster import (
     Vertex,
 )
 from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute, PodField
-from planner.domain.efficiency import Calibration, Factor, Origin
+from planner.domain.efficiency import Calibration, CalibrationFit, Factor, JudgedMeasurement, Measurement, Origin
 from planner.domain.engine import EngineProfile
-from planner.domain.explanation import ConfigurationRates, PartOfStep, StepExplanation
+from planner.domain.explanations import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
 from planner.domain.fragments import (
     WHOLE_GPU,
     Fragmentation,
@@ -46,7 +55,7 @@ from planner.domain.fragments import (
     allows,
 )
 from planner.domain.frontier import Frontier, FrontierPoint
-from planner.domain.gpu import ENGINE_MEMORY_SHARE, GpuSpec, Price, Source
+from planner.domain.gpu import ENGINE_MEMORY_SHARE, CpuPower, GpuPower, GpuSpec, PowerFormula, PowerTable, Price, Source
 from planner.domain.layout import (
     PHASES,
     Inventory,
@@ -59,7 +68,6 @@ from planner.domain.layout import (
     Role,
     halves_of,
 )
-from planner.domain.measurement import CalibrationFit, JudgedMeasurement, Measurement
 from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.objective import (
@@ -71,7 +79,14 @@ from planner.domain.objective import (
     ObjectiveSettings,
     Pick,
 )
-from planner.domain.performance import ClassPerformance, PerformanceTable, PhasePerformance
+from planner.domain.performance import (
+    ClassPerformance,
+    ConfigurationRates,
+    PartOfStep,
+    PerformanceTable,
+    PhasePerformance,
+    StepExplanation,
+)
 from planner.domain.placement import (
     Alignment,
     ClusterState,
@@ -90,7 +105,6 @@ from planner.domain.placement import (
     Victim,
 )
 from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route, context_tokens
-from planner.domain.power import CpuPower, GpuPower, PowerFormula, PowerTable
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
 from planner.domain.prefix import (
     BLOCK_TOKENS,
@@ -101,8 +115,6 @@ from planner.domain.prefix import (
     PromptBlocks,
     RangeHits,
 )
-from planner.domain.protocols import EvaluateLayouts, Evaluation, ReportProgress, no_progress
-from planner.domain.router_grid import PoolGrid, RouterGrid
 from planner.domain.scenario import (
     AssignmentSettings,
     Bound,
@@ -130,7 +142,6 @@ from planner.domain.search_record import (
     SearchRecord,
     Trial,
 )
-from planner.domain.sensitivity import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
 from planner.domain.service import RangeService, Service
 from planner.domain.serving.deploy import DeploySettings
 from planner.domain.serving.forms import (
@@ -140,9 +151,12 @@ from planner.domain.serving.forms import (
     FormPoint,
     better_form,
 )
-from planner.domain.serving.routers import LengthMeasure, RouterBehaviour
 from planner.domain.serving.routing import (
     FormChoice,
+    LengthMeasure,
+    PoolGrid,
+    RouterBehaviour,
+    RouterGrid,
     RouterPolicy,
     RoutingForm,
     RoutingSettings,

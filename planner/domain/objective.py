@@ -7,9 +7,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated
 
+from planner.domain.arrivals import ArrivalProcess
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import ParallelConfig, Phase
-from planner.domain.replay.arrivals import ArrivalProcess
 
 _MOST_GPUS = 10_000_000
 _Figure = Annotated[float, Bounds(above=0, high=1e12)]

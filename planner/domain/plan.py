@@ -5,13 +5,13 @@ from typing import Annotated
 
 from planner.domain.band import Band, RateBand
 from planner.domain.efficiency import Origin
+from planner.domain.explanations import Sensitivity
 from planner.domain.keys import Bounds, Items, Key, Mapped, OneOf
 from planner.domain.layout import PHASES, ParallelConfig, Phase, Reach
 from planner.domain.objective import Certificate
 from planner.domain.placement import Placement
 from planner.domain.scenario import CostMode, Scenario
 from planner.domain.search_record import SearchRecord
-from planner.domain.sensitivity import Sensitivity
 from planner.domain.service import Service
 from planner.domain.serving.routing import RoutingForm
 from planner.domain.serving.server import BucketPlan

@@ -6,18 +6,17 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated
 
+from planner.domain.changes import ChangePolicy
 from planner.domain.cluster import Cluster
-from planner.domain.efficiency import Calibration
+from planner.domain.efficiency import Calibration, Measurement
 from planner.domain.engine import EngineProfile
 from planner.domain.keys import FILE, INTERNAL, Bounds, Key, OneOf
 from planner.domain.layout import Inventory, Layout, Reach
-from planner.domain.measurement import Measurement
 from planner.domain.model import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
 from planner.domain.prefix import CachedPrefixes, CacheRate, KvCacheRate
-from planner.domain.replanning.changes import ChangePolicy
 from planner.domain.serving.deploy import DeploySettings
 from planner.domain.serving.routing import (
     DEFAULT_SERVING,

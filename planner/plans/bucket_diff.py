@@ -6,7 +6,7 @@ Islands and routes are compared as deployed; what manifests do not tell of pools
 from collections.abc import Callable, Iterator, Mapping
 
 from planner.domain import PHASES, BucketPlan, BucketPool, LoadPoint, Phase, Plan
-from planner.domain.comparisons.plan_diff import BucketComparison, ChangedValue
+from planner.domain.deployed import BucketComparison, ChangedValue
 
 NOTHING = "–"
 _ROUND = 1000.0

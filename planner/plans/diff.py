@@ -20,7 +20,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from planner.domain import PHASES, DeployedIsland, DeployedPlan, DeployedRoute, Phase
-from planner.domain.comparisons.plan_diff import (
+from planner.domain.deployed import (
     ChangedValue,
     GpuChange,
     IslandChange,

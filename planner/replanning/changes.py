@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 from planner.cost.serving.loading import S_PER_HOUR, load_s
 from planner.domain import BucketPool, InventoryItem, LoadPoint, ParallelConfig, Phase, Plan, Scenario, halves_of
+from planner.domain.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange, ServerRole
 from planner.domain.engine.cache_readers import common_reader, own_reader
-from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange, ServerRole
 from planner.errors import InputError
 from planner.replanning.matching import best_pairs
 from planner.units import MS_PER_S

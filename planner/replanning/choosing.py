@@ -10,7 +10,7 @@ in another.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangePoint
+from planner.domain.changes import ChangeKind, ChangeLimits, ChangePoint
 from planner.replanning.near import MET, NearPlan
 
 DIGITS = 4  # of the figures that tables show

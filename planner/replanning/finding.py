@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
-from planner.domain.replanning.replans import Replan
+from planner.domain.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
+from planner.domain.rollouts import Replan
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from planner.domain import BucketPool, Cluster, Inventory, PlacedPart, PlacementSettings, Plan, PlannedIsland
-from planner.domain.replanning.changes import LostServers
+from planner.domain.changes import LostServers
 from planner.domain.usable import preemptible_by_type, usable_by_type
 from planner.errors import InputError
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.domain import BucketPool, Plan, Scenario
-from planner.domain.replanning.changes import ChangeSettings
+from planner.domain.changes import ChangeSettings
 from planner.evaluation.buckets.judging import stem_of
 from planner.replanning.changes import changes_to
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from planner.assignment import Partition
 from planner.cost.serving.loading import S_PER_HOUR
 from planner.domain import BucketPool, LengthRange, ObjectiveSettings, ParallelConfig, Phase, Plan, Question, halves_of
-from planner.domain.replanning.changes import ChangeSettings, PlanChange
+from planner.domain.changes import ChangeSettings, PlanChange
 from planner.evaluation.buckets.deployed import DeployedPool, running_with
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.replanning.changes import ChangeClock, changes_to, context_of, role_of, same_engines

@@ -19,7 +19,7 @@ from planner.assignment import (
     simplest_pools,
 )
 from planner.domain import AssignmentSettings, ObjectiveSettings, Plan
-from planner.domain.replanning.changes import ChangeLimits, ChangePoint, ChangeSettings
+from planner.domain.changes import ChangeLimits, ChangePoint, ChangeSettings
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.deployed import DeployedPrices
 from planner.evaluation.evaluator import Evaluator

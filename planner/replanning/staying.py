@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.domain import BucketPool, PlacedPart, Plan, Scenario
-from planner.domain.replanning.changes import ChangeKind
+from planner.domain.changes import ChangeKind
 from planner.replanning.changes import changes_to
 
 ON_THE_SAME_GPUS = (ChangeKind.KEEP, ChangeKind.REROUTE, ChangeKind.RESTART, ChangeKind.TURN)

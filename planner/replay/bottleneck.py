@@ -4,9 +4,9 @@ A prefill island is as busy as the share of its time with a step under way. Serv
 they are as busy as the places of their batches are taken, or the room for KV caches.
 """
 
+from planner.domain.fleet import ReplayFleet
 from planner.domain.layout import Phase
-from planner.domain.replay.fleet import ReplayFleet
-from planner.domain.replay.results import IslandUse, ReplayResult
+from planner.domain.replay import IslandUse, ReplayResult
 from planner.domain.serving.levels import LevelCheck
 
 _FULL = 0.9

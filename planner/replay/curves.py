@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from planner.domain.replay.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, Row
+from planner.domain.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, Row
 
 
 def nearest_rows(lengths: Row, tokens: Sequence[int]) -> list[int]:

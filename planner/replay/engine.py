@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from math import inf
 from random import Random
 
+from planner.domain.arrivals import Failure, ReplaySettings
+from planner.domain.fleet import ReplayFleet
 from planner.domain.layout import Phase
-from planner.domain.replay.fleet import ReplayFleet
-from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.replay.curves import between, nearest_rows
 from planner.replay.events import Events
 from planner.replay.log import RequestLog

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from planner.domain.fleet import Row
 from planner.domain.prefix import PromptBlocks
-from planner.domain.replay.fleet import Row
 from planner.replay.curves import nearest_rows
 
 

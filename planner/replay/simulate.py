@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.fleet import ReplayFleet
 from planner.domain.prefix import PromptBlocks
-from planner.domain.replay.fleet import ReplayFleet
-from planner.domain.replay.results import ReplayResult, ReplaySweep
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.slo import SloSettings
 from planner.errors import InputError
 from planner.replay.bottleneck import bottleneck_of

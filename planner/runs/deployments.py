@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from planner import export, files
 from planner.domain import DeploySettings, Plan, RouterGrid
-from planner.domain.serving.exported import ExportRecord
+from planner.domain.serving.deploy import ExportRecord
 from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.provenance import planner_version
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from planner import export, files
 from planner.domain import Plan
-from planner.domain.serving.exported import ExportRecord
+from planner.domain.serving.deploy import ExportRecord
 from planner.errors import InputError
 from planner.export.checking.carrying import engines_of, with_engines
 from planner.export.objects.documents import yaml_text

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from planner import export, files, report
 from planner.domain import Plan
-from planner.domain.comparisons.plan_diff import PlanDiff
-from planner.domain.replay.stored import StoredReplay
+from planner.domain.deployed import PlanDiff
+from planner.domain.replay import StoredReplay
 from planner.errors import InputError
 from planner.plans.bucket_diff import compare_buckets
 from planner.plans.diff import compare

@@ -10,7 +10,7 @@ from five_nodes import CLUSTER
 from plain_pictures import copied_pictures
 
 import planner
-from planner.domain.replanning.watching import Cause, WatchStep
+from planner.domain.watching import Cause, WatchStep
 from planner.files.cluster.clusters import write_cluster
 
 SCENARIO = {

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.domain.layout import Phase
-from planner.domain.replay.fleet import (
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.fleet import (
     AnswerCurve,
     Interval,
     KvRoom,
@@ -14,7 +14,7 @@ from planner.domain.replay.fleet import (
     ReplayFleet,
     ReplayPool,
 )
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.layout import Phase
 from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
 

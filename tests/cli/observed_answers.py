@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from planner.domain import LengthProfile, Phase, Plan, RequestTrace
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
 from planner.domain.serving.observed import EDGE, ISLAND, PLAN, Quantity
 from planner.evaluation.replay.replaying import PlanReplay
 from planner.export import island_labels, plan_label

@@ -11,14 +11,13 @@ from command_line import TINY, Command
 
 from planner import load_plan, pipeline
 from planner.domain import LengthProfile, Phase, Plan, RequestTrace
-from planner.domain.replay.arrivals import ArrivalProcess
-from planner.domain.replay.results import (
+from planner.domain.arrivals import ArrivalProcess, Failure, ReplaySettings
+from planner.domain.replay import (
     Moment,
     ReplayGroup,
     ReplayResult,
     ReplaySweep,
 )
-from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
 

@@ -9,9 +9,9 @@ from plain_pictures import copied_pictures
 from small_schedules import hourly, small_fleet, small_schedule
 
 from planner import files, pipeline
-from planner.domain.comparisons.verification import Verification
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.schedules import Tariff, TariffKind
+from planner.domain.changes import ChangeSettings
+from planner.domain.comparisons import Verification
+from planner.domain.schedules import Tariff, TariffKind
 from planner.files.plan.digests import sealed
 from planner.replanning.schedules.scheduling import best_schedule
 from planner.runs.comparisons.verifying import folders

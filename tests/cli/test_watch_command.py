@@ -153,7 +153,7 @@ def test_live_feeds_that_break_are_told_and_the_last_good_value_stands(
 
 
 def _kept() -> object:
-    from planner.domain.replanning.watching import Decision, Verdict
+    from planner.domain.watching import Decision, Verdict
 
     return Decision(verdict=Verdict.KEEP, reason="by hand")
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from planner import pipeline
 from planner.domain import Scenario
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.rates import RateSeries, RateWindow
-from planner.domain.replanning.schedules import Schedule, Tariff
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import RateSeries, RateWindow, Schedule, Tariff
 from planner.files import load_rates, scenario_from_document
 from planner.replanning.schedules.scheduling import best_schedule
 from planner.workload import summarize

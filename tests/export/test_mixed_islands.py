@@ -14,7 +14,7 @@ from dynamo_plans import graphs, words
 from export_plans import plan_of, route
 
 from planner.domain import PHASES, CostSettings, DeployedPlan, Phase, Plan
-from planner.domain.comparisons.plan_diff import IslandFate
+from planner.domain.deployed import IslandFate
 from planner.errors import ExportError
 from planner.export import TARGETS, read_manifests, read_plan, read_server, render, summarize_plan
 from planner.export.engines.arguments import read_flags

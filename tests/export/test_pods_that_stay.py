@@ -11,7 +11,7 @@ from export_plans import PREFILL
 from quick_yaml import load_documents
 
 from planner.domain import Plan
-from planner.domain.comparisons.plan_diff import PlanDiff
+from planner.domain.deployed import PlanDiff
 from planner.errors import ExportError
 from planner.export import TARGETS, ExportOptions, read_plan, render, summarize_plan
 from planner.plans.diff import compare

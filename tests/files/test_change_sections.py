@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from planner.domain import Scenario
-from planner.domain.replanning.changes import ChangeLimits, ChangePolicy, ChangeSettings
+from planner.domain.changes import ChangeLimits, ChangePolicy, ChangeSettings
 from planner.files import scenario_document
 from planner.files.plan.search_keys import scenario_hash
 from planner.runs.replanning.inputs import change_limits, change_settings

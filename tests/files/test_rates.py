@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.domain.replanning.rates import GapRule
+from planner.domain.schedules import GapRule
 from planner.errors import InputError
 from planner.files import load_rate_curve, load_rates
 

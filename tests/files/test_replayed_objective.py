@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from planner.domain import DrawnFrom, ObjectiveKind, Scenario
-from planner.domain.replay.arrivals import ArrivalProcess
+from planner.domain.arrivals import ArrivalProcess
 from planner.files import scenario_document
 
 Refused = Callable[..., None]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.domain.comparisons.batches import BatchEntry, BatchIndex
-from planner.domain.comparisons.sweeps import SweepEntry, SweepIndex
+from planner.domain.comparisons import BatchEntry, BatchIndex, SweepEntry, SweepIndex
 from planner.errors import InputError
 from planner.files.plan.batches import indexes, sweep_indexes
 from planner.files.plan.digests import KEY, sealed

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_schedules import small_schedule
 
-from planner.domain.replanning.schedules import ReplayedRung, Schedule, Tariff, TariffKind
+from planner.domain.schedules import ReplayedRung, Schedule, Tariff, TariffKind
 from planner.errors import InputError
 from planner.files import encode_plan
 from planner.files.plan.stored_schedules import level_names, load_schedule, schedule_text

@@ -15,8 +15,8 @@ from pipeline_scenarios import small
 from planner.cost import CostContext
 from planner.cost.serving.loading import change_usd, most_change_usd, node_weights_gb
 from planner.domain import IslandClass, Layout, ParallelConfig, Phase, Plan, Scenario
+from planner.domain.changes import ChangePolicy, ChangeSettings
 from planner.domain.objective import ServerKind
-from planner.domain.replanning.changes import ChangePolicy, ChangeSettings
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.goals import reference_values
 from planner.files import encode_plan, scenario_document, scenario_from_document

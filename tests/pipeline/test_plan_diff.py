@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.domain import PHASES, DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase
-from planner.domain.comparisons.plan_diff import IslandFate, PlanDiff
+from planner.domain.deployed import IslandFate, PlanDiff
 from planner.plans.diff import compare
 from planner.report.comparison.plan_diff import diff_document, diff_page
 

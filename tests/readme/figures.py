@@ -18,9 +18,9 @@ from planner.cost.benchmarks.information import NOISE
 from planner.cost.factors import BUILT_IN
 from planner.cost.memory import RESERVE_GB
 from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings
-from planner.domain.replanning.changes import LEAST_SHARE, ChangeLimits
-from planner.domain.replanning.watching import WatchSettings
+from planner.domain.changes import LEAST_SHARE, ChangeLimits
 from planner.domain.serving.routing import SIMPLICITY, SPLIT_BIAS, WORTH_A_BUCKET, RoutingSettings
+from planner.domain.watching import WatchSettings
 from planner.export.batch_objects import USER
 from planner.export.objects.operating.draining import LEAVING_S
 from planner.files.disk.opening import MIB, MOST_OF_A_DOCUMENT, MOST_OF_A_LIST

@@ -14,7 +14,7 @@ import numpy as np
 
 from planner import pipeline
 from planner.domain import Inventory, ObjectiveSettings, Scenario
-from planner.domain.replanning.schedules import Tariff, TariffKind
+from planner.domain.schedules import Tariff, TariffKind
 from planner.errors import InfeasibleError
 from planner.files import scenario_from_document
 from planner.workload import summarize

@@ -15,10 +15,16 @@ from small_schedules import small_fleet
 
 from planner import pipeline
 from planner.domain import Inventory, Plan, Scenario
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
-from planner.domain.replanning.rates import RateSeries, RateWindow
-from planner.domain.replanning.schedules import Schedule, Tariff, TariffKind
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import (
+    ForecastKind,
+    ForecastSettings,
+    RateSeries,
+    RateWindow,
+    Schedule,
+    Tariff,
+    TariffKind,
+)
 from planner.errors import InfeasibleError, InputError
 from planner.files import load_gpu_specs
 from planner.replanning.days.rolling_horizons import rolling_schedule

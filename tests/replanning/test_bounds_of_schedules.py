@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from planner import files
 from planner.domain import Inventory, Scenario
-from planner.domain.replanning.rates import RateSeries, RateWindow
-from planner.domain.replanning.schedules import Tariff, TariffKind
+from planner.domain.schedules import RateSeries, RateWindow, Tariff, TariffKind
 from planner.replanning.schedules.bounds import least_of_schedules
 from planner.replanning.schedules.levels import LeastCost
 from planner.workload import summarize

@@ -13,8 +13,8 @@ from replanned_scenarios import small_plan
 from planner.cost import CostContext
 from planner.cost.serving.loading import node_weights_gb
 from planner.domain import BucketPool, ParallelConfig, Phase, Plan, ServerConfig
+from planner.domain.changes import ChangeKind, ChangeSettings, PlanChange
 from planner.domain.placement import ClusterState, PlacedPart, Placement
-from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange
 from planner.errors import InputError
 from planner.replanning.changes import changes_between
 from planner.report.replanning.words import change_verdict

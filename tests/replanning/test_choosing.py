@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.changes import ChangeLimits, ChangePoint
+from planner.domain.changes import ChangeLimits, ChangePoint
 from planner.files import scenario_from_document
 from planner.pipeline import plan, replan
 from planner.replanning.choosing import Choosing

@@ -4,8 +4,8 @@ import pytest
 from small_schedules import small_fleet, small_schedule
 
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.schedules import Tariff, TariffKind
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import Tariff, TariffKind
 from planner.replanning.changes import changes_between
 from planner.replanning.schedules.levels import LevelBook
 

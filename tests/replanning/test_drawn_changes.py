@@ -7,7 +7,7 @@ import pytest
 from drawn_changes import Drawn, drawn, followed
 
 from planner.domain import PHASES, BucketPool, Plan
-from planner.domain.replanning.rollouts import RollOutStep
+from planner.domain.rollouts import RollOutStep
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, PlannerError
 from planner.evaluation.buckets.service import BucketService
 from planner.replanning.changes import context_of

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
-from planner.domain.replanning.rates import RateSeries, RateWindow
+from planner.domain.schedules import ForecastKind, ForecastSettings, RateSeries, RateWindow
 from planner.errors import InputError
 from planner.replanning.days.forecasts import first_window, forecasts_of, headroom_at
 

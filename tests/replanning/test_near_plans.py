@@ -7,7 +7,7 @@ from replanned_scenarios import small_scenario
 from test_placed_replans import CLUSTER
 
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.watching import Fleet, Need, Observation, WatchSettings
+from planner.domain.watching import Fleet, Need, Observation, WatchSettings
 from planner.replanning.watches.watching import WatchState, advance, after, decide
 from planner.runs.watching.fleets import Fleets, change_between, usual_of
 from planner.runs.watching.near_plans import what_is_left

@@ -10,8 +10,8 @@ from five_nodes import CLUSTER
 from replanned_scenarios import LEVELS, longer, small_plan
 
 from planner.domain import BucketPool, Plan, Pod
+from planner.domain.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers
 from planner.domain.cluster import Cluster
-from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers
 from planner.errors import ExportError, InfeasibleError, InputError
 from planner.export.checking.carrying import require_pins
 from planner.pipeline import place, replan

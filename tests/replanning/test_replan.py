@@ -10,8 +10,8 @@ import pytest
 from replanned_scenarios import LEVELS, longer, small_plan, small_scenario
 
 from planner.domain import BucketPool, Inventory, ObjectiveKind, ObjectiveSettings, Phase, Plan, Scenario, ServingForm
-from planner.domain.replanning.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers
-from planner.domain.replanning.replans import Replan
+from planner.domain.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers
+from planner.domain.rollouts import Replan
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.files import encode_plan, load_run, load_scenario, plan_schema, shipped_scenarios

@@ -9,9 +9,8 @@ import pytest
 
 from planner import pipeline
 from planner.domain import Scenario
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.rates import RateSeries, RateWindow
-from planner.domain.replanning.schedules import Schedule, Tariff
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import RateSeries, RateWindow, Schedule, Tariff
 from planner.files import load_rates, load_scenario, shipped_scenarios
 from planner.replanning.days.replaying import WindowReplay, replay_schedule
 from planner.replanning.days.transitions import with_transitions

@@ -6,11 +6,9 @@ import pytest
 from small_schedules import hourly, small_fleet, small_schedule
 
 from planner import pipeline
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.rates import RateWindow
-from planner.domain.replanning.schedules import Schedule, ScheduledWindow
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, ReplaySettings
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import RateWindow, Schedule, ScheduledWindow
 from planner.errors import InputError
 from planner.replanning.changes import changes_between
 from planner.replanning.days.replaying import WindowReplay, replay_schedule

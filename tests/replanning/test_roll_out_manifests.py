@@ -13,8 +13,8 @@ from changed_plans import restarted, small_plan, split, with_longer_answers
 
 from planner import export
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.rollouts import RollOut
+from planner.domain.changes import ChangeSettings
+from planner.domain.rollouts import RollOut
 from planner.errors import ExportError
 from planner.export.checking.carrying import carried_over, standing
 from planner.files import EXPORT_RECORD_FILE, write_folder

@@ -9,9 +9,8 @@ from changed_plans import plan_of_pools, renamed, restarted, small_plan, split, 
 
 from planner import pipeline
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, PlanChange
-from planner.domain.replanning.replans import Replan
-from planner.domain.replanning.rollouts import RollOut
+from planner.domain.changes import ChangeLimits, ChangeSettings, PlanChange
+from planner.domain.rollouts import Replan, RollOut
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.replanning.changes import changes_between

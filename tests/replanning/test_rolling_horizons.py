@@ -7,10 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_schedules import hourly, small_fleet, small_schedule
 
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
-from planner.domain.replanning.rates import RateSeries, RateWindow
-from planner.domain.replanning.schedules import ScheduleLevel, Tariff, TariffKind
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import (
+    ForecastKind,
+    ForecastSettings,
+    RateSeries,
+    RateWindow,
+    ScheduleLevel,
+    Tariff,
+    TariffKind,
+)
 from planner.errors import InputError
 from planner.replanning.days.rolling_horizons import Horizon, Rolled, rolling_schedule
 from planner.replanning.schedules.levels import LevelSet

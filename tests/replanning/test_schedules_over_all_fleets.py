@@ -11,9 +11,8 @@ from test_best_schedules import pattern
 
 from planner import pipeline
 from planner.domain import Inventory, Plan, Scenario
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.rates import RateSeries, RateWindow
-from planner.domain.replanning.schedules import Schedule, Tariff, TariffKind
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import RateSeries, RateWindow, Schedule, Tariff, TariffKind
 from planner.errors import InfeasibleError
 from planner.files import load_gpu_specs
 from planner.replanning.schedules import pricing

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.domain.replanning.watching import Feed, FeedKind, FeedValue
+from planner.domain.watching import Feed, FeedKind, FeedValue
 from planner.replanning.watches.inputs import Timeline, Usual
 
 USUAL = Usual(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched_feeds import CHANGE_USD, LADDER, STOCK, cheapest, loads, observed, watched
 
-from planner.domain.replanning.watching import DAY_S, Cause, Decision, Fleet, Verdict, WatchSettings, WatchStep
+from planner.domain.watching import DAY_S, Cause, Decision, Fleet, Verdict, WatchSettings, WatchStep
 from planner.replanning.watches.hindsight import most_in_a_day, tally
 from planner.replanning.watches.watching import WatchState, advance, after, decide
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.domain.replanning.watching import Fleet, Need, Observation, WatchSettings, WatchStep
+from planner.domain.watching import Fleet, Need, Observation, WatchSettings, WatchStep
 from planner.replanning.watches.watching import WatchState, advance, after, decide
 
 CHANGE_USD, CHANGE_S, MINUTE_S = 20.0, 600.0, 60.0

@@ -7,8 +7,8 @@ import numpy as np
 from fleets import LONGEST, answers, decode_pool, mixed_pool, prefill_pool, room, table
 from hypothesis import strategies as st
 
+from planner.domain.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
 from planner.domain.layout import Phase
-from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
 from planner.replay.requests import RequestTable
 
 MOST_TOKENS = 700  # of a prompt and its answer

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from planner.domain.layout import Phase
-from planner.domain.replay.fleet import (
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.fleet import (
     AnswerCurve,
     ChunkCurve,
     Interval,
@@ -13,7 +13,7 @@ from planner.domain.replay.fleet import (
     ReplayFleet,
     ReplayPool,
 )
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.layout import Phase
 from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
 

@@ -13,8 +13,8 @@ from fleets import fleet, prefill_pool
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, Levels, MixedServers, PrefillServers
 from planner.domain import CostSettings, LengthRange, ParallelConfig, Phase, RouterPolicy, SloSettings, Workload
-from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
 from planner.evaluation.replay.curves import ServerCurves
 from planner.files import load_gpu_spec, load_model
 from planner.replay.engine import Engine

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.domain import RouterPolicy
+from planner.domain.arrivals import Failure, ReplaySettings
 from planner.domain.layout import Phase
-from planner.domain.replay.settings import Failure, ReplaySettings
 from planner.replay import engine as engines
 from planner.replay.engine import Engine
 from planner.replay.events import Events

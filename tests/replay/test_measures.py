@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from planner.domain.replay.fleet import ReplayFleet
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.fleet import ReplayFleet
 from planner.domain.serving.levels import LevelCheck, Standing
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.replay.engine import Engine

@@ -9,8 +9,8 @@ import pytest
 from fleets import LONGEST, decode_pool, fleet, prefill_pool, run, table
 
 from planner.domain import RouterPolicy
-from planner.domain.replay.fleet import Interval, PoolShare
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.fleet import Interval, PoolShare
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns
 from planner.replay.measures.results import SeedRun, misroutes_of

@@ -6,7 +6,7 @@ from fleets import answers, decode_pool, fleet, mixed_pool, prefill_pool, room, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.domain.replay.fleet import ReplayPool
+from planner.domain.fleet import ReplayPool
 from planner.replay.stations.batch import Batch
 
 PROMPTS = (40, 40, 40)

@@ -10,8 +10,7 @@ from reference_data import reference_path
 
 from planner import pipeline
 from planner.domain import Plan, RequestTrace, RouterPolicy
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, ReplaySettings
 from planner.files import scenario_from_document
 from planner.files.tables.traces.reader import read_trace
 from planner.workload import summarize

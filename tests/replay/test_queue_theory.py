@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from fleets import decode_pool, prefill_pool, table
 
-from planner.domain.replay.fleet import ReplayPool
+from planner.domain.fleet import ReplayPool
 from planner.replay.events import Events
 from planner.replay.log import RequestLog
 from planner.replay.stations.decode import DecodeServer

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.domain import RouterPolicy
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.fleet import Interval, PoolShare, ReplayPool
 from planner.domain.layout import Phase
 from planner.domain.prefix import PromptBlocks
-from planner.domain.replay.fleet import Interval, PoolShare, ReplayPool
-from planner.domain.replay.settings import ReplaySettings
 from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
 from planner.replay.routing import chooser_of

@@ -10,9 +10,8 @@ from small_plans import small_plan, small_trace
 from planner.cost import CostContext
 from planner.cost.serving import Buckets, DecodeServers, MixedServers
 from planner.domain import PHASES, Phase, Plan, PlannedIsland, RequestTrace, RouterPolicy, SurvivalSettings
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
-from planner.domain.replay.results import ReplayResult
-from planner.domain.replay.settings import Failure, ReplaySettings
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, ReplaySettings
+from planner.domain.replay import ReplayResult
 from planner.errors import InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.replay.fleet import replay_fleet, with_servers

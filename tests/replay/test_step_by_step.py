@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from step_by_step import Moments, StepServer
 
 from planner.domain import RouterPolicy
-from planner.domain.replay.fleet import ReplayPool
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.fleet import ReplayPool
 from planner.replay.events import Events
 from planner.replay.log import RequestLog
 from planner.replay.stations.decode import DecodeServer

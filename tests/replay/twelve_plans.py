@@ -7,8 +7,8 @@ from typing import Any
 
 from planner import pipeline
 from planner.domain import Plan
-from planner.domain.replay.results import ReplayResult
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.replay import ReplayResult
 from planner.files import scenario_from_document
 from planner.workload import summarize
 

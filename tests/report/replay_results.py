@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from planner.domain import Phase
-from planner.domain.replay.results import (
+from planner.domain.replay import (
     IslandUse,
     Moment,
     ReplayGroup,

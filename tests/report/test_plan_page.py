@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from planner import files
 from planner.domain import CostMode, Phase
-from planner.domain.replay.stored import StoredReplay, StoredTimes
+from planner.domain.replay import StoredReplay, StoredTimes
 from planner.errors import PlannerError
 from planner.report import html_page, plan_page
 from planner.report.kit.html.blocks import Block, Chart, DataTable, Drawing, Page, Prose, Section

@@ -9,8 +9,8 @@ from hand_made_plan import build_plan
 from planner import files
 from planner.domain import InventoryItem, ObjectiveKind, ObjectiveSettings, Plan
 from planner.domain.band import RateBand
-from planner.domain.replanning.watching import WatchLog, WatchSettings, WatchTally
 from planner.domain.serving.server import NodeLoss
+from planner.domain.watching import WatchLog, WatchSettings, WatchTally
 from planner.report import plan_page, summary
 from planner.report.buckets.risks import carried_odds, risks
 from planner.report.replanning.watch_page import watch_page

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 from small_schedules import hourly, small_fleet, small_schedule
 
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.schedules import Schedule
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import Schedule
 from planner.errors import InputError
 from planner.files.plan.stored_schedules import level_names
 from planner.replanning.days.transitions import with_transitions

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from planner import files, pipeline
-from planner.domain.comparisons.batches import Batch, BatchEntry, BatchIndex, BatchJob
-from planner.domain.comparisons.sweeps import PointState
+from planner.domain.comparisons import Batch, BatchEntry, BatchIndex, BatchJob, PointState
 from planner.errors import InputError
 from planner.evaluation.buckets import remembered
 from planner.files.plan.batches.jobs_files import load_listed_jobs

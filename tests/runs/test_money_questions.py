@@ -11,7 +11,7 @@ import pytest
 
 import planner
 from planner import pipeline
-from planner.domain.serving.offers import GpuOffer
+from planner.domain.frontier import GpuOffer
 from planner.errors import InfeasibleError, InputError
 from planner.files import (
     listed_offer,

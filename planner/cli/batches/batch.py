@@ -17,7 +17,7 @@ from planner.cli.program.executor_options import Executor, Scheduler, typed_agai
 from planner.errors import EXIT_DONE, EXIT_INFEASIBLE, EXIT_INTERRUPTED, InputError, PlannerError
 
 if TYPE_CHECKING:
-    from planner.domain.comparisons.batches import Batch
+    from planner.domain.comparisons import Batch
     from planner.runs.batches.batches import BatchRequest, BatchResult
     from planner.runs.batches.working import BatchProgress, ReportJob
 

@@ -12,7 +12,7 @@ from planner.cli.comparison.wide_tables import show_figures
 
 if TYPE_CHECKING:
     from planner.domain import Plan
-    from planner.domain.comparisons.plans import PlanComparison
+    from planner.domain.comparisons import PlanComparison
 
 
 class Order(StrEnum):

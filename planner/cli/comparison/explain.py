@@ -7,7 +7,7 @@ import typer
 
 from planner.cli import screen
 from planner.cli.plan import saved_runs
-from planner.domain.comparisons.explanations import SECONDS
+from planner.domain.explanations import SECONDS
 
 
 def command(

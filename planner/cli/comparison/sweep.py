@@ -17,7 +17,7 @@ from planner.cli.program.executor_options import Executor, Scheduler, typed_agai
 from planner.errors import EXIT_FAILURE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
-    from planner.domain.comparisons.sweeps import Sweep
+    from planner.domain.comparisons import Sweep
     from planner.runs.batches.working import BatchProgress, ReportJob
 
 
@@ -87,7 +87,7 @@ def show(sweep: "Sweep", folder: Path, *, as_json: bool) -> None:
 
 def _status(sweep: "Sweep") -> int:
     """0 where every point is planned or known to be infeasible; 3 where all are infeasible, 1 where one failed."""
-    from planner.domain.comparisons.sweeps import PointState
+    from planner.domain.comparisons import PointState
 
     if any(point.state in (PointState.FAILED, PointState.MISSING) for point in sweep.points):
         return EXIT_FAILURE

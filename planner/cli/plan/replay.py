@@ -12,7 +12,7 @@ from planner.cli.plan.replay_options import read_failure, read_seeds, read_stret
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE
 
 if TYPE_CHECKING:
-    from planner.domain.replay.results import ReplayResult, ReplaySweep
+    from planner.domain.replay import ReplayResult, ReplaySweep
 
 
 def command(

@@ -8,7 +8,7 @@ from planner.cli.program.seeds import seeds_of
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain.replay.settings import Failure
+    from planner.domain.arrivals import Failure
 
 _FAILURE = re.compile(r"(?P<island>.+)@(?P<at>[^@:]+)(?::(?P<nodes>[^@:]+))?")
 
@@ -36,7 +36,7 @@ def read_stretch(text: str | None) -> tuple[float, float] | None:
 
 def read_failure(text: str) -> "Failure":
     """`ISLAND@SECONDS`, one node; `ISLAND@SECONDS:NODES`, so many or `all`."""
-    from planner.domain.replay.settings import Failure
+    from planner.domain.arrivals import Failure
 
     match = _FAILURE.fullmatch(text)
     nodes = "1" if match is None or match["nodes"] is None else match["nodes"].replace("all", "0")

@@ -9,7 +9,7 @@ from planner.cli import screen
 from planner.errors import EXIT_BAD_INPUT, InputError
 
 if TYPE_CHECKING:
-    from planner.domain.comparisons.verification import Verification
+    from planner.domain.comparisons import Verification
 
 MOST_ROWS = 60
 """Differences that are shown; --json has all."""

@@ -12,7 +12,7 @@ from planner.errors import InputError
 from planner.files.scenario.quantities import duration_ms, prices_of
 
 if TYPE_CHECKING:
-    from planner.domain.serving.offers import GpuOffer
+    from planner.domain.frontier import GpuOffer
     from planner.runs.questions import Demand
 
 Model = Annotated[str, typer.Option(help="A shipped name (`planner models`) or a config.json.", show_default=False)]

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
-from planner.domain.replanning.rates import GapRule
-from planner.domain.replanning.schedules import Tariff, TariffKind
+from planner.domain.schedules import ForecastKind, ForecastSettings, GapRule, Tariff, TariffKind
 from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.domain import LengthProfile, RequestTrace
-    from planner.domain.replanning.schedules import Schedule
+    from planner.domain.schedules import Schedule
     from planner.replanning.days.replaying import WindowReplay
 
 MOST_CHANGES_SHOWN = 30

@@ -11,7 +11,7 @@ from planner.cli import screen
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.domain.replanning.watching import WatchLog, WatchStep
+    from planner.domain.watching import WatchLog, WatchStep
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -60,7 +60,7 @@ def command(
 
     Every decision is a line of watch.jsonl in the folder; `current` names the run folder of the plan that stands. A
     watch that was ended, or killed, goes on with the same command."""
-    from planner.domain.replanning.watching import WatchSettings
+    from planner.domain.watching import WatchSettings
     from planner.files.scenario.settings import read_setting
     from planner.runs.watching.tallies import read_log
     from planner.runs.watching.watches import WatchJob, watch
@@ -112,7 +112,7 @@ def _moment(text: str) -> float:
 
 def _tell(step: "WatchStep") -> None:
     """What is worth reading: changes, needs that cannot be met, and what was refused."""
-    from planner.domain.replanning.watching import Verdict, clock_text
+    from planner.domain.watching import Verdict, clock_text
     from planner.runs.watching.watches import EARLIEST_EPOCH_S
 
     observation, decision = step.observation, step.decision

@@ -20,8 +20,8 @@ import numpy as np
 from planner.cost import memory
 from planner.cost.device import CostContext
 from planner.domain import GpuSpec, ParallelConfig, Scenario
+from planner.domain.changes import ChangeSettings
 from planner.domain.objective import ServerKind
-from planner.domain.replanning.changes import ChangeSettings
 
 S_PER_HOUR = 3600.0
 

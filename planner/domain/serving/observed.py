@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from planner.domain.efficiency import Measurement
 from planner.domain.layout import Phase
-from planner.domain.measurement import Measurement
 
 ISLAND = "planner_island"
 PLAN = "planner_plan"

@@ -21,7 +21,7 @@ from planner.cost.engine_rules import greatest_batch, refusals
 from planner.cost.serving import Arrivals, DecodeServers, Levels, MixedServers, PrefillServers, server_shapes
 from planner.cost.serving.decode_servers import BATCHES
 from planner.domain import BucketPool, Phase, ServerConfig, halves_of
-from planner.domain.comparisons.explanations import Excluded, Limit, RivalServer
+from planner.domain.explanations import Excluded, Limit, RivalServer
 from planner.evaluation.buckets.columns import Column
 from planner.evaluation.buckets.prices import BucketPrices
 

@@ -16,7 +16,7 @@ from planner.cost.serving.decode_servers import BATCHES, contexts_of
 from planner.cost.serving.prefill_servers import STEP_TOKENS
 from planner.cost.serving.prompt_times import gain_of
 from planner.domain import CacheRate, ParallelConfig, Phase, Workload
-from planner.domain.replay.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, ReplayPool, Row
+from planner.domain.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, ReplayPool, Row
 
 LENGTHS = 160  # of prompts, in equal proportions: 4 to 6 % apart
 _CHUNK_BATCHES = (0, 1, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 1024)

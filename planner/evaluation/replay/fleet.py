@@ -20,8 +20,8 @@ from planner.domain import (
     context_tokens,
     kv_gb,
 )
-from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
-from planner.domain.replay.settings import Failure
+from planner.domain.arrivals import Failure
+from planner.domain.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
 from planner.evaluation.buckets.spreads import lost_servers
 from planner.evaluation.replay.curves import ServerCurves
 

@@ -18,10 +18,9 @@ from planner.domain import (
     ServerConfig,
     kv_gb,
 )
-from planner.domain.replay.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings, Requests
-from planner.domain.replay.fleet import ReplayFleet, ReplayPool
-from planner.domain.replay.results import ReplayResult
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings, ReplaySettings, Requests
+from planner.domain.fleet import ReplayFleet, ReplayPool
+from planner.domain.replay import ReplayResult
 from planner.errors import InputError
 from planner.evaluation.replay.fleet import Duty, ReplayServers, intervals_of
 from planner.replay import Promise, simulate

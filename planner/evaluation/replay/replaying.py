@@ -5,10 +5,9 @@ from copy import copy
 from dataclasses import replace
 
 from planner.domain import CacheRate, LengthProfile, Plan, RequestTrace, Workload
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, ReplaySettings, Requests
 from planner.domain.prefix import PromptBlocks
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, Requests
-from planner.domain.replay.results import ReplayResult, ReplaySweep
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.errors import InputError
 from planner.evaluation.replay.fleet import replay_fleet, with_servers
 from planner.replay import Promise, simulate, sweep

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.domain import DeploySettings
-from planner.domain.serving.exported import ExportRecord
+from planner.domain.serving.deploy import ExportRecord
 from planner.errors import InputError
 from planner.files.disk.documents import read_text
 from planner.files.disk.opening import is_folder, is_there

@@ -17,8 +17,8 @@ from planner.domain import (
     RateBand,
     SearchRecord,
 )
+from planner.domain.explanations import Sensitivity
 from planner.domain.placement import Evictions, PlacedPart
-from planner.domain.sensitivity import Sensitivity
 from planner.domain.service import Service
 from planner.files.plan.digests import SCHEMA_VERSION, UNSEALED_VERSION
 from planner.files.record_reference import field_schemas, object_schema, record_schema

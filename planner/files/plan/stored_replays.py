@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from planner.domain import Phase
-from planner.domain.replay.stored import StoredReplay, StoredTimes
+from planner.domain.replay import StoredReplay, StoredTimes
 from planner.files.disk.opening import is_folder
 from planner.files.plan.sealed_documents import read_sealed
 from planner.files.sections import Section

@@ -8,9 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from planner.domain import Plan
-from planner.domain.replanning.forecasts import ForecastKind
-from planner.domain.replanning.rates import RateSeries, RateWindow
-from planner.domain.replanning.schedules import ReplayedRung, Schedule, ScheduledWindow, ScheduleLevel, Tariff
+from planner.domain.schedules import (
+    ForecastKind,
+    RateSeries,
+    RateWindow,
+    ReplayedRung,
+    Schedule,
+    ScheduledWindow,
+    ScheduleLevel,
+    Tariff,
+)
 from planner.errors import InputError
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.plan.digests import KEY, REMEDY, WHOLE, sealed

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from planner.domain.replanning.watching import WatchSettings, WatchStep, clock_text
+from planner.domain.watching import WatchSettings, WatchStep, clock_text
 from planner.errors import InputError
 from planner.files.disk.folders import PAGE_FILE, errors_told, place_of, sync, write_run
 from planner.files.disk.opening import is_there

@@ -33,7 +33,7 @@ from planner.domain import (
     SurvivalSettings,
     Taint,
 )
-from planner.domain.replanning.changes import ChangeLimits, ChangePolicy, ChangeSettings
+from planner.domain.changes import ChangeLimits, ChangePolicy, ChangeSettings
 from planner.errors import InputError
 from planner.files.cluster.cluster_sections import cluster_from_section
 from planner.files.disk.shipped import shipped_folder

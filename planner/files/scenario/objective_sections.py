@@ -16,7 +16,7 @@ from planner.domain import (
     Scenario,
     SearchSettings,
 )
-from planner.domain.replay.arrivals import ArrivalProcess
+from planner.domain.arrivals import ArrivalProcess
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE

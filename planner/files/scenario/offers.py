@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from planner.domain import GpuSpec
-from planner.domain.serving.offers import GpuOffer, OfferedGpu
+from planner.domain.frontier import GpuOffer, OfferedGpu
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
 from planner.files.disk.mistakes import read_all

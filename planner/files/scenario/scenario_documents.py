@@ -1,7 +1,7 @@
 """A scenario as a mapping with every key and its value, for a plan's record."""
 
 from planner.domain import DeploySettings, Goal, LengthProfile, ModelSpec, PlacementSettings, Scenario
-from planner.domain.replanning.changes import ChangePolicy
+from planner.domain.changes import ChangePolicy
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.shipped import shipped_models, shipped_workloads
 from planner.files.engine_profiles.profiles import engine_document

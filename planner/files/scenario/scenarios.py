@@ -23,7 +23,7 @@ from planner.domain import (
     RequestTrace,
     Scenario,
 )
-from planner.domain.replanning.changes import ChangePolicy
+from planner.domain.changes import ChangePolicy
 from planner.domain.serving.routing import DEFAULT_SERVING, SIMPLICITY, ServingForm
 from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster

@@ -13,7 +13,7 @@ A rate holds from its start to the next one's. Only how rates compare counts: a 
 from collections.abc import Sequence
 from pathlib import Path
 
-from planner.domain.replay.arrivals import RateCurve
+from planner.domain.arrivals import RateCurve
 from planner.errors import InputError
 from planner.files.disk.csv_rows import number_of, text_cells
 from planner.files.disk.documents import read_yaml

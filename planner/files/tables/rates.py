@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from planner.domain.replanning.rates import DAY_S, GapRule, RateSeries, RateWindow
-from planner.domain.replay.arrivals import RateCurve
+from planner.domain.arrivals import RateCurve
+from planner.domain.schedules import DAY_S, GapRule, RateSeries, RateWindow
 from planner.errors import InputError
 from planner.files.disk.csv_rows import CsvRow, csv_rows, listed
 from planner.files.disk.references import is_path, resolve

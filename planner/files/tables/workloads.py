@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from planner.domain import BLOCK_TOKENS, InputHash, LengthProfile, RequestTrace
-from planner.domain.profiles import truncated_normal
+from planner.domain.workload import truncated_normal
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.disk.mistakes import read_all

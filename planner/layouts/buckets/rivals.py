@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from planner.assignment import best_pools
 from planner.domain import ObjectiveSettings, Plan
-from planner.domain.serving.offers import RivalFleet
+from planner.domain.frontier import RivalFleet
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.judging import layout_of

@@ -1,7 +1,7 @@
 """Door: why a plan, or a pool or an island of it, is what it is."""
 
 from planner.domain import Plan
-from planner.domain.comparisons.explanations import SECONDS, IslandExplanation, PlanExplanation, PoolExplanation
+from planner.domain.explanations import SECONDS, IslandExplanation, PlanExplanation, PoolExplanation
 from planner.layouts.explaining.islands import explain_island
 from planner.layouts.explaining.plans import explain_plan
 from planner.layouts.explaining.pools import explain_pool

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from planner.cost import compare_configurations
 from planner.domain import ConfigurationRates, CostMode, InventoryItem, Plan, PlannedIsland, halves_of
-from planner.domain.comparisons.explanations import IslandExplanation, RivalIsland
+from planner.domain.explanations import IslandExplanation, RivalIsland
 from planner.errors import InputError, SolverError
 from planner.layouts.explaining.plans import most_of_table
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from planner.assignment import Partition, relax, relaxed_values
 from planner.domain import ObjectiveSettings, Plan, Scenario, ServingForm, SizeSet, SloSettings
-from planner.domain.comparisons.explanations import Alternative, PlanExplanation
+from planner.domain.explanations import Alternative, PlanExplanation
 from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from planner.assignment import Partition, RelaxedBuckets
 from planner.domain import BucketPlan, BucketPool, InventoryItem, Phase, Plan, halves_of
-from planner.domain.comparisons.explanations import CountReason, PoolExplanation, RivalServer, TypeUse
+from planner.domain.explanations import CountReason, PoolExplanation, RivalServer, TypeUse
 from planner.errors import InputError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.rivals import (

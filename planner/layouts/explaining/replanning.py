@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import BucketPool, Phase, Plan, Scenario, ServerConfig
-from planner.domain.comparisons.explanations import WhatIf
+from planner.domain.explanations import WhatIf
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import open_evaluator
 from planner.layouts.buckets.pools import solve_buckets

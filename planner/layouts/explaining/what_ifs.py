@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.domain import BucketPool, LoadPoint, Phase, Scenario, halves_of
-from planner.domain.comparisons.explanations import RivalServer, WhatIf
+from planner.domain.explanations import RivalServer, WhatIf
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.rivals import PoolPlace, alike, rival_servers, scaled_levels
 from planner.layouts.buckets.sensitivity import Neighbours

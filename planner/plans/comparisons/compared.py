@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from planner.cost import shares_of_best
 from planner.domain import Plan
-from planner.domain.comparisons.plans import ComparedPlan, KeyDifference, PlanComparison
+from planner.domain.comparisons import ComparedPlan, KeyDifference, PlanComparison
 from planner.plans.comparisons.figures import latency_figures, plan_figures, pool_figures
 from planner.plans.rate_bands import compare_rates, uncertain_rate
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from planner.domain import BucketPlan, Plan
-from planner.domain.comparisons.plans import LatencyFigures, PlanFigures, PoolFigures
+from planner.domain.comparisons import LatencyFigures, PlanFigures, PoolFigures
 from planner.domain.serving.levels import judged_levels
 
 

@@ -16,8 +16,7 @@ f_t = f_{t-L}.
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
-from planner.domain.replanning.rates import DAY_S, RateSeries
+from planner.domain.schedules import DAY_S, ForecastKind, ForecastSettings, RateSeries
 from planner.errors import InputError
 
 Floats = NDArray[np.float64]

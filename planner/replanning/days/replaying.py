@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from planner.domain import LengthProfile, RequestTrace
-from planner.domain.replanning.schedules import ReplayedRung, Schedule, ScheduledWindow
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, ReplaySettings
+from planner.domain.schedules import ReplayedRung, Schedule, ScheduledWindow
 from planner.errors import InputError
 from planner.evaluation.replay.replaying import PlanReplay
 from planner.layouts.feasibility import posed

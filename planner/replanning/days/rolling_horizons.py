@@ -15,10 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import Scenario
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.forecasts import ForecastSettings
-from planner.domain.replanning.rates import RateSeries, RateWindow
-from planner.domain.replanning.schedules import SAME_RATE, Schedule, ScheduledWindow, Tariff, TariffKind
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import (
+    SAME_RATE,
+    ForecastSettings,
+    RateSeries,
+    RateWindow,
+    Schedule,
+    ScheduledWindow,
+    Tariff,
+    TariffKind,
+)
 from planner.errors import InfeasibleError, InputError
 from planner.replanning.changes import changes_between
 from planner.replanning.days.forecasts import first_window, forecasts_of, headroom_at, windows_of_a_day

@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import replace
 
 from planner.domain import Scenario
-from planner.domain.replanning.changes import ChangeSettings, PlanChange
-from planner.domain.replanning.schedules import Schedule, ScheduleLevel
+from planner.domain.changes import ChangeSettings, PlanChange
+from planner.domain.schedules import Schedule, ScheduleLevel
 from planner.replanning.changes import changes_between
 
 

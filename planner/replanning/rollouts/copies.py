@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange
+from planner.domain.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange
 from planner.replanning.changes import ChangeClock
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.domain import Plan, PlannedIsland, Question, context_tokens
-from planner.domain.replanning.rollouts import RollOut, ServerCounts
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.rollouts import RollOut, ServerCounts
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.pool_assembly import pool_islands, pool_routes
 from planner.evaluation.replay.replaying import PlanReplay

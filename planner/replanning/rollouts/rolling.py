@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import BucketPool, Plan
-from planner.domain.replanning.changes import LEAST_SHARE, PlanChange, ServerChange, ServerRole
-from planner.domain.replanning.rollouts import RollOut, RollOutStep, ServerCounts
+from planner.domain.changes import LEAST_SHARE, PlanChange, ServerChange, ServerRole
+from planner.domain.rollouts import RollOut, RollOutStep, ServerCounts
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.replanning.rollouts.interim import InterimFleet
 from planner.replanning.rollouts.orders import Group, Order, Stage, best_rate_rps, fewest_steps, spare_gpus

@@ -34,8 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import Scenario
-from planner.domain.replanning.rates import RateSeries
-from planner.domain.replanning.schedules import Tariff, TariffKind
+from planner.domain.schedules import RateSeries, Tariff, TariffKind
 from planner.replanning.schedules.levels import LeastCost
 from planner.replanning.schedules.switching import least_usd
 from planner.replanning.schedules.tariffs import HOUR_S, power_usd_per_hour, serving_usd_per_hour, spare_usd_per_hour

@@ -10,8 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain.replanning.rates import RateSeries
-from planner.domain.replanning.schedules import Tariff
+from planner.domain.schedules import RateSeries, Tariff
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.replanning.schedules.levels import LevelBook, LevelSet
 from planner.replanning.schedules.nesting import nest

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Scenario
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.schedules import ScheduleLevel, Tariff
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import ScheduleLevel, Tariff
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.replanning.changes import changes_between, gpu_seconds_of
 from planner.replanning.schedules.tariffs import changing_usd_per_hour

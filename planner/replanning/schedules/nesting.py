@@ -8,8 +8,7 @@ rent. The switching programme then chooses among all plans, so that a schedule n
 
 from itertools import pairwise
 
-from planner.domain.replanning.rates import RateSeries
-from planner.domain.replanning.schedules import Tariff
+from planner.domain.schedules import RateSeries, Tariff
 from planner.replanning.schedules.levels import LevelBook
 from planner.replanning.schedules.reservations import best_plans
 

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import InventoryItem
-from planner.domain.replanning.rates import RateSeries
-from planner.domain.replanning.schedules import ScheduleLevel, Tariff, TariffKind
+from planner.domain.schedules import RateSeries, ScheduleLevel, Tariff, TariffKind
 from planner.replanning.schedules.levels import SAME, LevelBook
 from planner.replanning.schedules.reservations import best_plans
 from planner.replanning.schedules.switching import best_switching

@@ -13,8 +13,7 @@ from itertools import product
 import numpy as np
 
 from planner.domain import Scenario
-from planner.domain.replanning.rates import RateSeries
-from planner.domain.replanning.schedules import ScheduleLevel, Tariff, TariffKind
+from planner.domain.schedules import RateSeries, ScheduleLevel, Tariff, TariffKind
 from planner.replanning.schedules.levels import LevelSet
 from planner.replanning.schedules.switching import Switching, best_switching
 from planner.replanning.schedules.tariffs import gpus_of, window_usd

@@ -1,9 +1,8 @@
 """Schedules: plans over a day or a week, few changes, and a bound."""
 
 from planner.domain import Scenario
-from planner.domain.replanning.changes import ChangeSettings
-from planner.domain.replanning.rates import RateSeries
-from planner.domain.replanning.schedules import Schedule, ScheduledWindow, Tariff
+from planner.domain.changes import ChangeSettings
+from planner.domain.schedules import RateSeries, Schedule, ScheduledWindow, Tariff
 from planner.errors import InputError
 from planner.replanning.schedules.bounds import least_of_schedules
 from planner.replanning.schedules.choosing import chosen_levels

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import InventoryItem, Scenario
-from planner.domain.replanning.rates import RateSeries
-from planner.domain.replanning.schedules import ScheduleLevel, Tariff, TariffKind
+from planner.domain.schedules import RateSeries, ScheduleLevel, Tariff, TariffKind
 
 Floats = NDArray[np.float64]
 HOUR_S = 3600.0

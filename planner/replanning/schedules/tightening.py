@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain.replanning.rates import RateSeries
+from planner.domain.schedules import RateSeries
 from planner.errors import InfeasibleError, SolverError
 from planner.replanning.schedules.bounds import carried_rps, rents
 from planner.replanning.schedules.levels import SAME, LeastCost, LevelBook

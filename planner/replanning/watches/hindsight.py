@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from planner.domain.replanning.watching import DAY_S, Cause, Fleet, WatchSettings, WatchStep, WatchTally, WatchWindow
+from planner.domain.watching import DAY_S, Cause, Fleet, WatchSettings, WatchStep, WatchTally, WatchWindow
 from planner.replanning.schedules.switching import best_switching
 
 ChangeUsd = Callable[[Fleet, Fleet], float]

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.domain.replanning.watching import Feed, FeedKind, FeedValue, Observation, Refusal
+from planner.domain.watching import Feed, FeedKind, FeedValue, Observation, Refusal
 
 MOST_PRICE_FACTOR, LEAST_PRICE_SHARE = 5.0, 0.1
 """Of the scenario's price: more or less is a slip of a unit or of a decimal point. A node of eight GPUs costs eight

@@ -27,7 +27,7 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from planner.domain.replanning.watching import (
+from planner.domain.watching import (
     DAY_S,
     Cause,
     Decision,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.domain.replay.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings
+from planner.domain.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings
 from planner.errors import InputError
 
 MOST_REQUESTS = 20_000_000

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from planner.domain.replay.arrivals import POISSON_VARIATION, ArrivalSettings, RateCurve
+from planner.domain.arrivals import POISSON_VARIATION, ArrivalSettings, RateCurve
 from planner.errors import InputError
 from planner.replay.arrivals.demands import StreamLength, require_fits
 from planner.replay.arrivals.parts import Reals

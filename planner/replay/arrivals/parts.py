@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import RequestTrace
-from planner.domain.replay.arrivals import LeftOut
+from planner.domain.arrivals import LeftOut
 from planner.errors import InputError
 
 Reals = NDArray[np.float64]

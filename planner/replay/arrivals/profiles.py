@@ -5,7 +5,7 @@ from array import array
 import numpy as np
 
 from planner.domain import LengthProfile
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, Requests
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, Requests
 from planner.errors import InputError
 from planner.replay.arrivals.demands import StreamLength, generators, require_rate, require_sense, require_some
 from planner.replay.arrivals.gaps import drawn_times

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.domain import RequestTrace
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, Requests
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Requests
 from planner.errors import InputError
 from planner.replay.arrivals.copied_blocks import copied_blocks
 from planner.replay.arrivals.demands import StreamLength, generators, require_rate, require_sense, require_some

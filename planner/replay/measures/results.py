@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.domain.fleet import ReplayFleet
 from planner.domain.layout import PHASES, Phase
-from planner.domain.replay.fleet import ReplayFleet
-from planner.domain.replay.results import IslandUse, Moment, ReplayGroup
+from planner.domain.replay import IslandUse, Moment, ReplayGroup
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.domain.slo import SloSettings
 from planner.replay.engine import Engine

@@ -24,7 +24,7 @@ from math import isfinite, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain.replay.results import Times
+from planner.domain.replay import Times
 from planner.domain.serving.levels import CERTAIN, Spread
 
 QUANTILES = (50.0, 90.0, 95.0, 99.0)

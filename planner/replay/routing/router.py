@@ -12,9 +12,9 @@ from operator import attrgetter
 from random import Random
 
 from planner.domain import RouterPolicy
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.fleet import Interval, PoolShare, ReplayFleet
 from planner.domain.layout import Phase
-from planner.domain.replay.fleet import Interval, PoolShare, ReplayFleet
-from planner.domain.replay.settings import ReplaySettings
 from planner.replay.requests import RequestTable
 from planner.replay.routing.choosers import Chooser, InTurn, blind_chooser_of, by_weight, chooser_of
 from planner.replay.stations.decode import DecodeServer

@@ -16,7 +16,7 @@ from itertools import repeat
 from math import ceil, sqrt
 from operator import add, mul
 
-from planner.domain.replay.fleet import ReplayPool
+from planner.domain.fleet import ReplayPool
 from planner.replay.curves import AnswerTimes, cache_gb
 
 MOST_PASSES = 256  # at a time: the slope of a pass over contexts is that of where they are

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from planner.domain.replay.fleet import ReplayPool
+from planner.domain.fleet import ReplayPool
 from planner.replay.events import Events
 from planner.replay.log import RequestLog
 from planner.replay.requests import RequestTable

@@ -3,7 +3,7 @@
 Each part of the way carries one cache after the other at its full rate; a cache is there when its slowest part is done.
 """
 
-from planner.domain.replay.fleet import ReplayFleet
+from planner.domain.fleet import ReplayFleet
 from planner.units import MS_PER_S
 
 

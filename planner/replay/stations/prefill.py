@@ -8,7 +8,7 @@ next one starts after 1 / (pace stages) of that.
 from collections import deque
 from collections.abc import Callable
 
-from planner.domain.replay.fleet import ReplayPool
+from planner.domain.fleet import ReplayPool
 from planner.replay.curves import PromptTimes
 from planner.replay.events import Events
 from planner.replay.log import RequestLog

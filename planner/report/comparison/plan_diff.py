@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from planner.domain import PHASES, DeployedIsland, DeployedPlan, RateComparison
-from planner.domain.comparisons.plan_diff import (
+from planner.domain.deployed import (
     BucketComparison,
     ChangedValue,
     GpuChange,

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from planner.domain import Plan
-from planner.domain.comparisons.plan_diff import PlanDiff
+from planner.domain.deployed import PlanDiff
 from planner.report.comparison.plan_diff import diff_page
 from planner.report.kit.html.blocks import Cell, DataTable, Prose, Section
 from planner.report.page.amounts import most_watts, used_gpus

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.domain import PHASES, LoadPoint, Phase, Plan, RangeService
-from planner.domain.replay.stored import StoredReplay
+from planner.domain.replay import StoredReplay
 from planner.domain.serving.levels import TIMES
 from planner.report.buckets.tables import latency_words
 from planner.report.buckets.view import buckets_of, latencies_at, span_label

@@ -1,7 +1,7 @@
 """The page of a plan: the verdict first, what to deploy, what it costs, how good it is, where it comes from."""
 
 from planner.domain import Plan
-from planner.domain.replay.stored import StoredReplay
+from planner.domain.replay import StoredReplay
 from planner.report.kit.html.blocks import Page
 from planner.report.page.changes import Earlier, changes_section
 from planner.report.page.cost import cost_section

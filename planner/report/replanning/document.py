@@ -5,8 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangePoint, PlanChange, ServerChange
-from planner.domain.replanning.rollouts import RollOut, RollOutStep
+from planner.domain.changes import ChangePoint, PlanChange, ServerChange
+from planner.domain.rollouts import RollOut, RollOutStep
 from planner.report.kit.tables import fields, record
 from planner.report.replanning.words import change_verdict, roll_out_verdict
 

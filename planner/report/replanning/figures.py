@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from planner.domain.replanning.changes import ChangePoint
-from planner.domain.replanning.rollouts import RollOut
+from planner.domain.changes import ChangePoint
+from planner.domain.rollouts import RollOut
 from planner.errors import InputError
 from planner.report.replanning.plots import frontier_plots, roll_out_plots
 

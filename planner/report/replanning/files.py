@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangePoint, PlanChange
-from planner.domain.replanning.rollouts import RollOut
+from planner.domain.changes import ChangePoint, PlanChange
+from planner.domain.rollouts import RollOut
 from planner.report.kit.csv_tables import frame_csv
 from planner.report.replanning.document import change_document
 from planner.report.replanning.figures import CHANGE_FIGURES, change_figure

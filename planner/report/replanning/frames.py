@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from planner.domain.replanning.changes import ChangePoint, PlanChange, ServerChange
-from planner.domain.replanning.rollouts import RollOut, RollOutStep
+from planner.domain.changes import ChangePoint, PlanChange, ServerChange
+from planner.domain.rollouts import RollOut, RollOutStep
 from planner.report.kit.frames import Frame
 from planner.report.kit.tables import Column, entries, fields, of_part, table_of
 

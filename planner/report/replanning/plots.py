@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from planner.domain.replanning.changes import ChangePoint
-from planner.domain.replanning.rollouts import RollOut
+from planner.domain.changes import ChangePoint
+from planner.domain.rollouts import RollOut
 from planner.report.kit.html.plots import Kind, Plot, series_of
 
 DOCUMENT = "changes.json"

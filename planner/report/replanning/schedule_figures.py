@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from planner.domain.replanning.schedules import Schedule
+from planner.domain.schedules import Schedule
 from planner.errors import InputError
 from planner.report.kit.clock import Clock
 from planner.report.kit.html.plots import Kind, Plot, Series, held_series, series_of

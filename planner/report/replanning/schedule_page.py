@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from planner.domain.replanning.schedules import Schedule
+from planner.domain.schedules import Schedule
 from planner.report.kit.html.blocks import Block, Figure, Page, Prose, Section
 from planner.report.kit.html.plots import chart_of
 from planner.report.kit.quantities import money

@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from planner.domain.replanning.rates import DAY_S
-from planner.domain.replanning.schedules import Schedule, ScheduleLevel, TariffKind
+from planner.domain.schedules import DAY_S, Schedule, ScheduleLevel, TariffKind
 from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, measured, money, rate, significant

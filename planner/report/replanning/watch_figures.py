@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from planner.domain.replanning.watching import Cause, WatchLog, WatchWindow
+from planner.domain.watching import Cause, WatchLog, WatchWindow
 from planner.errors import InputError
 from planner.report.kit.clock import Clock
 from planner.report.kit.html.plots import Kind, Plot, Series, held_series, series_of

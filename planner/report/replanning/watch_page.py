@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.domain.replanning.watching import WatchLog
+from planner.domain.watching import WatchLog
 from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
 from planner.report.kit.html.plots import chart_of
 from planner.report.kit.quantities import money

@@ -1,6 +1,6 @@
 """A watch in words and tables: what it comes to, its changes, its observations, what was not believed."""
 
-from planner.domain.replanning.watching import Cause, Decision, Fleet, Verdict, WatchLog, WatchWindow, clock_text
+from planner.domain.watching import Cause, Decision, Fleet, Verdict, WatchLog, WatchWindow, clock_text
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import counted, measured, money, rate, significant
 from planner.report.kit.tables import Column, Table, fields, of_part, table_of

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangeKind, ChangePoint, PlanChange, ServerChange, ServerRole
-from planner.domain.replanning.rollouts import RollOut, RollOutStep
+from planner.domain.changes import ChangeKind, ChangePoint, PlanChange, ServerChange, ServerRole
+from planner.domain.rollouts import RollOut, RollOutStep
 from planner.report.buckets.headline import promise_text
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, money, percent, rate, significant

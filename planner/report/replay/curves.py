@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from planner.domain.replay.results import Moment, ReplayResult, ReplaySweep
+from planner.domain.replay import Moment, ReplayResult, ReplaySweep
 from planner.domain.serving.levels import Spread
 from planner.report.replay.words import level_key, level_quantile, spread_of, times_of
 

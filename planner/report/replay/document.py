@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from planner.domain.replay.results import ReplayGroup, ReplayResult, ReplaySweep, Times
+from planner.domain.replay import ReplayGroup, ReplayResult, ReplaySweep, Times
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.report.kit.tables import fields, record
 from planner.report.replay.frames import GROUP_FACTS, GROUP_SPREADS, ISLAND_FACTS, ISLAND_SPREADS, RATE_FACTS

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.errors import InputError
 from planner.report.kit.quantities import significant
 from planner.report.replay.plots import island_plots, moment_plots, sweep_plots

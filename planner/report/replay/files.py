@@ -2,7 +2,7 @@
 
 import json
 
-from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.report.kit.csv_tables import frame_csv
 from planner.report.replay.document import replay_document
 from planner.report.replay.figures import SWEEP, replay_figure, replay_figures_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from planner.domain.replay.results import Moment, ReplayGroup, ReplayResult, ReplaySweep
+from planner.domain.replay import Moment, ReplayGroup, ReplayResult, ReplaySweep
 from planner.domain.serving.levels import LevelCheck
 from planner.report.kit.frames import Frame, tabled
 from planner.report.kit.tables import Column, fields, of_part, table_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from planner.domain.replay.results import Moment, ReplayResult, ReplaySweep
+from planner.domain.replay import Moment, ReplayResult, ReplaySweep
 from planner.report.kit.markdown import bullets, escaped, pictures
 from planner.report.kit.quantities import counted, percent, rate, significant, whole
 from planner.report.replay.tables import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.serving.levels import Spread
 from planner.report.kit.html.plots import Kind, Plot, Series, held_series
 from planner.report.replay.curves import edges_of, late_shares, points_of, quantiles_of

@@ -1,6 +1,6 @@
 """The tables of a replay as a terminal shows them: fewer figures than on its page."""
 
-from planner.domain.replay.results import ReplayResult, ReplaySweep, Times
+from planner.domain.replay import ReplayResult, ReplaySweep, Times
 from planner.report.kit.quantities import NONE, rate
 from planner.report.replay.tables import LEVELS_STATE, kv_words
 from planner.report.replay.words import (

@@ -1,7 +1,7 @@
 """The tables of a replay's page."""
 
 from planner.domain import Phase
-from planner.domain.replay.results import IslandUse, ReplayGroup, ReplayResult, ReplaySweep, Times
+from planner.domain.replay import IslandUse, ReplayGroup, ReplayResult, ReplaySweep, Times
 from planner.domain.serving.levels import LevelCheck, Spread, Standing
 from planner.report.kit.quantities import NONE, percent, rate, significant, whole
 from planner.report.kit.tables import Column, fields, of_part, table_of

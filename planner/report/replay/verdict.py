@@ -2,7 +2,7 @@
 
 import math
 
-from planner.domain.replay.results import ReplayResult, ReplaySweep
+from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.serving.levels import LevelCheck, Standing
 from planner.domain.serving.server import SAME_RATE
 from planner.report.buckets.view import bound_span

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from planner.domain.replay.results import ReplayGroup, ReplayResult, Times
+from planner.domain.replay import ReplayGroup, ReplayResult, Times
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.report.buckets.view import span_label, time, time_span
 from planner.report.kit.quantities import NONE, significant

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from planner.domain.comparisons.batches import Batch, BatchEffort, BatchEntry, BatchIndex, BatchJob, RunNote
-from planner.domain.comparisons.sweeps import PointState
+from planner.domain.comparisons import Batch, BatchEffort, BatchEntry, BatchIndex, BatchJob, PointState, RunNote
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INFEASIBLE, InputError
 from planner.files.plan.batches import indexes, notes
 from planner.files.plan.batches.locks import alone_in, require_free

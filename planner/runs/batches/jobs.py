@@ -21,7 +21,7 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import Scenario
-from planner.domain.comparisons.plans import PlanFigures
+from planner.domain.comparisons import PlanFigures
 from planner.errors import InputError
 from planner.files.scenario.settings import Setting
 from planner.plans.provenance import versions

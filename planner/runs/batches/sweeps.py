@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from planner.domain.comparisons.batches import RunNote
-from planner.domain.comparisons.sweeps import Sweep, SweepEntry, SweepIndex, SweepPoint
+from planner.domain.comparisons import RunNote, Sweep, SweepEntry, SweepIndex, SweepPoint
 from planner.errors import InputError
 from planner.files.plan.batches import sweep_indexes
 from planner.files.plan.batches.indexes import claim_folder_of, withdrawn_if_refused

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planner import files, pipeline
-from planner.domain.comparisons.batches import JobEffort, RunNote
-from planner.domain.comparisons.sweeps import PointState
+from planner.domain.comparisons import JobEffort, PointState, RunNote
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INFEASIBLE, InputError, PlannerError
 from planner.files.disk.folders import at_work
 from planner.files.plan.batches import notes

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from planner import files
-from planner.domain.comparisons.batches import Batch
+from planner.domain.comparisons import Batch
 from planner.files.plan.batches import indexes
 from planner.files.plan.batches.notes import write_document
 from planner.files.plan.batches.parquet import can_write_parquet, parquet_table

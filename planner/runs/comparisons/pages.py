@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from planner import files
-from planner.domain.comparisons.plans import PlanComparison
-from planner.domain.comparisons.sweeps import Sweep
+from planner.domain.comparisons import PlanComparison, Sweep
 from planner.report.comparison.plans.side_by_side import comparison_page, every_figure
 from planner.report.comparison.plans.side_by_side_page import comparison_html
 from planner.report.comparison.plans.sweep_html import sweep_html

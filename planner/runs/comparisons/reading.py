@@ -5,7 +5,7 @@ from pathlib import Path
 
 from planner import files, pipeline
 from planner.domain import Plan
-from planner.domain.comparisons.plans import PlanComparison
+from planner.domain.comparisons import PlanComparison
 from planner.errors import InputError
 from planner.files.plan.batches.indexes import holds_batch
 from planner.files.plan.batches.notes import QUARANTINE_FOLDER

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from planner import pipeline
 from planner.domain import ReportProgress, no_progress
-from planner.domain.serving.offers import GpuOffer, RivalFleet
+from planner.domain.frontier import GpuOffer, RivalFleet
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.files.disk.names import same_names
 from planner.runs.questions.documents import Document, document_of, margin_of, rented_document, scenario_of

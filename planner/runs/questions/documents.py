@@ -6,7 +6,7 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import RoutingSettings, Scenario
-from planner.domain.serving.offers import GpuOffer
+from planner.domain.frontier import GpuOffer
 from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion
 from planner.workload import summarize
 

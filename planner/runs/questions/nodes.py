@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.domain.serving.offers import GpuOffer, RivalFleet
+from planner.domain.frontier import GpuOffer, RivalFleet
 from planner.errors import InputError
 from planner.runs.questions.records import MoneyAnswer
 

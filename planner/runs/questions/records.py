@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.domain import Plan, Scenario
-from planner.domain.serving.offers import RivalFleet
+from planner.domain.frontier import RivalFleet
 
 
 class MoneyQuestion(StrEnum):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from planner.domain import PHASES, BucketLatency, GpuWorth, LoadPoint, Phase, Plan, ServingForm
+from planner.domain.frontier import RivalFleet
 from planner.domain.serving.levels import TIMES
-from planner.domain.serving.offers import RivalFleet
 from planner.domain.serving.routing import class_of_pools
 from planner.report.buckets.certificate import forms_sentence
 from planner.report.buckets.headline import given_up_words

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from planner import pipeline
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, LostServers
+from planner.domain.changes import ChangeLimits, ChangeSettings, LostServers
 from planner.errors import InfeasibleError, InputError
 from planner.replanning.changes import require_buckets
 from planner.replanning.finding import require_limits

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.changes import ChangeLimits, ChangeSettings
+from planner.domain.changes import ChangeLimits, ChangeSettings
 from planner.errors import InputError
 from planner.files.scenario.settings import Setting, with_settings
 from planner.runs.replanning.own_pods import without_own_pods

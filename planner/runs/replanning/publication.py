@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner.domain import Plan
-from planner.domain.replanning.changes import ChangePoint, PlanChange
-from planner.domain.replanning.replans import Replan
-from planner.domain.replanning.rollouts import RollOut
+from planner.domain.changes import ChangePoint, PlanChange
+from planner.domain.rollouts import Replan, RollOut
 from planner.errors import ExportError, InputError
 from planner.files.plan.sealed_documents import with_seal
 from planner.report.kit.quantities import counted

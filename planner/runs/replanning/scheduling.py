@@ -10,10 +10,8 @@ from typing import TypeVar
 
 from planner import files, pipeline
 from planner.domain import LengthProfile, Plan, RequestTrace, Scenario
-from planner.domain.replanning.changes import ChangeLimits, ChangeSettings
-from planner.domain.replanning.forecasts import ForecastKind, ForecastSettings
-from planner.domain.replanning.rates import DAY_S, RateSeries
-from planner.domain.replanning.schedules import Schedule, Tariff, TariffKind
+from planner.domain.changes import ChangeLimits, ChangeSettings
+from planner.domain.schedules import DAY_S, ForecastKind, ForecastSettings, RateSeries, Schedule, Tariff, TariffKind
 from planner.errors import InputError
 from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, level_names, schedule_digest, schedule_text
 from planner.files.records import fields_of, read_record

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from planner import export, files
 from planner.domain import Plan
-from planner.domain.replanning.rollouts import RollOut, RollOutStep
-from planner.domain.serving.exported import ExportRecord
+from planner.domain.rollouts import RollOut, RollOutStep
+from planner.domain.serving.deploy import ExportRecord
 from planner.export.checking.carrying import (
     Transition,
     carried_over,

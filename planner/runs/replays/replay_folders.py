@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from planner import files, report
-from planner.domain.replay.results import ReplayResult, ReplaySweep
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.errors import InputError
 from planner.files.plan.sealed_documents import read_sealed, require_schema, sealed_text
 from planner.files.records import load_record, record_document

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from planner import export, files
 from planner.domain import LengthMeasure, Plan, RouterBehaviour, RouterPolicy
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
-from planner.domain.replay.settings import Failure, ReplaySettings
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, Failure, RateCurve, ReplaySettings
 from planner.errors import InputError
 
 _MOST_REQUESTS = 10_000_000

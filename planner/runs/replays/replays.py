@@ -6,8 +6,8 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import LengthProfile, Plan, RequestTrace
-from planner.domain.replay.results import ReplayResult
-from planner.domain.replay.settings import Failure, ReplaySettings
+from planner.domain.arrivals import Failure, ReplaySettings
+from planner.domain.replay import ReplayResult
 from planner.errors import InputError
 from planner.files.disk.shipped import shipped_scenarios
 from planner.files.tables.traces.forms import TRACES

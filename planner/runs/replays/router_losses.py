@@ -10,8 +10,8 @@ from functools import cache
 
 from planner import export, pipeline
 from planner.domain import LengthMeasure, Plan, RouterBehaviour
-from planner.domain.replay.results import ReplayResult
-from planner.domain.replay.settings import ReplaySettings
+from planner.domain.arrivals import ReplaySettings
+from planner.domain.replay import ReplayResult
 from planner.errors import ExportError, InputError
 from planner.runs.replays.replay_settings import replay_settings
 from planner.runs.replays.replays import rate_of

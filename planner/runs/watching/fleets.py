@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from planner import files
 from planner.domain import Inventory, Plan, Scenario
+from planner.domain.changes import PlanChange
 from planner.domain.objective import ObjectiveKind, ObjectiveSettings
-from planner.domain.replanning.changes import PlanChange
-from planner.domain.replanning.watching import Fleet, Need
+from planner.domain.watching import Fleet, Need
 from planner.errors import InputError
 from planner.replanning.changes import changes_between
 from planner.replanning.finding import require_engine

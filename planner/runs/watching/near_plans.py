@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from planner import pipeline
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.changes import ChangeLimits, LostServers, PlanChange
+from planner.domain.changes import ChangeLimits, LostServers, PlanChange
 from planner.errors import InfeasibleError, SolverError
 from planner.replanning.losses import without_lost
 

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from planner import files
-from planner.domain.replanning.watching import WatchLog
+from planner.domain.watching import WatchLog
 from planner.files.plan.watch_folders import load_watch
 from planner.report.replanning import watch_tables
 from planner.report.replanning.watch_page import watch_page

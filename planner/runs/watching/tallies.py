@@ -5,7 +5,7 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import Plan
-from planner.domain.replanning.watching import Fleet, WatchLog
+from planner.domain.watching import Fleet, WatchLog
 from planner.files.plan.watch_folders import load_watch, plan_folder
 from planner.replanning.changes import changes_between
 from planner.replanning.watches.hindsight import tally, windows_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import Plan, Scenario
-from planner.domain.replanning.watching import (
+from planner.domain.watching import (
     DAY_S,
     Observation,
     Verdict,

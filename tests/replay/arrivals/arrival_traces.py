@@ -6,7 +6,7 @@ import numpy as np
 from reference_data import reference_path
 
 from planner.domain import PromptBlocks, RequestTrace
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
 from planner.files import read_trace
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from arrival_traces import azure, mooncake, switching, switching_dispersion
 
-from planner.domain.replay.arrivals import ArrivalSettings
+from planner.domain.arrivals import ArrivalSettings
 from planner.replay.arrivals import requests_of
 from planner.replay.arrivals.parts import part_of
 from planner.workload import count_dispersion

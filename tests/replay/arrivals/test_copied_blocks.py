@@ -7,7 +7,7 @@ import pytest
 from arrival_traces import mooncake, trace_of, two_turns
 
 from planner.domain import PromptBlocks, RequestTrace
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings
 from planner.replay.arrivals import requests_of
 from planner.replay.arrivals.copied_blocks import copied_blocks
 from planner.workload import prefix_reuse

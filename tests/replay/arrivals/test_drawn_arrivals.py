@@ -5,7 +5,7 @@ import pytest
 from arrival_traces import azure, trace_of
 from scipy import stats
 
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, RateCurve
 from planner.errors import InputError
 from planner.files import load_rate_curve
 from planner.replay.arrivals import requests_of

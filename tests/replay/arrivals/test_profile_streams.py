@@ -8,7 +8,7 @@ from arrival_traces import azure
 from scipy import stats
 
 from planner.domain import LengthProfile
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, LeftOut
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, LeftOut
 from planner.errors import InputError
 from planner.files import load_workload
 from planner.replay.arrivals import requests_of, requests_of_profile

@@ -11,7 +11,7 @@ from arrival_traces import STEPS, azure, settings_of, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.domain.replay.arrivals import ArrivalProcess, ArrivalSettings, LeftOut
+from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, LeftOut
 from planner.errors import InputError
 from planner.replay.arrivals import requests_of, require_longer_than
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from planner.domain.comparisons.batches import BatchEffort, BatchIndex, JobEffort
+from planner.domain.comparisons import BatchEffort, BatchIndex, JobEffort
 from planner.errors import InputError
 from planner.files.disk.folders import errors_told, place_of
 from planner.files.disk.opening import is_there

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from planner.domain.comparisons.batches import RunNote
-from planner.domain.comparisons.sweeps import PointState
+from planner.domain.comparisons import PointState, RunNote
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE, RUN_ENTRIES, errors_told, sync

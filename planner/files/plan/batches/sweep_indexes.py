@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from planner.domain.comparisons.sweeps import SweepEntry, SweepIndex
+from planner.domain.comparisons import SweepEntry, SweepIndex
 from planner.files.disk.opening import is_there
 from planner.files.plan.batches.notes import write_document
 from planner.files.plan.sealed_documents import read_sealed

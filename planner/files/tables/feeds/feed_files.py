@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from planner.domain.replanning.watching import Feed
+from planner.domain.watching import Feed
 from planner.errors import InputError
 from planner.files.disk.opening import opened
 from planner.files.tables.feeds.feed_states import read_state

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 
-from planner.domain.replanning.watching import Feed, FeedKind, FeedValue, Refusal
+from planner.domain.watching import Feed, FeedKind, FeedValue, Refusal
 from planner.errors import InputError
 from planner.files.disk.opening import read_text
 from planner.files.disk.strict_yaml import parse_yaml

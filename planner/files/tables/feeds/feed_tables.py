@@ -19,7 +19,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.domain.replanning.watching import Feed, FeedKind, FeedValue, Refusal
+from planner.domain.watching import Feed, FeedKind, FeedValue, Refusal
 from planner.errors import InputError
 from planner.files.disk.csv_rows import CsvRow, csv_cells, listed
 from planner.files.disk.names import same_names

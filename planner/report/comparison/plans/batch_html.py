@@ -1,7 +1,6 @@
 """A batch as a page to send: rates and prices of the jobs as bars, and every job as a row."""
 
-from planner.domain.comparisons.batches import Batch, BatchJob
-from planner.domain.comparisons.sweeps import PointState
+from planner.domain.comparisons import Batch, BatchJob, PointState
 from planner.report.comparison.plans.batch_tables import reasons, verdict
 from planner.report.comparison.plans.sweep_html import SHOWN_FIGURES, sorted_figures
 from planner.report.kit.html.blocks import Block, Chart, DataTable, Figure, Page, Prose, Section

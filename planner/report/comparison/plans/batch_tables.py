@@ -3,8 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from planner.domain.comparisons.batches import Batch, BatchJob
-from planner.domain.comparisons.sweeps import PointState
+from planner.domain.comparisons import Batch, BatchJob, PointState
 from planner.report.comparison.plans.side_by_side import levels_documents
 from planner.report.comparison.plans.sweep_tables import exact_figures, shown_figures
 from planner.report.kit.markdown import escaped

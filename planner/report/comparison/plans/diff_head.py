@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from planner.domain.comparisons.plans import PlanFigures
+from planner.domain.comparisons import PlanFigures
 from planner.report.comparison.plans.side_by_side import figure_cells
 from planner.report.kit.markdown import escaped, table
 from planner.report.kit.quantities import NONE

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from planner.domain.comparisons.explanations import (
+from planner.domain.explanations import (
     Alternative,
     IslandExplanation,
     PlanExplanation,

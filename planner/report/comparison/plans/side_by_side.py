@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from planner.domain import PHASES, Phase
-from planner.domain.comparisons.plans import (
+from planner.domain.comparisons import (
     ComparedPlan,
     LatencyFigures,
     PlanComparison,

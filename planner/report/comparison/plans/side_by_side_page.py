@@ -3,7 +3,7 @@
 from typing import Any
 
 from planner.domain import PHASES
-from planner.domain.comparisons.plans import PlanComparison
+from planner.domain.comparisons import PlanComparison
 from planner.domain.serving.levels import TIMES
 from planner.report.buckets.view import span_label
 from planner.report.comparison.plans.side_by_side import (

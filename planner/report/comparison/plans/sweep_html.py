@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
-from planner.domain.comparisons.plans import PlanFigures
-from planner.domain.comparisons.sweeps import Sweep, SweepPoint
+from planner.domain.comparisons import PlanFigures, Sweep, SweepPoint
 from planner.report.comparison.plans.sweep_tables import (
     best_points,
     fixed_words,

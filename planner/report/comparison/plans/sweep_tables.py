@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from planner.domain.comparisons.batches import BatchJob
-from planner.domain.comparisons.plans import PlanFigures
-from planner.domain.comparisons.sweeps import PointState, Sweep, SweepPoint
+from planner.domain.comparisons import BatchJob, PlanFigures, PointState, Sweep, SweepPoint
 from planner.report.comparison.plans.side_by_side import band_words, gap_words, levels_word
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, money, rate, significant

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from planner import files
-from planner.domain.comparisons.verification import Difference, Verification
-from planner.domain.replanning.schedules import Schedule, TariffKind
+from planner.domain.comparisons import Difference, Verification
+from planner.domain.schedules import Schedule, TariffKind
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.plan.batches import indexes, sweep_indexes

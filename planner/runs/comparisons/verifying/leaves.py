@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
-from planner.domain.comparisons.verification import Difference
+from planner.domain.comparisons import Difference
 
 SAME = 1e-9
 """Relative difference of figures that another processor's rounding may leave."""

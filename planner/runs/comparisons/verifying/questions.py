@@ -5,7 +5,7 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import Scenario
-from planner.domain.comparisons.verification import Difference, Verification
+from planner.domain.comparisons import Difference, Verification
 from planner.domain.plan import Plan
 from planner.errors import InputError
 from planner.files.disk.folders import PLAN_FILE

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from planner import files, pipeline
 from planner.domain import Plan
-from planner.domain.comparisons.verification import Difference, Verification
+from planner.domain.comparisons import Difference, Verification
 from planner.errors import InputError
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.opening import MOST_OF_A_LIST

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner import files, pipeline
 from planner.domain import Plan
-from planner.domain.comparisons.verification import Difference, Verification
+from planner.domain.comparisons import Difference, Verification
 from planner.errors import PlannerError
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.folders import CLUSTER_FILE, PAGE_FILE, PLAN_FILE, SEARCH_FOLDER

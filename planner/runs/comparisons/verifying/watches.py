@@ -7,8 +7,8 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import Scenario
-from planner.domain.comparisons.verification import Difference, Verification
-from planner.domain.replanning.watching import Decision, WatchStep, clock_text
+from planner.domain.comparisons import Difference, Verification
+from planner.domain.watching import Decision, WatchStep, clock_text
 from planner.errors import InputError
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.folders import PLAN_FILE

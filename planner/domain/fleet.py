@@ -1,7 +1,4 @@
-"""A fleet as requests meet it: servers with curves of their step times, and who serves which prompts.
-
-Curves are plain numbers, so that the replay knows nothing of where they come from. All times are in ms.
-"""
+"""A fleet as requests meet it: servers with curves of their step times, and who serves which prompts."""
 
 from dataclasses import dataclass
 
