@@ -11,9 +11,8 @@ from planner.api.tables import counts_of
 from planner.domain import Plan
 from planner.errors import InputError
 from planner.files.scenario.settings import Setting
-from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
+from planner.runs.replanning.asking import ChangedPlan, ChangeQuestion, change_plan, lost_servers
 from planner.runs.replanning.inputs import change_limits, change_settings, new_scenario
-from planner.runs.replanning.publication import ChangedPlan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,8 +95,8 @@ class ChangedDeployment(Generic[PlanAtHand]):
         """Write the new plan's run folder, with the change and the steps' manifests; refuses to replace one unless
         `force`. `deployed`: the run folder of the plan before, whose manifests stand; None: those that it would get."""
         from planner import files
-        from planner.runs.replanning.deployed import deployed_manifests
-        from planner.runs.replanning.publication import publish_change
+        from planner.runs.replanning.asking import publish_change
+        from planner.runs.replanning.inputs import deployed_manifests
 
         run = None if deployed is None else Path(deployed)
         stands = deployed_manifests(self.record.before, run, target=target, engine=engine)

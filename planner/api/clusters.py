@@ -84,7 +84,7 @@ class ClusterAtHand:
         """
         from planner.domain.diagnosis import PUBLISHED_JOBS, PUBLISHED_REQUESTS, GpuRequest
         from planner.placement.diagnosis import diagnose
-        from planner.runs.diagnosing import with_moves
+        from planner.runs.defragmenting import with_moves
 
         diagnosis = diagnose(
             self.record,

@@ -11,8 +11,7 @@ from planner.domain.comparisons import PlanComparison, Verification
 from planner.errors import InputError
 from planner.report.comparison.plans.side_by_side import comparison_page, every_figure
 from planner.report.kit.tables import fields, table_of
-from planner.runs.comparisons.pages import comparison_bytes
-from planner.runs.comparisons.reading import compared, read_plans
+from planner.runs.comparisons import compared, comparison_bytes, read_plans
 
 if TYPE_CHECKING:
     import pandas as pd

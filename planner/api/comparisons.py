@@ -23,8 +23,7 @@ from planner.runs.batches.choosing import executor_of
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
 from planner.runs.batches.sweeps import SweepRequest, run_sweep
 from planner.runs.batches.working import ReportJob
-from planner.runs.comparisons.batch_files import batch_files, write_batch_files
-from planner.runs.comparisons.pages import sweep_files, write_sweep_files
+from planner.runs.comparisons import batch_files, sweep_files, write_batch_files, write_sweep_files
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -218,7 +218,7 @@ class PlannedDeployment:
         """This plan computed anew from its question: what of it does not follow? Of its files `planner.verify(path)`
         tells, too."""
         from planner.api.compared import VerifiedRun
-        from planner.runs.comparisons.verifying.runs import verify_plan
+        from planner.runs.verifying.runs import verify_plan
 
         return VerifiedRun(verify_plan(self.record))
 
@@ -232,7 +232,7 @@ class PlannedDeployment:
         """
         from planner import pipeline
         from planner.api.clusters import nodes_of
-        from planner.runs.placed_runs import scenario_on
+        from planner.runs.publication import scenario_on
 
         nodes, inputs = nodes_of(cluster)
         scenario = scenario_on(self.record, nodes, settings or self.record.scenario.placement, inputs)

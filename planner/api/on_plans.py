@@ -62,6 +62,6 @@ def verify(run: str | Path, *, scenario: str | Path | None = None, search: bool 
     Raises InputError where a document was edited and its digests tell.
     """
     from planner.api.compared import VerifiedRun
-    from planner.runs.comparisons.verifying.folders import verify as verified
+    from planner.runs.verifying.folders import verify as verified
 
     return VerifiedRun(verified(Path(run), scenario=None if scenario is None else Path(scenario), search=search))

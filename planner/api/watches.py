@@ -99,7 +99,7 @@ class WatchAtHand:
 
     def page(self) -> str:
         """The watch as one HTML file that reaches nothing outside itself."""
-        from planner.runs.watching.pages import source_of, watch_html
+        from planner.runs.watching.tallies import source_of, watch_html
 
         return watch_html(self.record, source_of(self.folder)).decode()
 

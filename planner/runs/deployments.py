@@ -10,8 +10,7 @@ from planner.files.cluster.flextopo_files import flextopo_document
 from planner.plans.provenance import planner_version
 from planner.plans.router_grid import CELLS, MOST_CELLS, grid_of
 from planner.runs import runbook
-from planner.runs.replays.routed_plans import routed_plan
-from planner.runs.replays.router_losses import router_loss
+from planner.runs.replays.router_losses import routed_plan, router_loss
 
 DEFAULT_TARGET = "lws"
 WARNING_MARK = "# WARNING: "

@@ -1,9 +1,10 @@
 """A plan as the files of its run folder."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from planner import export, files, report
-from planner.domain import DeploySettings, Plan, Scenario
+from planner.domain import Cluster, DeploySettings, InputHash, PlacementSettings, Plan, Scenario
 from planner.errors import ExportError, InputError
 from planner.report.kit.csv_tables import frame_csv
 from planner.runs.deployments import DEFAULT_TARGET, render_plan
@@ -63,3 +64,21 @@ def _strange_prices(plan: Plan) -> tuple[str, ...]:
     shipped = files.load_gpu_specs() if unused else {}
     strangers = [gpu for gpu in unused if gpu not in shipped]
     return tuple(f"price not used: {gpu} is no GPU type that the planner knows" for gpu in strangers)
+
+
+def scenario_on(
+    saved: Plan, cluster: Cluster, settings: PlacementSettings, inputs: Iterable[InputHash] = ()
+) -> Scenario:
+    """The plan's own scenario with a cluster and its settings; `inputs`: the files that they were read from.
+
+    Raises InputError where the plan was searched for on another cluster.
+    """
+    old = saved.scenario
+    if old.objective.kind.row.placed and old.cluster != cluster:
+        raise InputError(
+            f"plan {old.name}: objective.kind placed: its layout was chosen for cluster "
+            f"{old.cluster.name if old.cluster else '?'}, got {cluster.name}.",
+            hint="Plan the scenario again with the other cluster.",
+        )
+    earlier = tuple(item for item in old.inputs if item not in set(inputs))
+    return replace(old, cluster=cluster, placement=settings, inputs=(*earlier, *inputs))

@@ -13,9 +13,9 @@ from planner import files, pipeline
 from planner.files.scenario.settings import Setting
 from planner.runs import publication
 from planner.runs.batches.batches import BatchRequest, run_batch
-from planner.runs.batches.executors import Executor
+from planner.runs.batches.jobs import Executor
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
-from planner.runs.comparisons.batch_files import write_batch_files
+from planner.runs.comparisons import write_batch_files
 from planner.workload import summarize
 
 SCENARIO = """\

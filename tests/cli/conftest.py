@@ -10,10 +10,10 @@ from command_line import EVEN, TABLE, TINY, TRACE
 from small_batches import BARE, write_jobs
 
 from planner.runs.batches.batches import BatchRequest, run_batch
-from planner.runs.batches.executing import outcome_of
 from planner.runs.batches.jobs import Job, Outcome
 from planner.runs.batches.local import SerialExecutor
-from planner.runs.comparisons.batch_files import write_batch_files
+from planner.runs.batches.running import outcome_of
+from planner.runs.comparisons import write_batch_files
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from small_batches import BARE, JOBS, SMALL, rows_of, runs_of, write_jobs
 
 from planner.errors import InputError
 from planner.files.plan.batches import locks, parquet
-from planner.runs.batches.executing import failure, outcome_of
 from planner.runs.batches.jobs import Job, Outcome
+from planner.runs.batches.running import failure, outcome_of
 
 
 @pytest.fixture(autouse=True)

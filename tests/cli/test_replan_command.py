@@ -16,10 +16,8 @@ from planner.files import load_run
 def replanned(planned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run changed for longer prompts and answers, written once."""
     from planner import files
-    from planner.runs.replanning.asking import ChangeQuestion, change_plan
-    from planner.runs.replanning.deployed import deployed_manifests
-    from planner.runs.replanning.inputs import new_scenario
-    from planner.runs.replanning.publication import publish_change
+    from planner.runs.replanning.asking import ChangeQuestion, change_plan, publish_change
+    from planner.runs.replanning.inputs import deployed_manifests, new_scenario
 
     saved, out = load_run(planned), tmp_path_factory.mktemp("replanned") / "new"
     changed = change_plan(saved, ChangeQuestion(scenario=new_scenario(saved, workload="azure-conv-2023")))

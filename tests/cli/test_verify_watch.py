@@ -12,7 +12,7 @@ from plain_pictures import copied_pictures
 
 from planner.files.plan.digests import sealed
 from planner.files.plan.journal_lines import line_of
-from planner.runs.comparisons.verifying.watches import DECIDED, OBSERVED, watch_verified
+from planner.runs.verifying.watches import DECIDED, OBSERVED, watch_verified
 from planner.runs.watching.watches import WatchJob, watch
 
 SMALL = """\

@@ -16,7 +16,7 @@ import pytest
 from plain_pictures import unpainted
 
 from planner.runs.batches.dask_engine.clusters import open_client
-from planner.runs.batches.dask_engine.sessions import DaskSettings
+from planner.runs.batches.dask_engine.executor import DaskSettings
 
 HERE = Path(__file__).parent
 LIMIT_S = 240.0

@@ -12,8 +12,7 @@ from planner.cli import main
 from planner.errors import InputError
 from planner.files import load_run
 from planner.runs.batches.choosing import executor_of, open_pool
-from planner.runs.batches.dask_engine.executor import DaskExecutor
-from planner.runs.batches.dask_engine.pool import open_dask_pool
+from planner.runs.batches.dask_engine.executor import DaskExecutor, open_dask_pool
 from planner.runs.batches.jobs import Job, Outcome, with_content
 from planner.runs.batches.local import SerialExecutor
 from planner.runs.batches.running import run_job

@@ -37,13 +37,10 @@ from planner.runs.batches.choosing import executor_of
 from planner.runs.batches.dask_engine.admission import Admission, workers_of
 from planner.runs.batches.dask_engine.children import answer_in_child
 from planner.runs.batches.dask_engine.clusters import open_client
-from planner.runs.batches.dask_engine.executor import DaskExecutor
-from planner.runs.batches.dask_engine.pool import open_dask_pool
-from planner.runs.batches.dask_engine.sessions import DaskSettings, open_dispatcher
-from planner.runs.batches.executing import outcome_again
+from planner.runs.batches.dask_engine.executor import DaskExecutor, DaskSettings, open_dask_pool, open_dispatcher
 from planner.runs.batches.jobs import Job, with_content
 from planner.runs.batches.local import SerialExecutor
-from planner.runs.batches.running import run_job
+from planner.runs.batches.running import outcome_again, run_job
 from planner.runs.batches.sweeps import SweepRequest, run_sweep
 
 LONG = """\

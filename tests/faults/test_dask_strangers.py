@@ -23,7 +23,7 @@ import planner as planner_package
 from planner.errors import InputError
 from planner.export.batch_objects import DASK_PORT, TLS_FOLDER, BatchObjects, dask_files
 from planner.runs.batches.dask_engine.clusters import open_client, require_address
-from planner.runs.batches.dask_engine.sessions import open_dispatcher
+from planner.runs.batches.dask_engine.executor import open_dispatcher
 
 
 def ports_of(pids: list[int]) -> list[str]:

@@ -16,9 +16,8 @@ from planner.domain import Plan
 from planner.errors import PlannerError
 from planner.files import scenario_from_document
 from planner.files.scenario.settings import Setting
-from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
+from planner.runs.replanning.asking import ChangedPlan, ChangeQuestion, change_plan, lost_servers
 from planner.runs.replanning.inputs import change_limits, new_scenario
-from planner.runs.replanning.publication import ChangedPlan
 from planner.workload import summarize
 
 DEPLOYED = {

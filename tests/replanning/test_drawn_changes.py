@@ -12,7 +12,7 @@ from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, PlannerError
 from planner.evaluation.buckets.service import BucketService
 from planner.replanning.changes import context_of
 from planner.replanning.rollouts.interim import InterimFleet
-from planner.runs.replanning.publication import ChangedPlan, publish_change
+from planner.runs.replanning.asking import ChangedPlan, publish_change
 
 QUICK = (1, 3, 7, 12, 34)
 STUDY = tuple(seed for seed in range(40) if seed not in QUICK)

@@ -10,7 +10,7 @@ from small_schedules import small_schedule
 from planner import export, files
 from planner.runs.deployments import render_plan
 from planner.runs.exports import MANIFESTS, with_carried, written_again
-from planner.runs.replanning.manifests import in_turns
+from planner.runs.replanning.steps import in_turns
 
 
 def engines(texts: dict[str, str]) -> dict[str, Any]:

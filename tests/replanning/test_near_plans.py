@@ -9,8 +9,7 @@ from test_placed_replans import CLUSTER
 from planner.domain import Plan, Scenario
 from planner.domain.watching import Fleet, Need, Observation, WatchSettings
 from planner.replanning.watches.watching import WatchState, advance, after, decide
-from planner.runs.watching.fleets import Fleets, change_between, usual_of
-from planner.runs.watching.near_plans import what_is_left
+from planner.runs.watching.fleets import Fleets, change_between, usual_of, what_is_left
 
 MIXED = {"inventory": {"H200": 64, "H20": 64}, "prices_usd_per_gpu_hour": {"H200": 4.0, "H20": 1.0}}
 GIVE_UP = 0.02

@@ -21,7 +21,7 @@ from planner.replanning.losses import remaining_inventory, without_lost
 from planner.replanning.staying import staying_parts
 from planner.runs.deployments import render_plan
 from planner.runs.replanning.asking import ChangeQuestion, change_plan
-from planner.runs.replanning.own_pods import without_own_pods
+from planner.runs.replanning.inputs import without_own_pods
 from planner.runs.replanning.steps import rolled_out
 
 

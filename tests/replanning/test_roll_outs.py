@@ -17,8 +17,7 @@ from planner.replanning.changes import changes_between
 from planner.replanning.rollouts.interim import InterimFleet
 from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
 from planner.replanning.rollouts.rolling import roll_out
-from planner.runs.replanning.asking import ChangeQuestion, change_plan
-from planner.runs.replanning.publication import ChangedPlan
+from planner.runs.replanning.asking import ChangedPlan, ChangeQuestion, change_plan
 from planner.workload import question_of
 
 INVENTORY = {"H20": 64, "H200": 32, "H800": 32}

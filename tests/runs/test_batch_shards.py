@@ -11,8 +11,8 @@ from planner.files.plan.batches.locks import alone_in, require_free
 from planner.report.page import pages
 from planner.runs.batches.batches import BatchRequest, read_batch, run_batch
 from planner.runs.batches.jobs import Job
+from planner.runs.batches.listing import Shard, read_shard
 from planner.runs.batches.local import SerialExecutor
-from planner.runs.batches.shards import Shard, read_shard
 
 SMALL = "model: deepseek-v3\nworkload: normal-500-2000\ninventory: {H200: 16}\nranges: {width: 4096}\n"
 CONTENTS = st.text("0123456789abcdef", min_size=64, max_size=64)

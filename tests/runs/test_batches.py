@@ -16,9 +16,9 @@ from planner.report.comparison.plans.batch_html import MOST_BARS, batch_html
 from planner.report.comparison.plans.batch_tables import MOST_LISTED, batch_page, reasons
 from planner.runs.batches import reading, working
 from planner.runs.batches.batches import exit_status
-from planner.runs.batches.executing import disk_refuses
 from planner.runs.batches.jobs import Job, with_content
 from planner.runs.batches.listing import list_jobs
+from planner.runs.batches.running import disk_refuses
 from planner.workload import summarize
 
 SMALL = "name: small\nmodel: deepseek-v3\nworkload: normal-500-2000\ninventory: {H200: 16}\nranges: {width: 4096}\n"

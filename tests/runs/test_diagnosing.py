@@ -6,7 +6,7 @@ from planner.defragmentation import consolidate
 from planner.domain.diagnosis import ChangeKind, GpuRequest
 from planner.placement import Fit, TaskMix, synthesize
 from planner.placement.diagnosis import diagnose
-from planner.runs.diagnosing import with_moves
+from planner.runs.defragmenting import with_moves
 
 REQUESTS = tuple(map(GpuRequest.parse, ("4G32C", "8G64C", "8G128C")))
 

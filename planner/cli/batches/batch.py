@@ -65,7 +65,7 @@ def command(
     from planner.files.scenario.settings import read_setting
     from planner.runs.batches.batches import BatchRequest, run_batch
     from planner.runs.batches.choosing import executor_of
-    from planner.runs.batches.shards import read_shard
+    from planner.runs.batches.listing import read_shard
 
     check_engine(engine)
     changes = tuple(map(read_setting, settings or []))
@@ -95,7 +95,7 @@ def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None
     others are at work."""
     from planner.files.plan.batches.parquet import INSTALL, can_write_parquet
     from planner.runs.batches.batches import exit_status
-    from planner.runs.comparisons.batch_files import write_batch_files
+    from planner.runs.comparisons import write_batch_files
 
     for run, reason in result.effort.quarantined:
         screen.show_warning(f"{run}: moved to {out / 'quarantine'} and done again: {reason}")

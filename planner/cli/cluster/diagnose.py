@@ -52,7 +52,7 @@ def command(
     from planner import files, report
     from planner.domain.diagnosis import PUBLISHED_JOBS, PUBLISHED_REQUESTS, GpuRequest
     from planner.placement.diagnosis import diagnose
-    from planner.runs.diagnosing import with_moves
+    from planner.runs.defragmenting import with_moves
 
     requests = tuple(map(GpuRequest.parse, request)) if request else PUBLISHED_REQUESTS
     jobs = PUBLISHED_JOBS if job is None else _jobs(job)

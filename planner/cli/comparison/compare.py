@@ -43,8 +43,7 @@ def command(
     """Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each."""
     from planner import files
     from planner.report.comparison.plans.side_by_side import comparison_document, every_figure
-    from planner.runs.comparisons.pages import comparison_bytes
-    from planner.runs.comparisons.reading import compared, read_plans
+    from planner.runs.comparisons import compared, comparison_bytes, read_plans
 
     for path in filter(None, (csv, html)):
         files.refuse_existing(path, force=force)

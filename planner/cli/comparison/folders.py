@@ -67,8 +67,7 @@ def _report_schedule(folder: Path, wanted: _Report) -> None:
 def _report_watch(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.replanning.watch import show
-    from planner.runs.watching.pages import source_of, watch_files, watch_html
-    from planner.runs.watching.tallies import read_log
+    from planner.runs.watching.tallies import read_log, source_of, watch_files, watch_html
 
     log = read_log(folder)
     if wanted.out is not None:
@@ -84,7 +83,7 @@ def _report_sweep(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.comparison.sweep import show
     from planner.runs.batches.sweeps import read_sweep
-    from planner.runs.comparisons.pages import sweep_files
+    from planner.runs.comparisons import sweep_files
 
     sweep = read_sweep(folder)
     if wanted.out is not None:
@@ -96,7 +95,7 @@ def _report_batch(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.batches.batch import show
     from planner.runs.batches.batches import read_batch
-    from planner.runs.comparisons.batch_files import batch_files
+    from planner.runs.comparisons import batch_files
 
     batch = read_batch(folder)
     if wanted.out is not None:
@@ -108,8 +107,7 @@ def _report_runs(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.comparison.compare import show
     from planner.report.comparison.plans.side_by_side import comparison_document
-    from planner.runs.comparisons.pages import FOLDER_SOURCE, comparison_bytes, comparison_files
-    from planner.runs.comparisons.reading import compared, read_plans
+    from planner.runs.comparisons import FOLDER_SOURCE, compared, comparison_bytes, comparison_files, read_plans
 
     comparison = compared(read_plans([folder]))
     if wanted.out is not None:

@@ -54,7 +54,7 @@ def command(
     from planner.files.scenario.settings import read_swept_key
     from planner.runs.batches.choosing import executor_of
     from planner.runs.batches.sweeps import SweepRequest, run_sweep
-    from planner.runs.comparisons.pages import write_sweep_files
+    from planner.runs.comparisons import write_sweep_files
 
     check_engine(engine)
     keys = tuple(map(read_swept_key, settings))

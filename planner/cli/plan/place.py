@@ -56,7 +56,7 @@ def command(
 
     from planner import files, pipeline
     from planner.runs import publication
-    from planner.runs.placed_runs import scenario_on
+    from planner.runs.publication import scenario_on
 
     saved = saved_runs.read_run(run)
     folder = out or run

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from planner.processes import TaskPool
     from planner.runs import Job, Outcome
-    from planner.runs.batches.executors import Executor as Executing
+    from planner.runs.batches.jobs import Executor as Executing
 
 RUNS = Path("runs")
 

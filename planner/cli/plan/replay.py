@@ -85,9 +85,16 @@ def command(
 ) -> None:
     """Send requests through a plan one by one: TTFT, TPOT, goodput, and whether the promise holds."""
     from planner import files, pipeline, report
-    from planner.runs.replays.replay_folders import NAMES, AskedReplay, replay_folder
     from planner.runs.replays.replay_settings import replay_settings
-    from planner.runs.replays.replays import rate_of, trace_of, unasked_lengths, with_failures
+    from planner.runs.replays.replays import (
+        NAMES,
+        AskedReplay,
+        rate_of,
+        replay_folder,
+        trace_of,
+        unasked_lengths,
+        with_failures,
+    )
 
     plan = saved_runs.read_run(run)
     settings = replay_settings(

@@ -37,7 +37,7 @@ def command(
 ) -> None:
     """Compute a run anew from its question: list every figure, line and file that differs from what is written."""
     from planner.files.scenario.settings import read_setting
-    from planner.runs.comparisons.verifying.folders import verify
+    from planner.runs.verifying.folders import verify
 
     if settings and scenario is None:
         raise InputError("--set: goes with --scenario only.", hint="Name the scenario that the run was planned from.")

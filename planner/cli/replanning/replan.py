@@ -12,7 +12,7 @@ from planner.errors import InputError
 if TYPE_CHECKING:
     from planner.domain import Plan, Scenario
     from planner.runs.publication import Publication
-    from planner.runs.replanning.publication import ChangedPlan
+    from planner.runs.replanning.asking import ChangedPlan
 
 
 def command(
@@ -83,10 +83,8 @@ def command(
     """Change a deployed plan as little as new load, GPUs or levels need, in steps that keep it serving."""
     from planner import files
     from planner.files.scenario.quantities import inventory_of
-    from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers
-    from planner.runs.replanning.deployed import deployed_manifests
-    from planner.runs.replanning.inputs import change_limits, change_settings
-    from planner.runs.replanning.publication import publish_change
+    from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers, publish_change
+    from planner.runs.replanning.inputs import change_limits, change_settings, deployed_manifests
 
     saved = saved_runs.read_run(run)
     changed_scenario = _scenario(saved, scenario, workload, inventory, cluster, settings or [])

@@ -15,10 +15,8 @@ from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INFEASIBLE, InputError
 from planner.files.plan.batches import indexes, notes
 from planner.files.plan.batches.locks import alone_in, require_free
 from planner.files.scenario.settings import Setting
-from planner.runs.batches.executors import Executor
-from planner.runs.batches.jobs import Job
-from planner.runs.batches.listing import NamedJob, list_jobs
-from planner.runs.batches.shards import Shard
+from planner.runs.batches.jobs import Executor, Job
+from planner.runs.batches.listing import NamedJob, Shard, list_jobs
 from planner.runs.batches.working import MISSING, ReportJob, in_folders, last_note, work_off
 
 

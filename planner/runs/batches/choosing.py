@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
-from planner.runs.batches.executors import Executor
+from planner.runs.batches.jobs import Executor
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ def executor_of(name: str, *, workers: int, scheduler: str | None = None, tell: 
     """
     require_executor(name, scheduler)
     if name == DASK:
-        from planner.runs.batches.dask_engine.executor import DaskExecutor  # noqa: PLC0415  (an optional extra)
-        from planner.runs.batches.dask_engine.sessions import DaskSettings  # noqa: PLC0415  (as above)
+        from planner.runs.batches.dask_engine.executor import (  # noqa: PLC0415  (an optional extra)
+            DaskExecutor,
+            DaskSettings,
+        )
 
         return DaskExecutor(settings=DaskSettings(workers=workers, scheduler=scheduler, tell=tell))
     return SerialExecutor() if name == SERIAL else LocalExecutor(workers=workers)
@@ -46,8 +48,10 @@ def open_pool(
     if name != DASK:
         yield None
         return
-    from planner.runs.batches.dask_engine.pool import open_dask_pool  # noqa: PLC0415  (an optional extra)
-    from planner.runs.batches.dask_engine.sessions import DaskSettings  # noqa: PLC0415  (as above)
+    from planner.runs.batches.dask_engine.executor import (  # noqa: PLC0415  (an optional extra)
+        DaskSettings,
+        open_dask_pool,
+    )
 
     with open_dask_pool(DaskSettings(workers=workers, scheduler=scheduler, tell=tell)) as pool:
         yield pool

@@ -1,32 +1,57 @@
-"""Jobs of a batch: what is to be planned, what decides its result, and how it ended.
-
-What a batch guarantees, whatever executes it:
-
-- A job is a frozen record of plain values: it can be sent to another process, or to another machine that sees the same
-  files.
-- Its `content` is a digest of everything that decides the plan: the scenario with every key and every file that it
-  draws on, the engine, and the versions of the planner and of the libraries that shape its numbers. Jobs of equal
-  content give equal plans. Not in it, as they change no figure: the number
-  of processes, the names and comments of files, and where the run is written.
-- A job's run folder is there whole or not at all. Who executes a job twice writes the same bytes, but for CPU-seconds
-  that were measured, and for the names and digests of input files.
-- An outcome comes for every job, failures among them; a job that fails, or is killed, leaves the others alone.
-"""
+"""Jobs of a batch: what is to be planned, what decides its result, how it ended; and who executes them."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 from planner import files
-from planner.domain import Scenario
+from planner.domain import InputHash, LengthProfile, RequestTrace, Scenario
 from planner.domain.comparisons import PlanFigures
 from planner.errors import InputError
 from planner.files.scenario.settings import Setting
+from planner.files.tables.workloads import files_of_workload, read_workload
 from planner.plans.provenance import versions
-from planner.runs.batches.reading import load_scenario_again
 from planner.workload import summarize
+
+MOST_WORKLOADS = 4
+"""Remembered at a time: a trace of a million requests has some 24 MB."""
+
+
+class _Same:
+    """A trace that equals itself alone: to compare a million requests would take longer than it saves."""
+
+    def __init__(self, trace: RequestTrace) -> None:
+        self.trace = trace
+
+    def __hash__(self) -> int:
+        return id(self.trace)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.trace is self.trace
+
+
+def load_scenario_again(path: Path, settings: Sequence[Setting] = ()) -> Scenario:
+    """As `files.load_scenario`, for one job after the other. Raises InputError."""
+    return files.load_scenario(path, lambda trace: _counted(_Same(trace)), settings, _read_requests)
+
+
+def _read_requests(path: Path) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
+    return _read(path, tuple(files.input_hash(file).sha256 for file in files_of_workload(path)))
+
+
+@lru_cache(maxsize=MOST_WORKLOADS)
+def _read(path: Path, _contents: tuple[str, ...]) -> tuple[LengthProfile | RequestTrace, tuple[InputHash, ...]]:
+    return read_workload(path)
+
+
+@lru_cache(maxsize=MOST_WORKLOADS)
+def _counted(same: _Same) -> LengthProfile:
+    return summarize(same.trace)
+
 
 ENGINE = "vllm"
 _TABLES = ("workload", "model", "cost", "ranges")
@@ -140,3 +165,15 @@ def require_content(job: Job, scenario: Scenario, engine: str) -> None:
             f"{job.scenario}: must be as it was when the jobs were made, was changed since.",
             hint="Run the batch again with --resume: only what is missing or changed is planned.",
         )
+
+
+class Executor(Protocol):
+    """Executes jobs.
+
+    An implementation yields one outcome a job, in the order in which they end, failures among them: a job whose worker
+    dies is a failure of its own. Closing the generator, or an interrupt in it, ends what is under way; then run folders
+    are whole or not there, and searches have their journals.
+    """
+
+    def run(self, jobs: Sequence[Job], /) -> Generator[Outcome, None, None]:
+        """Outcomes as they come."""

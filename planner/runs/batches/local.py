@@ -13,8 +13,8 @@ from multiprocessing.process import BaseProcess
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 from planner.interrupts import Interrupts, heeded
 from planner.processes import deaf_to_interrupts, end_with_parent
-from planner.runs.batches.executing import failure, outcome_of
 from planner.runs.batches.jobs import Job, Outcome
+from planner.runs.batches.running import failure, outcome_of
 
 PATIENCE_S = 10.0
 """How long a worker may take to end with its best so far; a solver deep in a branch tree may take longer, and is not

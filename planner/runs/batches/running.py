@@ -1,12 +1,16 @@
-"""One scenario from file to run folder, and an interrupted search resumed."""
+"""One scenario from file to run folder, an interrupted search resumed; every end of it becomes an outcome."""
 
-from contextlib import closing
+import errno
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from planner import files, pipeline
-from planner.domain import Plan, ReportProgress, Scenario, SearchJournal, no_progress
-from planner.errors import EXIT_DONE, EXIT_INTERRUPTED, PlannerError
+from planner.domain import Plan, ReportProgress, Scenario, SearchJournal, Trial, no_progress
+from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, InputError, PlannerError
 from planner.evaluation.evaluator import open_evaluator
 from planner.layouts.feasibility import posed
 from planner.plans.comparisons.figures import plan_figures
@@ -14,12 +18,60 @@ from planner.plans.provenance import versions
 from planner.processes import TaskPool
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE, Job, Outcome, altered, read_job, require_content
-from planner.runs.batches.resuming import (
-    evaluations_to_repeat,
-    require_same_plan,
-    require_same_search,
-    with_way_on,
-)
+
+
+def require_same_search(folder: Path, begun: Scenario, came: Scenario) -> None:
+    """InputError where `came` would evaluate otherwise, or something else, than the search in `folder`."""
+    differing = files.deciding_differences(begun, came)
+    if differing:
+        raise InputError(
+            f"{folder}: its search is of another scenario: {'; '.join(differing)}.",
+            hint="Put back what differs, leave out the scenario and --seed to resume the search as it is, or plan into "
+            "another folder.",
+        )
+
+
+def require_same_plan(folder: Path, finished: Scenario, came: Scenario) -> None:
+    """InputError where `came` asks for another plan than the finished one in `folder`."""
+    differing = files.all_differences(finished, came)
+    if differing:
+        raise InputError(
+            f"{folder}: is finished, and its plan is of another scenario: {'; '.join(differing)}.",
+            hint=f"Plan into another folder; `search.warm_start: [{folder}]` begins with its best layouts.",
+        )
+
+
+def evaluations_to_repeat(begun: Scenario, came: Scenario, rounds: Sequence[Sequence[Trial]]) -> tuple[int, ...]:
+    """Indices of failed evaluations to repeat: all where the limits are others now, or where the search would end
+    because of them again.
+
+    None where the search would have continued past them, so that a killed search ends as an undisturbed one does.
+    """
+    trials = [trial for judged in rounds for trial in judged]
+    failed = tuple(trial.index for trial in trials if trial.failed)
+    other_limit = begun.assignment.work_limit != came.assignment.work_limit
+    over = len(rounds) >= came.search.iterations and not any(trial.throughput_rps > 0 for trial in trials)
+    return failed if other_limit or over or _gave_up(came, rounds) else ()
+
+
+def _gave_up(scenario: Scenario, rounds: Sequence[Sequence[Trial]]) -> bool:
+    judged = failed = 0
+    for trials in rounds:
+        judged, failed = judged + len(trials), failed + sum(trial.failed for trial in trials)
+        if scenario.search.too_many_failures(failed, judged):
+            return True
+    return False
+
+
+def with_way_on(error: PlannerError, journal: files.Journal, command: Sequence[str]) -> PlannerError:
+    """The error of a search that has been evaluated in part; its hint says what is kept, and how to resume."""
+    if not journal.evaluations:
+        return error
+    way = (
+        f"Its {journal.evaluations} evaluations are kept: after a change that leaves them valid, resume with "
+        f"`{shlex.join(command)}`."
+    )
+    return type(error)(error.message, hint=f"{error.hint} {way}".strip())
 
 
 def run_job(job: Job, progress: ReportProgress = no_progress, pool: TaskPool | None = None) -> Outcome:
@@ -123,3 +175,59 @@ def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
 def _wanted(job: Job, begun: Scenario) -> Scenario:
     """The scenario that `job` asks for; where it names none, the one that the search began with."""
     return altered(read_job(job) if job.scenario else begun, job)
+
+
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+"""What the system says of a disk that takes no more: no other job will fare better."""
+
+
+def outcome_of(job: Job) -> Outcome:
+    """Plan a scenario, as `run_or_resume` does; what goes wrong is an outcome, too. KeyboardInterrupt is raised."""
+    return _as_outcome(run_or_resume, job)
+
+
+def outcome_again(job: Job) -> Outcome:
+    """The job once more, where nobody knows how far it came: what it finished is reported, what it began goes on."""
+    return _as_outcome(_run_again, job)
+
+
+def _run_again(job: Job) -> Outcome:
+    files.recover(job.folder)
+    if job.content and files.holds_run(job.folder) and not files.holds_search(job.folder):
+        with suppress(InputError):  # a run of another scenario, which the job is to replace
+            return replace(resume_job(replace(job, force=False)), message="")
+    return run_or_resume(job)
+
+
+def _as_outcome(run: Callable[[Job], Outcome], job: Job) -> Outcome:
+    wall_s, cpu_s = time.monotonic(), time.process_time()
+    try:
+        outcome = run(job)
+    except PlannerError as error:
+        outcome = failure(job, error.exit_status, str(error), unwritable=disk_refuses(error))
+    except Exception as error:  # noqa: BLE001  (the report of a defect must not be lost with the process)
+        outcome = failure(job, EXIT_FAILURE, f"internal error: {type(error).__name__}: {error}")
+    return replace(outcome, wall_s=time.monotonic() - wall_s, cpu_s=time.process_time() - cpu_s)
+
+
+def failure(job: Job, status: int, message: str, *, worker_died: bool = False, unwritable: bool = False) -> Outcome:
+    """The outcome of a job that made no plan."""
+    return Outcome(
+        scenario=job.name,
+        folder=str(job.folder),
+        status=status,
+        message=message,
+        worker_died=worker_died,
+        unwritable=unwritable,
+    )
+
+
+def disk_refuses(error: BaseException | None) -> bool:
+    """Whether an error comes of a disk that is full or may not be written."""
+    passed: list[BaseException] = []  # an error may be its own cause
+    while error is not None and error not in passed:
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+            return True
+        passed.append(error)
+        error = error.__cause__ or error.__context__
+    return False

@@ -22,8 +22,7 @@ from planner.files.plan.batches import sweep_indexes
 from planner.files.plan.batches.indexes import claim_folder_of, withdrawn_if_refused
 from planner.files.plan.batches.locks import alone_in, require_free
 from planner.files.scenario.settings import SweptKey
-from planner.runs.batches.executors import Executor
-from planner.runs.batches.jobs import Job, with_content
+from planner.runs.batches.jobs import Executor, Job, with_content
 from planner.runs.batches.working import MISSING, ReportJob, in_folders, last_note, work_off
 
 MOST_POINTS = 10_000

@@ -23,9 +23,8 @@ from planner.files.disk.folders import at_work
 from planner.files.plan.batches import notes
 from planner.plans.comparisons.figures import plan_figures
 from planner.plans.provenance import versions
-from planner.runs.batches.executing import disk_refuses
-from planner.runs.batches.executors import Executor
-from planner.runs.batches.jobs import ENGINE, Job, Outcome, content_of
+from planner.runs.batches.jobs import ENGINE, Executor, Job, Outcome, content_of
+from planner.runs.batches.running import disk_refuses
 
 DIGITS = 12
 """Of the digest that names a folder: 48 bits."""

@@ -4,8 +4,7 @@ Doors: `cheapest_fleet`, `best_fleet_for`, `most_of_fleet`; each plans the scena
 """
 
 from planner.runs.questions.asking import best_fleet_for, cheapest_fleet, most_of_fleet
-from planner.runs.questions.drafts import Draft, draft_text
-from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion
+from planner.runs.questions.documents import Demand, Draft, MoneyAnswer, MoneyQuestion, draft_text
 from planner.runs.questions.words import answer_document, answer_text
 
 __all__ = [

@@ -1,12 +1,6 @@
-"""How questions about money are answered, each by the programme that solves for fleets.
+"""How questions about money are answered, each by the programme that solves for fleets."""
 
-What is offered must not decide the answer unless it says so. Where a type's count is not limited, as many GPUs of it
-are offered as a rent S pays for if all of it goes to this type. A fleet that costs at most S is then among those
-offered: an answer of at most S is the cheapest of all fleets, not only of the offer; one that costs more is asked for
-again with S raised to its price. A budget is its own S.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner import pipeline
@@ -14,9 +8,16 @@ from planner.domain import ReportProgress, no_progress
 from planner.domain.frontier import GpuOffer, RivalFleet
 from planner.errors import InfeasibleError, InputError, PlannerError
 from planner.files.disk.names import same_names
-from planner.runs.questions.documents import Document, document_of, margin_of, rented_document, scenario_of
-from planner.runs.questions.nodes import fleets_of_nodes, rentable
-from planner.runs.questions.records import Demand, MoneyAnswer, MoneyQuestion
+from planner.runs.questions.documents import (
+    Demand,
+    Document,
+    MoneyAnswer,
+    MoneyQuestion,
+    document_of,
+    margin_of,
+    rented_document,
+    scenario_of,
+)
 
 SLACK = 2.0
 """Of the rent below which nothing serves: what the first offer is for. Queues and whole servers rarely take as much."""
@@ -251,3 +252,47 @@ def _require_positive(name: str, value: float, unit: str) -> None:
         raise InputError(
             f"{name}: must be above 0 and below 1e9 {unit}, got {value:g}.", hint="Give a positive number."
         )
+
+
+def rentable(offer: GpuOffer) -> GpuOffer:
+    """The offer, counts of its types down to whole nodes where it is by the node. InputError where none is left."""
+    if not offer.whole_nodes:
+        return offer
+    rows = [
+        row if row.count is None else replace(row, count=row.count // row.gpus_per_node * row.gpus_per_node)
+        for row in offer.gpus
+    ]
+    left = tuple(row for row in rows if row.count is None or row.count > 0)
+    if not left:
+        least = ", ".join(f"{row.gpus_per_node} {row.gpu}" for row in offer.gpus)
+        raise InputError(
+            f"{offer.source or 'offer'}: whole_nodes: must offer a node of some type ({least}), offers fewer GPUs.",
+            hint="Raise a count, or rent parts of nodes (whole_nodes: false).",
+        )
+    return replace(offer, gpus=left)
+
+
+def fleets_of_nodes(answer: MoneyAnswer, offer: GpuOffer) -> list[RivalFleet]:
+    """The answer's fleet (`what` empty), then its rivals', each rounded up to nodes and once; their rates are those of
+    the GPUs that were rented singly, which they serve at least."""
+    singly = RivalFleet(
+        what="",
+        gpus=answer.gpus,
+        price_usd_per_hour=answer.rent_usd_per_hour,
+        rate_rps=answer.plan.throughput_rps,
+    )
+    fleets: dict[tuple[tuple[str, int], ...], RivalFleet] = {}
+    for fleet in (singly, *answer.rivals):
+        gpus = _rounded(fleet.gpus, offer)
+        fleets.setdefault(gpus, replace(fleet, gpus=gpus, price_usd_per_hour=_rent(gpus, offer)))
+    return list(fleets.values())
+
+
+def _rounded(gpus: Sequence[tuple[str, int]], offer: GpuOffer) -> tuple[tuple[str, int], ...]:
+    sizes = {row.gpu: row.gpus_per_node for row in offer.gpus}
+    return tuple((gpu, -(-count // sizes[gpu]) * sizes[gpu]) for gpu, count in gpus if count)
+
+
+def _rent(gpus: Sequence[tuple[str, int]], offer: GpuOffer) -> float:
+    usd = {row.gpu: row.usd_per_hour for row in offer.gpus}
+    return sum(usd[gpu] * count for gpu, count in gpus)

@@ -16,8 +16,7 @@ from planner.report.buckets.headline import given_up_words
 from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
 from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.quantities import money, signed_range, significant
-from planner.runs.questions.documents import text_of
-from planner.runs.questions.records import MoneyAnswer, MoneyQuestion
+from planner.runs.questions.documents import MoneyAnswer, MoneyQuestion, text_of
 
 MOST_RIVALS = 4
 SAME = 5e-4

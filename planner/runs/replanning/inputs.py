@@ -1,16 +1,17 @@
-"""What a plan is changed for: the scenario that it was made for, with what is new about it."""
+"""What a plan is changed for: the scenario that it was made for, with what is new about it; and what stands of it."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from planner import files
-from planner.domain import Plan, Scenario
+from planner import export, files
+from planner.domain import Cluster, Plan, Pod, Scenario
 from planner.domain.changes import ChangeLimits, ChangeSettings
-from planner.errors import InputError
+from planner.errors import ExportError, InputError
 from planner.files.scenario.settings import Setting, with_settings
-from planner.runs.replanning.own_pods import without_own_pods
+from planner.runs.deployments import DEFAULT_TARGET, render_plan
+from planner.runs.exports import CheckedExport, check_export
 from planner.workload import summarize
 
 _INVENTORY = "inventory."
@@ -153,3 +154,88 @@ def change_limits(
         turns_only=defaults.turns_only if turns_only is None else turns_only,
         horizon_hours=defaults.horizon_hours if horizon_hours is None else horizon_hours,
     )
+
+
+def without_own_pods(scenario: Scenario, saved: Plan) -> Scenario:
+    """The scenario whose cluster lacks the pods of the plan that runs, known by the names of its objects.
+
+    InputError where they run on other nodes than those that the plan's placement gives to their island.
+    """
+    cluster = scenario.cluster
+    pods = {} if cluster is None or not cluster.pods else dict(_pods_of(saved, cluster))
+    if cluster is None or not pods:
+        return scenario
+    _require_nodes(saved, pods)
+    others = tuple(pod for pod in cluster.pods if pod not in pods)
+    return replace(scenario, cluster=replace(cluster, pods=others))
+
+
+def _pods_of(saved: Plan, cluster: Cluster) -> Iterator[tuple[Pod, str]]:
+    """Pods of the plan with GPUs, and their islands. Controllers add to the name of their object."""
+    plan = export.plan_label(saved)
+    names = {f"{plan}-{label}-": island for label, island in export.island_labels(saved).items()}
+    for pod in cluster.pods:
+        island = next((island for name, island in names.items() if pod.name.startswith(name)), None)
+        if island is not None and pod.gpu_count:
+            yield pod, island
+
+
+def _require_nodes(saved: Plan, pods: dict[Pod, str]) -> None:
+    if saved.placement is None:
+        return
+    nodes_of: dict[str, set[str]] = {}
+    for part in saved.placement.parts:
+        nodes_of.setdefault(part.island, set()).add(part.node)
+    for pod, island in pods.items():
+        nodes = nodes_of.get(island, set())
+        if pod.node not in nodes:
+            raise InputError(
+                f"cluster: pod {pod.key} of island {island} must run on the nodes that the plan gives to it, "
+                f"{', '.join(sorted(nodes)) or 'none'}, got {pod.node}.",
+                hint="Which servers would run on is not known then: change the plan without its cluster and placement "
+                "(the plan as it was before `planner place`).",
+            )
+
+
+_FOLDER = "manifests"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """Manifests (name -> text; none where there can be none), their target and engine."""
+
+    files: Mapping[str, str]
+    target: str
+    engine: str
+
+
+def deployed_manifests(saved: Plan, run: Path | None = None, *, target: str = "", engine: str = "") -> Deployed:
+    """Of the run folder where it has some for that target and engine: pods that were carried over once stay as they
+    are. InputError where those are not of the plan any more."""
+    there = None if run is None or not _has_some(run) else _of_folder(saved, run)
+    usual = there.record.engine if there is not None else files.engine_of(run) if run is not None else ""
+    engine, kind = engine or usual, "" if there is None else there.record.target
+    if there is not None and target in ("", kind) and engine == there.record.engine:
+        return Deployed(files=there.manifests, target=kind, engine=engine)
+    chosen = target or kind or saved.scenario.deploy.target or DEFAULT_TARGET
+    try:
+        rendered = render_plan(saved, target=chosen, engine=engine)
+    except (ExportError, InputError):  # what is published says why
+        return Deployed(files={}, target=chosen, engine=engine)
+    return Deployed(files=rendered.files, target=chosen, engine=engine)
+
+
+def _has_some(run: Path) -> bool:
+    folder = run / _FOLDER
+    return files.is_folder(folder) and any(folder.glob("*.yaml"))
+
+
+def _of_folder(saved: Plan, run: Path) -> CheckedExport:
+    folder = run / _FOLDER
+    checked = check_export(folder, saved)
+    if checked.compared.faults:
+        raise InputError(
+            f"{folder}: must be manifests of the plan: {checked.compared.faults[0]}",
+            hint=f"Export it again: planner export {run} --out {folder} --force.",
+        )
+    return checked

@@ -26,7 +26,7 @@ from planner.report.replanning.schedule_page import schedule_page
 from planner.runs.exports import MANIFESTS, with_carried
 from planner.runs.pages import made_by, page_bytes
 from planner.runs.publication import publish
-from planner.runs.replanning.manifests import in_turns
+from planner.runs.replanning.steps import in_turns
 
 WINDOWS_FILE, SPOT_FILE, CHANGES_FILE, WORDS_FILE = "windows.csv", "spot.csv", "changes.md", "schedule.md"
 KINDS = (SCHEDULE_FILE, WINDOWS_FILE, SPOT_FILE, CHANGES_FILE, WORDS_FILE, files.PAGE_FILE, f"{PLANS_FOLDER}/level-1")

@@ -1,36 +1,84 @@
-"""The steps of a roll-out as manifests: a folder a step, with a page of commands; then the new plan's own stand.
-
-A step's files are numbered in the order of their application:
-
-1-route.yaml  the router's table without servers that stop, and all else that serves with fewer
-2-stop.yaml   engines with fewer copies; those that go altogether are deleted
-3-start.yaml  engines with more copies, and new ones with what belongs to them
-4-route.yaml  the router's table with them; in the last step the new plan's
-"""
+"""The steps of a roll-out as manifests: a folder a step, with a page of commands; then the new plan's own stand."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner import export, files
-from planner.domain import Plan
+from planner.domain import BucketPool, Plan
 from planner.domain.rollouts import RollOut, RollOutStep
 from planner.domain.serving.deploy import ExportRecord
+from planner.errors import ExportError
 from planner.export.checking.carrying import (
     Transition,
     carried_over,
+    engines_of,
     object_text,
     require_pins,
     standing,
     transition,
+    with_engines,
     without_engines,
 )
+from planner.export.found import FoundWorkload
 from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL
 from planner.replanning.rollouts.interim_plans import InterimPlans
 from planner.report.replanning.words import capacity_words, step_words
 from planner.runs.deployments import Rendered, render_plan
-from planner.runs.replanning.manifests import grace_seconds
 from planner.runs.runbook import goes_with_engines, looks_at
+
+Files = Mapping[str, str]
+
+EngineKind = tuple[str, str, object, object, int, int, int]
+"""What engines are started for: island, GPU type, phase, server, bucket and context."""
+
+
+def in_turns(plans: Sequence[Plan], manifests: Sequence[Files]) -> list[dict[str, str]]:
+    """Each plan's manifests (name -> text), with engines of equal servers of an island alike: those of the plan that
+    gives pods the longest time at their end. A controller would start pods anew for another number of seconds.
+
+    Manifests whose objects run several islands, and those of plans on nodes of their own, stay as they are.
+    """
+    if any(plan.placement is not None for plan in plans):
+        return [dict(files) for files in manifests]
+    try:
+        engines = [engines_of(files) for files in manifests]
+        patient: dict[EngineKind, FoundWorkload] = {}
+        for plan, by_island in zip(plans, engines, strict=True):
+            for kind in _kinds(plan):
+                workload = by_island.get(kind[0])
+                if workload is not None and (kind not in patient or _grace_of(workload) > _grace_of(patient[kind])):
+                    patient[kind] = workload
+        sources = [{kind[0]: patient[kind] for kind in _kinds(plan) if kind in patient} for plan in plans]
+        return [with_engines(files, of_plan) for files, of_plan in zip(manifests, sources, strict=True)]
+    except ExportError:
+        return [dict(files) for files in manifests]
+
+
+def _kinds(plan: Plan) -> Iterator[EngineKind]:
+    pools: tuple[BucketPool, ...] = plan.outlook.pools
+    for pool in pools:
+        yield pool.island, pool.gpu, pool.phase, pool.server, pool.start, pool.end, pool.context
+
+
+def _grace_of(workload: FoundWorkload) -> int:
+    return grace_seconds(workload.manifest)
+
+
+def grace_seconds(manifest: export.Manifest) -> int:
+    """Seconds that the pods of an object are given at their end."""
+    return max(_values(manifest.body, "terminationGracePeriodSeconds"), default=0)
+
+
+def _values(node: object, key: str) -> Iterator[int]:
+    """All values of a key, wherever it stands."""
+    if isinstance(node, Mapping):
+        for name, value in node.items():
+            yield from [value] if name == key else _values(value, key)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _values(item, key)
+
 
 FOLDER = "steps"
 ROUTE, STOP, START, ROUTE_AGAIN = "1-route.yaml", "2-stop.yaml", "3-start.yaml", "4-route.yaml"

@@ -1,16 +1,21 @@
-"""What a replay of a saved plan begins with, its rate and its trace, and what is noted of its failures."""
+"""A replay of a saved plan: its rate, its trace, its failures, and its folder, sealed."""
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from planner import files
+from planner import files, report
 from planner.domain import LengthProfile, Plan, RequestTrace
 from planner.domain.arrivals import Failure, ReplaySettings
-from planner.domain.replay import ReplayResult
+from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.errors import InputError
 from planner.files.disk.shipped import shipped_scenarios
+from planner.files.plan.sealed_documents import read_sealed, require_schema, sealed_text
+from planner.files.records import load_record, record_document
 from planner.files.tables.traces.forms import TRACES
+from planner.runs.pages import written_page
 from planner.workload import summarize
 
 PROMISE, LENGTHS = "promise", "lengths"
@@ -145,3 +150,37 @@ def _event(failure: Failure) -> str:
     nodes = "all its servers" if failure.nodes == 0 else "1 node" if failure.nodes == 1 else f"{failure.nodes} nodes"
     back = "" if failure.back_after_s is None else f", back after {failure.back_after_s:g} s"
     return f"{failure.island} loses {nodes}{back}"
+
+
+ASKED = "asked"
+NAMES = (*report.replay_file_names(), files.PAGE_FILE)
+"""All that such a folder may hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedReplay:
+    """What a replay was asked for. `trace`: as it was named (None: the one that the plan was made for); `sweep`:
+    whether the highest rate that holds was looked for, too."""
+
+    trace: str | None
+    rate_rps: float
+    sweep: bool
+    settings: ReplaySettings
+
+
+def replay_folder(asked: AskedReplay, result: ReplayResult, rates: ReplaySweep | None) -> dict[str, bytes]:
+    """Relative path -> content of every file."""
+    page = written_page(report.replay_page(result, rates), report.replay_plots(result, rates))
+    written = report.replay_files(result, rates)
+    document = json.loads(written[files.REPLAY_FILE]) | {ASKED: record_document(asked)}
+    return {**written, files.REPLAY_FILE: sealed_text(document, indent=2), files.PAGE_FILE: page}
+
+
+def asked_of(folder: Path) -> AskedReplay:
+    """What the replay in a folder was asked for. InputError where it was edited, or does not tell."""
+    path = folder / files.REPLAY_FILE
+    document: dict[str, Any] = read_sealed(path).plain()
+    if not isinstance(document.get(ASKED), dict):
+        raise InputError(f"{path}: {ASKED}: must be what was asked for, is missing.", hint="Replay the plan again.")
+    require_schema(AskedReplay, document[ASKED], f"{path}: {ASKED}")
+    return load_record(AskedReplay, document[ASKED])

@@ -1,21 +1,30 @@
-"""What routers give up of a plan: its promise replayed as its own policy routes, and as each router does.
-
-What a router is taken for (its policy, and how it tells a prompt's length) is its module's claim; the replay prices
-that claim, and no network, no retries, no time of its own.
-"""
+"""What routers give up of a plan: its promise replayed as its own policy routes, and as each router does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
 from planner import export, pipeline
-from planner.domain import LengthMeasure, Plan, RouterBehaviour
+from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterGrid
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.replay import ReplayResult
 from planner.errors import ExportError, InputError
+from planner.plans.router_grid import CELLS, grid_of, on_grid
 from planner.runs.replays.replay_settings import replay_settings
 from planner.runs.replays.replays import rate_of
-from planner.runs.replays.routed_plans import routed_plan
+
+
+def routed_plan(plan: Plan, *, target: str, cells: int = CELLS) -> tuple[Plan, RouterGrid | None]:
+    """The plan as `target` can route it, and the grid that it was brought onto (None: none).
+
+    Finished manifests of such a target are held against this plan.
+    """
+    chosen = export.TARGETS.get(target)
+    if chosen is None or not chosen.by_grid or any(island.phase is Phase.MIXED for island in plan.islands):
+        return plan, None  # where islands do both phases, no router's grid chooses between them
+    grid = grid_of(plan, cells)
+    return on_grid(plan, grid), grid
+
 
 _REQUESTS = 10_000
 Progress = Callable[[str], None]

@@ -8,7 +8,7 @@ from typing import Any
 from planner import files, pipeline
 from planner.domain import Plan
 from planner.domain.comparisons import Difference, Verification
-from planner.errors import PlannerError
+from planner.errors import InputError, PlannerError
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.folders import CLUSTER_FILE, PAGE_FILE, PLAN_FILE, SEARCH_FOLDER
 from planner.files.disk.opening import MOST_OF_A_LIST
@@ -17,10 +17,10 @@ from planner.files.plan.digests import MEASURED
 from planner.files.scenario.settings import Setting
 from planner.layouts.certificate import is_exact
 from planner.runs import pages
-from planner.runs.comparisons.verifying.leaves import document_differences, file_differences
-from planner.runs.comparisons.verifying.questions import question_verified
-from planner.runs.comparisons.verifying.replays import replay_verified
+from planner.runs.pages import REPLAY_FOLDER
 from planner.runs.publication import publish
+from planner.runs.replays.replays import AskedReplay, asked_of, replay_folder, trace_of, with_failures
+from planner.runs.verifying.leaves import document_differences, file_differences, question_verified
 
 CHANGE_FILES = ("changes.json", "change.md", "change.html", "change", "steps")
 _PICTURES, _MANIFESTS = "figures", "manifests"
@@ -172,3 +172,32 @@ def _unchecked_parts(saved: Plan, folder: Path, *, near: bool, changed: bool, se
         ),
     )
     return tuple(sentence for sentence, holds in rows if holds)
+
+
+def replay_verified(run: Path, due: Plan) -> Verification:
+    """What the folder `replay/` of a run says, beside the replay of the plan that is due."""
+    folder = run / REPLAY_FOLDER
+    if not files.is_folder(folder):
+        return Verification(files=(), differences=())
+    name = f"{REPLAY_FOLDER}/{files.REPLAY_FILE}"
+    try:
+        wanted = _replayed(due, asked_of(folder), run)
+    except InputError as error:
+        refused = Difference(file=name, key="asked", written="a replay", due=error.message)
+        return Verification(files=(name,), differences=(refused,))
+    there = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir()]
+    names = list(dict.fromkeys((*wanted, *there)))
+    differences = [
+        difference
+        for name in names
+        for difference in file_differences(f"{REPLAY_FOLDER}/{name}", _content(folder / name), wanted.get(name))
+        if not difference.key.startswith(f"{DIGESTS}.")  # they follow from the rest, and reading held them against it
+    ]
+    return Verification(files=tuple(f"{REPLAY_FOLDER}/{name}" for name in names), differences=tuple(differences))
+
+
+def _replayed(due: Plan, request: AskedReplay, run: Path) -> dict[str, bytes]:
+    trace = trace_of(due, request.trace, run)
+    result = with_failures(pipeline.replay(due, trace, request.settings, request.rate_rps), request.settings)
+    rates = pipeline.sweep_rates(due, trace, request.settings) if request.sweep else None
+    return replay_folder(request, result, rates)

@@ -22,15 +22,11 @@ from planner.plans.comparisons.figures import plan_figures
 from planner.replanning.schedules.tariffs import window_usd
 from planner.runs.batches.batches import exit_status, read_batch
 from planner.runs.batches.sweeps import read_sweep
-from planner.runs.comparisons.batch_files import batch_files
-from planner.runs.comparisons.pages import sweep_files
-from planner.runs.comparisons.reading import runs_in
-from planner.runs.comparisons.verifying.leaves import document_differences, file_differences
-from planner.runs.comparisons.verifying.questions import ELSEWHERE
-from planner.runs.comparisons.verifying.runs import NEAR, joined, verify_run
-from planner.runs.watching.pages import source_of as source_of_watch
-from planner.runs.watching.pages import watch_html
-from planner.runs.watching.tallies import read_log
+from planner.runs.comparisons import batch_files, runs_in, sweep_files
+from planner.runs.verifying.leaves import ELSEWHERE, document_differences, file_differences
+from planner.runs.verifying.runs import NEAR, joined, verify_run
+from planner.runs.watching.tallies import read_log, watch_html
+from planner.runs.watching.tallies import source_of as source_of_watch
 
 _DERIVED = "digests."
 _PARQUET, _MANIFESTS = ".parquet", "/manifests/"
@@ -120,7 +116,7 @@ def rent_differences(schedule: Schedule) -> list[Difference]:
 
 
 def _of_watch(folder: Path, *, scenario: Path | None, settings: tuple[Setting, ...], search: bool) -> Verification:
-    from planner.runs.comparisons.verifying.watches import watch_verified  # noqa: PLC0415  (loads what watches plan with)
+    from planner.runs.verifying.watches import watch_verified  # noqa: PLC0415  (loads what watches plan with)
 
     plans = sorted(path for path in (folder / PLANS_FOLDER).iterdir() if files.holds_run(path))
     runs = [_below(folder, plan, near=True, search=search) for plan in plans]

@@ -25,9 +25,8 @@ from planner.files.plan.watch_folders import (
 from planner.files.records import record_document
 from planner.files.scenario.settings import Setting
 from planner.replanning.watches.watching import WatchState, advance, after, decide
-from planner.runs.comparisons.verifying.leaves import document_differences, file_differences
-from planner.runs.comparisons.verifying.questions import at_hand
-from planner.runs.comparisons.verifying.runs import plan_differences
+from planner.runs.verifying.leaves import at_hand, document_differences, file_differences
+from planner.runs.verifying.runs import plan_differences
 from planner.runs.watching.fleets import Fleets, fleet_of, scenario_digest
 from planner.workload import summarize
 
