@@ -161,7 +161,7 @@ from planner.domain.serving.server import (
     SimplerPlan,
 )
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
-from planner.domain.soundness import contradictions, require_sound
+from planner.domain.soundness import contradictions, require_buckets, require_pools, require_sound
 from planner.domain.stocks import Sizes, SizeSet, Stock, admits
 from planner.domain.workload import CountDispersion, LengthProfile, LengthRange, RequestTrace, Workload
 
@@ -364,6 +364,8 @@ __all__ = [
     "kv_gb",
     "named_duties",
     "no_progress",
+    "require_buckets",
+    "require_pools",
     "require_sound",
     "worth_of",
 ]
