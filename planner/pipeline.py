@@ -26,7 +26,6 @@ from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.finishing import finished_plan
 from planner.layouts.buckets.proposals import pools_again
-from planner.layouts.buckets.rivals import rivals_of
 from planner.layouts.certificate import is_exact
 from planner.layouts.choice import proposed_again, proposer_of, require_possible
 from planner.layouts.feasibility import posed
@@ -59,8 +58,9 @@ def plan(
 def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:
     """A plan as `plan` makes it, and other fleets for its objective, the best first."""
     with open_evaluator(posed(scenario)) as evaluator:
-        finished = plan(scenario, progress, opened=evaluator)
-        return finished, rivals_of(finished, evaluator)
+        proposed = proposer_of(scenario)(evaluator, progress, None)
+        finished = finished_plan(evaluator, proposed)
+        return finished, proposed.rivals(finished)
 
 
 def least_rent(scenario: Scenario, target_rps: float) -> float | None:

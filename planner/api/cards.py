@@ -104,8 +104,7 @@ def plan_card(plan: Any, rate: str) -> str:
 
 def _facts(plan: Any) -> Iterator[tuple[str, Cell]]:
     cost, gap, placement = plan.cost, plan.gap, plan.record.placement
-    if plan.promise_rps is not None:
-        yield "promise", f"{plan.promise_rps:.1f} requests/s"
+    yield "promise", f"{plan.promise_rps:.1f} requests/s"
     if gap is not None:
         yield "below the best of its form", f"at most {gap:.1%}"
     if cost.usd_per_hour and not plan.record.priced:

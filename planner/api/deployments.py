@@ -62,9 +62,9 @@ class PlannedDeployment:
         return self.record.throughput_rps
 
     @property
-    def promise_rps(self) -> float | None:
-        """Requests/s that the plan promises, its margin below the capacity; None where it has no buckets."""
-        return None if self.record.buckets is None else self.record.outlook.promise_rps
+    def promise_rps(self) -> float:
+        """Requests/s that the plan promises, its margin below the capacity."""
+        return self.record.outlook.promise_rps
 
     @property
     def rate_band_rps(self) -> tuple[float, float] | None:

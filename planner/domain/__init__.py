@@ -175,7 +175,7 @@ from planner.domain.serving.server import (
     SimplerPlan,
 )
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
-from planner.domain.soundness import contradictions, require_sound
+from planner.domain.soundness import contradictions, require_buckets, require_pools, require_sound
 from planner.domain.stocks import Sizes, SizeSet, Stock, admits
 from planner.domain.workload import CountDispersion, LengthProfile, LengthRange, RequestTrace, Workload
 
@@ -378,6 +378,8 @@ __all__ = [
     "kv_gb",
     "named_duties",
     "no_progress",
+    "require_buckets",
+    "require_pools",
     "require_sound",
     "worth_of",
 ]

@@ -12,8 +12,8 @@ from planner.domain.serving.levels import JudgedLevels, Standing, standing_of
 class PlanFigures:
     """What is compared of one plan.
 
-    `form`: of routing. `rate_rps`: capacity; `promise_rps`: None where nothing is promised;
-    `burst_rps`: the promise where requests bunch as in the trace, where that is less. `watts`: of the GPUs that
+    `form`: of routing. `rate_rps`: capacity; `burst_rps`: the promise where requests bunch as in the trace, where that
+    is less. `watts`: of the GPUs that
     are paid for, at full load (W). `gap`: to `bound`, both of the objective in `unit`; `unrestricted_rps`: what no
     layout exceeds. `fleet`: GPUs that are paid for, by type; `idle_gpus`: of them, those in no island that serves.
     `kinds`: different servers, or classes of islands. `remaining_rps`: after the worst loss of `lost_nodes` nodes
@@ -24,7 +24,7 @@ class PlanFigures:
     name: str
     form: str
     rate_rps: float
-    promise_rps: float | None
+    promise_rps: float
     burst_rps: float | None
     band: RateBand | None
     price_usd_per_hour: float | None

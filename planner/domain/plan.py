@@ -192,9 +192,9 @@ class Plan:
 
     @property
     def outlook(self) -> BucketPlan:
-        """What it says beyond its islands and routes; where it has no pools, that it promises all that it serves."""
+        """What it says beyond its islands and routes; where it has no pools, what it promises."""
         return self.buckets or BucketPlan.without_pools(
-            self.throughput_rps, levels_set=self.scenario.slo.bounds_anything
+            self.throughput_rps * self.scenario.routing.margin, levels_set=self.scenario.slo.bounds_anything
         )
 
     @property

@@ -1,4 +1,5 @@
-"""What must hold in a cluster before anything is placed on it, and in a plan after reading and before writing."""
+"""What must hold: in a cluster before anything is placed on it, in a plan after reading and before writing, of its form
+where pools are asked for."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -7,6 +8,8 @@ from dataclasses import dataclass, field
 from planner.domain.cluster import MOST_GPUS_OF_A_NODE, Cluster, ClusterNode, Pod
 from planner.domain.placement import PlacedPart, Placement
 from planner.domain.plan import Plan
+from planner.domain.scenario import Scenario
+from planner.domain.serving.routing import RoutingForm
 from planner.errors import InputError
 
 ROUNDING = 1e-6
@@ -32,6 +35,28 @@ def require_sound(cluster: Cluster, origin: str) -> None:
         _require_once([gpu.uuid for gpu in node.gpus], f"node {node.name}: GPU uuids", origin)
     _require_pods(cluster, origin)
     _require_budgets(cluster, origin)
+
+
+def require_pools(plan: Plan, purpose: str) -> None:
+    """Raises InputError where a plan has a table of shares; `purpose`: `to be watched`."""
+    scenario = plan.scenario
+    _require_form(plan.form, scenario, f"plan {scenario.name}", purpose, ", and plan again (planner plan)")
+
+
+def require_buckets(scenario: Scenario, purpose: str, *, origin: str = "", instead: str = "") -> None:
+    """The same before there is a plan. `origin`: the scenario's file, where it is read; `instead`: what else helps."""
+    others = f", or {instead}" if instead else ""
+    _require_form(scenario.routing_form, scenario, origin or f"scenario {scenario.name}", purpose, others)
+
+
+def _require_form(form: RoutingForm, scenario: Scenario, origin: str, purpose: str, others: str) -> None:
+    if form is RoutingForm.BUCKETS:
+        return
+    beyond = scenario.beyond_buckets
+    raise InputError(
+        f"{origin}: routing.form must be buckets {purpose}, got {form.value}{f', with {beyond}' if beyond else ''}.",
+        hint=f"Set routing.form to buckets{f' and leave out {beyond}' if beyond else ''}{others}.",
+    )
 
 
 def require_sound_node(node: ClusterNode, origin: str, pods: Iterable[Pod] = ()) -> None:

@@ -17,6 +17,7 @@ from planner.domain import (
     Sensitivity,
     Service,
 )
+from planner.domain.frontier import RivalFleet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,8 @@ class ProposedPlan:
     """Islands and the routes to them, where they lie, with what they serve, and how far that is from the best.
 
     `record`: how they were found. `certificate`: value and bound. `estimates`: how firm the rates are. `worths`: what
-    would change the rate of the finished plan, which only its proposer can tell (None: nothing can be told).
+    would change the rate of the finished plan, which only its proposer can tell (None: nothing can be told); `rivals`:
+    other fleets for its objective, the best first.
     `service`, `flows`, `network_bottleneck`, `buckets`: as in `Plan`.
     """
 
@@ -35,6 +37,7 @@ class ProposedPlan:
     certificate: Certificate
     estimates: tuple[Estimate, ...]
     worths: Callable[[Plan], Sensitivity | None]
+    rivals: Callable[[Plan], tuple[RivalFleet, ...]] = lambda _: ()
     placement: Placement | None = None
     service: Service | None = None
     flows: tuple[KvFlow, ...] = ()

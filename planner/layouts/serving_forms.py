@@ -17,11 +17,11 @@ from planner.domain import (
     FormPoint,
     KvTransfer,
     ObjectiveSettings,
-    RoutingForm,
     Scenario,
     ServingForm,
     SloSettings,
     better_form,
+    require_buckets,
 )
 from planner.errors import InfeasibleError, InputError, PlannerError, SolverError
 from planner.evaluation.buckets.transfer import transfer_of
@@ -101,13 +101,7 @@ def _least_ttft_ms(slo: SloSettings) -> float:
 
 def _checked(scenario: Scenario, bounds_ms: Sequence[float]) -> tuple[float, ...]:
     """The bounds, ascending, each once. Raises InputError as `compare_forms` does."""
-    if not scenario.bucketed:
-        cause = "" if scenario.routing.form else f", which {scenario.beyond_buckets} brings"
-        raise InputError(
-            f"scenario {scenario.name}: routing.form: must be {RoutingForm.BUCKETS.value} where forms of serving are "
-            f"compared, got {scenario.routing_form.value}{cause}.",
-            hint="Set routing.form to buckets, and leave out what needs a table.",
-        )
+    require_buckets(scenario, "where forms of serving are compared")
     for tpot_ms in bounds_ms:
         if not LEAST_MS <= tpot_ms <= MOST_MS:
             raise InputError(

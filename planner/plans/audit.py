@@ -3,8 +3,10 @@
 Raises InconsistentPlanError; a plan that breaks an invariant never leaves the program.
 """
 
+import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from planner.cost.serving.loading import change_usd
@@ -50,8 +52,8 @@ def _violations(plan: Plan, workload: Workload) -> Iterator[str]:
     yield from _totals(plan)
     yield from false_claims(plan)
     yield from _several_goals(plan)
-    if plan.buckets is not None:
-        yield from false_pools(plan, plan.buckets)
+    if plan.form.row.pooled:
+        yield from false_pools(plan, plan.outlook)
     if plan.scenario.network is not None:
         yield from _handed_over(plan, workload)
         yield from _network(plan, plan.scenario.network)
@@ -88,7 +90,7 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
     for route in plan.routing:
         if route.phase is phase:
             rows[route.range_start].append(route)
-    for span in workload.ranges if plan.buckets is None else _bucket_spans(plan, workload, phase):
+    for span in _spans(workload, rows):
         mine = rows.pop(span.start, [])
         if not all(route.range_end == span.end and _close(route.probability, span.probability) for route in mine):
             yield f"{phase} routes of {span.label} tokens have another end or probability than the workload"
@@ -103,18 +105,17 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
         yield f"{phase} routes prompts of lengths that the workload does not have"
 
 
-def _bucket_spans(plan: Plan, workload: Workload, phase: Phase) -> Iterator[LengthRange]:
-    """The buckets of a phase, which must follow each other from the first range to the last."""
-    pools = plan.outlook.pools
-    spans, end = sorted({(pool.start, pool.end) for pool in pools if pool.serves(phase)}), workload.ranges[0].start
-    for start, after in spans:
-        ranges = [span for span in workload.ranges if start <= span.start and span.end <= after]
-        if ranges and not any(end <= span.start < start for span in workload.ranges):
-            chance = sum(span.probability for span in ranges)
-            yield replace(ranges[0], start=start, end=after, probability=chance)
-        end = after
-    beyond = [span for span in workload.ranges if span.start >= end]
-    yield from beyond
+def _spans(workload: Workload, rows: Mapping[int, Sequence[Route]]) -> Iterator[LengthRange]:
+    """The stretches of a phase's routes, of whole ranges each, and every range that none of them covers."""
+    starts, after = [span.start for span in workload.ranges], 0
+    for start, routes in sorted(rows.items()):
+        end, first = max(route.range_end for route in routes), bisect_left(starts, start)
+        yield from workload.ranges[after:first]
+        covered = [span for span in workload.ranges[max(after, first) : bisect_left(starts, end)] if span.end <= end]
+        if covered:  # else nothing is due of it, and its routes are of lengths that nobody sends
+            yield replace(covered[0], start=start, end=end, probability=math.fsum(s.probability for s in covered))
+        after = max(after, first) + len(covered)
+    yield from workload.ranges[after:]
 
 
 def _time(plan: Plan) -> Iterator[str]:

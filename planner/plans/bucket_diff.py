@@ -20,7 +20,7 @@ _FIELDS: Mapping[str, Callable[[BucketPool], object]] = {
 
 def compare_buckets(old: Plan, new: Plan) -> BucketComparison | None:
     """What changes; None where neither plan has buckets. A pool is known by its island's id."""
-    if old.buckets is None and new.buckets is None:
+    if not (old.form.row.pooled or new.form.row.pooled):
         return None
     figures = [pair for pair in _figures(old, new) if pair.old != pair.new]
     return BucketComparison(deployed=(*_cuts(old, new), *_pools(old, new)), figures=tuple(figures))
@@ -34,9 +34,9 @@ def _cuts(old: Plan, new: Plan) -> Iterator[ChangedValue]:
 
 
 def _buckets(plan: Plan, phase: Phase) -> str:
-    if plan.buckets is None:
+    if not plan.form.row.pooled:
         return "a table of shares"
-    spans = sorted({(pool.start, pool.end) for pool in plan.outlook.pools if pool.serves(phase)})
+    spans = sorted({(route.range_start, route.range_end) for route in plan.routing if route.phase is phase})
     return ", ".join(f"{start}–{end - 1}" for start, end in spans)
 
 
@@ -77,7 +77,7 @@ def _worst_loss(plan: Plan) -> str:
 
 
 def _figure(plan: Plan, read: Callable[[BucketPlan], float | None]) -> str:
-    return _number(None if plan.buckets is None else read(plan.buckets))
+    return _number(read(plan.outlook))
 
 
 def _slowest(load: LoadPoint, phase: Phase) -> Callable[[Plan], str]:

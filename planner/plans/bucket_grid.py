@@ -5,25 +5,25 @@ Servers keep the budget and the batch that they are started with, whatever cells
 
 from collections.abc import Sequence
 
-from planner.domain import BucketPlan, Phase, PhasePerformance, Plan, PlannedIsland, Workload
+from planner.domain import Phase, PhasePerformance, Plan, PlannedIsland, Workload
 from planner.errors import ExportError
 from planner.plans.exact_lengths import Deployed, rates_at
 from planner.units import MS_PER_S
 
 
-def bucket_pools(buckets: BucketPlan, phase: Phase) -> list[tuple[str, ...]]:
+def bucket_pools(plan: Plan, phase: Phase) -> list[tuple[str, ...]]:
     """Islands by bucket, shortest prompts first."""
-    mine = [pool for pool in buckets.pools if pool.serves(phase)]
-    starts = sorted({pool.start for pool in mine})
-    return [tuple(pool.island for pool in mine if pool.start == start) for start in starts]
+    routes = [route for route in plan.routing if route.phase is phase]
+    starts = sorted({route.range_start for route in routes})
+    return [tuple(route.island for route in routes if route.range_start == start) for start in starts]
 
 
-def bucket_cells(plan: Plan, buckets: BucketPlan, phase: Phase, exact: Workload, width: int, cells: int) -> list[int]:
+def bucket_cells(plan: Plan, phase: Phase, exact: Workload, width: int, cells: int) -> list[int]:
     """The bucket of every cell; one that no request falls into goes where the next longer one goes.
 
     Raises ExportError where a bucket is left without cells.
     """
-    ends = sorted({pool.end for pool in buckets.pools if pool.serves(phase)})
+    ends = sorted({route.range_end for route in plan.routing if route.phase is phase})
     longest: dict[int, int] = {}
     for span in exact.ranges:
         longest[span.start // width] = span.start

@@ -108,8 +108,8 @@ def _phase_grid(plan: Plan, phase: Phase, exact: Workload, width: int, cells: in
     islands = [island for island in plan.islands if island.phase is phase]
     times = [_times(plan, island, exact) for island in islands]
     work = [_by_cell(exact.ranges, mine, width, cells) for mine in times]
-    if plan.buckets is not None:
-        pools, settled = bucket_pools(plan.buckets, phase), bucket_cells(plan, plan.buckets, phase, exact, width, cells)
+    if plan.form.row.pooled:
+        pools, settled = bucket_pools(plan, phase), bucket_cells(plan, phase, exact, width, cells)
         numbers = {island.id: i for i, island in enumerate(islands)}
         busy = busy_times(work, [[numbers[name] for name in pool] for pool in pools], settled)
         return PoolGrid(
@@ -148,7 +148,7 @@ def _settled(cells: Sequence[int], work: Sequence[Sequence[float]]) -> tuple[int
 
 def _performance(plan: Plan, island: PlannedIsland, workload: Workload) -> PhasePerformance:
     """What the island does of each range, at its degrees and where it lies."""
-    if plan.buckets is not None:
+    if plan.form.row.pooled:
         return pool_performance(plan, island, workload)
     scenario = plan.scenario
     assert island.parallel is not None

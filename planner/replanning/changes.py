@@ -17,7 +17,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.cost.serving.loading import S_PER_HOUR, load_s
-from planner.domain import BucketPool, InventoryItem, LoadPoint, ParallelConfig, Phase, Plan, Scenario, halves_of
+from planner.domain import (
+    BucketPool,
+    InventoryItem,
+    LoadPoint,
+    ParallelConfig,
+    Phase,
+    Plan,
+    Scenario,
+    halves_of,
+    require_pools,
+)
 from planner.domain.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange, ServerRole
 from planner.domain.engine.cache_readers import common_reader, own_reader
 from planner.errors import InputError
@@ -26,6 +36,9 @@ from planner.units import MS_PER_S
 
 Place = tuple[tuple[str, tuple[int, ...]], ...]
 """Nodes of a server with its GPUs there by index: none where it is not known which those are."""
+
+BY_SERVERS = "to be changed server by server"
+"""Why a change asks for pools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +58,10 @@ def changes_between(before: Plan, after: Plan, settings: ChangeSettings) -> Plan
     """The change that touches fewest GPUs; servers count as moved, to other nodes or GPUs, only where
     both plans are placed.
 
-    Raises InputError where a plan has no buckets, or the plans are of different models.
+    Raises InputError where a plan has no pools, or the plans are of different models.
     """
-    require_buckets(before)
-    require_buckets(after)
+    for plan in (before, after):
+        require_pools(plan, BY_SERVERS)
     require_model(before.scenario, after.scenario)
     placed = before.placement is not None and after.placement is not None
     new = list(_servers(after.scenario, _pools(after), _places(after) if placed else {}))
@@ -80,16 +93,6 @@ def _summed(changes: list[ServerChange]) -> Iterator[ServerChange]:
         key = replace(change, count=0)
         counts[key] = counts.get(key, 0) + change.count
     return (replace(change, count=count) for change, count in counts.items())
-
-
-def require_buckets(plan: Plan) -> None:
-    """Raises InputError where a plan has no pools behind buckets."""
-    if plan.buckets is None:
-        raise InputError(
-            f"plan {plan.scenario.name}: must be of buckets to be changed server by server, got a routing table by "
-            "length.",
-            hint="Plan again with `routing: {form: buckets}` in the scenario (planner plan), and change that plan.",
-        )
 
 
 def require_model(before: Scenario, after: Scenario) -> None:

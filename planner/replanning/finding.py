@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from planner.domain import Plan, Scenario
+from planner.domain import Plan, Scenario, require_buckets, require_pools
 from planner.domain.changes import ChangeKind, ChangeLimits, ChangeSettings, LostServers, PlanChange
 from planner.domain.rollouts import Replan
 from planner.errors import InfeasibleError, InputError
@@ -11,7 +11,7 @@ from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.pools import chosen_near
 from planner.layouts.buckets.proposals import proposed_pools
 from planner.layouts.proposals import ProposedPlan
-from planner.replanning.changes import changes_between, require_buckets, require_model
+from planner.replanning.changes import BY_SERVERS, changes_between, require_model
 from planner.replanning.losses import no_more_than, remaining_cluster, remaining_inventory, without_lost
 from planner.replanning.naming import named_after
 from planner.replanning.replanner import Replanned, Replanner
@@ -72,16 +72,11 @@ def remaining_scenario(saved: Plan, scenario: Scenario, lost: LostServers) -> Sc
 
     Raises InputError where the plan has no buckets, is of another model, engine or GPUs, or has not what was lost.
     """
-    require_buckets(saved)
+    require_pools(saved, BY_SERVERS)
     require_model(saved.scenario, scenario)
     require_engine(saved.scenario, scenario)
     _require_gpus(saved, scenario)
-    if not scenario.bucketed:
-        raise InputError(
-            f"scenario {scenario.name}: must plan buckets to stay near a plan of buckets, got "
-            f"{scenario.beyond_buckets or 'routing.form: table'}.",
-            hint="Leave that out, or plan it by itself (planner plan).",
-        )
+    require_buckets(scenario, "to stay near a plan of buckets", instead="plan it by itself (planner plan)")
     inventory = remaining_inventory(saved, scenario.inventory, lost)
     if scenario.cluster is None or not lost.nodes:
         return replace(scenario, inventory=inventory)

@@ -168,12 +168,12 @@ def test_the_rate_is_a_share_the_promise_or_a_number(planner: Command, run: Path
     assert engine.rates == [pytest.approx(0.5 * plan.throughput_rps), plan.promise_rps, 12.5]
 
 
-def test_a_plan_without_buckets_has_no_promise(planner: Command, table_run: Path, engine: StandIn) -> None:
-    answer = planner("replay", table_run, *DRAWN, "--rate", "promise")
-    assert answer.status == EXIT_BAD_INPUT
-    assert "has no promise, as it has no buckets" in answer.err
-    assert planner("replay", table_run, *DRAWN).status == EXIT_DONE
-    assert engine.rates == [pytest.approx(0.9 * load_plan(table_run).throughput_rps)]
+def test_a_table_promises_its_margin_too(planner: Command, table_run: Path, engine: StandIn) -> None:
+    plan = load_plan(table_run)
+    for words in (("--rate", "promise"), ()):
+        assert planner("replay", table_run, *DRAWN, *words).status == EXIT_DONE
+    assert engine.rates == [pytest.approx(0.9 * plan.throughput_rps)] * 2
+    assert plan.promise_rps == engine.rates[0]
 
 
 def test_settings_are_those_typed(planner: Command, run: Path, trace: Path, engine: StandIn) -> None:

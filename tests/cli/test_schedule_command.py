@@ -93,7 +93,7 @@ def test_a_forecast_is_judged_on_the_days_that_it_did_not_know(planner: Command)
         (("--rates", "none.csv"), "none.csv: there is no such file"),
         (("--changes", "-1"), "must be 0 or more, got -1"),
         (("--set", "prices_usd_per_gpu_hour.H20=0"), "H20 costs nothing"),
-        (("--set", "routing.form=table"), "routing.form: must be buckets for a schedule"),
+        (("--set", "routing.form=table"), "routing.form must be buckets for a schedule"),
         (("--tariff", "owned", "--idle-share", "2"), "idle_share must be a number of at least 0 and at most 1, got 2"),
         (("--reserved-discount", "1"), "reserved_discount must be"),
         (("--usd-per-kwh", "nan"), "usd_per_kwh must be"),

@@ -127,7 +127,7 @@ def test_an_interrupt_while_changes_are_looked_for_keeps_all_bounds(
         (LLAMA, "15,0.05", "must lie in 0.1"),
         (LLAMA, "15,nan", "got nan"),
         (LLAMA, "15,6000", "slo.ttft_ms must exceed slo.tpot_ms"),
-        (TABLE, "15,30", "routing.form: must be buckets"),
+        (TABLE, "15,30", "routing.form must be buckets"),
         (LLAMA.replace("llama-3.1-70b", "llama-9"), "15,30", "error"),
     ],
 )

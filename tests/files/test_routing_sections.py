@@ -111,7 +111,12 @@ def test_what_cannot_be_is_refused(
 @pytest.mark.parametrize("form", ["table", "sets"])
 def test_survival_goes_with_buckets(read: Read, document: Fields, refused: Refused, form: str) -> None:
     keys = {"routing": {"form": form}, "survive": {"share": 0.5}}
-    refused(lambda: read(document | keys), "survive needs routing.form buckets", form, hint="routing.form to buckets")
+    refused(
+        lambda: read(document | keys),
+        "routing.form must be buckets where survive.share is set",
+        form,
+        hint="routing.form to buckets",
+    )
 
 
 def test_islands_of_whole_nodes_are_counted_in_nodes(read: Read, document: Fields, refused: Refused) -> None:

@@ -161,9 +161,9 @@ def test_bounds_that_cannot_be_are_refused(bounds_ms: tuple[float, ...], said: s
 
 
 def test_a_scenario_without_buckets_is_refused() -> None:
-    with pytest.raises(InputError, match=r"routing\.form: must be buckets"):
+    with pytest.raises(InputError, match=r"routing\.form must be buckets"):
         compare_forms(in_table(scenario()), BOUNDS_MS)
-    with pytest.raises(InputError, match="got table, which network brings"):
+    with pytest.raises(InputError, match="got table, with network"):
         compare_forms(replace(scenario(), network=NetworkSettings(), routing=RoutingSettings()), BOUNDS_MS)
 
 

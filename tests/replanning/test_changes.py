@@ -252,9 +252,9 @@ def test_requests_in_flight_take_the_longest_answer() -> None:
 
 def test_plans_without_buckets_and_of_other_models_are_refused() -> None:
     plan = _plan()
-    with pytest.raises(InputError, match=r"must be of buckets to be changed .* got a routing table") as caught:
+    with pytest.raises(InputError, match=r"routing\.form must be buckets to be changed .* got table") as caught:
         changes_between(replace(plan, buckets=None), plan, SETTINGS)
-    assert "routing: {form: buckets}" in caught.value.hint
+    assert "plan again" in caught.value.hint
     other = replace(plan, scenario=replace(plan.scenario, model=replace(plan.scenario.model, name="other")))
     with pytest.raises(InputError, match="model must be that of the plan that runs, deepseek-v3, got other"):
         changes_between(plan, other, SETTINGS)

@@ -222,7 +222,7 @@ BAD = {
     "engine": "engine must be that of the plan that runs",
     "model": "model must be that of the plan that runs, deepseek-v3, got llama-3.1-70b",
     "gpus": "inventory: must have the GPU types of the plan that runs, got no H200",
-    "table": "must plan buckets to stay near a plan of buckets",
+    "table": "routing.form must be buckets to stay near a plan of buckets",
 }
 
 
@@ -256,5 +256,5 @@ def test_what_the_plan_has_not_cannot_be_lost(deployed: Plan, lost: LostServers)
 
 
 def test_a_plan_without_buckets_says_what_to_do(deployed: Plan) -> None:
-    with pytest.raises(InputError, match="must be of buckets"):
+    with pytest.raises(InputError, match="routing.form must be buckets to be changed server by server"):
         replan(replace(deployed, buckets=None), deployed.scenario)

@@ -79,7 +79,7 @@ def _sorted(plans: "Mapping[str, Plan]", order: Order | None) -> "dict[str, Plan
     figures = {name: plan_figures(plan, name) for name, plan in plans.items()}
     keys: dict[Order, Callable[[str], float | str]] = {
         Order.RATE: lambda name: -figures[name].rate_rps,
-        Order.PROMISE: lambda name: -(figures[name].promise_rps or 0.0),
+        Order.PROMISE: lambda name: -figures[name].promise_rps,
         Order.PRICE: lambda name: _last(figures[name].price_usd_per_hour),
         Order.TOKENS: lambda name: _last(figures[name].price_usd_per_million_tokens),
         Order.WATTS: lambda name: figures[name].watts,

@@ -26,7 +26,7 @@ TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
 JUDGED_LOADS = (LoadPoint.DEMAND, LoadPoint.PROMISE)
 """Loads at which a plan's levels are judged; its capacity is where they end."""
 GOODPUT = "goodput"
-"""The load of a plan without buckets: what it serves within its levels."""
+"""The load of a plan whose times are known at its capacity alone: what it serves within its levels."""
 CERTAIN = 2.5758
 """z."""
 _ROUNDING = 1e-6
@@ -178,10 +178,10 @@ class JudgedLevels:
 
 
 def judged_levels(plan: Plan) -> tuple[JudgedLevels, ...]:
-    """The levels of a plan of buckets at demand and promise, of any other plan at its goodput; none without times."""
-    if plan.buckets is None:
-        return _of_ranges(plan)
+    """The levels at demand and promise where times are known by load, else at the goodput; none without times."""
     rows = plan.outlook.latencies
+    if not rows:
+        return _of_ranges(plan)
     judged = (levels_at(plan.scenario.slo, [row for row in rows if row.load is load]) for load in JUDGED_LOADS)
     return tuple(levels for levels in judged if levels is not None)
 

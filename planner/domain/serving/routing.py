@@ -35,13 +35,15 @@ class RoutingForm(StrEnum):
 class FormRow:
     """A form of routing. `part`: what its islands are called; `stretch`: what requests are told apart by; `solved`:
     what is solved for where nothing is searched; `members`: what a layout of a search is made of. `balanced`: a router
-    balances among the islands of a length, and the shares only say what that comes to."""
+    balances among the islands of a length, and the shares only say what that comes to. `pooled`: each island is a pool
+    of equal servers that serves one stretch of lengths."""
 
     part: str
     stretch: str
     solved: str
     members: str
     balanced: bool
+    pooled: bool = False
 
 
 _ISLANDS = FormRow(part="island", stretch="range", solved="the layout itself was", members="islands", balanced=False)
@@ -53,6 +55,7 @@ FORMS: Mapping[RoutingForm, FormRow] = MappingProxyType(
             solved="buckets, pools and servers were",
             members="servers",
             balanced=True,
+            pooled=True,
         ),
         RoutingForm.SETS: replace(_ISLANDS, balanced=True),
         RoutingForm.TABLE: _ISLANDS,

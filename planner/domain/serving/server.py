@@ -175,10 +175,10 @@ class BucketPlan:
     ] = None
 
     @classmethod
-    def without_pools(cls, served_rps: float, *, levels_set: bool) -> "BucketPlan":
-        """Of islands that share out every range of lengths: all that they serve is promised, nothing more is known."""
+    def without_pools(cls, promise_rps: float, *, levels_set: bool) -> "BucketPlan":
+        """Of islands that share out every range of lengths: nothing but the promise is known."""
         return cls(
-            promise_rps=served_rps,
+            promise_rps=promise_rps,
             burst_rps=None,
             unrestricted_rps=None,
             survival_cost_rps=None,

@@ -27,8 +27,11 @@ def covering_routes(plan: Plan) -> tuple[Route, ...]:
 
 
 def _routed_together(plan: Plan, phase: Phase) -> Sequence[Route]:
-    """Routes that share their ranges: of a phase, where each has buckets of its own, else of both."""
-    return plan.routing if plan.buckets is None else [route for route in plan.routing if route.phase is phase]
+    """Routes that share their ranges: of both phases, or of one where the other cuts the lengths otherwise."""
+    spans = sorted({(route.range_start, route.range_end) for route in plan.routing})
+    if all(end <= start for (_, end), (start, _) in pairwise(spans)):
+        return plan.routing
+    return [route for route in plan.routing if route.phase is phase]
 
 
 def _covers(plan: Plan, routes: Sequence[Route]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

@@ -15,6 +15,7 @@ from planner.domain import (
     RequestTrace,
     Scenario,
     SearchSettings,
+    require_buckets,
 )
 from planner.domain.arrivals import ArrivalProcess
 from planner.errors import InputError
@@ -259,12 +260,8 @@ def with_requests(file: str, scenario: Scenario, section: Section, trace: Reques
 
 def _require_replayable(file: str, scenario: Scenario) -> None:
     kind = scenario.objective.kind.value
-    if not scenario.bucketed:
-        raise InputError(
-            f"{file}: routing.form must be buckets where objective.kind is {kind}: their pools are what is replayed, "
-            f"got {scenario.routing_form.value}{f' ({scenario.beyond_buckets})' if scenario.beyond_buckets else ''}.",
-            hint="Set routing.form to buckets, and leave out what they do not go with, or set objective.kind to rate.",
-        )
+    purpose = f"where objective.kind is {kind}, whose replays are of pools"
+    require_buckets(scenario, purpose, origin=file, instead="set objective.kind to rate")
     if not scenario.slo.bounds_anything:
         raise InputError(
             f"{file}: slo must hold a bound where objective.kind is {kind}: the rate is the highest that holds it; it "

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from planner.domain import RoutingForm, RoutingSettings, Scenario, ServingForm, SurvivalSettings
+from planner.domain import RoutingForm, RoutingSettings, Scenario, ServingForm, SurvivalSettings, require_buckets
 from planner.domain.serving.routing import DEFAULT_FORM
 from planner.errors import InputError
 from planner.files.records import read_record
@@ -32,12 +32,8 @@ def with_form(file: str, scenario: Scenario) -> Scenario:
             "know.",
             hint=f"Set routing.form to table, or change or leave out {key}.",
         )
-    if scenario.survive.share and not scenario.bucketed:
-        raise InputError(
-            f"{file}: survive needs routing.form buckets, got routing.form {scenario.routing_form.value} and "
-            f"survive.share {scenario.survive.share:g}.",
-            hint="Set routing.form to buckets, or leave out survive.",
-        )
+    if scenario.survive.share:
+        require_buckets(scenario, "where survive.share is set", origin=file, instead="leave out survive")
     if scenario.serving_form is not ServingForm.SPLIT and scenario.beyond_mixed:
         raise InputError(
             f"{file}: serving must be split with {scenario.beyond_mixed}, which servers of both phases do not know, "

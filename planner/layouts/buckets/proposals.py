@@ -1,8 +1,9 @@
 """Proposals of pools behind buckets: solved for, searched for, near a plan that runs, or those of a saved plan."""
 
 from dataclasses import replace
+from functools import partial
 
-from planner.domain import BucketPool, Evaluation, PlacedPart, Plan, SearchRecord, Sensitivity
+from planner.domain import BucketPool, Evaluation, PlacedPart, Plan, SearchRecord
 from planner.domain.serving.replayed import ReplayedChoice
 from planner.errors import InconsistentPlanError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment, pooled_evaluation
@@ -12,6 +13,7 @@ from planner.evaluation.pool_assembly import pool_estimates, pool_islands, pool_
 from planner.layouts.buckets.certificate import certify_buckets
 from planner.layouts.buckets.outlook import outlook
 from planner.layouts.buckets.pools import BucketChoice, chosen_near, solve_buckets
+from planner.layouts.buckets.rivals import rivals_of
 from planner.layouts.buckets.sensitivity import bucketed_sensitivity, prices_of
 from planner.layouts.certificate import is_exact
 from planner.layouts.feasibility import require_saved_rate, require_target
@@ -49,9 +51,6 @@ def proposed_pools(
     searched = choice.searched and not is_exact(scenario)
     certificate = certify_buckets(scenario, evaluator.prices, layout, rate, choice, searched=searched)
 
-    def worths(plan: Plan) -> Sensitivity | None:
-        return bucketed_sensitivity(plan, evaluator.prices)
-
     return ProposedPlan(
         assignment=assignment,
         islands=(
@@ -62,7 +61,8 @@ def proposed_pools(
         record=record,
         certificate=certificate,
         estimates=pool_estimates(scenario, pools),
-        worths=worths,
+        worths=partial(bucketed_sensitivity, prices=evaluator.prices),
+        rivals=partial(rivals_of, evaluator=evaluator),
         placement=placement,
         buckets=outlook(
             question,

@@ -27,9 +27,7 @@ MET = 1e-4
 
 
 def rivals_of(plan: Plan, evaluator: Evaluator) -> tuple[RivalFleet, ...]:
-    """Fleets for the plan's objective, the best first; none where plans have no buckets."""
-    if plan.buckets is None:
-        return ()
+    """Fleets of pools for the plan's objective, the best first."""
     used = gpus_by_rent(plan)
     every = [item.gpu.name for item in plan.scenario.inventory.items]
     without = [(f"without {gpu}", [name for name in every if name != gpu]) for gpu in used[:MOST_WITHOUT]]

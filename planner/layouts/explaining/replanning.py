@@ -45,7 +45,7 @@ class Replanner:
         rounds = [row.generation_cpu_s for row in plan.search.rounds]
         self.price_s = sum(spent for spent in rounds if spent is not None)
         replays = plan.scenario.objective.kind.row.replayed
-        self.comparable = plan.buckets is not None and is_exact(plan.scenario) and not replays
+        self.comparable = plan.form.row.pooled and is_exact(plan.scenario) and not replays
 
     @property
     def affords(self) -> bool:

@@ -17,7 +17,7 @@ ABSENT, LONG = "–", "differs (too long to show)"
 def compare_plans(plans: Mapping[str, Plan], keys: Sequence[Mapping[str, object]]) -> PlanComparison:
     """Plans by name, in their order. `keys`: the scenario of each, dotted key -> value."""
     rows = [
-        ComparedPlan(figures=plan_figures(plan, name), pools=pool_figures(plan), latencies=latency_figures(plan))
+        ComparedPlan(figures=plan_figures(plan, name), pools=tuple(pool_figures(plan)), latencies=latency_figures(plan))
         for name, plan in plans.items()
     ]
     return PlanComparison(

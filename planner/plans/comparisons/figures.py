@@ -1,8 +1,8 @@
 """The figures of one plan that others are held against."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from planner.domain import BucketPlan, Plan
+from planner.domain import Plan, Route, halves_of
 from planner.domain.comparisons import LatencyFigures, PlanFigures, PoolFigures
 from planner.domain.serving.levels import judged_levels
 
@@ -17,7 +17,7 @@ def plan_figures(plan: Plan, name: str) -> PlanFigures:
         name=name,
         form=plan.scenario.routing_form.value,
         rate_rps=plan.throughput_rps,
-        promise_rps=outlook.promise_rps if outlook.pools else None,
+        promise_rps=outlook.promise_rps,
         burst_rps=outlook.burst_rps if outlook.bursts_bind else None,
         band=plan.rate_band,
         price_usd_per_hour=plan.price_usd_per_hour if plan.priced else None,
@@ -39,39 +39,13 @@ def plan_figures(plan: Plan, name: str) -> PlanFigures:
     )
 
 
-def pool_figures(plan: Plan) -> tuple[PoolFigures, ...]:
-    """Pools of a plan of buckets, islands of any other, those that serve."""
-    busy = {island.id: island.utilisation for island in plan.islands}
-    return tuple(_of_buckets(plan.buckets, busy) if plan.buckets is not None else _of_islands(plan))
-
-
-def _of_buckets(buckets: BucketPlan, busy: dict[str, float]) -> Iterator[PoolFigures]:
-    for pool in buckets.pools:
-        parallel = pool.server.parallel
-        yield PoolFigures(
-            island=pool.island,
-            phase=pool.phase,
-            gpu=pool.gpu,
-            servers=pool.count,
-            gpus=parallel.devices,
-            tp=parallel.tp,
-            dp=parallel.dp,
-            pp=parallel.pp,
-            tokens_per_step=pool.server.tokens_per_step,
-            batch_size=pool.server.batch_size,
-            start=pool.start,
-            end=pool.end,
-            share=pool.share,
-            utilisation=busy.get(pool.island, 0.0),
-        )
-
-
-def _of_islands(plan: Plan) -> Iterator[PoolFigures]:
+def pool_figures(plan: Plan) -> Iterator[PoolFigures]:
+    """Islands that serve, each with the lengths that come to it and its share of their requests."""
     for island in plan.islands:
         if island.phase is None or island.parallel is None:
             continue
-        routes = [route for route in plan.routing if route.island == island.id]
-        parallel = island.parallel
+        half, parallel = halves_of(island.phase)[0], island.parallel
+        routes = [route for route in plan.routing if route.island == island.id and route.phase is half]
         yield PoolFigures(
             island=island.id,
             phase=island.phase,
@@ -85,9 +59,17 @@ def _of_islands(plan: Plan) -> Iterator[PoolFigures]:
             batch_size=island.batch_size,
             start=min((route.range_start for route in routes), default=0),
             end=max((route.range_end for route in routes), default=island.longest_prompt + 1),
-            share=island.rate_rps / plan.throughput_rps if plan.throughput_rps else 0.0,
+            share=_share(routes),
             utilisation=island.utilisation,
         )
+
+
+def _share(routes: Sequence[Route]) -> float:
+    """Of the requests of all their ranges; that of a single route is told as it stands, without rounding."""
+    if len(routes) == 1:
+        return routes[0].share
+    requests = sum(route.probability for route in routes)
+    return sum(route.share * route.probability for route in routes) / requests if requests else 0.0
 
 
 def latency_figures(plan: Plan) -> tuple[LatencyFigures, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from planner.domain import Phase
 from planner.domain.serving.observed import ComparedFigure, ObservedIsland, Quantity, Verdict
-from planner.plans.observed.figures import ALL, TOLERANCE, promise_of
+from planner.plans.observed.figures import ALL, TOLERANCE
 from planner.plans.observed.loads import Loads
 
 _LOST = 0.05
@@ -20,7 +20,7 @@ def advice(loads: Loads, figures: Sequence[ComparedFigure], islands: Sequence[Ob
                 "that all copies run and are scraped (SGLang tells of the leader's node alone)."
             )
     yield from _pace(figures)
-    promise = promise_of(loads.plan)
+    promise = loads.plan.outlook.promise_rps
     if loads.rate_rps > promise:
         yield (
             f"More requests come ({loads.rate_rps:.4g}/s) than the plan promises to serve ({promise:.4g}/s): it takes "

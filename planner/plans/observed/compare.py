@@ -8,7 +8,7 @@ from planner.domain import Calibration, CalibrationFit, Phase, Plan
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.errors import InputError
 from planner.plans.observed.advice import advice, notes
-from planner.plans.observed.figures import compared_figures, promise_of
+from planner.plans.observed.figures import compared_figures
 from planner.plans.observed.loads import loads_of
 from planner.plans.observed.steps import observed_island
 
@@ -28,7 +28,7 @@ def compare_observed(
     return Observation(
         plan=plan.scenario.name,
         rate_rps=loads.rate_rps,
-        promise_rps=promise_of(plan),
+        promise_rps=plan.outlook.promise_rps,
         capacity_rps=plan.throughput_rps,
         start_s=min(item.start_s for item in series),
         end_s=max(item.end_s for item in series),

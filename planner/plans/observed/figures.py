@@ -40,13 +40,8 @@ def compared_figures(loads: Loads, islands: Sequence[ObservedIsland]) -> Iterato
             yield step
 
 
-def promise_of(plan: Plan) -> float:
-    """Requests/s: the promise of a plan of buckets, else what it serves."""
-    return plan.outlook.promise_rps
-
-
 def _whole_rate(loads: Loads, islands: Sequence[ObservedIsland]) -> ComparedFigure:
-    rate, promise = loads.rate_rps, promise_of(loads.plan)
+    rate, promise = loads.rate_rps, loads.plan.outlook.promise_rps
     held_back = any((island.backlog or 0.0) >= TOLERANCE * 5 for island in islands)
     verdict, basis = Verdict.AS_PLANNED, "as many requests as promised"
     if rate < promise * _SAME_LOAD:

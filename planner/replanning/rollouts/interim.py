@@ -21,6 +21,7 @@ from planner.domain import (
     SurvivalSettings,
     Workload,
     halves_of,
+    require_pools,
 )
 from planner.errors import InputError
 from planner.evaluation.buckets.curves import CapacityCurve, capacity_curve
@@ -134,11 +135,7 @@ def _of_bucket(table: Table, phase: Phase, span: Span, counts: Counts) -> Iterat
 
 def pools_of(plan: Plan) -> dict[str, BucketPool]:
     """The pools of a plan by island. InputError where it has none."""
-    if plan.buckets is None:
-        raise InputError(
-            f"plan {plan.scenario.name}: must be a plan of buckets to be changed in steps, got a table of ranges.",
-            hint="Plan it with `routing: {form: buckets}`.",
-        )
+    require_pools(plan, "to be changed in steps")
     return {pool.island: pool for pool in plan.outlook.pools}
 
 

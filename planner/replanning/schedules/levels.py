@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Scenario
+from planner.domain import ObjectiveKind, ObjectiveSettings, Plan, Scenario, require_buckets
 from planner.domain.changes import ChangeSettings
 from planner.domain.schedules import ScheduleLevel, Tariff
 from planner.errors import InfeasibleError, InputError, SolverError
@@ -78,7 +78,7 @@ class LevelBook:
         replanner: Replanner | None = None,
         tariff: Tariff | None = None,
     ) -> None:
-        require_buckets(scenario)
+        require_schedulable(scenario)
         self.scenario, self.change, self.tariff = scenario, change, tariff or Tariff()
         self._planner, self._replanner = planner, replanner
         self._levels: list[ScheduleLevel] = []
@@ -219,14 +219,9 @@ def least_usd_per_hour(plan: Plan) -> float:
     return 0.0 if bound is None else bound
 
 
-def require_buckets(scenario: Scenario) -> None:
-    """Raises InputError where plans of the scenario have no promise or no price."""
-    if not scenario.bucketed:
-        raise InputError(
-            f"scenario {scenario.name}: routing.form: must be buckets for a schedule, whose plans promise a rate; got "
-            f"{scenario.routing_form}.",
-            hint=f"Leave out {scenario.beyond_buckets or 'routing.form'}.",
-        )
+def require_schedulable(scenario: Scenario) -> None:
+    """Raises InputError where plans of the scenario have no pools or no price."""
+    require_buckets(scenario, "for a schedule, whose plans change server by server")
     free = [item.gpu.name for item in scenario.inventory.items if not item.price_usd_per_gpu_hour > 0]
     if free:
         raise InputError(

@@ -56,8 +56,8 @@ def forms_sentence(plan: Plan, in_unit: Callable[[float], str]) -> str:
     at, where something of the scenario keeps pools split. Empty where the form was asked for."""
     scenario, forms = plan.scenario, plan.outlook.forms
     if forms is None:
-        told = scenario.beyond_mixed if plan.buckets is not None else ""
-        return f"Only split pools were looked at: {told} knows no others." if told else ""
+        told = scenario.beyond_mixed
+        return f"Only split pools were looked at: {told} knows no others." if told and plan.form.row.pooled else ""
     reach = "take" if scenario.objective.minimises else "reach"
     margin = f"{whole_percent(forms.margin)}, the cost model's bias towards them"
     if forms.chosen is ServingForm.SPLIT:

@@ -1,4 +1,4 @@
-"""What a plan of buckets promises, at which times, and what is left after a loss, in a paragraph."""
+"""What a plan promises, at which times, and what is left after a loss, in a paragraph."""
 
 from planner.domain import PHASES, LoadPoint, Phase, Plan
 from planner.domain.serving.levels import TIMES, Standing, levels_at
@@ -20,7 +20,7 @@ from planner.report.kit.quantities import counted, percent, significant
 
 def promise_text(plan: Plan) -> str:
     """The verdict: promise and capacity, times at the demand, the worst loss."""
-    return " ".join([_promise(plan), times_sentence(plan), loss_sentence(plan)])
+    return " ".join(filter(None, [_promise(plan), times_sentence(plan), loss_sentence(plan)]))
 
 
 def _promise(plan: Plan) -> str:
@@ -54,7 +54,9 @@ def evenness_words(plan: Plan) -> str:
 
 def times_sentence(plan: Plan) -> str:
     """Both times at the load that is told first, as late as the levels count them, with their bounds, and who is given
-    up."""
+    up; empty where no times are known by load."""
+    if not bucket_plan(plan).latencies:
+        return ""
     load = headline_load(plan)
     first, further = (_late(plan, load, phase) for phase in PHASES)
     where = _where(plan, load)

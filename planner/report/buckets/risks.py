@@ -41,8 +41,8 @@ def _lost_nodes(plan: Plan) -> Iterator[str]:
 
 
 def _bursts(plan: Plan) -> Iterator[str]:
-    buckets = plan.buckets
-    if buckets is None or not buckets.levels_set:
+    buckets = plan.outlook
+    if not buckets.levels_set:
         return
     if buckets.bursts_bind and buckets.burst_rps is not None:
         yield (
@@ -59,9 +59,9 @@ def _bursts(plan: Plan) -> Iterator[str]:
 
 def carried_odds(plan: Plan) -> float | None:
     """How likely the GPUs serve the promised rate, by the band of the plan's rate taken as log-normal; None where there
-    is no band or no promise."""
+    is no band."""
     banded = banded_rate(plan)
-    if plan.buckets is None or banded is None or banded.low <= 0 or banded.high <= banded.low:
+    if banded is None or banded.low <= 0 or banded.high <= banded.low:
         return None
     middle, spread = (math.log(banded.low * banded.high) / 2, math.log(banded.high / banded.low) / (2 * _OUTER))
     return 1.0 - NormalDist(middle, spread).cdf(math.log(plan.outlook.promise_rps))

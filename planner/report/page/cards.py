@@ -46,7 +46,7 @@ class Lane:
 
 def lanes(plan: Plan) -> tuple[Lane, ...]:
     """Phase by phase, buckets ascending; within one the largest share first."""
-    if plan.buckets is not None:
+    if plan.form.row.pooled:
         return tuple(
             Lane(
                 phase=phase,
@@ -72,7 +72,7 @@ def lanes(plan: Plan) -> tuple[Lane, ...]:
 
 def cards(plan: Plan) -> tuple[Card, ...]:
     """All of them, equal islands together, however many groups there are."""
-    if plan.buckets is not None:
+    if plan.form.row.pooled:
         return tuple(card for lane in lanes(plan) for card in lane.cards)
     return tuple(_of_group(plan, group) for phase in plan.phases for group in of_phase(groups(plan), phase))
 

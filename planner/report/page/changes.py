@@ -54,7 +54,7 @@ def _values(plan: Plan) -> list[tuple[str, Cell]]:
         ("Capacity (requests/s)", plan.throughput_rps),
         ("P10 of it", band.low_rps if band else None),
         ("P90 of it", band.high_rps if band else None),
-        ("Promise (requests/s)", plan.outlook.promise_rps if plan.buckets else None),
+        ("Promise (requests/s)", plan.outlook.promise_rps),
         ("USD/hour", plan.price_usd_per_hour if priced else None),
         ("USD per million tokens", plan.price_usd_per_million_tokens if serves and priced else None),
         ("GPUs", sum(plan.fleet.values())),

@@ -14,10 +14,7 @@ def cost_section(plan: Plan) -> Section:
 
 
 def _table(plan: Plan) -> DataTable:
-    rates: list[tuple[str, float]] = []
-    if plan.buckets is not None:
-        rates.append(("promise", plan.outlook.promise_rps))
-    rates.append(("capacity", plan.throughput_rps))
+    rates = [("promise", plan.outlook.promise_rps), ("capacity", plan.throughput_rps)]
     if banded := banded_rate(plan):
         rates += [("capacity, P10", banded.low), ("capacity, P90", banded.high)]
     missing = [gpu for gpu in plan.scenario.inventory.without_price if plan.fleet[gpu]]

@@ -74,7 +74,7 @@ _BAND: tuple[Column[Band], ...] = (
 
 
 def _takes(plan: Plan) -> str:
-    return "it takes that share of " + ("its bucket's requests" if plan.buckets is not None else "all requests")
+    return "it takes that share of " + ("its bucket's requests" if plan.form.row.pooled else "all requests")
 
 
 def _drawing(plan: Plan) -> Drawing:

@@ -37,8 +37,8 @@ class LoadTimes:
 
 
 def latency_section(plan: Plan, replay: StoredReplay | None = None) -> Section:
-    """A chart and a table for TTFT and for TPOT; for plans without buckets the ranges' means and percentiles."""
-    if plan.buckets is None:
+    """A chart and a table for TTFT and for TPOT, by load; else the ranges' means and percentiles at the capacity."""
+    if not plan.outlook.latencies:
         blocks: tuple[Block, ...] = tuple(_of_ranges(plan))
     else:
         rows = {phase: tuple(_rows(plan, phase, replay)) for phase in PHASES}

@@ -25,8 +25,7 @@ def verdict(plan: Plan) -> str:
     """What the plan serves with its band, and at which times or how near to the best; warnings stand before."""
     if plan.throughput_rps <= 0:
         return headline(plan).replace("**", "")
-    second = times_sentence(plan) if plan.buckets is not None else _nearness(plan)
-    return " ".join([*_warnings(plan), _served(plan), second])
+    return " ".join([*_warnings(plan), _served(plan), times_sentence(plan) or _nearness(plan)])
 
 
 def _warnings(plan: Plan) -> Iterator[str]:
@@ -43,8 +42,6 @@ def _served(plan: Plan) -> str:
     gpus, banded = counted(sum(plan.fleet.values()), "GPU"), banded_rate(plan)
     figure = f"about {banded.figure} requests/s ({banded.range}: {LEFT_OUT})" if banded else ""
     figure = figure or f"{rate(plan.throughput_rps)} requests/s"
-    if plan.buckets is None:
-        return f"**The {gpus} serve {figure}** of {_question(plan)}."
     promise = promise_words(plan, f"The {gpus}", f" of {_question(plan)}")
     ending = " without bunching" if plan.outlook.bursts_bind else ""
     return f"{promise}, {plan.scenario.routing.margin:g} of a capacity of {figure}{ending}."
@@ -73,19 +70,18 @@ def key_figures(plan: Plan) -> tuple[Figure, ...]:
 def _rates(plan: Plan) -> Iterator[Figure]:
     banded = banded_rate(plan)
     band = f"P10–P90: {banded.range}" if banded else ""
-    if plan.buckets is not None:
-        margin = f"{plan.scenario.routing.margin:g} of the capacity"
-        if plan.outlook.burst_rps is not None and plan.outlook.bursts_bind:
-            bunched = significant(plan.outlook.burst_rps)
-            yield Figure(label="Promise, requests/s, bunched", value=bunched, band="as requests bunch in the trace")
-        yield Figure(label="Promise, requests/s", value=significant(plan.outlook.promise_rps), band=margin)
+    if plan.outlook.burst_rps is not None and plan.outlook.bursts_bind:
+        bunched = significant(plan.outlook.burst_rps)
+        yield Figure(label="Promise, requests/s, bunched", value=bunched, band="as requests bunch in the trace")
+    margin = f"{plan.scenario.routing.margin:g} of the capacity"
+    yield Figure(label="Promise, requests/s", value=significant(plan.outlook.promise_rps), band=margin)
     value = banded.figure if banded else rate(plan.throughput_rps)
     yield Figure(label="Capacity, requests/s", value=value, band=band)
 
 
 def _times(plan: Plan) -> Iterator[Figure]:
     """Both times at the load that is told first, as late as the levels count them."""
-    if plan.buckets is None:
+    if not plan.outlook.latencies:
         return
     load, slo = headline_load(plan), plan.scenario.slo
     for phase in PHASES:

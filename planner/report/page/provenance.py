@@ -65,7 +65,7 @@ def _rows(plan: Plan) -> Iterator[tuple[Cell, ...]]:
         yield "Rates and step times", "the published simulator's formulas", "not physical"
     else:
         yield "Rates and step times", _rates(plan), _firm(plan)
-    if plan.buckets is not None or plan.service is not None:
+    if plan.outlook.latencies or plan.service is not None:
         yield "TTFT, TPOT", "a model of queues on these step times", "as firm as the rates; a replay tests it"
     if plan.certificate is not None:
         yield (

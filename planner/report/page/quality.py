@@ -32,20 +32,17 @@ def quality_section(plan: Plan) -> Section:
 
 def _bars(plan: Plan) -> Iterator[tuple[str, float, str]]:
     """Name, requests/s and tone of each rate; of one bound that is told twice, the sharper name."""
-    if plan.buckets is not None:
-        yield "promise", plan.outlook.promise_rps, "faint"
+    yield "promise", plan.outlook.promise_rps, "faint"
     yield "capacity", plan.throughput_rps, "chosen"
-    certificate = plan.certificate
+    certificate, row = plan.certificate, plan.scenario.objective.kind.row
     if certificate is None:
         return
-    rates_alone = plan.scenario.objective.kind.row.unit == _RATE and not plan.scenario.objective.kind.row.several
-    if certificate.objective_bound is not None and rates_alone:
-        name = "bound, deployable" if plan.buckets is not None else "bound"
-        yield name, certificate.objective_bound, "bound"
-        if plan.buckets is None:
-            return
+    bounds: dict[float, str] = {}
+    if certificate.objective_bound is not None and row.unit == _RATE and not row.several:
+        bounds[certificate.objective_bound] = "bound, deployable"
     if certificate.bound_rps is not None:
-        yield "bound, any layout", certificate.bound_rps, "bound"
+        bounds[certificate.bound_rps] = "bound, any layout"
+    yield from ((name, rate_rps, "bound") for rate_rps, name in bounds.items())
 
 
 def _chart(plan: Plan) -> Chart:

@@ -34,7 +34,7 @@ def routing_section(plan: Plan) -> Section:
     """Prompt lengths with the cuts between buckets, or the routing table from afar."""
     if not plan.routing:
         return Section(name="routing", title="Routing", blocks=(Prose(markdown="Nothing is routed."),))
-    if plan.buckets is not None:
+    if plan.form.row.pooled:
         return Section(name="routing", title="Buckets", blocks=(_lengths(plan), _buckets(plan)))
     blocks: list[Block] = [Prose(markdown=_TABLE), *(_shares(plan, phase) for phase in PHASES)]
     return Section(name="routing", title="Routing", blocks=tuple(blocks))

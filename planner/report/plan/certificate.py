@@ -21,7 +21,7 @@ def certificate_text(plan: Plan) -> list[str]:
     certificate = plan.certificate
     if certificate is None:
         return []
-    if plan.buckets is not None:
+    if plan.form.row.pooled:
         return [_of_pools(plan, certificate) or _UNKNOWN]
     sentence = _objective(plan, certificate) if plan.scenario.objective.kind.row.best else _rate(plan, certificate)
     return [" ".join([sentence or _UNKNOWN, *([f"Note: {certificate.note}."] if certificate.note else [])])]

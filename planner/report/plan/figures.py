@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planner.domain import PHASES, Plan
+from planner.domain import Plan
 from planner.errors import InputError
 from planner.report.buckets.plots import simplicity_plot
-from planner.report.buckets.view import buckets_of, useful_simpler
+from planner.report.buckets.view import useful_simpler
 from planner.report.plan.importance import importance_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def figures_of(plan: Plan) -> tuple[str, ...]:
     what the plan has not, are left out."""
     shown = {
         "search": len(plan.search.trials) > 1,
-        "routing": plan.buckets is None or any(len(buckets_of(plan, phase)) > 1 for phase in PHASES),
+        "routing": len({route.range_start for route in plan.routing}) > 1,
         SIMPLICITY: len(useful_simpler(plan)) > 1,
         **dict.fromkeys(PARAMETERS, bool(importance_of(plan))),
         PARETO: bool(plan.search.frontier),

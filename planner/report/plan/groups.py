@@ -62,7 +62,7 @@ def groups(plan: Plan) -> tuple[IslandGroup, ...]:
             PHASE_ORDER.index(island.phase),
             -island.size,
             repr(island.parallel),
-            island.id if plan.buckets is not None else "",  # a pool is told from every other
+            island.id if plan.form.row.pooled else "",  # a pool is told from every other
         )
 
     equal = [tuple(members) for _, members in groupby(sorted(plan.islands, key=order), key=order)]

@@ -80,11 +80,11 @@ def _nodes(gpus: int, node: int) -> str:
 def _draw_type(axes: Axes, item: InventoryItem, members: Sequence[IslandGroup], plan: Plan) -> None:
     spare = item.count - sum(g.gpus for g in members)
     spare_label = [f"{spare} GPUs\nin no {plan.form.row.part}"] if spare else []
-    label = _label if plan.buckets is None else _pool_label
+    label, parts = (_pool_label, _cut) if plan.form.row.pooled else (_label, _uncut)
     fitting = _fitting(axes, members, spare_label, label)
     start, centres = 0, []
     for group in fitting:
-        _draw_group(axes, group, start, _cut if plan.buckets is not None else lambda island: [island.size])
+        _draw_group(axes, group, start, parts)
         centres.append(start + group.gpus / 2)
         start += group.gpus
     if spare:
@@ -131,6 +131,11 @@ def _columns(group: IslandGroup, parts: Callable[[PlannedIsland], list[int]]) ->
         column = islands[at : at + together]
         gpus = sum(island.size for island in column)
         yield gpus, sum(island.size * island.utilisation for island in column) / gpus, [gpus]
+
+
+def _uncut(island: PlannedIsland) -> list[int]:
+    """An island of any size is drawn as one."""
+    return [island.size]
 
 
 def _cut(island: PlannedIsland) -> list[int]:

@@ -90,7 +90,7 @@ def _by_number(plan: Plan) -> list[str]:
 def _unserved(plan: Plan) -> list[str]:
     if not plan.routing:
         return [f"The routing table is empty: no request reaches {_a(plan.form.row.part)}."]
-    if plan.buckets is not None:  # every bucket has its pools: a plan without them is refused before
+    if plan.form.row.pooled:  # every bucket has its pools: a plan without them is refused before
         return []
     everyone = IslandGroup(gpu="", phase=None, islands=plan.islands)
     return [
@@ -154,7 +154,7 @@ def _deviation(plan: Plan) -> list[str]:
 def _coarse(plan: Plan) -> list[str]:
     """Times are taken at the middle of a range; where prompts lie elsewhere, the rates are not theirs. Pools are priced
     over the mix of their bucket."""
-    if plan.buckets is not None:
+    if plan.form.row.pooled:
         return []
     cut = intervals(plan)
     middle = sum(interval.probability * (interval.start + interval.end) / 2 for interval in cut)

@@ -149,8 +149,7 @@ def _outcome(plan: Plan) -> list[str]:
 
 def _solved(plan: Plan) -> bool:
     """Whether nothing was searched: the layout was solved for."""
-    pools = plan.buckets is not None and all(trial.generator == EXACT for trial in plan.search.trials)
-    return plan.scenario.search.method.row.solves or pools
+    return plan.scenario.search.method.row.solves or all(trial.generator == EXACT for trial in plan.search.trials)
 
 
 def _effort(plan: Plan) -> str:

@@ -18,7 +18,7 @@ def sensitivity_text(plan: Plan) -> list[str]:
 
 def sensitivity_lead(plan: Plan) -> str:
     """What the changes are of."""
-    if plan.buckets is not None:
+    if plan.form.row.pooled:
         return (
             "Requests/s by which the rate would change, each planned: of few GPUs from scratch, of more the servers "
             "behind the same buckets. Of a range the first figure was reached, and no such pools pass the second."

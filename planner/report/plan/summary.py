@@ -26,15 +26,15 @@ BALANCED = 0.01
 
 def summary(plan: Plan) -> str:
     """The plan as Markdown, ending in a newline. Names from the user are escaped; numbers are rounded."""
-    pooled = plan.buckets is not None and plan.throughput_rps > 0
+    serves, pooled = plan.throughput_rps > 0, plan.form.row.pooled
     parts = [
         f"# Plan: {escaped(plan.scenario.name)}",
-        *([promise_text(plan)] if pooled else []),
+        *([promise_text(plan)] if serves else []),
         headline(plan),
         *_unverified(plan),
         *_network(plan),
         *certificate_text(plan),
-        *([replayed_text(plan)] if pooled and plan.outlook.replayed else []),
+        *([replayed_text(plan)] if plan.outlook.replayed else []),
         *_warning(plan),
         _question(plan.scenario),
         *(bucket_sections(plan) if pooled else _island_sections(plan)),
@@ -54,7 +54,7 @@ def _island_sections(plan: Plan) -> list[str]:
 
 
 def headline(plan: Plan) -> str:
-    """The verdict in one sentence; of a plan of buckets, what it does at capacity."""
+    """What it does at capacity in one sentence, or that it serves nothing."""
     gpus = sum(plan.fleet.values())
     if plan.throughput_rps <= 0:
         return (
@@ -62,9 +62,8 @@ def headline(plan: Plan) -> str:
             f"in one phase. The fleet costs {money(plan.price_usd_per_hour)} USD/hour."
         )
     served, tokens, output = _served(plan)
-    who = f"The {gpus} GPUs" if plan.buckets is None else "At capacity they"
     return (
-        f"**{who} serve {served}: {tokens} tokens/s in and out, "
+        f"**At capacity they serve {served}: {tokens} tokens/s in and out, "
         f"{output} of them output, {_price(plan)}; {_bottleneck(plan)}."
     )
 

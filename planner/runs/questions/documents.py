@@ -56,7 +56,7 @@ class MoneyAnswer:
 
     @property
     def promise_rps(self) -> float:
-        """Requests/s that the fleet promises; of a plan without buckets what it serves."""
+        """Requests/s that the fleet promises."""
         return self.plan.outlook.promise_rps
 
     @property

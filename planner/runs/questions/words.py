@@ -49,14 +49,13 @@ def _verdict(answer: MoneyAnswer) -> str:
     bunched, apart = _bunched(answer), ""
     if bunched:
         promise, apart = f"{bunched} requests/s where they bunch as in the trace", f", {promise} where they do not"
-    verb = "promise" if answer.plan.buckets is not None else "serve"
     fleet = _gpus(answer.gpus)
     if answer.question is MoneyQuestion.CHEAPEST:
         less = f" Where they bunch as in the trace, it promises {bunched} requests/s." if bunched else ""
         return f"{answer.amount:g} requests/s cost {money(answer.rent_usd_per_hour)} USD/hour: rent {fleet}.{less}"
     if answer.question is MoneyQuestion.BUY:
         return f"{money(answer.amount)} USD/hour buy {promise}{apart}: rent {fleet}."
-    return f"{fleet} {verb} {promise}{apart}."
+    return f"{fleet} promise {promise}{apart}."
 
 
 def _gpus(gpus: Sequence[tuple[str, int]]) -> str:
@@ -81,8 +80,6 @@ def _rate(answer: MoneyAnswer) -> str:
     banded = banded_rate(answer.plan)
     band = f" (about {banded.figure}: {banded.range}, {LEFT_OUT})" if banded else ""
     capacity = f"{significant(answer.plan.throughput_rps)} requests/s at capacity{band}"
-    if answer.plan.buckets is None:
-        return capacity
     margin = answer.scenario.routing.margin
     return f"{significant(answer.promise_rps)} requests/s promised, {margin:g} of {capacity}"
 
@@ -103,8 +100,6 @@ def _price(answer: MoneyAnswer) -> str:
 
 def _levels(plan: Plan) -> str:
     """Both times at the demand, else at the promise, as late as the levels count them; who is given up."""
-    if plan.buckets is None:
-        return ""
     load = LoadPoint.DEMAND if plan.scenario.objective.demand_rps else LoadPoint.PROMISE
     rows = {phase: latencies_at(plan, load, phase) for phase in PHASES}
     if not all(rows.values()):
@@ -129,10 +124,10 @@ def _bound(plan: Plan, phase: Phase) -> str:
 def _proof(answer: MoneyAnswer) -> str:
     if answer.bound is None or answer.gap is None:
         return ""
-    buckets, form = answer.plan.buckets, answer.scenario.serving_form
-    what = "layouts" if buckets is None else f"deployable {class_of_pools(form, buckets.forms)}"
-    if buckets is not None and answer.scenario.routing.most == 1:
-        what += " behind one bucket a phase"
+    what = "layouts"
+    if answer.plan.form.row.pooled:
+        what = f"deployable {class_of_pools(answer.scenario.serving_form, answer.plan.outlook.forms)}"
+        what += " behind one bucket a phase" if answer.scenario.routing.most == 1 else ""
     if answer.question is MoneyQuestion.CHEAPEST:
         nodes = " where GPUs are rented singly" if answer.whole_nodes else ""
         beyond = f"no {what} of this offer do with less than {money(answer.bound)} USD/hour{nodes}"
@@ -168,7 +163,7 @@ def _rivals(answer: MoneyAnswer) -> list[str]:
 
 
 def _rival(answer: MoneyAnswer, rival: RivalFleet) -> str:
-    rate = f"{significant(rival.rate_rps * _margin(answer))} requests/s"
+    rate = f"{significant(rival.rate_rps * answer.scenario.routing.margin)} requests/s"
     if answer.question is MoneyQuestion.CHEAPEST:
         figure, change = (
             f"{money(rival.price_usd_per_hour)} USD/hour",
@@ -178,10 +173,6 @@ def _rival(answer: MoneyAnswer, rival: RivalFleet) -> str:
         figure, change = rate, rival.rate_rps / answer.plan.throughput_rps - 1
     more = "the same" if abs(change) < SAME else f"{100 * change:+.1f} %"
     return f"{rival.what}: {_gpus(rival.gpus)}, {figure} ({more})"
-
-
-def _margin(answer: MoneyAnswer) -> float:
-    return 1.0 if answer.plan.buckets is None else answer.scenario.routing.margin
 
 
 def _more(answer: MoneyAnswer) -> list[str]:
@@ -266,11 +257,7 @@ def next_questions(
 
 def _other_form(answer: MoneyAnswer, flags: str) -> Iterator[tuple[str, str]]:
     """The same question of the other form of serving, or of both where one was asked for."""
-    if (
-        answer.plan.buckets is None
-        or answer.scenario.beyond_mixed
-        or sum(count for _, count in answer.gpus) < len(PHASES)
-    ):
+    if answer.scenario.beyond_mixed or sum(count for _, count in answer.gpus) < len(PHASES):
         return
     forms = answer.plan.outlook.forms
     other = ServingForm.AUTO if forms is None else forms.other

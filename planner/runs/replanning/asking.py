@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from planner import pipeline
-from planner.domain import Plan, Scenario
+from planner.domain import Plan, Scenario, require_pools
 from planner.domain.changes import ChangeLimits, ChangePoint, ChangeSettings, LostServers, PlanChange
 from planner.domain.rollouts import Replan, RollOut
 from planner.errors import ExportError, InfeasibleError, InputError
 from planner.files.plan.sealed_documents import with_seal
-from planner.replanning.changes import require_buckets
+from planner.replanning.changes import BY_SERVERS
 from planner.replanning.finding import require_limits
 from planner.replanning.losses import with_shortfall, without_lost
 from planner.replanning.rollouts.copies import carried_out, joining_others
@@ -138,7 +138,7 @@ def change_plan(saved: Plan, question: ChangeQuestion) -> ChangedPlan:
     policy = question.scenario.changes
     times = question.settings or policy.times
     least_share = policy.least_share if question.least_share is None else question.least_share
-    require_buckets(saved)
+    require_pools(saved, BY_SERVERS)
     _require_room(question)
     lost, short = with_shortfall(saved, question.scenario.inventory, question.lost, question.meanwhile)
     _require_servers(saved, without_lost(saved, lost), short)

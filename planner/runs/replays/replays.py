@@ -28,19 +28,10 @@ _SCENARIOS = (".yaml", ".yml")
 def rate_of(plan: Plan, rate: str | float | None) -> float:
     """Requests/s: a number, `0.9x` of the plan's capacity, or its `promise`, which None means, too.
 
-    None of a plan without a promise is its capacity times the margin. InputError for other words, or a rate that no
-    replay can have.
+    InputError for other words, or a rate that no replay can have.
     """
-    promise = None if plan.buckets is None else plan.outlook.promise_rps
-    if rate is None:
-        rate_rps = plan.throughput_rps * plan.scenario.routing.margin if promise is None else promise
-    elif rate == PROMISE:
-        if promise is None:
-            raise InputError(
-                f"rate: plan {plan.scenario.name} has no promise, as it has no buckets, got {rate!r}.",
-                hint="Give 0.9x of its capacity, or requests/s.",
-            )
-        rate_rps = promise
+    if rate is None or rate == PROMISE:
+        rate_rps = plan.outlook.promise_rps
     else:
         rate_rps = _number(str(rate).removesuffix("x"), rate)
         if isinstance(rate, str) and rate.endswith("x"):

@@ -35,7 +35,7 @@ class RouterLoss:
     """What one router makes of a plan.
 
     `refusal`: why it cannot execute the plan's routing; then nothing is replayed. `routed`: the promise under its
-    behaviour (None: the plan, without buckets, promises nothing). `held_rps`: the highest rate that holds the levels,
+    behaviour. `held_rps`: the highest rate that holds the levels,
     where that was looked for.
     """
 
@@ -52,14 +52,8 @@ def router_losses(
 ) -> tuple[RouterLoss, ...]:
     """The plan's own policy first, then every router that knows the plan's engine. `sweep`: with the rates they hold.
 
-    Raises InputError where the plan has no buckets, so that nothing can be promised.
+    Raises InputError where the plan cannot be replayed.
     """
-    if plan.buckets is None:
-        raise InputError(
-            f"plan {plan.scenario.name}: must have buckets, whose promise routers are held against, has "
-            f"{plan.scenario.routing_form.value}.",
-            hint="Plan with routing.form buckets.",
-        )
     chosen_engine = export.priced_engine(plan, engine).name
     own = RouterBehaviour(policy=plan.scenario.routing.policy)
     replays = _Replays(plan, sweep=sweep)
@@ -77,9 +71,9 @@ def router_losses(
 
 def router_loss(plan: Plan, router: str) -> str:
     """One sentence on what `router` does to the plan's promise; empty where it does what the plan counts on, or the
-    plan, without buckets, promises nothing."""
+    plan tells no times that count on a policy."""
     behaviour = export.ROUTERS[router].behaviour(plan)
-    if plan.buckets is None or _as_planned(plan, behaviour):
+    if not plan.outlook.latencies or _as_planned(plan, behaviour):
         return ""
     replays = _Replays(plan, sweep=False)
     routed, planned = (replays.at(b)[0] for b in (behaviour, RouterBehaviour(policy=plan.scenario.routing.policy)))

@@ -90,7 +90,7 @@ def verify_plan(saved: Plan) -> Verification:
     """A plan at hand, which may have been planned near another."""
     written, near = _bare(files.encode_plan(saved)), False
     differences = _unlike(written, pipeline.remade(saved))
-    if differences and saved.buckets is not None:
+    if differences and saved.outlook.pools:
         of_pools = _unlike(written, pipeline.remade(saved, near=True))
         differences, near = (of_pools, True) if len(of_pools) < len(differences) else (differences, False)
     searched = (SEARCHED,) if not near and not is_exact(saved.scenario) else ()

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from planner import files, pipeline
-from planner.domain import Inventory, Plan, Scenario
+from planner.domain import Inventory, Plan, Scenario, require_buckets, require_pools
 from planner.domain.changes import ChangeLimits, LostServers, PlanChange
 from planner.domain.objective import ObjectiveKind, ObjectiveSettings
 from planner.domain.watching import Fleet, Need
@@ -144,14 +144,9 @@ class Fleets:
 
 
 def require_watchable(scenario: Scenario) -> None:
-    """InputError where no cheapest plan can be asked for: plans without buckets promise nothing, and what has no price
-    cannot be compared."""
-    if not scenario.bucketed:
-        reason = scenario.beyond_buckets or "routing"
-        raise InputError(
-            f"scenario {scenario.name}: must be planned with buckets to be watched; {reason} asks for another form.",
-            hint="Watch a scenario with routing.form: buckets, and without what that form does not know.",
-        )
+    """InputError where no cheapest plan can be asked for: a table of shares is not changed server by server, and what
+    has no price cannot be compared."""
+    require_buckets(scenario, "to be watched")
     if scenario.inventory.without_price:
         gpu = scenario.inventory.without_price[0]
         raise InputError(
@@ -193,11 +188,7 @@ def usual_of(scenario: Scenario) -> Usual:
 
 def fleet_of(plan: Plan) -> Fleet:
     """A plan as the watch sees it; on other nodes it is another one. InputError where it has no buckets."""
-    if plan.buckets is None:
-        raise InputError(
-            f"plan {plan.scenario.name}: must have buckets to be watched; it promises no rate.",
-            hint="Plan it with routing.form: buckets.",
-        )
+    require_pools(plan, "to be watched")
     gpus = dict.fromkeys(sorted({pool.gpu for pool in plan.outlook.pools}), 0)
     for pool in plan.outlook.pools:
         gpus[pool.gpu] += pool.gpus

@@ -2,11 +2,12 @@
 
 symbol   meaning                                              unit         source
 n[i]     copies of island i                                   -            ParallelConfig.replicas
-c[i]     what one of them serves of its bucket                requests/s   BucketPool.capacity_rps
+c[i]     what one of them serves of its prompts               requests/s   BucketPool.capacity_rps, or rate over busy
 m[i]     copies that the plan was priced to lose of i         -            NodeLoss.servers
-cell     a phase and a bucket (without buckets: a range of    -            BucketPlan.pools, Plan.routing
-         lengths), and the islands that serve it
-load     what a cell's islands serve at the plan's rate       requests/s   sum of Route.rate_rps
+cell     a phase and a stretch of lengths, and the islands    -            Plan.routing
+         that serve it
+load     what a cell's islands serve at the plan's rate; 0    requests/s   sum of Route.rate_rps
+         where they serve other cells, too: not known
 share    of the rate that must survive; 0: nothing is asked   -            SurvivalSettings.share
 x        copies that a budget lets go at once                 -
 
@@ -20,10 +21,11 @@ An island whose budget would be 0 beside the others' shares one with the islands
 Evictions alone are counted: a node that fails meanwhile takes more.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from planner.domain import Phase, Plan, PlannedIsland, halves_of
+from planner.domain import Phase, Plan, PlannedIsland
 
 _CLOSE = 1e-9  # sums of rates in another order
 
@@ -69,8 +71,11 @@ class Crews:
         used = tuple(budgets)
         return all(self._keeps(cell, used) for cell in self.cells)
 
-    def remaining(self, budgets: Iterable[Budget]) -> float:
-        """Share of the plan's rate that is served where all budgets are used up; 1 at most."""
+    def remaining(self, budgets: Iterable[Budget]) -> float | None:
+        """Share of the plan's rate that is served where all budgets are used up; 1 at most. None where islands serve
+        several stretches of lengths, so that it is not known."""
+        if not all(cell.load_rps for cell in self.cells):
+            return None
         used = tuple(budgets)
         rests = [self._rest_rps(cell, used) / cell.load_rps for cell in self.cells if cell.load_rps > 0]
         return max(0.0, min([1.0, *rests]))
@@ -114,7 +119,7 @@ def crews_of(plan: Plan) -> Crews:
             name: Crew(
                 island=name,
                 copies=island.parallel.replicas if island.parallel else 1,
-                each_rps=capacities.get(name, 0.0),
+                each_rps=capacities.get(name, 0.0) or _each_rps(island),
                 priced=priced.get(name, 0),
             )
             for name, island in serving.items()
@@ -124,25 +129,25 @@ def crews_of(plan: Plan) -> Crews:
     )
 
 
+def _each_rps(island: PlannedIsland) -> float:
+    """Of one copy, busy all the time with what comes to the island."""
+    copies = island.parallel.replicas if island.parallel else 1
+    return island.rate_rps / island.utilisation / copies if island.utilisation else 0.0
+
+
 def _cells(plan: Plan, serving: Mapping[str, PlannedIsland]) -> Iterator[Cell]:
-    """Buckets where the plan has them, else ranges; those with the same islands once."""
+    """The stretches of lengths of each phase; those with the same islands once."""
     groups: dict[tuple[Phase, int, int], set[str]] = {}
-    if plan.buckets:
-        for pool in plan.outlook.pools:
-            for phase in halves_of(pool.phase) if pool.island in serving else ():
-                groups.setdefault((phase, pool.start, pool.end), set()).add(pool.island)
-    else:
-        for route in plan.routing:
-            if route.share > 0 and route.island in serving:
-                groups.setdefault((route.phase, route.range_start, route.range_end), set()).add(route.island)
-    seen: set[tuple[Phase, frozenset[str]]] = set()
-    for (phase, _, _), names in groups.items():
-        key = (phase, frozenset(names))
-        if key not in seen:
-            seen.add(key)
-            rows = (route for route in plan.routing if route.phase is phase and route.island in names)
-            load = sum(route.rate_rps for route in rows) if plan.buckets else 0.0
-            yield Cell(phase=phase, islands=key[1], load_rps=load)
+    for route in plan.routing:
+        if route.share > 0 and route.island in serving:
+            groups.setdefault((route.phase, route.range_start, route.range_end), set()).add(route.island)
+    cells = dict.fromkeys((phase, frozenset(names)) for (phase, _, _), names in groups.items())
+    stretches = Counter((phase, name) for phase, names in cells for name in names)
+    for phase, names in cells:
+        # what a copy does for one of several stretches is not known, so neither is what is left of them
+        apart = all(stretches[phase, name] == 1 for name in names)
+        rows = (route for route in plan.routing if route.phase is phase and route.island in names)
+        yield Cell(phase=phase, islands=names, load_rps=sum(route.rate_rps for route in rows) if apart else 0.0)
 
 
 def budgets_of(crews: Crews, *, joinable: bool) -> tuple[Budget, ...]:

@@ -28,7 +28,7 @@ _NAMES = {Phase.PREFILL: ("ttft", Quantity.TTFT), Phase.DECODE: ("tpot", Quantit
 
 
 def promised_share(plan: Plan) -> float:
-    """The promise over the throughput, which islands' rates are told at; 1 where the plan has no promise of its own."""
+    """The promise over the throughput, which islands' rates are told at; 1 where nothing is served."""
     if not plan.throughput_rps:
         return 1.0
     return plan.outlook.promise_rps / plan.throughput_rps

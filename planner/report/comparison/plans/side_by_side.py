@@ -49,7 +49,7 @@ def figure_cells(plans: Sequence[PlanFigures]) -> list[Cells]:
         ("requests/s", lambda plan: rate(plan.rate_rps)),
         ("P10–P90", lambda plan: band_words(plan) or NONE),
         ("promise, bunched", lambda plan: _or_none(plan.burst_rps, rate)),
-        ("promise", lambda plan: _or_none(plan.promise_rps, rate)),
+        ("promise", lambda plan: rate(plan.promise_rps)),
         ("USD/hour", lambda plan: _or_none(plan.price_usd_per_hour, money)),
         ("USD/M tokens", lambda plan: _or_none(plan.price_usd_per_million_tokens, significant)),
         ("kW", lambda plan: f"{plan.watts / _KILO:.1f}"),

@@ -82,11 +82,8 @@ def _rates(comparison: PlanComparison) -> Chart:
     bands: dict[str, Any] = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
     promises = [plan.promise_rps for plan in plans]
     traces: list[dict[str, Any]] = [{"type": "bar", "name": "capacity", "x": names, "y": rates, "error_y": bands}]
-    if any(promise is not None for promise in promises):
-        marker = {"symbol": "diamond", "size": 10}
-        traces.append(
-            {"type": "scatter", "mode": "markers", "name": "promise", "x": names, "y": promises, "marker": marker}
-        )
+    marks = {"mode": "markers", "marker": {"symbol": "diamond", "size": 10}}
+    traces.append({"type": "scatter", "name": "promise", "x": names, "y": promises, **marks})
     return Chart(
         name="rates",
         title="Requests/s",
