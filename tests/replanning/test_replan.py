@@ -256,5 +256,5 @@ def test_what_the_plan_has_not_cannot_be_lost(deployed: Plan, lost: LostServers)
 
 
 def test_a_plan_without_buckets_says_what_to_do(deployed: Plan) -> None:
-    with pytest.raises(InputError, match="routing.form must be buckets to be changed server by server"):
+    with pytest.raises(InputError, match=r"routing\.form must be buckets to be changed server by server"):
         replan(replace(deployed, buckets=None), deployed.scenario)

@@ -188,7 +188,7 @@ def test_shares_are_from_0_to_1(share: float) -> None:
 
 def test_plans_without_buckets_are_refused() -> None:
     plan = small_plan()
-    with pytest.raises(InputError, match="routing.form must be buckets to be changed in steps"):
+    with pytest.raises(InputError, match=r"routing\.form must be buckets to be changed in steps"):
         InterimFleet(replace(plan, buckets=None), plan)
 
 
