@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: plan test test-fast lint bench study pictures package notebooks engine-parsers manifest-tools clean
+.PHONY: plan test test-fast cpu-seconds lint bench study pictures package notebooks engine-parsers manifest-tools clean
 
 plan: $(VENV)/installed
 	$(BIN)/planner plan $(SCENARIO) --out $(OUT) $(FLAGS)
@@ -21,6 +21,10 @@ test: $(VENV)/installed
 
 test-fast: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not bench and not study"
+
+# what each test costs, into tests/slow.txt: those that test-fast leaves out
+cpu-seconds: $(VENV)/installed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cpu-seconds
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

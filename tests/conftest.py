@@ -1,6 +1,6 @@
 """Properties are checked on the same examples every time, and a laden machine does not fail them.
 
-A property that names no number of its own is tried on 50 examples; `--hypothesis-profile thorough` tries 500.
+A property that names no number of its own is tried on 30 examples; `--hypothesis-profile thorough` tries 500.
 
 What costs every test a little is done once. Every file of the planner is compiled once, not anew by each process that a
 test starts nor by each worker that collects the tests. What collecting makes, ten thousand tests and the
@@ -13,14 +13,32 @@ import sys
 from collections.abc import Generator
 
 import pytest
+from cpu_seconds import Meter, slow_functions
 from hypothesis import settings
 
-settings.register_profile("steady", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=500)
 settings.load_profile("steady")
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-seconds", action="store_true", help="measure the tests; write tests/slow.txt")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--cpu-seconds"):
+        config.pluginmanager.register(Meter(config.rootpath / "build" / "cpu-seconds"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = slow_functions()
+    for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(wrapper=True)

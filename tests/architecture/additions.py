@@ -154,7 +154,8 @@ METHOD = Addition(
         ),
     },
     use=planned(search=TINY["search"] | {"method": "middling"})  # type: ignore[operator]
-    + "assert plan.record.search.trials[0].generator == 'middling'\nplan.save('mine')\nplanner.load_plan('mine')\n",
+    + "assert plan.record.search.trials[0].generator == 'middling'\n"
+    + "plan.save('middling')\nplanner.load_plan('middling')\n",
 )
 OBJECTIVE = Addition(
     name="objective",
@@ -172,7 +173,7 @@ OBJECTIVE = Addition(
         ),
     },
     use=planned(objective={"kind": "per_watt"}, search={"method": "exact", "sizes": [8, 16], "gap": 0.1})
-    + "assert 'requests/s per W' in plan.summary()\nplan.save('mine')\nplanner.load_plan('mine')\n",
+    + "assert 'requests/s per W' in plan.summary()\nplan.save('per-watt')\nplanner.load_plan('per-watt')\n",
 )
 TARGET = Addition(
     name="manifest target",

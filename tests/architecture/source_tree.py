@@ -17,7 +17,10 @@ class Source:
     """One module. `part` is the package or module below `planner` that it belongs to."""
 
     path: Path
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.path.read_text(encoding="utf-8"), filename=str(self.path))
 
     @cached_property
     def name(self) -> str:
@@ -54,10 +57,7 @@ class Import:
 @cache
 def sources() -> tuple[Source, ...]:
     """Every module of the package."""
-    return tuple(
-        Source(path=path, tree=ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
-        for path in sorted(PACKAGE.rglob("*.py"))
-    )
+    return tuple(Source(path=path) for path in sorted(PACKAGE.rglob("*.py")))
 
 
 @cache

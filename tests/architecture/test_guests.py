@@ -28,7 +28,7 @@ WHOLE = ("tests/api", "tests/cli", "tests/package", "tests/readme", "tests/fuzz"
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project without the studies and their tests."""
     folder = tmp_path_factory.mktemp("core")
-    dropped = shutil.ignore_patterns("studies", "__pycache__")
+    dropped = shutil.ignore_patterns("studies")
     for name in COPIED:
         shutil.copytree(ROOT / name, folder / name, ignore=dropped)
     for path in ROOT.iterdir():

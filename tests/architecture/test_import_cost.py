@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -42,9 +43,16 @@ print(seconds[0] / seconds[1], *sys.modules)
 """
 
 
+@cache
+def first_plan() -> tuple[float, tuple[str, ...]]:
+    """The time of the first plan over that of the second, and the modules."""
+    ratio, *modules = _run(FIRST_PLAN).split()
+    return float(ratio), tuple(modules)
+
+
 def test_a_first_plan_loads_what_it_needs() -> None:
     """Tables, pictures, searches and manifests come when they are asked for."""
-    _, *modules = _run(FIRST_PLAN).split()
+    _, modules = first_plan()
     assert {name.partition(".")[0] for name in modules} & (HEAVY - {"pulp", "highspy"}) == set()
     assert not {"jsonschema", "tqdm", "networkx"} & set(modules)
     parts = {".".join(name.split(".")[:2]) for name in modules if name.startswith("planner.")}
@@ -53,8 +61,8 @@ def test_a_first_plan_loads_what_it_needs() -> None:
 
 def test_a_first_plan_takes_little_more_than_a_second_one() -> None:
     """What it loads and works out for the first time costs less than planning does. A ratio, as CPU-seconds are a
-    machine's; two thirds where nobody else uses it."""
-    assert min(float(_run(FIRST_PLAN).split()[0]) for _ in range(3)) < 2.0
+    machine's; two thirds where nobody else uses it, and asked again where somebody does."""
+    assert first_plan()[0] < 2.0 or any(float(_run(FIRST_PLAN).split()[0]) < 2.0 for _ in range(2))
 
 
 def door_files() -> list[Path]:

@@ -24,7 +24,7 @@ needs_cbc = pytest.mark.skipif(NO_CBC, reason="CBC does not run on this machine"
 
 @needs_cbc
 @pytest.mark.parametrize("formulation", Formulation)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_cbc_agrees_with_highs(seed: int, formulation: Formulation) -> None:
     table, layout = random_problem(np.random.default_rng(seed), islands=6, ranges=4)
     highs, cbc = (
@@ -46,11 +46,11 @@ def test_cbc_knows_the_infeasible_too() -> None:
 
 @pytest.fixture(scope="module")
 def large() -> tuple[PerformanceTable, Layout]:
-    """80 islands in 40 classes over 30 ranges: more than a second's work."""
-    rng, shape = np.random.default_rng(0), (40, 30)
+    """40 islands in 20 classes over 16 ranges: more than is done in the time that is given."""
+    rng, shape = np.random.default_rng(0), (20, 16)
     prefill, decode = (rng.uniform(1, 20, shape).tolist() for _ in PHASES)
-    table = table_of(rng.dirichlet(np.full(30, 2.0)).tolist(), prefill, decode)
-    return table, layout_of(table, [2] * 40)
+    table = table_of(rng.dirichlet(np.full(16, 2.0)).tolist(), prefill, decode)
+    return table, layout_of(table, [2] * 20)
 
 
 def in_little_time(table: PerformanceTable, layout: Layout, settings: AssignmentSettings) -> Assignment | SolverError:
@@ -62,7 +62,7 @@ def in_little_time(table: PerformanceTable, layout: Layout, settings: Assignment
 
 
 @pytest.mark.parametrize("solver", ["highs", pytest.param("cbc", marks=needs_cbc)])
-@pytest.mark.parametrize("limit_s", [1e-6, 0.01, 0.1, 0.3])
+@pytest.mark.parametrize("limit_s", [1e-6, 0.02])
 @pytest.mark.parametrize("formulation", Formulation)
 def test_too_little_time_gives_a_valid_answer_or_says_so(
     large: tuple[PerformanceTable, Layout], formulation: Formulation, limit_s: float, solver: str

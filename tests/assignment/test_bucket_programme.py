@@ -7,7 +7,7 @@ from typing import Any
 import pulp
 import pytest
 from enumerated_buckets import Instance, Trial, instance_of, trials, worst_loss
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner import milp
@@ -27,8 +27,8 @@ from planner.assignment.buckets import programme
 from planner.domain import PHASES, AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError
 
-SEEDS = range(20)
-MIXED = range(100, 120)
+SEEDS = range(12)
+MIXED = range(100, 112)
 """Seeds from 100 on are of instances with servers that do both phases."""
 
 EXACT = AssignmentSettings(gap=0.0)
@@ -36,7 +36,7 @@ SLACK = 1e-6
 RATE = ObjectiveSettings()
 LEAST = (ObjectiveKind.TARGET, ObjectiveKind.WATTS)
 each_instance = pytest.mark.parametrize("seed", [*SEEDS, *MIXED])
-some_instances = pytest.mark.parametrize("seed", [*range(7), *MIXED[:7]])
+some_instances = pytest.mark.parametrize("seed", [*range(4), *MIXED[:3]])
 
 
 @cache
@@ -96,11 +96,11 @@ def cost_of(offer: BucketOffer, answer: BucketAnswer) -> float:
 
 def test_the_examples_are_worth_enumerating() -> None:
     rates = [best_rate(seed) for seed in SEEDS]
-    assert sum(rate > 0 for rate in rates) >= 14
+    assert sum(rate > 0 for rate in rates) >= 8
     buckets = [len(most_served(seed).partition.prefill) for seed in SEEDS if best_rate(seed) > 0]
     assert {1, 2} <= set(buckets)
     phases = [{pool.place[0] for pool in most_served(seed).pools} for seed in MIXED if best_rate(seed) > 0]
-    assert sum(Phase.MIXED in chosen for chosen in phases) >= 7
+    assert sum(Phase.MIXED in chosen for chosen in phases) >= 4
     assert any(len(chosen) == 3 for chosen in phases)
 
 
@@ -147,7 +147,7 @@ def test_no_relaxation_is_below_its_partitions_best(seed: int) -> None:
 
 
 @pytest.mark.parametrize("gap", [0.1, 0.3])
-@pytest.mark.parametrize("seed", [*SEEDS, *MIXED[:6]])
+@pytest.mark.parametrize("seed", [*SEEDS, *MIXED[:4]])
 def test_a_rough_answer_is_within_its_gap_and_its_bound_above_the_best(seed: int, gap: float) -> None:
     """Partitions that hold nothing better by the gap may still hold something better."""
     best = best_rate(seed)
@@ -227,7 +227,7 @@ def test_most_requests_per_dollar(seed: int, part: float) -> None:
 
 
 @some_instances
-@pytest.mark.parametrize(("survive", "nodes"), [(0.4, 1), (0.8, 1), (0.3, 2)])
+@pytest.mark.parametrize(("survive", "nodes"), [(0.8, 1), (0.3, 2)])
 def test_most_requests_that_survive_a_loss(seed: int, survive: float, nodes: int) -> None:
     best = best_rate(seed, survive, nodes)
     if not best:
@@ -240,7 +240,7 @@ def test_most_requests_that_survive_a_loss(seed: int, survive: float, nodes: int
     assert answer.bound >= best * (1 - SLACK)
 
 
-@pytest.mark.parametrize("seed", [*range(6), *MIXED[:4]])
+@pytest.mark.parametrize("seed", [*range(4), *MIXED[:2]])
 def test_most_requests_that_survive_a_joint_loss(seed: int) -> None:
     example = instance(seed, 0.4)
     offer = replace(example.offer, jointly=True)
@@ -253,7 +253,7 @@ def test_most_requests_that_survive_a_joint_loss(seed: int) -> None:
     assert max(rates) <= best_rate(seed, 0.4) * (1 + SLACK)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("survive", [0.0, 0.4])
 @pytest.mark.parametrize("within", [0.02, 0.3])
 def test_the_fewest_kinds_then_pools(seed: int, survive: float, within: float) -> None:
@@ -269,7 +269,7 @@ def test_the_fewest_kinds_then_pools(seed: int, survive: float, within: float) -
     assert (simple.kinds, len(simple.pools)) == min((trial.kinds, trial.pools) for trial in enough)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("part", [0.5, 0.9])
 def test_the_simplest_that_reach_a_target(seed: int, part: float) -> None:
     example, within = instance(seed), 0.15
@@ -287,7 +287,7 @@ def test_the_simplest_that_reach_a_target(seed: int, part: float) -> None:
     assert simple.rate_rps >= objective.target_rps * (1 - SLACK)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("survive", [0.0, 0.4])
 def test_the_fastest_of_so_many_kinds(seed: int, survive: float) -> None:
     example = instance(seed, survive)
@@ -335,7 +335,6 @@ servers = st.lists(
 
 
 @given(servers, st.sampled_from([0.0, 0.25, 0.5, 1.0]))
-@settings(max_examples=60, deadline=None)
 def test_servers_of_whole_rates_are_counted_as_by_hand(rows: list[tuple[int, int, float]], survive: float) -> None:
     offer, partition = replace(lone(*rows), survive=survive), Partition((0,), (0,))
     best = max((trial.rate for trial in trials(offer, partition)), default=0.0)

@@ -46,7 +46,7 @@ def _best(times: list[list[float]]) -> float:
 TIMES = st.lists(st.lists(st.floats(0.1, 10.0), min_size=4, max_size=4), min_size=2, max_size=3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(TIMES)
 def test_close_to_the_best_of_all_pools_and_cells(times: list[list[float]]) -> None:
     found = pool_cells(times)
@@ -110,7 +110,6 @@ def test_kinds_keep_pools_of_their_own_within_a_cell_of_the_bound() -> None:
     assert bound <= found.busy_s <= bound + max(1 / (1 / (0.4 * t) + 1 / t) for t in (1.0, 2.0))
 
 
-@settings(max_examples=30, deadline=None)
 @given(TIMES)
 def test_no_pools_and_cells_beat_the_bound(times: list[list[float]]) -> None:
     assert least_busy(times, 1.0) <= _best(times) * (1 + 1e-6)

@@ -109,7 +109,7 @@ def check(table: PerformanceTable, found: Assignment, network: NetworkSettings, 
         assert max(mix) == pytest.approx(found.phase_rps(phase), rel=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_wide_network_changes_no_rate(seed: int) -> None:
     table, layout = mixed(*random_problem(np.random.default_rng(seed), islands=6, ranges=4, zeros=0.1))
     free = assign(table, layout, EXACT)
@@ -200,7 +200,7 @@ def test_an_uplink_does_not_matter_within_its_type(nic_gb_s: float) -> None:
     uplink=st.sampled_from([None, 2.0, 20.0]),
     types=st.integers(1, 3),
 )
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_rates_are_those_of_the_whole_programme(
     seed: int, zeros: float, nic_gb_s: float, uplink: float | None, types: int
 ) -> None:

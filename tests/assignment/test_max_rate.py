@@ -30,7 +30,7 @@ def check(table: PerformanceTable, layout: Layout, found: Assignment) -> None:
     assert found.throughput_rps == min(found.prefill_rps, found.decode_rps)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_problems_match_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     table, layout = random_problem(rng, islands=int(rng.integers(2, 5)), ranges=int(rng.integers(2, 4)))
@@ -41,7 +41,7 @@ def test_random_problems_match_enumeration(seed: int) -> None:
     check(table, layout, found)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(14))
 def test_islands_that_cannot_serve_everything_match_enumeration(seed: int) -> None:
     rng = np.random.default_rng(1000 + seed)
     table, layout = random_problem(rng, islands=4, ranges=3, zeros=0.4)

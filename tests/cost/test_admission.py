@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cost_figures import gpu, model
 from cost_workloads import workload
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from planner.cost import Mixture, admitted_shares, largest_share, mixture, tabulate
@@ -39,7 +39,6 @@ def test_a_range_alone_is_admitted_as_the_table_says(phase: Phase, one: PhasePer
 
 
 @given(st.sampled_from(CHOICES), st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.integers(1, 15))
-@settings(max_examples=30, deadline=None)
 def test_many_mixtures_at_once_are_each_as_one_queue(
     choice: tuple[Phase, PhasePerformance], weights: list[float], served: int
 ) -> None:

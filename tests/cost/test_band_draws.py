@@ -39,7 +39,6 @@ def ends(uncertain: UncertainRate) -> tuple[float, float]:
 
 class TestOneTypeAndPhase:
     @given(bands, gpus, st.sampled_from(PHASES), st.floats(0.01, 1e5))
-    @settings(max_examples=60, deadline=None)
     def test_the_bands_own_ends(self, band: Band, gpu: str, phase: Phase, rps: float) -> None:
         assert ends(rate((gpu, phase, 1.0, band), rps=rps)) == pytest.approx(
             (rps * band.low, rps * band.high), rel=1e-4
@@ -89,7 +88,6 @@ class TestSeveral:
             assert np.mean(draws > x) == pytest.approx(np.mean(single > x) ** 2, abs=0.02)
 
     @given(bands, bands, st.floats(0.05, 1))
-    @settings(max_examples=40, deadline=None)
     def test_what_binds_is_the_lower_of_the_phases_in_every_draw(self, one: Band, other: Band, decode: float) -> None:
         draws = rate_draws(rate(("H20", PREFILL, 1.0, one), ("H200", DECODE, 1.0, other), decode=decode))
         prefill = rate_draws(rate(("H20", PREFILL, 1.0, one)))
@@ -97,13 +95,11 @@ class TestSeveral:
         assert draws == pytest.approx(np.minimum(prefill, decoded))
 
     @given(bands, bands)
-    @settings(max_examples=40, deadline=None)
     def test_the_predicted_rate_lies_in_the_band(self, one: Band, other: Band) -> None:
         low, high = ends(rate(("H20", PREFILL, 1.0, one), ("H200", DECODE, 1.0, other)))
         assert low < 100 < high
 
     @given(bands, st.floats(0.5, 1), st.floats(0, 1))
-    @settings(max_examples=40, deadline=None)
     def test_an_end_of_a_part_moves_both_ends_its_way(self, band: Band, factor: float, share: float) -> None:
         def with_part(part: Band) -> tuple[float, float]:
             return ends(rate(("H20", DECODE, share, part), ("H200", DECODE, 1 - share, NARROW)))
@@ -135,14 +131,12 @@ class TestComparison:
         assert probability_better(rate(("H20", DECODE, 1.0, WIDE)), rate(("H20", DECODE, 1.0, WIDE))) == 0.5
 
     @given(bands, st.floats(1.0001, 3))
-    @settings(max_examples=30, deadline=None)
     def test_of_one_type_the_higher_rate_is_certain(self, band: Band, factor: float) -> None:
         more, less = rate(("H20", DECODE, 1.0, band), rps=100 * factor), rate(("H20", DECODE, 1.0, band))
         assert probability_better(more, less) == 1
         assert probability_better(less, more) == 0
 
     @given(bands, bands, st.floats(0.8, 1.25), st.floats(0, 1))
-    @settings(max_examples=40, deadline=None)
     def test_one_is_better_or_the_other(self, one: Band, other: Band, factor: float, share: float) -> None:
         a = rate(("H20", DECODE, share, one), ("H200", DECODE, 1 - share, other), rps=100 * factor)
         b = rate(("H200", DECODE, 1.0, other))
@@ -152,7 +146,6 @@ class TestComparison:
         assert forth + back == pytest.approx(1)
 
     @given(bands, bands, st.floats(0.8, 1.25), st.floats(1, 1.5))
-    @settings(max_examples=40, deadline=None)
     def test_a_higher_rate_is_never_less_likely_better(
         self, one: Band, other: Band, factor: float, more: float
     ) -> None:
@@ -179,7 +172,6 @@ class TestComparison:
 
 class TestBestOfSeveral:
     @given(st.lists(st.tuples(gpus, bands, st.floats(50, 200), st.floats(0.5, 2)), min_size=1, max_size=5))
-    @settings(max_examples=30, deadline=None)
     def test_one_of_them_is(self, rows: list[tuple[str, Band, float, float]]) -> None:
         shares = shares_of_best([rate((g, DECODE, 1.0, b), rps=rps) for g, b, rps, _ in rows], [w for *_, w in rows])
         assert shares is not None

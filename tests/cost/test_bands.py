@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from cost_figures import gpu, model
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cost import BUILT_IN, band_of, explain, fit_calibration, tabulate, tabulate_placed, with_bands
@@ -178,7 +178,6 @@ class TestOwnResiduals:
         assert (math.log(band.low), math.log(band.high)) == pytest.approx(np.quantile(residuals, [0.1, 0.9]), abs=0.02)
 
     @given(st.lists(st.floats(0.5, 2), min_size=3, max_size=8), st.floats(0.5, 2))
-    @settings(max_examples=50)
     def test_a_common_factor_moves_the_band_and_leaves_its_width(self, ratios: list[float], factor: float) -> None:
         (band,) = with_bands(judged(ratios)).calibration.bands
         (moved,) = with_bands(judged([ratio * factor for ratio in ratios])).calibration.bands

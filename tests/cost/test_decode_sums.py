@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cost_figures import gpu, model
 from cost_workloads import workload
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cost import decode_time, tabulate
@@ -28,7 +28,6 @@ def exact_rate(
     return groups * batch * 1000 / float(tokens.sum())
 
 
-@settings(deadline=None, max_examples=120)
 @given(
     name=st.sampled_from(GPUS),
     size=st.integers(8, 160),
@@ -47,7 +46,6 @@ def test_default_mode_within_a_thousandth(name: str, size: int, prompt: int, ans
     assert found.rates_rps[0] == pytest.approx(groups * found.batch_sizes[0] * 1000 / (found.step_ms[0] * answer))
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     name=st.sampled_from(GPUS),
     size=st.integers(8, 96),

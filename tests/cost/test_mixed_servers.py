@@ -258,7 +258,6 @@ class TestBounds:
         assert (SERVERS.full_rps(BUCKETS, NO_LEVELS)[1] >= FULL).all()
 
     @given(slo=BOUNDS, looser=st.floats(1.0, 4.0))
-    @settings(max_examples=25, deadline=None)
     def test_more_time_a_token_never_lowers_the_full_rate(self, slo: SloSettings, looser: float) -> None:
         assert slo.tpot_ms is not None
         tight, loose = (
@@ -267,7 +266,6 @@ class TestBounds:
         assert (tight <= loose).all()
 
     @given(slo=BOUNDS, looser=st.floats(1.0, 4.0))
-    @settings(max_examples=25, deadline=None)
     def test_more_time_to_the_first_token_never_lowers_the_capped_rate(self, slo: SloSettings, looser: float) -> None:
         assert slo.ttft_ms is not None
         tight, loose = (capped(replace(slo, ttft_ms=slo.ttft_ms * by)) for by in (1, looser))
@@ -275,14 +273,12 @@ class TestBounds:
         assert (tight <= loose * (1 + 1e-5)).all()
 
     @given(slo=BOUNDS, served=st.booleans())
-    @settings(max_examples=25, deadline=None)
     def test_no_cap_is_above_the_full_rate(self, slo: SloSettings, served: bool) -> None:
         batch, rate, full = SERVERS.capped_rps(BUCKETS, Levels.of(slo, LOAD), TOGETHER, served=served)
         assert (rate <= full).all()
         assert ((batch > 0) == (full > 0)).all()
 
     @given(slo=BOUNDS)
-    @settings(max_examples=25, deadline=None)
     def test_no_mix_exceeds_what_its_ranges_do(self, slo: SloSettings) -> None:
         levels = Levels.of(slo, LOAD)
         own, rates = SERVERS.range_rps(BUCKETS, levels), SERVERS.full_rps(BUCKETS, levels)[1]

@@ -155,7 +155,6 @@ def test_a_rank_keeps_what_its_own_rate_leaves_it() -> None:
         assert hits == pytest.approx(0.6 / len(SIZES) * np.clip(place, 0, len(SIZES) - 1), abs=0.06 / len(SIZES))
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.floats(0.01, 1000), st.floats(1.01, 50))
 def test_a_faster_trace_and_more_memory_find_no_less(arrival_rps: float, factor: float) -> None:
     shares = [

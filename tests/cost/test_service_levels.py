@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cost_figures import factors, gpu, model
 from cost_workloads import workload
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from queue_simulations import arrivals, waits_before_steps
 
@@ -116,7 +116,6 @@ def test_a_range_without_a_bound_keeps_its_rate() -> None:
 bounds = st.sampled_from([15.0, 25.0, 40.0, 70.0, 120.0, 400.0])
 
 
-@settings(max_examples=40)
 @given(
     shape=st.sampled_from(MODELS),
     phase=st.sampled_from(list(PHASES)),

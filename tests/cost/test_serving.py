@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cost_figures import gpu, model
 from cost_workloads import workload
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prefill_simulation import PrefillPool, arrivals_ms
 
@@ -109,7 +109,6 @@ def test_no_bound_leaves_full_pace() -> None:
 
 
 @given(st.floats(300, 20_000), st.floats(1.0, 4.0), st.sampled_from([None, 90.0, 99.0]))
-@settings(max_examples=25, deadline=None)
 def test_caps_follow_the_bound(ttft_ms: float, looser: float, percentile: float | None) -> None:
     tight = capped(SloSettings(ttft_ms=ttft_ms, tpot_ms=50, percentile=percentile))
     loose = capped(SloSettings(ttft_ms=ttft_ms * looser, tpot_ms=50, percentile=percentile))
@@ -119,7 +118,6 @@ def test_caps_follow_the_bound(ttft_ms: float, looser: float, percentile: float 
 
 
 @given(st.floats(1.0, 60.0), st.floats(1.0, 4.0))
-@settings(max_examples=25, deadline=None)
 def test_caps_follow_bursts_and_company(variation: float, more: float) -> None:
     bursts = capped(variation=variation)
     assert (bursts <= caps() * (1 + 1e-6)).all()
@@ -150,7 +148,6 @@ def test_at_the_cap_the_misses_are_what_is_allowed() -> None:
 
 
 @given(st.floats(0, 6000), st.floats(0.05, 0.99), st.floats(5, 3000), st.floats(5, 2000), st.floats(0, 1))
-@settings(max_examples=40, deadline=None)
 def test_what_is_late_is_the_sum_of_a_rest_and_a_wait(
     slack: float, rho: float, tail: float, cycle: float, chance: float
 ) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from drawn_clusters import clusters
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_clusters import TAINT, cluster, figure_15, node, pod
 
@@ -203,7 +203,6 @@ def states(small: Cluster, result: Defragmentation) -> list[tuple[list[tuple[str
     return rows
 
 
-@settings(max_examples=150, deadline=None)
 @given(clusters(), st.integers(1, 3), st.integers(0, 3), st.sampled_from([2, 3, 500]))
 def test_no_capacity_is_exceeded_and_every_rule_holds(small: Cluster, depth: int, seed: int, nodes: int) -> None:
     """Counted here from the records alone, the overlap of old and new copies included."""
@@ -227,7 +226,6 @@ def test_no_capacity_is_exceeded_and_every_rule_holds(small: Cluster, depth: int
     assert [item.key for item in replay(small, result.moves).pods] == [item.key for item in small.pods]
 
 
-@settings(max_examples=60, deadline=None)
 @given(clusters(), st.integers(0, 3))
 def test_every_step_leaves_its_node_empty_and_opens_none(small: Cluster, seed: int) -> None:
     result = consolidate(small, DefragmentationSettings(seed=seed))
@@ -241,7 +239,6 @@ def test_every_step_leaves_its_node_empty_and_opens_none(small: Cluster, seed: i
     assert result.after.empty - result.before.empty == len(result.vacated)
 
 
-@settings(max_examples=40, deadline=None)
 @given(clusters(), st.integers(0, 3), st.integers(0, 6))
 def test_any_prefix_of_steps_is_a_plan_of_its_own(small: Cluster, seed: int, most: int) -> None:
     limited = consolidate(small, DefragmentationSettings(seed=seed, budget=MoveBudget(most_moves=most)))

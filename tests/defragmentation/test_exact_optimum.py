@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 from drawn_clusters import churned, clusters
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from reference_data import reference_rows
 from small_clusters import cluster, figure_15, node, pod
 
@@ -71,7 +71,6 @@ def _worths(
             yield len(by_node), sum(item.node != name for item, name in zip(small.pods, state, strict=True))
 
 
-@settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_the_programme_finds_what_enumeration_finds(small: Cluster) -> None:
     assume(small.pods)

@@ -3,7 +3,7 @@
 from math import log
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_clusters import cluster, node, pod
 
@@ -93,7 +93,6 @@ def scattered(draw: st.DrawFn) -> Cluster:
     return cluster(nodes, [*pods, pod("last", "n0", [], job="j")])
 
 
-@settings(max_examples=60, deadline=None)
 @given(scattered())
 def test_gathered_jobs_lie_in_one_place_and_no_fewer_nodes_are_empty(small: Cluster) -> None:
     if not any(item.job and item.gpu_count for item in small.pods):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from drawn_clusters import clusters
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_clusters import cluster, node, pod
 
@@ -89,7 +89,6 @@ def test_too_many_moves_are_not_offered() -> None:
     assert "2 moves" in with_moves(placement, [island], small, PLACING, {}).shortfalls[0].remedies[0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(clusters(), st.integers(1, 2), st.sampled_from([2, 4]))
 def test_after_the_moves_all_groups_fit(small: Cluster, groups: int, tp: int) -> None:
     island = replace(ISLAND, groups=groups, tp=tp, cpus_per_gpu=4)

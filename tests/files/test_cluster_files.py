@@ -206,7 +206,6 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 @given(cluster=clusters(), suffix=st.sampled_from([".yaml", ".json"]))
-@settings(max_examples=150, deadline=None)
 def test_what_is_written_is_read_back(cluster: Cluster, suffix: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("cluster") / f"cluster{suffix}"
     require_sound(cluster, "drawn")
@@ -218,7 +217,6 @@ def test_what_is_written_is_read_back(cluster: Cluster, suffix: str, tmp_path_fa
 
 
 @given(cluster=clusters())
-@settings(max_examples=60, deadline=None)
 def test_the_text_says_the_same_to_the_slow_reader_of_small_files(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

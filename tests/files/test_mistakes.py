@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.errors import InputError, SeveralMistakesError
@@ -98,7 +98,6 @@ def test_each_alone_is_one_sentence_with_its_line(path: str, tmp_path: Path) -> 
     assert error.where.startswith(f"line {key_lines(text)[path]}: ")
 
 
-@settings(max_examples=25, deadline=None)
 @given(paths=st.lists(st.sampled_from(sorted(FAULTS)), min_size=2, max_size=9, unique=True))
 def test_all_of_several_are_told_and_no_others(paths: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     text = yaml.safe_dump(with_faults(paths), sort_keys=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recorded_sources import (
     EXPORTER,
@@ -393,7 +393,6 @@ def test_options_are_checked_first(tmp_path: Path, change: dict[str, Any], words
     refused(ClusterSources(**sources), *words)
 
 
-@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_what_is_imported_is_sound_whatever_the_pods(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory):
     """Any pods: the import is either sound with every request kept, or refused."""
@@ -423,7 +422,6 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [at, *(place for key, inner in entries for place in places(inner, (*at, key)))]
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_value_anywhere_is_read_or_refused(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """One value of a source replaced by an odd one: never an exception of another kind, never an unsound cluster."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recorded_sources import EXPORTER, agent_flextopo, with_nearby, written_yaml
 
@@ -214,7 +214,6 @@ def nodes_and_pods(draw: st.DrawFn) -> tuple[ClusterNode, list[Pod], int]:
     return _node(numas, near), pods, draw(st.sampled_from([1, 4, 8]))
 
 
-@settings(max_examples=60, deadline=None)
 @given(nodes_and_pods())
 def test_the_papers_dialect_reads_back_as_it_was(case: tuple[ClusterNode, list[Pod], int]) -> None:
     node, pods, size = case
@@ -224,7 +223,6 @@ def test_the_papers_dialect_reads_back_as_it_was(case: tuple[ClusterNode, list[P
     assert pods_of_claims("n-1", claims_of(told, node, [])) == pods
 
 
-@settings(max_examples=30, deadline=None)
 @given(nodes_and_pods())
 def test_the_agents_dialect_loses_the_numa_of_gpus_alone(case: tuple[ClusterNode, list[Pod], int]) -> None:
     node, pods, size = case

@@ -9,7 +9,7 @@ from time import process_time
 
 import pulp
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_switches import spreads
 
@@ -106,7 +106,6 @@ def test_together_they_are_optimal_on_every_instance() -> None:
         assert total(allocate_jointly(jobs, capacities)) == pytest.approx(least_sum(jobs, capacities), abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=5), st.lists(st.integers(0, 9), max_size=4))
 def test_never_worse_than_largest_first_and_never_over_a_capacity(jobs: list[int], capacities: list[int]) -> None:
     greedy = allocate_jointly(jobs, capacities, trials=0, exact_cells=0)

@@ -80,7 +80,7 @@ def small_instance(rng: np.random.Generator) -> tuple[Cluster, list[PlacementDem
     return cluster_of(*nodes, pods=pods), demands
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(61) if seed != 53])  # 53 takes brute force 17 s
+@pytest.mark.parametrize("seed", range(20))
 def test_small_clusters_agree_with_brute_force(seed: int) -> None:
     """Feasibility, and the best score: of all complete placements none is better than the placer's."""
     cluster, demands = small_instance(np.random.default_rng([6, seed]))

@@ -4,7 +4,7 @@ import time
 from collections import Counter, defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.domain import Cluster, PodClass, require_sound
@@ -29,7 +29,6 @@ def idle_by_node(cluster: Cluster) -> dict[str, int]:
     return idle
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     nodes=st.integers(1, 150),
     seed=st.integers(0, 2**32),

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from victim_clusters import clusters, preemptors
 from victim_machines import EXACT, asks, machine
@@ -79,7 +79,6 @@ def check(cluster: Cluster, preemptor: Preemptor, rules: VictimSettings, exclude
 
 
 @given(clusters(), preemptors(), ANY_SETTINGS)
-@settings(max_examples=120, deadline=None)
 def test_all_methods_find_every_smallest_set_and_the_same_best(
     cluster: Cluster, preemptor: Preemptor, rules: VictimSettings
 ) -> None:
@@ -87,7 +86,6 @@ def test_all_methods_find_every_smallest_set_and_the_same_best(
 
 
 @given(clusters(tight=True), preemptors(tight=True), ANY_SETTINGS, st.integers(0, 3))
-@settings(max_examples=150, deadline=None)
 def test_they_do_where_cpus_memory_and_budgets_bind(
     cluster: Cluster, preemptor: Preemptor, rules: VictimSettings, excluded: int
 ) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from victim_clusters import clusters, preemptors
 
@@ -31,7 +31,6 @@ def same_state(one: Machines, other: Machines) -> None:
 
 
 @given(clusters(tight=True), st.data())
-@settings(max_examples=60, deadline=None)
 def test_pods_that_left_leave_no_trace(cluster: Cluster, data: st.DataObject) -> None:
     machines = Machines.of(cluster)
     left = data.draw(st.lists(st.sampled_from(cluster.pods), unique=True)) if cluster.pods else []
@@ -50,7 +49,6 @@ def test_pods_that_left_leave_no_trace(cluster: Cluster, data: st.DataObject) ->
 
 
 @given(clusters(tight=True), preemptors(tight=True), st.sampled_from(VictimRule))
-@settings(max_examples=60, deadline=None)
 def test_after_the_victims_went_the_newcomer_fits_where_it_was_told(
     cluster: Cluster, preemptor: Preemptor, rule: VictimRule
 ) -> None:

@@ -4,7 +4,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from victim_clusters import clusters, preemptors
 from victim_machines import asks, machine
@@ -79,7 +79,6 @@ def node_order(victims: list[Pod]) -> tuple[float, ...]:
 
 
 @given(clusters(), preemptors())
-@settings(max_examples=120, deadline=None)
 def test_reprieve_and_the_choice_of_nodes(cluster: Cluster, preemptor: Preemptor) -> None:
     machines = Machines.of(cluster)
     try:
@@ -102,7 +101,6 @@ def test_reprieve_and_the_choice_of_nodes(cluster: Cluster, preemptor: Preemptor
 
 
 @given(clusters(tight=True), preemptors(tight=True), st.integers(0, 99), st.sampled_from(("key", "start")))
-@settings(max_examples=120, deadline=None)
 def test_what_it_finds_is_minimal_and_eligible(cluster: Cluster, preemptor: Preemptor, seed: int, tie: str) -> None:
     machines = Machines.of(cluster)
     try:
@@ -193,7 +191,6 @@ def test_every_order_of_ranks_gives_a_minimal_set() -> None:
 
 def test_standard_finds_room_wherever_there_is_some_without_topology() -> None:
     @given(clusters(), preemptors())
-    @settings(max_examples=60, deadline=None)
     def holds(cluster: Cluster, preemptor: Preemptor) -> None:
         bare = Preemptor(name="b", gpus=preemptor.gpus, priority=preemptor.priority, qos=Qos.NONE, gpu=preemptor.gpu)
         try:

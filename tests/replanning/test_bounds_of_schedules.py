@@ -5,7 +5,7 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner import files
@@ -78,7 +78,6 @@ def least_costs(
     )
 
 
-@settings(max_examples=25)
 @given(
     kind=st.sampled_from(list(TariffKind)),
     speeds=st.tuples(st.integers(1, 4), st.integers(1, 6)),

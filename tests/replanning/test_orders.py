@@ -86,7 +86,10 @@ def fewest_of_all(order: Order) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("seed", range(60))
+SEEDS = range(24)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_as_few_steps_as_any_sequence_has(seed: int) -> None:
     order = drawn(seed)
     steps = fewest_steps(order)
@@ -94,7 +97,7 @@ def test_as_few_steps_as_any_sequence_has(seed: int) -> None:
 
 
 def test_some_of_those_problems_are_infeasible_and_some_take_several_steps() -> None:
-    counts = [fewest_of_all(drawn(seed)) for seed in range(60)]
+    counts = [fewest_of_all(drawn(seed)) for seed in SEEDS]
     assert None in counts
     assert max(count for count in counts if count is not None) >= 3
 
@@ -109,7 +112,7 @@ def test_every_step_keeps_the_rules(seed: int) -> None:
         assert order.ends(steps[-1])
 
 
-@pytest.mark.parametrize("seed", range(100, 140))
+@pytest.mark.parametrize("seed", range(100, 112))
 def test_likely_steps_are_as_few_as_all_steps_give(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     order = drawn(seed, most=4)
     exact = fewest_steps(order)
@@ -119,7 +122,7 @@ def test_likely_steps_are_as_few_as_all_steps_give(seed: int, monkeypatch: pytes
     assert likely is None or exact is None or len(likely) == len(exact)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_rate_can_be_had_and_no_higher_one(seed: int) -> None:
     order = drawn(seed)
     best = best_rate_rps(order)
@@ -128,7 +131,7 @@ def test_the_best_rate_can_be_had_and_no_higher_one(seed: int) -> None:
 
 
 def test_the_best_rate_of_large_problems_is_near_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    problems = [order for seed in range(60) if fewest_steps(order := drawn(seed)) is None]
+    problems = [order for seed in SEEDS if fewest_steps(order := drawn(seed)) is None]
     exact = [best_rate_rps(order) for order in problems]
     monkeypatch.setattr(orders, "MOST_WALKED", 0)
     for order, best in zip(problems, exact, strict=True):
@@ -137,7 +140,7 @@ def test_the_best_rate_of_large_problems_is_near_it(monkeypatch: pytest.MonkeyPa
 
 def test_lent_gpus_do_and_a_server_fewer_does_not() -> None:
     compared = 0
-    for seed in range(200):
+    for seed in range(60):
         order = drawn(seed)
         if fewest_steps(order) is not None:
             continue
@@ -191,7 +194,7 @@ def test_types_that_hold_more_than_there_is_may_shrink() -> None:
     assert fewest_steps(order) is not None
 
 
-@pytest.mark.parametrize("seed", range(0, 60, 3))
+@pytest.mark.parametrize("seed", range(0, 24, 3))
 def test_where_the_beam_ends_single_steps_lead_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What can be left at best can be asked for: there are steps whenever the best share is high enough."""
     order = drawn(seed, most=3)

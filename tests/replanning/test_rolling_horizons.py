@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_schedules import hourly, small_fleet, small_schedule
 
@@ -104,7 +104,6 @@ def test_rates_above_all_plans_are_left_to_the_largest() -> None:
     assert rolled([50.0] * 24 + [50.0] * 24, 3, 9).plans == (1,) * 24
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     yesterday=st.lists(st.floats(0, 12), min_size=24, max_size=24),
     today=st.lists(st.floats(0, 12), min_size=24, max_size=24),

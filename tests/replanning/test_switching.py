@@ -4,7 +4,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.errors import InfeasibleError
@@ -52,7 +52,6 @@ def schedules(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
-@settings(max_examples=150, deadline=None)
 @given(schedules())
 def test_no_sequence_is_cheaper(case: dict) -> None:
     due = cheapest_of_all(**case)

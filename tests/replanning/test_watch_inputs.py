@@ -1,7 +1,7 @@
 """What is believed of feeds: a slip of a unit never becomes a price, and nothing of what is still to come is seen."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.domain.watching import Feed, FeedKind, FeedValue
@@ -48,7 +48,6 @@ def test_what_is_available_is_counted_by_hand() -> None:
     assert counts == [{"H20": 58, "H200": 32}, {"H20": 50, "H200": 32}, {"H20": 58, "H200": 32}]
 
 
-@settings(max_examples=40)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 20), st.sampled_from([-1.0, 1.0, 5.0, 60.0, 1e4])), max_size=12),
     now=st.integers(0, 20),

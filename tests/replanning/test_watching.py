@@ -5,7 +5,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from watched_feeds import CHANGE_USD, LADDER, STOCK, cheapest, loads, observed, watched
 
@@ -99,7 +99,6 @@ def test_an_adversary_who_sees_the_plan_does_not_make_it_flap() -> None:
     assert 6 <= most_in_a_day([at_s for at_s, _ in changes(steps)]) <= limits.most_changes
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_feed_passes_the_bound(data: st.DataObject) -> None:
     limits = WatchSettings(most_savings=2, most_rises=2, most_losses=1)

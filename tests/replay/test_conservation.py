@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn_fleets import Case, cases
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.domain import RouterPolicy
@@ -45,7 +45,6 @@ def check_moments(engine: Watched, case: Case) -> None:
         assert (before <= after + CLOSE_MS).all(), name
 
 
-@settings(max_examples=80)
 @given(case=cases(), policy=POLICIES)
 def test_every_request_is_served_once_and_its_moments_are_in_order(case: Case, policy: RouterPolicy) -> None:
     engine = Watched(case, ReplaySettings(policy=policy, overflow_ms=20.0))
@@ -54,7 +53,6 @@ def test_every_request_is_served_once_and_its_moments_are_in_order(case: Case, p
     check_work(engine, case)
 
 
-@settings(max_examples=80)
 @given(case=cases(), policy=POLICIES, data=st.data())
 def test_failures_lose_no_request(case: Case, policy: RouterPolicy, data: st.DataObject) -> None:
     islands = st.sampled_from([pool.island for pool in case.fleet.pools])
@@ -121,7 +119,6 @@ class Integrals(Events):
         self.clock = moment
 
 
-@settings(max_examples=60)
 @given(case=cases(), policy=POLICIES)
 def test_littles_law(case: Case, policy: RouterPolicy) -> None:
     """Requests at the stations of a pool, over time, are the times that requests spent there."""
@@ -149,7 +146,6 @@ def _here(server: Any) -> float:
     return float(server.queue)
 
 
-@settings(max_examples=30)
 @given(case=cases(), policy=POLICIES)
 def test_prefill_servers_are_busy_for_their_steps(case: Case, policy: RouterPolicy) -> None:
     """A step takes 5 ms, and 0.1 ms a token of the mean of the fullest and the average rank."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fleets import answers, decode_pool, fleet, mixed_pool, prefill_pool, room, run, table
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.domain.fleet import ReplayPool
@@ -54,7 +54,6 @@ def test_places_are_given_first_in_first_out() -> None:
     assert placed[3] == placed[2]
 
 
-@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     ranks=st.integers(1, 4),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fleets import answers, decode_pool, fleet, interval, mixed_pool, prefill_pool, room, run, table
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from step_by_step import Moments, StepServer
 
@@ -67,7 +67,6 @@ def step_server(case: dict[str, float], longest: int, **rest: Any) -> StepServer
     )
 
 
-@settings(max_examples=60)
 @given(case=SERVERS, redo_ms=st.sampled_from([0.0, 0.05]))
 def test_decode(case: dict[str, float], redo_ms: float) -> None:
     arrivals, prompts, tokens = drawn(int(case["seed"]), 60, case["gap_ms"])
@@ -93,7 +92,6 @@ def test_decode(case: dict[str, float], redo_ms: float) -> None:
         same(log, column, getattr(expected, column))
 
 
-@settings(max_examples=60)
 @given(case=SERVERS, budget=st.sampled_from([64, 300, 4000]))
 def test_mixed(case: dict[str, float], budget: int) -> None:
     arrivals, prompts, tokens = drawn(int(case["seed"]), 60, case["gap_ms"])

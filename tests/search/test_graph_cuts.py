@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from search_cases import Bowl, inventory, islands, search, serve_nothing, sizes, used
 
@@ -125,7 +125,6 @@ def places(draw: st.DrawFn) -> Ground:
     return ground(*nodes, **busy)
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.data(), places(), st.sampled_from([SizeSet.ALL, SizeSet.WHOLE_NODES]), st.integers(1, 6))
 def test_whatever_the_point_islands_are_idle_gpus_of_one_part(
     data: st.DataObject, place: Ground, sizes_: SizeSet, least: int
@@ -176,7 +175,6 @@ def idle(place: Ground, one: ClusterNode) -> int:
     return 8 - sum(pod.gpu_count for pod in place.cluster.pods if pod.node == one.name)
 
 
-@settings(max_examples=80, deadline=None)
 @given(places(), st.sampled_from(["aggregation", "asw", "nvlink_domain", "node"]))
 def test_parts_are_the_connected_ones(place: Ground, level: str) -> None:
     keys = ("aggregation", "asw", "nvlink_domain", "name")

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from search_cases import islands
 
@@ -200,7 +200,6 @@ def test_layouts_that_do_not_bear_the_demand_come_last() -> None:
     assert picked(found[1:2], objective(goals)) == 1
 
 
-@settings(max_examples=50)
 @given(rows=some_rows, pick=st.sampled_from(Pick), within=st.floats(0, 0.99))
 def test_the_plan_is_on_the_frontier(rows: list[list[int]], pick: Pick, within: float) -> None:
     goals = ALL[: len(rows[0])]

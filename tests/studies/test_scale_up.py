@@ -195,7 +195,6 @@ def pods_of(machines: Machines) -> Counter[str]:
 
 
 @given(nodes=st.integers(1, 40), seed=st.integers(0, 99), initial=st.sampled_from(InitialPlacement))
-@settings(max_examples=60, deadline=None)
 def test_clusters_are_sound(nodes: int, seed: int, initial: InitialPlacement) -> None:
     machines = CycleKey(nodes=nodes, initial=initial, seed=seed, cycle=0).machines()
     wanted, found = instances(nodes), pods_of(machines)

@@ -206,7 +206,6 @@ def test_what_is_used_is_kept_lost_or_ending(policy: str, seed: int) -> None:
     assert all(one.time_s <= two.time_s for one, two in pairwise(events))
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), policy=st.sampled_from(POLICIES))
 def test_nobody_waits_who_fits(seed: int, policy: str) -> None:
     """At the end: no waiting spot job fits on free GPUs, no waiting guaranteed job would with all spot jobs gone."""

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from spot_scenarios import hp, machine, random_nodes, spot
 
@@ -99,7 +99,6 @@ class Filled:
         return gpus >= job.gpus and cpus >= job.cpus
 
 
-@settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 10**6), ask=st.sampled_from(range(len(ASKS))), prune=st.booleans())
 def test_the_cheapest_node_and_its_victims_are_those_of_the_enumeration(seed: int, ask: int, prune: bool) -> None:
     policy = SPOTGPU if prune else parse_spot_policy("spotgpu-prune")
@@ -120,7 +119,6 @@ def test_the_cheapest_node_and_its_victims_are_those_of_the_enumeration(seed: in
     assert filled.covers(job, found.place, set(found.victims))
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), ask=st.sampled_from(range(len(ASKS))))
 def test_after_pruning_nobody_is_evicted_for_nothing(seed: int, ask: int) -> None:
     """And no subset of the node's jobs that covers the need is missed by being cheaper than possible."""
@@ -141,7 +139,6 @@ def test_after_pruning_nobody_is_evicted_for_nothing(seed: int, ask: int) -> Non
     assert sum(costs[v] for v in found.victims) >= best - 1e-9
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), ask=st.sampled_from(range(len(ASKS))), prune=st.booleans())
 def test_random_victims_are_enough_and_somewhere_feasible(seed: int, ask: int, prune: bool) -> None:
     filled, job = Filled(seed, parse_spot_policy("random+prune" if prune else "random")), ASKS[ask]
@@ -172,7 +169,6 @@ def test_random_choices_reach_every_node_and_victim() -> None:
     assert min(counts) >= 25  # 50 each, expected; fewer than 25 has a chance below 1e-4
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     ask=st.sampled_from(range(len(ASKS))),

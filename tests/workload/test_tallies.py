@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference_data import reference_path
 
@@ -21,7 +21,6 @@ def trace_of(arrivals: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Reques
     gaps=st.lists(st.floats(0, 400, allow_subnormal=False), min_size=1, max_size=300),
     blocks=st.lists(st.integers(1, 60), min_size=1, max_size=9),
 )
-@settings(max_examples=60, deadline=None)
 def test_blocks_count_as_one(gaps: list[float], blocks: list[int]) -> None:
     arrivals = np.concatenate(([0.0], np.cumsum(gaps)))
     prompts, answers = np.arange(len(arrivals)) % 7 + 1, np.arange(len(arrivals)) % 3

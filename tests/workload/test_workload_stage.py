@@ -115,7 +115,6 @@ def test_cutting_keeps_the_mass_and_puts_every_length_in_one_range(counts: dict[
 
 
 @given(counts=weights, width=st.integers(1, 5_000), factor=st.integers(2, 5))
-@settings(max_examples=100, deadline=None)
 def test_wider_ranges_are_unions_of_narrow_ones(counts: dict[int, int], width: int, factor: int) -> None:
     total = sum(counts.values())
     profile = _profile({length: count / total for length, count in counts.items()})

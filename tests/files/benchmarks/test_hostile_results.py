@@ -79,15 +79,15 @@ def test_a_document_with_a_strange_value(name: str, tmp_path: Path, data: st.Dat
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize("seed", range(8))
-def test_a_damaged_text(name: str, seed: int, tmp_path: Path) -> None:
-    dice = random.Random(f"{name} {seed}")
-    content = bytearray(reference_text(name).encode())
-    for _ in range(dice.randint(1, 5)):
-        begin = dice.randrange(len(content))
-        content[begin : begin + dice.choice([0, 1, 30])] = dice.randbytes(dice.choice([0, 1, 3]))
-    read_or_refused(tmp_path / "result", bytes(content))
-    read_or_refused(tmp_path / "result", bytes(content[: dice.randrange(len(content))]))
+def test_a_damaged_text(name: str, tmp_path: Path) -> None:
+    for seed in range(8):
+        dice = random.Random(f"{name} {seed}")
+        content = bytearray(reference_text(name).encode())
+        for _ in range(dice.randint(1, 5)):
+            begin = dice.randrange(len(content))
+            content[begin : begin + dice.choice([0, 1, 30])] = dice.randbytes(dice.choice([0, 1, 3]))
+        read_or_refused(tmp_path / "result", bytes(content))
+        read_or_refused(tmp_path / "result", bytes(content[: dice.randrange(len(content))]))
 
 
 @given(content=st.binary(max_size=300) | st.sampled_from([b"{" * 5000, b"[" * 5000, b"a: &a [*a]\n", b"\xff\xfe{}"]))
@@ -125,13 +125,13 @@ def test_a_row_with_a_strange_cell(table: Path, tmp_path: Path, data: st.DataObj
 
 
 @pytest.mark.parametrize("name", ["invented_decode_raw_data.npz", "invented_prefill_raw_data.npz"])
-@pytest.mark.parametrize("seed", range(60))
-def test_a_damaged_profile(name: str, seed: int, tmp_path: Path) -> None:
-    dice = random.Random(seed)
-    content = bytearray((FOLDER / "benchmark_results" / name).read_bytes())
-    for _ in range(dice.randint(1, 4)):
-        content[dice.randrange(4, len(content))] = dice.randrange(256)
-    read_or_refused(tmp_path / "result", bytes(content))
+def test_a_damaged_profile(name: str, tmp_path: Path) -> None:
+    for seed in range(60):
+        dice = random.Random(seed)
+        content = bytearray((FOLDER / "benchmark_results" / name).read_bytes())
+        for _ in range(dice.randint(1, 4)):
+            content[dice.randrange(4, len(content))] = dice.randrange(256)
+        read_or_refused(tmp_path / "result", bytes(content))
 
 
 @given(
