@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from planner.domain import DeployedRoute, Phase, Plan, RouterBehaviour, RouterGrid
+from planner.domain import Phase, Plan, RouterBehaviour, RouterGrid
 from planner.export.engines.seam import Engine, Launch
-from planner.export.found import Kind, Manifest
+from planner.export.found import Kind
 from planner.export.islands import ServingIsland
 from planner.export.options import ExportOptions
 
@@ -163,68 +163,11 @@ class InnerConfig(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """By what a router's configuration may name an island. `hosts`: Service, leader's host, or leader's host:port ->
-    island. `pods`: (island, labels of the pods that answer) pairs; `followers`: such pairs of the other
-    pods of a group, which answer nobody. By island: `leaders` (host:port), `annotations` of the pods that answer, and
-    `longest` prompt (tokens)."""
-
-    hosts: Mapping[str, str]
-    pods: tuple[tuple[str, Mapping[str, str]], ...] = ()
-    annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    followers: tuple[tuple[str, Mapping[str, str]], ...] = ()
-    longest: Mapping[str, int] = field(default_factory=dict)
-    leaders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def selected(self, selector: Mapping[str, str]) -> tuple[str, ...]:
-        """The islands whose answering pods have all labels of `selector`."""
-        return tuple(island for island, labels in self.pods if selector.items() <= labels.items())
-
-
-class ReadRouter(Protocol):
-    """Who takes which prompts, read back from finished manifests; None where they have no such router.
-
-    `share` of a route: 1 over the number of its islands where the router balances by itself.
-    """
-
-    def __call__(self, manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[DeployedRoute, ...] | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedServer:
-    """A server in a router's configuration: by the name that stands there, an entry of `Addresses.hosts`. `weight`: of
-    each of its connections' share; None where the router tells servers apart by load alone. `standing_for`: the islands
-    behind a program that the name belongs to."""
-
-    host: str
-    weight: int | None = None
-    standing_for: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedInterval:
-    """Servers that share the prompts of `start` <= tokens < `end` in a phase."""
-
-    phase: Phase
-    start: int
-    end: int
-    servers: tuple[ListedServer, ...]
-
-
-class ReadServers(Protocol):
-    """Every server that a router's configuration names, read back from finished manifests."""
-
-    def __call__(self, manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[ListedInterval, ...]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Router:
     """A program, not ours, that executes a plan's routing.
 
     `targets` whose endpoints it can reach, `engines` whose hand-over of KV caches it knows. `behaviour`: what it goes
     by and whom it chooses, for a plan; a replay prices that. `kinds` and `checks` as of a `Target`.
-    `exact_shares`: shares are in its files; else it balances, and only who serves which lengths can be read back.
-    `servers`: for routers that name servers one by one; those of an island have to be there all, with right weights.
     `pod_labels` and `pod_annotations` are put on the pods that answer; `served_name`: what its engines must call the
     model (None: whatever they do). `inner`: its configuration inside a target's own object. `steps`: what is to be done
     for it that is not `kubectl apply`.
@@ -234,15 +177,12 @@ class Router:
     targets: tuple[str, ...]
     engines: tuple[str, ...]
     render: RenderRouter
-    read: ReadRouter
     behaviour: Callable[[Plan], RouterBehaviour]
     pod_labels: PodLabels | None = None
     pod_annotations: PodAnnotations | None = None
     served_name: Callable[[Deployment], str] | None = None
     inner: InnerConfig | None = None
     kinds: tuple[Kind, ...] = ()
-    exact_shares: bool = False
-    servers: ReadServers | None = None
     steps: TellSteps | None = None
 
 

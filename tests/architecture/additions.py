@@ -216,7 +216,7 @@ ROUTER = Addition(
             "def _behaviour(_plan: Plan) -> RouterBehaviour:\n"
             "    return RouterBehaviour(policy=RouterPolicy.RANDOM)\n\n\n"
             'SHARES = Router(\n    name="shares",\n    targets=("lws",),\n    engines=("vllm",),\n    render=_render,\n'
-            "    read=lambda _manifests, _addresses: None,\n    behaviour=_behaviour,\n)\n"
+            "    behaviour=_behaviour,\n)\n"
         ),
         "planner/export/routers/registry.py": put(
             (r"^from planner.export.seams", "from planner.export.routers.shares import SHARES\n\\g<0>"),

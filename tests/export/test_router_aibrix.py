@@ -10,10 +10,11 @@ import pytest
 from contract_plans import beside_plan
 from quick_yaml import load_documents
 from routed_plans import bucketed_plan
+from router_reading.comparing import router_faults
 
 from planner.domain import Phase, Plan, RouterPolicy
 from planner.errors import ExportError
-from planner.export import ROUTERS, find_faults, render
+from planner.export import ROUTERS, render
 from planner.export.engines.arguments import read_flags
 
 SPLIT, TOGETHER = bucketed_plan(3), bucketed_plan(3, mixed=True)
@@ -111,7 +112,7 @@ def test_what_it_cannot_do_is_refused_in_words(plan: Plan, words: str) -> None:
 )
 def test_hand_edits_that_send_prompts_elsewhere_are_found(file: str, pattern: str, replacement: str) -> None:
     files = render(SPLIT, target="lws", router="aibrix")
-    assert not find_faults(files, SPLIT)
+    assert not router_faults(files, SPLIT)
     wrong = {**files, file: re.sub(pattern, replacement, files[file])}
     assert wrong != files
-    assert any("Router aibrix" in str(fault) for fault in find_faults(wrong, SPLIT))
+    assert any("Router aibrix" in str(fault) for fault in router_faults(wrong, SPLIT))

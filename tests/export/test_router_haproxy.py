@@ -13,15 +13,16 @@ import pytest
 import yaml
 from contract_plans import aggregated_plan, beside_plan, single_node_plan
 from export_plans import island, plan_of, route
+from router_reading.comparing import router_faults
+from router_reading.haproxy import prompt_tokens, read_backends
 from routers_run.drawn_plans import drawn_plan
 from routers_run.programs_run import program_words
 
 from planner.domain import PHASES, LengthMeasure, ParallelConfig, Phase, Plan, RouterPolicy
 from planner.errors import InputError
-from planner.export import ExportOptions, find_faults, render
+from planner.export import ExportOptions, render
 from planner.export.routers.intervals import routed_buckets
-from planner.export.routers.programs.body_sizes import body_bytes, prompt_tokens
-from planner.export.routers.programs.haproxy_reading import read_backends
+from planner.export.routers.programs.body_sizes import body_bytes
 from planner.export.routers.programs.intervals_served import server_weights
 from planner.export.routers.registry import ROUTERS
 
@@ -75,7 +76,7 @@ def test_the_configuration_reads_back_as_the_plan(seed: int) -> None:
     files = render(plan, target="script", router="haproxy")
     backends = read_backends(config(files))
     assert backends is not None
-    assert find_faults(files, plan) == ()
+    assert router_faults(files, plan) == ()
     starts = [start for start, _, _ in backends]
     planned = {bucket.start for bucket in routed_buckets(plan.routing)}
     assert set(starts) <= planned
@@ -151,7 +152,7 @@ def test_edits_of_the_configuration_are_found(edit: str) -> None:
     change, expected = EDITS[edit]
     edited = {**files, "haproxy.cfg": change(files["haproxy.cfg"])}
     assert edited != files
-    assert any(expected in str(fault) for fault in find_faults(edited, plan)), find_faults(edited, plan)
+    assert any(expected in str(fault) for fault in router_faults(edited, plan)), router_faults(edited, plan)
 
 
 def test_comments_and_spaces_are_nobodys_fault() -> None:
@@ -162,7 +163,7 @@ def test_comments_and_spaces_are_nobodys_fault() -> None:
         .replace("    balance", "\n  # changed by hand\n\tbalance")
         .replace("retries 3", "retries 5")
     )
-    assert find_faults({**files, "haproxy.cfg": text}, plan) == ()
+    assert router_faults({**files, "haproxy.cfg": text}, plan) == ()
 
 
 def test_pods_are_restricted_and_survive_a_drain() -> None:
@@ -210,7 +211,7 @@ def test_hostile_names_stay_comments_or_are_refused(name: str, tmp_path: Path) -
             files = render(plan, target=target)
         except InputError:
             continue
-        assert find_faults(files, plan) == ()
+        assert router_faults(files, plan) == ()
         rows = [line for line in config(files).splitlines() if not line.startswith("#")]
         assert "backend evil" not in rows
         assert not any(part in row for row in rows for part in ("$(", "`", ";", "'"))

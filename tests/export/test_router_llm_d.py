@@ -11,10 +11,11 @@ from contract_plans import beside_plan, two_range_plan
 from export_plans import example_plan, plan_of, route
 from quick_yaml import load_documents
 from routed_plans import bucketed_plan
+from router_reading.comparing import router_faults
 
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy
 from planner.errors import ExportError
-from planner.export import NO_ROUTER, ROUTERS, find_faults, render
+from planner.export import NO_ROUTER, ROUTERS, render
 from planner.export.routers.endpoint_picker import LENGTH_LABEL, ROLE_LABEL
 from planner.runs.deployments import render_plan
 
@@ -134,9 +135,9 @@ def test_followers_of_a_group_are_filtered_out() -> None:
 def test_a_profile_that_lets_followers_pass_is_found() -> None:
     plan = example_plan()
     files = render(plan, target="llm-d")
-    assert not find_faults(files, plan)
+    assert not router_faults(files, plan)
     wrong = edited(files, r" +- pluginRef: leaders\n", "", FILE)
-    assert any("followers of" in str(fault) for fault in find_faults(wrong, plan))
+    assert any("followers of" in str(fault) for fault in router_faults(wrong, plan))
 
 
 @pytest.mark.parametrize(("router", "target"), [("llm-d", "llm-d"), ("aibrix", "lws"), ("sglang", "lws")])
@@ -146,7 +147,7 @@ def test_an_island_that_nothing_is_routed_to_gets_no_prompt(router: str, target:
     spare = replace(plan.islands[0], id="H200-9")
     more = plan_of((*plan.islands, spare), routing=plan.routing)
     files = render(more, target=target, engine="sglang", router=router)
-    assert not find_faults(files, more)
+    assert not router_faults(files, more)
     (text,) = (text for text in files.values() if "Island H200-9 of plan" in text)
     assert "No range is routed here." in text
     assert not any(label in text for label in (LENGTH_LABEL, "role-name"))
@@ -229,15 +230,15 @@ SPLIT, TOGETHER = two_range_plan(), bucketed_plan(3, mixed=True)
 
 def test_ranges_that_are_swapped_or_overlap_are_found() -> None:
     files = render(SPLIT, target="llm-d")
-    assert not find_faults(files, SPLIT)
+    assert not router_faults(files, SPLIT)
     for wrong in (
         swapped(files, f"{LENGTH_LABEL}: 0-2047", f"{LENGTH_LABEL}: 2048-6094"),
         edited(files, f"{LENGTH_LABEL}: 0-2047", f"{LENGTH_LABEL}: 0-3000", "01.values.yaml"),
         edited(files, f"{LENGTH_LABEL}: 0-2047", f"{LENGTH_LABEL}: 0-2046", "02.values.yaml"),
         edited(files, f"    {LENGTH_LABEL}: 0-2047\n", "", "01.values.yaml"),
     ):
-        assert any("Router llm-d" in str(fault) for fault in find_faults(wrong, SPLIT))
-        assert find_faults(wrong), "without the plan too"
+        assert any("Router llm-d" in str(fault) for fault in router_faults(wrong, SPLIT))
+        assert router_faults(wrong), "without the plan too"
 
 
 @pytest.mark.parametrize(
@@ -256,11 +257,11 @@ def test_ranges_that_are_swapped_or_overlap_are_found() -> None:
 def test_a_profile_that_misses_its_filter_is_found(pattern: str, replacement: str) -> None:
     files = render(SPLIT, target="llm-d")
     wrong = edited(files, pattern, replacement, FILE)
-    assert any("Router llm-d" in str(fault) for fault in find_faults(wrong, SPLIT))
+    assert any("Router llm-d" in str(fault) for fault in router_faults(wrong, SPLIT))
 
 
 def test_a_wrong_role_is_found() -> None:
     files = render(TOGETHER, target="lws", router="llm-d")
-    assert not find_faults(files, TOGETHER)
+    assert not router_faults(files, TOGETHER)
     wrong = edited(files, f"{ROLE_LABEL}: prefill-decode", f"{ROLE_LABEL}: prefill", sorted(files)[0])
-    assert any("Router llm-d" in str(fault) for fault in find_faults(wrong, TOGETHER))
+    assert any("Router llm-d" in str(fault) for fault in router_faults(wrong, TOGETHER))

@@ -3,12 +3,11 @@ router that takes them. Judged by the plan's own routes, not by the routing tabl
 
 import pytest
 from routed_plans import bucketed_plan
+from router_reading.comparing import island_addresses, owned_of, read_router
 
 from planner.domain import PHASES, DeployedRoute, Phase, Plan
 from planner.errors import ExportError
-from planner.export import ROUTERS, TARGETS, read_manifests
-from planner.export.checking.expectation import expectation_of, owned_workloads
-from planner.export.checking.routing.routers import island_addresses
+from planner.export import ROUTERS, TARGETS
 from planner.runs.deployments import render_plan
 
 SEEDS = range(50)
@@ -57,12 +56,8 @@ def reads_back(plan: Plan, router: str, target: str, engine: str) -> bool:
     except ExportError as error:
         assert error.hint, error.message  # noqa: PT017  # the others are read back below
         return False
-    sound = read_manifests(rendered.files).sound
-    manifests = [manifest for manifest, _ in sound]
-    workloads = [w for m, kind in sound if kind and kind.workloads for w in kind.workloads(m)]
-    owned, faults = owned_workloads(workloads, expectation_of(rendered.plan))
-    assert not faults
-    routes = ROUTERS[router].read(manifests, island_addresses(manifests, owned))
+    manifests, owned = owned_of(rendered.files, rendered.plan)
+    routes = read_router(router, manifests, island_addresses(manifests, owned))
     if routes is None:  # nothing chooses: a front end over all, or one island a phase
         assert all(len({(r.range_start, r.range_end) for r in plan.routing if r.phase is p}) == 1 for p in PHASES)
         return True

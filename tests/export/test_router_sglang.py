@@ -9,11 +9,12 @@ import pytest
 from contract_plans import beside_plan
 from quick_yaml import load_documents
 from routed_plans import bucketed_plan
+from router_reading.comparing import router_faults
 from test_router_llm_d import torn_plan
 
 from planner.domain import Phase, Plan
 from planner.errors import ExportError
-from planner.export import find_faults, render
+from planner.export import render
 
 SPLIT, TOGETHER = bucketed_plan(3), bucketed_plan(3, mixed=True)
 ANSWER = 2000  # the plans' longest
@@ -149,9 +150,9 @@ def test_leaders_without_names_and_other_engines_are_refused() -> None:
 
 def test_edits_of_the_file_beside_scripts_are_found_too() -> None:
     files = render(SPLIT, target="script", engine="sglang", router="sglang")
-    assert not find_faults(files, SPLIT)
+    assert not router_faults(files, SPLIT)
     wrong = {
         **files,
         "sglang-buckets.json": files["sglang-buckets.json"].replace('"max_extend_tokens": ', '"max_extend_tokens": 1'),
     }
-    assert any("Router sglang" in str(fault) for fault in find_faults(wrong, SPLIT))
+    assert any("Router sglang" in str(fault) for fault in router_faults(wrong, SPLIT))

@@ -12,7 +12,6 @@ from planner.export.checking.counts import copy_faults, total_faults
 from planner.export.checking.crds import CrdSchemas
 from planner.export.checking.expectation import Expectation, Owned, expectation_of, owned_workloads
 from planner.export.checking.names import name_faults, size_faults
-from planner.export.checking.routing.routers import router_faults
 from planner.export.checking.routing.routes import route_faults
 from planner.export.checking.routing.services import service_faults
 from planner.export.checking.routing.tables_of_routes import routing_faults
@@ -46,8 +45,8 @@ def find_faults(
     """What does not add up in `files` (name -> text).
 
     Checked: structure; names (DNS labels, unique a kind) and sizes; that each serving island has one workload of its
-    phase, copies and GPUs; GPUs per type; whom Services select and at which ports; the routing table and the routers'
-    own configurations (both phases, every length, shares). Without a `plan` the islands are those that the annotations
+    phase, copies and GPUs; GPUs per type; whom Services select and at which ports; the routing table (both phases,
+    every length, shares). Without a `plan` the islands are those that the annotations
     tell of.
 
     All faults of single objects are reported; what objects make together is checked once each by itself is sound.
@@ -86,6 +85,5 @@ def _joint_faults(
     yield from total_faults(owned, manifests, expected)
     endpoints, wrong = service_faults(manifests, workloads)
     yield from wrong
-    wrong_routes = tuple(routing_faults(manifests, endpoints, expected))
-    yield from wrong_routes or router_faults(manifests, owned)
+    yield from routing_faults(manifests, endpoints, expected)
     yield from route_faults(manifests, owned, expected)

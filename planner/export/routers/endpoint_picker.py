@@ -17,12 +17,9 @@ Every prompt is split where the plan is split: `prefix-based-pd-decider` with no
 Sources: llm-d/llm-d-router, READMEs of pkg/epp/framework/plugins and docs/disaggregation.md, v0.10.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from planner.domain import PHASES, DeployedRoute, Phase
-from planner.export.routers.intervals import spanned_routes
 
 API_VERSION = "llm-d.ai/v1alpha1"
 KIND = "EndpointPickerConfig"
@@ -32,12 +29,6 @@ WORKER_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 _LENGTHS, _LEADERS, _TOKENS, _PICKER = "lengths", "leaders", "tokens-in-flight", "max-score-picker"
 _REQUESTS, _CACHE, _PREFIX = "active-request-scorer", "kv-cache-utilization-scorer", "prefix-cache-scorer"
 _SPLIT, _ALONE, _DECIDER = "disagg-profile-handler", "single-profile-handler", "always-disagg-pd-decider"
-_ROLES: Mapping[str, frozenset[str | None]] = {
-    "prefill-filter": frozenset({"prefill", "encode-prefill", "prefill-decode", "both", "encode-prefill-decode"}),
-    "decode-filter": frozenset({"decode", "prefill-decode", "both", "encode-prefill-decode", None}),
-}
-"""Roles that each filter lets pass; None: pods without the label."""
-_ANY = (0, 2**31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,69 +121,3 @@ def _profile(
 def range_text(span: tuple[int, int]) -> str:
     """An interval start <= tokens < end as a pod's label has it."""
     return f"{span[0]}-{span[1] - 1}"
-
-
-def read_picker(
-    config: Mapping[str, Any], pods: Sequence[tuple[str, Mapping[str, str]]]
-) -> tuple[DeployedRoute, ...] | None:
-    """Who takes which lengths of the `pods` (name, labels), by this configuration; None where it is none."""
-    try:
-        plugins = {str(plugin.get("name", plugin["type"])): plugin for plugin in config["plugins"]}
-        profiles = {
-            str(p["name"]): [str(ref["pluginRef"]) for ref in p["plugins"]] for p in config["schedulingProfiles"]
-        }
-        routes: tuple[DeployedRoute, ...] = ()
-        for phase, profile in _phase_profiles(plugins, profiles):
-            used = [plugins[ref] for ref in profile if ref in plugins]
-            spans = {name: span for name, labels in pods if (span := _span(used, labels)) is not None}
-            routes += spanned_routes(phase, spans)
-    except (KeyError, TypeError, AttributeError):
-        return None
-    return routes
-
-
-def _phase_profiles(
-    plugins: Mapping[str, Mapping[str, Any]], profiles: Mapping[str, list[str]]
-) -> Iterator[tuple[Phase, list[str]]]:
-    """The profile that runs for each phase; none for prefill where nobody decides to split."""
-    handler = next((plugin for plugin in plugins.values() if plugin["type"] == _SPLIT), None)
-    if handler is None:
-        (only,) = list(profiles.values())[:1]
-        yield from ((phase, only) for phase in PHASES)
-        return
-    parameters = handler.get("parameters") or {}
-    decider = (parameters.get("deciders") or {}).get("prefill", "")
-    for phase in PHASES:
-        if phase is Phase.DECODE or plugins.get(decider, {}).get("type") == _DECIDER:
-            yield phase, profiles[(parameters.get("profiles") or {}).get(phase.value, phase.value)]
-
-
-def _span(used: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> tuple[int, int] | None:
-    """Lengths (start, end) that a pod with these labels gets past the profile's filters; None: none."""
-    span = _ANY
-    for plugin in used:
-        kind, parameters = plugin["type"], plugin.get("parameters") or {}
-        if kind in _ROLES and labels.get(ROLE_LABEL) not in _ROLES[kind]:
-            return None
-        if kind == "label-selector-filter" and not _selected(parameters, labels):
-            return None
-        label = labels.get(str(parameters.get("label", LENGTH_LABEL)))
-        if kind != "context-length-aware" or not parameters.get("enableFiltering") or label is None:
-            continue
-        first, _, last = label.partition("-")
-        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-            return None
-        span = max(span[0], int(first)), min(span[1], int(last) + 1)
-    return span if span[0] < span[1] else None
-
-
-def _selected(parameters: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """As Kubernetes' label selectors have it."""
-    rows = parameters.get("matchExpressions") or ()
-    alike = (parameters.get("matchLabels") or {}).items() <= labels.items()
-    return alike and all(_holds(row, labels.get(row["key"])) for row in rows)
-
-
-def _holds(row: Mapping[str, Any], value: str | None) -> bool:
-    there = value in row["values"] if row["operator"] in ("In", "NotIn") else value is not None
-    return there == (row["operator"] in ("In", "Exists"))

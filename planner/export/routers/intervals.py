@@ -9,7 +9,6 @@ interval  lengths of which both phases have one bucket: a request of such a leng
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from planner.domain import PHASES, DeployedRoute, Phase, Plan, Route
 from planner.errors import ExportError
@@ -89,14 +88,3 @@ def require_intervals(plan: Plan, intervals: Mapping[str, tuple[int, int]], rout
             f"several for {torn[0]}.",
             hint="Plan with routing: {form: buckets}, or take --router none and route by the table.",
         )
-
-
-def spanned_routes(phase: Phase, spans: Mapping[str, tuple[int, int]]) -> tuple[DeployedRoute, ...]:
-    """Routes of a router that balances over the islands whose interval (start, end) a prompt's length lies in."""
-    cuts = sorted({end for span in spans.values() for end in span})
-    return tuple(
-        DeployedRoute(phase=phase, range_start=start, range_end=end, island=name, share=1 / len(names))
-        for start, end in pairwise(cuts)
-        for names in ([name for name, (low, high) in sorted(spans.items()) if low <= start and end <= high],)
-        for name in names
-    )

@@ -16,31 +16,25 @@ Sources: llm-d/llm-d-router, config/charts/README.md (values), v0.10; serving.ks
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from yaml import YAMLError
-
-from planner.domain import DeployedRoute, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.errors import ExportError
-from planner.export.found import Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_documents, yaml_text
 from planner.export.objects.names import weights_location, workload_name
 from planner.export.routers.endpoint_picker import (
     LENGTH_LABEL,
     ROLE_LABEL,
-    WORKER_LABEL,
     PickerSettings,
     picker_config,
     range_text,
-    read_picker,
 )
 from planner.export.routers.intervals import require_intervals
-from planner.export.seams import Addresses, Deployment, Endpoint, Router, RouterFiles, Step
+from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, Step
 
 NAME = "llm-d"
 CHART, VERSION = "llm-d-router-gateway", "v0.10.0"
 POOL_LABEL = "planner/router-pool"
 FILE, VALUES_KEY, CONFIG_FILE = "llm-d-router.yaml", "values.yaml", "planner.yaml"
-_OBJECT = "LLMInferenceService"
 _PAIRED = ("llm-d", "kserve")  # targets whose decode pods have the sidecar that fetches from a prefill pod
 _ROLES = {Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.MIXED: "prefill-decode"}
 _LEAST_TOKENS = 4_194_304  # the scorer's own default: where its score ends
@@ -198,49 +192,6 @@ def _by_path(plan: Plan) -> bool:
     return weights_location(plan.scenario.model.name, plan.scenario.model.uri).startswith("/")
 
 
-def _read(manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[DeployedRoute, ...] | None:
-    for manifest in manifests:
-        if (values := _values_of(manifest)) is not None:
-            return _read_values(values, addresses)
-        if manifest.kind == _OBJECT and "router" in manifest.body["spec"]:
-            config = manifest.body["spec"]["router"]["scheduler"]["config"]["inline"]
-            return read_picker(config, _pods(addresses)) or ()
-    return None
-
-
-def _pods(addresses: Addresses) -> list[tuple[str, Mapping[str, str]]]:
-    """All pods that the picker may find: one that answers nobody must not be among those that it takes."""
-    followers = [(f"followers of {name}", {WORKER_LABEL: "1", **labels}) for name, labels in addresses.followers]
-    return [*addresses.pods, *followers]
-
-
-def _read_values(values: Mapping[str, Any], addresses: Addresses) -> tuple[DeployedRoute, ...]:
-    """None of the pods where the values are not those of the schema, which `values_faults` reports."""
-    try:
-        pool, picker = values["router"]["modelServers"]["matchLabels"], values["router"]["epp"]
-        text = picker["pluginsCustomConfig"][picker["pluginsConfigFile"]]
-        pods = [(name, labels) for name, labels in _pods(addresses) if pool.items() <= labels.items()]
-    except (KeyError, TypeError, AttributeError):
-        return ()
-    return read_picker(_document(text), pods) or ()
-
-
-def _values_of(manifest: Manifest) -> Mapping[str, Any] | None:
-    """The chart's values in a ConfigMap; None: it is another."""
-    if manifest.kind != "ConfigMap" or VALUES_KEY not in manifest.body["data"]:
-        return None
-    return _document(manifest.body["data"][VALUES_KEY])
-
-
-def _document(text: str) -> Mapping[str, Any]:
-    """The picker's configuration in a text; empty where it is none."""
-    try:
-        document = next(iter(yaml_documents(text)), None)
-    except YAMLError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
 def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
     if FILE not in files:
         return ()
@@ -266,7 +217,6 @@ LLM_D = Router(
     targets=("llm-d", "kserve", "lws", "kubernetes"),
     engines=("vllm", "sglang"),
     render=_render,
-    read=_read,
     behaviour=_behaviour,
     pod_labels=_pod_labels,
     inner=_inner,

@@ -11,20 +11,17 @@ command line says it. The router itself is built from source (cargo); no image o
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
-from planner.domain import DeployedRoute, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
+from planner.domain import LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.errors import ExportError
-from planner.export.found import Kind, Manifest
+from planner.export.found import Kind
 from planner.export.objects.documents import json_document, yaml_text
 from planner.export.objects.names import workload_name
 from planner.export.routers.coverage import covering_routes
 from planner.export.routers.intervals import RoutedBucket, routed_buckets
-from planner.export.routers.sglang_buckets import bucket_rows, read_buckets
-from planner.export.seams import Addresses, Deployment, Endpoint, Router, RouterFiles
+from planner.export.routers.sglang_buckets import bucket_rows
+from planner.export.seams import Deployment, Endpoint, Router, RouterFiles
 
 NAME = "sglang"
 FILE, KEY, KIND = "sglang-router.yaml", "sglang-buckets.json", "SGLang buckets"
@@ -133,33 +130,6 @@ def _behaviour(plan: Plan) -> RouterBehaviour:
     return RouterBehaviour(policy=_policy(plan), measure=LengthMeasure.TOKENS, blind_to_speed=True, notes=_notes(plan))
 
 
-def _configs(manifests: Sequence[Manifest]) -> Iterator[tuple[Manifest, str, Any]]:
-    """Each buckets file: its manifest, the field that holds it, its content (None: no JSON)."""
-    for manifest in manifests:
-        if manifest.kind == KIND:
-            yield manifest, "", manifest.body
-        elif manifest.kind == "ConfigMap" and KEY in manifest.body["data"]:
-            yield manifest, f"data[{KEY}]", _document(manifest.body["data"][KEY])
-
-
-def _document(text: str) -> Any:
-    try:
-        return json_document(text)
-    except ValueError:
-        return None
-
-
-def _read(manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[DeployedRoute, ...] | None:
-    for _, _, config in _configs(manifests):
-        return read_buckets(config, addresses) if _validator().is_valid(config) else ()
-    return None
-
-
-def _validator() -> Draft202012Validator:
-    text = resources.files("planner.export").joinpath("schemas", _SCHEMA).read_text(encoding="utf-8")
-    return Draft202012Validator(json.loads(text))
-
-
 def _parse(text: str) -> Iterator[object]:
     yield json_document(text)
 
@@ -169,7 +139,6 @@ SGLANG = Router(
     targets=("lws", "script"),
     engines=("sglang",),
     render=_render,
-    read=_read,
     behaviour=_behaviour,
     kinds=(Kind(kind=KIND, schema=_SCHEMA, files=KEY, parse=_parse),),
 )

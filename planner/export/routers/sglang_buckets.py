@@ -21,18 +21,15 @@ Sources: sgl-project/sglang, experimental/sgl-router, src/config/types.rs and it
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
-from planner.domain import DeployedRoute, LengthProfile, LoadPoint, Phase, Plan
+from planner.domain import LengthProfile, LoadPoint, Phase, Plan
 from planner.export.islands import ServingIsland
 from planner.export.routers.intervals import RoutedBucket
-from planner.export.seams import Addresses
 from planner.units import MS_PER_S
 
 _STAGES = {Phase.PREFILL: "prefill", Phase.DECODE: "decode"}
 _RANKS = 10  # apart, so that a bucket can be put between two by hand
-_ANY = (0, 2**31)
 
 
 def asked_answer(contexts: Mapping[str, int], longest: Mapping[str, int]) -> int:
@@ -122,51 +119,3 @@ def _mean_prompt(workload: LengthProfile, bucket: RoutedBucket) -> float:
     ]
     weight = sum(probability for _, probability in rows)
     return sum(tokens * probability for tokens, probability in rows) / weight if weight else bucket.last
-
-
-def read_buckets(config: Mapping[str, Any], addresses: Addresses) -> tuple[DeployedRoute, ...]:
-    """Who takes which prompts: of the buckets that fit, that of the smallest rank, its missing ends open."""
-    rows = sorted(config["buckets"], key=lambda row: row["rank"])
-    decode = [row for row in rows if row["stage"] == "decode"]
-    contexts = {
-        name: row["max_context_tokens"]
-        for row in decode
-        for name in _islands(row, addresses)
-        if _bounded(row, addresses)
-    }
-    answer = asked_answer(contexts, addresses.longest)
-    routes = tuple(_stage_routes(Phase.PREFILL, [row for row in rows if row["stage"] == "prefill"], addresses, 0))
-    if decode:
-        return routes + tuple(_stage_routes(Phase.DECODE, decode, addresses, answer))
-    # without buckets of decode each engine answers what it took in
-    return routes + tuple(_stage_routes(Phase.DECODE, rows, addresses, 0))
-
-
-def _bounded(row: Mapping[str, Any], addresses: Addresses) -> bool:
-    return "max_context_tokens" in row and all(name in addresses.longest for name in _islands(row, addresses))
-
-
-def _stage_routes(
-    phase: Phase, rows: Sequence[Mapping[str, Any]], addresses: Addresses, answer: int
-) -> Iterator[DeployedRoute]:
-    spans = [(_span(row, answer), _islands(row, addresses)) for row in rows]
-    cuts = sorted({end for span, _ in spans for end in span} | set(_ANY))
-    for start, end in pairwise(cuts):
-        names = next((names for (low, high), names in spans if low <= start and end <= high), ())
-        for name in names:
-            yield DeployedRoute(phase=phase, range_start=start, range_end=end, island=name, share=1 / len(names))
-
-
-def _span(row: Mapping[str, Any], answer: int) -> tuple[int, int]:
-    """Prompts (start, end) that fit."""
-    kind = "extend" if row["stage"] == "prefill" else "sequence"
-    low, high = row.get(f"min_{kind}_tokens"), row.get(f"max_{kind}_tokens")
-    start = _ANY[0] if low is None else max(0, low - answer)
-    return start, _ANY[1] if high is None else max(start, high + 1 - answer)
-
-
-def _islands(row: Mapping[str, Any], addresses: Addresses) -> tuple[str, ...]:
-    """Islands all of whose leaders are workers of the bucket, and of hosts that nobody knows, the hosts."""
-    workers = [str(url).removeprefix("http://") for url in row["worker_ids"]]
-    named = dict.fromkeys(addresses.hosts.get(worker, worker) for worker in workers)
-    return tuple(name for name in named if set(addresses.leaders.get(name, ())) <= set(workers))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 
-from planner.domain import PHASES, DeployedRoute, Phase
+from planner.domain import PHASES, Phase
 from planner.export.checking.expectation import Expectation, Owned
 from planner.export.checking.tables import FoundTable, routing_tables
 from planner.export.found import Fault, Manifest
@@ -46,19 +46,6 @@ def route_faults(manifests: Sequence[Manifest], owned: Sequence[Owned], expected
     elif not faults:
         yield from _plan_faults(tables[0], rows, expected)
         yield from _inventory_faults(tables[0], dict(expected.plan.inventory))
-
-
-def told_routes(manifests: Sequence[Manifest]) -> tuple[DeployedRoute, ...]:
-    """The table's rows as routes of islands; none where it cannot be read."""
-    tables, _ = routing_tables(manifests)
-    rows = _rows(tables[0])[0] if len(tables) == 1 else []
-    return tuple(
-        DeployedRoute(
-            phase=Phase(row.phase), range_start=row.start, range_end=row.end, island=row.island, share=row.share
-        )
-        for row in rows
-        if row.phase in tuple(PHASES)
-    )
 
 
 def _rows(table: FoundTable) -> tuple[list[_Row], list[Fault]]:

@@ -6,7 +6,6 @@ b          bytes of a prompt's text for each of its tokens     bytes/token  depl
                                                                             words and more
 e          the JSON around the prompt                          bytes        counted: a chat request of the model's
 size(n)    e + ceil(b n), the body of a prompt of n tokens     bytes
-tokens(s)  floor((s - e) / b), the inverse                     tokens
 """
 
 import json
@@ -34,8 +33,3 @@ def envelope_bytes(plan: Plan) -> int:
 def body_bytes(tokens: int, bytes_per_token: float, envelope: int) -> int:
     """The body of a prompt of so many tokens; 0 of a prompt of none, as a body may be smaller than any envelope."""
     return envelope + math.ceil(bytes_per_token * tokens - _FUZZ) if tokens else 0
-
-
-def prompt_tokens(size: int, bytes_per_token: float, envelope: int) -> int:
-    """The longest prompt that fits a body."""
-    return max(0, math.floor((size - envelope) / bytes_per_token + _FUZZ))

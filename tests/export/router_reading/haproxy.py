@@ -6,16 +6,22 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from planner.export.routers.programs.body_sizes import REFUSED_FROM, prompt_tokens
+from planner.export.routers.programs.body_sizes import REFUSED_FROM
 from planner.export.routers.programs.haproxy_config import BYTES_PER_TOKEN, DOMAIN, ENVELOPE
 
 _SECTIONS = frozenset({"global", "defaults", "frontend", "backend", "resolvers", "listen", "cache", "peers"})
 _RULE = re.compile(r"if { req\.body_size (lt|gt) ([0-9]{1,18}) }")
 _MOST_COPIES = 100_000
+_FUZZ = 1e-9
 
 
 Backends = tuple[tuple[int, int, tuple[tuple[str, int | None], ...]], ...]
 """First length (tokens) and end of each, and (host:port, weight) of its servers, copies of a template each."""
+
+
+def prompt_tokens(size: int, bytes_per_token: float, envelope: int) -> int:
+    """The longest prompt that fits a body: floor((size - envelope) / bytes a token)."""
+    return max(0, math.floor((size - envelope) / bytes_per_token + _FUZZ))
 
 
 def read_backends(text: str) -> Backends | None:

@@ -8,7 +8,7 @@ from planner.domain import Phase
 from planner.export.found import Fault
 from planner.export.routers.intervals import RoutedBucket
 from planner.export.routers.programs.intervals_served import server_weights
-from planner.export.seams import Addresses, ListedInterval, ListedServer
+from router_reading.records import Addresses, ListedInterval, ListedServer
 
 
 def listed_faults(

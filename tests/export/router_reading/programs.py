@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from planner.domain import PHASES, DeployedRoute, Phase
 from planner.export.found import Manifest
-from planner.export.routers.programs.found_programs import FoundProgram, found_programs
 from planner.export.routers.programs.gateways import MIXED, SELECTORS
 from planner.export.routers.programs.haproxy_config import CONFIG_FILE
-from planner.export.routers.programs.haproxy_reading import read_backends
-from planner.export.seams import Addresses, ListedInterval, ListedServer
+from router_reading.found_programs import FoundProgram, found_programs
+from router_reading.haproxy import read_backends
+from router_reading.records import Addresses, ListedInterval, ListedServer
 
 _NO_END = 1 << 40
 """Where a single gateway takes prompts of any length."""
