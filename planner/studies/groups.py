@@ -11,7 +11,7 @@ from planner.studies.policies.commands.pwr import command as pwr
 from planner.studies.policies.commands.queue import command as queue
 from planner.studies.preemption.command import command as preemption
 from planner.studies.serving.commands.serving import command as serving
-from planner.studies.spot.commands.spot import command as spot
+from planner.studies.spot.command import command as spot
 
 study = typer.Typer(help=STUDIES.commands["study"].help, no_args_is_help=True)
 study.command("asi")(asi)

@@ -13,6 +13,6 @@ STUDIES = Guest(
             group="planner.studies.groups:simulate",
         ),
     },
-    functions={"study": "planner.studies.named:study"},
+    functions={"study": "planner.studies.front:study"},
     guides={"studies": Path(__file__).with_name("guide.md")},
 )

@@ -80,7 +80,10 @@ OWNERS = {
     "gpytorch": ("planner/search/surrogate.py",),
     "torch": ("planner/search/surrogate.py",),
     "scipy": ("planner/search/", "planner/cost/"),
-    "matplotlib": ("planner/report/", *(f"planner/studies/{study}/report/" for study in STUDIES)),
+    "matplotlib": (
+        "planner/report/",
+        *(f"planner/studies/{study}/{place}" for study in STUDIES for place in ("report/", "panels.py")),
+    ),
     "pandas": (
         "planner/workload/",
         "planner/report/",
@@ -105,7 +108,7 @@ OWNERS = {
         )
     ),
 }
-NOTEBOOKS = ("planner/api/", "planner/studies/at_hand.py", "planner/report/plan/figures.py")
+NOTEBOOKS = ("planner/api/", "planner/studies/front.py", "planner/report/plan/figures.py")
 """They hand out frames and figures, whose types they name."""
 MUTABLE_BY_DESIGN = {("planner/evaluation/evaluator.py", "_worker")}  # a worker process's own evaluator
 DRAWERS = {"util", "utils", "common", "helper", "helpers", "misc", "tools"}

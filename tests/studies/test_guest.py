@@ -25,7 +25,7 @@ def shell() -> InteractiveShell:
 
 
 def test_the_function_is_the_packages() -> None:
-    from planner.studies.named import study
+    from planner.studies.front import study
 
     assert "study" in dir(planner)
     assert planner.study is study

@@ -1,11 +1,11 @@
 """Figures of studies where lines and intervals would lie on each other."""
 
 from test_policy_report import run as policy_run
-from test_spot_report import LIMITS, run
+from test_spot_report import LIMITS, results, run
 
 from planner.studies.policies.report.figures import policy_figure
 from planner.studies.spot.capacity import curve_of
-from planner.studies.spot.report.figures import spot_figure
+from planner.studies.spot.plots import spot_pictures
 
 
 class TestOverlaps:
@@ -26,7 +26,7 @@ class TestOverlaps:
             for load in (0.1, 0.2)
         ]
         points = curve_of(runs, 1.0)
-        axes = spot_figure("curve", runs, "spotgpu", points=points, limits=LIMITS).axes[0]
+        axes = spot_pictures(results(runs, "spotgpu", points=points, limits=LIMITS))["curve"]().axes[0]
         first, second = [line.get_xdata() for line in axes.lines[:2]]
         assert all(a != b for a, b in zip(first, second, strict=True))
         whiskers: list[float] = []

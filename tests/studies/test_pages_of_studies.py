@@ -8,7 +8,7 @@ from test_policy_report import run as policy_run
 from test_preemption_report import FULL, SETTINGS
 from test_preemption_report import count as hit_count
 from test_serving_report import POOL, run_of
-from test_spot_report import CURVE, LIMITS, RUNS
+from test_spot_report import CURVE, LIMITS, results
 
 from planner.domain import VictimMethod
 from planner.studies.asi.report.page import asi_page
@@ -29,8 +29,8 @@ from planner.studies.preemption.report.plots import preemption_plots
 from planner.studies.serving.records import ServingSettings
 from planner.studies.serving.report.page import ServingPage, serving_page
 from planner.studies.serving.report.plots import serving_plots
-from planner.studies.spot.report.page import SpotPage, spot_page
-from planner.studies.spot.report.plots import spot_plots
+from planner.studies.spot.page import spot_page
+from planner.studies.spot.plots import spot_plots
 
 NAMES = ("asi", "chapter5", "defragmentation", "policies", "preemption", "pwr", "queue", "spot")
 
@@ -48,9 +48,7 @@ def pages(tmp_path_factory):
     queued = [run_of("baseline"), run_of("rr-deadline")]
     trace = study_trace(write_trace(tmp_path_factory.mktemp("asi")))
     chapter5 = study(["5.5"], outcome("batch size", {2.0: [[500, 600], [550, 700]], 4.0: [[510, 800], [520, 790]]}))
-    spot = SpotPage(
-        runs=RUNS, baseline="random|x", nodes=13, days=6.0, warm_up_days=1.0, points=CURVE, answers=(), limits=LIMITS
-    )
+    spot = results(points=CURVE, answers=(), limits=LIMITS)
     return {
         "asi": (asi_page(trace, {}), asi_plots(trace)),
         "chapter5": (study_page(chapter5), chapter5_plots(chapter5)),
@@ -65,7 +63,7 @@ def pages(tmp_path_factory):
             serving_page(ServingPage(runs=queued, pool=POOL, settings=ServingSettings(), name="q")),
             serving_plots(queued),
         ),
-        "spot": (spot_page(spot), spot_plots(RUNS, "random|x", CURVE, LIMITS)),
+        "spot": (spot_page(spot), spot_plots(spot)),
     }
 
 

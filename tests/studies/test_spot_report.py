@@ -1,23 +1,21 @@
 """A spot study as page and figures, from hand-made runs."""
 
 from dataclasses import replace
+from typing import Any
 
-import pytest
-
-from planner.errors import InputError
 from planner.report import encode_figure
 from planner.studies.spot.capacity import SpotLimits, capacity_of, curve_of
-from planner.studies.spot.means import SpotSeedRun
-from planner.studies.spot.records import SpotFigures, SpotRun, SpotSample
-from planner.studies.spot.report.figures import SPOT_FIGURES, kinds_of_spot, spot_figure, spot_figures
-from planner.studies.spot.report.page import SpotPage, answer_words, spot_page
+from planner.studies.spot.page import answer_words, spot_page
+from planner.studies.spot.plots import spot_pictures
+from planner.studies.spot.records import SpotFigures, SpotNode, SpotRun, SpotSample
+from planner.studies.spot.study import SpotResults, SpotStudy
 
 BASE = SpotFigures(**dict.fromkeys(SpotFigures.__slots__, 1.0))
 KNOWN = {"evictions_per_job": 0.1, "due_done_percent": 97.0}
 LIMITS = SpotLimits(most_evictions_per_job=0.5)
 
 
-def run(policy: str, seed: int, load: float | None = 0.2, **figures: float | None) -> SpotSeedRun:
+def run(policy: str, seed: int, load: float | None = 0.2, **figures: float | None) -> SpotRun:
     series = tuple(
         SpotSample(
             time_s=3600.0 * hour,
@@ -34,8 +32,7 @@ def run(policy: str, seed: int, load: float | None = 0.2, **figures: float | Non
         )
         for hour in range(1, 13)
     )
-    found = SpotRun(policy=policy, gpus=100, figures=replace(BASE, **figures), series=series)
-    return SpotSeedRun(policy=policy, seed=seed, spot_load=load, run=found)
+    return SpotRun(policy=policy, seed=seed, spot_load=load, gpus=100, figures=replace(BASE, **figures), series=series)
 
 
 RUNS = [
@@ -53,8 +50,19 @@ CURVE = curve_of(
 )
 
 
-def page(**more: object) -> str:
-    return spot_page(SpotPage(runs=RUNS, baseline="random|x", nodes=13, days=6.0, warm_up_days=1.0, **more))
+def results(runs=RUNS, baseline="random|x", *, nodes=13, days=6.0, warm_up_days=1.0, **more) -> SpotResults:
+    study = SpotStudy(
+        nodes=tuple(SpotNode(name=str(k), gpus=8, cpus=64) for k in range(nodes)),
+        policies=(),
+        seeds=(),
+        days=days,
+        warm_up_days=warm_up_days,
+    )
+    return SpotResults(study=study, runs=runs, compared=runs, baseline=baseline, **more)
+
+
+def page(name: str = "", **more: object) -> str:
+    return spot_page(results(**more), name=name)
 
 
 def test_the_page_tells_differences_seed_by_seed() -> None:
@@ -71,7 +79,7 @@ def test_the_page_tells_differences_seed_by_seed() -> None:
 
 def test_one_seed_has_no_intervals_and_given_jobs_no_load() -> None:
     alone = [run("spotgpu", 1, None)]
-    text = spot_page(SpotPage(runs=alone, baseline="spotgpu", nodes=1, days=1.0, warm_up_days=0.0))
+    text = spot_page(results(alone, "spotgpu", nodes=1, days=1.0, warm_up_days=0.0))
     assert "±" not in text
     assert "given jobs" in text
     assert "against" not in text
@@ -98,7 +106,7 @@ def test_the_answer_in_words() -> None:
 
 def test_rounding_is_no_interval_and_counts_have_no_point() -> None:
     same = [run("spotgpu", seed, spot_slowdown=1 + seed * 2e-16, spot_done=7 + seed, evictions=3) for seed in (1, 2, 3)]
-    text = spot_page(SpotPage(runs=same, baseline="spotgpu", nodes=1, days=1.0, warm_up_days=0.0))
+    text = spot_page(results(same, "spotgpu", nodes=1, days=1.0, warm_up_days=0.0))
     assert "| Completion over work, due jobs | 1.00 ± 0 |" in text
     assert "| Evictions | 3 ± 0 |" in text
     assert "| Spot jobs done | 9 ± 2.48 |" in text
@@ -119,36 +127,36 @@ def test_a_backlog_in_words() -> None:
     assert "| 20 | 20 | 1 | 7.0 |" in page(points=points)
 
 
+def drawn(runs=RUNS, **more) -> dict[str, Any]:
+    return {name: draw() for name, draw in spot_pictures(results(runs, **more)).items()}
+
+
 def test_every_figure_is_drawn_and_again_the_same() -> None:
-    assert kinds_of_spot(RUNS, CURVE) == SPOT_FIGURES
-    assert kinds_of_spot(RUNS[:2], ()) == ("allocation", "standby")
-    first = spot_figures(RUNS, "random|x", points=CURVE, limits=LIMITS)
-    assert set(first) == set(SPOT_FIGURES)
-    assert first == spot_figures(RUNS, "random|x", points=CURVE, limits=LIMITS)
-    with pytest.raises(InputError, match="figure: must be one of allocation, standby for these runs, got 'curve'"):
-        spot_figure("curve", RUNS[:2], "random|x")
+    whole = {"points": CURVE, "limits": LIMITS}
+    first = drawn(**whole)
+    assert list(first) == ["allocation", "standby", "comparison", "curve"]
+    assert list(drawn(RUNS[:2])) == ["allocation", "standby"]
+    again = drawn(**whole)
+    assert [encode_figure(first[name]) for name in first] == [encode_figure(again[name]) for name in again]
 
 
 def test_the_standby_figure_shows_both_shares() -> None:
-    figure = spot_figure("standby", RUNS, "random|x")
-    ours, published = figure.axes[2].lines  # the second axes of the first panel
-    assert set(ours.get_ydata()) == {80.0}
-    assert set(published.get_ydata()) == {90.0}
+    ours, published = drawn()["standby"].axes[1].collections  # below the GPUs of the first policy
+    assert {y for _, y in ours.get_offsets()} == {80.0}
+    assert {y for _, y in published.get_offsets()} == {90.0}
 
 
 def test_the_figures_show_the_figures() -> None:
-    bars = spot_figure("comparison", RUNS, "random|x").axes[0]
+    shown = drawn(points=CURVE, limits=LIMITS)
+    bars = shown["comparison"].axes[0]
     assert [round(bar.get_width()) for bar in bars.patches][:4] == [-25, 0, 0, -80]
-    allocation = spot_figure("allocation", RUNS, "random|x")
-    assert [axes.get_title(loc="left") for axes in allocation.axes] == ["random|x, seed 1", "spotgpu, seed 1"]
-    lent = allocation.axes[0].lines[0].get_ydata()
-    assert list(lent) == [65.0 + hour for hour in range(1, 13)]
-    curve = spot_figure("curve", RUNS, "random|x", points=CURVE, limits=LIMITS)
-    assert len(curve.axes) == 3
-    assert encode_figure(curve).startswith(b"\x89PNG")
+    titles = [axes.get_title(loc="left") for axes in shown["allocation"].axes]
+    assert titles == ["GPUs over time: random|x", "GPUs over time: spotgpu"]
+    held, both, lent = (list(line.get_ydata()) for line in shown["allocation"].axes[0].lines)
+    assert held == [60.0 + hour for hour in range(1, 13)]
+    assert (both, lent) == ([at + 20 for at in held], [at + 5 for at in held])
+    assert len(shown["curve"].axes) == 3
 
 
 def test_a_run_shorter_than_a_sample_says_so() -> None:
-    short = [replace(RUNS[0], run=replace(RUNS[0].run, series=()))]
-    figure = spot_figure("allocation", short, "random|x")
-    assert "shorter than a sample" in figure.axes[0].texts[0].get_text()
+    assert "shorter than a sample" in drawn([replace(RUNS[0], series=())])["allocation"].axes[0].texts[0].get_text()

@@ -22,10 +22,9 @@ from spot_scenarios import (
 
 from planner.errors import InconsistentPlanError, InputError
 from planner.studies.spot.records import SpotAction, SpotEvent, SpotJob, SpotNode, SpotPolicy, SpotRun, StandbyWindow
-from planner.studies.spot.simulation.accounts import Accounts
-from planner.studies.spot.simulation.checker import SpotChecker
+from planner.studies.spot.simulation.checks import SpotChecker
 from planner.studies.spot.simulation.events import SpotSimulation
-from planner.studies.spot.simulation.meters import Meters
+from planner.studies.spot.simulation.meters import Accounts, Meters
 from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU, parse_spot_policy
 from planner.studies.spot.simulation.runs import simulate_spot
 

@@ -6,8 +6,8 @@ import pytest
 
 from planner.errors import InputError
 from planner.studies.runner import RunsDone
-from planner.studies.spot.means import Interval, SpotSeedRun, change_of, difference_of, mean_of, values_of
-from planner.studies.spot.records import SpotNode, SpotWorkload
+from planner.studies.spot.capacity import Interval, change_of, difference_of, mean_of, values_of
+from planner.studies.spot.records import SpotNode, SpotRun, SpotWorkload
 from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
 from planner.studies.spot.study import SpotStudy, run_spot_study
 from planner.studies.spot.workload import draw_jobs
@@ -21,7 +21,7 @@ def study(**change: object) -> SpotStudy:
     return SpotStudy(**{**known, **change})
 
 
-def both(found: SpotStudy) -> tuple[list[SpotSeedRun], list[SpotSeedRun]]:
+def both(found: SpotStudy) -> tuple[list[SpotRun], list[SpotRun]]:
     runs = list(run_spot_study(found))
     return [one for one in runs if one.policy == "spotgpu"], [one for one in runs if one.policy == "random"]
 
@@ -31,7 +31,7 @@ def known(found: Interval | None) -> Interval:
     return found
 
 
-def in_all(runs: Sequence[SpotSeedRun], baseline: Sequence[SpotSeedRun], name: str, low: float, high: float) -> None:
+def in_all(runs: Sequence[SpotRun], baseline: Sequence[SpotRun], name: str, low: float, high: float) -> None:
     """Percent against the baseline, in every seed."""
     mine, theirs = values_of(runs, name), values_of(baseline, name)
     for seed, value in mine.items():
@@ -82,7 +82,7 @@ def test_where_the_peak_fits_guaranteed_jobs_wait_for_evictions_only() -> None:
 
 def test_more_spot_load_means_more_evictions() -> None:
     runs = list(run_spot_study(study(policies=(SPOTGPU,), seeds=(1,), loads=(0.05, 0.15, 0.3), days=4.0)))
-    found = [one.run.figures.evictions_per_job for one in runs]
+    found = [one.figures.evictions_per_job for one in runs]
     assert found == sorted(found)
     assert found[-1] > 3 * found[0]
 
@@ -94,7 +94,7 @@ def test_the_jobs_of_a_load_are_among_those_of_a_larger_one() -> None:
 
 def test_any_number_of_processes_gives_the_same_runs() -> None:
     small = study(seeds=(1, 2), days=1.0, warm_up_days=0.25, nodes=NODES[:20])
-    heard: list[RunsDone[SpotSeedRun]] = []
+    heard: list[RunsDone[SpotRun]] = []
     alone = list(run_spot_study(small, listen=heard.append))
     assert repr(alone) == repr(list(run_spot_study(small, processes=2)))
     assert [one.seed for one in alone] == [1, 2, 1, 2]

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from spot_scenarios import hp, machine, random_nodes, spot
 
 from planner.studies.spot.records import JobClass, SpotJob, SpotNode, SpotPolicy
-from planner.studies.spot.simulation.fleet import NOWHERE, SpotFleet
+from planner.studies.spot.simulation.fleet import NOWHERE, Ranking, SpotFleet
 from planner.studies.spot.simulation.meters import Meters
 from planner.studies.spot.simulation.policies import SPOTGPU, parse_spot_policy
-from planner.studies.spot.simulation.ranking import Ranking
 from planner.studies.spot.simulation.victims import VictimBoard, since_checkpoint
 
 NOW_S = 10_000.0

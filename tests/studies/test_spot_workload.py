@@ -9,11 +9,19 @@ import pytest
 from spot_scenarios import machine
 
 from planner.errors import InputError
-from planner.studies.spot.capacity import SpotLimits, capacity_of, curve_of
-from planner.studies.spot.means import SpotSeedRun, change_of, interval_of, mean_of, student_t, within
+from planner.studies.spot.capacity import (
+    SpotLimits,
+    capacity_of,
+    change_of,
+    curve_of,
+    interval_of,
+    mean_of,
+    student_t,
+    within,
+)
 from planner.studies.spot.records import EvictionLaw, JobClass, SpotFigures, SpotNode, SpotRun, SpotWorkload
-from planner.studies.spot.simulation.evictions import eviction_times, killed_share, mean_eviction_s, quantile_eviction_s
-from planner.studies.spot.simulation.requirements import require_simulable
+from planner.studies.spot.simulation.checks import require_simulable
+from planner.studies.spot.simulation.policies import eviction_times, killed_share, mean_eviction_s, quantile_eviction_s
 from planner.studies.spot.workload import draw_jobs
 
 NODES = [machine(f"n{k}", gpus=8, cpus=192, model="H800") for k in range(60)]
@@ -161,11 +169,9 @@ def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
 FIGURES = dict.fromkeys(SpotFigures.__slots__, 0.0)
 
 
-def run(policy: str, seed: int, load: float | None, **figures: float | None) -> SpotSeedRun:
+def run(policy: str, seed: int, load: float | None, **figures: float | None) -> SpotRun:
     found = SpotFigures(**{**FIGURES, **figures})
-    return SpotSeedRun(
-        policy=policy, seed=seed, spot_load=load, run=SpotRun(policy=policy, gpus=400, figures=found, series=())
-    )
+    return SpotRun(policy=policy, seed=seed, spot_load=load, gpus=400, figures=found, series=())
 
 
 def test_differences_are_those_of_single_seeds() -> None:

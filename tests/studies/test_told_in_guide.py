@@ -5,7 +5,7 @@ import re
 import pytest
 
 from planner.cli.docs.markdown_pages import guide_text
-from planner.studies.spot.means import change_of, mean_of
+from planner.studies.spot.capacity import change_of, mean_of
 from planner.studies.spot.records import SpotNode
 from planner.studies.spot.simulation.policies import RANDOM, SPOTGPU
 from planner.studies.spot.study import SpotStudy, run_spot_study

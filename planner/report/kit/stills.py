@@ -26,8 +26,8 @@ _BOUNDS: tuple[Any, ...] = ("--", ":", (0, (6, 1.5, 1, 1.5)))
 _TONES = {"alarm": style.ALARM, "idle": style.IDLE}
 
 
-def still(name: str, words: str, plots: Sequence[Plot], nothing: str) -> Figure:
-    """The figure of what is called `name`; `nothing` says why one without plots is empty."""
+def still(name: str, words: str, plots: Sequence[Plot], nothing: str, *, titled: bool = False) -> Figure:
+    """The figure of what is called `name`; `nothing` says why one without plots is empty; `titled`: panels by plots."""
     with style.look():
         heights = [_height_in(plot, len(plots)) for plot in plots] or [LONE_IN]
         figure = style.blank(FRAME_IN + sum(heights))
@@ -39,6 +39,8 @@ def still(name: str, words: str, plots: Sequence[Plot], nothing: str) -> Figure:
         panels = figure.subplots(len(plots), 1, sharex=shared, squeeze=False, height_ratios=heights)[:, 0]
         for axes, plot in zip(panels, plots, strict=True):
             _panel(axes, plot)
+            if titled and len(plots) > 1:
+                axes.set_title(style.shown(plot.title, 80))
         for axes in panels[:-1] if shared else ():
             axes.set_xlabel("")
         return figure
@@ -72,7 +74,8 @@ def _panel(axes: Axes, plot: Plot) -> None:
             _line(axes, plot, series, place)
         _frame(axes, plot)
     for (name, value), dashes in zip(plot.bounds, cycle(_BOUNDS), strict=False):
-        axes.axhline(value, color=style.ink(), linewidth=1.2, linestyle=dashes, label=style.shown(name, 40))
+        level = axes.axvline if _upright(plot) else axes.axhline  # bars of names lie: what they measure is across
+        level(value, color=style.ink(), linewidth=1.2, linestyle=dashes, label=style.shown(name, 40))
     for (name, at), dashes in zip(plot.marks, cycle(_BOUNDS), strict=False):
         axes.axvline(at, color=style.faint(), linewidth=1.2, linestyle=dashes, label=style.shown(name, 40))
     style.legend_beside(axes)

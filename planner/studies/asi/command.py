@@ -7,8 +7,7 @@ import typer
 
 from planner.cli import screen
 from planner.errors import InputError
-from planner.studies.options import Figures, Force, Json
-from planner.studies.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE
+from planner.studies.commands import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, Figures, Force, Json
 
 if TYPE_CHECKING:
     from planner.studies.asi.records import AsiStudy

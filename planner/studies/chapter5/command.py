@@ -11,9 +11,7 @@ from planner.cli import screen
 from planner.cli.program.executor_options import Executor, Scheduler
 from planner.domain import CostMode
 from planner.errors import InputError, PlannerError
-from planner.studies.options import workers_of
-from planner.studies.progress import runs_progress
-from planner.studies.study_folder import REPORT_FILE
+from planner.studies.commands import REPORT_FILE, runs_progress, workers_of
 
 if TYPE_CHECKING:
     from planner.domain import RequestTrace, Scenario

@@ -10,9 +10,19 @@ from planner.cli import screen
 from planner.cli.program.executor_options import Executor, Scheduler
 from planner.cli.program.seeds import seeds_of
 from planner.errors import InputError
-from planner.studies.options import Figures, Force, Json, Processes, Quiet, workers_of
-from planner.studies.progress import runs_progress
-from planner.studies.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
+from planner.studies.commands import (
+    FIGURES_FOLDER,
+    REPORT_FILE,
+    SUMMARY_FILE,
+    Figures,
+    Force,
+    Json,
+    Processes,
+    Quiet,
+    runs_progress,
+    study_files,
+    workers_of,
+)
 
 if TYPE_CHECKING:
     from planner.studies.defragmentation.records import ChurnRun, DefragmentationStudy, ExactComparison

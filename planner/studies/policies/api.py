@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
-from planner.studies.at_hand import StudyAtHand
+from planner.studies.front import StudyAtHand
 
 if TYPE_CHECKING:
     from planner.studies.policies.records import OnlineRun

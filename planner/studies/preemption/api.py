@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from planner.studies.at_hand import StudyAtHand
+from planner.studies.front import StudyAtHand
 
 
 def preemption_study(

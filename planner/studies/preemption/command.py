@@ -11,11 +11,19 @@ from planner.cli import screen
 from planner.cli.program.seeds import seeds_of
 from planner.domain import Qos, VictimMethod, VictimSettings
 from planner.errors import InputError
-from planner.studies.options import Figures, Force, Json, Quiet
+from planner.studies.commands import (
+    FIGURES_FOLDER,
+    REPORT_FILE,
+    SUMMARY_FILE,
+    Figures,
+    Force,
+    Json,
+    Quiet,
+    runs_progress,
+    study_files,
+)
 from planner.studies.preemption.records import InitialPlacement, NodePolicy, ScaleUpMode, ScaleUpSettings, VictimTie
-from planner.studies.progress import runs_progress
 from planner.studies.runner import RunsDone
-from planner.studies.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
 
 if TYPE_CHECKING:
     from planner.studies.preemption.records import HitCount, Scenes, SourcingLatency

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from planner.studies.at_hand import StudyAtHand
+from planner.studies.front import StudyAtHand
 from planner.studies.serving.llms import llm_pool, llm_rows
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from planner.studies.at_hand import StudyAtHand
+from planner.studies.front import StudyAtHand
 
 if TYPE_CHECKING:
-    from planner.studies.spot.means import Interval
+    from planner.studies.spot.capacity import Interval
 
 
 def spot_study(
@@ -22,52 +22,41 @@ def spot_study(
 ) -> StudyAtHand:
     """Spot jobs on what guaranteed jobs leave. `loads`: shares of the GPUs that spot jobs ask for; policies are
     compared at the highest, against the last of them. `most_evictions_per_job`: the limit of what is carried."""
-    from planner.studies.spot.capacity import SpotLimits, capacity_of, curve_of
-    from planner.studies.spot.means import change_of, mean_of
+    from planner.studies.spot.capacity import SpotLimits, change_of, mean_of
+    from planner.studies.spot.page import spot_page
+    from planner.studies.spot.plots import spot_pictures
     from planner.studies.spot.records import SpotNode
-    from planner.studies.spot.report.figures import kinds_of_spot, spot_figure
-    from planner.studies.spot.report.page import SpotPage, spot_page
     from planner.studies.spot.simulation.policies import parse_spot_policy
-    from planner.studies.spot.study import SpotStudy, run_spot_study
+    from planner.studies.spot.study import SpotResults, SpotStudy, run_spot_study
 
     hosts = tuple(SpotNode(name=str(k), gpus=gpus_per_node, cpus=24 * gpus_per_node) for k in range(nodes))
     chosen = tuple(map(parse_spot_policy, policies))
     question = SpotStudy(nodes=hosts, policies=chosen, seeds=tuple(seeds), loads=tuple(loads), days=days)
-    runs = list(run_spot_study(question))
-    points, limits = curve_of(runs, question.measured_h), SpotLimits(most_evictions_per_job=most_evictions_per_job)
-    compared, baseline = [run for run in runs if run.spot_load == max(loads)], chosen[-1].name
-    by_policy = {policy.name: [run for run in compared if run.policy == policy.name] for policy in chosen}
-    answers = [capacity_of(points, policy.name, limits) for policy in chosen]
+    runs, limits = list(run_spot_study(question)), SpotLimits(most_evictions_per_job=most_evictions_per_job)
+    done = SpotResults.of(question, runs, chosen[-1].name, max(loads), loads, limits)
+    first, base = done.by_policy[chosen[0].name], done.by_policy[done.baseline]
     rows = [
         {
             "figure": words,
-            **{policy: _mean(mean_of(theirs, figure)) for policy, theirs in by_policy.items()},
-            "change_percent": _mean(change_of(by_policy[chosen[0].name], by_policy[baseline], figure)),
+            **{policy: _mean(mean_of(theirs, figure)) for policy, theirs in done.by_policy.items()},
+            "change_percent": _mean(change_of(first, base, figure)),
         }
         for figure, words in _FIGURES.items()
     ]
-    page = SpotPage(
-        runs=compared, baseline=baseline, nodes=nodes, days=days, warm_up_days=question.warm_up_days, points=points,
-        answers=answers, limits=limits,
-    )  # fmt: skip
-    draw = {
-        kind: partial(spot_figure, kind, compared, baseline, points=points, limits=limits)
-        for kind in kinds_of_spot(compared, points)
-    }
     carried = [
         {
             "policy": answer.policy,
             "carried_gpus": answer.carried.asked_gpus if answer.carried else None,
             "limit_met_at_gpus": answer.about_gpus,
         }
-        for answer in answers
+        for answer in done.answers
     ]
     return StudyAtHand(
         "spot",
         rows,
-        records={"runs": runs, "points": points, "answers": answers},
-        draw=draw,
-        summary=partial(spot_page, page),
+        records={"runs": runs, "points": done.points, "answers": done.answers},
+        draw=spot_pictures(done),
+        summary=partial(spot_page, done),
         tables={"carried": carried},
     )
 

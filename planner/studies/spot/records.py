@@ -231,10 +231,13 @@ class SpotFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotRun:
-    """A policy's run over the jobs of one seed."""
+    """A policy's run over the jobs of one seed. `spot_load`: what spot jobs ask for, as a share of the GPUs; None: jobs
+    given."""
 
     policy: str
+    seed: int
     gpus: int
     figures: SpotFigures
     series: tuple[SpotSample, ...]
+    spot_load: float | None = None
     fates: tuple[JobFate, ...] = ()

@@ -1,18 +1,19 @@
-"""Spot policies compared: every policy over the same seeds' jobs at every load, a process a run.
+"""Spot policies compared: every policy over the same seeds' jobs at every load, a process a run; what came of it.
 
 A seed's jobs are drawn where they are used: they cost less than being sent to another process. Guaranteed jobs of a
 seed are the same at every load.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from planner.errors import InputError
 from planner.processes import Processes
 from planner.studies.runner import RunsDone, require_each_once, run_tasks
-from planner.studies.spot.means import SpotSeedRun
-from planner.studies.spot.records import EvictionLaw, SpotJob, SpotNode, SpotPolicy, SpotWorkload
-from planner.studies.spot.simulation.requirements import require_span
+from planner.studies.spot.capacity import CurvePoint, SpotCapacity, SpotLimits, capacity_of, curve_of
+from planner.studies.spot.records import EvictionLaw, SpotJob, SpotNode, SpotPolicy, SpotRun, SpotWorkload
+from planner.studies.spot.simulation.checks import require_span
 from planner.studies.spot.simulation.runs import simulate_spot
 from planner.studies.spot.workload import draw_jobs
 
@@ -43,12 +44,10 @@ class SpotStudy:
 
 
 Task = tuple[SpotStudy, SpotPolicy, int, float | None]
-Listen = Callable[[RunsDone[SpotSeedRun]], None]
+Listen = Callable[[RunsDone[SpotRun]], None]
 
 
-def run_spot_study(
-    study: SpotStudy, *, processes: Processes = 1, listen: Listen = lambda _: None
-) -> Iterator[SpotSeedRun]:
+def run_spot_study(study: SpotStudy, *, processes: Processes = 1, listen: Listen = lambda _: None) -> Iterator[SpotRun]:
     """Every policy's run at every load over every seed, in this order; the same ones in any number of processes.
 
     InputError: nothing to compare, the same twice, loads out of range, and what `draw_jobs` and `simulate_spot` refuse.
@@ -69,7 +68,7 @@ def run_spot_seed(
     seed: int,
     load: float | None,
     progress: Callable[[float], None] | None = None,
-) -> SpotSeedRun:
+) -> SpotRun:
     """One policy over one seed's jobs. `progress` hears the share of the time that has passed."""
     jobs = study.jobs
     if jobs is None:
@@ -86,7 +85,7 @@ def run_spot_seed(
         check=study.check,
         progress=progress,
     )
-    return SpotSeedRun(policy=policy.name, seed=seed, spot_load=load, run=run)
+    return replace(run, spot_load=load)
 
 
 def _require_comparable(study: SpotStudy) -> None:
@@ -100,3 +99,52 @@ def _require_comparable(study: SpotStudy) -> None:
                 f"spot load: must be above 0 and at most {MOST_LOAD:g}, a share of the GPUs, got {load:g}.",
                 hint="Give 0.245.",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotResults:
+    """A study that has run. `compared`: runs at the load that policies are compared at, against `baseline`'s; `points`
+    of the curve; `answers`: a capacity a policy, within `limits`; none without a curve."""
+
+    study: SpotStudy
+    runs: Sequence[SpotRun]
+    compared: Sequence[SpotRun]
+    baseline: str
+    points: Sequence[CurvePoint] = ()
+    answers: Sequence[SpotCapacity] = ()
+    limits: SpotLimits = field(default_factory=SpotLimits)
+
+    @classmethod
+    def of(
+        cls,
+        study: SpotStudy,
+        runs: Sequence[SpotRun],
+        baseline: str,
+        load: float,
+        loads: Sequence[float],
+        limits: SpotLimits,
+    ) -> Self:
+        """Runs sorted by use: those at `load` are compared, those at `loads` make the curve."""
+        points = curve_of([run for run in runs if run.spot_load in loads], study.measured_h)
+        return cls(
+            study=study,
+            runs=runs,
+            compared=[run for run in runs if run.spot_load in (None, load)],
+            baseline=baseline,
+            points=points,
+            answers=[capacity_of(points, policy.name, limits) for policy in study.policies] if points else [],
+            limits=limits,
+        )
+
+    @property
+    def by_policy(self) -> dict[str, list[SpotRun]]:
+        """Compared runs by policy, in the order in which they come."""
+        by_policy: dict[str, list[SpotRun]] = {}
+        for run in self.compared:
+            by_policy.setdefault(run.policy, []).append(run)
+        return by_policy
+
+    @property
+    def others(self) -> list[str]:
+        """The policies that are held against the baseline."""
+        return [policy for policy in self.by_policy if policy != self.baseline]

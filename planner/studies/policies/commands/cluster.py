@@ -12,9 +12,17 @@ from planner.cli.program.executor_options import Executor, Scheduler
 from planner.cli.program.seeds import seeds_of
 from planner.domain import PowerFormula, Semantics
 from planner.errors import InputError
-from planner.studies.options import Figures, Force, Processes, Quiet, baseline_of, policies_of, workers_of
+from planner.studies.commands import (
+    Figures,
+    Force,
+    Processes,
+    Quiet,
+    baseline_of,
+    policies_of,
+    runs_progress,
+    workers_of,
+)
 from planner.studies.policies.commands import inputs, results
-from planner.studies.progress import runs_progress
 
 if TYPE_CHECKING:
     from planner.studies.policies.study import PolicyStudy, SeedRun

@@ -11,10 +11,18 @@ from planner.cli import screen
 from planner.cli.program.executor_options import Executor, Scheduler
 from planner.cli.program.seeds import seeds_of
 from planner.errors import InputError
-from planner.studies.options import Force, Processes, Quiet, policies_of, workers_of
+from planner.studies.commands import (
+    FIGURES_FOLDER,
+    REPORT_FILE,
+    SUMMARY_FILE,
+    Force,
+    Processes,
+    Quiet,
+    policies_of,
+    runs_progress,
+    workers_of,
+)
 from planner.studies.policies.commands import inputs
-from planner.studies.progress import runs_progress
-from planner.studies.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE
 
 if TYPE_CHECKING:
     from planner.processes import TaskPool

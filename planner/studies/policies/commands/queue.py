@@ -8,7 +8,7 @@ import typer
 
 from planner.cli import screen
 from planner.domain import Semantics
-from planner.studies.options import Force, Json, policies_of
+from planner.studies.commands import Force, Json, policies_of
 from planner.studies.policies.commands import inputs
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.cli import screen
-from planner.studies.study_folder import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
+from planner.studies.commands import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
 
 if TYPE_CHECKING:
     from planner.studies.serving.study import ServingSeedRun, ServingStudy

@@ -11,7 +11,7 @@ from planner.cli import screen
 from planner.cli.program.executor_options import Executor, Scheduler
 from planner.cli.program.seeds import seeds_of
 from planner.errors import InputError
-from planner.studies.options import (
+from planner.studies.commands import (
     Figures,
     Force,
     Json,
@@ -19,10 +19,10 @@ from planner.studies.options import (
     Quiet,
     option_of,
     policies_of,
+    runs_progress,
     typed_options,
     workers_of,
 )
-from planner.studies.progress import runs_progress
 from planner.studies.serving.commands import results
 from planner.studies.serving.commands.inputs import (
     DNN_MINUTES,

@@ -15,11 +15,9 @@ from enum import IntEnum
 import numpy as np
 
 from planner.studies.spot.records import EvictionLaw, JobClass, SpotAction, SpotEvent, SpotJob, SpotNode, SpotPolicy
-from planner.studies.spot.simulation.accounts import Accounts
-from planner.studies.spot.simulation.evictions import eviction_times
 from planner.studies.spot.simulation.fleet import NOWHERE, SpotFleet
-from planner.studies.spot.simulation.guests import HpGuest, SpotGuest
-from planner.studies.spot.simulation.meters import Meters
+from planner.studies.spot.simulation.meters import Accounts, HpGuest, Meters, SpotGuest
+from planner.studies.spot.simulation.policies import eviction_times
 from planner.studies.spot.simulation.victims import Choice, VictimBoard, since_checkpoint
 
 Watch = Callable[[SpotEvent], None]

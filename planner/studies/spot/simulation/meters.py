@@ -1,4 +1,7 @@
-"""Allocation over time, kept by differences: what a node's change adds to the sums, and the sums times the seconds.
+"""What is measured in a run: GPUs over time, jobs' accounts, and what becomes of each job.
+
+Only what falls between the end of the warm-up and the end of the run counts, so that the three add up to what spot jobs
+held in that time. Work of a run that is still going on at the end counts as kept.
 
 | symbol | meaning | unit | source |
 |---|---|---|---|
@@ -15,9 +18,89 @@ Spot jobs on idle GPUs of a lending node count in the published harvest: its L /
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import nan
 
-from planner.studies.spot.records import SpotNode, SpotSample
+from planner.studies.spot.records import SpotJob, SpotNode, SpotSample
+
+
+@dataclass(slots=True)
+class SpotGuest:
+    """A spot job. `run`: how often it has been started or told to end, so that a stale end is known as one."""
+
+    number: int
+    job: SpotJob
+    left_s: float
+    places: list[int] = field(default_factory=list)
+    started_s: float = nan
+    first_s: float | None = None
+    finished_s: float | None = None
+    run: int = 0
+    evictions: int = 0
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is at work now."""
+        return bool(self.places)
+
+
+@dataclass(slots=True)
+class HpGuest:
+    """A guaranteed job. `offset_s`: simulation time minus the job's clock, which stands while it waits for what it had
+    lent. `window`: the next or present one."""
+
+    number: int
+    job: SpotJob
+    places: list[int] = field(default_factory=list)
+    started_s: float | None = None
+    finished_s: float | None = None
+    offset_s: float = nan
+    window: int = 0
+    lent: bool = False
+    claimed_s: float = nan
+    resume_s: float = 0.0
+
+    def next_s(self) -> float:
+        """When its state changes next: a window begins or ends, or the job does."""
+        windows = self.job.standby
+        if self.window < len(windows):
+            window = windows[self.window]
+            return self.offset_s + (window.end_s if self.lent else window.start_s)
+        return self.offset_s + self.job.duration_s
+
+
+@dataclass(slots=True)
+class Accounts:
+    """`from_s`, `to_s`: the time that counts. Sums in GPU-seconds; single times (s) of evictions and resumes."""
+
+    from_s: float
+    to_s: float
+    kept: float = 0.0
+    lost: float = 0.0
+    ending: float = 0.0
+    eviction_s: list[float] = field(default_factory=list)
+    resume_s: list[float] = field(default_factory=list)
+
+    def _within(self, start_s: float, end_s: float) -> float:
+        return max(0.0, min(end_s, self.to_s) - max(start_s, self.from_s))
+
+    def ran(self, gpus: int, start_s: float, kept_s: float, end_s: float) -> None:
+        """A run from `start_s` to `end_s` of which the first `kept_s` count."""
+        edge = min(start_s + kept_s, end_s)
+        self.kept += gpus * self._within(start_s, edge)
+        self.lost += gpus * self._within(edge, end_s)
+
+    def evicted(self, gpus: int, now_s: float, lasts_s: float) -> None:
+        """Pods were told to end and take so long."""
+        self.ending += gpus * self._within(now_s, now_s + lasts_s)
+        if now_s >= self.from_s:
+            self.eviction_s.append(lasts_s)
+
+    def resumed(self, now_s: float, lasted_s: float) -> None:
+        """A guaranteed job has back what it lent, so long after it asked."""
+        if now_s >= self.from_s:
+            self.resume_s.append(lasted_s)
+
 
 Quantities = list[float]
 HP, ALL, HELD, STANDBY, SPOT, ENDING, BUSY, HARVESTED, LENDERS, USED_OF_LENT = range(10)

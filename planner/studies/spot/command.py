@@ -1,6 +1,5 @@
 """`planner simulate spot`: guaranteed and spot jobs over days, under policies that choose who gives way."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,26 +9,25 @@ from planner.cli import screen
 from planner.cli.program.executor_options import Executor, Scheduler
 from planner.cli.program.seeds import seeds_of
 from planner.errors import InputError
-from planner.studies.options import (
+from planner.studies.commands import (
     Figures,
     Force,
     Json,
     Processes,
     Quiet,
+    answer,
+    at_work,
     baseline_of,
+    each_run,
     option_of,
     policies_of,
     typed_options,
-    workers_of,
 )
-from planner.studies.progress import runs_progress
-from planner.studies.spot.capacity import LEAST_DONE_PERCENT
-from planner.studies.spot.commands import results
-from planner.studies.spot.commands.inputs import curve_of, hours_of, jobs_of, nodes_of, spot_policy
+from planner.studies.spot.capacity import LEAST_DONE_PERCENT, SpotLimits
+from planner.studies.spot.inputs import curve_of, hours_of, jobs_of, nodes_of, spot_policy
+from planner.studies.spot.records import SpotRun, SpotWorkload
 
 if TYPE_CHECKING:
-    from planner.studies.runner import RunsDone
-    from planner.studies.spot.means import SpotSeedRun
     from planner.studies.spot.study import SpotStudy
 
 MACHINES, SPOT_LOAD = 60, 0.245
@@ -132,9 +130,8 @@ def command(
 ) -> None:
     """Spot jobs fill what guaranteed jobs leave or lend, and give way: completion, lost work, evictions, allocation."""
     from planner import files
-    from planner.studies.spot.capacity import SpotLimits
-    from planner.studies.spot.records import SpotWorkload
-    from planner.studies.spot.study import SpotStudy, run_spot_study
+    from planner.studies.spot import results
+    from planner.studies.spot.study import SpotResults, SpotStudy, run_spot_study
 
     _refuse_clashes(context)
     compared, listed = policies_of(policy or ["spotgpu", "random"], spot_policy), seeds_of(seeds)
@@ -171,24 +168,22 @@ def command(
         least_done_percent=least_done_percent,
     )
     if out is not None:  # fails before the work, not after it
-        files.claim_folder(out, results.file_names(), force=force)
-    with (
-        workers_of(executor, processes or _cores(study), scheduler) as workers,
-        runs_progress("spot", _line, quiet=quiet) as listen,
-    ):
+        files.claim_folder(out, results.FILES, force=force)
+    tasks = len(compared) * len(listed) * (len(study.loads) if study.jobs is None else 1)
+    who = executor, processes, scheduler
+    with at_work("spot", each_run(_run_words), who, runs=tasks, quiet=quiet) as (workers, listen):
         runs = list(run_spot_study(study, processes=workers, listen=listen))
-    done = results.SpotResults.of(study, runs, against, load, loads, limits)
-    if out is not None:
-        name = jobs.stem if jobs else nodes.stem if nodes else ""
-        files.write_folder(
-            out, results.rendered(done, name=name, figures=figures), force=force, kinds=results.file_names()
-        )
-    if json:
-        screen.show_json(results.document(done))
-    else:
-        results.show(done)
-        if out is not None:
-            screen.show_text(f"Written to {out}")
+    done = SpotResults.of(study, runs, against, load, loads, limits)
+    name = jobs.stem if jobs else nodes.stem if nodes else ""
+    answer(
+        out,
+        results.FILES,
+        lambda: results.rendered(done, name=name, figures=figures),
+        lambda: results.document(done),
+        lambda: results.show(done),
+        force=force,
+        json=json,
+    )
 
 
 def _tell_late(study: "SpotStudy") -> None:
@@ -222,16 +217,9 @@ def _refuse_clashes(context: typer.Context) -> None:
             raise InputError(f"{option_of(name)}: limits the answer of --curve, got no --curve.", hint="Add --curve.")
 
 
-def _cores(study: "SpotStudy") -> int:
-    loads = len(study.loads) if study.jobs is None else 1
-    return min(len(os.sched_getaffinity(0)), len(study.policies) * len(study.seeds) * loads)
-
-
-def _line(step: "RunsDone[SpotSeedRun]") -> None:
-    if step.last is not None:
-        last, load = step.last.run.figures, step.last.spot_load
-        at = "" if load is None else f", spot load {load:g}"
-        screen.show_note(
-            f"{step.done:.0f}/{step.total} runs: {step.last.policy}, seed {step.last.seed}{at}: "
-            f"{last.all_percent:.1f} % allocated, {last.evictions} evictions, {last.lost_gpu_h:.0f} GPU-hours lost"
-        )
+def _run_words(run: SpotRun) -> str:
+    at, figures = "" if run.spot_load is None else f", spot load {run.spot_load:g}", run.figures
+    return (
+        f"{run.policy}, seed {run.seed}{at}: {figures.all_percent:.1f} % allocated, {figures.evictions} evictions, "
+        f"{figures.lost_gpu_h:.0f} GPU-hours lost"
+    )

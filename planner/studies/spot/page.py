@@ -1,12 +1,23 @@
 """A spot study as a Markdown page: policies side by side, how much spot load the cluster carries, figures."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from planner.report.kit.markdown import bullets, escaped, pictures, table
+from planner.report.kit.markdown import bullets, escaped, pictures
 from planner.report.kit.quantities import NONE, counted, measured, significant, whole
-from planner.studies.spot.capacity import DONE, CurvePoint, SpotCapacity, SpotLimits
-from planner.studies.spot.means import Interval, SpotSeedRun, change_of, difference_of, mean_of
+from planner.report.kit.tables import Column, Table, table_of
+from planner.studies.spot.capacity import (
+    DONE,
+    CurvePoint,
+    Interval,
+    SpotCapacity,
+    SpotLimits,
+    change_of,
+    difference_of,
+    mean_of,
+)
+from planner.studies.spot.records import SpotRun
+from planner.studies.spot.study import SpotResults
 
 ROWS = (
     ("all_percent", "Allocated, guaranteed and spot, % of nodes"),
@@ -52,70 +63,42 @@ LIMIT_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpotPage:
-    """What the page is of. `runs` at the load that policies are compared at; `baseline`: the policy held against.
-
-    `answers`: a capacity a policy, within `limits`; none without a curve. `figures`: titles and paths of pictures.
-    """
-
-    runs: Sequence[SpotSeedRun]
-    baseline: str
-    nodes: int
-    days: float
-    warm_up_days: float
-    name: str = ""
-    points: Sequence[CurvePoint] = ()
-    answers: Sequence[SpotCapacity] = ()
-    limits: SpotLimits = field(default_factory=SpotLimits)
-    figures: Mapping[str, str] | None = None
-
-
-def spot_page(page: SpotPage) -> str:
-    """The study as Markdown, ending in a newline."""
-    by_policy = by_policies(page.runs)
+def spot_page(done: SpotResults, *, name: str = "", figures: Mapping[str, str] | None = None) -> str:
+    """The study as Markdown, ending in a newline. `name`: of the input; `figures`: titles and paths of pictures."""
     parts = [
-        f"# Spot capacity{': ' + escaped(page.name) if page.name else ''}",
-        _setting(page, by_policy),
-        *_headlines(by_policy, page.baseline),
-        f"## Policies\n\n{_comparison(by_policy, page.baseline)}",
-        *_curve_part(page),
-        *pictures(page.figures or {}),
+        f"# Spot capacity{': ' + escaped(name) if name else ''}",
+        _setting(done),
+        *_headlines(done),
+        f"## Policies\n\n{_comparison(done)}",
+        *_curve_part(done),
+        *pictures(figures or {}),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def by_policies(runs: Sequence[SpotSeedRun]) -> dict[str, list[SpotSeedRun]]:
-    """Runs by policy, in the order in which they come."""
-    by_policy: dict[str, list[SpotSeedRun]] = {}
-    for seed_run in runs:
-        by_policy.setdefault(seed_run.policy, []).append(seed_run)
-    return by_policy
-
-
-def _setting(page: SpotPage, by_policy: Mapping[str, Sequence[SpotSeedRun]]) -> str:
-    first = next(iter(by_policy.values()))
+def _setting(done: SpotResults) -> str:
+    study, first = done.study, next(iter(done.by_policy.values()))
     load = first[0].spot_load
     load_words = "given jobs" if load is None else f"spot jobs that ask for {100 * load:g} % of the GPUs"
     intervals = "; ± halves of 95 % confidence intervals (Student's t)" if len(first) > 1 else ""
     return (
-        f"{counted(page.nodes, 'node')}, {counted(first[0].run.gpus, 'GPU')}, {load_words}; "
-        f"{measured(page.days, 'day')}, the first {page.warm_up_days:g} not counted; "
+        f"{counted(len(study.nodes), 'node')}, {counted(first[0].gpus, 'GPU')}, {load_words}; "
+        f"{measured(study.days, 'day')}, the first {study.warm_up_days:g} not counted; "
         f"means over {counted(len(first), 'seed')}{intervals}."
     )
 
 
-def _headlines(by_policy: Mapping[str, Sequence[SpotSeedRun]], baseline: str) -> list[str]:
-    lines = []
-    for policy, runs in by_policy.items():
-        if policy != baseline:
-            slower = change_of(runs, by_policy[baseline], "spot_completion_mean_h")
-            lost = change_of(runs, by_policy[baseline], "lost_gpu_h")
-            if slower is not None and lost is not None:
-                lines.append(
-                    f"{escaped(policy)} against {escaped(baseline)}: completion of spot jobs {signed(slower)} %, lost "
-                    f"GPU-hours {signed(lost)} %."
-                )
+def _headlines(done: SpotResults) -> list[str]:
+    lines, base = [], done.by_policy[done.baseline]
+    for policy in done.others:
+        slower, lost = (
+            change_of(done.by_policy[policy], base, name) for name in ("spot_completion_mean_h", "lost_gpu_h")
+        )
+        if slower is not None and lost is not None:
+            lines.append(
+                f"{escaped(policy)} against {escaped(done.baseline)}: completion of spot jobs {signed(slower)} %, lost "
+                f"GPU-hours {signed(lost)} %."
+            )
     return [f"**{' '.join(lines)}**"] if lines else []
 
 
@@ -150,24 +133,33 @@ def _number(value: float) -> str:
     return whole(value) if abs(value) >= 1000 else significant(value, 3)
 
 
-def _comparison(by_policy: Mapping[str, Sequence[SpotSeedRun]], baseline: str) -> str:
-    others = [policy for policy in by_policy if policy != baseline]
-    header = ["", *map(escaped, by_policy), *(f"{escaped(policy)} against {escaped(baseline)}" for policy in others)]
-    rows = []
-    for name, words in ROWS:
-        cells = [figure_words(mean_of(runs, name), name) for runs in by_policy.values()]
-        changes = [change_words(by_policy[policy], by_policy[baseline], name) for policy in others]
-        if any(cell != NONE for cell in cells):
-            rows.append([words, *cells, *changes])
+def comparison(done: SpotResults, digits: int = 3) -> Table[tuple[str, str]]:
+    """The figures of ROWS, a column a policy and one for each that is held against the baseline."""
+    groups = done.by_policy
+    base = groups[done.baseline]
+    columns: list[Column[tuple[str, str]]] = [Column("", lambda row: row[1])]
+    columns += [_figures_of(policy, runs, digits) for policy, runs in groups.items()]
+    columns += [_change_of(f"{policy} against {done.baseline}", groups[policy], base) for policy in done.others]
+    return table_of(columns, ROWS)
+
+
+def _figures_of(policy: str, runs: Sequence[SpotRun], digits: int) -> Column[tuple[str, str]]:
+    return Column(policy, lambda row: figure_words(mean_of(runs, row[0]), row[0], digits), str, right=True)
+
+
+def _change_of(title: str, runs: Sequence[SpotRun], baseline: Sequence[SpotRun]) -> Column[tuple[str, str]]:
+    return Column(title, lambda row: change_words(runs, baseline, row[0]), str, right=True)
+
+
+def _comparison(done: SpotResults) -> str:
+    known = [row for row in ROWS if any(mean_of(runs, row[0]) is not None for runs in done.by_policy.values())]
     words = "\n\nCompletion of spot jobs is that of each policy's own finished jobs."
-    return table(header, rows, "l" + "r" * (len(header) - 1)) + (
-        f"{words} Differences are those of single seeds, on the same jobs: percent, points of percents, or seconds."
-        if others
-        else words
-    )
+    if done.others:
+        words += " Differences are those of single seeds, on the same jobs: percent, points of percents, or seconds."
+    return replace(comparison(done), rows=tuple(known)).markdown() + words
 
 
-def change_words(runs: Sequence[SpotSeedRun], baseline: Sequence[SpotSeedRun], name: str) -> str:
+def change_words(runs: Sequence[SpotRun], baseline: Sequence[SpotRun], name: str) -> str:
     """By how much a figure differs from the baseline's: percent, points of percents, or seconds."""
     if name.endswith("_percent"):
         change = difference_of(runs, baseline, name)
@@ -216,37 +208,42 @@ def _broken(point: CurvePoint, name: str, limits: SpotLimits) -> str:
     return f"{'unknown' if interval is None else significant(interval.mean, 3)} {LIMIT_WORDS[name]}"
 
 
-def _curve_part(page: SpotPage) -> list[str]:
-    if not page.points:
+def _curve_part(done: SpotResults) -> list[str]:
+    if not done.points:
         return []
-    header = [
-        "Policy",
-        "Asked, % of GPUs",
-        "GPUs",
-        "Kept work, GPUs",
-        "Due jobs done, %",
-        "Evictions a job",
-        "a 1000 GPU-hours",
-    ]
-    header += ["Lost, %", "Completion, h", "over work", "HP + spot, %"]
-    rows = [_curve_row(point) for point in page.points]
-    words = bullets([escaped(answer_words(answer, page.limits)) for answer in page.answers])
-    return [f"## Spot load that the cluster carries\n\n{words}\n\n{table(header, rows, 'l' + 'r' * (len(header) - 1))}"]
+    words = bullets([escaped(answer_words(answer, done.limits)) for answer in done.answers])
+    return [f"## Spot load that the cluster carries\n\n{words}\n\n{table_of(_CURVE, done.points).markdown()}"]
 
 
-def _curve_row(point: CurvePoint) -> list[str]:
+def _per_thousand(point: CurvePoint) -> Interval | None:
     often = point.figures["evictions_per_gpu_h"]
-    thousand = None if often is None else Interval(mean=1000 * often.mean, half=None, count=often.count)
-    return [
-        escaped(point.policy),
-        f"{100 * point.spot_load:g}",
-        whole(point.asked_gpus),
-        with_half(point.useful_gpus, whole),
-        with_half(point.figures[DONE], lambda value: f"{value:.1f}"),
-        with_half(point.figures["evictions_per_job"], _number),
-        with_half(thousand, _number),
-        with_half(point.figures["lost_percent"], _number),
-        with_half(point.figures["spot_completion_mean_h"], _number),
-        with_half(point.figures["spot_slowdown"], _number),
-        with_half(point.figures["all_percent"], lambda value: f"{value:.1f}"),
-    ]
+    return None if often is None else Interval(mean=1000 * often.mean, half=None, count=often.count)
+
+
+def _mean(
+    title: str, value: Callable[[CurvePoint], Interval | None], shown: Callable[[float], str] = _number
+) -> Column[CurvePoint]:
+    return Column(title, lambda point: with_half(value(point), shown), str, right=True)
+
+
+def _of(title: str, name: str, shown: Callable[[float], str] = _number) -> Column[CurvePoint]:
+    return _mean(title, lambda point: point.figures[name], shown)
+
+
+def _tenths(value: float) -> str:
+    return f"{value:.1f}"
+
+
+_CURVE: tuple[Column[CurvePoint], ...] = (
+    Column("Policy", lambda point: point.policy),
+    Column("Asked, % of GPUs", lambda point: f"{100 * point.spot_load:g}", str, right=True),
+    Column("GPUs", lambda point: point.asked_gpus, whole),
+    _mean("Kept work, GPUs", lambda point: point.useful_gpus, whole),
+    _of("Due jobs done, %", DONE, _tenths),
+    _of("Evictions a job", "evictions_per_job"),
+    _mean("a 1000 GPU-hours", _per_thousand),
+    _of("Lost, %", "lost_percent"),
+    _of("Completion, h", "spot_completion_mean_h"),
+    _of("over work", "spot_slowdown"),
+    _of("HP + spot, %", "all_percent", _tenths),
+)

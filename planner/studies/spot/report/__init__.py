@@ -1,1 +1,0 @@
-"""The spot study as page, tables and figures."""
