@@ -22,7 +22,7 @@ def painted() -> None:
 
 @pytest.fixture(autouse=True)
 def pictures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs are written a hundred times: their pictures are built each time, and painted where a process is started."""
+    """Runs are written a hundred times, without pictures."""
     with nullcontext() if "painted" in request.fixturenames else copied_pictures():
         yield
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from called_program import *  # noqa: F403  (fixtures)
 from command_line import EVEN, TABLE, TINY, TRACE
+from plain_pictures import copied_pictures
 from small_batches import BARE, write_jobs
 
 from planner.runs.batches.batches import BatchRequest, run_batch
@@ -27,7 +28,8 @@ def _planned(folder: Path, text: str) -> Path:
     from planner.runs import Job, run_job
 
     (folder / "tiny.yaml").write_text(text)
-    run_job(Job(scenario=folder / "tiny.yaml", folder=folder / "run"))
+    with copied_pictures():
+        run_job(Job(scenario=folder / "tiny.yaml", folder=folder / "run"))
     return folder / "run"
 
 

@@ -156,7 +156,7 @@ def test_what_is_not_a_file_of_ours(
         (("export", "run", "--out", "m", "--engine", "tgi"), ("Engine 'tgi'", "vllm", "sglang")),
         (("export", "run", "--out", "m", "--target", "helm"), ("Target 'helm'", "lws")),
         (("gpus", "H2000"), ("GPU type", "'H2000'", "Did you mean", "H200")),
-        (("plan", "tiny.yaml", "--out", "run"), ("run", "already holds a result", "figures", "--force")),
+        (("plan", "tiny.yaml", "--out", "run"), ("run", "already holds a result", "islands.csv", "--force")),
         (("plan", "tiny.yaml", "--out", "file"), ("file", "must be a folder, is a file", "Choose")),
         (("plan", "tiny.yaml", "--out", "file/below"), ("file/below", "cannot be written", "Choose")),
         (("plan", "tiny.yaml", "--out", "mine"), ("mine", "holds thesis.tex", "Choose")),

@@ -178,10 +178,8 @@ def test_an_edit_of_any_key_is_refused_by_its_name(planner: Command, run: Path) 
     assert passed == {"generation_cpu_s", "evaluation_cpu_s"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "scenario", [*(pytest.param(one, marks=pytest.mark.study) for one in SCENARIOS[:-1]), SCENARIOS[-1]]
-)
+@pytest.mark.study
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_single_edit_is_refused_by_its_key(planner: Command, here: Path, scenario: str) -> None:
     text = planned_json(planner, scenario)
     assert edits_that_pass(text, leaves(json.loads(text))) == {"generation_cpu_s", "evaluation_cpu_s"}

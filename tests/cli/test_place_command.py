@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_run_is_placed_in_its_folder(planner: Command, run: Path, cluster: Path) -> None:
+def test_a_run_is_placed_in_its_folder(planner: Command, run: Path, cluster: Path, painted: None) -> None:
     before = contents(run)
     answer = planner("place", run, "--cluster", cluster)
     assert (answer.status, answer.err) == (EXIT_DONE, "")

@@ -75,7 +75,9 @@ def test_a_folder_that_cannot_be_written_names_the_way_out(
     assert planner("report", copied, "--no-page").status == 0
 
 
-def test_out_takes_page_summary_and_figures_and_leaves_the_run_alone(planner: Command, copied: Path) -> None:
+def test_out_takes_page_summary_and_figures_and_leaves_the_run_alone(
+    planner: Command, copied: Path, painted: None
+) -> None:
     before = sorted(path.name for path in copied.iterdir())
     assert planner("report", copied, "--out", "sent").status == 0
     assert {"report.html", "summary.md", "figures"} == {path.name for path in Path("sent").iterdir()}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -50,7 +50,6 @@ def is_whole(cell: str, text: str) -> bool:
     return all(word in text for word in cell.split(" ")) if is_prose(cell) else cell in text
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables(), st.integers(30, 140))
 def test_no_cell_is_cut_and_what_is_left_out_is_named(table: TableText, width: int) -> None:
     text = printed(fitted(table, width), width)
@@ -62,7 +61,6 @@ def test_no_cell_is_cut_and_what_is_left_out_is_named(table: TableText, width: i
             assert is_whole(cell, spaces) or is_whole(cell, text) or name in note or len(cell) > width // 2
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables(), st.integers(30, 140))
 def test_tables_of_pages_leave_nothing_out(table: TableText, width: int) -> None:
     text = printed(continued(table, width), width)
@@ -127,7 +125,6 @@ def test_markdown_is_laid_out() -> None:
     assert drawing[-1].startswith(" " * 23)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.text(alphabet="ab |`*_[]()#-\\\n<!~>1. ", max_size=120), st.integers(20, 90))
 def test_any_markdown_is_shown_somehow(text: str, width: int) -> None:
     shown = printed(rendered(text, width), width)

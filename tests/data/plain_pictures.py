@@ -16,11 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def copied_pictures() -> Iterator[None]:
-    """Of each format only the first picture is painted, the others are its copies.
+    """Runs are written without pictures; of others only the first of each format is painted, the next are its copies.
 
-    They are built all the same, so that what cannot be drawn still fails; tests/report looks at what is painted.
+    Those are built all the same, so that what cannot be drawn still fails; tests/report looks at what is painted.
     """
-    painted, save, paint = _painted(), Figure.savefig, FigureCanvasAgg.print_png
+    from planner.report.page import pages
+
+    painted, save, paint, drawn = _painted(), Figure.savefig, FigureCanvasAgg.print_png, pages.figures_of
 
     def copied(figure: Figure, to: IO[bytes], *, format: str, **options: Any) -> None:
         if format not in painted:
@@ -37,10 +39,11 @@ def copied_pictures() -> Iterator[None]:
         to.write(painted["png"])
 
     Figure.savefig, FigureCanvasAgg.print_png = copied, copied_png
+    pages.figures_of = lambda _plan: ()
     try:
         yield
     finally:
-        Figure.savefig, FigureCanvasAgg.print_png = save, paint
+        Figure.savefig, FigureCanvasAgg.print_png, pages.figures_of = save, paint, drawn
 
 
 @cache

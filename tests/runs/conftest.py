@@ -47,7 +47,7 @@ def painted() -> None:
 
 @pytest.fixture(autouse=True)
 def _pictures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs are written again and again: their pictures are built each time, and painted where a process is started."""
+    """Runs are written again and again, without pictures."""
     with nullcontext() if "painted" in request.fixturenames else copied_pictures():
         yield
 
