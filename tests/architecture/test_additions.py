@@ -56,7 +56,6 @@ def test_what_is_added_is_used(tmp_path: Path) -> None:
 def test_the_guide_names_these_places(addition: Addition) -> None:
     guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     row = re.search(rf"^\| {addition.name} \| (.*) \|$", guide, re.MULTILINE)
-    assert row is not None
     named = re.findall(r"`((?:planner|gpu_specs|workloads)/[^`]+)`", row[1])
     assert len(named) == len(addition.places)
     for place in addition.places:

@@ -93,7 +93,6 @@ def test_targets_that_cannot_scale_islands_refuse_by_name(target: str) -> None:
 
 def served_rps(plan: Plan, copies: dict[str, int]) -> float:
     """By brute force: what so many copies serve of the whole mix, each half by the pools that do it."""
-    assert plan.buckets is not None
     halves: dict[str, float] = {}
     for pool in plan.buckets.pools:
         of_bucket = next(i for i in plan.islands if i.id == pool.island).rate_rps / plan.throughput_rps

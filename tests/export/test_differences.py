@@ -11,20 +11,20 @@ import pytest
 import yaml
 from tools import table
 
-from planner.export import compare
+from planner.export import TARGETS, compare
 from planner.export.checking.comparing.freedoms import FREEDOMS
 from planner.export.objects.documents import yaml_documents, yaml_text
 
-MADE = [export for export in table.exports() if export.files]
 DRAWN = 3
 """Leaves of an export, and lines of a file, that are changed, and as many that are left out."""
-ONE_OF_EACH = tuple({(export.target, export.engine): export for export in MADE}.values())
+each_target = pytest.mark.parametrize("target", TARGETS)
 
 Path = tuple[str | int, ...]
 
 
-def words_of(export: table.Export) -> str:
-    return f"{export.target}, {export.engine}: {export.plan_name}"
+def made(target: str) -> list[table.Export]:
+    """The exports that a target does not refuse."""
+    return [export for export in table.exports_for(target) if export.files]
 
 
 def leaves(node: object, path: Path = ()) -> Iterator[Path]:
@@ -65,48 +65,62 @@ def with_leaf(documents: list[Any], number: int, path: Path, value: object) -> s
     return yaml_text([], edited)
 
 
-@pytest.mark.parametrize("export", ONE_OF_EACH, ids=words_of)
-def test_an_export_is_itself_in_any_layout(export: table.Export) -> None:
-    other = {
-        file: yaml.safe_dump_all(list(yaml_documents(text)), sort_keys=True) if file.endswith(".yaml") else text
-        for file, text in reversed(export.files.items())
-    }
-    assert compare(export.files, export.files).faults == ()
-    assert compare(other, export.files).faults == ()
+@each_target
+def test_an_export_is_itself_in_any_layout(target: str) -> None:
+    for export in {export.engine: export for export in made(target)}.values():
+        other = {
+            file: yaml.safe_dump_all(list(yaml_documents(text)), sort_keys=True) if file.endswith(".yaml") else text
+            for file, text in reversed(export.files.items())
+        }
+        assert compare(export.files, export.files).faults == ()
+        assert compare(other, export.files).faults == ()
 
 
-@pytest.mark.parametrize("export", MADE, ids=words_of)
-def test_drawn_leaves_are_told_at_their_place(export: table.Export) -> None:
-    draw = random.Random(words_of(export))
-    names = [file for file, text in export.files.items() if file.endswith(".yaml") and "\n---\n" in f"\n{text}"]
-    for file in draw.sample(names, min(DRAWN, len(names))):
-        documents = list(yaml_documents(export.files[file]))
-        number, path = draw.choice([(n, path) for n, body in enumerate(documents) for path in leaves(body)])
-        for value in (changed(at(documents[number], path)), ...):
-            edited = with_leaf(documents, number, path, value)
-            faults = compare({file: edited}, {file: export.files[file]}).faults
-            assert faults, (file, path, value)
-            assert all(fault.where.startswith(file) for fault in faults), faults
+@each_target
+def test_drawn_leaves_are_told_at_their_place(target: str) -> None:
+    for export in made(target):
+        draw = random.Random(f"{target}, {export.engine}: {export.plan_name}")
+        names = [file for file, text in export.files.items() if file.endswith(".yaml") and "\n---\n" in f"\n{text}"]
+        for file in draw.sample(names, min(DRAWN, len(names))):
+            told_where_a_leaf_differs(file, export.files[file], draw)
 
 
-@pytest.mark.parametrize("export", [made for made in MADE if made.target == "script"], ids=words_of)
-def test_drawn_lines_are_told(export: table.Export) -> None:
-    draw = random.Random(words_of(export))
-    for file, text in export.files.items():
-        if file.endswith((".sh", ".cfg")):
-            lines = text.splitlines()
-            meant = [n for n, line in enumerate(lines) if line.strip() and not line.strip().startswith("#")]
-            for number in draw.sample(meant, DRAWN):
-                for line in ([f"{lines[number]}x"], []):
-                    edited = "\n".join([*lines[:number], *line, *lines[number + 1 :]])
-                    faults = compare({file: edited}, {file: text}).faults
-                    assert [fault.where.partition(",")[0] for fault in faults] == [file], (file, lines[number])
-        elif file.endswith(".json"):
-            body = json.loads(text)
-            for path in draw.sample(list(leaves(body)), DRAWN):
-                edited_body = deepcopy(body)
-                at(edited_body, path[:-1])[path[-1]] = changed(at(body, path))
-                assert compare({file: json.dumps(edited_body)}, {file: text}).faults
+def told_where_a_leaf_differs(file: str, text: str, draw: random.Random) -> None:
+    documents = list(yaml_documents(text))
+    number, path = draw.choice([(n, path) for n, body in enumerate(documents) for path in leaves(body)])
+    for value in (changed(at(documents[number], path)), ...):
+        faults = compare({file: with_leaf(documents, number, path, value)}, {file: text}).faults
+        assert faults, (file, path, value)
+        assert all(fault.where.startswith(file) for fault in faults), faults
+
+
+@pytest.mark.parametrize("engine", TARGETS["script"].engines)
+def test_drawn_lines_are_told(engine: str) -> None:
+    for export in made("script"):
+        draw = random.Random(f"script, {export.engine}: {export.plan_name}")
+        for file, text in export.files.items() if export.engine == engine else ():
+            if file.endswith((".sh", ".cfg")):
+                told_where_a_line_differs(file, text, draw)
+            elif file.endswith(".json"):
+                told_where_a_key_differs(file, text, draw)
+
+
+def told_where_a_line_differs(file: str, text: str, draw: random.Random) -> None:
+    lines = text.splitlines()
+    meant = [n for n, line in enumerate(lines) if line.strip() and not line.strip().startswith("#")]
+    for number in draw.sample(meant, DRAWN):
+        for line in ([f"{lines[number]}x"], []):
+            edited = "\n".join([*lines[:number], *line, *lines[number + 1 :]])
+            faults = compare({file: edited}, {file: text}).faults
+            assert [fault.where.partition(",")[0] for fault in faults] == [file], (file, lines[number])
+
+
+def told_where_a_key_differs(file: str, text: str, draw: random.Random) -> None:
+    body = json.loads(text)
+    for path in draw.sample(list(leaves(body)), DRAWN):
+        edited = deepcopy(body)
+        at(edited, path[:-1])[path[-1]] = changed(at(body, path))
+        assert compare({file: json.dumps(edited)}, {file: text}).faults
 
 
 def test_every_freedom_says_what_it_is() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from contract_plans import placed_plan
 from export_plans import DECODE, PREFILL, example_plan, island, plan_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from quick_yaml import load_document, load_documents
 
@@ -91,7 +91,6 @@ def test_what_no_sets_can_hold_is_refused(plan: Callable[[], Plan], message: str
 def test_a_switch_above_the_whole_plan_becomes_the_placement_policy() -> None:
     plan = placed_plan()
     cluster = plan.scenario.cluster
-    assert cluster is not None
     one_block = Cluster(name="room", nodes=tuple(replace(node, aggregation="all") for node in cluster.nodes))
     plan = replace(plan, scenario=replace(plan.scenario, cluster=one_block))
     files = dset(plan, options=LEVELS)
@@ -123,7 +122,6 @@ def generated_names(body: dict[str, Any]) -> list[str]:
     role=st.from_regex(r"[a-z][a-z0-9-]{0,28}[a-z0-9]", fullmatch=True),
     replicas=st.sampled_from([1, 2, 10, 11, 120]),
 )
-@settings(max_examples=25, deadline=None)
 def test_generated_names_fit_whatever_the_plan_is_called(name: str, role: str, replicas: int) -> None:
     parts = (
         island(role, "H200", Phase.PREFILL, ParallelConfig(tp=8, dp=1, replicas=replicas)),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from export_plans import gpu, island, plan_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from quick_yaml import load_documents
 
@@ -99,7 +99,6 @@ def _route(name: str, phase: Phase, span: tuple[int, int], share: float, rate: f
 def worst_left(plan: Plan, taken: Sequence[tuple[Sequence[str], int]]) -> Iterator[tuple[int, float, float]]:
     """Copies, requests/s and load that every (phase, bucket) has left, for every choice of copies that budgets
     (islands, number) can take."""
-    assert plan.buckets is not None
     pools = {pool.island: pool for pool in plan.buckets.pools}
     choices = []
     for names, number in taken:
@@ -124,7 +123,6 @@ _ROWS = st.tuples(
 )
 
 
-@settings(max_examples=60)
 @given(rows=st.lists(_ROWS, min_size=1, max_size=5), factor=st.floats(0.0, 1.0), joinable=st.booleans())
 def test_used_up_at_once_they_leave_what_must_survive(rows: list[Row], factor: float, joinable: bool) -> None:
     plan = loaded(bucket_plan(rows, share=factor), rows)
@@ -135,21 +133,18 @@ def test_used_up_at_once_they_leave_what_must_survive(rows: list[Row], factor: f
         assert rate >= factor * load * (1 - 1e-6)
 
 
-@settings(max_examples=60)
 @given(rows=st.lists(_ROWS, min_size=1, max_size=6))
 def test_where_no_rate_must_survive_the_quick_count_is_the_long_one(rows: list[Row]) -> None:
     crews = crews_of(loaded(bucket_plan(rows, share=0.0), rows))
     assert _spare_copies(crews) == _priced_copies(crews)
 
 
-@settings(max_examples=40)
 @given(rows=st.lists(_ROWS, min_size=1, max_size=4), factor=st.floats(0.1, 1.0))
 def test_no_island_alone_could_be_given_more(rows: list[Row], factor: float) -> None:
     """Nothing is held back: one more copy of any island would break a rule, or is beyond what was priced."""
     plan = loaded(bucket_plan(rows, share=factor), rows)
     crews = crews_of(plan)
     budgets = budgets_of(crews, joinable=False)
-    assert plan.buckets is not None
     priced = {loss.island: loss.servers for loss in plan.buckets.losses}
     for number, budget in enumerate(budgets):
         (name,) = budget.islands

@@ -10,7 +10,7 @@ from contract_plans import single_node_plan, wide_fleet_plan
 from crd_schema import upstream_crds
 from dynamo_plans import FIRST, LONG, SHORT, graphs, objects, router_config, two_pool_plan, words
 from export_plans import DECODE, SMALL_DECODE, example_plan, gpu, island, plan_of, route
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.domain import PHASES, ParallelConfig, Phase, Plan, PoolGrid, RouterGrid
@@ -146,7 +146,6 @@ def plan_on(grid: RouterGrid) -> Plan:
     return two_pool_plan(routing=tuple(rows))
 
 
-@settings(max_examples=25, deadline=None)
 @given(data=st.data(), width=st.integers(1, 20_000), cells=st.integers(2, 12))
 def test_the_readmes_rule_is_the_grid_at_every_edge(data: st.DataObject, width: int, cells: int) -> None:
     either = st.lists(st.integers(0, 1), min_size=cells, max_size=cells).map(tuple).filter(lambda c: len(set(c)) == 2)

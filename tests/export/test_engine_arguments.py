@@ -178,7 +178,6 @@ def test_bf16_kv_sets_no_cache_type_and_context_is_the_models_at_most() -> None:
 
 def test_sglang_counts_gpus_requests_and_tokens_for_the_whole_engine() -> None:
     leader, worker = containers(group_of(an_island(4, 4), "sglang"))
-    assert worker is not None
     values = flags(leader)
     assert leader["args"] == worker["args"]
     assert (values["tp-size"], values["dp-size"], values["ep-size"]) == ("16", "4", "16")

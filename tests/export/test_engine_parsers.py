@@ -1,7 +1,8 @@
-"""Every exported command line, put to the parser of the engine that it is for.
+"""Every exported command line, put to the parser of the engine that it is for, Dynamo's workers among them.
 
 The parsers run without a GPU, in packages that `make engine-parsers` installs; without those the tests are skipped. A
-parser that cannot refuse would prove nothing: lines that are wrong come first.
+parser that cannot refuse would prove nothing: lines that are wrong come first. All tests that ask parsers are here, one
+after the other, and ask for much at once: to import an engine takes ten seconds.
 """
 
 import json
@@ -12,16 +13,19 @@ from typing import Any
 
 import pytest
 from engine_parsers.drawn_plans import Exported, exported
-from engine_parsers.installing import EXPORTED, missing
-from engine_parsers.lines import cases, model_config
+from engine_parsers.installing import DYNAMOS, EXPORTED, missing
+from engine_parsers.lines import Line, cases, lines, model_config
 from engine_parsers.verdicts import MODEL, Case, Gpus, Verdict, verdicts
+from hand_edits import HARMLESS_EDITS, OPERATING_EDITS, PARSERS, ROUTER_EDITS, WRONG_EDITS, HandEdit
+from tools import table
 
 import planner
 from planner.domain import Phase
-from planner.export import ENGINES, render
+from planner.export import ENGINES, TARGETS, render
 
 SCENARIOS = 40
 H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
+ALL_VERSIONS = (*EXPORTED, *DYNAMOS)
 VERSIONS = {version.partition("-")[0]: version for version in EXPORTED}
 
 VLLM_LINE = (
@@ -177,3 +181,82 @@ def test_exported_lines_are_accepted(engine: str) -> None:
         if not verdict.accepted
     ]
     assert not refused, "\n".join(refused)
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_every_command_line_of_every_target_is_taken_by_its_engine(version: str) -> None:
+    if reason := missing(version):
+        pytest.skip(reason)
+    answers = table.parsed(version)
+    refused = [line for answer in answers.values() for line in answer.refused]
+    assert not refused, "\n".join(refused)
+    engine = next(name for name in ENGINES if name in version)
+    serving = {name for name, row in TARGETS.items() if engine in row.engines and any(k.workloads for k in row.kinds)}
+    assert answers.keys() == ({"dynamo"} if version in DYNAMOS else serving - {"dynamo"})
+
+
+DYNAMO_WORDS = {
+    "dynamo.vllm": (
+        (("--tensor-parallel-size", "8"), ""),
+        (("--no-such-flag",), "unrecognized arguments"),
+        (("--max-num-seqs", "many"), "invalid int value"),
+        (("--all2all-backend", "deepest"), "invalid choice"),
+        (("--tensor-parallel-size", "7"), "divisible by tensor parallel size (7)"),
+        (("--disaggregation-mode", "prefill"), "--kv-transfer-config"),
+        (("--disaggregation-mode", "both"), "invalid choice"),
+    ),
+    "dynamo.sglang": (
+        (("--tp-size", "8"), ""),
+        (("--no-such-flag",), "unrecognized arguments"),
+        (("--max-running-requests", "many"), "invalid int value"),
+        (("--moe-a2a-backend", "deepest"), "invalid choice"),
+        (("--tp-size", "8", "--dp-size", "3", "--enable-dp-attention"), "tp_size % self.dp_size"),
+    ),
+}
+
+
+@pytest.mark.parametrize("version", DYNAMOS)
+def test_dynamos_workers_say_no(version: str) -> None:
+    if reason := missing(version):
+        pytest.skip(reason)
+    rows = DYNAMO_WORDS[version.partition("-")[0]]
+    weights = ("--model" if "vllm" in version else "--model-path", MODEL)
+    answers = verdicts(
+        version, [case((*weights, *words), "deepseek-v3", arguments=(*weights, *words)) for words, _ in rows]
+    )
+    for (words, told), answer in zip(rows, answers, strict=True):
+        assert answer.accepted == (not told), (words, answer.error)
+        assert told in answer.error, words
+
+
+def changed(edit: HandEdit) -> list[Line]:
+    """The command lines that an edit changes."""
+    export = table.export_of(*edit.export)
+    before = {repr(line.case) for line in lines(export.files, export.plan, export.engine)}
+    after = lines(edit.apply(dict(export.files)), export.plan, export.engine)
+    return [line for line in after if repr(line.case) not in before]
+
+
+@cache
+def edited_lines() -> tuple[tuple[HandEdit, Line], ...]:
+    """Those of each edit that parsers have to refuse, or ought to take."""
+    edits = (*WRONG_EDITS, *HARMLESS_EDITS, *OPERATING_EDITS, *ROUTER_EDITS)
+    asked = [edit for edit in edits if PARSERS in edit.judges or not edit.rejected]
+    return tuple((edit, line) for edit in asked for line in changed(edit))
+
+
+def test_an_edit_that_parsers_refuse_changes_a_line() -> None:
+    refused = {edit.kind for edit in (*WRONG_EDITS, *ROUTER_EDITS) if PARSERS in edit.judges and edit.rejected}
+    assert refused <= {edit.kind for edit, _ in edited_lines()}
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_hand_edits_are_refused_and_taken_as_ours_are(version: str) -> None:
+    rows = [(edit, line) for edit, line in edited_lines() if line.version == version]
+    if reason := missing(version):
+        pytest.skip(reason)
+    answers = verdicts(version, [line.case for _, line in rows])
+    wrong = [
+        (edit.kind, answer) for (edit, _), answer in zip(rows, answers, strict=True) if answer.accepted == edit.rejected
+    ]
+    assert wrong == []

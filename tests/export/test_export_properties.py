@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from export_plans import MODEL, UNSHARED, gpu, island, plan_of, route
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from quick_yaml import load_documents
 
@@ -68,7 +68,6 @@ def rendered(plan: Plan, engine: str) -> dict[str, str]:
         raise
 
 
-@settings(max_examples=40, deadline=None)
 @given(plans(SPLITTABLE), st.sampled_from(["vllm", "sglang"]))
 def test_random_plans_export_exactly(plan: Plan, engine: str) -> None:
     found: Counter[str] = Counter()
@@ -88,7 +87,6 @@ def test_random_plans_export_exactly(plan: Plan, engine: str) -> None:
     assert found == planned
 
 
-@settings(max_examples=25, deadline=None)
 @given(plans(), st.sampled_from([(t.name, e) for t in TARGETS.values() for e in t.engines]))
 def test_random_plans_pass_all_checks_or_are_refused(plan: Plan, pair: tuple[str, str]) -> None:
     """Whatever leaves is sound with and without the plan, and reads back to it; else the refusal says why."""

@@ -1,12 +1,9 @@
 """Hand edits by kind: our check refuses every wrong one, as the judges of other people do who can know, and both take
-the harmless ones."""
+the harmless ones. The engines' own parsers are asked in test_engine_parsers.py."""
 
 from collections import Counter
 
 import pytest
-from engine_parsers.installing import missing
-from engine_parsers.lines import Line, lines
-from engine_parsers.verdicts import verdicts
 from hand_edits import HARMLESS_EDITS, OPERATING_EDITS, PARSERS, ROUTER_EDITS, WRONG_EDITS, HandEdit
 from tools import table
 from tools.judges import JUDGES, TOOLS
@@ -20,8 +17,7 @@ _QUICK = ("kubernetes", "crds", "cel")  # of those whom nobody names; others sta
 
 def exported(edit: HandEdit) -> table.Export:
     """The export that an edit is made in."""
-    (export,) = (e for e in table.exports() if (e.target, e.engine, e.plan_name) == edit.export)
-    return export
+    return table.export_of(*edit.export)
 
 
 def words_of(edit: HandEdit) -> str:
@@ -51,22 +47,3 @@ def test_judges_of_other_people_say_the_same(edit: HandEdit) -> None:
     for name in names:
         answer = JUDGES[name](files)
         assert bool(answer.refused) == edit.rejected, (name, answer)
-
-
-def changed(edit: HandEdit) -> list[Line]:
-    """The command lines that an edit changes."""
-    export = exported(edit)
-    before = {repr(line.case) for line in lines(export.files, export.plan, export.engine)}
-    after = lines(edit.apply(dict(export.files)), export.plan, export.engine)
-    return [line for line in after if repr(line.case) not in before]
-
-
-@pytest.mark.parametrize("edit", [edit for edit in EDITS if PARSERS in edit.judges or not edit.rejected], ids=words_of)
-def test_the_engines_own_parsers_say_the_same(edit: HandEdit) -> None:
-    listed = changed(edit)
-    assert listed or not edit.rejected
-    for version in {line.version for line in listed}:
-        if reason := missing(version):
-            pytest.skip(reason)
-        answers = verdicts(version, [line.case for line in listed if line.version == version])
-        assert all(answer.accepted != edit.rejected for answer in answers), answers

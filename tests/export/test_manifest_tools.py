@@ -1,6 +1,6 @@
 """Every target's exports, put to judges of other people: Kubernetes' and the CRDs' schemas and rules, kubectl, Helm,
 ShellCheck, Dynamo's GlobalRouter. `python tests/export/tools/table.py` prints what they looked at as a table, and what
-the engines' parsers did (`test_engine_parsers_of_targets`).
+the engines' parsers did (`test_engine_parsers`).
 
 Judges that cannot refuse would prove nothing: for each there is something wrong that it has to find.
 """
@@ -22,12 +22,6 @@ from planner.export import TARGETS, render
 def asked(export: table.Export, judge: str, files: Files) -> Judged:
     require(*filter(None, [TOOLS.get(judge, "")]))
     return JUDGES[judge](files)
-
-
-def export_of(target: str, plan: str, engine: str = "vllm") -> table.Export:
-    """The files of one plan."""
-    (export,) = (e for e in table.exports() if (e.target, e.engine, e.plan_name) == (target, engine, plan))
-    return export
 
 
 # judge, target, plan, a file, what becomes what, a word of the refusal
@@ -61,7 +55,7 @@ WRONG = (
 @pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row[0]}: {row[3]}, {row[5]:.20}")
 def test_every_judge_can_say_no(row: tuple[str, ...]) -> None:
     judge, target, plan, file, old, new, word = row
-    export = export_of(target, plan)
+    export = table.export_of(target, "vllm", plan)
     assert old in export.files[file]
     before, after = (
         asked(export, judge, {**export.files, file: export.files[file].replace(old, text)}) for text in (old, new)
@@ -84,7 +78,7 @@ def test_every_judge_takes_every_export(judge: str) -> None:
 
 
 def test_values_of_releases_are_held_to_the_schema_of_the_chart_that_is_given() -> None:
-    files = export_of("llm-d", "several nodes").files
+    files = table.export_of("llm-d", "vllm", "several nodes").files
     assert JUDGES["crds"](files).count == sum(name.endswith(".values.yaml") for name in files)
 
 

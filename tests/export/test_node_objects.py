@@ -101,7 +101,6 @@ def test_the_project_reads_them_back_as_the_same_nodes(tmp_path: Path) -> None:
     for name, text in topology_files(plan).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     reports = {report.node: report for report in read_node_resource_topologies(tmp_path / NRT)}
-    assert plan.scenario.cluster is not None
     for node in plan.scenario.cluster.nodes[1:]:
         report = reports.pop(node.name)
         assert (report.gpu_count, report.gpus_per_numa, report.cpus) == (8, ((0, 4), (1, 4)), 15.5)
@@ -152,8 +151,6 @@ def test_pods_that_hold_nobody_knows_which_gpus_are_refused() -> None:
 
 def test_names_and_vendors_that_no_object_can_have_are_refused() -> None:
     plan = placed_plan()
-    assert plan.scenario.cluster is not None
-    assert plan.placement is not None
     odd = replace(plan.scenario.cluster.nodes[0], name="Node_1")
     parts = (replace(plan.placement.parts[0], node="Node_1"),)
     placed = replace(plan, placement=replace(plan.placement, parts=parts))

@@ -38,7 +38,6 @@ def test_flags_of_the_files_give_the_rates_of_the_plan(
         objective={"kind": "rate"},
         **({"slo": slo} if slo else {}),
     ).record
-    assert planned.buckets is not None
     pools = [
         _read_pool(planned, engine, text) for name, text in render(planned, target="lws").items() if name[0] == "0"
     ]
@@ -70,7 +69,6 @@ def test_flags_of_servers_of_both_phases_give_the_rates_of_the_plan(
     pools = [
         _read_pool(planned, engine, text) for name, text in render(planned, target="lws").items() if name[0] == "0"
     ]
-    assert planned.buckets is not None
     assert [pool.server for pool in pools] == [pool.server for pool in planned.buckets.pools]
     mixed = [pool for pool in pools if pool.phase is Phase.MIXED]
     assert mixed

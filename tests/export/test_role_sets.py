@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 import pytest
 from export_plans import island, plan_of, route
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from planner.domain import KvFlow, ParallelConfig, Phase, Plan, Route
@@ -168,7 +168,6 @@ def gains_of_one_change(parts: list[list[str]], amounts: Amounts) -> list[float]
 @example(prefill=9, decode=1, seed=0)
 @example(prefill=10, decode=1, seed=0)
 @example(prefill=1, decode=25, seed=0)
-@settings(max_examples=25, deadline=None)
 def test_sets_are_few_of_lawful_size_and_serve_both_phases_where_they_can(prefill: int, decode: int, seed: int) -> None:
     draw = random.Random(seed)
     amounts = {(f"p{p}", f"d{d}"): draw.random() + 1e-6 for p in range(prefill) for d in range(decode)}

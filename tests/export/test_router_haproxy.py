@@ -26,7 +26,7 @@ from planner.export.routers.programs.body_sizes import body_bytes
 from planner.export.routers.programs.intervals_served import server_weights
 from planner.export.routers.registry import ROUTERS
 
-DRAWN = range(20)
+DRAWN = range(8)
 _NAMES = re.compile(r' "?[a-z0-9.-]+(?:\.\$\{NAMESPACE\}[a-z.]+)?:(\d+)"? (weight|check)')
 
 

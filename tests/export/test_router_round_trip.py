@@ -10,7 +10,7 @@ from planner.errors import ExportError
 from planner.export import ROUTERS, TARGETS
 from planner.runs.deployments import render_plan
 
-SEEDS = range(50)
+SEEDS = range(20)
 
 
 def planned_islands(plan: Plan, phase: Phase, length: int) -> set[str]:

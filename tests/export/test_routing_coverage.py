@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from export_plans import gpu, island, plan_of, route
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from quick_yaml import load_document
 
@@ -84,7 +84,6 @@ def test_the_covering_table_is_read_back_and_the_plans_own_stays(target: str) ->
     assert {row["probability"] for row in table_of(files)["routes"]} == {route.probability for route in own}
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.sets(st.integers(0, 9), min_size=1, max_size=5), st.data())
 def test_any_holes_are_covered_once(cells: set[int], data: st.DataObject) -> None:
     """Truth, length by length: the plan's own range, else the next above, else the last."""

@@ -121,8 +121,6 @@ def test_services_select_their_role_in_its_set_and_the_table_names_them() -> Non
 def under_switches(rows: dict[str, tuple[str, str]]) -> Plan:
     """`two_range_plan` on real nodes: id -> access and aggregation switch."""
     plan, made = two_range_plan(), placed_plan()
-    assert made.placement is not None
-    assert made.scenario.cluster is not None
     node, part = made.scenario.cluster.nodes[0], made.placement.parts[0]
     nodes = tuple(
         replace(node, name=f"n{number}", gpu=one.gpu, asw=rows[one.id][0], aggregation=rows[one.id][1])

@@ -1,7 +1,7 @@
 """What every target owes: each engine, each plan, the same promises. A target is in the suite by being registered."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -76,20 +76,35 @@ def check_by_kubernetes(body: dict[str, Any]) -> None:
 
 
 each_pair = pytest.mark.parametrize(("target", "engine"), PAIRS)
-each_serving_pair = pytest.mark.parametrize(("target", "engine"), SERVING)
-each_plan = pytest.mark.parametrize("plan", PLANS)
+
+OF_EVERY_ENGINE = ("single nodes", "several nodes", "aggregated")
+"""The other plans are written for a target's first engine alone."""
 
 
-@each_plan
-@each_pair
+def each_case(pairs: Iterable[tuple[str, str]], plans: Iterable[str] = PLANS) -> pytest.MarkDecorator:
+    """The plans of each target, for its engines."""
+    names = list(plans)
+    cases = [
+        (target, engine, plan)
+        for target, engine in pairs
+        for plan in names
+        if plan in OF_EVERY_ENGINE or engine == TARGETS[target].engines[0]
+    ]
+    return pytest.mark.parametrize(("target", "engine", "plan"), cases)
+
+
+SMALLER = [plan for plan in PLANS if plan != "wide fleet"]
+"""A wide fleet has sixty times the same objects."""
+
+
+@each_case(PAIRS)
 def test_manifests_pass_every_check_with_and_without_the_plan(target: str, engine: str, plan: str) -> None:
     files = rendered(target, engine, plan)
     assert find_faults(files, PLANS[plan]()) == ()
     assert find_faults(files) == ()
 
 
-@each_plan
-@each_pair
+@each_case(PAIRS, SMALLER)
 def test_the_same_plan_gives_the_same_bytes(target: str, engine: str, plan: str) -> None:
     one, two = rendered(target, engine, plan), render(PLANS[plan](), target=target, engine=engine)
     assert [(n, t.encode()) for n, t in one.items()] == [(n, t.encode()) for n, t in two.items()]
@@ -103,8 +118,7 @@ def limits_of(pod: dict[str, Any]) -> int:
     return sum(int(count) for count in counts)
 
 
-@each_plan
-@each_serving_pair
+@each_case(SERVING)
 def test_gpus_sum_to_the_plans_by_type_and_no_pod_outgrows_its_host(target: str, engine: str, plan: str) -> None:
     made = PLANS[plan]()
     types: dict[str, GpuSpec] = {item.gpu.name: item.gpu for item in made.scenario.inventory.items}
@@ -117,8 +131,7 @@ def test_gpus_sum_to_the_plans_by_type_and_no_pod_outgrows_its_host(target: str,
     assert found == Counter(i.gpu for i in made.islands if i.phase is not None for _ in range(i.size))
 
 
-@each_plan
-@each_serving_pair
+@each_case(SERVING)
 def test_the_plans_islands_are_read_back_to_the_last_digit(target: str, engine: str, plan: str) -> None:
     found = {
         island.id: island
@@ -128,8 +141,7 @@ def test_the_plans_islands_are_read_back_to_the_last_digit(target: str, engine: 
     assert found == {island.id: island for island in deployed_plan(PLANS[plan]()).islands}
 
 
-@each_plan
-@each_serving_pair
+@each_case(SERVING)
 def test_comments_say_which_island_and_why(target: str, engine: str, plan: str) -> None:
     text = "\n".join(rendered(target, engine, plan).values())
     for island in PLANS[plan]().islands:
@@ -138,8 +150,7 @@ def test_comments_say_which_island_and_why(target: str, engine: str, plan: str) 
     assert "requests/s" in text
 
 
-@each_plan
-@each_pair
+@each_case(PAIRS, SMALLER)
 def test_core_objects_pass_the_kubernetes_schemas(target: str, engine: str, plan: str) -> None:
     for manifest, kind in found_in(target, engine, plan).sound:
         if manifest.api_version in CORE:
@@ -168,8 +179,7 @@ def upstream() -> CrdSchemas:
     return upstream_crds()
 
 
-@each_plan
-@each_pair
+@each_case(PAIRS, SMALLER)
 def test_objects_follow_the_upstream_schemas(target: str, engine: str, plan: str, upstream: CrdSchemas) -> None:
     assert read_manifests(rendered(target, engine, plan), upstream).faults == ()
     sound = found_in(target, engine, plan).sound

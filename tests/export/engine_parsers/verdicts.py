@@ -76,7 +76,6 @@ class _Judge:
     def ask(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
         """One verdict a case."""
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps([asdict(case) for case in cases]) + "\n")
             self.process.stdin.flush()

@@ -82,20 +82,30 @@ _ROUTED = ("single nodes", "two pools", "aggregated")
 
 
 @cache
-def exports() -> tuple[Export, ...]:
-    """Every plan for every target and engine; some with every other router that reaches the target's servers."""
-    own = [
-        (target, engine, name, "") for target, row in TARGETS.items() for engine in row.engines for name in PLANS_TRIED
-    ]
+def exports_for(target: str) -> tuple[Export, ...]:
+    """Every plan for every engine of a target; some with every other router that reaches its servers."""
+    engines = TARGETS[target].engines
+    own = [(target, engine, name, "") for engine in engines for name in PLANS_TRIED]
     others = [
         (target, engine, name, router)
         for router, row in ROUTERS.items()
-        for target in row.targets
+        if target in row.targets and router != chosen_router(TARGETS[target], "")
         for engine in row.engines
         for name in _ROUTED
-        if engine in TARGETS[target].engines and router != chosen_router(TARGETS[target], "")
+        if engine in engines
     ]
     return tuple(_export(*row) for row in (*own, *others))
+
+
+def exports() -> Iterator[Export]:
+    """Those of all targets."""
+    return (export for target in TARGETS for export in exports_for(target))
+
+
+def export_of(target: str, engine: str, plan_name: str) -> Export:
+    """One of them."""
+    (export,) = (e for e in exports_for(target) if (e.engine, e.plan_name) == (engine, plan_name))
+    return export
 
 
 def _export(target: str, engine: str, name: str, router: str) -> Export:
@@ -160,7 +170,7 @@ def table(versions: Sequence[str]) -> dict[str, dict[str, Judged]]:
     """Target, judge -> what it looked at; the parsers of `versions` are one judge."""
     names = ("ours", *JUDGES)
     rows = {
-        target: {name: together(judged(e, name) for e in exports() if e.target == target and e.files) for name in names}
+        target: {name: together(judged(e, name) for e in exports_for(target) if e.files) for name in names}
         for target in TARGETS
     }
     answers = [parsed(version) for version in versions]
@@ -175,7 +185,7 @@ def as_markdown(rows: Mapping[str, Mapping[str, Judged]]) -> Iterator[str]:
     yield f"| target | exports (refused plans) | {' | '.join(names)} |"
     yield f"|{' --- |' * (len(names) + 2)}"
     for target, row in rows.items():
-        made = [export for export in exports() if export.target == target]
+        made = exports_for(target)
         cells = [f"{j.count}" + (f" / {len(j.refused)} refused" if j.refused else "") for j in row.values()]
         head = f"{sum(bool(e.files) for e in made)} ({sum(bool(e.refusal) for e in made)})"
         yield f"| {target} | {head} | {' | '.join(cells)} |"
