@@ -13,7 +13,7 @@ from run_edits import edit, leaves
 from planner import files, pipeline
 from planner.files.plan.digests import sealed
 from planner.runs import Job, run_job
-from planner.runs.comparisons.verifying import runs as verifying
+from planner.runs.verifying import runs as verifying
 
 PLACED, SPLIT = "placed", "split"
 KNOWN: dict[object, object] = {}

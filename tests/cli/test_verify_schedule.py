@@ -14,8 +14,8 @@ from planner.domain.comparisons import Verification
 from planner.domain.schedules import Tariff, TariffKind
 from planner.files.plan.digests import sealed
 from planner.replanning.schedules.scheduling import best_schedule
-from planner.runs.comparisons.verifying import folders
 from planner.runs.replanning.scheduling import schedule_files
+from planner.runs.verifying import folders
 
 
 @pytest.fixture
