@@ -153,6 +153,14 @@ class Layout:
         return Layout.of(island.plain for island, count in self.counts for _ in range(count))
 
     @property
+    def gpus(self) -> Counter[str]:
+        """GPUs in islands, by type; 0 of any other."""
+        gpus = Counter[str]()
+        for island, count in self.counts:
+            gpus[island.gpu] += island.size * count
+        return gpus
+
+    @property
     def label(self) -> str:
         """The layout in words: `H20 16x2 8x1, H200 32x2` (size x count)."""
         by_gpu: dict[str, list[str]] = {}

@@ -31,9 +31,8 @@ from planner.domain import (
 from planner.errors import InfeasibleError
 from planner.evaluation.goodput import at_goodput, bounds_ttft, duties_at_work, goodput_of, phase_rps
 from planner.evaluation.hosting import with_moves
-from planner.evaluation.island_forms import forms_of
 from planner.evaluation.judging import broken_off, judge
-from planner.evaluation.reaches import reaches_of
+from planner.evaluation.reaches import forms_of, reaches_of
 from planner.placement import Fleet, place
 
 MOST_TOLD = 3

@@ -262,11 +262,8 @@ def objective_value(scenario: Scenario, layout: Layout, throughput_rps: float) -
 
 def _used_offer(scenario: Scenario, evaluator: Evaluator, layout: Layout) -> Offer:
     """The offer of the GPUs that the layout uses, no more."""
-    used: dict[str, int] = {}
-    for island, count in layout.counts:
-        used[island.gpu] = used.get(island.gpu, 0) + island.size * count
     offer = offer_of(scenario, evaluator)
-    counts = tuple(used.get(gpu, 0) for gpu in offer.gpus)
+    counts = tuple(layout.gpus[gpu] for gpu in offer.gpus)
     options = tuple(
         tuple(row for row in rows if row.island.size <= count)
         for rows, count in zip(offer.options, counts, strict=True)

@@ -1,29 +1,32 @@
 """Rate against price: for budgets from the cheapest fleet that serves anything to the whole offer, the best fleet."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from planner.assignment import LayoutAnswer, Offer, best_layout, relax
+from planner.assignment import Offer, best_layout, best_pools, relax, relaxed_values
 from planner.domain import (
     AssignmentSettings,
     CostMode,
     Formulation,
     Frontier,
     FrontierPoint,
+    InventoryItem,
     Layout,
     ObjectiveKind,
     ObjectiveSettings,
     Scenario,
 )
 from planner.errors import InfeasibleError, InputError, SolverError
+from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.goodput import bounds_ttft
 from planner.interrupts import check, deferred
-from planner.layouts.buckets.frontier import cheapest_pools, point_of_pools
+from planner.layouts.buckets.infeasible import nothing_serves, stocks_of
+from planner.layouts.buckets.pools import fastest_pools
 from planner.layouts.certificate import MOST_REFERENCE_SIZES, RATE, layout_settings, offer_of
 from planner.layouts.feasibility import posed, require_room
 from planner.layouts.queued_layouts import layouts_with_queues
@@ -37,6 +40,9 @@ SHARE_OF_TIME = 1 / 30
 
 LEAST_SHARES = (1e-4, 1e-3, 1e-2, 0.1, 0.5)
 """Shares of the best possible rate that the cheapest fleet is asked for."""
+
+LEAST_SHARE_OF_POOLS = 1e-3
+"""The same of pools, whose programme has no share that drowns."""
 
 ROUNDING = 1e-9
 
@@ -60,12 +66,12 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     with open_evaluator(posed(judged)) as evaluator:
         settings = layout_settings(judged)
         settings = replace(settings, gap=max(GAP, settings.gap), work_limit=settings.work_limit * SHARE_OF_TIME)
-        least, point_of = (_of_pools if judged.bucketed else _of_layouts)(evaluator, settings)
+        least, best = (_of_pools if judged.bucketed else _of_layouts)(evaluator, settings)
         budgets = _budgets(judged, least, points)
         by_budget: dict[float, FrontierPoint | None] = {}
         with suppress(KeyboardInterrupt), deferred():
             for budget in budgets:
-                point = point_of(budget)
+                point = _point(evaluator, best, budget)
                 check()  # one that was found while an interrupt came may not be the best
                 by_budget[budget] = point
                 progress(len(by_budget), points, point)
@@ -112,21 +118,45 @@ def _require(scenario: Scenario, points: int) -> None:
         )
 
 
-Ways = tuple[float, Callable[[float], FrontierPoint | None]]
-"""Price of the cheapest fleet that serves anything, and the best fleet for a budget."""
+Best = Callable[[ObjectiveSettings], tuple[Layout, float, float] | None]
+"""The best layout for an objective, its rate, and the bound of all; None where none is found."""
 
 
-def _of_layouts(evaluator: Evaluator, settings: AssignmentSettings) -> Ways:
-    """Of layouts with a routing table."""
+def _of_layouts(evaluator: Evaluator, settings: AssignmentSettings) -> tuple[float, Best]:
+    """Price of the cheapest layout with a routing table that serves anything, and the best ones."""
     require_room(evaluator)
     scenario = evaluator.question.scenario
     offer = offer_of(scenario, evaluator, scenario.search.sizes)
-    return _cheapest(evaluator, offer, settings), partial(_point, evaluator, offer, settings)
+    return _cheapest(evaluator, offer, settings), partial(_best_layout, evaluator, offer, settings)
 
 
-def _of_pools(evaluator: Evaluator, settings: AssignmentSettings) -> Ways:
-    """Of pools behind buckets."""
-    return cheapest_pools(evaluator, settings), partial(point_of_pools, evaluator, settings)
+def _of_pools(evaluator: Evaluator, settings: AssignmentSettings) -> tuple[float, Best]:
+    """The same of pools behind buckets."""
+    return _cheapest_pools(evaluator, settings), partial(_best_of_pools, evaluator, settings)
+
+
+def _point(evaluator: Evaluator, best: Best, budget: float) -> FrontierPoint | None:
+    """The best fleet for a budget; None where none is found."""
+    enough = budget * (1 + ROUNDING)  # a budget must not fall short of a price by the last digit
+    found = best(ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=enough))
+    if found is None or not found[1] > 0:
+        return None
+    layout, rate_rps, bound_rps = found
+    items, gpus = evaluator.question.scenario.inventory.items, layout.gpus
+    return FrontierPoint(
+        budget_usd_per_hour=budget,
+        price_usd_per_hour=_price(layout, items),
+        rate_rps=rate_rps,
+        bound_rps=max(bound_rps, rate_rps),
+        gpus=tuple((item.gpu.name, gpus[item.gpu.name]) for item in items),
+        watts=sum(item.gpu.max_w * gpus[item.gpu.name] for item in items),
+        layout=layout,
+    )
+
+
+def _price(layout: Layout, items: Sequence[InventoryItem]) -> float:
+    gpus = layout.gpus
+    return sum(item.price_usd_per_gpu_hour * gpus[item.gpu.name] for item in items)
 
 
 def _budgets(scenario: Scenario, cheapest: float, points: int) -> list[float]:
@@ -159,7 +189,7 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
             late = True
             continue
         if answer and evaluator.evaluate(answer.layout.plain).throughput_rps > 0:
-            prices.append(_price(answer.layout, offer))
+            prices.append(_price(answer.layout, evaluator.question.scenario.inventory.items))
     if late and not prices:
         raise SolverError(
             "frontier: no fleet that serves every range was found within the work limit, nor that there is none.",
@@ -173,48 +203,49 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
     return min(prices)
 
 
-def _answer(offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> LayoutAnswer | None:
+def _best_layout(
+    evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, objective: ObjectiveSettings
+) -> tuple[Layout, float, float] | None:
     try:
-        return best_layout(offer, objective, settings)
+        answer = best_layout(offer, objective, settings)
     except (InfeasibleError, SolverError):
         return None
-
-
-def _point(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings, budget: float) -> FrontierPoint | None:
-    enough = budget * (1 + ROUNDING)  # a budget must not fall short of a price by the last digit
-    objective = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=enough)
-    answer = _answer(offer, objective, settings)
-    if answer is None:
-        return None
     judged = [evaluator.evaluate(answer.layout.plain)]
-    if bounds_ttft(evaluator.question.scenario.slo):
+    if bounds_ttft(evaluator.question.scenario.slo):  # the programme sees no queues: layouts with room for them compete
         judged += layouts_with_queues(offer, evaluator, objective, settings)
     best = max(judged, key=lambda evaluation: evaluation.throughput_rps)
-    rate, layout = best.throughput_rps, best.layout
-    if not rate > 0:
+    return best.layout, best.throughput_rps, answer.bound
+
+
+def _cheapest_pools(evaluator: Evaluator, settings: AssignmentSettings) -> float:
+    """Price of the cheapest pools found that serve every bucket (USD/hour).
+
+    Raises InfeasibleError where nothing serves, SolverError where that is not known within the work limit.
+    """
+    question, prices = evaluator.question, evaluator.prices
+    rate = ObjectiveSettings()
+    stocks, partitions = stocks_of(question, rate), prices.partitions[:1]
+    offer = prices.offer(stocks, partitions)
+    most = max(relaxed_values(offer, partitions, rate, settings).values(), default=0.0)
+    if not most:
+        raise nothing_serves(question, prices, rate)
+    target = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=LEAST_SHARE_OF_POOLS * most)
+    try:
+        return best_pools(offer, partitions, target, settings).value
+    except InfeasibleError:
+        raise nothing_serves(question, prices, rate) from None
+
+
+def _best_of_pools(
+    evaluator: Evaluator, settings: AssignmentSettings, objective: ObjectiveSettings
+) -> tuple[Layout, float, float] | None:
+    try:
+        priced, bound, solver = fastest_pools(evaluator, objective, settings)
+    except (InfeasibleError, SolverError):
         return None
-    gpus = _rented(layout, offer)
-    return FrontierPoint(
-        budget_usd_per_hour=budget,
-        price_usd_per_hour=_price(layout, offer),
-        rate_rps=rate,
-        bound_rps=max(answer.bound, rate),
-        gpus=tuple(gpus.items()),
-        watts=sum(watts * gpus[gpu] for gpu, watts in zip(offer.gpus, offer.watts, strict=True)),
-        layout=layout,
-    )
-
-
-def _rented(layout: Layout, offer: Offer) -> dict[str, int]:
-    rented = dict.fromkeys(offer.gpus, 0)
-    for island, count in layout.counts:
-        rented[island.gpu] += island.size * count
-    return rented
-
-
-def _price(layout: Layout, offer: Offer) -> float:
-    rented = _rented(layout, offer)
-    return sum(price * rented[gpu] for gpu, price in zip(offer.gpus, offer.prices, strict=True))
+    layout = layout_of(priced.pools)
+    evaluator.remember_pools(layout, priced, solver)  # its bands are told of these pools, not of others alike
+    return layout, priced.rate_rps, bound
 
 
 def undominated(points: list[FrontierPoint]) -> tuple[FrontierPoint, ...]:

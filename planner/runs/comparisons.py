@@ -11,7 +11,7 @@ from planner.files.plan.batches import indexes
 from planner.files.plan.batches.indexes import holds_batch
 from planner.files.plan.batches.notes import QUARANTINE_FOLDER, write_document
 from planner.files.plan.batches.parquet import can_write_parquet, parquet_table
-from planner.plans.comparisons.compared import compare_plans
+from planner.plans.comparing import compare_plans
 from planner.report.comparison.plans.batch_html import batch_html
 from planner.report.comparison.plans.batch_tables import batch_document, batch_page, exact_jobs
 from planner.report.comparison.plans.side_by_side import comparison_page, every_figure

@@ -9,8 +9,7 @@ from planner.domain import Plan
 from planner.domain.deployed import PlanDiff
 from planner.domain.replay import StoredReplay
 from planner.errors import InputError
-from planner.plans.bucket_diff import compare_buckets
-from planner.plans.diff import compare
+from planner.plans.diff import compare, compare_buckets
 from planner.plans.provenance import planner_version
 from planner.plans.rate_bands import compare_rates
 from planner.report.kit.html.blocks import Chart, Page

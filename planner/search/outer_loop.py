@@ -33,9 +33,8 @@ from planner.errors import SolverError
 from planner.interrupts import check, deferred
 from planner.search.baselines import RANDOM
 from planner.search.communication import Ground
-from planner.search.encodings import space_of
 from planner.search.pareto import frontier, hypervolume, picked
-from planner.search.proposers import Proposer, first_look, proposer_of
+from planner.search.proposers import Proposer, first_look, proposer_of, space_of
 from planner.search.results import SearchResult, trial_of
 from planner.search.space import Space
 

@@ -68,17 +68,17 @@ def test_json_is_one_document_and_an_old_result_stays(planner: Command, priced: 
 def test_an_interrupt_ends_with_the_points_found(
     planner: Command, priced: Path, monkeypatch: pytest.MonkeyPatch, points: int
 ) -> None:
-    point_of_pools = frontier.point_of_pools
+    point = frontier._point
 
     def interrupted(*arguments: Any) -> FrontierPoint | None:
         nonlocal points
         if points == 0:
             signal.raise_signal(signal.SIGINT)
         points -= 1
-        return point_of_pools(*arguments)
+        return point(*arguments)
 
     asked = points
-    monkeypatch.setattr(frontier, "point_of_pools", interrupted)
+    monkeypatch.setattr(frontier, "_point", interrupted)
     answer = planner("frontier", priced, "--points", 3, "--out", "f", "--json")
     assert answer.status == EXIT_INTERRUPTED
     assert Path("f").exists() == (asked > 0)

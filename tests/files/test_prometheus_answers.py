@@ -16,7 +16,7 @@ from reference_data import reference_text
 from planner.domain.serving.observed import ObservedSeries, Quantity
 from planner.errors import InputError
 from planner.files import load_answers
-from planner.plans.observed.histograms import histogram_of
+from planner.plans.observed.loads import histogram_of
 
 REAL: dict[str, Any] = json.loads(reference_text("prometheus/answers.json"))
 PREFILL, DECODE = "h100-2g-prefill-1", "h100-4g-decode-1"

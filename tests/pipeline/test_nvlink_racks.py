@@ -20,8 +20,7 @@ from planner.domain import (
     Scenario,
     SearchMethod,
 )
-from planner.evaluation.island_forms import MOST_FORMS, forms_of
-from planner.evaluation.reaches import reaches_of
+from planner.evaluation.reaches import MOST_FORMS, forms_of, reaches_of
 from planner.pipeline import place, plan
 from planner.placement import Fleet, NodeType, synthesize
 from planner.placement import place as place_islands

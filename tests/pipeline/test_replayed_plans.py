@@ -33,9 +33,8 @@ from planner.layouts.buckets.pools import solve_buckets
 from planner.layouts.feasibility import posed
 from planner.layouts.replayed import rounds as replay_rounds
 from planner.layouts.replayed.choice import find_replayed
-from planner.layouts.replayed.judges import Judges
 from planner.layouts.replayed.moves import neighbours
-from planner.layouts.replayed.rounds import ReplayBudget, ReplayRounds
+from planner.layouts.replayed.rounds import Judges, ReplayBudget, ReplayRounds
 from planner.layouts.replayed.space import Point, ReplaySpace
 from planner.pipeline import plan, recheck
 from planner.report import summary

@@ -27,7 +27,7 @@ from planner.domain import (
     SurvivalSettings,
 )
 from planner.domain.serving.levels import Standing, judged_levels
-from planner.plans.bucket_diff import compare_buckets
+from planner.plans.diff import compare_buckets
 from planner.report import figure, figures_of, islands_frame, latency_frame, pools_frame, summary
 from planner.report.buckets.view import bounds_in, bucket_plan, span_label, time, time_span, useful_simpler
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from planner.domain import Plan
-from planner.plans.comparisons.compared import compare_plans
+from planner.plans.comparing import compare_plans
 from planner.report.comparison.plans.diff_head import diff_head
 from planner.report.comparison.plans.side_by_side import comparison_page, verdict
 from planner.report.comparison.plans.side_by_side_page import comparison_html

@@ -13,7 +13,7 @@ from plain_pictures import unpainted
 
 from planner.errors import InfeasibleError, InputError
 from planner.files import load_run
-from planner.plans.comparisons.figures import plan_figures
+from planner.plans.comparing import plan_figures
 from planner.runs import Job, Outcome, run_job, run_scenarios
 from planner.runs.batches.local import PATIENCE_S
 

@@ -72,7 +72,7 @@ def _last(price: float | None) -> float:
 
 
 def _sorted(plans: "Mapping[str, Plan]", order: Order | None) -> "dict[str, Plan]":
-    from planner.plans.comparisons.figures import plan_figures
+    from planner.plans.comparing import plan_figures
 
     if order is None:
         return dict(plans)

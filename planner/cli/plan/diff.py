@@ -20,9 +20,8 @@ def command(
     stop, restart or stay, how many GPUs that takes, which requests move, and what changes of buckets and P99."""
     from dataclasses import replace
 
-    from planner.plans.bucket_diff import compare_buckets
-    from planner.plans.comparisons.figures import plan_figures
-    from planner.plans.diff import compare
+    from planner.plans.comparing import plan_figures
+    from planner.plans.diff import compare, compare_buckets
     from planner.plans.rate_bands import compare_rates
     from planner.report.comparison.plan_diff import diff_document, diff_page
 

@@ -38,7 +38,7 @@ def certify_buckets(
     value = objective_value(scenario, layout, rate_rps)
     counts = {item.gpu.name: item.count for item in scenario.inventory.items}
     if scenario.objective.rents:
-        counts = used_gpus(layout)
+        counts = dict(layout.gpus)
     unrestricted = unrestricted_rps(prices, counts)
     most = None if unrestricted is None else max(unrestricted, rate_rps)
     reached = most or value if math.isinf(choice.bound) else choice.bound_of_form
@@ -70,11 +70,3 @@ def _of_one_family(scenario: Scenario, prices: BucketPrices) -> str:
         return ""
     names = " and ".join(", ".join(sorted(family)) for family in prices.families)
     return f"{scenario.engine} hands no KV caches between {names}: the pools are all of one of them"
-
-
-def used_gpus(layout: Layout) -> dict[str, int]:
-    """GPUs in islands, by type."""
-    counts: dict[str, int] = {}
-    for island, count in layout.counts:
-        counts[island.gpu] = counts.get(island.gpu, 0) + island.size * count
-    return counts

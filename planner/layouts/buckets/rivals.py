@@ -15,7 +15,6 @@ from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.certificate import used_gpus
 from planner.layouts.buckets.infeasible import stocks_of
 from planner.layouts.certificate import layout_settings
 
@@ -91,7 +90,7 @@ class _Yard:
         return priced if priced.rate_rps > 0 else None
 
     def _rented(self, what: str, priced: PricedPools) -> RivalFleet:
-        counts = used_gpus(layout_of(priced.pools))
+        counts = layout_of(priced.pools).gpus
         return RivalFleet(
             what=what,
             gpus=tuple(sorted(counts.items())),

@@ -7,14 +7,18 @@
 | R[c] | rate of its mix: 1 / sum_j w / R | requests/s |
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
+from planner.assignment import relax
 from planner.cost import compare_configurations
-from planner.domain import ConfigurationRates, CostMode, InventoryItem, Plan, PlannedIsland, halves_of
+from planner.domain import ConfigurationRates, CostMode, InventoryItem, Plan, PlannedIsland, SizeSet, halves_of
 from planner.domain.explanations import IslandExplanation, RivalIsland
-from planner.errors import InputError, SolverError
-from planner.layouts.explaining.plans import most_of_table
+from planner.errors import InfeasibleError, InputError, SolverError
+from planner.evaluation.evaluator import Evaluator
+from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of
+from planner.layouts.feasibility import posed
 
 MOST_RIVALS = 6
 Mix = tuple[tuple[int, float], ...]
@@ -135,3 +139,20 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield "where the island lies on nodes is not looked at"
     if plan.scenario.cost.mode is CostMode.REFERENCE:
         yield "rates follow the published paper and are not physical"
+
+
+def most_of_table(plan: Plan, fleet: Mapping[str, int]) -> float | None:
+    """What no layout of so many GPUs serves more than; None where nothing serves. Raises SolverError."""
+    scenario = plan.scenario
+    items = tuple(
+        replace(item, count=fleet[item.gpu.name]) for item in scenario.inventory.items if fleet[item.gpu.name]
+    )
+    if not items:
+        return None
+    fewer = replace(scenario, inventory=replace(scenario.inventory, items=items))
+    try:
+        evaluator = Evaluator(posed(fewer))
+        sizes = scenario.search.sizes if is_exact(scenario) else SizeSet.ALL
+        return relax(offer_of(fewer, evaluator, sizes), RATE, layout_settings(scenario)).rate
+    except InfeasibleError:
+        return None

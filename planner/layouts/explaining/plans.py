@@ -1,4 +1,6 @@
-"""Why a plan serves what it does: what binds, and what no plan of another form can exceed.
+"""Door: why a plan, or a pool or an island of it, is what it is.
+
+Of a plan: what binds, and what no plan of another form can exceed.
 
 A bound of an alternative below the plan's rate says what the alternative loses at least; one above it says what it may
 serve at most. Bounds are relaxations: servers divisible, over all buckets that the scenario admits.
@@ -8,18 +10,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from planner.assignment import Partition, relax, relaxed_values
-from planner.domain import ObjectiveSettings, Plan, Scenario, ServingForm, SizeSet, SloSettings
-from planner.domain.explanations import Alternative, PlanExplanation
+from planner.assignment import Partition, relaxed_values
+from planner.domain import ObjectiveSettings, Plan, Scenario, ServingForm, SloSettings
+from planner.domain.explanations import SECONDS, Alternative, IslandExplanation, PlanExplanation, PoolExplanation
 from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.evaluation.evaluator import Evaluator
 from planner.layouts.buckets.sensitivity import prices_of
-from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of
+from planner.layouts.certificate import RATE
+from planner.layouts.explaining.islands import explain_island, most_of_table
+from planner.layouts.explaining.pools import explain_pool
 from planner.layouts.feasibility import posed
 
 _RATE = ObjectiveSettings()
+
+
+def explained(
+    plan: Plan, island: str | None = None, seconds: float = SECONDS
+) -> PlanExplanation | PoolExplanation | IslandExplanation:
+    """The plan as a whole, or its pool or island of that name. Raises InputError where there is none."""
+    if island is None:
+        return explain_plan(plan)
+    return explain_pool(plan, island, seconds) if plan.outlook.pools else explain_island(plan, island)
 
 
 def explain_plan(plan: Plan) -> PlanExplanation:
@@ -135,20 +147,3 @@ def _of_table(plan: Plan) -> Iterator[Alternative]:
             yield Alternative(
                 name=f"without {gpu}", fewer_gpus=True, bound_rps=most_of_table(plan, plan.fleet | {gpu: 0})
             )
-
-
-def most_of_table(plan: Plan, fleet: Mapping[str, int]) -> float | None:
-    """What no layout of so many GPUs serves more than; None where nothing serves. Raises SolverError."""
-    scenario = plan.scenario
-    items = tuple(
-        replace(item, count=fleet[item.gpu.name]) for item in scenario.inventory.items if fleet[item.gpu.name]
-    )
-    if not items:
-        return None
-    fewer = replace(scenario, inventory=replace(scenario.inventory, items=items))
-    try:
-        evaluator = Evaluator(posed(fewer))
-        sizes = scenario.search.sizes if is_exact(scenario) else SizeSet.ALL
-        return relax(offer_of(fewer, evaluator, sizes), RATE, layout_settings(scenario)).rate
-    except InfeasibleError:
-        return None

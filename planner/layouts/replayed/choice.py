@@ -24,8 +24,7 @@ from planner.interrupts import deferred
 from planner.layouts.buckets.pools import BucketChoice, solve_buckets
 from planner.layouts.buckets.proposals import proposed_pools
 from planner.layouts.proposals import ProposedPlan
-from planner.layouts.replayed.judges import Judges
-from planner.layouts.replayed.rounds import ReplayBudget, ReplayRounds
+from planner.layouts.replayed.rounds import Judges, ReplayBudget, ReplayRounds
 from planner.layouts.replayed.space import Point, ReplaySpace
 
 SEARCH_SEEDS, FRESH_SEEDS = 2, 3

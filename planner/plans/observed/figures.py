@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from planner.domain import PHASES, Band, BucketLatency, BucketPool, Phase, Plan
 from planner.domain.serving.observed import ComparedFigure, ObservedIsland, Quantity, Verdict
-from planner.plans.observed.histograms import TimeHistogram, TimeQuantile
-from planner.plans.observed.loads import Loads
+from planner.plans.observed.loads import Loads, TimeHistogram, TimeQuantile
 from planner.units import MS_PER_S
 
 TOLERANCE = 0.1

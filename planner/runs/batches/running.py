@@ -13,7 +13,7 @@ from planner.domain import Plan, ReportProgress, Scenario, SearchJournal, Trial,
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, InputError, PlannerError
 from planner.evaluation.evaluator import open_evaluator
 from planner.layouts.feasibility import posed
-from planner.plans.comparisons.figures import plan_figures
+from planner.plans.comparing import plan_figures
 from planner.plans.provenance import versions
 from planner.processes import TaskPool
 from planner.runs import publication

@@ -21,7 +21,7 @@ from planner.domain.comparisons import JobEffort, PointState, RunNote
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INFEASIBLE, InputError, PlannerError
 from planner.files.disk.folders import at_work
 from planner.files.plan.batches import notes
-from planner.plans.comparisons.figures import plan_figures
+from planner.plans.comparing import plan_figures
 from planner.plans.provenance import versions
 from planner.runs.batches.jobs import ENGINE, Executor, Job, Outcome, content_of
 from planner.runs.batches.running import disk_refuses

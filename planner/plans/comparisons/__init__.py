@@ -1,1 +1,0 @@
-"""Finished plans beside each other."""
