@@ -104,6 +104,7 @@ def _island_flows(
     """`share`: the flow's part of its range."""
     span = table.ranges[flow.range_index]
     senders, receivers = names[flow.prefill, Phase.PREFILL], names[flow.decode, Phase.DECODE]
+    # all islands of a class are alike, so the class's flow is theirs in equal parts
     rate = share * span.probability * throughput_rps / (len(senders) * len(receivers))
     for sender in senders:
         for receiver in receivers:
@@ -132,6 +133,7 @@ def _range_routes(
     }
     total = sum(served.values())
     rates = {name: rate for name, rate in served.items() if rate > LEAST_SHARE * total}
+    # shares are of what is listed, so that they sum to 1 without the slivers
     total_kept = sum(rates.values())
     for member in members:
         if member.id in rates:
@@ -175,6 +177,7 @@ def _unassigned(
     """Islands of classes that can do neither phase, with the table's reason."""
     numbers: Counter[str] = Counter()
     for island, count in layout.counts:
+        # placed islands of a duty are told apart from the layout's by their reach
         missing = count - sum(duty.count for duty in assignment.duties if island in (duty.island, duty.island.plain))
         earlier = [name for phase in island.phase for name in names.get((island, phase), ())]
         for k in range(missing):

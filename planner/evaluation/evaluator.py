@@ -157,6 +157,7 @@ class Evaluator:
         evaluation = pooled_evaluation(layout, pooled_assignment(priced, solver, optimal=optimal), cpu_s)
         objective = self.question.scenario.objective
         if objective.kind.row.several and evaluation.assignment:
+            # what is not rented costs nothing; of an inventory idle GPUs are paid for, too
             rented = layout_of(priced.pools) if objective.rents else layout
             goals = goal_values(self.question, rented, Standing.of_pools(self.question, priced))
             evaluation = replace(evaluation, layout=rented, goals=goals)

@@ -50,6 +50,7 @@ def goodput_of(assignment: Assignment, table: PerformanceTable, slo: SloSettings
     first = _first_steps(table, islands, slo)
     factor, binding = 1.0, None
     for island in islands:
+        # a share of the whole load, so the island that bears least sets it for all
         share = _share(island, table, slo, first)
         if share < factor:
             factor, binding = share, island.duty
@@ -123,6 +124,7 @@ def _loaded(assignment: Assignment, table: PerformanceTable, tokens: float) -> I
     for duty in assignment.duties:
         performance, total = table.row(duty.island).phase(duty.phase), totals[duty.phase]
         served = [share * alone for share, alone in zip(duty.time_shares, performance.rates_rps, strict=True)]
+        # slivers are the solver's tolerance: a range of theirs would bound a queue that never sees it
         indices = [j for j, here in enumerate(served) if here > LEAST_SHARE * total[j]]
         if indices and performance.parallel:
             due = {j: rate * table.ranges[j].probability * served[j] / total[j] for j in indices}
@@ -135,6 +137,7 @@ def _island(
     """`due_rps`: what each of the islands is to serve of each range."""
     busy = {j: rate * performance.utilisation_limit(j) / performance.rates_rps[j] for j, rate in due_rps.items()}
     utilisation = sum(busy.values())
+    # prefill batches follow each other through the stages; a token of decode passes all of them
     stages = parallel.pp if duty.phase is Phase.PREFILL else 1
     queue = mixture(
         duty.phase,
@@ -162,6 +165,7 @@ def _first_steps(table: PerformanceTable, islands: list[_Loaded], slo: SloSettin
 
 def misses_of(slo: SloSettings) -> float | None:
     """A percentile's misses, shared evenly by the two queues; None where bounds hold for the mean."""
+    # either queue may be late for half of them: the two need not be late together
     return None if slo.percentile is None else (1 - slo.percentile / 100) / 2
 
 
@@ -187,6 +191,7 @@ def slack_ms(
     bound = range_bounds(slo, span)[0]
     if bound is None:
         return None
+    # means add up, so the wait for a place gets a part of the bound; a percentile shares its misses instead
     set_aside = PLACE_SHARE * bound if slo.percentile is None else 0.0
     if phase is Phase.DECODE:
         return set_aside
@@ -219,6 +224,7 @@ def _services(
                 if island.duty.phase is phase and j in island.ranges
             ]
             if rows:
+                # what holds for the slowest class of a range holds for all
                 yield max(rows, key=_slowness)
 
 
@@ -230,6 +236,7 @@ def _slowness(row: RangeService) -> float:
 
 def _wait(island: _Loaded, utilisation: float, slo: SloSettings) -> tuple[float | None, float | None]:
     """(mean, percentile) of the wait (ms); nothing where the queue has no end."""
+    # busy all the time: the queue grows without end, and any figure would be the rounding's
     return (None, None) if utilisation > FULL else predicted_wait(island.queue, utilisation, misses_of(slo))
 
 
@@ -249,6 +256,7 @@ def _service(
     mean = None if wait[0] is None else judged + wait[0] + first_ms
     late = None if wait[1] is None else judged + wait[1] + first_ms
     if not prefills:
+        # tokens of a batch do not queue: its step is the time, and the mean tells as much as a percentile
         mean, late = performance.step_ms[j], None if slo.percentile is None else judged
     return RangeService(
         phase=island.duty.phase,

@@ -69,8 +69,10 @@ def _moves(
 ) -> Defragmentation | None:
     """Moves after which the placer does find room for the island; None where there are none, or too many."""
     plan = moves_for(cluster, demand, DefragmentationSettings(), tolerations=settings.tolerations)
+    # more moves than the scenario would make are no advice
     if plan is None or len(plan.moves) > settings.most_moves:
         return None
+    # the search for moves knows fewer rules than the placer, which is asked again without evictions
     after = place([demand], replay(cluster, plan.moves), replace(settings, preempt=False), watts)
     return None if after.shortfalls else plan
 
@@ -91,6 +93,7 @@ def _count(number: int, noun: str) -> str:
 
 def _occupied(placement: Placement, demands: dict[str, PlacementDemand], cluster: Cluster) -> Cluster:
     """The cluster with the placed islands on it, which stay, and without the pods that go for them."""
+    # advice is for this island beside all that was placed
     gone = {victim.pod for victim in placement.victims}
     pods = tuple(pod for pod in cluster.pods if pod.key not in gone)
     return with_islands(replace(cluster, pods=pods), placement.parts, demands.values())

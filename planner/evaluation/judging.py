@@ -27,6 +27,7 @@ def judge(table: PerformanceTable, layout: Layout, question: Question) -> Evalua
     """
     start, scenario, working = time.process_time(), question.scenario, layout
     try:
+        # each round leaves islands out, so it ends; with fewer islands others may come to serve nothing
         while True:
             if bounds_ttft(scenario.slo):
                 assignment = with_patience(table, working, question)

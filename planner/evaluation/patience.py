@@ -72,6 +72,7 @@ def with_patience(table: PerformanceTable, layout: Layout, question: Question) -
         assign(table, layout, scenario.assignment, scenario.network, question.kv)  # it says why
         return None
     candidates += _balanced(table, _best(candidates), question)
+    # queues still cost a tenth or more: ranges that can hardly wait are taken from whom they hold back
     if _best(candidates).service.factor < WORTH_PARTING:
         candidates += _cut(table, _best(candidates), question)
     best = _best(candidates)
@@ -117,6 +118,7 @@ def _as_it_is(table: PerformanceTable, layout: Layout, question: Question) -> It
 
 def _in_roles(table: PerformanceTable, layout: Layout, reached_rps: float, question: Question) -> Judged | None:
     """The islands in the roles that serve fastest, where that may pay; placed ones keep what they were placed for."""
+    # a role fixes a phase and degrees, which a placed island has already
     placed = any(island.reach or island.phase for island, _ in layout.counts)
     if placed or question.scenario.assignment.formulation is not Formulation.MAX_RATE:
         return None
@@ -169,6 +171,7 @@ def _without_hasty(table: PerformanceTable, service: Service) -> PerformanceTabl
         return None
     row = next(row for row in table.classes if row.island == service.binding)
     limits = [row.prefill.utilisation_limit(j) for j, rate in enumerate(row.prefill.rates_rps) if rate > 0]
+    # half of the span, not of the ranges: those that can wait least go at once, however many they are
     middle = (min(limits) + max(limits)) / 2
     prefill = row.prefill.among([row.prefill.utilisation_limit(j) > middle for j in range(len(table.ranges))])
     return replace(
@@ -187,6 +190,7 @@ def kept_apart(table: PerformanceTable, slo: SloSettings) -> Iterator[Performanc
     classes = [row for row in table.classes if row.prefill.serves]
     for limit in limits[:MOST_LIMITS]:
         hasty = [bound is not None and bound <= limit for bound in bounds]
+        # nothing to part, nobody to part it among, or more ways than are worth trying
         if all(hasty) or len(classes) < len((True, False)) or len(classes) > MOST_CLASSES:
             continue
         ways = sorted(

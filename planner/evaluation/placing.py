@@ -64,6 +64,7 @@ def judge_placed(table: PerformanceTable, layout: Layout, question: Question, fl
         placed = placed_layout(table, layout, evaluation.assignment, question, fleet)
         rps, judged_rps = placed.assignment.throughput_rps, placed.placement.judged_rps
         evaluation = replace(evaluation, throughput_rps=rps if judged_rps is None else judged_rps)
+        # evictions count more than the layout serves: it would be better not to place it
         if not evaluation.throughput_rps > 0:
             evaluation = replace(evaluation, throughput_rps=0.0, assignment=None, error=_not_worth(placed.placement))
     except InfeasibleError as error:
@@ -100,11 +101,13 @@ def placed_layout(
     demands, gpus = _demands(islands, assignment, scenario.placement), [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}
     placement = place(demands, fleet, scenario.placement, watts)
+    # other forms and moves cost many placements: they are looked for once, for the plan, not in a search
     if advises and placement.shortfalls:
         placement = place(_with_forms(demands, islands, placement, question), fleet, scenario.placement, watts)
         placement = with_moves(placement, demands, fleet.cluster, scenario.placement, watts)
     reaches = reaches_of(placement, demands, fleet, gpus, scenario.cost.cross_switch_bandwidth)
     classes = [_class(island, reaches.get(island.name)) for island in islands]
+    # what served nothing before asks for no room, and stays in the plan as idle
     idle = Counter(dict(layout.counts))
     idle.subtract(island.duty.island.plain for island in islands)
     placed = Layout.of([*classes, *idle.elements()])
@@ -235,6 +238,7 @@ def _feeds(
         sender, receiver = (flow.prefill, Phase.PREFILL), (flow.decode, Phase.DECODE)
         if sender in names and receiver in names:
             pairs[flow.prefill, flow.decode] += flow.rate_rps / len(names[sender]) / len(names[receiver])
+    # without a network nobody says who feeds whom: each in proportion to what it serves
     if not assignment.flows:
         decoded = sum(rates[kind] * len(names[kind]) for kind in names if kind[1] is Phase.DECODE)
         for sender, receiver in ((a, b) for a in names for b in names):
@@ -272,6 +276,7 @@ def _rows(
     ranges = len(question.workload.ranges)
     yielded: set[IslandClass] = set()
     for island, kind in zip(islands, classes, strict=True):
+        # islands that lie alike are one class, priced once
         if kind not in yielded:
             yielded.add(kind)
             nothing = _nothing(ranges, "" if kind.reach else why[island.name])
@@ -308,6 +313,7 @@ def _priced(island: _Island, reach: Reach, question: Question) -> PhasePerforman
         settings=replace(scenario.cost, reach=reach),
         slo=scenario.slo,
     )
+    # an island in a role serves its interval of lengths alone, wherever it lies
     if not island.duty.island.role:
         return priced
     return priced.among([island.duty.island.role[0].covers(span) for span in question.workload.ranges])
@@ -325,6 +331,8 @@ def _assigned(
     scenario = question.scenario
     evaluation = judge(table, layout, question.of_rate)
     best = evaluation.assignment
+    # patience is a heuristic: where islands lie a little worse it may find less than the shares it had; flows are
+    # solved for
     if bounds_ttft(scenario.slo) and scenario.network is None:
         earlier = _as_before(table, islands, classes)
         if earlier.throughput_rps > (0.0 if best is None else best.throughput_rps):

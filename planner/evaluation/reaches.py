@@ -81,6 +81,7 @@ def _domain(gpu: GpuSpec, node: ClusterNode) -> str:
     """The NVLink domain of a node's GPUs: the node, or where a domain is larger, the cluster's, or the clique that its
     label names."""
     if gpu.gpus_per_nvlink_domain > gpu.gpus_per_host:
+        # of what the cluster tells the most definite first; a node that says nothing is a domain of its own
         return node.nvlink_domain or dict(node.labels).get(CLIQUE) or node.name
     return node.name
 
@@ -119,6 +120,7 @@ def _forms(duty: Duty, parallel: ParallelConfig, question: Question) -> Iterator
     gpu = scenario.inventory.item(duty.island.gpu).gpu
     context = CostContext(gpu=gpu, model=scenario.model, settings=scenario.cost)
     for other in configurations(context, parallel.size):
+        # larger attention groups need what there is no room for
         if other.tp < parallel.tp:
             performance = tabulate_placed(
                 gpu,

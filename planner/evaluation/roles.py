@@ -55,11 +55,13 @@ def _intervals(
     if phase is Phase.DECODE:
         return
     bounds = [range_bounds(slo, span)[0] for span in ranges]
+    # a looser bound begins there: ranges before it would hold back all after it
     starts = [0, *(j + 1 for j, (a, b) in enumerate(pairwise(bounds)) if a != b)]
     for first in starts:
         ends = [*starts, len(ranges)]
         for step in STEPS:
             after = first
+            # longer prompts leave less of the bound to wait: where a step is passed, another interval ends
             while after < len(ranges) and _worked(performance, after) > step:
                 after += 1
             ends.append(after)

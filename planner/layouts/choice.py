@@ -136,6 +136,7 @@ def _table(evaluator: Evaluator, progress: ReportProgress, journal: SearchJourna
     if result is None:
         result = _search(scenario, evaluator, progress, journal, partial(seeds_of, scenario, evaluator))()
         _require_uncut(result)
+        # layouts that the solver left unanswered may serve: to solve for another in their place would prove nothing
         if result.best is None and not result.unanswered:
             answer, result = _solved_instead(scenario, evaluator, result)
     return proposed_table(evaluator, _best(evaluator, result), result.record, answer)
@@ -147,6 +148,7 @@ def _pools(evaluator: Evaluator, progress: ReportProgress, journal: SearchJourna
     scenario, start = evaluator.question.scenario, time.process_time()
     choice = best_of_ties(evaluator, solve_buckets(evaluator))
     solved = layout_of(choice.priced.pools)
+    # a search that comes to the same layout gets these pools, made simple, not the programme's first
     evaluator.remember_pools(solved, choice.priced, choice.solver, optimal=choice.proven)
     solving_cpu_s = _since(start, scenario)
     if _is_solved_for(scenario, journal):
@@ -204,6 +206,7 @@ def _aim(scenario: Scenario) -> Aim:
 
 def _seeded(scenario: Scenario, solved: Layout) -> tuple[Proposal, ...]:
     """The layouts that a search begins with: the pools that were solved for, and those of earlier runs."""
+    # what was solved for is known anyway; a search asked to begin without it does
     words = WarmStart.EXACT in scenario.search.warm_start or scenario.search.method.row.may_solve
     origins = {solved: WarmStart.EXACT.value} if words else {}
     origins |= {layout: EARLIER for layout in scenario.search.earlier if layout not in origins}
@@ -223,12 +226,15 @@ def _solved_to_target(
             if posed is scenario:
                 raise
             break
+        # of the target as it was set: a raised one is met by fewer layouts, whose bound says nothing of the others
         bound = answer.bound if bound is None else bound
         answer = replace(answer, layout=best_with_queues(posed, evaluator, answer.layout, wanted))
         result = given(answer.layout, evaluator, progress, solving_cpu_s=_since(start, scenario))
         reached = result.best.throughput_rps if result.best else 0.0
+        # a layout that serves nothing gives no measure to raise the target by
         if reached >= wanted * (1 - MET) or not reached:
             return replace(answer, bound=bound), result
+        # as if queues took the same share again
         raised = posed.objective.target_rps * wanted / reached * (1 + MET)
         posed = replace(posed, objective=replace(posed.objective, target_rps=raised))
     raise InfeasibleError(
@@ -250,6 +256,7 @@ def _solved_instead(
     solving_cpu_s, aim = _since(start, scenario), _aim(scenario)
     answer = replace(answer, layout=best_with_queues(scenario, evaluator, answer.layout))
     outcome = given(answer.layout, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=aim, note=INSTEAD)
+    # of several goals a bound on the rate is not the answer's own
     return None if aim.several else answer, outcome
 
 

@@ -62,6 +62,7 @@ def _require_sound_slo(scenario: Scenario) -> None:
             "levels, got a bound.",
             hint="Set cost.mode to default, or leave slo out.",
         )
+    # bounds change at the edges of slo.ranges alone, so those and 0 show every pair of them
     for start in sorted({0, *(edge for limits in slo.ranges for edge in (limits.start, limits.end))}):
         ttft, tpot = slo.bounds(start)
         if ttft is not None and tpot is not None and ttft <= tpot:
@@ -91,6 +92,8 @@ def require_room(evaluator: Evaluator) -> None:
     scenario, workload = question.scenario, question.workload
     missing = {(phase, j) for phase in PHASES for j in range(len(workload.ranges))}
     for item in scenario.inventory.items:
+        # one island of a type often serves all: the largest is looked at alone, and the look ends with the first that
+        # do
         for islands in _downward(item.gpu.name, min(item.count, LARGEST_SOUGHT_ISLAND)):
             evaluator.tabulate(islands)
             for island in islands:
@@ -100,6 +103,7 @@ def require_room(evaluator: Evaluator) -> None:
                 return
     if verdicts := unreachable_bounds(question, missing):
         raise InfeasibleError(f"scenario {scenario.name}: {'; '.join(verdicts)}.", hint=LOOSEN)
+    # the longest prompts are told: what serves them mostly serves the shorter ones
     phase, j = max(sorted(missing), key=lambda cell: cell[1])
     raise InfeasibleError(
         f"scenario {scenario.name}: inventory: {_model(scenario)} cannot be served by these GPUs: no island of theirs "
@@ -111,6 +115,7 @@ def require_room(evaluator: Evaluator) -> None:
 
 def _downward(gpu: str, largest: int) -> Iterator[list[IslandClass]]:
     """Every size from the largest, which mostly serves all, in pieces that grow."""
+    # a piece is tabulated in one go, so pieces grow: few sizes where the first will do, few calls where none does
     firsts = [largest, *(largest - n for n in _SIZES_BEFORE_PIECE if n < largest), 0]
     for first, after in pairwise(firsts):
         yield [IslandClass(gpu=gpu, size=size) for size in range(first, after, -1)]
@@ -122,6 +127,7 @@ def nothing_found(question: Question, errors: list[str], unanswered: int) -> Pla
     A SolverError where the solver left some of them unanswered: then nothing is proven.
     """
     scenario = question.scenario
+    # of errors as frequent the last by name, so that equal searches end in equal words
     often = max(set(errors), key=lambda error: (errors.count(error), error))
     if unanswered:
         return SolverError(
@@ -239,6 +245,7 @@ def _missed(question: Question, phase: Phase, ranges: list[int]) -> list[_Missed
 
 def _whole_ttft(scenario: Scenario, row: Closest, tpot: float | None) -> float:
     """TTFT on an idle replica, with what is set aside for the decode side (ms)."""
+    # bounds of the mean set a share of themselves aside for the wait for a place, which a percentile's bound does not
     alone = row.ms + (FIRST_STEP_MS if tpot is None else tpot)
     return alone if scenario.slo.percentile is not None else alone / (1 - PLACE_SHARE)
 
@@ -285,6 +292,7 @@ def require_saved_rate(saved: Plan, rate_rps: float, who: str) -> None:
 
     A placed plan holds only what found room: what was left out cannot be placed from it on another cluster.
     """
+    # a placed plan's own rate is of where it lay; what it was placed from has to come out again
     was = saved.throughput_rps if saved.placement is None else saved.placement.unplaced_rps
     if abs(rate_rps - was) <= SAME_RATE * was:
         return
@@ -301,6 +309,7 @@ def require_saved_rate(saved: Plan, rate_rps: float, who: str) -> None:
 def require_target(scenario: Scenario, placed_rps: float) -> None:
     """Raises InfeasibleError where the rate on nodes misses the target by more than the solver's gap."""
     target = scenario.objective.target_rps
+    # the programme met the target to the solver's gap, no nearer
     if placed_rps < target * (1 - SAME_RATE):
         raise InfeasibleError(
             f"scenario {scenario.name}: objective.target_rps: {target:g} requests/s are not reached on cluster "

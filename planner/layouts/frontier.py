@@ -178,6 +178,7 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
     prices: list[float] = []
     late = False
     for share in LEAST_SHARES:
+        # a small share has found one: larger ones cost no less
         if prices and share > LEAST_SHARES[2]:
             break
         target = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=share * most)
@@ -264,6 +265,7 @@ def undominated(points: list[FrontierPoint]) -> tuple[FrontierPoint, ...]:
 def _tightened(points: list[FrontierPoint]) -> list[FrontierPoint]:
     least, rows = math.inf, []
     for point in sorted(points, key=lambda p: -p.budget_usd_per_hour):
+        # from the largest budget down; a point found above the bound of a larger budget is within the solver's gap
         least = max(point.rate_rps, min(least, point.bound_rps))
         rows.append(replace(point, bound_rps=least))
     return rows

@@ -52,6 +52,7 @@ def simple_layouts(offer: Offer) -> list[Layout]:
     by_type = [
         list(_uniform(kinds, gpus, offer.probabilities)) for kinds, gpus in zip(offer.roles, offer.counts, strict=True)
     ]
+    # one type alone may beat all of them where another only makes prompts wait
     alone = [(max(sizes, key=lambda uniform: _promise([uniform])),) for sizes in by_type if sizes]
     mixed = sorted(product(*(_few(sizes) for sizes in by_type if sizes)), key=_promise, reverse=True)
     chosen = sorted([*mixed[:MOST_MIXED], *alone], key=_promise, reverse=True)
@@ -70,6 +71,7 @@ def _uniform(kinds: Sequence[IslandKind], gpus: int, probabilities: Sequence[flo
         key = (kind.island.plain, kind.phase)
         best[key] = max(best.get(key, 0.0), _mix_rps(kind, probabilities))
     for island in sorted({island for island, _ in best}):
+        # what is left over forms no island of the size, and is not counted
         count = gpus // island.size
         yield _Uniform(
             island=island,
@@ -99,6 +101,7 @@ def _promise(each: Sequence[_Uniform]) -> float:
     for uniform in first:
         if prefill + uniform.prefill_rps >= decode - uniform.decode_rps:
             both = uniform.prefill_rps + uniform.decode_rps
+            # this type is cut: so much of it prefills that both phases serve alike
             share = (decode - prefill) / both if both > 0 else 0.0
             return prefill + share * uniform.prefill_rps
         prefill += uniform.prefill_rps
@@ -117,6 +120,7 @@ def best_with_queues(scenario: Scenario, evaluator: Evaluator, solved: Layout, w
 
     A layout that serves `wanted_rps` is better than any that does not.
     """
+    # without a bound on TTFT no queue costs anything, and the plain programme sees all
     if not bounds_ttft(scenario.slo):
         return solved
     objective, settings = single(scenario.objective), layout_settings(scenario)
@@ -134,6 +138,7 @@ def best_with_queues(scenario: Scenario, evaluator: Evaluator, solved: Layout, w
 def _merit(scenario: Scenario, judged: Evaluation, wanted_rps: float) -> tuple[bool, float]:
     """Whether the target is met, and how good the layout then is; the rate where it is not."""
     rate = judged.throughput_rps
+    # a layout that misses the target is worth its rate alone, and less than any that meets it
     if not rate > 0 or rate < wanted_rps * (1 - MET):
         return False, rate
     value = objective_value(scenario, judged.layout, rate)
@@ -150,9 +155,11 @@ def layouts_with_queues(
     roles = (kinds_of(rows, load.ranges, slo, load.mean_output_tokens) for rows in offer.options)
     offer = replace(offer, roles=tuple(roles))
     judged = _solved(offer, evaluator, objective, settings)
+    # simple layouts use the whole inventory: where GPUs are chosen they say nothing
     if objective.kind.row.plain:
         for layout in simple_layouts(offer):
             best = max((evaluation.throughput_rps for evaluation in judged), default=0.0)
+            # what fractions of islands could not beat, whole ones do not: judging it is saved
             if _promised_rps(offer, layout, question.scenario.assignment) > best:
                 judged.append(evaluator.evaluate(layout))
     return judged
@@ -180,6 +187,7 @@ def _solved(
             break
         evaluation = evaluator.evaluate(answer.layout.plain)
         judged.append(evaluation)
+        # queues cost next to nothing of what was promised: lower shares would find the same
         if evaluation.assignment is None or evaluation.throughput_rps >= NEARLY * answer.rate_rps:
             break
         table = evaluator.table(evaluation.layout)

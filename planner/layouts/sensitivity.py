@@ -59,7 +59,10 @@ def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
         balance = Balance.of(plan)
         binding = balance.binding
         relieved = relax(
-            _faster(offer, binding or max(phases, key=lambda worth: worth.worth_share).phase), RATE, settings
+            # balanced phases have no binding one: the one of more worth is relieved, to tell what comes next
+            _faster(offer, binding or max(phases, key=lambda worth: worth.worth_share).phase),
+            RATE,
+            settings,
         )
         gpus = tuple(_gpu_worth(plan, gpu, wide, relaxed, settings) for gpu in wide.gpus)
         return Sensitivity(
@@ -79,6 +82,7 @@ def sensitivity_of(plan: Plan, evaluator: Evaluator) -> Sensitivity | None:
 def _widened(scenario: Scenario, evaluator: Evaluator) -> Offer:
     """The offer with a node more of every type, so that its larger islands are in it too."""
     items = tuple(replace(item, count=item.count + item.gpu.gpus_per_host) for item in scenario.inventory.items)
+    # tabulated once, whatever number of GPUs is asked of it below
     wider = replace(scenario, inventory=replace(scenario.inventory, items=items))
     return offer_of(wider, evaluator, scenario.search.sizes if is_exact(scenario) else SizeSet.ALL)
 
@@ -131,6 +135,7 @@ def _faster(offer: Offer, phase: Phase) -> Offer:
 
 
 def _sped_up(row: ClassPerformance, phase: Phase) -> ClassPerformance:
+    # rates are of service: a tenth more of them is a tenth less time, with the same batches
     half = _faster_half(row.phase(phase))
     further = tuple((of, _faster_half(performance) if of is phase else performance) for of, performance in row.further)
     if phase is Phase.PREFILL:
@@ -148,6 +153,7 @@ def drop_first(gpus: tuple[GpuWorth, ...]) -> str:
     priced = [worth for worth in present if worth.price_usd_per_gpu_hour > 0]
 
     def loss(worth: GpuWorth) -> float:
+        # where nothing has a price, a GPU is a GPU
         saved = worth.gpus_lost * (worth.price_usd_per_gpu_hour if priced else 1.0)
         return -(worth.less_node_rps or 0.0) / saved
 

@@ -26,6 +26,7 @@ def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Proposal, ...]:
     """
     words = scenario.search.warm_start
     if scenario.search.method.row.may_solve:
+        # what can be solved for and was not in time is not tried again
         words = (WarmStart.RELAXATION,) if is_exact(scenario) else OF_AUTO
     origins: dict[Layout, str] = {}
     for word in words:
@@ -46,6 +47,7 @@ def _running(scenario: Scenario) -> Layout | None:
     for island in islands:
         used[island.gpu] += island.size
     fits = all(count <= offered.get(gpu, 0) for gpu, count in used.items())
+    # smaller islands are no layout of this search, and its encoding has no words for them
     large = all(island.size >= scenario.search.min_island_size for island in islands)
     return Layout.of(islands) if islands and fits and large else None
 

@@ -43,6 +43,7 @@ def nothing_serves(question: Question, prices: BucketPrices, objective: Objectiv
     offer = prices.offer(stocks_of(question, objective), prices.partitions[:1])
     fastest = relaxed_values(offer, prices.partitions[:1], ObjectiveSettings(), scenario.assignment)
     most = max(fastest.values(), default=0.0)
+    # not even servers that can be divided serve anything: then neither a budget nor a target is to blame
     if not most:
         return _excluded(question, prices)
     if objective.target_rps:
@@ -70,6 +71,7 @@ def _without_room(question: Question, prices: BucketPrices) -> InfeasibleError:
     )
     offered = ", ".join(f"{item.count} {item.gpu.name}" for item in scenario.inventory.items)
     pairs = product(smallest[Phase.PREFILL].items(), smallest[Phase.DECODE].items())
+    # types that hand no KV caches to each other cannot split a request
     of_family = [pair for pair in pairs if any({gpu for gpu, _ in pair} <= family for family in prices.families)]
     (first, gpus), (other, more) = min(of_family, key=lambda pair: pair[0][1] + pair[1][1])
     fleet = f"{gpus + more} {first}" if first == other else f"{gpus} {first} and {more} {other}"
@@ -125,10 +127,12 @@ def not_survived(
             return best_pools(shares, prices.partitions[:1], objective, limits)
         return None
 
+    # where nothing serves with all nodes up, the loss is not what is short
     unbroken = surviving(0) if scenario.survive.share else None
     if unbroken is None:
         return nothing_serves(question, prices, objective)
     low, high = 0, round(scenario.survive.share * _SURVIVAL_STEPS)
+    # the share that can be survived falls with what is asked: halving finds it to a fiftieth
     while low < high - 1:
         middle = (low + high) // 2
         low, high = (middle, high) if surviving(middle) else (low, middle)

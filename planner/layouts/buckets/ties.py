@@ -39,8 +39,10 @@ class _Ties:
         self._objective, self._choice = objective, choice
         self._settings, self._service = layout_settings(question.scenario), BucketService(question)
         self._stocks = stocks_of(question, objective)
+        # ties are looked for among pools of the form that was chosen; the other form lost by its margin
         aggregated = choice.forms is not None and choice.forms.chosen is ServingForm.AGGREGATED
         self._prices = evaluator.prices.aggregated if aggregated else evaluator.prices
+        # what the solver may be off by is a tie; a choice that costs more yet sets the budget
         most_cost = max(self._cost(choice.priced), choice.bound * (1 + self._settings.gap)) * (1 + ROUNDING)
         self._budget = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=most_cost)
         self._worth = 1 + (WORTH_A_BUCKET if question.scenario.simplicity else self._settings.gap)
@@ -53,6 +55,7 @@ class _Ties:
             buckets = len(_buckets(best.pools))
             for more in sorted({max(0, sum(partition.counts) - buckets) for partition in relaxed}):
                 group = {p: value for p, value in relaxed.items() if max(0, sum(p.counts) - buckets) == more}
+                # a further bucket must pay here as it must in the choice
                 than = best.rate_rps * self._worth**more
                 best = max([best, *self._better(offer, group, than)], key=self._rank)
         return best
@@ -63,6 +66,7 @@ class _Ties:
             answer, _ = better_pools(offer, relaxed, self._budget, self._settings, than=than)
             if answer is None:
                 return
+            # the budget's answer may spend all of it: the same rate may be had for less
             target = replace(self._objective, target_rps=answer.rate_rps * (1 - ALIKE))
             answers = [answer, best_pools(offer, [answer.partition], target, self._settings)]
         except (InfeasibleError, SolverError):
@@ -73,6 +77,7 @@ class _Ties:
                 yield priced
 
     def _rank(self, pools: PricedPools) -> tuple[float, float]:
+        # rates that no page tells apart are ties: the cheaper pools win
         return float(f"{pools.rate_rps:.4g}"), -self._cost(pools)
 
     def _cost(self, priced: PricedPools) -> float:

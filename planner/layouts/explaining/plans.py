@@ -60,6 +60,7 @@ def _of_the_fleet(plan: Plan, row: Alternative) -> Alternative:
         return row
     if objective.several or objective.unit != RATE.kind.row.unit:
         return row
+    # both hold, and the sharper one is told
     return replace(row, bound_rps=min(row.bound_rps, certificate.objective_bound))
 
 
@@ -86,6 +87,7 @@ def _of_buckets(plan: Plan) -> Iterator[Alternative]:
             yield Alternative(name=f"without {gpu}", fewer_gpus=True, bound_rps=_bound(prices, plan.fleet | {gpu: 0}))
     yield from _fewer_buckets(plan, prices)
     for form in (ServingForm.AGGREGATED, ServingForm.SPLIT):
+        # the form that was asked for is the plan's own, and no alternative
         if form is not scenario.serving_form:
             bound_rps = _of_scenario(plan, replace(scenario, serving=form))
             yield Alternative(name=f"{form.value} serving", bound_rps=bound_rps, reached_rps=_reached(plan, form))
@@ -108,6 +110,7 @@ def _fewer_buckets(plan: Plan, prices: BucketPrices) -> Iterator[Alternative]:
     chosen = next((point for point in plan.outlook.simpler if point.chosen), None)
     if chosen is None or chosen.prefill_buckets + chosen.decode_buckets <= 2:
         return
+    # of either phase: which one goes is left to the bound
     most = chosen.prefill_buckets + chosen.decode_buckets - 1
     fewer = [partition for partition in prices.partitions if sum(partition.counts) <= most]
     solved = [point.rate_rps for point in plan.outlook.simpler if point.prefill_buckets + point.decode_buckets <= most]

@@ -138,6 +138,7 @@ def _types(
 def _worth(prices: BucketPrices, relaxed: RelaxedBuckets | None, phase: Phase, bucket: int, rate: float) -> float:
     if relaxed is None:
         return 0.0
+    # a mixed server takes both halves of a request off others, and is worth both
     places = prices.space.halves.get(bucket, ()) if phase is Phase.MIXED else ((phase, bucket),)
     return rate * sum(relaxed.worth.get(place, 0.0) for place in places)
 
@@ -154,12 +155,14 @@ def _gpus_there(buckets: BucketPlan, pool: BucketPool, gpu: str) -> int:
 def _count(plan: Plan, buckets: BucketPlan, pool: BucketPool, probability: float) -> CountReason:
     """What one server less would do, the capacity of the others taken as it is."""
     item = plan.scenario.inventory.item(pool.gpu)
+    # servers smaller than a node go with it, as many as fit; larger ones go one a node
     lost = plan.scenario.survive.nodes * max(1, item.gpu.gpus_per_host // pool.server.parallel.devices)
     together = min(
         sum(p.count * p.capacity_rps for p in buckets.pools if p.serves(half) and p.start <= pool.start < p.end)
         for half in halves_of(pool.phase)
     )
     fewer = max(0.0, together - pool.capacity_rps)
+    # one server less, and then the loss takes what is left of the pool at most
     after_loss = max(0.0, fewer - min(lost, max(0, pool.count - 1)) * pool.capacity_rps)
     used = sum(island.size for island in plan.islands if island.gpu == pool.gpu and island.phase is not None)
     return CountReason(

@@ -67,6 +67,7 @@ class Replanner:
         finally:
             spent_s = time.process_time() - began_s
             self._left_s -= spent_s
+            # the dearest so far is what the next one is expected to cost, so that none overdraws by much
             self.price_s = max(self.price_s, spent_s)
         return replanned(priced.pools, phase, priced.rate_rps)
 
@@ -74,6 +75,7 @@ class Replanner:
 def replanned(pools: Sequence[BucketPool], phase: Phase, rate_rps: float | None) -> Replanned:
     """The pools that are of a phase."""
     of_phase = sorted((pool for pool in pools if pool.phase is phase), key=lambda pool: (pool.start, pool.gpu))
+    # batches follow from the load: by themselves they make no other server
     kinds = frozenset((pool.gpu, replace(pool.server, batch_size=0)) for pool in of_phase)
     return Replanned(kinds, "; ".join(map(pool_words, of_phase)) or f"no {phase.value} servers", rate_rps)
 
@@ -112,6 +114,7 @@ def first_change(
     same, other = near, far
     while max(same, other) / min(same, other) > CLOSE:
         middle = rounded(math.sqrt(same * other))
+        # no value that one types lies between them
         if middle in (same, other):
             break
         between = replanner.phase(change(scenario, middle), phase)

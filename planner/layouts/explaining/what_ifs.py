@@ -49,6 +49,7 @@ def _with_tpot(scenario: Scenario, value: float) -> Scenario:
 def _levels(replanner: Replanner, prices: BucketPrices, pool: BucketPool, place: PoolPlace) -> Iterator[WhatIf]:
     """Bounds that bear on the pool's phase, tighter and looser."""
     slo = replanner.plan.scenario.slo
+    # bounds by range are several keys: none of them alone is the pool's
     if slo.ranges:
         return
     rows: list[tuple[Phase, str, float | None, Change]] = [
@@ -63,6 +64,7 @@ def _levels(replanner: Replanner, prices: BucketPrices, pool: BucketPool, place:
             continue
         for factor in (1 / NEAR, NEAR):
             row = first_change(replanner, pool.phase, key, change, bound, bound * factor)
+            # no time to plan again: single servers give a guess, which is told as one
             row = row or _estimated(prices, place, key, bound, factor)
             if row is not None:
                 yield row
@@ -99,10 +101,12 @@ def _estimated(prices: BucketPrices, place: PoolPlace, key: str, near: float, fa
         return next((rival for rival in rivals if rival.left_rps >= place.kept_rps), None)
 
     here, there = best(1.0), best(factor)
+    # single servers do not show why the pool is what it is even now: where that changes, they cannot tell either
     if here is None or not alike(here.server, place.server) or (there and alike(there.server, here.server)):
         return None
     same, other = 1.0, factor
     for _ in range(HALVINGS):
+        # bounds matter by their ratio, so the middle is the geometric one
         middle = math.sqrt(same * other)
         between = best(middle)
         if between is not None and alike(between.server, here.server):

@@ -85,6 +85,7 @@ def _policies(evaluator: Evaluator, replay: PooledReplay) -> tuple[RouterPolicy,
     """The scenario's own router first."""
     by_prefix = (RouterPolicy.PREFIX_AWARE,) if replay.prefixes else ()
     first = evaluator.question.scenario.routing.policy
+    # without prefixes in the replay it would choose as least work does, and be told as something else
     if first is RouterPolicy.PREFIX_AWARE and not by_prefix:
         first = RouterPolicy.LEAST_WORK
     return tuple(dict.fromkeys((first, RouterPolicy.LEAST_WORK, *by_prefix, *OTHER_POLICIES)))
@@ -117,6 +118,7 @@ def _simplest_best(rounds: ReplayRounds, simplicity: float) -> Point:
     """Of what is within `simplicity` of the best on the search's seeds the answer; else the simplest."""
     rates = {point: trial.replayed_rps or 0.0 for point, trial in rounds.dear.items()}
     best, base = max(rates.values()), rounds.space.base
+    # replays are noisy: an answer within the share is not beaten
     if best <= rates[base] * (1 + simplicity):
         return base
     better = [point for point, rate in rates.items() if rate > rates[base] and rate >= best * (1 - simplicity)]
@@ -134,6 +136,7 @@ def _stands(solved: ReplayedRates, candidate: ReplayedRates | None, simplicity: 
     """Whether the candidate is the plan; what was not held against fresh seeds stands on those of the search."""
     if candidate is None:
         return False
+    # interrupted: seeds that both were searched with favour the candidate, and are all there is
     if candidate.fresh_rps is None or solved.fresh_rps is None:
         return candidate.search_rps > solved.search_rps * (1 + simplicity)
     return candidate.fresh_rps > solved.fresh_rps * (1 + simplicity)

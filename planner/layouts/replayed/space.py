@@ -112,6 +112,7 @@ class ReplaySpace:
 
     def features(self, point: Point) -> tuple[float, ...]:
         """Coordinates in 0..1 for a model: dials in proportion, policies each by itself, pools by their GPUs."""
+        # policies have no order, so each is a coordinate of its own
         policy = self._numbers["policy", -1]
         scaled = [dial.scaled(value) for dial, value in zip(self.dials, point, strict=True)]
         of_policies = [float(point[policy] == place) for place in range(1, len(self.policies))]
@@ -168,6 +169,7 @@ class ReplaySpace:
         servers, above = self.value(point, "servers", number), self.value(point, "above", number)
         cut_dial = self.new_cuts.get(slot.pool.phase)
         cut = 0 if cut_dial is None else point[cut_dial]
+        # a point that asks for what is not there is no point: none is mended, or two would be the same
         if server is None or above > servers or (above and not cut):
             return None
         pool = replace(slot.pool, server=server, count=1, island="")
@@ -187,6 +189,7 @@ class ReplaySpace:
         if (start, end) == (pool.start, pool.end):
             return pool
         percentile = self.question.scenario.slo.percentile
+        # shares of misses were set for the bucket as it was
         late = None if pool.late_share is None else 1 - percentile / 100 if percentile is not None else 0.0
         return replace(pool, start=start, end=end, late_share=late)
 
@@ -219,6 +222,7 @@ def _cuts(pools: Sequence[BucketPool], question: Question) -> list[_Cut]:
         marks = sorted({0, n}.union(*(_rows(question, pool) for pool in mine)))
         scope = "both" if phase is None else phase.value
         for number, (before, row, after) in enumerate(zip(marks, marks[1:], marks[2:], strict=False), start=1):
+            # half way at most, so that moved bounds cannot pass each other
             near = tuple(r for r in range(1, n) if r == row or before + row < 2 * r < row + after)
             cuts.append(_Cut(phase=phase, row=row, name=f"cut_{scope}_{number}", values=near))
         if phase is not None and marks == [0, n] and n > 1 and question.scenario.routing.most > 1:
