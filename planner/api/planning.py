@@ -12,7 +12,7 @@ from planner.api.tables import counts_of, with_levels
 from planner.api.workloads import document_of
 from planner.domain import Scenario
 from planner.errors import InputError
-from planner.files.scenario.quantities import prices_of
+from planner.files.scenario.offers import prices_of
 from planner.files.scenario.settings import Setting
 from planner.workload import summarize
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 from planner.domain import IslandClass, Layout
 from planner.domain.keys import FILE, INTERNAL, PRINTABLE, RANGES, Bounds, Items, Key, Mapped, OneOf
-from planner.files.cluster.id_ranges import ranges_text, read_ranges
+from planner.files.disk.values import ranges_text, read_ranges
 from planner.files.sections import MOST_WHOLE, Section
 
 REQUIRED: Any = dataclasses.MISSING

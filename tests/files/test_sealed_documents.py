@@ -9,8 +9,7 @@ import pytest
 from planner.domain.comparisons import BatchEntry, BatchIndex, SweepEntry, SweepIndex
 from planner.errors import InputError
 from planner.files.plan.batches import indexes, sweep_indexes
-from planner.files.plan.digests import KEY, sealed
-from planner.files.plan.sealed_documents import read_sealed, sealed_text, with_seal
+from planner.files.plan.digests import KEY, read_sealed, sealed, sealed_text, with_seal
 
 ENTRY = BatchEntry(name="a", scenario="a.yaml", settings=(), seed=None, engine="", run="a-1", content="c")
 INDEX = BatchIndex(source="jobs.yaml", entries=(ENTRY,))

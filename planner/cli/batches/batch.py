@@ -93,7 +93,7 @@ def command(
 def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None) -> None:
     """Files and words; where the disk takes no files any more, the words nevertheless. A part writes no files of all:
     others are at work."""
-    from planner.files.plan.batches.parquet import INSTALL, can_write_parquet
+    from planner.files.plan.batches.indexes import INSTALL, can_write_parquet
     from planner.runs.batches.batches import exit_status
     from planner.runs.comparisons import write_batch_files
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from planner.domain import BenchmarkRun, Load, Metric, Pool
 from planner.errors import InputError
-from planner.files.benchmarks.point_rows import PointRow, excess_in_flight, read_points
-from planner.files.benchmarks.precisions import Precision
+from planner.files.benchmarks.conditions import Precision
+from planner.files.benchmarks.published_points import PointRow, excess_in_flight, read_points
 
 _POOL_COLUMNS = ("tp", "ep", "dp_attention", "workers", "gpus")
 _RATES = {"input_tokens_per_s_per_gpu": Metric.INPUT_RATE, "output_tokens_per_s_per_gpu": Metric.OUTPUT_RATE}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from planner.domain import BenchmarkRun, Load, Metric
 from planner.errors import InputError
 from planner.files.benchmarks.conditions import Deployment, Stated
-from planner.files.benchmarks.point_rows import IN_FLIGHT_TOLERANCE, excess_in_flight
+from planner.files.benchmarks.published_points import IN_FLIGHT_TOLERANCE, excess_in_flight
 from planner.files.sections import Section
 
 MOST_TOKENS_PER_S = 1e9

@@ -25,8 +25,8 @@ from planner.files.disk.folders import PAGE_FILE, errors_told, place_of, sync, w
 from planner.files.disk.opening import is_there
 from planner.files.disk.single_files import write_file
 from planner.files.plan.batches.locks import locked
+from planner.files.plan.digests import require_schema
 from planner.files.plan.journal_lines import append, damaged, line_of, rows_of
-from planner.files.plan.sealed_documents import require_schema
 from planner.files.records import load_record, record_document
 from planner.interrupts import held_back
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from planner.domain import PHASES, GpuSpec, Measurement, ModelSpec, Phase
 from planner.errors import InputError
 from planner.files.disk.csv_rows import MOST, listed, number_of, text_cells
+from planner.files.disk.names import shipped_models
 from planner.files.disk.opening import read_text
-from planner.files.disk.shipped import shipped_models
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.models.models import load_model
 from planner.files.sections import nearest_hint

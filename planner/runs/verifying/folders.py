@@ -12,8 +12,8 @@ from planner.domain.schedules import Schedule, TariffKind
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.plan.batches import indexes, sweep_indexes
-from planner.files.plan.batches.notes import read_note
-from planner.files.plan.sealed_documents import sealed_text
+from planner.files.plan.batches.indexes import read_note
+from planner.files.plan.digests import sealed_text
 from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, holds_schedule, level_names, load_schedule
 from planner.files.plan.watch_folders import holds_watch
 from planner.files.records import record_document

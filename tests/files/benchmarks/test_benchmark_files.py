@@ -12,8 +12,8 @@ from reference_data import reference_path, reference_text
 from planner.domain import BenchmarkRun, Load, Metric, Pool
 from planner.errors import InputError
 from planner.files import Conditions, load_benchmarks, load_given_benchmarks
+from planner.files.benchmarks.benchmark_files import GIVEN_POINTS
 from planner.files.benchmarks.conditions import gpu_type_of, plain_model_name
-from planner.files.benchmarks.point_tables import GIVEN_POINTS
 
 SAID = Conditions(gpu="H200", tp=8, dp=1, ep=8, gpus=8, precision="FP8", engine="vllm")
 OF_A_MODEL = replace(SAID, model="llama-3.1-70b")

@@ -9,8 +9,13 @@ import pytest
 
 from planner.domain import BenchmarkRun, Load, Metric, Pool
 from planner.errors import InputError
-from planner.files.benchmarks.names import require_names, resolve_names
-from planner.files.benchmarks.point_tables import GIVEN_POINTS, load_given_benchmarks, read_point_table
+from planner.files.benchmarks.benchmark_files import (
+    GIVEN_POINTS,
+    load_given_benchmarks,
+    read_point_table,
+    require_names,
+    resolve_names,
+)
 
 AGGREGATED = {
     **{"disaggregated": "False", "prefill_tp": "8", "decode_tp": "8", "prefill_ep": "1", "decode_ep": "1"},

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.errors import InputError
-from planner.files.benchmarks.precisions import Precision, parse_precision
+from planner.files.benchmarks.conditions import Precision, parse_precision
 
 
 @pytest.mark.parametrize(

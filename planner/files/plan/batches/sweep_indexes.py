@@ -4,8 +4,8 @@ from pathlib import Path
 
 from planner.domain.comparisons import SweepEntry, SweepIndex
 from planner.files.disk.opening import is_there
-from planner.files.plan.batches.notes import write_document
-from planner.files.plan.sealed_documents import read_sealed
+from planner.files.plan.batches.indexes import write_document
+from planner.files.plan.digests import read_sealed
 from planner.files.sections import Section
 
 INDEX_FILE = "sweep.json"
