@@ -18,8 +18,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-import jsonschema
-
 from planner.errors import InputError
 from planner.files.disk.documents import parse_json, read_text
 from planner.files.disk.opening import MOST_OF_A_LIST
@@ -197,10 +195,12 @@ def require_schema(record: type, document: Document, origin: str, *, hint: str =
     """InputError naming the first key of a document that breaks the schema of a record."""
     if keeps_to(_accepted(record), document):
         return
+    import jsonschema  # noqa: PLC0415  (only a faulty document needs its words)
+
     errors = jsonschema.Draft202012Validator(_schema(record)).iter_errors(document)
     for broken in sorted(errors, key=lambda error: [str(part) for part in error.absolute_path]):
         where = ".".join(str(part) for part in broken.absolute_path) or "top level"
-        said = broken.message if len(broken.message) <= _LONGEST_FAULT else f"{broken.message[:_LONGEST]} ..."
+        said = broken.message if len(broken.message) <= _LONGEST_FAULT else f"{broken.message[:_LONGEST_FAULT]} ..."
         raise InputError(f"{origin}: {where}: {said}.", hint=hint)
 
 
