@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from planner.errors import InputError, PlannerError
 from planner.files.disk.documents import parse_large_yaml
 from planner.files.disk.opening import MOST_OF_A_LIST
-from planner.files.records import REQUIRED, Document, Field, fields_of
+from planner.files.records import NAME, REQUIRED, Document, Field, fields_of
 from planner.files.sections import MOST_WHOLE, Section, UnusualRowError, is_printable, top_level
 
 Record = TypeVar("Record")
@@ -50,7 +50,7 @@ class QuickReader(Generic[Record]):
 def _take_of(field: Field) -> Take:
     """What takes a field's plain values; it raises UnusualRowError, KeyError or TypeError for any other."""
     schema = field.kind.schema
-    if field.kind.words == "name":
+    if field.kind is NAME:
         return _name
     if "enum" in schema:
         members = {value: field.kind.load(value) for value in schema["enum"]}

@@ -22,8 +22,7 @@ from planner.errors import InputError
 from planner.files.disk.documents import parse_json, read_text
 from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.disk.schema_answers import Accepts, acceptance, keeps_to
-from planner.files.record_reference import record_schema
-from planner.files.records import Document, load_record
+from planner.files.records import Document, load_record, record_schema
 from planner.files.sections import Section, top_level
 
 SCHEMA_VERSION = 2
