@@ -282,7 +282,7 @@ def test_without_the_library_there_is_no_parquet_and_a_line_says_so(
     Path("jobs.yaml").write_text("jobs: [{scenario: small.yaml}]")
     answer = planner("batch", "jobs.yaml", "--out", "out", *BARE, "--quiet")
     assert answer.status == 0
-    assert indexes.INSTALL in answer.err
+    assert indexes.INSTALL_PARQUET in answer.err
     assert not Path("out/results.parquet").exists()
     assert [row["job"] for row in rows_of("out")] == ["small"]
 

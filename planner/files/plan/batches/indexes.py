@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
-from planner.domain.comparisons import BatchEffort, BatchIndex, JobEffort, PointState, RunNote
+from planner.domain.comparisons import BatchEffort, BatchIndex, JobEffort, PointState, RunNote, SweepIndex
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE, RUN_ENTRIES, errors_told, place_of, sync
@@ -104,12 +104,19 @@ def _note_file(run: Path) -> Path:
 
 INDEX_FILE, TIMES_FILE, SUMMARY_FILE = "batch.json", "times.json", "summary.json"
 RUNS_FOLDER = "runs"
+SWEEP_FILE, POINTS_FOLDER = "sweep.json", "points"
 _ANEW = "Restore the file, or run the batch into another folder."
+_SWEEP_ANEW = "Restore the file, or sweep into another folder."
 
 
 def holds_batch(folder: Path) -> bool:
     """Whether the folder is that of a batch."""
     return is_there(folder / INDEX_FILE)
+
+
+def holds_sweep(folder: Path) -> bool:
+    """Whether the folder is that of a sweep."""
+    return is_there(folder / SWEEP_FILE)
 
 
 def claim_folder_of(index: Path, runs: Path, *, resume: bool, kind: str, shared: bool = False) -> None:
@@ -159,11 +166,32 @@ def read_index(folder: Path) -> BatchIndex:
     path = folder / INDEX_FILE
     index = read_sealed_record(path, BatchIndex, hint=_ANEW)
     for row, entry in enumerate(index.entries):
-        if "/" in entry.run or entry.run.startswith(".") or not entry.run.isprintable() or not entry.run:
+        _require_folder_name(f"{path}: entries.{row}.run", entry.run, _ANEW)
+    return index
+
+
+def write_sweep_index(folder: Path, index: SweepIndex) -> None:
+    """Write `sweep.json`, whole or not at all, in place of an earlier one."""
+    write_document(folder / SWEEP_FILE, record_document(index))
+
+
+def read_sweep_index(folder: Path) -> SweepIndex:
+    """The index of a sweep's folder. Raises InputError."""
+    path = folder / SWEEP_FILE
+    index = read_sealed_record(path, SweepIndex, hint=_SWEEP_ANEW)
+    for row, entry in enumerate(index.entries):
+        _require_folder_name(f"{path}: points.{row}.name", entry.name, _SWEEP_ANEW)
+        if len(entry.labels) != len(index.keys):
             raise InputError(
-                f"{path}: entries.{row}.run: must be the name of a folder, got {entry.run[:60]!r}.", hint=_ANEW
+                f"{path}: points.{row}.values: must be {len(index.keys)} texts, one a key, got {len(entry.labels)}.",
+                hint=_SWEEP_ANEW,
             )
     return index
+
+
+def _require_folder_name(place: str, name: str, hint: str) -> None:
+    if "/" in name or name.startswith(".") or not name.isprintable() or not name:
+        raise InputError(f"{place}: must be the name of a folder, got {name[:60]!r}.", hint=hint)
 
 
 def write_times(folder: Path, effort: BatchEffort) -> None:
@@ -197,7 +225,7 @@ def earlier_times(folder: Path) -> dict[str, JobEffort]:
         return {}
 
 
-INSTALL = 'pip install "llm-fleet-planner[parquet]"'
+INSTALL_PARQUET = 'pip install "llm-fleet-planner[parquet]"'
 
 
 def can_write_parquet() -> bool:
