@@ -20,6 +20,7 @@ from planner.domain.benchmark import (
     Metric,
     NamedRun,
     Pool,
+    Precision,
     ProposedRun,
     SliceError,
 )

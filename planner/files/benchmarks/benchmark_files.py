@@ -172,7 +172,7 @@ def require_names(
 def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[str, ModelSpec]) -> NamedRun:
     gpu = specs.get(canonical(run.gpu, specs))
     model = further.get(run.model) or _shipped_model(run.model)
-    reason, hint = run.doubt, f"precision may be {PRECISION_RULE}." if run.doubt else ""
+    reason, hint = run.precision.doubt, f"precision may be {PRECISION_RULE}." if run.precision.doubt else ""
     if gpu is None:
         reason, hint = f"there is no GPU type {run.gpu!r:.80}.", nearest_hint(run.gpu[:80], specs, what="GPU types")
     elif model is None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 
-from planner.domain import BenchmarkRun, Pool
+from planner.domain import BenchmarkRun, Pool, Precision
 from planner.errors import InputError
 from planner.files.disk.names import shipped_models
 from planner.files.models.gpu_specs import load_gpu_specs
@@ -30,20 +30,6 @@ PRECISION_RULE = (
     f"formats ({', '.join(_FORMATS)}) separated by commas, each of all weights or of a part ({', '.join(_PARTS)}), "
     "and `MTP n` where n tokens are drafted"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Precision:
-    """Bytes per element of dense weights, experts and cached elements; tokens drafted a step.
-
-    `doubt`: what is not understood; the figures then mean nothing.
-    """
-
-    weight_bytes: float
-    expert_bytes: float
-    kv_bytes: float
-    mtp_tokens: int = 0
-    doubt: str = ""
 
 
 def parse_precision(text: str) -> Precision:
@@ -60,7 +46,7 @@ def parse_precision(text: str) -> Precision:
         bytes_of[kind] = size
     if drafted > _MOST_DRAFTED or not bytes_of.keys() & {"all", "weights", "experts"}:
         raise _not_understood(text)
-    return _precision(bytes_of, drafted)
+    return _precision(bytes_of, drafted, text)
 
 
 def _sized(part: str, text: str) -> tuple[str, float]:
@@ -73,14 +59,14 @@ def _sized(part: str, text: str) -> tuple[str, float]:
     return _PARTS[words[1].lower()] if len(words) == 2 else "all", _FORMATS[words[0].upper()]
 
 
-def _precision(bytes_of: dict[str, float], drafted: int) -> Precision:
+def _precision(bytes_of: dict[str, float], drafted: int, text: str) -> Precision:
     weights = bytes_of.get("weights", bytes_of.get("all"))
     experts = bytes_of.get("experts", weights)
     if weights is None:
         weights = max(_FP8, bytes_of["experts"])
     assert experts is not None
     kv = bytes_of.get("kv", _HALF if weights == _HALF else _FP8)
-    return Precision(weight_bytes=weights, expert_bytes=experts, kv_bytes=kv, mtp_tokens=drafted)
+    return Precision(weight_bytes=weights, expert_bytes=experts, kv_bytes=kv, mtp_tokens=drafted, text=text)
 
 
 def _not_understood(text: str) -> InputError:
@@ -134,7 +120,6 @@ class Deployment:
     prefill: Pool | None
     decode: Pool
     precision: Precision
-    precision_text: str
     engine: str
 
 
@@ -178,7 +163,6 @@ def deployment_of(stated: Stated, conditions: Conditions) -> Deployment:
         prefill=stated.prefill,
         decode=pool,
         precision=_precision_of(conditions.precision),
-        precision_text=conditions.precision,
         engine=conditions.engine or "",
     )
     _refuse_contradictions(stated.file, conditions, _degrees(stated.prefill, pool))
@@ -192,14 +176,8 @@ def refuse_contradicted_runs(runs: Iterable[BenchmarkRun], conditions: Condition
         place = f"{run.file}: row {run.row}"
         stated_values = {"gpu": run.gpu, "model": run.model, "engine": run.engine or conditions.engine}
         _refuse_contradictions(place, conditions, stated_values | _degrees(run.prefill, run.decode))
-        run_precision = Precision(
-            weight_bytes=run.weight_bytes,
-            expert_bytes=run.expert_bytes,
-            kv_bytes=run.kv_bytes,
-            mtp_tokens=run.mtp_tokens,
-        )
-        if precision not in (None, run_precision):
-            raise _contradiction(place, "precision", run.precision, conditions.precision)
+        if precision not in (None, run.precision):
+            raise _contradiction(place, "precision", run.precision.text, conditions.precision)
 
 
 def _pool(conditions: Conditions) -> Pool:

@@ -17,13 +17,13 @@ as `batch_per_rank`, and `concurrency` is dp times as much (TensorRT-LLM's DeepS
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from planner.domain import BenchmarkRun, Load, Metric, Pool
+from planner.domain import BenchmarkRun, Load, Metric, Pool, Precision
 from planner.errors import InputError
-from planner.files.benchmarks.conditions import Precision, parse_precision
+from planner.files.benchmarks.conditions import parse_precision
 from planner.files.disk.csv_rows import MOST, CsvRow, csv_rows
 
 MOST_POINTS = 100_000
@@ -58,15 +58,15 @@ class PointRow(CsvRow):
             raise self.fault(column, "must be True or False")
         return _FLAGS[text]
 
-    def precision(self, column: str, text: str | None = None) -> Precision:
+    def precision(self, column: str, text: str = "") -> Precision:
         """What the cell (or `text`, which stands for it) says of bytes per element; else a doubt."""
         try:
-            return parse_precision(self.text(column) if text is None else text)
+            return replace(parse_precision(text or self.text(column)), text=self.text(column))
         except InputError as error:
             if not self.text(column):
                 place = f"{self.path}: row {self.place}, column {column}"
                 raise InputError(f"{place} {error.message}", hint=error.hint) from None
-            return Precision(weight_bytes=1.0, expert_bytes=1.0, kv_bytes=1.0, doubt=f"{column} {error.message}")
+            return Precision(text=self.text(column), doubt=f"{column} {error.message}")
 
     def year(self, column: str) -> int | None:
         """The year of a date like 2026-06-11; None for an empty cell."""
@@ -174,7 +174,6 @@ def _run(row: PointRow) -> BenchmarkRun:
     pool = _pool(row)
     scale = _scale(row, form, pool)
     concurrency, batch_per_rank = _batches(row, form, pool)
-    precision = row.precision("precision")
     return BenchmarkRun(
         row=row.place,
         gpu=row.name("gpu"),
@@ -189,13 +188,8 @@ def _run(row: PointRow) -> BenchmarkRun:
         concurrency=concurrency,
         batch_per_rank=batch_per_rank,
         engine=_engine(row.text("source")),
-        weight_bytes=precision.weight_bytes,
-        expert_bytes=precision.expert_bytes,
-        kv_bytes=precision.kv_bytes,
-        mtp_tokens=precision.mtp_tokens,
+        precision=row.precision("precision"),
         year=_year(row.text("source")),
-        precision=row.text("precision"),
-        doubt=precision.doubt,
         file=str(row.path),
         source=row.text("source"),
     )
