@@ -12,7 +12,7 @@ from planner.api.tables import counts_of, with_levels
 from planner.api.workloads import document_of
 from planner.domain import Scenario
 from planner.errors import InputError
-from planner.files.scenario.quantities import prices_of
+from planner.files.scenario.offers import prices_of
 from planner.files.scenario.settings import Setting
 from planner.workload import summarize
 
@@ -157,8 +157,7 @@ def _of_folder(folder: Path) -> Any:
     from planner.api.comparisons import PlannedBatch, SweptScenario
     from planner.api.schedules import load_schedule
     from planner.api.watches import load_watch
-    from planner.files.plan.batches.indexes import holds_batch
-    from planner.files.plan.batches.sweep_indexes import holds_sweep
+    from planner.files.plan.batches.indexes import holds_batch, holds_sweep
     from planner.files.plan.stored_schedules import holds_schedule
     from planner.files.plan.watch_folders import holds_watch
     from planner.runs.batches.batches import read_batch

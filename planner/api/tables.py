@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import InputError
-from planner.files.scenario.quantities import duration_ms, inventory_of
+from planner.files.scenario.offers import duration_ms, inventory_of
 
 
 def counts_of(value: Any, key: str) -> object:

@@ -10,14 +10,18 @@ from planner.api.cards import card
 from planner.domain import BLOCK_TOKENS, LengthProfile, RequestTrace
 from planner.domain.workload import TraceSummary
 from planner.errors import InputError
-from planner.files.disk.shipped import shipped_workloads
+from planner.files.disk.names import shipped_workloads
 from planner.files.sections import top_level
 from planner.files.tables.traces.forms import is_trace
-from planner.files.tables.traces.frames import ORIGIN, read_frame
 from planner.files.tables.traces.options import TraceOptions, trace_options
-from planner.files.tables.traces.reader import read_with
-from planner.files.tables.workload_writer import write_workload
-from planner.files.tables.workloads import read_workload, workload_document, workload_file, workload_from_document
+from planner.files.tables.traces.reader import ORIGIN, read_frame, read_with
+from planner.files.tables.workloads import (
+    read_workload,
+    workload_document,
+    workload_file,
+    workload_from_document,
+    write_workload,
+)
 from planner.report.kit.markdown import table
 from planner.report.workload.frames import lengths_frame, requests_frame
 from planner.report.workload.words import duration, summary_rows

@@ -1,6 +1,6 @@
 """Benchmark runs: what somebody measured of a whole deployment under load, with its conditions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from planner.domain.gpu import GpuSpec
@@ -64,15 +64,28 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """Bytes per element of dense weights, experts and cached elements; tokens drafted a step. `text`: what the source
+    says. `doubt`: why the run cannot be predicted, a sentence; empty where nothing speaks against it. Neither decides
+    whether two are the same.
+    """
+
+    weight_bytes: float = 1.0
+    expert_bytes: float = 1.0
+    kv_bytes: float = 1.0
+    mtp_tokens: int = 0
+    text: str = field(default="", compare=False)
+    doubt: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRun:
     """One run, with all that was measured in it: (metric, value) pairs.
 
     Requests of `input_tokens` in and `output_tokens` out (means). `concurrency`: requests in flight (closed loop) or
     the batch of all GPUs (static, first token); `batch_per_rank`: of steps, where the source gives it. `prefill` is
-    None in an aggregated deployment: `decode` then is the pool that does both. Bytes per element: `weight_bytes` of
-    dense weights, `expert_bytes`, `kv_bytes`. `mtp_tokens` drafted a step; `mtp_gain`: tokens that a pass yields with
-    them, where the run tells it. `row`: of the file, the first after the header is 1.
-    `doubt`: why the run cannot be predicted, a sentence; empty where nothing speaks against it.
+    None in an aggregated deployment: `decode` then is the pool that does both. `mtp_gain`: tokens that a pass yields
+    with drafted ones, where the run tells it. `row`: of the file, the first after the header is 1.
     `file_metric`, `file_scale`: what its file calls its one figure, and the figure there over that in `measured`.
     """
 
@@ -88,16 +101,11 @@ class BenchmarkRun:
     concurrency: float | None = None
     batch_per_rank: float | None = None
     engine: str = ""
-    weight_bytes: float = 1.0
-    expert_bytes: float = 1.0
-    kv_bytes: float = 1.0
-    mtp_tokens: int = 0
+    precision: Precision = Precision()
     mtp_gain: float | None = None
     year: int | None = None
-    precision: str = ""
     file: str = ""
     source: str = ""
-    doubt: str = ""
     file_metric: str = ""
     file_scale: float = 1.0
 

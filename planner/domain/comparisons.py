@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from planner.domain.band import RateBand
+from planner.domain.keys import Key
 from planner.domain.layout import Phase
 from planner.domain.serving.levels import JudgedLevels, Standing, standing_of
 
@@ -148,7 +150,7 @@ class SweepEntry:
     """A point as the index has it: `labels`, the value of each key; `name` of its run folder; `content`: digest of what
     decides its plan. Points of equal content share a run."""
 
-    labels: tuple[str, ...]
+    labels: Annotated[tuple[str, ...], Key(name="values")]
     name: str
     content: str
 
@@ -159,7 +161,7 @@ class SweepIndex:
 
     scenario: str
     keys: tuple[str, ...]
-    entries: tuple[SweepEntry, ...]
+    entries: Annotated[tuple[SweepEntry, ...], Key(name="points")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""A fleet as requests meet it: servers with curves of their step times, and who serves which prompts."""
+"""A fleet as requests meet it: servers with curves of their step times, and who serves which prompts.
+
+Curves are plain numbers, so that the replay knows nothing of where they come from. All times are in ms.
+"""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,22 @@
 """Model shapes: what the cost formulas need to know of a network, and nothing of how it is served."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from planner.domain.keys import Bounds
+
+LARGEST_SIZE = 10**7
+"""Of a size, a head count, experts, a vocabulary: a hundred times the largest there is."""
+MOST_LAYERS = 10_000
+MOST_CONTEXT = 100_000_000
 
 EMBEDDING_BYTES = 2
 _DISPATCH_AND_COMBINE_BYTES = 3
 _RESIDENT_COPIES = 8  # hidden states at once: residual, norm, projections in and out
+
+_Size = Annotated[int, Bounds(low=1, high=LARGEST_SIZE)]
+_SizeOrNone = Annotated[int, Bounds(low=0, high=LARGEST_SIZE)]
+_Bytes = Annotated[float, Bounds(above=0, high=8)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,12 +26,12 @@ class MlaAttention:
     `query_rank` is 0 where queries are projected without compression.
     """
 
-    heads: int
-    query_rank: int
-    kv_rank: int
-    nope_dim: int
-    rope_dim: int
-    value_dim: int
+    heads: _Size
+    query_rank: _SizeOrNone
+    kv_rank: _Size
+    nope_dim: _Size
+    rope_dim: _Size
+    value_dim: _Size
 
     @property
     def query_parameters_per_hidden(self) -> int:
@@ -51,9 +63,9 @@ class GroupedAttention:
     `windowed_layers` of the model's layers see the last `window` tokens only; the others see all.
     """
 
-    heads: int
-    kv_heads: int
-    head_dim: int
+    heads: _Size
+    kv_heads: _Size
+    head_dim: _Size
     window: int = 0
     windowed_layers: int = 0
 
@@ -82,10 +94,10 @@ class Experts:
     `node_limit`: a token's experts lie in at most so many of the groups that the experts are parted into (0: anywhere).
     """
 
-    routed: int
+    routed: _Size
     active: int
-    shared: int
-    ffn_size: int
+    shared: _SizeOrNone
+    ffn_size: _Size
     node_limit: int = 0
 
 
@@ -106,23 +118,23 @@ class ModelSpec:
 
     name: str
     uri: str
-    hidden_size: int
-    layers: int
+    hidden_size: _Size
+    layers: Annotated[int, Bounds(low=1, high=MOST_LAYERS)]
     moe_layer_indices: tuple[int, ...]
     dense_ffn_size: int
     attention: Attention
     experts: Experts | None
-    vocab_size: int
-    max_context: int
-    weight_bytes: float = 1.0
-    expert_bytes: float = 1.0
-    kv_bytes: float = 1.0
-    mtp_layers: int = 0
+    vocab_size: _Size
+    max_context: Annotated[int, Bounds(low=1, high=MOST_CONTEXT)]
+    weight_bytes: _Bytes = 1.0
+    expert_bytes: _Bytes = 1.0
+    kv_bytes: _Bytes = 1.0
+    mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
     own_code: bool = False
     architecture: str = ""
     quantization: str = ""
-    weight_block: int = 0
+    weight_block: _SizeOrNone = 0
     source: str = ""
 
     @property

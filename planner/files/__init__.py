@@ -6,25 +6,28 @@ from planner.doors import door
 from planner.files.engine_profiles.profiles import engine_profiles, load_engine
 
 if TYPE_CHECKING:
-    from planner.files.benchmarks.benchmark_files import load_benchmarks
+    from planner.files.benchmarks.benchmark_files import (
+        load_benchmarks,
+        load_given_benchmarks,
+        require_names,
+        resolve_names,
+    )
     from planner.files.benchmarks.conditions import Conditions
-    from planner.files.benchmarks.names import require_names, resolve_names
-    from planner.files.benchmarks.point_tables import load_given_benchmarks
     from planner.files.cluster.cluster_documents import cluster_document
     from planner.files.cluster.cluster_sections import cluster_from_section
     from planner.files.cluster.clusters import cluster_text, load_cluster, write_cluster
     from planner.files.disk.documents import input_hash
     from planner.files.disk.folders import PAGE_FILE, claim_folder, claim_run_folder, write_folder, write_run
     from planner.files.disk.manifest_folders import load_manifests, load_recipes, load_schemas
-    from planner.files.disk.opening import is_folder, is_there
-    from planner.files.disk.pages import page_of, write_page
-    from planner.files.disk.shipped import (
+    from planner.files.disk.names import (
         chart_script,
         shipped_models,
         shipped_rate_curves,
         shipped_scenarios,
         shipped_workloads,
     )
+    from planner.files.disk.opening import is_folder, is_there
+    from planner.files.disk.pages import page_of, write_page
     from planner.files.disk.single_files import files_written, refuse_existing, write_file, write_files
     from planner.files.kubernetes.prometheus_answers import load_answers
     from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
@@ -39,9 +42,7 @@ if TYPE_CHECKING:
     from planner.files.plan.journals import Journal, Undertaking, holds_search, recover
     from planner.files.plan.plan_document import encode_plan, plan_digest, plan_document, plan_files
     from planner.files.plan.plan_schemas import plan_schema
-    from planner.files.plan.runs import engine_of, holds_run, load_run, search_files
-    from planner.files.plan.search_keys import all_differences, deciding_differences, scenario_hash, scenario_keys
-    from planner.files.plan.stored_replays import REPLAY_FILE, load_stored_replay
+    from planner.files.plan.runs import REPLAY_FILE, engine_of, holds_run, load_run, load_stored_replay, search_files
     from planner.files.scenario.offers import (
         listed_offer,
         load_offer,
@@ -49,8 +50,14 @@ if TYPE_CHECKING:
         offer_from_document,
         price_list_from_document,
     )
-    from planner.files.scenario.scenario_documents import scenario_document
-    from planner.files.scenario.scenario_texts import scenario_text
+    from planner.files.scenario.scenario_documents import (
+        all_differences,
+        deciding_differences,
+        scenario_document,
+        scenario_hash,
+        scenario_keys,
+        scenario_text,
+    )
     from planner.files.scenario.scenarios import load_scenario, scenario_from_document, scenario_path
     from planner.files.tables.calibrations import (
         calibration_text,
@@ -65,117 +72,22 @@ if TYPE_CHECKING:
         load_published_measurements,
         measured_records,
     )
-    from planner.files.tables.rate_curves import load_rate_curve
-    from planner.files.tables.rates import load_rates
+    from planner.files.tables.rates import load_rate_curve, load_rates
     from planner.files.tables.traces.reader import read_trace
-    from planner.files.tables.workload_writer import workload_path, workload_text, write_workload
-    from planner.files.tables.workloads import load_workload
-
-__all__ = [
-    "EXPORT_RECORD_FILE",
-    "PAGE_FILE",
-    "REPLAY_FILE",
-    "Conditions",
-    "Journal",
-    "Undertaking",
-    "all_differences",
-    "calibration_text",
-    "chart_script",
-    "claim_folder",
-    "claim_run_folder",
-    "cluster_document",
-    "cluster_from_section",
-    "cluster_text",
-    "deciding_differences",
-    "encode_plan",
-    "engine_of",
-    "engine_profiles",
-    "export_record_of",
-    "export_record_text",
-    "files_written",
-    "holds_run",
-    "holds_search",
-    "input_hash",
-    "is_folder",
-    "is_step_table",
-    "is_there",
-    "listed_offer",
-    "load_answers",
-    "load_benchmarks",
-    "load_calibration",
-    "load_cluster",
-    "load_engine",
-    "load_export_record",
-    "load_given_benchmarks",
-    "load_gpu_spec",
-    "load_gpu_specs",
-    "load_left_out",
-    "load_manifests",
-    "load_measurements",
-    "load_model",
-    "load_offer",
-    "load_price_list",
-    "load_published_measurements",
-    "load_rate_curve",
-    "load_rates",
-    "load_recipes",
-    "load_run",
-    "load_scenario",
-    "load_schemas",
-    "load_stored_replay",
-    "load_workload",
-    "measured_records",
-    "model_document",
-    "offer_from_document",
-    "page_of",
-    "plan_digest",
-    "plan_document",
-    "plan_files",
-    "plan_schema",
-    "price_list_from_document",
-    "read_trace",
-    "recover",
-    "refuse_existing",
-    "require_names",
-    "resolve_names",
-    "scenario_document",
-    "scenario_from_document",
-    "scenario_hash",
-    "scenario_keys",
-    "scenario_path",
-    "scenario_text",
-    "search_files",
-    "shipped_models",
-    "shipped_rate_curves",
-    "shipped_scenarios",
-    "shipped_workloads",
-    "workload_path",
-    "workload_text",
-    "write_calibration",
-    "write_cluster",
-    "write_file",
-    "write_files",
-    "write_folder",
-    "write_page",
-    "write_run",
-    "write_runs_calibration",
-    "write_workload",
-]
+    from planner.files.tables.workloads import load_workload, workload_path, workload_text, write_workload
 
 _HOMES = {
-    "planner.files.benchmarks.benchmark_files": "load_benchmarks",
+    "planner.files.benchmarks.benchmark_files": "load_benchmarks load_given_benchmarks require_names resolve_names",
     "planner.files.benchmarks.conditions": "Conditions",
-    "planner.files.benchmarks.names": "require_names resolve_names",
-    "planner.files.benchmarks.point_tables": "load_given_benchmarks",
     "planner.files.cluster.cluster_documents": "cluster_document",
     "planner.files.cluster.cluster_sections": "cluster_from_section",
     "planner.files.cluster.clusters": "cluster_text load_cluster write_cluster",
     "planner.files.disk.documents": "input_hash",
     "planner.files.disk.folders": "PAGE_FILE claim_folder claim_run_folder write_folder write_run",
     "planner.files.disk.manifest_folders": "load_manifests load_recipes load_schemas",
+    "planner.files.disk.names": "chart_script shipped_models shipped_rate_curves shipped_scenarios shipped_workloads",
     "planner.files.disk.opening": "is_folder is_there",
     "planner.files.disk.pages": "page_of write_page",
-    "planner.files.disk.shipped": "chart_script shipped_models shipped_rate_curves shipped_scenarios shipped_workloads",
     "planner.files.disk.single_files": "files_written refuse_existing write_file write_files",
     "planner.files.kubernetes.prometheus_answers": "load_answers",
     "planner.files.models.gpu_specs": "load_gpu_spec load_gpu_specs",
@@ -185,24 +97,21 @@ _HOMES = {
     "planner.files.plan.journals": "Journal Undertaking holds_search recover",
     "planner.files.plan.plan_document": "encode_plan plan_digest plan_document plan_files",
     "planner.files.plan.plan_schemas": "plan_schema",
-    "planner.files.plan.runs": "engine_of holds_run load_run search_files",
-    "planner.files.plan.search_keys": "all_differences deciding_differences scenario_hash scenario_keys",
-    "planner.files.plan.stored_replays": "REPLAY_FILE load_stored_replay",
+    "planner.files.plan.runs": "REPLAY_FILE engine_of holds_run load_run load_stored_replay search_files",
     "planner.files.scenario.offers": (
         "listed_offer load_offer load_price_list offer_from_document price_list_from_document"
     ),
-    "planner.files.scenario.scenario_documents": "scenario_document",
-    "planner.files.scenario.scenario_texts": "scenario_text",
+    "planner.files.scenario.scenario_documents": (
+        "all_differences deciding_differences scenario_document scenario_hash scenario_keys scenario_text"
+    ),
     "planner.files.scenario.scenarios": "load_scenario scenario_from_document scenario_path",
     "planner.files.tables.calibrations": "calibration_text load_calibration write_calibration write_runs_calibration",
     "planner.files.tables.measurements": (
         "is_step_table load_left_out load_measurements load_published_measurements measured_records"
     ),
-    "planner.files.tables.rate_curves": "load_rate_curve",
-    "planner.files.tables.rates": "load_rates",
+    "planner.files.tables.rates": "load_rate_curve load_rates",
     "planner.files.tables.traces.reader": "read_trace",
-    "planner.files.tables.workload_writer": "workload_path workload_text write_workload",
-    "planner.files.tables.workloads": "load_workload",
+    "planner.files.tables.workloads": "load_workload workload_path workload_text write_workload",
 }
 
 if not TYPE_CHECKING:

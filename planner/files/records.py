@@ -2,7 +2,7 @@
 
 `read_record` reads strictly, with the errors of `Section`; `load_record` reads what a schema has checked already;
 `record_document` is the way back. What a field has of its own is handed over under its name; rules across keys stay
-with the callers. `record_reference` describes the same documents.
+with the callers. `record_schema` describes the same documents for programs.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 from planner.domain import IslandClass, Layout
 from planner.domain.keys import FILE, INTERNAL, PRINTABLE, RANGES, Bounds, Items, Key, Mapped, OneOf
-from planner.files.cluster.id_ranges import ranges_text, read_ranges
+from planner.files.disk.values import ranges_text, read_ranges
 from planner.files.sections import MOST_WHOLE, Section
 
 REQUIRED: Any = dataclasses.MISSING
@@ -27,10 +27,9 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """How values of one type stand in documents. `words` for the reference; `schema` but for what `items` (of a list)
-    or `record` (of a mapping of its own) say."""
+    """How values of one type stand in documents; `schema` but for what `items` (of a list) or `record` (of a mapping of
+    its own) say."""
 
-    words: str
     schema: Document
     read: Callable[[Section, str], Any]
     load: Callable[[Any], Any] = lambda value: value
@@ -126,6 +125,42 @@ def record_document(record: Any, **overrides: object) -> Document:
     return document
 
 
+def field_schemas(record: type, *names: str) -> Document:
+    """The schemas of some fields of a record (of all without `names`), each under its key."""
+    fields = {field.name: field for field in fields_of(record) if field.key}
+    return {fields[name].key: _schema(fields[name]) for name in names or fields}
+
+
+def record_schema(record: type, **further: Document) -> Document:
+    """The strict JSON Schema of the record's document; the keys `further` follow its first."""
+    first, *others = field_schemas(record).items()
+    return object_schema(dict([first, *further.items(), *others]))
+
+
+def object_schema(properties: Document) -> Document:
+    """The strict JSON Schema of a mapping: keys without a default must be there."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [key for key, schema in properties.items() if "default" not in schema],
+        "properties": properties,
+    }
+
+
+def _schema(field: Field) -> Document:
+    schema = _of_kind(field.kind)
+    if field.nullable:
+        schema |= {"enum": [*schema["enum"], None]} if "enum" in schema else {"type": [schema["type"], "null"]}
+    schema |= {"default": field.plain(field.default)} if field.optional else {}
+    return schema | ({"description": field.note.meaning} if field.note.meaning else {})
+
+
+def _of_kind(kind: Kind) -> Document:
+    if kind.record is not None:
+        return record_schema(kind.record)
+    return {**kind.schema, **({"items": _of_kind(kind.items)} if kind.items is not None else {})}
+
+
 def fields_of(record: Any) -> tuple[Field, ...]:
     """The fields of a record's type, those that are no keys among them."""
     return _fields_of(record)
@@ -173,7 +208,6 @@ def _kind(hint: Any, notes: tuple[Any, ...]) -> Kind:
     words = next((note.words for note in notes if isinstance(note, OneOf)), ())
     if words:
         return Kind(
-            words=f"one of {', '.join(words)}",
             schema={"enum": list(words)},
             read=lambda section, key: section.one_of(key, words),
         )
@@ -195,10 +229,9 @@ def _number(hint: type, bounds: Bounds) -> Kind:
     if hint is int:
         low, high = (None if limit is None else int(limit) for limit in (bounds.low, bounds.high))
         read: Callable[[Section, str], Any] = lambda section, key: section.integer(key, low=low, high=high)  # noqa: E731
-        return Kind(words="whole number", schema={"type": "integer", **range_schema}, read=read)
+        return Kind(schema={"type": "integer", **range_schema}, read=read)
     ends = dataclasses.asdict(bounds)
     return Kind(
-        words="number",
         schema={"type": "number", **range_schema},
         read=lambda section, key: section.number(key, **ends),
     )
@@ -207,7 +240,6 @@ def _number(hint: type, bounds: Bounds) -> Kind:
 def _word(kind: type[StrEnum]) -> Kind:
     values = [member.value for member in kind]
     return Kind(
-        words=f"one of {', '.join(values)}",
         schema={"enum": values},
         read=lambda section, key: section.choice(key, kind),
         load=kind,
@@ -217,7 +249,6 @@ def _word(kind: type[StrEnum]) -> Kind:
 
 def _nested(record: type) -> Kind:
     return Kind(
-        words="mapping",
         schema={},
         read=lambda section, key: read_record(record, section.section(key)),
         load=partial(load_record, record),
@@ -247,7 +278,6 @@ def _list(item: Kind, items: Items) -> Kind:
         return section.texts(key)
 
     return Kind(
-        words=f"list of {item.words}",
         schema={"type": "array", **limits},
         read=read,
         load=lambda rows: tuple(item.load(row) for row in rows),
@@ -262,7 +292,6 @@ def _row(cells: list[Kind]) -> Kind:
     alike = all(schema == schemas[0] for schema in schemas)
     size = {"minItems": len(cells), "maxItems": len(cells)}
     return Kind(
-        words=f"row of {', '.join(cell.words for cell in cells)}",
         schema={"type": "array", **({"items": schemas[0]} if alike else {"prefixItems": schemas}), **size},
         read=_unread,
         load=lambda row: tuple(cell.load(value) for cell, value in zip(cells, row, strict=True)),
@@ -279,7 +308,6 @@ def _mapping(value: Kind, *, ascending: bool) -> Kind:
         return tuple((name, value.read(below, name)) for name in (sorted(below) if ascending else below))
 
     return Kind(
-        words=f"mapping to {value.words}",
         schema={"type": "object", "additionalProperties": value.schema},
         read=read,
         load=load,
@@ -289,7 +317,6 @@ def _mapping(value: Kind, *, ascending: bool) -> Kind:
 
 def _ranges(highest: int) -> Kind:
     return Kind(
-        words="ranges of ids",
         schema={"type": "string"},
         read=_unread,
         load=lambda text: read_ranges(text, highest),
@@ -301,10 +328,9 @@ def _unread(section: Section, key: str) -> Any:
     raise TypeError(f"{section.key_path(key)} has no strict reader: hand one to read_record")
 
 
-_NAME = Kind(words="name", schema={"type": "string"}, read=lambda section, key: section.printable(key))
-_FILE = Kind(words="path of a file, or what it holds", schema={}, read=_unread)
+NAME = Kind(schema={"type": "string"}, read=lambda section, key: section.printable(key))
+_FILE = Kind(schema={}, read=_unread)
 _ISLAND = Kind(
-    words="row of GPU type, size",
     schema={"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 2, "maxItems": 2},
     read=_unread,
     load=lambda row: IslandClass(gpu=row[0], size=row[1]),
@@ -312,16 +338,15 @@ _ISLAND = Kind(
 )
 _COUNTED = [{"type": "string"}, {"type": "integer", "minimum": 1}, {"type": "integer", "minimum": 1}]
 _LAYOUT = Kind(
-    words="rows of GPU type, island size, number of islands",
     schema={"type": "array", "items": {"type": "array", "prefixItems": _COUNTED, "minItems": 3, "maxItems": 3}},
     read=_unread,
     load=lambda rows: Layout(counts=tuple((IslandClass(gpu=gpu, size=size), count) for gpu, size, count in rows)),
     plain=lambda layout: [[island.gpu, island.size, count] for island, count in layout.counts],
 )
-_MARKED = {FILE: _FILE, PRINTABLE: _NAME}
+_MARKED = {FILE: _FILE, PRINTABLE: NAME}
 _PLAIN = {
-    bool: Kind(words="true or false", schema={"type": "boolean"}, read=lambda section, key: section.flag(key)),
-    str: Kind(words="text", schema={"type": "string"}, read=lambda section, key: section.text(key)),
+    bool: Kind(schema={"type": "boolean"}, read=lambda section, key: section.flag(key)),
+    str: Kind(schema={"type": "string"}, read=lambda section, key: section.text(key)),
     IslandClass: _ISLAND,
     Layout: _LAYOUT,
 }

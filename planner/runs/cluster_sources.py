@@ -6,8 +6,8 @@ from pathlib import Path
 
 from planner.domain import CORE_GROUP_SIZE, SWITCH_LEVELS
 from planner.errors import InputError
-from planner.files.kubernetes.kubectl_times import RULE as TIME_RULE
-from planner.files.kubernetes.kubectl_times import parse_time
+from planner.files.kubernetes.kubectl_lists import RULE as TIME_RULE
+from planner.files.kubernetes.kubectl_lists import parse_time
 from planner.files.sections import NAME_PATTERN
 
 

@@ -8,9 +8,13 @@ from planner.domain import Plan
 from planner.domain.comparisons import Batch, PlanComparison, Sweep
 from planner.errors import InputError
 from planner.files.plan.batches import indexes
-from planner.files.plan.batches.indexes import holds_batch
-from planner.files.plan.batches.notes import QUARANTINE_FOLDER, write_document
-from planner.files.plan.batches.parquet import can_write_parquet, parquet_table
+from planner.files.plan.batches.indexes import (
+    QUARANTINE_FOLDER,
+    can_write_parquet,
+    holds_batch,
+    parquet_table,
+    write_document,
+)
 from planner.plans.comparing import compare_plans
 from planner.report.comparison.plans.batch_html import batch_html
 from planner.report.comparison.plans.batch_tables import batch_document, batch_page, exact_jobs

@@ -11,7 +11,7 @@ from planner.domain import Cluster, Qos
 from planner.domain.defragmentation import Defragmentation, DefragmentationSettings, Move, MoveAim
 from planner.domain.diagnosis import ChangeKind, ClusterDiagnosis, GpuRequest, RequestDiagnosis, UnlockingChange
 from planner.errors import SolverError
-from planner.files.plan.sealed_documents import sealed_text
+from planner.files.plan.digests import sealed_text
 from planner.placement.diagnosis import diagnose
 from planner.processes import Workers
 

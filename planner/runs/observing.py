@@ -7,7 +7,7 @@ from pathlib import Path
 from planner import export, files, pipeline, report
 from planner.domain import CalibrationFit, Plan
 from planner.domain.serving.observed import Observation
-from planner.files.plan.sealed_documents import with_seal
+from planner.files.plan.digests import with_seal
 
 CALIBRATION = "calibration.yaml"
 

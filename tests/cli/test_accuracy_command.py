@@ -9,7 +9,7 @@ import pytest
 from command_line import Command
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
-from planner.files.benchmarks.point_tables import GIVEN_POINTS
+from planner.files.benchmarks.benchmark_files import GIVEN_POINTS
 
 KEYS = {"file", "row", "metric", "measured", "predicted", "low", "high", "slice", "reason"}
 DATA = Path(__file__).parents[1] / "data"

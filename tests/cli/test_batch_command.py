@@ -11,7 +11,7 @@ from command_line import Command, untimed
 from small_batches import BARE, JOBS, SMALL, rows_of, runs_of, write_jobs
 
 from planner.errors import InputError
-from planner.files.plan.batches import locks, parquet
+from planner.files.plan.batches import indexes, locks
 from planner.runs.batches.jobs import Job, Outcome
 from planner.runs.batches.running import failure, outcome_of
 
@@ -234,16 +234,16 @@ def test_where_nothing_was_begun_the_same_line_begins_later(
 
 
 def test_one_failure_stops_no_other(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from planner.runs.batches import executing
+    from planner.runs.batches import running
 
-    run = executing.run_or_resume
+    run = running.run_or_resume
 
     def breaks(job: Job) -> Outcome:
         if "level-40" in job.folder.name:
             raise ZeroDivisionError("of ours")
         return run(job)
 
-    monkeypatch.setattr(executing, "run_or_resume", breaks)
+    monkeypatch.setattr(running, "run_or_resume", breaks)
     answer = planner("batch", "jobs.yaml", "--out", "out", *BARE, "--json")
     assert answer.status == answer.json["status"] == 1
     assert answer.json["counts"] == {
@@ -278,11 +278,11 @@ def test_the_summary_says_no_times_and_the_table_is_the_frame(planner: Command) 
 def test_without_the_library_there_is_no_parquet_and_a_line_says_so(
     planner: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "find_spec", lambda _: None)
+    monkeypatch.setattr(indexes, "find_spec", lambda _: None)
     Path("jobs.yaml").write_text("jobs: [{scenario: small.yaml}]")
     answer = planner("batch", "jobs.yaml", "--out", "out", *BARE, "--quiet")
     assert answer.status == 0
-    assert parquet.INSTALL in answer.err
+    assert indexes.INSTALL_PARQUET in answer.err
     assert not Path("out/results.parquet").exists()
     assert [row["job"] for row in rows_of("out")] == ["small"]
 

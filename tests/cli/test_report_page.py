@@ -11,7 +11,7 @@ import pytest
 from command_line import Command
 
 from planner import files
-from planner.files.plan.sealed_documents import sealed_text
+from planner.files.plan.digests import sealed_text
 from planner.runs import pages
 
 

@@ -61,12 +61,17 @@ def context_of(entry: NamedRun) -> CostContext:
     run = entry.run
     assert entry.gpu is not None
     assert entry.model is not None
-    model = replace(entry.model, weight_bytes=run.weight_bytes, expert_bytes=run.expert_bytes, kv_bytes=run.kv_bytes)
+    model = replace(
+        entry.model,
+        weight_bytes=run.precision.weight_bytes,
+        expert_bytes=run.precision.expert_bytes,
+        kv_bytes=run.precision.kv_bytes,
+    )
     spec = entry.gpu
     roomy = replace(spec, memory_mib=spec.memory_mib * MEMORY_GIVEN, memory_gb=spec.memory_gb * MEMORY_GIVEN)
-    accepted = _acceptance(gain_of(run, engine_shares(run.engine, None)), run.mtp_tokens)
+    accepted = _acceptance(gain_of(run, engine_shares(run.engine, None)), run.precision.mtp_tokens)
     return CostContext(
-        gpu=roomy, model=model, settings=CostSettings(mtp_tokens=run.mtp_tokens, mtp_acceptance=accepted)
+        gpu=roomy, model=model, settings=CostSettings(mtp_tokens=run.precision.mtp_tokens, mtp_acceptance=accepted)
     )
 
 

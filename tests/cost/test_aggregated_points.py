@@ -181,7 +181,7 @@ class TestSplitOrAggregated:
         same = [
             (entry, deck)
             for entry in points()
-            if (entry.run.gpu, entry.run.expert_bytes, entry.run.mtp_tokens) == ("DGX-B200", 1.0, 0)
+            if (entry.run.gpu, entry.run.precision.expert_bytes, entry.run.precision.mtp_tokens) == ("DGX-B200", 1.0, 0)
             if entry.run.decode.gpus and entry.run.input_tokens < 2000 and entry.run.output_tokens < 2000
             for deck in (deck_of(entry),)
             if deck is not None

@@ -13,7 +13,7 @@ from planner.cost.benchmarks.closed_loop import Loop, LoopFigures, PassTimes, se
 from planner.cost.benchmarks.engines import EngineShares, engine_shares
 from planner.cost.benchmarks.prediction import Predictions, figures
 from planner.cost.device import device
-from planner.domain import PHASES, BenchmarkRun, CostSettings, Load, Metric, NamedRun, Phase, Pool
+from planner.domain import PHASES, BenchmarkRun, CostSettings, Load, Metric, NamedRun, Phase, Pool, Precision
 from planner.files import resolve_names
 
 IN_FLIGHT = 2.0 ** np.arange(11)
@@ -191,14 +191,14 @@ class TestDrafts:
     @pytest.mark.parametrize("engine", ["trt", "sglang", "atom"])
     def test_three_drafts_yield_what_the_engine_does(self, engine: str) -> None:
         gain = shares(engine).mtp_gain
-        assert gain_of(run_of(mtp_tokens=3), shares(engine)) == pytest.approx(gain)
-        one, two = (gain_of(run_of(mtp_tokens=n), shares(engine)) for n in (1, 2))
+        assert gain_of(run_of(precision=Precision(mtp_tokens=3)), shares(engine)) == pytest.approx(gain)
+        one, two = (gain_of(run_of(precision=Precision(mtp_tokens=n)), shares(engine)) for n in (1, 2))
         chance = one - 1  # 1 + p
         assert two == pytest.approx(1 + chance + chance**2)
         assert gain == pytest.approx(1 + chance + chance**2 + chance**3)
 
     def test_a_runs_own_figure_comes_first(self) -> None:
-        assert gain_of(run_of(mtp_tokens=2, mtp_gain=2.7), shares()) == 2.7
+        assert gain_of(run_of(precision=Precision(mtp_tokens=2), mtp_gain=2.7), shares()) == 2.7
         assert gain_of(run_of(), shares()) == 1.0
 
 

@@ -30,7 +30,7 @@ from test_dask_answers import SMALL, untimed
 
 from planner import files
 from planner.errors import InputError, PlannerError
-from planner.files.plan.batches.shared_folders import probes_in, unseen
+from planner.files.plan.batches.locks import probes_in, unseen
 from planner.files.scenario.settings import read_swept_key
 from planner.plans.provenance import planner_version, versions
 from planner.runs.batches.choosing import executor_of

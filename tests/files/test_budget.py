@@ -10,7 +10,7 @@ import pytest
 
 from planner.errors import InputError
 from planner.files import load_workload, read_trace
-from planner.files.disk import budget, large_yaml
+from planner.files.disk import budget, documents
 from planner.files.disk.documents import parse_json, read_json, read_yaml
 from planner.files.disk.opening import MOST_OF_A_LIST, read_unpacked
 from planner.files.tables.traces.options import trace_options
@@ -127,7 +127,7 @@ def test_yaml_has_a_bound_of_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entry", ["- 1\n", "- [1]\n", "- {}\n", "k%d: 1\n"])
 def test_yaml_has_a_bound_of_what_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
     """A cluster's file may have half a gigabyte; one of bare values is told from it by what it begins with."""
-    monkeypatch.setattr(large_yaml, "MOST_PLAIN", 1000)
+    monkeypatch.setattr(documents, "MOST_PLAIN", 1000)
     path = tmp_path / "d.yaml"
     path.write_text("a:\n" + "  - {a: 1}\n" * 5000)
     assert read_yaml(path, most=MOST_OF_A_LIST)

@@ -10,7 +10,7 @@ import pytest
 from planner.domain import Scenario
 from planner.domain.changes import ChangeLimits, ChangePolicy, ChangeSettings
 from planner.files import scenario_document
-from planner.files.plan.search_keys import scenario_hash
+from planner.files.scenario.scenario_documents import scenario_hash
 from planner.runs.replanning.inputs import change_limits, change_settings
 
 Read = Callable[[Mapping[str, Any]], Scenario]

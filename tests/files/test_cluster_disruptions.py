@@ -13,8 +13,7 @@ from planner.domain import Cluster, ClusterNode, DisruptionBudget, NumaNode, Pod
 from planner.errors import InputError
 from planner.files import cluster_document
 from planner.files.cluster.cluster_sections import cluster_from_section
-from planner.files.kubernetes.kubectl_lists import KubectlLists, read_kubectl
-from planner.files.kubernetes.kubectl_times import parse_time
+from planner.files.kubernetes.kubectl_lists import KubectlLists, parse_time, read_kubectl
 from planner.files.sections import Section
 
 Refused = Callable[..., None]

@@ -26,8 +26,7 @@ from planner.domain import (
 )
 from planner.errors import InputError
 from planner.files import cluster_document, cluster_from_section, load_cluster, write_cluster
-from planner.files.disk.documents import parse_json, parse_yaml
-from planner.files.disk.large_yaml import parse_large_yaml
+from planner.files.disk.documents import parse_json, parse_large_yaml, parse_yaml
 
 Refused = Callable[..., None]
 Write = Callable[[str, str], Path]

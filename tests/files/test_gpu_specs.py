@@ -13,7 +13,7 @@ from planner.cost.factors import BUILT_IN
 from planner.domain.efficiency import ANY_FAMILY
 from planner.errors import PlannerError
 from planner.files import load_gpu_spec, load_gpu_specs, shipped_scenarios
-from planner.files.disk import shipped
+from planner.files.disk import names
 from planner.files.models.gpu_specs import load_prices
 
 SHIPPED = Path(__file__).parents[2] / "gpu_specs"
@@ -209,7 +209,7 @@ def test_a_faulty_spec_names_file_key_rule_and_value(
 
 def test_an_installed_package_finds_its_data_inside_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {*load_gpu_specs()}
-    monkeypatch.setattr(shipped, "_PACKAGE", tmp_path / "planner")
+    monkeypatch.setattr(names, "_PACKAGE", tmp_path / "planner")
     with pytest.raises(PlannerError, match="gpu_specs/ is missing"):
         load_gpu_specs()
     inside = tmp_path / "planner" / "_shipped"

@@ -14,8 +14,7 @@ import pytest
 from planner.errors import InputError
 from planner.files import load_model, load_run, load_scenario, load_workload, read_trace, write_file
 from planner.files.disk.csv_rows import csv_rows
-from planner.files.disk.documents import parse_yaml, read_json, read_yaml
-from planner.files.disk.large_yaml import parse_large_yaml
+from planner.files.disk.documents import parse_large_yaml, parse_yaml, read_json, read_yaml
 from planner.files.disk.opening import MOST_OF_A_DOCUMENT, input_hash, read_bytes, text_lines
 from planner.workload import summarize
 

@@ -7,11 +7,10 @@ from typing import Annotated
 import jsonschema
 import pytest
 
-from planner.domain import AssignmentSettings, IslandClass, Layout, SloSettings
+from planner.domain import IslandClass, Layout, SloSettings
 from planner.domain.keys import INTERNAL, RANGES, Bounds, Items, Key, Mapped, OneOf
 from planner.errors import InputError
-from planner.files.record_reference import key_rows, record_schema
-from planner.files.records import load_record, read_record, record_document
+from planner.files.records import load_record, read_record, record_document, record_schema
 from planner.files.sections import Section
 
 
@@ -113,15 +112,3 @@ def test_a_schema_takes_what_is_written_and_nothing_else() -> None:
         "maximum": 9,
         "description": "where it begins",
     }
-
-
-def test_keys_are_told_in_rows() -> None:
-    rows = {row.key: row for row in key_rows(Thing, "thing")}
-    assert list(rows)[:4] == ["thing.from", "thing.parts", "thing.parts[].name", "thing.parts[].weight_gb"]
-    weight = rows["thing.parts[].weight_gb"]
-    assert (weight.type, weight.bounds, weight.unit, weight.default) == ("number", "more than 0", "GB", "1.5")
-    assert (rows["thing.from"].default, rows["thing.from"].meaning) == ("required", "where it begins")
-    assert (rows["thing.colour"].type, rows["thing.colour"].default) == ("one of red, blue", "red")
-    assert "thing.inner" not in rows
-    gap = next(row for row in key_rows(AssignmentSettings) if row.key == "gap")
-    assert (gap.bounds, gap.default) == ("at least 0 and less than 1", "0.0001")

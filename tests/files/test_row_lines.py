@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from planner.errors import InputError
 from planner.files import cluster_document
-from planner.files.cluster import row_lines
-from planner.files.cluster.cluster_writer import cluster_yaml
-from planner.files.cluster.row_lines import parse_cluster_yaml
-from planner.files.disk.large_yaml import parse_large_yaml
+from planner.files.cluster import quick_rows
+from planner.files.cluster.cluster_documents import cluster_yaml
+from planner.files.cluster.quick_rows import parse_cluster_yaml
+from planner.files.disk.documents import parse_large_yaml
 from planner.placement import synthesize
 
 TEXT = cluster_yaml(cluster_document(synthesize(6, 1, 0.7)))
@@ -37,7 +37,7 @@ def test_our_own_files_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch) -
         seen.append(text)
         return parse_large_yaml(text, file=file, most=most)
 
-    monkeypatch.setattr(row_lines, "parse_large_yaml", watched)
+    monkeypatch.setattr(quick_rows, "parse_large_yaml", watched)
     assert parse_cluster_yaml(TEXT, file="f").plain() == full
     assert seen
     assert all("- {name: node" not in text for text in seen)

@@ -8,9 +8,8 @@ import pytest
 
 from planner.domain.comparisons import BatchEntry, BatchIndex, SweepEntry, SweepIndex
 from planner.errors import InputError
-from planner.files.plan.batches import indexes, sweep_indexes
-from planner.files.plan.digests import KEY, sealed
-from planner.files.plan.sealed_documents import read_sealed, sealed_text, with_seal
+from planner.files.plan.batches import indexes
+from planner.files.plan.digests import KEY, read_sealed, sealed, sealed_text, with_seal
 
 ENTRY = BatchEntry(name="a", scenario="a.yaml", settings=(), seed=None, engine="", run="a-1", content="c")
 INDEX = BatchIndex(source="jobs.yaml", entries=(ENTRY,))
@@ -46,12 +45,12 @@ def test_an_index_that_breaks_its_schema_is_refused(tmp_path: Path, key: str, va
 
 def test_an_edited_sweep_is_refused(tmp_path: Path) -> None:
     entry = SweepEntry(labels=("1",), name="a", content="c")
-    sweep_indexes.write_index(tmp_path, SweepIndex(scenario="a.yaml", keys=("k",), entries=(entry,)))
-    assert sweep_indexes.read_index(tmp_path).entries == (entry,)
+    indexes.write_sweep_index(tmp_path, SweepIndex(scenario="a.yaml", keys=("k",), entries=(entry,)))
+    assert indexes.read_sweep_index(tmp_path).entries == (entry,)
     path = tmp_path / "sweep.json"
     path.write_text(path.read_text().replace("a.yaml", "b.yaml"))
     with pytest.raises(InputError, match="scenario: must be as it was written, got"):
-        sweep_indexes.read_index(tmp_path)
+        indexes.read_sweep_index(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from planner.domain import Cluster
 from planner.errors import InputError
 from planner.files import cluster_from_section
-from planner.files.cluster.stored_clusters import is_reference, read_stored_cluster, store_cluster
+from planner.files.cluster.clusters import is_reference, read_stored_cluster, store_cluster
 from planner.files.sections import top_level
 from planner.placement import synthesize
 
@@ -97,7 +97,7 @@ def test_a_name_never_leads_out_of_the_folder(name: object, reference: dict[str,
 def test_what_unpacks_to_more_than_any_cluster_is_refused(
     reference: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planner.files.cluster.stored_clusters.MOST_OF_A_LIST", 2**20)
+    monkeypatch.setattr("planner.files.cluster.clusters.MOST_OF_A_LIST", 2**20)
     (tmp_path / NAME).write_bytes(gzip.compress(bytes(2**21)))
     with pytest.raises(InputError, match="must have at most 1 MiB unpacked"):
         read_stored_cluster(reference, tmp_path, "plan.json")

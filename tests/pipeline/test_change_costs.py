@@ -20,7 +20,7 @@ from planner.domain.objective import ServerKind
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.goals import reference_values
 from planner.files import encode_plan, scenario_document, scenario_from_document
-from planner.files.plan.search_keys import scenario_hash
+from planner.files.scenario.scenario_documents import scenario_hash
 from planner.pipeline import plan
 from planner.plans.audit import audit
 from planner.report.plan.summary import summary

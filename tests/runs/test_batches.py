@@ -14,7 +14,8 @@ from planner.files.plan.batches.jobs_files import load_listed_jobs
 from planner.files.scenario.settings import Setting, set_over
 from planner.report.comparison.plans.batch_html import MOST_BARS, batch_html
 from planner.report.comparison.plans.batch_tables import MOST_LISTED, batch_page, reasons
-from planner.runs.batches import reading, working
+from planner.runs.batches import jobs as batch_jobs
+from planner.runs.batches import working
 from planner.runs.batches.batches import exit_status
 from planner.runs.batches.jobs import Job, with_content
 from planner.runs.batches.listing import list_jobs
@@ -103,11 +104,11 @@ def test_kin_have_their_tables_in_common(folder: Path) -> None:
 
 def test_a_workload_is_read_once_as_long_as_it_says_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads, counts = [], []
-    read, count = reading.read_workload, reading.summarize
-    monkeypatch.setattr(reading, "read_workload", lambda path: reads.append(path) or read(path))
-    monkeypatch.setattr(reading, "summarize", lambda trace: counts.append(trace) or count(trace))
-    reading._read.cache_clear()
-    reading._counted.cache_clear()
+    read, count = batch_jobs.read_workload, batch_jobs.summarize
+    monkeypatch.setattr(batch_jobs, "read_workload", lambda path: reads.append(path) or read(path))
+    monkeypatch.setattr(batch_jobs, "summarize", lambda trace: counts.append(trace) or count(trace))
+    batch_jobs._read.cache_clear()
+    batch_jobs._counted.cache_clear()
     rows = [f"{k * 0.5},{300 + 7 * k},{10 + k % 3}\n" for k in range(40)]
     trace, document = folder / "mine.csv", folder / "mine.yaml"
     trace.write_text("arrival_s,input_tokens,output_tokens\n" + "".join(rows))
@@ -116,7 +117,7 @@ def test_a_workload_is_read_once_as_long_as_it_says_the_same(folder: Path, monke
     def content(workload: str) -> str:
         job = Job(scenario=folder / "small.yaml", folder=folder, settings=(Setting("workload", f"./{workload}"),))
         scenario = files.load_scenario(folder / "small.yaml", summarize, job.settings)
-        assert reading.load_scenario_again(folder / "small.yaml", job.settings) == scenario
+        assert batch_jobs.load_scenario_again(folder / "small.yaml", job.settings) == scenario
         return with_content(job).content
 
     first = [content("mine.csv"), content("mine.yaml")]

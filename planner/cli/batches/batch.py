@@ -93,7 +93,7 @@ def command(
 def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None) -> None:
     """Files and words; where the disk takes no files any more, the words nevertheless. A part writes no files of all:
     others are at work."""
-    from planner.files.plan.batches.parquet import INSTALL, can_write_parquet
+    from planner.files.plan.batches.indexes import INSTALL_PARQUET, can_write_parquet
     from planner.runs.batches.batches import exit_status
     from planner.runs.comparisons import write_batch_files
 
@@ -107,7 +107,9 @@ def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None
         refusal = error
     show(result.batch, out, as_json=as_json)
     if not can_write_parquet() and not as_json:
-        screen.show_note(f"No results.parquet: pyarrow is not installed ({INSTALL}); results.csv has the same rows.")
+        screen.show_note(
+            f"No results.parquet: pyarrow is not installed ({INSTALL_PARQUET}); results.csv has the same rows."
+        )
     if refusal is not None or result.refused:
         reason = result.refused or str(refusal)
         raise PlannerError(f"{out}: the batch is not complete: {reason}", hint="Then run it again with --resume.")

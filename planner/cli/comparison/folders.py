@@ -23,8 +23,7 @@ def report_folder(folder: Path, out: Path | None, *, force: bool, as_json: bool,
     Raises InputError where a run in it is not sound, or `out` cannot be written.
     """
     from planner import files
-    from planner.files.plan.batches.indexes import holds_batch
-    from planner.files.plan.batches.sweep_indexes import holds_sweep
+    from planner.files.plan.batches.indexes import holds_batch, holds_sweep
     from planner.files.plan.stored_schedules import holds_schedule
     from planner.files.plan.watch_folders import holds_watch
 

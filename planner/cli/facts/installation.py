@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from planner import files, pipeline, report
-from planner.files.disk.shipped import tested_versions
+from planner.files.disk.names import tested_versions
 from planner.files.sections import top_level
 from planner.plans.provenance import DISTRIBUTION
 from planner.workload import summarize

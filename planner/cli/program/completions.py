@@ -16,19 +16,19 @@ Names = Callable[[], Collection[str]]
 
 
 def _models() -> Collection[str]:
-    from planner.files.disk.shipped import shipped_models
+    from planner.files.disk.names import shipped_models
 
     return shipped_models()
 
 
 def _workloads() -> Collection[str]:
-    from planner.files.disk.shipped import shipped_workloads
+    from planner.files.disk.names import shipped_workloads
 
     return shipped_workloads()
 
 
 def _scenarios() -> Collection[str]:
-    from planner.files.disk.shipped import shipped_scenarios
+    from planner.files.disk.names import shipped_scenarios
 
     return shipped_scenarios()
 

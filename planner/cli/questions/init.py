@@ -10,7 +10,7 @@ import typer
 from planner.cli import screen
 from planner.cli.questions import options
 from planner.errors import InputError, PlannerError
-from planner.files.scenario.quantities import inventory_of, positive, prices_of
+from planner.files.scenario.offers import inventory_of, positive, prices_of
 
 if TYPE_CHECKING:
     from planner.runs.questions import Draft
@@ -204,7 +204,7 @@ def _prices(answer: str) -> object:
 
 
 def _time(flag: str) -> Callable[[str], object]:
-    from planner.files.scenario.quantities import duration_ms
+    from planner.files.scenario.offers import duration_ms
 
     return lambda answer: duration_ms(flag, answer)
 

@@ -6,7 +6,7 @@ import typer
 
 from planner.cli.questions import options
 from planner.cli.questions.answering import Wanted, answer_with
-from planner.files.scenario.quantities import inventory_of, prices_of
+from planner.files.scenario.offers import inventory_of, prices_of
 
 
 def command(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.errors import InputError
-from planner.files.scenario.quantities import duration_ms, prices_of
+from planner.files.scenario.offers import duration_ms, prices_of
 
 if TYPE_CHECKING:
     from planner.domain.frontier import GpuOffer

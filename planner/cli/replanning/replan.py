@@ -82,7 +82,7 @@ def command(
 ) -> None:
     """Change a deployed plan as little as new load, GPUs or levels need, in steps that keep it serving."""
     from planner import files
-    from planner.files.scenario.quantities import inventory_of
+    from planner.files.scenario.offers import inventory_of
     from planner.runs.replanning.asking import ChangeQuestion, change_plan, lost_servers, publish_change
     from planner.runs.replanning.inputs import change_limits, change_settings, deployed_manifests
 
@@ -116,7 +116,7 @@ def _scenario(
     cluster: Path | None,
     settings: list[str],
 ) -> "Scenario":
-    from planner.files.scenario.quantities import inventory_of
+    from planner.files.scenario.offers import inventory_of
     from planner.files.scenario.settings import read_setting
     from planner.runs.replanning.inputs import new_scenario
 

@@ -101,7 +101,7 @@ def _seconds(flag: str, text: str) -> float:
 def _moment(text: str) -> float:
     """A point in time as seconds."""
     from planner.files.disk.csv_rows import number_of
-    from planner.files.tables.traces.times import iso_microseconds
+    from planner.files.tables.traces.clocks import iso_microseconds
 
     number = number_of(text)
     seconds = number if math.isfinite(number) else iso_microseconds(text) / 1e6

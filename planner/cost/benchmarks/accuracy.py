@@ -22,6 +22,7 @@ from planner.domain import (
     NamedRun,
     Phase,
     Pool,
+    Precision,
     SliceError,
 )
 
@@ -67,7 +68,7 @@ def judged_step(
         output_tokens=1.0,
         batch_per_rank=m.batch,
         measured=((Metric.STEP, m.ms),),
-        precision=f"{8 * model.weight_bytes:g} bits",
+        precision=Precision(text=f"{8 * model.weight_bytes:g} bits"),
         file=file,
         source=m.source,
     )
@@ -78,7 +79,7 @@ def judged_step(
         measured=m.ms,
         predicted=predict_ms(m, gpu, model, calibration),
         kind=STEP_TIMES,
-        slices=(("GPU", m.gpu), ("model kind", kind), ("phase", str(phase)), ("precision", run.precision)),
+        slices=(("GPU", m.gpu), ("model kind", kind), ("phase", str(phase)), ("precision", run.precision.text)),
     )
 
 
@@ -142,7 +143,7 @@ def _ratio(first: JudgedFigure, other: JudgedFigure, *, predicted: bool) -> floa
 def _work(run: BenchmarkRun, metric: Metric) -> tuple[object, ...]:
     """What is asked of a deployment: the same for two runs that differ in machine and engine alone."""
     lengths = (run.input_tokens, run.output_tokens, run.concurrency, run.batch_per_rank)
-    return (run.model, run.load, metric, lengths, run.expert_bytes, run.mtp_tokens > 0, run.decode)
+    return (run.model, run.load, metric, lengths, run.precision.expert_bytes, run.precision.mtp_tokens > 0, run.decode)
 
 
 def without_fit(judged: Sequence[JudgedFigure], recorded: dict[tuple[str, int, str], float]) -> list[JudgedFigure]:

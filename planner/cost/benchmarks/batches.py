@@ -50,19 +50,19 @@ def most_sequences(gpu: GpuSpec, model: ModelSpec, run: BenchmarkRun, habits: En
             decode_len=run.output_tokens * habits.reserved,
             tp=pool.tp,
             experts_on_device=per_gpu,
-            tokens_per_sequence=1 + run.mtp_tokens,
+            tokens_per_sequence=1 + run.precision.mtp_tokens,
         )
     )
 
 
 def gain_of(run: BenchmarkRun, shares: EngineShares) -> float:
     """Tokens that a pass yields: the run's own figure, or the engine's for three drafts, in part for fewer."""
-    if run.mtp_tokens == 0:
+    if run.precision.mtp_tokens == 0:
         return 1.0
     if run.mtp_gain is not None:
         return run.mtp_gain
     acceptance = _acceptance(shares.mtp_gain, 3)
-    return sum(acceptance**k for k in range(run.mtp_tokens + 1))
+    return sum(acceptance**k for k in range(run.precision.mtp_tokens + 1))
 
 
 def _acceptance(gain: float, drafted: int) -> float:

@@ -45,7 +45,17 @@ def configuration(item: Item) -> tuple[object, ...]:
     run = item.run
     pools = tuple((pool.tp, pool.dp, pool.ep, pool.workers) for pool in (run.prefill, run.decode) if pool)
     lengths = (run.input_tokens, run.output_tokens)
-    return ("run", run.gpu, run.model, run.engine, run.precision, run.mtp_tokens, str(run.load), pools, lengths)
+    return (
+        "run",
+        run.gpu,
+        run.model,
+        run.engine,
+        run.precision.text,
+        run.precision.mtp_tokens,
+        str(run.load),
+        pools,
+        lengths,
+    )
 
 
 def group(item: Item) -> tuple[object, ...]:

@@ -35,6 +35,7 @@ from planner.domain import (
     Metric,
     NamedRun,
     Phase,
+    Precision,
 )
 
 WAITING = 0.2
@@ -124,7 +125,7 @@ def slices(entry: NamedRun) -> tuple[tuple[str, str], ...]:
         ("GPU", run.gpu),
         ("model kind", kind),
         ("phase", serving),
-        ("precision", run.precision),
+        ("precision", run.precision.text),
         ("concurrency", _concurrency(run)),
     )
 
@@ -150,7 +151,7 @@ def _saturated(runs: Sequence[BenchmarkRun]) -> set[tuple[str, int]]:
 
 
 def _alike(run: BenchmarkRun) -> tuple[object, ...]:
-    return (run.file, run.gpu, run.engine, run.model, run.precision, run.input_tokens)
+    return (run.file, run.gpu, run.engine, run.model, run.precision.text, run.input_tokens)
 
 
 def _queued(run: BenchmarkRun) -> bool:
@@ -229,7 +230,7 @@ _WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
 }
 
 
-_Key = tuple[str, str, tuple[float, float, float], int, EngineHabits, str]
+_Key = tuple[str, str, Precision, EngineHabits, str]
 
 
 def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: EngineShares) -> PassTimes:
@@ -252,17 +253,19 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[_Part]:
     for entry in runs:
         if entry.reason or entry.gpu is None or entry.model is None or not entry.run.decode.gpus:
             continue
-        run, habit = entry.run, habits(entry.run.engine)
+        run, habit, precision = entry.run, habits(entry.run.engine), entry.run.precision
         model = replace(
-            entry.model, weight_bytes=run.weight_bytes, expert_bytes=run.expert_bytes, kv_bytes=run.kv_bytes
+            entry.model,
+            weight_bytes=precision.weight_bytes,
+            expert_bytes=precision.expert_bytes,
+            kv_bytes=precision.kv_bytes,
         )
-        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=run.mtp_tokens))
+        context = CostContext(gpu=entry.gpu, model=model, settings=CostSettings(mtp_tokens=precision.mtp_tokens))
         for way in _ways(run):
             # Weights that do not fit leave no loop to settle.
             if way == "closed" and most_sequences(entry.gpu, model, run, habit) <= 0:
                 continue
-            precision = (run.weight_bytes, run.expert_bytes, run.kv_bytes)
-            key = (run.gpu, run.model, precision, run.mtp_tokens, habit, way)
+            key = (run.gpu, run.model, precision, habit, way)
             batches.setdefault(key, []).append(run)
             contexts[key] = (context, habit)
     for key, members in batches.items():

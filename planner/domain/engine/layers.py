@@ -1,4 +1,16 @@
-"""Where an engine ends while it loads: layers that do not divide over GPUs, and where DeepEP can exchange tokens."""
+"""Where an engine ends while it loads: layers that do not divide over GPUs, and where DeepEP can exchange tokens.
+
+Engines split a layer's width evenly, and blocks of FP8 weights that share a scale may not be cut. Which layers are
+split over which GPUs is the engine's own (`LayerRules`).
+
+Sources: SGLang's python/sglang/srt/distributed/utils.py (divide), layers/quantization/fp8.py
+(validate_block_quant_shapes), layers/vocab_parallel_embedding.py; vLLM's vllm/distributed/utils.py,
+model_executor/layers/quantization/utils/fp8_utils.py (validate_fp8_block_shape).
+
+Sources: DeepEP csrc/kernels/configs.cuh (NUM_MAX_NVL_PEERS, NUM_MAX_RDMA_PEERS, FINISHED_SUM_TAG); its issues 149 and
+162 and TORCH_CUDA_ARCH_LIST of vLLM's and SGLang's images for what it is built for. Experts are spread over the GPUs of
+one pipeline stage.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.errors import InputError
 from planner.files.benchmarks.conditions import Stated
-from planner.files.benchmarks.point_rows import MOST_FAULTS, joined_faults
+from planner.files.benchmarks.published_points import MOST_FAULTS, joined_faults
 from planner.files.benchmarks.tool_runs import ToolResult, ToolRun, ms_in, year_of_epoch
 from planner.files.disk.documents import parse_json
 from planner.files.disk.opening import text_lines

@@ -1,12 +1,15 @@
 """The door to benchmark results: files of any format that is read, told by what they hold, not by their names."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
-from planner.domain import BenchmarkRun
+from planner.domain import BenchmarkRun, GpuSpec, ModelSpec, NamedRun
 from planner.errors import InputError
 from planner.files.benchmarks.aiperf_records import is_aiperf_record, read_aiperf_records
 from planner.files.benchmarks.conditions import (
+    PRECISION_RULE,
     Conditions,
     deployment_of,
     refuse_contradicted_runs,
@@ -14,15 +17,23 @@ from planner.files.benchmarks.conditions import (
 )
 from planner.files.benchmarks.dynamo_profiles import MAGIC, read_dynamo_profile
 from planner.files.benchmarks.guidellm_reports import is_guidellm_report, read_guidellm_report
-from planner.files.benchmarks.inference_perf_stages import is_inference_perf_stage, read_inference_perf_stage
-from planner.files.benchmarks.llmd_reports import is_llmd_report, read_llmd_report
-from planner.files.benchmarks.point_tables import is_point_table, read_point_table
+from planner.files.benchmarks.llmd_reports import (
+    is_inference_perf_stage,
+    is_llmd_report,
+    read_inference_perf_stage,
+    read_llmd_report,
+)
+from planner.files.benchmarks.published_points import MOST_FAULTS, PUBLISHED_COLUMNS, read_published_points
+from planner.files.benchmarks.serving_points import SERVING_COLUMNS, read_serving_points
 from planner.files.benchmarks.tool_runs import ToolResult, benchmark_runs
 from planner.files.benchmarks.vllm_results import is_vllm_result, read_vllm_result
-from planner.files.disk.csv_rows import listed
+from planner.files.disk.csv_rows import csv_cells, listed
 from planner.files.disk.documents import parse_json, read_json, read_yaml
+from planner.files.disk.names import canonical, shipped_models
 from planner.files.disk.opening import MOST_OF_A_LINE, MOST_OF_A_LIST, opened
-from planner.files.sections import Section
+from planner.files.models.gpu_specs import load_gpu_specs
+from planner.files.models.models import load_model
+from planner.files.sections import Section, nearest_hint
 
 FORMATS = (
     "measured points (CSV), llm-d Benchmark Report 0.2 (YAML, JSON), vllm bench serve (JSON), aiperf "
@@ -91,3 +102,88 @@ def _read_document(document: Section) -> ToolResult:
         f"{document.file}: must be a benchmark result in a format that is read, got the keys {listed(document, 8)}.",
         hint=hint,
     )
+
+
+_FOLDER = Path(__file__).resolve().parents[1] / "measurement_sets"
+GIVEN_POINTS = (_FOLDER / "published_points.csv", _FOLDER / "serving_points.csv")
+SERVING_SOURCE = "InferenceX (SemiAnalysis), public results, read November 2026"
+# a column that one form alone has -> all that the form needs, and its reader
+_FORMS: dict[str, tuple[Sequence[str], Callable[[Path], tuple[BenchmarkRun, ...]]]] = {
+    "phase_or_metric": (PUBLISHED_COLUMNS, read_published_points),
+    "disaggregated": (SERVING_COLUMNS, read_serving_points),
+}
+
+
+def load_given_benchmarks() -> tuple[BenchmarkRun, ...]:
+    """The runs that come with the planner, each with its source: published points, then runs under load."""
+    runs = (run for path in GIVEN_POINTS for run in read_point_table(path))
+    return tuple(run if run.source else replace(run, source=SERVING_SOURCE) for run in runs)
+
+
+def is_point_table(header: str) -> bool:
+    """Whether a first line is the header of a CSV table: two names at least, GPU and model or a form's own column."""
+    cells = {cell.strip(' \t\r"') for cell in header.split(",")}
+    return {"gpu", "model"} <= cells or bool(cells & _FORMS.keys())
+
+
+def read_point_table(path: Path) -> tuple[BenchmarkRun, ...]:
+    """The runs of a CSV file in one of the two forms, which its header tells. InputError as their readers."""
+    header = [cell.strip() for cell in next(csv_cells(path), [])]
+    forms = [form for column, form in _FORMS.items() if column in header]
+    if len(forms) != 1:
+        rules = " or ".join(f"{', '.join(columns)} (points with {name})" for name, (columns, _) in _FORMS.items())
+        raise InputError(
+            f"{path}: the header must name the columns of one form of measured points, got {listed(header)}.",
+            hint=f"Name {rules}.",
+        )
+    return forms[0][1](path)
+
+
+def resolve_names(
+    runs: Iterable[BenchmarkRun],
+    *,
+    gpus: Mapping[str, GpuSpec] | None = None,
+    models: Mapping[str, ModelSpec] | None = None,
+) -> tuple[NamedRun, ...]:
+    """Each run with its records, in order, or with the reason why it has none.
+
+    `gpus`: all GPU types by name, the shipped ones where it is None; `models` stand beside the shipped ones.
+    """
+    specs = load_gpu_specs() if gpus is None else gpus
+    return tuple(_resolved(run, specs, models or {}) for run in runs)
+
+
+def require_names(
+    runs: Iterable[BenchmarkRun],
+    *,
+    gpus: Mapping[str, GpuSpec] | None = None,
+    models: Mapping[str, ModelSpec] | None = None,
+) -> tuple[NamedRun, ...]:
+    """As `resolve_names`; InputError with file, row and reason of the first five runs that have one."""
+    named = resolve_names(runs, gpus=gpus, models=models)
+    faults = [item for item in named if item.reason]
+    if faults:
+        messages = " ".join(f"{item.run.file}: row {item.run.row}: {item.reason}" for item in faults[:MOST_FAULTS])
+        more = f" And {len(faults) - MOST_FAULTS} more runs." if len(faults) > MOST_FAULTS else ""
+        raise InputError(f"{messages}{more}", hint=faults[0].hint)
+    return named
+
+
+def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[str, ModelSpec]) -> NamedRun:
+    gpu = specs.get(canonical(run.gpu, specs))
+    model = further.get(run.model) or _shipped_model(run.model)
+    reason, hint = run.precision.doubt, f"precision may be {PRECISION_RULE}." if run.precision.doubt else ""
+    if gpu is None:
+        reason, hint = f"there is no GPU type {run.gpu!r:.80}.", nearest_hint(run.gpu[:80], specs, what="GPU types")
+    elif model is None:
+        names = {**further, **shipped_models()}
+        reason, hint = f"there is no model {run.model!r:.80}.", nearest_hint(run.model[:80], names, what="models")
+    elif not run.decode.gpus or (run.prefill is not None and not run.prefill.gpus):
+        reason = "its degrees and workers do not make up the GPUs that it tells."
+        hint = "Give workers and degrees of each pool whose product is its GPUs, or leave the run out."
+    return NamedRun(run=run, gpu=gpu, model=model, reason=reason, hint=hint)
+
+
+@cache
+def _shipped_model(name: str) -> ModelSpec | None:
+    return load_model(name) if canonical(name, shipped_models()) in shipped_models() else None

@@ -1,16 +1,78 @@
-"""Under which conditions a benchmark ran: what its file says joined with what the caller says; nothing is guessed."""
+"""Under which conditions a benchmark ran: its file's words joined with the caller's; nothing is guessed.
+
+Format      bytes    source
+FP8         1        scales one per 128x128 block or channel, below 0.1 %
+NVFP4, FP4  0.5625   4 bits and an 8-bit scale per 16 elements
+MXFP4       0.53125  4 bits and an 8-bit scale per 32 elements (OCP Microscaling Formats 1.0)
+BF16, FP16  2
+
+A format alone is that of all weights; with a word behind it that of one part: experts, weights, KV, or attention and
+MLA, which name the precision that attention runs and caches in. Where nothing is said of the cache it is FP8, with
+16-bit weights 16-bit; dense weights beside experts in FP4 are FP8, as DeepSeek-R1's are served.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 
-from planner.domain import BenchmarkRun, Pool
+from planner.domain import BenchmarkRun, Pool, Precision
 from planner.errors import InputError
-from planner.files.benchmarks.precisions import Precision, parse_precision
-from planner.files.disk.shipped import shipped_models
+from planner.files.disk.names import shipped_models
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.models.models import load_model
+
+_FP8, _HALF = 1.0, 2.0
+_FORMATS = {"FP8": _FP8, "NVFP4": 0.5625, "FP4": 0.5625, "MXFP4": 0.53125, "BF16": _HALF, "FP16": _HALF}
+_PARTS = {"experts": "experts", "weights": "weights", "kv": "kv", "attention": "kv", "mla": "kv"}
+_MOST_DRAFTED = 16  # tokens of multi-token prediction: engines draft one to five
+PRECISION_RULE = (
+    f"formats ({', '.join(_FORMATS)}) separated by commas, each of all weights or of a part ({', '.join(_PARTS)}), "
+    "and `MTP n` where n tokens are drafted"
+)
+
+
+def parse_precision(text: str) -> Precision:
+    """What the text says. InputError says what is understood; the caller adds where the text stands."""
+    bytes_of: dict[str, float] = {}
+    drafted = 0
+    for part in text.split(","):
+        if draft := re.fullmatch(r"\s*MTP\s+(\d{1,2})\s*", part, re.IGNORECASE):
+            drafted = int(draft[1])
+            continue
+        kind, size = _sized(part, text)
+        if kind in bytes_of:
+            raise _not_understood(text)
+        bytes_of[kind] = size
+    if drafted > _MOST_DRAFTED or not bytes_of.keys() & {"all", "weights", "experts"}:
+        raise _not_understood(text)
+    return _precision(bytes_of, drafted, text)
+
+
+def _sized(part: str, text: str) -> tuple[str, float]:
+    """What is stated, `all` or one part, and its bytes."""
+    words = part.split()
+    if not 1 <= len(words) <= 2 or words[0].upper() not in _FORMATS:
+        raise _not_understood(text)
+    if len(words) == 2 and words[1].lower() not in _PARTS:
+        raise _not_understood(text)
+    return _PARTS[words[1].lower()] if len(words) == 2 else "all", _FORMATS[words[0].upper()]
+
+
+def _precision(bytes_of: dict[str, float], drafted: int, text: str) -> Precision:
+    weights = bytes_of.get("weights", bytes_of.get("all"))
+    experts = bytes_of.get("experts", weights)
+    if weights is None:
+        weights = max(_FP8, bytes_of["experts"])
+    assert experts is not None
+    kv = bytes_of.get("kv", _HALF if weights == _HALF else _FP8)
+    return Precision(weight_bytes=weights, expert_bytes=experts, kv_bytes=kv, mtp_tokens=drafted, text=text)
+
+
+def _not_understood(text: str) -> InputError:
+    return InputError(
+        f"must be {PRECISION_RULE}, got {text!r:.80}.", hint="Write for example `FP8` or `NVFP4 experts, BF16 KV`."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +120,6 @@ class Deployment:
     prefill: Pool | None
     decode: Pool
     precision: Precision
-    precision_text: str
     engine: str
 
 
@@ -101,8 +162,7 @@ def deployment_of(stated: Stated, conditions: Conditions) -> Deployment:
         model=_model(stated, conditions),
         prefill=stated.prefill,
         decode=pool,
-        precision=_precision(conditions.precision),
-        precision_text=conditions.precision,
+        precision=_precision_of(conditions.precision),
         engine=conditions.engine or "",
     )
     _refuse_contradictions(stated.file, conditions, _degrees(stated.prefill, pool))
@@ -111,19 +171,13 @@ def deployment_of(stated: Stated, conditions: Conditions) -> Deployment:
 
 def refuse_contradicted_runs(runs: Iterable[BenchmarkRun], conditions: Conditions) -> None:
     """InputError where the caller says otherwise than a run of a table that tells its conditions."""
-    precision = None if conditions.precision is None else _precision(conditions.precision)
+    precision = None if conditions.precision is None else _precision_of(conditions.precision)
     for run in runs:
         place = f"{run.file}: row {run.row}"
         stated_values = {"gpu": run.gpu, "model": run.model, "engine": run.engine or conditions.engine}
         _refuse_contradictions(place, conditions, stated_values | _degrees(run.prefill, run.decode))
-        run_precision = Precision(
-            weight_bytes=run.weight_bytes,
-            expert_bytes=run.expert_bytes,
-            kv_bytes=run.kv_bytes,
-            mtp_tokens=run.mtp_tokens,
-        )
-        if precision not in (None, run_precision):
-            raise _contradiction(place, "precision", run.precision, conditions.precision)
+        if precision not in (None, run.precision):
+            raise _contradiction(place, "precision", run.precision.text, conditions.precision)
 
 
 def _pool(conditions: Conditions) -> Pool:
@@ -141,7 +195,7 @@ def _pool(conditions: Conditions) -> Pool:
     return Pool(tp=tp, dp=dp, ep=ep, workers=gpus // (tp * dp))
 
 
-def _precision(text: str) -> Precision:
+def _precision_of(text: str) -> Precision:
     try:
         return parse_precision(text)
     except InputError as error:

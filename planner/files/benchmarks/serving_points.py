@@ -14,10 +14,9 @@ be predicted: so are disaggregated rows without workers, which tell the GPUs of 
 from dataclasses import replace
 from pathlib import Path
 
-from planner.domain import BenchmarkRun, Load, Metric, Pool
+from planner.domain import BenchmarkRun, Load, Metric, Pool, Precision
 from planner.errors import InputError
-from planner.files.benchmarks.point_rows import PointRow, excess_in_flight, read_points
-from planner.files.benchmarks.precisions import Precision
+from planner.files.benchmarks.published_points import PointRow, excess_in_flight, read_points
 
 _POOL_COLUMNS = ("tp", "ep", "dp_attention", "workers", "gpus")
 _RATES = {"input_tokens_per_s_per_gpu": Metric.INPUT_RATE, "output_tokens_per_s_per_gpu": Metric.OUTPUT_RATE}
@@ -39,7 +38,6 @@ def read_serving_points(path: Path) -> tuple[BenchmarkRun, ...]:
 
 
 def _run(row: PointRow) -> BenchmarkRun:
-    precision = _precision(row)
     prefill, decode = _pools(row)
     run = BenchmarkRun(
         row=row.place,
@@ -53,13 +51,8 @@ def _run(row: PointRow) -> BenchmarkRun:
         measured=_measured(row),
         concurrency=row.positive("concurrency"),
         engine=row.text("engine"),
-        weight_bytes=precision.weight_bytes,
-        expert_bytes=precision.expert_bytes,
-        kv_bytes=precision.kv_bytes,
-        mtp_tokens=precision.mtp_tokens,
+        precision=_precision(row),
         year=row.year("date"),
-        precision=row.text("precision"),
-        doubt=precision.doubt,
         file=str(row.path),
         source=row.text("source"),
     )

@@ -1,12 +1,12 @@
 """What every benchmark tool measures, in one form, and the runs that it becomes under a deployment's conditions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from planner.domain import BenchmarkRun, Load, Metric
 from planner.errors import InputError
 from planner.files.benchmarks.conditions import Deployment, Stated
-from planner.files.benchmarks.point_rows import IN_FLIGHT_TOLERANCE, excess_in_flight
+from planner.files.benchmarks.published_points import IN_FLIGHT_TOLERANCE, excess_in_flight
 from planner.files.sections import Section
 
 MOST_TOKENS_PER_S = 1e9
@@ -84,13 +84,9 @@ def _run(result: ToolResult, run: ToolRun, deployment: Deployment) -> BenchmarkR
         concurrency=run.concurrency,
         batch_per_rank=None if run.batch is None else run.batch / (decode.dp * decode.workers),
         engine=deployment.engine,
-        weight_bytes=precision.weight_bytes,
-        expert_bytes=precision.expert_bytes,
-        kv_bytes=precision.kv_bytes,
-        mtp_tokens=precision.mtp_tokens if run.mtp_tokens is None else run.mtp_tokens,
+        precision=precision if run.mtp_tokens is None else replace(precision, mtp_tokens=run.mtp_tokens),
         mtp_gain=run.mtp_gain,
         year=run.year,
-        precision=deployment.precision_text,
         file=result.stated.file,
         source=result.source,
     )

@@ -21,9 +21,9 @@ from planner.domain import (
 from planner.domain.cluster import HIGHEST_CORE, HIGHEST_GPU, HIGHEST_NUMA, MOST_CPUS, MOST_GB
 from planner.errors import InputError
 from planner.files.cluster.cluster_documents import default_uuid
-from planner.files.cluster.id_ranges import read_ranges
 from planner.files.cluster.quick_rows import QuickReader
 from planner.files.disk.names import canonical
+from planner.files.disk.values import read_ranges
 from planner.files.models.gpu_specs import gpu_spec_files
 from planner.files.records import read_record
 from planner.files.sections import Section, UnusualRowError, is_printable, nearest_hint

@@ -1,9 +1,10 @@
-"""Names without regard to case and separators: `h100`, `DeepSeek V3` and `deepseek_v3` mean what is shipped."""
+"""Names of what is shipped, without regard to case and separators; else paths relative to a scenario's folder."""
 
 import re
 from collections.abc import Collection, Iterable
+from pathlib import Path
 
-from planner.errors import InputError
+from planner.errors import InputError, PlannerError
 from planner.files.sections import Section, nearest_hint
 
 _SEPARATORS = re.compile(r"[\s._\-/]+")
@@ -46,3 +47,72 @@ def canonical_keys(section: Section, names: Collection[str], *, rule: str, what:
             raise section.refusal(key, f"is {candidates[0]} once more", hint="Give each type once.")
         meant[key] = candidates[0]
     return meant
+
+
+def is_path(name_or_path: str, *suffixes: str) -> bool:
+    """Whether the text means a file: it holds a slash or ends in one of `suffixes`."""
+    return "/" in name_or_path or "\\" in name_or_path or name_or_path.lower().endswith(suffixes)
+
+
+def resolve(path: str, base: Path | None) -> Path:
+    """The path, relative to `base` (None: the current folder)."""
+    try:
+        target = Path(path).expanduser()
+    except RuntimeError:  # ~name of nobody
+        raise InputError(
+            f"{path}: must begin with the name of a user who has a home.", hint="Write the path out."
+        ) from None
+    return target if base is None else base / target
+
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+MODEL_CONFIGS = _PACKAGE / "files" / "model_configs"
+
+
+def shipped_folder(name: str) -> Path:
+    """The folder `gpu_specs` or `workloads`."""
+    for folder in (_PACKAGE / "_shipped" / name, _PACKAGE.parent / name):
+        if folder.is_dir():
+            return folder
+    raise PlannerError(f"The planner's own folder {name}/ is missing.", hint="Install the package again.")
+
+
+def tested_versions() -> dict[str, str]:
+    """Version of each library that the planner is tested with, by the name of its distribution; none where that is not
+    told."""
+    paths = (_PACKAGE / "_shipped" / "constraints.txt", _PACKAGE.parent / "constraints.txt")
+    path = next((path for path in paths if path.is_file()), None)
+    lines = [] if path is None else path.read_text(encoding="utf-8").splitlines()
+    pairs = (line.partition("==") for line in lines if not line.startswith("#"))
+    return {name.strip().lower(): version.partition(";")[0].strip() for name, sign, version in pairs if sign}
+
+
+def files_by_stem(folder: Path, suffix: str) -> dict[str, Path]:
+    """The files of `folder` that end in `suffix`, by name without it, in order of name."""
+    paths = {path.name.removesuffix(suffix): path for path in folder.glob(f"*{suffix}")}
+    return dict(sorted(paths.items()))
+
+
+def shipped_workloads() -> dict[str, Path]:
+    """Shipped workload files by name."""
+    return files_by_stem(shipped_folder("workloads"), ".yaml")
+
+
+def shipped_rate_curves() -> dict[str, Path]:
+    """Shipped rate curves by name."""
+    return files_by_stem(shipped_folder("workloads") / "rates", ".yaml")
+
+
+def shipped_scenarios() -> dict[str, Path]:
+    """Shipped scenario files by name."""
+    return files_by_stem(shipped_folder("workloads") / "scenarios", ".yaml")
+
+
+def shipped_models() -> dict[str, Path]:
+    """Shipped model configurations by name."""
+    return files_by_stem(MODEL_CONFIGS, ".json")
+
+
+def chart_script() -> bytes:
+    """plotly.js, compressed by gzip, as `report.html_page` takes it."""
+    return (_PACKAGE / "files" / "chart_library" / "plotly-cartesian-4.1.1.min.js.gz").read_bytes()

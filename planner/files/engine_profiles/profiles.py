@@ -9,8 +9,7 @@ from planner.domain import EngineProfile
 from planner.domain.engine import ExchangeRules
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
-from planner.files.disk.names import canonical
-from planner.files.disk.shipped import files_by_stem
+from planner.files.disk.names import canonical, files_by_stem
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section, nearest_hint
 

@@ -1,4 +1,16 @@
-"""What a pod holds of GPUs: whole ones, and parts of GPUs that it shares with others.
+"""What a node offers of its GPUs, and what a pod holds of them: whole ones, and parts of those that are shared.
+
+| way of cutting up | told by | a piece is |
+|---|---|---|
+| MIG, strategy mixed | resource nvidia.com/mig-3g.40gb | 3 of 7 compute slices (A30: of 4) |
+| MIG, strategy single | product ...-MIG-1g.10gb, GKE's gpu-partition-size | the same, as nvidia.com/gpu |
+| time slicing, MPS | gpu.shared; gpu.replicas and product ...-SHARED; GKE's max-shared-clients-per-gpu | 1 / replicas |
+| HAMi | annotation hami.io/node-nvidia-register: uuid,split,MiB,cores,product,numa,healthy:... | 1 / split |
+| AMD partitions | resource amd.com/cpx_nps4 (dpx 2, qpx 4, cpx 8 to a GPU) | 1 / partitions |
+| gpushare, vGPU, vcuda | aliyun.com/gpu-mem, volcano.sh/vgpu-*, tencent.com/vcuda-core | GPUs / pieces |
+
+Sources: NVIDIA/k8s-device-plugin (README: labels of GPU feature discovery, shared access), GKE's guides on time-sharing
+and on multi-instance GPUs, Project-HAMi/HAMi docs/develop/protocol.md, ROCm/k8s-device-plugin docs (resource naming).
 
 | told by | part of a GPU |
 |---|---|
@@ -12,11 +24,185 @@ Sources: Project-HAMi/HAMi README, KAI-Scheduler docs/gpu-sharing, run-ai/fake-g
 published with openb, Koordinator's and gpu-manager's READMEs.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from planner.domain.cluster import MOST_GPUS_OF_A_NODE
 from planner.errors import InputError
-from planner.files.kubernetes.gpu_parts import NodeGpus, is_gpu_part
+from planner.files.kubernetes.kubernetes_objects import count
+from planner.files.sections import Section
+
+WHOLE = ("nvidia.com/gpu", "amd.com/gpu", "alibabacloud.com/gpu-count")
+HAMI = "hami.io/node-nvidia-register"
+_PART = re.compile(
+    r"nvidia\.com/(mig-.+|gpu\.shared|vgpu|GRID.+|gpu-[0-9]+gb)|amd\.com/(spx|dpx|tpx|qpx|cpx)_nps[0-9]"
+    r"|aliyun\.com/(gpu-mem|gpu-core\.percentage)|volcano\.sh/(vgpu-.+|gpu-memory|gpu-number)|4pd\.io/vgpu.*"
+    r"|tencent\.com/vcuda-(core|memory)|.+\.shared"
+)
+_SLICE = re.compile(r"([1-8])g\.[0-9]+gb")
+_PARTITIONS = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4, "cpx": 8}
+_SLICES, _A30_SLICES = 7, 4
+_SHARED_NAME = re.compile(r"-SHARED$")
+_MIG_NAME = re.compile(r"-MIG-(.+)$")
+_MEASURES = (
+    "aliyun.com/gpu-core.percentage",
+    "volcano.sh/vgpu-memory",
+    "volcano.sh/vgpu-cores",
+    "tencent.com/vcuda-memory",
+)
+"""Second measures of the same pieces: offered, but no share of a GPU by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGpus:
+    """GPUs of a node: `whole` ones, `lost` ones that are not allocatable, what it `offers` of the others by resource,
+    and what one piece of a resource is, in GPUs (0: not told). `memory_mib`: of one GPU (0: not told); `split_by_hami`:
+    whether a piece is all of a GPU that the pod does not limit.
+    """
+
+    whole: int = 0
+    lost: int = 0
+    offers: tuple[tuple[str, int], ...] = ()
+    share_of: tuple[tuple[str, float], ...] = ()
+    memory_mib: float = 0.0
+    split_by_hami: bool = False
+    notes: tuple[str, ...] = ()
+
+    def share(self, resource: str) -> float | None:
+        """What a piece is of a GPU; None where the node does not offer the resource in pieces."""
+        return dict(self.share_of).get(resource)
+
+
+def is_gpu_part(resource: str) -> bool:
+    """Whether a resource is a part of a GPU."""
+    return _PART.fullmatch(resource) is not None
+
+
+def gpus_of_node(
+    capacity: Section, allocatable: Section, labels: Mapping[str, str], annotations: Mapping[str, str], origin: str
+) -> NodeGpus:
+    """What a node offers of its GPUs. InputError where more is allocatable than there is, or a count is none."""
+    parts = {name: count(allocatable, name) for name in allocatable if is_gpu_part(name)}
+    parts = {name: pieces for name, pieces in parts.items() if pieces}
+    shares = {name: _share_of(name, labels, allocatable) for name in parts}
+    notes = [f"offers GPUs in parts: {_shown(parts)}; islands take whole GPUs, not cut up or shared"] if parts else []
+    whole = lost = 0
+    for resource in WHOLE:
+        there = count(capacity if resource in capacity else allocatable, resource)
+        usable = count(allocatable, resource)
+        if usable > there:
+            raise InputError(
+                f"{origin}: status.allocatable: GPUs must be at most the capacity, {there}, got {usable}.",
+                hint="Take the list anew.",
+            )
+        pieces = _pieces(resource, there, labels, annotations)
+        if pieces is not None:
+            parts[resource], shares[resource] = usable, pieces[0]
+            notes.append(pieces[1])
+        elif usable or not parts:  # a plugin that now offers parts leaves the old capacity behind
+            whole, lost = whole + there, lost + there - usable
+    return NodeGpus(
+        whole=whole,
+        lost=lost,
+        offers=tuple(sorted((name, pieces) for name, pieces in parts.items() if pieces)),
+        share_of=tuple(sorted(shares.items())),
+        memory_mib=_memory_mib(labels, annotations),
+        split_by_hami=_hami_split(annotations) > 1,
+        notes=tuple(notes),
+    )
+
+
+def _shown(parts: Mapping[str, int]) -> str:
+    return ", ".join(f"{pieces} {name}" for name, pieces in sorted(parts.items()))
+
+
+def _share_of(resource: str, labels: Mapping[str, str], allocatable: Section) -> float:
+    """What a piece of a resource is, in GPUs; 0 where nobody says."""
+    name = resource.partition("/")[2]
+    if resource in _MEASURES:
+        return 0.0
+    if resource.startswith("nvidia.com/mig-"):
+        replicas = _number(labels, f"{resource}.replicas".replace(".shared", "")) if name.endswith(".shared") else 1
+        return _slice_share(name, labels) / max(replicas, 1)
+    if resource == "aliyun.com/gpu-mem":
+        gpus = count(allocatable, "aliyun.com/gpu-count")
+        return gpus / pieces if gpus and (pieces := count(allocatable, resource)) else 0.0
+    if resource == "tencent.com/vcuda-core":
+        return 0.01
+    if resource.startswith("amd.com/"):
+        return 1 / _PARTITIONS[name.partition("_")[0]]
+    replicas = _number(labels, "nvidia.com/gpu.replicas")
+    return 1 / replicas if resource == "nvidia.com/gpu.shared" and replicas > 1 else 0.0
+
+
+def _slice_share(profile: str, labels: Mapping[str, str]) -> float:
+    match = _SLICE.search(profile)
+    slices = _A30_SLICES if "A30" in labels.get("nvidia.com/gpu.product", "") else _SLICES
+    return min(1.0, int(match[1]) / slices) if match else 0.0
+
+
+def _pieces(
+    resource: str, there: int, labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> tuple[float, str] | None:
+    """What a piece of a resource that names whole GPUs elsewhere is here, and the note; None where it is a GPU."""
+    if not there or resource == "alibabacloud.com/gpu-count":
+        return None
+    product = labels.get("nvidia.com/gpu.product", "")
+    if resource == "nvidia.com/gpu":
+        mig = _MIG_NAME.search(product)
+        profile = mig[1] if mig else labels.get("cloud.google.com/gke-gpu-partition-size", "")
+        if profile:
+            return _slice_share(
+                profile, labels
+            ), f"offers MIG slices {profile} as {resource}; islands take whole GPUs (MIG turned off)"
+        if (split := _hami_split(annotations)) > 1:
+            return 1 / split, f"offers shares of GPUs as {resource} (HAMi, {split} a GPU); islands take whole GPUs"
+        if (replicas := _replicas(product, there, labels)) > 1:
+            way = labels.get("nvidia.com/gpu.sharing-strategy") or labels.get(
+                "cloud.google.com/gke-gpu-sharing-strategy", "time slicing"
+            )
+            return (
+                1 / replicas,
+                f"offers shares of GPUs as {resource} ({way}, {replicas} a GPU); islands take whole GPUs",
+            )
+    if there > MOST_GPUS_OF_A_NODE:
+        return 0.0, (
+            f"offers {there} {resource}, more than a host has GPUs: taken for parts of GPUs, whose size is not told"
+        )
+    return None
+
+
+def _replicas(product: str, there: int, labels: Mapping[str, str]) -> int:
+    """Pieces of a GPU under time slicing or MPS; 1 where GPUs are whole."""
+    clients = _number(labels, "cloud.google.com/gke-max-shared-clients-per-gpu")
+    if clients > 1:
+        return clients
+    replicas, physical = _number(labels, "nvidia.com/gpu.replicas"), _number(labels, "nvidia.com/gpu.count")
+    if replicas > 1 and (_SHARED_NAME.search(product) or physical * replicas == there):
+        return replicas
+    return there // physical if physical and there > physical and there % physical == 0 else 1
+
+
+def _number(labels: Mapping[str, str], key: str) -> int:
+    text = labels.get(key, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0  # digits of a count
+
+
+def hami_devices(annotations: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """Fields of each device that HAMi's plugin registered: uuid, split, MiB, cores, product, NUMA node, healthy."""
+    rows = (tuple(row.split(",")) for row in annotations.get(HAMI, "").split(":"))
+    return tuple(row for row in rows if len(row) >= 5 and row[1].isdigit() and row[2].isdigit())  # up to the product
+
+
+def _hami_split(annotations: Mapping[str, str]) -> int:
+    return max((int(row[1]) for row in hami_devices(annotations)), default=0)
+
+
+def _memory_mib(labels: Mapping[str, str], annotations: Mapping[str, str]) -> float:
+    registered = max((float(row[2]) for row in hami_devices(annotations)), default=0.0)
+    return registered or float(_number(labels, "nvidia.com/gpu.memory"))
+
 
 WHOLE_POD = ("nvidia.com/gpu", "amd.com/gpu")
 _HAMI = ("nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage")

@@ -1,9 +1,14 @@
-"""Nodes, pods, disruption budgets and device claims as `kubectl get nodes,pods,pdb,resourceclaims -A -o json` prints
+"""Nodes, pods, budgets and device claims as `kubectl get nodes,pods,pdb,resourceclaims -A -o json` prints them.
+
+A list does not say when it was taken. The latest time in it comes next to that: nodes report their state every few
+minutes at least. The same list gives the same ages, whenever it is read.
+
 them. Other kinds of objects are passed over; what cannot be read is named, with the node that it belongs to.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,25 +17,119 @@ from planner.domain import DisruptionBudget, Pod
 from planner.domain.node_report import NodeReport
 from planner.errors import InputError
 from planner.files.kubernetes.gpu_shares import RESERVATIONS
-from planner.files.kubernetes.kubectl_budgets import KIND, with_budgets
 from planner.files.kubernetes.kubectl_nodes import ReadNode, read_node
-from planner.files.kubernetes.kubectl_pods import ReadPod, holds_nothing, read_pod
-from planner.files.kubernetes.kubectl_times import age_s, latest_time, time_of
+from planner.files.kubernetes.kubectl_pods import (
+    CLAIM,
+    SLICE,
+    ClaimedGpus,
+    ReadPod,
+    allocated_claims,
+    claims_of_pod,
+    holds_nothing,
+    listed_gpus,
+    read_pod,
+    selects,
+)
 from planner.files.kubernetes.kubernetes_objects import (
     KubernetesObject,
     below,
     items_below,
     read_objects,
+    string_map,
     without_twins,
 )
-from planner.files.kubernetes.resource_claims import (
-    CLAIM,
-    SLICE,
-    ClaimedGpus,
-    allocated_claims,
-    claims_of_pod,
-    listed_gpus,
-)
+from planner.files.sections import Section
+
+CONDITION_TIMES = ("lastHeartbeatTime", "lastProbeTime", "lastTransitionTime")
+RULE = "a time with its zone, such as 2026-05-04T12:30:00Z"
+
+
+def parse_time(text: str) -> datetime:
+    """A time as RFC 3339 has it. ValueError where it is none, or has no zone."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(RULE)
+    return moment
+
+
+def time_of(section: Section, key: str) -> datetime | None:
+    """The time under `key`; None where it is missing or null."""
+    if section.is_empty(key):
+        return None
+    try:
+        return parse_time(section.text(key))
+    except ValueError:
+        raise section.fault(key, RULE) from None
+
+
+def latest_time(objects: Iterable[KubernetesObject]) -> datetime | None:
+    """The latest time that any of the objects tells; None where none does. What is no time says nothing."""
+    return max((time for item in objects for time in _times(item)), default=None)
+
+
+def _times(item: KubernetesObject) -> Iterator[datetime]:
+    status = below(item.body, "status")
+    sections = [(below(item.body, "metadata"), "creationTimestamp"), (status, "startTime")]
+    sections += [(condition, key) for condition in items_below(status, "conditions") for key in CONDITION_TIMES]
+    for section, key in sections:
+        with suppress(InputError):
+            time = time_of(section, key)
+            if time is not None:
+                yield time
+
+
+def age_s(item: KubernetesObject, taken_at: datetime | None) -> float | None:
+    """Seconds that a pod has been running at the time when the list was taken; None where its start is not told."""
+    started = time_of(below(item.body, "status"), "startTime")
+    if started is None or taken_at is None:
+        return None
+    age = (taken_at - started).total_seconds()
+    if age < 0:
+        raise InputError(
+            f"{item.body.file}: status.startTime must not lie after the time when the list was taken, "
+            f"{taken_at.isoformat()}, got {started.isoformat()}.",
+            hint="Correct --taken-at.",
+        )
+    return age
+
+
+KIND = "PodDisruptionBudget"
+SEVERAL = "stays where it is, as several disruption budgets select it, and Kubernetes then evicts nobody"
+
+
+def with_budgets(
+    pods: Sequence[tuple[Pod, KubernetesObject]], objects: Iterable[KubernetesObject]
+) -> tuple[list[Pod], tuple[DisruptionBudget, ...], list[tuple[str, str]]]:
+    """Pods with the budget that each counts in, the budgets, and notes; a pod of several budgets is locked."""
+    budgets = [(item, _read(item)) for item in objects]
+    budgeted, notes = [], []
+    for pod, item in pods:
+        labels = dict(string_map(below(item.body, "metadata", "labels"))) if budgets else {}
+        mine = [budget for of, budget in budgets if _covers(of, pod, labels)]
+        if len(mine) > 1:
+            notes.append((f"pod {pod.key}", SEVERAL))
+        budget = mine[0].name if len(mine) == 1 else ""
+        budgeted.append(replace(pod, disruption_budget=budget, locked=pod.locked or len(mine) > 1))
+    return budgeted, tuple(budget for _, budget in budgets), notes
+
+
+def _covers(budget: KubernetesObject, pod: Pod, labels: dict[str, str]) -> bool:
+    """A budget without a selector selects nothing, one with an empty selector every pod of its namespace."""
+    spec = below(budget.body, "spec")
+    return (
+        pod.namespace == (budget.namespace or "default")
+        and not spec.is_empty("selector")
+        and selects(spec.section("selector"), labels)
+    )
+
+
+def _read(item: KubernetesObject) -> DisruptionBudget:
+    """Until its controller has looked at it, a budget allows nothing."""
+    status = below(item.body, "status")
+    allowed = 0 if status.is_empty("disruptionsAllowed") else status.integer("disruptionsAllowed", low=0)
+    name = f"{item.namespace or 'default'}/{item.name}"
+    return DisruptionBudget(name=name, allowed=allowed)
+
 
 KINDS = ("Node", "Pod", KIND, CLAIM, SLICE)
 FRACTIONS = "gpu-fraction"

@@ -8,8 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from planner.errors import InputError
-from planner.files.disk.documents import parse_json, read_text
-from planner.files.disk.large_yaml import parse_large_yaml
+from planner.files.disk.documents import parse_json, parse_large_yaml, read_text
 from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.sections import Section
 

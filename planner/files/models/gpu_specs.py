@@ -1,20 +1,46 @@
 """GPU types and their prices from gpu_specs/: every figure with its unit and source."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from planner.domain import GpuSpec, Price, Source
-from planner.errors import InputError
-from planner.files.cluster.labels import read_labels
+from planner.errors import FaultyKeyError, InputError
 from planner.files.disk.documents import read_yaml
 from planner.files.disk.mistakes import read_all
-from planner.files.disk.names import canonical
+from planner.files.disk.names import canonical, files_by_stem, shipped_folder
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.disk.shipped import files_by_stem, shipped_folder
 from planner.files.records import fields_of, read_record
 from planner.files.sections import Section, nearest_hint
 from planner.units import GB, MIB
+
+_HINT = "See `kubectl get nodes --show-labels`."
+_PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_WORD = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+def read_labels(section: Section) -> tuple[tuple[str, str], ...]:
+    """Label keys and values of a mapping, in order of key; at least one."""
+    if not len(section):
+        above, _, key = section.path.rpartition(".")
+        raise FaultyKeyError(
+            f"{section.file}: {section.path} must have at least one label; it is empty.",
+            section_path=above,
+            key=key,
+            by_itself=True,
+            hint="Give the label by which the nodes are found, or leave the key out for the default.",
+        )
+    for key in section:
+        *prefix, word = key.split("/", 1)
+        if not _WORD.fullmatch(word) or not all(_PREFIX.fullmatch(part) for part in prefix):
+            raise section.fault(
+                key, "under a valid label key: [prefix/]name, the name at most 63 characters", hint=_HINT
+            )
+        if not _WORD.fullmatch(section.text(key)):
+            raise section.fault(key, "a label value: at most 63 letters, digits, '-', '_' or '.'", hint=_HINT)
+    return tuple((key, section.text(key)) for key in sorted(section))
+
 
 PRICES_FILE = "prices.yaml"
 _FIGURES = (

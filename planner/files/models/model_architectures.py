@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from planner.domain import Attention, Experts, GroupedAttention, MlaAttention
 from planner.errors import InputError
-from planner.files.models.model_sections import ModelSection
+from planner.files.models.model_documents import ModelSection
 
 _UNKNOWN = "Other architectures have other formulas; the planner does not guess them."
 _FULL, _WINDOWED = "full_attention", "sliding_attention"

@@ -10,7 +10,7 @@ import re
 from math import lcm
 
 from planner.errors import InputError
-from planner.files.models.model_sections import ModelSection
+from planner.files.models.model_documents import ModelSection
 
 _FP8, _NVFP4, _MXFP4, _HALF = 1.0, 0.5625, 0.53125, 2.0
 _BYTES_BY_DTYPE = {"bfloat16": _HALF, "float16": _HALF}

@@ -11,14 +11,11 @@ from pathlib import Path
 from planner.domain import ModelSpec
 from planner.errors import InputError
 from planner.files.disk.documents import read_json
-from planner.files.disk.names import canonical
+from planner.files.disk.names import canonical, is_path, resolve, shipped_models
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.disk.references import is_path, resolve
-from planner.files.disk.shipped import shipped_models
 from planner.files.models.model_architectures import read_shape
-from planner.files.models.model_documents import MODEL_SPEC_KEY, model_from_document
+from planner.files.models.model_documents import MODEL_SPEC_KEY, ModelSection, model_from_document
 from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
-from planner.files.models.model_sections import ModelSection
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint
 
 

@@ -1,20 +1,29 @@
-"""Digests of what plan.json says, so that an edited plan is told from one as it was written.
+"""Digests of documents, so that an edited one is told from one as it was written; sealed documents read and written.
 
 They are over content, not bytes: another layout, order of keys or spelling of a number (1.0, 1) changes nothing.
 `digests.plan` covers the document and the digests of its parts; each of these has a word for every row of a list, or
 one for the whole, so that an edit can be named. CPU-seconds are measured and differ from run to run: they are left out,
 and so free. Whoever wants to can compute digests anew: they show edits, they are no signature.
+
+they are read, and where a record is what they hold, against its schema.
+
+Whoever reads one reads it through here: what was edited, or is no such document, is an InputError that names the key.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import zip_longest
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from planner.errors import InputError
-
-Document = dict[str, Any]
+from planner.files.disk.documents import parse_json, read_text
+from planner.files.disk.opening import MOST_OF_A_LIST
+from planner.files.disk.schema_answers import Accepts, acceptance, keeps_to
+from planner.files.records import Document, load_record, record_schema
+from planner.files.sections import Section, top_level
 
 SCHEMA_VERSION = 2
 UNSEALED_VERSION = 1
@@ -136,3 +145,81 @@ def _unmeasured(row: Any) -> Any:
 def _number(text: str) -> float:
     value = float(text)
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
+
+
+Record = TypeVar("Record")
+UNSEALED = "Write it again with this version, or restore the file."
+_LONGEST_FAULT = 200
+
+
+def sealed_text(document: Mapping[str, Any], *, indent: int = 1) -> bytes:
+    """The document with its digests, as the bytes of a file; names that are no Unicode are escaped."""
+    text = json.dumps(sealed(dict(document)), indent=indent, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode("utf-8", "backslashreplace")
+
+
+def with_seal(contents: Mapping[str, bytes], name: str) -> dict[str, bytes]:
+    """Files of a folder, the document of that name among them sealed."""
+    return {**contents, name: sealed_text(json.loads(contents[name]), indent=2)}
+
+
+def read_sealed(path: Path, *, hint: str = UNSEALED) -> Section:
+    """The top level of a sealed file, without its digests.
+
+    Raises InputError where there is none, it is no JSON object, has no digests, or is not as it was written.
+    """
+    return sealed_section(read_text(path, most=MOST_OF_A_LIST), str(path), hint=hint)
+
+
+def sealed_section(text: str, origin: str, *, hint: str = UNSEALED) -> Section:
+    """The top level of a sealed document, as `read_sealed`; `origin` names it in errors."""
+    section = parse_json(text, file=origin)
+    document = section.plain()
+    if KEY not in document:
+        raise section.refusal(
+            KEY, "must be there, is missing: the file was edited, or is of an earlier version", hint=hint
+        )
+    require_unedited(document, origin, hint=hint)
+    return top_level({key: value for key, value in document.items() if key != KEY}, origin)
+
+
+def read_sealed_record(path: Path, record: type[Record], *, hint: str = UNSEALED) -> Record:
+    """The record that a sealed document holds. Raises as `read_sealed` does, and where it breaks the schema of it."""
+    document = read_sealed(path, hint=hint).plain()
+    require_schema(record, document, str(path), hint=hint)
+    return load_record(record, document)
+
+
+def require_schema(record: type, document: Document, origin: str, *, hint: str = UNSEALED) -> None:
+    """InputError naming the first key of a document that breaks the schema of a record."""
+    if keeps_to(_accepted(record), document):
+        return
+    import jsonschema  # noqa: PLC0415  (only a faulty document needs its words)
+
+    errors = jsonschema.Draft202012Validator(_schema(record)).iter_errors(document)
+    for broken in sorted(errors, key=lambda error: [str(part) for part in error.absolute_path]):
+        where = ".".join(str(part) for part in broken.absolute_path) or "top level"
+        said = broken.message if len(broken.message) <= _LONGEST_FAULT else f"{broken.message[:_LONGEST_FAULT]} ..."
+        raise InputError(f"{origin}: {where}: {said}.", hint=hint)
+
+
+@cache
+def _schema(record: type) -> Mapping[str, Any]:
+    return record_schema(record)
+
+
+@cache
+def _accepted(record: type) -> Accepts | None:
+    return acceptance(_schema(record))
+
+
+def read_saved_plan(path: Path) -> Section:
+    """Its top level. Raises InputError where it is no JSON object, or was edited; earlier plans have no digests."""
+    text = read_text(path, most=MOST_OF_A_LIST)
+    section = parse_json(text, file=str(path))
+    document = json.loads(text)
+    if KEY in document:
+        require_unedited(document, str(path))
+    elif document.get("schema_version") == SCHEMA_VERSION:
+        raise InputError(f"{path}: {KEY}: must be there, is missing: the file was edited.", hint=REMEDY)
+    return section

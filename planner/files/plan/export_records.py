@@ -8,7 +8,7 @@ from planner.domain.serving.deploy import ExportRecord
 from planner.errors import InputError
 from planner.files.disk.documents import read_text
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.plan.sealed_documents import sealed_section, sealed_text
+from planner.files.plan.digests import sealed_section, sealed_text
 from planner.files.records import fields_of, read_record, record_document, record_keys
 from planner.files.sections import Section
 

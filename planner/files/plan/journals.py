@@ -31,10 +31,9 @@ from planner.files.disk.folders import (
 )
 from planner.files.disk.opening import MOST_OF_A_LIST, read_bytes, require_regular
 from planner.files.plan.journal_lines import Document, append, damaged, line_of, lock, rows_of, write_all
-from planner.files.plan.search_documents import judged_document, read_judged
-from planner.files.plan.search_keys import scenario_hash
+from planner.files.plan.plan_document import judged_document, read_judged
 from planner.files.records import load_record, record_document
-from planner.files.scenario.scenario_documents import scenario_document
+from planner.files.scenario.scenario_documents import scenario_document, scenario_hash
 from planner.files.scenario.scenarios import scenario_from_document
 from planner.interrupts import held_back
 

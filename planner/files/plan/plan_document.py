@@ -1,22 +1,98 @@
 """plan.json: a plan as a document of the schema that `plan_schemas` makes. `plan_reader` is the way back.
 
+What is not there is not told: a search without goals, failures or measured times has no keys for them.
+
 The document stands alone: models and workloads that the planner does not ship are in it in full. In a run folder its
 cluster alone is kept beside it, packed (`stored_clusters`). Its digests show whether it has been edited; documents of
 the first schema have none.
 """
 
 import json
+from collections.abc import Iterator
+from math import isclose
 from typing import TypeGuard
 
-from planner.domain import Plan, PlannedIsland
-from planner.files.cluster.stored_clusters import cluster_reference, store_cluster
+from planner.domain import (
+    Judged,
+    PlacedPart,
+    Placement,
+    Plan,
+    PlannedIsland,
+    SearchRecord,
+    Trial,
+)
+from planner.domain.cluster import HIGHEST_CORE
+from planner.files.cluster.clusters import cluster_reference, store_cluster
 from planner.files.disk.folders import CLUSTER_FILE, PLAN_FILE
+from planner.files.disk.values import read_ranges
 from planner.files.plan.digests import KEY, SCHEMA_VERSION, WHOLE, sealed
-from planner.files.plan.placement_documents import placement_document
 from planner.files.plan.plan_schemas import IDLE_KEYS, SERVING_KEYS
-from planner.files.plan.search_documents import search_document
-from planner.files.records import Document, record_document
+from planner.files.records import Document, load_record, record_document
 from planner.files.scenario.scenario_documents import scenario_document
+
+
+def placement_document(placement: Placement | None) -> Document:
+    """The rows of a plan's `placement` and what there is to tell of them, each under its key; nothing for a plan that
+    is on no nodes."""
+    if placement is None:
+        return {}
+    report: Document = {}
+    for key, value in record_document(placement).items():
+        if key == "score" and placement.evictions is not None:
+            report["evictions"] = record_document(placement.evictions)
+        report[key] = value
+    return {"placement": [record_document(part) for part in placement.parts], "placement_report": report}
+
+
+def read_placement(plan: Document) -> Placement | None:
+    """The placement of a plan's document that keeps to the schema and has no contradictions."""
+    if "placement" not in plan:
+        return None
+    parts = tuple(load_record(PlacedPart, row) for row in plan["placement"])
+    return load_record(Placement, plan["placement_report"], parts=parts)
+
+
+def placement_misprints(plan: Document) -> Iterator[str]:
+    """What is lost on the way to records: cores that are no ranges, sums that are not those of the victims."""
+    for index, part in enumerate(plan.get("placement", ())):
+        try:
+            read_ranges(part["cores"], HIGHEST_CORE)
+        except ValueError as error:
+            yield f"placement.{index}.cores: must be ranges such as '0-7,16': {error}"
+    if "placement" in plan and "evictions" in plan["placement_report"]:
+        yield from _wrong_sums(plan["placement_report"]["evictions"], plan["placement_report"]["victims"])
+
+
+def _wrong_sums(sums: Document, victims: list[Document]) -> Iterator[str]:
+    due = {
+        "victims": len(victims),
+        "gpus": sum(row["gpus"] for row in victims),
+        "unknown_lost_work": sum(row["lost_gpu_hours"] is None for row in victims),
+    }
+    for key, value in due.items():
+        if sums[key] != value:
+            yield f"placement_report.evictions.{key}: must be {value}, that of the victims, got {sums[key]}"
+    lost = sum(row["lost_gpu_hours"] or 0.0 for row in victims)
+    if not isclose(sums["lost_gpu_hours"], lost, rel_tol=1e-9, abs_tol=1e-9):
+        came = sums["lost_gpu_hours"]
+        yield f"placement_report.evictions.lost_gpu_hours: must be {lost:g}, the victims' sum, got {came:g}"
+
+
+def search_document(record: SearchRecord) -> Document:
+    """The section `search` of plan.json."""
+    first = {"best_trial": record.best_trial, "best_by_iteration_rps": list(record.best_by_iteration())}
+    return first | record_document(record)
+
+
+def judged_document(judged: Judged) -> Document:
+    """A trial with what judging it took."""
+    return {**record_document(judged.trial), "cpu_s": judged.cpu_s}
+
+
+def read_judged(row: Document) -> Judged:
+    """The trial and its price of that mapping."""
+    return Judged(trial=load_record(Trial, row), cpu_s=row["cpu_s"])
+
 
 _LONG_TABLE = 20
 

@@ -35,14 +35,12 @@ from planner.domain import (
     contradictions,
 )
 from planner.errors import InputError
-from planner.files.cluster.clusters import without_collection
-from planner.files.cluster.stored_clusters import is_reference, read_stored_cluster
+from planner.files.cluster.clusters import is_reference, read_stored_cluster, without_collection
 from planner.files.disk.budget import require_json_shape
 from planner.files.disk.schema_answers import Accepts, acceptance, keeps_to
 from planner.files.plan.digests import KEY as DIGESTS
 from planner.files.plan.digests import REMEDY, SCHEMA_VERSION, UNSEALED_VERSION, require_unedited
-from planner.files.plan.placement_documents import placement_misprints, read_placement
-from planner.files.plan.plan_document import plan_answers
+from planner.files.plan.plan_document import placement_misprints, plan_answers, read_placement
 from planner.files.plan.plan_schemas import plan_schema
 from planner.files.records import Document, load_record
 from planner.files.scenario.scenarios import scenario_from_section

@@ -21,8 +21,7 @@ from planner.domain.explanations import Sensitivity
 from planner.domain.placement import Evictions, PlacedPart
 from planner.domain.service import Service
 from planner.files.plan.digests import SCHEMA_VERSION, UNSEALED_VERSION
-from planner.files.record_reference import field_schemas, object_schema, record_schema
-from planner.files.records import Document
+from planner.files.records import Document, field_schemas, object_schema, record_schema
 
 SERVING_KEYS = (
     *("id", "gpu", "size", "phase", "tp", "dp", "pp", "replicas", "batch_size", "longest_prompt"),

@@ -20,10 +20,9 @@ from planner.domain.schedules import (
 )
 from planner.errors import InputError
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.plan.digests import KEY, REMEDY, WHOLE, sealed
+from planner.files.plan.digests import KEY, REMEDY, WHOLE, read_sealed, sealed, sealed_text
 from planner.files.plan.plan_document import plan_document
 from planner.files.plan.runs import load_run
-from planner.files.plan.sealed_documents import read_sealed, sealed_text
 from planner.files.records import read_record, record_document
 from planner.files.sections import Section
 

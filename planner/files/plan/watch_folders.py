@@ -17,16 +17,17 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+from planner.domain.keys import Mapped
 from planner.domain.watching import WatchSettings, WatchStep, clock_text
 from planner.errors import InputError
 from planner.files.disk.folders import PAGE_FILE, errors_told, place_of, sync, write_run
 from planner.files.disk.opening import is_there
 from planner.files.disk.single_files import write_file
 from planner.files.plan.batches.locks import locked
+from planner.files.plan.digests import require_schema
 from planner.files.plan.journal_lines import append, damaged, line_of, rows_of
-from planner.files.plan.sealed_documents import require_schema
 from planner.files.records import load_record, record_document
 from planner.interrupts import held_back
 
@@ -43,7 +44,7 @@ class WatchHeader:
 
     name: str
     settings: WatchSettings
-    facts: tuple[tuple[str, str], ...]
+    facts: Annotated[tuple[tuple[str, str], ...], Mapped()]
     every_s: float
     iso: bool
 
@@ -148,7 +149,7 @@ def _begun(folder: Path, descriptor: int, header: WatchHeader) -> tuple[WatchHea
         if not _has_line(descriptor):
             with held_back():
                 os.ftruncate(descriptor, 0)
-                append(descriptor, line_of("header", {"format": FORMAT, **_header_document(header)}))
+                append(descriptor, line_of("header", {"format": FORMAT, **record_document(header)}))
             sync(folder)
             return header, []
     begun, steps = _read(path, rows_of(path, descriptor))
@@ -170,16 +171,6 @@ def _has_line(descriptor: int) -> bool:
     return b"\n" in os.pread(descriptor, 1 << 20, 0)
 
 
-def _header_document(header: WatchHeader) -> dict[str, Any]:
-    return {
-        "name": header.name,
-        "settings": record_document(header.settings),
-        "facts": dict(header.facts),
-        "every_s": header.every_s,
-        "iso": header.iso,
-    }
-
-
 def _read(path: Path, rows: list[dict[str, Any]]) -> tuple[WatchHeader, list[WatchStep]]:
     number = 1
     try:
@@ -187,13 +178,7 @@ def _read(path: Path, rows: list[dict[str, Any]]) -> tuple[WatchHeader, list[Wat
         if document["format"] != FORMAT:
             raise ValueError
         require_schema(WatchSettings, document["settings"], f"{path}: line 1: settings", hint=_ANEW)
-        header = WatchHeader(
-            name=document["name"],
-            settings=load_record(WatchSettings, document["settings"]),
-            facts=tuple(document["facts"].items()),
-            every_s=document["every_s"],
-            iso=document["iso"],
-        )
+        header = load_record(WatchHeader, document)
         steps = []
         for number, row in enumerate(rows[1:], start=2):
             row["step"].pop("time")

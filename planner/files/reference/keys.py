@@ -36,7 +36,7 @@ from planner.domain import (
 from planner.domain.changes import ChangeLimits, ChangePolicy, ChangeSettings
 from planner.errors import InputError
 from planner.files.cluster.cluster_sections import cluster_from_section
-from planner.files.disk.shipped import shipped_folder
+from planner.files.disk.names import shipped_folder
 from planner.files.models.gpu_specs import gpu_spec_from_section, price_from_section
 from planner.files.plan.batches.jobs_files import jobs_from_section
 from planner.files.reference.recording import KeyLog, KeyReading, RecordingSection

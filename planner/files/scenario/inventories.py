@@ -8,10 +8,9 @@ from pathlib import Path
 from planner.domain import Cluster, GpuSpec, InputHash, Inventory, InventoryItem, PlacementSettings
 from planner.domain.usable import preemptible_by_type, usable_by_type
 from planner.errors import FaultyKeyError, InputError
-from planner.files.cluster.labels import read_labels
 from planner.files.disk.documents import input_hash
 from planner.files.disk.names import canonical, canonical_keys, folded
-from planner.files.models.gpu_specs import gpu_spec_file, gpu_spec_files, load_gpu_spec, prices_files
+from planner.files.models.gpu_specs import gpu_spec_file, gpu_spec_files, load_gpu_spec, prices_files, read_labels
 from planner.files.sections import Section, nearest_hint
 
 _MOST_GPUS = 1_000_000

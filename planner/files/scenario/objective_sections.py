@@ -21,11 +21,10 @@ from planner.domain.arrivals import ArrivalProcess
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE
-from planner.files.disk.names import canonical
+from planner.files.disk.names import canonical, resolve
 from planner.files.disk.opening import is_folder
-from planner.files.disk.references import resolve
 from planner.files.models.gpu_specs import gpu_spec_files
-from planner.files.plan.saved_plans import read_saved_plan
+from planner.files.plan.digests import read_saved_plan
 from planner.files.records import read_record, record_document, record_keys
 from planner.files.scenario.inventories import require_prices
 from planner.files.sections import Section, nearest_hint, referred_from

@@ -29,16 +29,13 @@ from planner.errors import InputError
 from planner.files.cluster.clusters import read_cluster
 from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.disk.mistakes import read_all
-from planner.files.disk.names import canonical
+from planner.files.disk.names import canonical, is_path, shipped_scenarios
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.disk.references import is_path
-from planner.files.disk.shipped import shipped_scenarios
 from planner.files.engine_profiles.profiles import read_engine
 from planner.files.models.models import model_file, model_from_config, read_model
 from planner.files.records import read_record
-from planner.files.scenario.cost_sections import read_cost, require_prefix
+from planner.files.scenario.cost_sections import read_cost, read_network, read_slo, require_flows, require_prefix
 from planner.files.scenario.inventories import read_inventory
-from planner.files.scenario.network_sections import read_network, require_flows
 from planner.files.scenario.objective_sections import (
     objective_section,
     read_objective,
@@ -47,11 +44,15 @@ from planner.files.scenario.objective_sections import (
     require_method,
     with_requests,
 )
-from planner.files.scenario.placement_sections import read_placement, require_placeable
-from planner.files.scenario.routing_sections import read_routing, read_survival, with_form
+from planner.files.scenario.placement_sections import (
+    read_placement,
+    read_routing,
+    read_survival,
+    require_placeable,
+    with_form,
+)
 from planner.files.scenario.search_sections import read_search
 from planner.files.scenario.settings import Setting, with_settings
-from planner.files.scenario.slo_sections import read_slo
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint, referred_from, top_level
 from planner.files.tables.workloads import read_workload, workload_file, workload_from_document
 

@@ -23,7 +23,7 @@ from planner.files.disk.documents import input_hash
 from planner.files.disk.folders import PLAN_FILE
 from planner.files.disk.names import canonical
 from planner.files.disk.opening import is_folder
-from planner.files.plan.saved_plans import read_saved_plan
+from planner.files.plan.digests import read_saved_plan
 from planner.files.records import read_record, record_document
 from planner.files.sections import Section, referred_from
 

@@ -6,20 +6,19 @@ token for `batch` sequences on each attention group. `ep` is tp x dp where exper
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from planner.domain import PHASES, GpuSpec, Measurement, ModelSpec, Phase
 from planner.errors import InputError
 from planner.files.disk.csv_rows import MOST, listed, number_of, text_cells
+from planner.files.disk.names import shipped_models
 from planner.files.disk.opening import read_text
-from planner.files.disk.shipped import shipped_models
 from planner.files.models.gpu_specs import load_gpu_specs
 from planner.files.models.models import load_model
 from planner.files.sections import nearest_hint
 
-REQUIRED = ("gpu", "model", "phase", "tp", "dp", "ep", "length", "batch", "ms")
-OPTIONAL = ("pp", "kv_cache_rate", "two_micro_batches", "balanced", "kv_bytes", "fit", "source")
 LEFT_OUT = Path(__file__).resolve().parents[1] / "measurement_sets" / "left_out.csv"
 PUBLISHED = Path(__file__).resolve().parents[1] / "measurement_sets" / "published.csv"
 _MOST_FAULTS = 5
@@ -81,15 +80,15 @@ def measurements_text(measurements: Sequence[Measurement]) -> str:
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(REQUIRED + OPTIONAL)
-    for m in measurements:
-        cells = {**{name: getattr(m, name) for name in REQUIRED}, "pp": m.pp, "source": m.source, "fit": int(m.fitted)}
-        for name in ("kv_cache_rate", "kv_bytes"):
-            cells[name] = "" if getattr(m, name) is None else repr(getattr(m, name))
-        for name in ("two_micro_batches", "balanced"):
-            cells[name] = "" if getattr(m, name) is None else int(getattr(m, name))
-        cells["phase"], cells["ms"], cells["batch"] = m.phase.value, repr(m.ms), repr(m.batch)
-        writer.writerow([cells[name] for name in REQUIRED + OPTIONAL])
+    for measurement in measurements:
+        writer.writerow([_cell(getattr(measurement, field)) for field in _FIELDS.values()])
     return stream.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else str(int(value) if isinstance(value, bool) else value)
 
 
 def _check_header(path: str, header: list[str]) -> None:
@@ -121,6 +120,16 @@ class _Row:
     def text(self, column: str) -> str:
         return self._cells.get(column, "")
 
+    def name(self, column: str) -> str:
+        if not self.text(column):
+            raise self.fault(column, "a name")
+        return self.text(column)
+
+    def phase(self, column: str) -> Phase:
+        if self.text(column) not in tuple(PHASES):
+            raise self.fault(column, "prefill or decode")
+        return Phase(self.text(column))
+
     def number_of(self, column: str, rule: str = "a positive number") -> float:
         value = number_of(self.text(column))
         if not 0 < value <= MOST:
@@ -150,32 +159,28 @@ class _Row:
         return flags[self.text(column).lower()]
 
 
+_COLUMNS: Mapping[str, Callable[[_Row, str], Any]] = {
+    **dict.fromkeys(("gpu", "model"), _Row.name),
+    "phase": _Row.phase,
+    **dict.fromkeys(("tp", "dp", "ep", "length"), _Row.count),
+    **dict.fromkeys(("batch", "ms"), _Row.number_of),
+    "pp": lambda row, column: row.count(column, default=1),
+    "kv_cache_rate": _Row.share,
+    **dict.fromkeys(("two_micro_batches", "balanced"), _Row.flag),
+    "kv_bytes": lambda row, column: row.number_of(column) if row.text(column) else None,
+    "fit": lambda row, column: row.flag(column) is not False,
+    "source": _Row.text,
+}
+"""Column -> how its cells are read; `_cell` writes them."""
+_FIELDS = {name: "fitted" if name == "fit" else name for name in _COLUMNS}
+_FIRST_OPTIONAL = tuple(_COLUMNS).index("pp")
+REQUIRED, OPTIONAL = tuple(_COLUMNS)[:_FIRST_OPTIONAL], tuple(_COLUMNS)[_FIRST_OPTIONAL:]
+
+
 def _measurement(number: int, header: list[str], cells: list[str]) -> Measurement:
     row = _Row(number, header, cells)
-    for column in ("gpu", "model"):
-        if not row.text(column):
-            raise row.fault(column, "a name")
-    if row.text("phase") not in tuple(PHASES):
-        raise row.fault("phase", "prefill or decode")
-    measurement = Measurement(
-        gpu=row.text("gpu"),
-        model=row.text("model"),
-        phase=Phase(row.text("phase")),
-        tp=row.count("tp"),
-        dp=row.count("dp"),
-        ep=row.count("ep"),
-        length=row.count("length"),
-        batch=row.number_of("batch"),
-        ms=row.number_of("ms"),
-        pp=row.count("pp", default=1),
-        kv_cache_rate=row.share("kv_cache_rate"),
-        two_micro_batches=row.flag("two_micro_batches"),
-        balanced=row.flag("balanced"),
-        kv_bytes=row.number_of("kv_bytes") if row.text("kv_bytes") else None,
-        fitted=row.flag("fit") is not False,
-        source=row.text("source"),
-        row=number,
-    )
+    values = {_FIELDS[column]: read(row, column) for column, read in _COLUMNS.items()}
+    measurement = Measurement(row=number, **values)
     if measurement.ep not in (1, measurement.tp * measurement.dp):
         raise row.fault("ep", f"tp x dp ({measurement.tp * measurement.dp}), or 1 in a dense model")
     return measurement

@@ -1,4 +1,4 @@
-"""Workload files: a literal block of lengths with their counts or probabilities, or a formula.
+"""Workload files: a literal block of lengths with their counts or probabilities, or a formula; and their text.
 
     kind: lengths    lengths: | input_tokens,requests,output_tokens      (one row a distinct prompt length)
                      lengths: | input_tokens,probability[,output_tokens]
@@ -15,18 +15,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
+
 from planner.domain import BLOCK_TOKENS, InputHash, LengthProfile, RequestTrace
 from planner.domain.workload import truncated_normal
 from planner.errors import InputError
 from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.disk.mistakes import read_all
-from planner.files.disk.names import canonical
-from planner.files.disk.references import is_path, resolve
-from planner.files.disk.shipped import shipped_workloads
-from planner.files.sections import MOST_TOKENS, Section, nearest_hint, referred_from
-from planner.files.tables.count_tables import counts_table, read_counts
-from planner.files.tables.length_tables import LengthTable, length_rows
-from planner.files.tables.prefix_tables import prefix_document, read_prefix
+from planner.files.disk.names import canonical, is_path, resolve, shipped_workloads
+from planner.files.disk.single_files import refuse_existing, write_file
+from planner.files.disk.strict_yaml import EXPONENT_FLOAT
+from planner.files.sections import MOST_TOKENS, NAME_PATTERN, Section, nearest_hint, referred_from
+from planner.files.tables.length_tables import (
+    LengthTable,
+    counts_table,
+    length_rows,
+    prefix_document,
+    read_counts,
+    read_prefix,
+)
 from planner.files.tables.traces.clocks import TimeUnit
 from planner.files.tables.traces.forms import TRACES, holds_requests
 from planner.files.tables.traces.options import trace_options
@@ -203,3 +210,44 @@ def workload_document(profile: LengthProfile, *, source: str = "") -> dict[str, 
     if profile.counts is not None:
         document["counts"] = counts_table(profile.counts)
     return document if profile.prefix is None else document | {"prefix": prefix_document(profile.prefix)}
+
+
+class _BlockDumper(yaml.SafeDumper):
+    """Texts of several lines as literal blocks."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_BlockDumper.add_representer(str, _represent_text)
+# what the loader would read as a number is quoted
+_BlockDumper.add_implicit_resolver(*EXPONENT_FLOAT)
+
+
+def write_workload(profile: LengthProfile, path: Path, force: bool = False, *, source: str = "") -> None:
+    """Write a workload file, whole or not at all; an existing one only with `force`."""
+    refuse_existing(path, force=force)
+    write_file(path, workload_text(profile, source=source), force=force)
+
+
+def workload_text(profile: LengthProfile, *, source: str = "") -> bytes:
+    """A workload file. `source` says in words how the profile came about. The same profile gives the same bytes."""
+    _require_name(profile.name)
+    document = workload_document(profile, source=source)
+    text: str = yaml.dump(document, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=100)
+    return text.encode()
+
+
+def workload_path(folder: Path, name: str) -> Path:
+    """Where a workload of that name belongs in `folder`. Raises InputError for a name that is no plain name."""
+    _require_name(name)
+    return folder / f"{name}.yaml"
+
+
+def _require_name(name: str) -> None:
+    if not NAME_PATTERN.fullmatch(name):
+        raise InputError(
+            f"workload name: must be letters, digits, '.', '_' or '-', at most 63, got {name!r}.",
+            hint="Rename the workload.",
+        )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from planner.domain.comparisons import Batch, BatchEffort, BatchEntry, BatchIndex, BatchJob, PointState, RunNote
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INFEASIBLE, InputError
-from planner.files.plan.batches import indexes, notes
+from planner.files.plan.batches import indexes
 from planner.files.plan.batches.locks import alone_in, require_free
 from planner.files.scenario.settings import Setting
 from planner.runs.batches.jobs import Executor, Job
@@ -116,7 +116,7 @@ def runs_of(folder: Path) -> list[Path]:
     """The run folders of a batch's jobs that are there, in the order of the jobs. Raises InputError."""
     names = dict.fromkeys(entry.run for entry in indexes.read_index(folder).entries)
     runs = [folder / indexes.RUNS_FOLDER / name for name in names]
-    planned = [run for run in runs if (note := notes.read_note(run)) and note.state is PointState.PLANNED]
+    planned = [run for run in runs if (note := indexes.read_note(run)) and note.state is PointState.PLANNED]
     if not planned:
         raise InputError(f"{folder}: must be a batch with a plan, has none.", hint="Run it: planner batch --resume.")
     return planned

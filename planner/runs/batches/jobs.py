@@ -1,4 +1,19 @@
-"""Jobs of a batch: what is to be planned, what decides its result, how it ended; and who executes them."""
+"""Jobs of a batch: what is to be planned, what decides its result, how it ended; and who executes them.
+
+What is remembered is known by the content of its files, and a few of them at a time.
+
+What a batch guarantees, whatever executes it:
+
+- A job is a frozen record of plain values: it can be sent to another process, or to another machine that sees the same
+  files.
+- Its `content` is a digest of everything that decides the plan: the scenario with every key and every file that it
+  draws on, the engine, and the versions of the planner and of the libraries that shape its numbers. Jobs of equal
+  content give equal plans. Not in it, as they change no figure: the number
+  of processes, the names and comments of files, and where the run is written.
+- A job's run folder is there whole or not at all. Who executes a job twice writes the same bytes, but for CPU-seconds
+  that were measured, and for the names and digests of input files.
+- An outcome comes for every job, failures among them; a job that fails, or is killed, leaves the others alone.
+"""
 
 import hashlib
 import json

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from planner.domain.comparisons import RunNote, Sweep, SweepEntry, SweepIndex, SweepPoint
 from planner.errors import InputError
-from planner.files.plan.batches import sweep_indexes
+from planner.files.plan.batches import indexes
 from planner.files.plan.batches.indexes import claim_folder_of, withdrawn_if_refused
 from planner.files.plan.batches.locks import alone_in, require_free
 from planner.files.scenario.settings import SweptKey
@@ -48,13 +48,13 @@ def run_sweep(
     twice, the grid is too large, the folder is not new (with `resume`: holds no sweep), or is another's at this moment.
     """
     require_free(request.folder)
-    points = request.folder / sweep_indexes.POINTS_FOLDER
+    points = request.folder / indexes.POINTS_FOLDER
     jobs = in_folders(_jobs(request), points)
-    index_file = request.folder / sweep_indexes.INDEX_FILE
+    index_file = request.folder / indexes.SWEEP_FILE
     claim_folder_of(index_file, points, resume=resume, kind="sweep")
     with alone_in(request.folder), withdrawn_if_refused(index_file, points, fresh=not resume):
         index = _index(request, jobs)
-        sweep_indexes.write_index(request.folder, index)
+        indexes.write_sweep_index(request.folder, index)
         endings = work_off(request.folder, jobs, executor, report)
     return _collected(index, endings.notes)
 
@@ -95,8 +95,8 @@ def _index(request: SweepRequest, jobs: Sequence[Job]) -> SweepIndex:
 
 def read_sweep(folder: Path) -> Sweep:
     """The sweep in a folder as far as it has come. Raises InputError."""
-    index = sweep_indexes.read_index(folder)
-    points = folder / sweep_indexes.POINTS_FOLDER
+    index = indexes.read_sweep_index(folder)
+    points = folder / indexes.POINTS_FOLDER
     entries = {entry.name: entry for entry in index.entries}
     return _collected(index, {name: last_note(points / name, entry.content) for name, entry in entries.items()})
 

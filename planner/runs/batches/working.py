@@ -20,7 +20,7 @@ from planner import files, pipeline
 from planner.domain.comparisons import JobEffort, PointState, RunNote
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INFEASIBLE, InputError, PlannerError
 from planner.files.disk.folders import at_work
-from planner.files.plan.batches import notes
+from planner.files.plan.batches import indexes
 from planner.plans.comparing import plan_figures
 from planner.plans.provenance import versions
 from planner.runs.batches.jobs import ENGINE, Executor, Job, Outcome, content_of
@@ -66,7 +66,7 @@ class Endings:
 def in_folders(jobs: Iterable[tuple[str, Job]], runs: Path) -> list[Job]:
     """The jobs, which know their content, with folders below `runs`: named by words for people and the digest, those of
     equal content alike, and as they are called already where they lie there."""
-    names = notes.names_in(runs, DIGITS)
+    names = indexes.names_in(runs, DIGITS)
     folders: dict[str, Path] = {}
     listed = []
     for words, job in jobs:
@@ -135,8 +135,8 @@ def _note(job: Job, outcome: Outcome, endings: Endings) -> Outcome:
         figures=outcome.figures if not outcome.status else None,
     )
     try:
-        note = notes.noted(note, job.folder) if note.state is PointState.PLANNED else note
-        notes.write_note(job.folder, note)
+        note = indexes.noted(note, job.folder) if note.state is PointState.PLANNED else note
+        indexes.write_note(job.folder, note)
     except InputError as error:
         outcome = replace(outcome, status=EXIT_FAILURE, message=str(error), unwritable=disk_refuses(error))
         note = replace(note, state=PointState.FAILED, status=EXIT_FAILURE, message=str(error), figures=None)
@@ -190,12 +190,12 @@ def _is_over(folder: Path, job: Job, endings: Endings) -> bool:
     moved aside."""
     note, fault = look(job.folder, job.content, job.engine)
     if fault:
-        notes.quarantine(folder, job.folder, fault)
+        indexes.quarantine(folder, job.folder, fault)
         endings.quarantined.append((job.folder.name, fault))
-    elif note is not None and notes.is_ended(note):
+    elif note is not None and indexes.is_ended(note):
         endings.notes[job.folder.name] = note
-        if notes.read_note(job.folder) != note:
-            notes.write_note(job.folder, note)
+        if indexes.read_note(job.folder) != note:
+            indexes.write_note(job.folder, note)
         return True
     return False
 
@@ -203,11 +203,11 @@ def _is_over(folder: Path, job: Job, endings: Endings) -> bool:
 def look(run: Path, content: str, engine: str | None = None) -> tuple[RunNote | None, str]:
     """How the job of a run folder ended (None: it has not), and what is wrong with what lies there (empty: nothing)."""
     files.recover(run)
-    note = notes.read_note(run)
+    note = indexes.read_note(run)
     if note is not None and note.content != content:
         note = None
     if note is not None and note.state is PointState.PLANNED:
-        if notes.is_untouched(note, run):
+        if indexes.is_untouched(note, run):
             return note, ""
         note = None
     if files.holds_search(run):
@@ -236,7 +236,7 @@ def _fault_of_search(run: Path) -> str:
 
 def _looked_into(run: Path, content: str, engine: str | None) -> tuple[RunNote | None, str]:
     """A run that no note tells of, or another than the one that it tells of."""
-    missing = notes.missing_entries(run) if run.is_dir() else ["plan.json"]
+    missing = indexes.missing_entries(run) if run.is_dir() else ["plan.json"]
     if missing:
         return None, f"{run}: must hold all of a run, lacks {', '.join(missing)}."
     try:
@@ -246,4 +246,4 @@ def _looked_into(run: Path, content: str, engine: str | None) -> tuple[RunNote |
     if content_of(plan.scenario, engine or plan.scenario.engine.name or ENGINE) != content:
         return None, f"{run}: must be the plan of its job, is that of another scenario."
     note = RunNote(content=content, state=PointState.PLANNED, status=EXIT_DONE, figures=plan_figures(plan, run.name))
-    return notes.noted(note, run), ""
+    return indexes.noted(note, run), ""

@@ -1,4 +1,10 @@
-"""How questions about money are answered, each by the programme that solves for fleets."""
+"""How questions about money are answered, each by the programme that solves for fleets.
+
+What is offered must not decide the answer unless it says so. Where a type's count is not limited, as many GPUs of it
+are offered as a rent S pays for if all of it goes to this type. A fleet that costs at most S is then among those
+offered: an answer of at most S is the cheapest of all fleets, not only of the offer; one that costs more is asked for
+again with S raised to its price. A budget is its own S.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

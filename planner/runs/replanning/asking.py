@@ -8,7 +8,7 @@ from planner.domain import Plan, Scenario, require_pools
 from planner.domain.changes import ChangeLimits, ChangePoint, ChangeSettings, LostServers, PlanChange
 from planner.domain.rollouts import Replan, RollOut
 from planner.errors import ExportError, InfeasibleError, InputError
-from planner.files.plan.sealed_documents import with_seal
+from planner.files.plan.digests import with_seal
 from planner.replanning.changes import BY_SERVERS
 from planner.replanning.finding import require_limits
 from planner.replanning.losses import with_shortfall, without_lost

@@ -1,4 +1,12 @@
-"""The steps of a roll-out as manifests: a folder a step, with a page of commands; then the new plan's own stand."""
+"""The steps of a roll-out as manifests: a folder a step, with a page of commands; then the new plan's own stand.
+
+A step's files are numbered in the order of their application:
+
+1-route.yaml  the router's table without servers that stop, and all else that serves with fewer
+2-stop.yaml   engines with fewer copies; those that go altogether are deleted
+3-start.yaml  engines with more copies, and new ones with what belongs to them
+4-route.yaml  the router's table with them; in the last step the new plan's
+"""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

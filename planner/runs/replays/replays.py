@@ -11,8 +11,8 @@ from planner.domain import LengthProfile, Plan, RequestTrace
 from planner.domain.arrivals import Failure, ReplaySettings
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.errors import InputError
-from planner.files.disk.shipped import shipped_scenarios
-from planner.files.plan.sealed_documents import read_sealed, require_schema, sealed_text
+from planner.files.disk.names import shipped_scenarios
+from planner.files.plan.digests import read_sealed, require_schema, sealed_text
 from planner.files.records import load_record, record_document
 from planner.files.tables.traces.forms import TRACES
 from planner.runs.pages import written_page

@@ -1,4 +1,8 @@
-"""What routers give up of a plan: its promise replayed as its own policy routes, and as each router does."""
+"""What routers give up of a plan: its promise replayed as its own policy routes, and as each router does.
+
+What a router is taken for (its policy, and how it tells a prompt's length) is its module's claim; the replay prices
+that claim, and no network, no retries, no time of its own.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -11,9 +11,9 @@ from planner.domain.comparisons import Difference, Verification
 from planner.domain.schedules import Schedule, TariffKind
 from planner.files.disk.documents import read_bytes
 from planner.files.disk.opening import MOST_OF_A_LIST
-from planner.files.plan.batches import indexes, sweep_indexes
-from planner.files.plan.batches.notes import read_note
-from planner.files.plan.sealed_documents import sealed_text
+from planner.files.plan.batches import indexes
+from planner.files.plan.batches.indexes import read_note
+from planner.files.plan.digests import sealed_text
 from planner.files.plan.stored_schedules import PLANS_FOLDER, SCHEDULE_FILE, holds_schedule, level_names, load_schedule
 from planner.files.plan.watch_folders import holds_watch
 from planner.files.records import record_document
@@ -52,7 +52,7 @@ def verify(
     kinds: tuple[tuple[Callable[[Path], bool], Callable[..., Verification]], ...] = (
         (holds_schedule, _of_schedule),
         (holds_watch, partial(_of_watch, scenario=scenario, settings=settings)),
-        (sweep_indexes.holds_sweep, _of_sweep),
+        (indexes.holds_sweep, _of_sweep),
         (indexes.holds_batch, _of_batch),
     )
     for holds, verified in kinds:
@@ -148,8 +148,8 @@ def _of_batch(folder: Path, *, search: bool) -> Verification:
 def _of_sweep(folder: Path, *, search: bool) -> Verification:
     sweep = read_sweep(folder)
     names = dict.fromkeys(entry.name for entry in sweep.index.entries)
-    runs = _noted(folder, [folder / sweep_indexes.POINTS_FOLDER / name for name in names], search=search)
-    return joined([*runs, _written(folder, sweep_files(sweep))], (f"{sweep_indexes.INDEX_FILE}: {REQUEST}",))
+    runs = _noted(folder, [folder / indexes.POINTS_FOLDER / name for name in names], search=search)
+    return joined([*runs, _written(folder, sweep_files(sweep))], (f"{indexes.SWEEP_FILE}: {REQUEST}",))
 
 
 def _noted(folder: Path, runs: list[Path], *, search: bool) -> Iterator[Verification]:

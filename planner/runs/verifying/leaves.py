@@ -18,7 +18,7 @@ from planner.domain.comparisons import Difference, Verification
 from planner.domain.plan import Plan
 from planner.errors import InputError
 from planner.files.disk.folders import PLAN_FILE
-from planner.files.disk.shipped import shipped_scenarios
+from planner.files.disk.names import shipped_scenarios
 from planner.files.scenario.settings import Setting
 from planner.workload import summarize
 

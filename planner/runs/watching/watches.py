@@ -23,7 +23,7 @@ from planner.files.plan.watch_folders import WatchFolder, WatchHeader, plan_fold
 from planner.files.records import read_record
 from planner.files.scenario.settings import Setting
 from planner.files.sections import top_level
-from planner.files.tables.feeds.feed_files import load_feed, written_at_s
+from planner.files.tables.feeds import load_feed, written_at_s
 from planner.plans.provenance import versions
 from planner.replanning.watches.inputs import Timeline, Usual
 from planner.replanning.watches.watching import WatchState, advance, after, decide

@@ -12,8 +12,8 @@ from reference_data import reference_path, reference_text
 from planner.domain import BenchmarkRun, Load, Metric, Pool
 from planner.errors import InputError
 from planner.files import Conditions, load_benchmarks, load_given_benchmarks
+from planner.files.benchmarks.benchmark_files import GIVEN_POINTS
 from planner.files.benchmarks.conditions import gpu_type_of, plain_model_name
-from planner.files.benchmarks.point_tables import GIVEN_POINTS
 
 SAID = Conditions(gpu="H200", tp=8, dp=1, ep=8, gpus=8, precision="FP8", engine="vllm")
 OF_A_MODEL = replace(SAID, model="llama-3.1-70b")
@@ -89,7 +89,7 @@ class TestVllm:
     def test_drafted_tokens(self, written: Json) -> None:
         drafts = {"spec_decode_num_drafts": 100, "spec_decode_draft_tokens": 300, "spec_decode_acceptance_length": 2.4}
         run = only_run(written(document_of(VLLM) | drafts), SAID)
-        assert (run.mtp_tokens, run.mtp_gain) == (3, 2.4)
+        assert (run.precision.mtp_tokens, run.mtp_gain) == (3, 2.4)
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -120,7 +120,7 @@ class TestLlmdReport:
         run = only_run(example("br_v0_2_1_example.yaml"), Conditions(precision="BF16"))
         assert (run.gpu, run.model) == ("H100", "Qwen/Qwen3-0.6B")
         assert (run.prefill, run.decode) == (None, Pool(tp=8, workers=2))
-        assert (run.load, run.year, run.kv_bytes) == (Load.CLOSED_LOOP, 2025, 2)
+        assert (run.load, run.year, run.precision.kv_bytes) == (Load.CLOSED_LOOP, 2025, 2)
         assert run.concurrency == pytest.approx(2262.448 * 0.0368578234128654)
         assert dict(run.measured) == {
             Metric.INPUT_RATE: pytest.approx(2262.448 / 16),

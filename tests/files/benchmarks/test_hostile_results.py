@@ -16,7 +16,7 @@ from reference_data import FOLDER, reference_names, reference_text
 from planner.domain import BenchmarkRun
 from planner.errors import InputError
 from planner.files import Conditions, load_benchmarks
-from planner.files.benchmarks.point_tables import GIVEN_POINTS
+from planner.files.benchmarks.benchmark_files import GIVEN_POINTS
 
 SAID = Conditions(gpu="H200", model="mine", tp=8, dp=1, ep=1, gpus=8, precision="FP8")
 TEXTS = [name for name in reference_names("benchmark_results/*") if not name.endswith(".npz")]

@@ -9,8 +9,13 @@ import pytest
 
 from planner.domain import BenchmarkRun, Load, Metric, Pool
 from planner.errors import InputError
-from planner.files.benchmarks.names import require_names, resolve_names
-from planner.files.benchmarks.point_tables import GIVEN_POINTS, load_given_benchmarks, read_point_table
+from planner.files.benchmarks.benchmark_files import (
+    GIVEN_POINTS,
+    load_given_benchmarks,
+    read_point_table,
+    require_names,
+    resolve_names,
+)
 
 AGGREGATED = {
     **{"disaggregated": "False", "prefill_tp": "8", "decode_tp": "8", "prefill_ep": "1", "decode_ep": "1"},
@@ -50,7 +55,7 @@ class TestTheGivenTables:
         assert (run.gpu, run.model, run.load) == ("DGX-B200", "deepseek-r1", Load.SATURATED)
         assert run.measured == ((Metric.OUTPUT_RATE, 36384 / 8),)
         assert (run.batch_per_rank, run.concurrency) == (384, 3072)
-        assert (run.weight_bytes, run.expert_bytes, run.kv_bytes) == (1, 0.5625, 2)
+        assert (run.precision.weight_bytes, run.precision.expert_bytes, run.precision.kv_bytes) == (1, 0.5625, 2)
 
     def test_a_batch_latency_is_in_ms(self, given: dict[str, tuple[BenchmarkRun, ...]]) -> None:
         run = given["published_points"][43]
@@ -60,7 +65,7 @@ class TestTheGivenTables:
     def test_a_decode_step(self, given: dict[str, tuple[BenchmarkRun, ...]]) -> None:
         run = given["published_points"][28]
         assert (run.gpu, run.decode, run.batch_per_rank) == ("H20", Pool(tp=1, dp=16, ep=16), 56)
-        assert (run.mtp_tokens, run.kv_bytes, run.concurrency) == (1, 1, None)
+        assert (run.precision.mtp_tokens, run.precision.kv_bytes, run.concurrency) == (1, 1, None)
         assert run.measured == ((Metric.OUTPUT_RATE, 712.5),)
 
     def test_years(self, given: dict[str, tuple[BenchmarkRun, ...]]) -> None:
@@ -69,7 +74,12 @@ class TestTheGivenTables:
 
     def test_a_disaggregated_run(self, given: dict[str, tuple[BenchmarkRun, ...]]) -> None:
         run = given["serving_points"][0]
-        assert (run.gpu, run.engine, run.concurrency, run.mtp_tokens) == ("DGX-B200", "dynamo-sglang", 1024, 3)
+        assert (run.gpu, run.engine, run.concurrency, run.precision.mtp_tokens) == (
+            "DGX-B200",
+            "dynamo-sglang",
+            1024,
+            3,
+        )
         assert (run.prefill, run.decode) == (Pool(tp=1, dp=4, ep=4), Pool(tp=1, dp=8, ep=8))
         assert dict(run.measured) == {
             Metric.INPUT_RATE: 9172.43,
@@ -165,8 +175,12 @@ class TestServingPoints:
         self, serving: Writer, model: str, dense_bytes: float
     ) -> None:
         (run,) = read_point_table(serving({"precision": "fp4", "model": model, "mtp": "True"}))
-        assert (run.weight_bytes, run.expert_bytes, run.kv_bytes) == (dense_bytes, 0.5625, 1)
-        assert run.mtp_tokens == 3
+        assert (run.precision.weight_bytes, run.precision.expert_bytes, run.precision.kv_bytes) == (
+            dense_bytes,
+            0.5625,
+            1,
+        )
+        assert run.precision.mtp_tokens == 3
 
     def test_degrees_beside_each_other_and_degrees_that_say_nothing(self, serving: Writer) -> None:
         beside = {"decode_tp": "1", "decode_ep": "16"}

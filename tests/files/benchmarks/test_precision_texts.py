@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.domain import Precision
 from planner.errors import InputError
-from planner.files.benchmarks.precisions import Precision, parse_precision
+from planner.files.benchmarks.conditions import parse_precision
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from pathlib import Path
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
 from planner.files.disk.mistakes import read_all
+from planner.files.disk.names import is_path, resolve
 from planner.files.disk.opening import is_folder
-from planner.files.disk.references import is_path, resolve
 from planner.files.scenario.scenarios import scenario_path
 from planner.files.scenario.settings import Setting, SweptKey, is_key, set_over, stretched, swept_key
 from planner.files.sections import Section

@@ -11,10 +11,8 @@ from typing import Protocol
 
 from planner.errors import InputError
 from planner.files.disk.csv_rows import csv_cells
-from planner.files.disk.opening import opened, text_lines, text_pieces
-from planner.files.disk.unpacking import packing_of
-from planner.files.tables.traces.block_ids import BlockIds
-from planner.files.tables.traces.json_rows import JsonRows
+from planner.files.disk.opening import opened, packing_of, text_lines, text_pieces
+from planner.files.tables.traces.json_rows import BlockIds, JsonRows
 
 _FORMS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
 _PACKINGS = ("", ".gz", ".bz2", ".xz", ".zip", ".zst")

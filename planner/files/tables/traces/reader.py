@@ -1,4 +1,4 @@
-"""Request traces read whole: when each request came, and how many tokens went in and out.
+"""Request traces read whole, from a file or a data frame: when each request came, how many tokens in and out.
 
 A trace may have any number of rows: it is read in blocks; kept are 16 bytes a request, 8 for its row where there are
 ids of blocks, and 8 for each id.
@@ -6,10 +6,11 @@ ids of blocks, and 8 for each id.
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +18,23 @@ from planner.domain import BLOCK_TOKENS, RequestTrace
 from planner.domain.workload import TraceReading
 from planner.errors import InputError
 from planner.files.tables.traces.arrivals import Clock, clock_of, require_stretch, times_with, wanted_times
-from planner.files.tables.traces.block_ids import BlockIds
 from planner.files.tables.traces.clocks import Times, TimeUnit
-from planner.files.tables.traces.columns import ARRIVAL, COLUMNS, OUTPUT, column_places, named_place
 from planner.files.tables.traces.forms import TRACES, TraceRows, trace_rows
-from planner.files.tables.traces.options import TraceOptions, trace_options
+from planner.files.tables.traces.json_rows import IDS, BlockIds
+from planner.files.tables.traces.options import (
+    ARRIVAL,
+    COLUMNS,
+    OUTPUT,
+    TraceOptions,
+    column_places,
+    named_place,
+    trace_options,
+)
 from planner.files.tables.traces.row_reader import RequestBlock, RowReader
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 _BLOCK = 65_536
 
@@ -196,3 +208,80 @@ def trace_name(path: Path) -> str:
     while stem.lower().endswith(TRACES):
         stem = stem[: stem.rindex(".")]
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:63] or "trace"
+
+
+ORIGIN = "the data frame"
+_SLICE = 65_536
+
+
+def read_frame(frame: "pd.DataFrame", options: TraceOptions, name: str = "trace") -> RequestTrace:
+    """The requests of a data frame, a row each; an index of times counts as a column.
+
+    Times: datetime64 (without a zone: UTC), timedelta, or what files may have. Raises InputError as `read_trace` does.
+    """
+    if not len(frame):
+        raise InputError(
+            f"{ORIGIN}: must hold at least one request; it is empty.", hint="Give a frame with a row a request."
+        )
+    ids = BlockIds(ORIGIN)
+    rows = FrameRows.of(frame, ids)
+    source = OpenTrace.of(ORIGIN, rows, ids, options)
+    if rows.is_duration(source.arrivals.column) and options.time_unit is None:
+        source.options = replace(options, time_unit=TimeUnit.SECONDS)
+    return collected(source, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameRows:
+    """Rows of a data frame, its index among them where it holds times."""
+
+    columns: "Mapping[str, pd.Series[Any]]"
+    length: int
+    ids: BlockIds
+    form: str = "a data frame"
+
+    @classmethod
+    def of(cls, frame: "pd.DataFrame", ids: BlockIds) -> "FrameRows":
+        """Raises InputError where two columns have one name."""
+        names = [str(name) for name in frame.columns]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{ORIGIN}: must have each column once, got {twice!r} twice.", hint="Rename one of them.")
+        columns = {name: frame.iloc[:, place] for place, name in enumerate(names)}
+        if frame.index.dtype.kind in "mM":
+            columns.setdefault(str(frame.index.name or "timestamp"), frame.index.to_series())
+        return cls(columns=columns, length=len(frame), ids=ids)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns."""
+        return list(self.columns)
+
+    def is_duration(self, name: str) -> bool:
+        """Whether a column holds durations since a start."""
+        return self.columns[name].dtype.kind == "m"
+
+    def narrowed(self, names: Sequence[str]) -> tuple[Sequence[str], Iterator[Sequence[str]]]:
+        """The cells of these columns."""
+        return names, self._rows([self.columns[name] for name in names])
+
+    def _rows(self, columns: "Sequence[pd.Series[Any]]") -> Iterator[Sequence[str]]:
+        self.ids.restart()
+        for number, ids in enumerate(self.columns.get(IDS, ()), start=1):
+            self.ids.take(number, list(ids) if isinstance(ids, tuple | np.ndarray) else ids)
+        for start in range(0, self.length, _SLICE):
+            parts = [_cells(column.iloc[start : start + _SLICE]) for column in columns]
+            yield from map(list, zip(*parts, strict=True))
+
+
+def _cells(column: "pd.Series[Any]") -> list[str]:
+    """As a file would have them; what is missing is empty."""
+    kind = column.dtype.kind
+    if kind == "M":
+        times = column.dt.tz_convert("UTC").dt.tz_localize(None) if column.dt.tz is not None else column
+        texts = np.datetime_as_string(times.to_numpy(dtype="datetime64[us]")).tolist()
+        return ["" if text == "NaT" else text for text in texts]
+    if kind == "m":
+        column = column.dt.total_seconds()
+    values = column.tolist()
+    return ["" if missing else str(value) for value, missing in zip(values, column.isna().tolist(), strict=True)]

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from planner.errors import InputError
 from planner.files.disk.csv_rows import number_of
 from planner.files.sections import MOST_TOKENS
-from planner.files.tables.traces.columns import ARRIVAL, COLUMNS, INPUT, OUTPUT
-from planner.files.tables.traces.options import Drop
-from planner.files.tables.traces.times import ISO_HINT, iso_microseconds, numbers_of, time_number, times_of
+from planner.files.tables.traces.clocks import ISO_HINT, iso_microseconds, numbers_of, time_number, times_of
+from planner.files.tables.traces.options import ARRIVAL, COLUMNS, INPUT, OUTPUT, Drop
 
 _MOST_VALUES = 12
 _MOST_FAULTY = 50_000

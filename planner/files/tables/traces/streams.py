@@ -15,8 +15,8 @@ from planner.domain import RequestTrace
 from planner.domain.workload import TraceReading
 from planner.errors import InputError
 from planner.files.tables.traces.arrivals import Clock, likely_clock, require_stretch, wanted_times
-from planner.files.tables.traces.block_ids import BlockIds
 from planner.files.tables.traces.forms import trace_rows
+from planner.files.tables.traces.json_rows import BlockIds
 from planner.files.tables.traces.options import TraceOptions
 from planner.files.tables.traces.reader import OpenTrace, read_with, require_answers, trace_name
 from planner.files.tables.traces.row_reader import RequestBlock

@@ -9,7 +9,7 @@ from typing import Any
 from distributed import Client
 
 from planner.errors import InputError, PlannerError
-from planner.files.plan.batches.shared_folders import probes_in, unseen
+from planner.files.plan.batches.locks import probes_in, unseen
 from planner.plans.provenance import DISTRIBUTION, versions
 
 PLANNER, PYTHON = "planner", "python"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from planner.errors import EXIT_FAILURE, InputError
-from planner.files.plan.batches.shared_folders import present
+from planner.files.plan.batches.locks import present
 from planner.runs.batches.dask_engine.admission import Admission, Tell
 from planner.runs.batches.dask_engine.children import end_children
 from planner.runs.batches.dask_engine.clusters import open_client, openness, require_address

@@ -1,1 +1,0 @@
-"""Feeds of prices, inventory, load and lost GPUs: tables with times, and files of the current state."""
