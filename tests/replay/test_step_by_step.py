@@ -13,8 +13,7 @@ from step_by_step import Moments, StepServer
 from planner.domain import RouterPolicy
 from planner.domain.replay.fleet import ReplayPool
 from planner.domain.replay.settings import ReplaySettings
-from planner.replay.events import Events
-from planner.replay.log import RequestLog
+from planner.replay.requests import Events, RequestLog
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.mixed import MixedServer
 
