@@ -15,8 +15,7 @@ from planner.domain.replanning.rollouts import RollOut
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.replanning.changes import changes_between
-from planner.replanning.rollouts.interim import InterimFleet
-from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
+from planner.replanning.rollouts.interim import InterimFleet, InterimPlans, replayed
 from planner.replanning.rollouts.rolling import roll_out
 from planner.runs.replanning.asking import ChangeQuestion, change_plan
 from planner.runs.replanning.publication import ChangedPlan

@@ -7,11 +7,10 @@ from planner import pipeline
 from planner.domain import Plan, Scenario
 from planner.domain.replanning.changes import ChangeLimits, ChangeSettings, LostServers
 from planner.errors import InfeasibleError, InputError
-from planner.replanning.changes import require_buckets
+from planner.replanning.changes import carried_out, joining_others, require_buckets
 from planner.replanning.finding import require_limits
 from planner.replanning.losses import with_shortfall, without_lost
-from planner.replanning.rollouts.copies import carried_out, joining_others
-from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
+from planner.replanning.rollouts.interim import InterimPlans, replayed
 from planner.replanning.rollouts.rolling import roll_out
 from planner.runs.replanning.publication import ChangedPlan
 
