@@ -99,7 +99,7 @@ class ClusterAtHand:
     def fragments(self) -> "pd.DataFrame":
         """One row a kind of pod that runs here: how many idle GPUs another one could use, and why not the others."""
         from planner import report
-        from planner.placement.cluster_fragments import fragments_now
+        from planner.placement.fragmentation import fragments_now
 
         return report.fragments_frame(fragments_now(self.record))
 

@@ -12,10 +12,10 @@ from planner.doors import door
 
 if TYPE_CHECKING:
     from planner.placement.clusters import DEFAULT_TYPES, Fit, NodeType, TaskMix, synthesize
+    from planner.placement.fragmentation import target_workload
     from planner.placement.islands import Fleet, place, violations
     from planner.placement.power_model import OPENB_POWER, with_gpu_specs
     from planner.placement.staying import place_around, with_islands
-    from planner.placement.typical_pods import target_workload
 
 __all__ = [
     "DEFAULT_TYPES",
@@ -38,7 +38,7 @@ _HOMES = {
     "planner.placement.islands": "Fleet place violations",
     "planner.placement.power_model": "OPENB_POWER with_gpu_specs",
     "planner.placement.staying": "place_around with_islands",
-    "planner.placement.typical_pods": "target_workload",
+    "planner.placement.fragmentation": "target_workload",
 }
 
 if not TYPE_CHECKING:

@@ -11,15 +11,20 @@ A class of the node's models with k > 0, C <= c and at least k GPUs with r_i >= 
 F = sum of w (R - what the class can use) / W. Memory does not count.
 Source: fragmentation gradient descent (ATC '23); facts on fragmentation and power, section 5. Weights that are counts
 make every sum of w * milli-GPU exact in double precision, in whatever order it is added up.
+
+The target workload (section 4 there) is the classes of pods that make up most of a trace, by how often they come; that
+of a cluster now (`fragments_now`) are the pods that it runs.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.domain import Fragmentation, FragmentCause, TypicalPod, allows
-from planner.placement.node_states import Integers, NodeState, PodClasses, Reals
+from planner.domain import WHOLE_GPU, Cluster, Fragmentation, FragmentCause, TracePod, TypicalPod, allows
+from planner.errors import InputError
+from planner.placement.node_states import MILLI, Integers, NodeState, PodClasses, Reals, states_of
 
 _FIELDS = ("cpu_only", "not_allowed", "short_of_gpu", "short_of_cpu", "short_of_both", "too_small", "usable")
 
@@ -190,3 +195,67 @@ def fragmentation(states: Sequence[NodeState], classes: Sequence[TypicalPod]) ->
 
 def _added(causes: Sequence[tuple[float, FragmentCause]]) -> FragmentCause:
     return FragmentCause(**{name: sum(weight * getattr(cause, name) for weight, cause in causes) for name in _FIELDS})
+
+
+SHARE = 0.95
+
+
+def target_workload(pods: Iterable[TracePod], share: float = SHARE) -> tuple[TypicalPod, ...]:
+    """The fewest classes that make up `share` of the pods, the most frequent first.
+
+    A class is CPUs, GPUs, milli-GPU and allowed models, not memory. Ties: the larger class first. InputError without
+    pods, or where `share` is not within (0, 1].
+    """
+    if not 0 < share <= 1:
+        raise InputError(f"target workload: share must be above 0 and at most 1, got {share:g}.", hint="Give 0.95.")
+    counts = Counter((pod.cpu_milli, pod.gpu_milli, pod.gpus, pod.gpu_spec) for pod in pods)
+    total = counts.total()
+    if not total:
+        raise InputError("target workload: there must be at least one pod; none came.", hint="Give a trace with pods.")
+    chosen: list[tuple[tuple[int, int, int, str], int]] = []
+    reached = 0
+    for key, count in sorted(counts.items(), key=lambda item: (item[1], item[0]), reverse=True):
+        if reached >= share * total:
+            break
+        reached += count
+        chosen.append((key, count))
+    shares = [count / total for _, count in chosen]
+    covered = reached / total  # twice divided: as the simulators round
+    return tuple(
+        TypicalPod(cpu_milli=cpu, gpu_milli=milli, gpus=gpus, gpu_spec=spec, weight=count, popularity=part / covered)
+        for ((cpu, milli, gpus, spec), count), part in zip(chosen, shares, strict=True)
+    )
+
+
+REQUESTS = (1, 2, 4, 8)
+"""GPUs of the requests, all equally likely, that stand in where no pod holds a GPU."""
+
+
+def fragments_now(cluster: Cluster) -> Fragmentation:
+    """What pods like those of a sound cluster cannot use of its idle GPUs, by class and cause.
+
+    Pods without GPUs could use none of them and are no class. Whole GPUs count by number, whichever a pod holds.
+    """
+    return fragmentation(states_of(cluster), workload_of(cluster))
+
+
+def workload_of(cluster: Cluster) -> tuple[TypicalPod, ...]:
+    """The target workload of a cluster: the classes of its pods with GPUs, else requests of 1, 2, 4, 8 GPUs."""
+    pods = [
+        TracePod(
+            name=pod.key,
+            cpu_milli=round(pod.cpu_count * MILLI),
+            memory_mib=0,  # classes do not tell pods apart by it
+            gpus=pod.gpu_count,
+            gpu_milli=WHOLE_GPU,
+        )
+        for pod in cluster.pods
+        if pod.gpu_count
+    ]
+    return target_workload(pods) if pods else tuple(map(request_of, REQUESTS))
+
+
+def request_of(gpus: int) -> TypicalPod:
+    """One of `REQUESTS` as a class of pods. CPUs do not count: what it takes of them is the plan's to say."""
+    share = 1 / len(REQUESTS)
+    return TypicalPod(cpu_milli=0, gpus=gpus, gpu_milli=WHOLE_GPU, gpu_spec="", weight=1.0, popularity=share)

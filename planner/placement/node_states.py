@@ -1,4 +1,7 @@
-"""Nodes while pods come and go, and classes of pods as columns, so that one node is judged for all classes at once."""
+"""Nodes while pods come and go, and classes of pods as columns, so that one node is judged for all classes at once.
+
+`states_of` has the nodes of a cluster like that: what its pods leave of each.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain import WHOLE_GPU, TraceNode, TracePod, allows
+from planner.domain import WHOLE_GPU, Cluster, TraceNode, TracePod, allows
 
 MOST_PODS = 1001
 
@@ -143,3 +146,40 @@ def best_fit(gpu_left: Sequence[int], pod: TracePod) -> tuple[int, ...]:
     if pod.shares_gpu:
         return (min(fitting, key=lambda index: gpu_left[index]),)
     return tuple(fitting[: pod.gpus])
+
+
+MILLI = 1000
+MIB_PER_GB = 1e9 / 2**20
+
+
+def states_of(cluster: Cluster) -> list[NodeState]:
+    """Nodes of a sound cluster with what is left of them; a pod whose GPUs are not known holds the first idle ones."""
+    states = {}
+    places = {}
+    for node in cluster.nodes:
+        places[node.name] = {gpu.index: k for k, gpu in enumerate(node.gpus)}
+        states[node.name] = NodeState.empty(
+            TraceNode(
+                name=node.name,
+                cpu_milli=round(node.cpus * MILLI),
+                memory_mib=round(node.memory_gb * MIB_PER_GB),
+                gpus=len(node.gpus),
+                gpu_model=node.gpu,
+            )
+        )
+    # Pods that name their GPUs first: the others then hold what is really idle.
+    for pod in sorted(cluster.pods, key=lambda pod: not pod.gpus_known):
+        state = states[pod.node]
+        pod_gpus = [places[pod.node][index] for index in pod.gpus]
+        idle = [k for k, milli in enumerate(state.gpu_left) if milli == WHOLE_GPU and k not in pod_gpus]
+        state.take(
+            TracePod(
+                name=pod.key,
+                cpu_milli=round(pod.cpu_count * MILLI),
+                memory_mib=round(pod.memory_gb * MIB_PER_GB),
+                gpus=pod.gpu_count,
+                gpu_milli=WHOLE_GPU if pod.gpu_count else 0,
+            ),
+            (*pod_gpus, *idle[: pod.gpu_count - len(pod_gpus)]),
+        )
+    return list(states.values())

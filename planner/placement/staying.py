@@ -12,10 +12,9 @@ from planner.domain import Cluster, ClusterNode, PlacedPart, Placement, Placemen
 from planner.domain.node_room import ROUNDING, Left
 from planner.domain.shapes import Counts, least_width, width_of
 from planner.placement.islands import Fleet, place
-from planner.placement.islands.fleet import Occupancy
+from planner.placement.islands.fleet import HeldGroup, Occupancy, Site, ask_of
 from planner.placement.islands.parts import record_of
 from planner.placement.islands.scoring import score_of, terms_of
-from planner.placement.islands.sites import HeldGroup, Site, ask_of
 from planner.placement.islands.states import Watts, state_of
 
 Replica = tuple[PlacedPart, ...]

@@ -10,6 +10,8 @@
 As S_t and T_t sum to all GPUs less those of servers that run on, G is least where those are most: a pairing of largest
 gain. Of such pairings the one with most servers that are not even routed anew, then with most that are only started
 with other flags, then with most that turn. An engine runs on where it takes the prompts and answers of its new bucket.
+
+As it can be carried out (`carried_out`), a running copy belongs to the object of its island and cannot join another's.
 """
 
 from collections import Counter
@@ -340,3 +342,21 @@ def _waits_s(before: Plan) -> Iterator[tuple[tuple[Phase, int, int], float]]:
         if row.load is LoadPoint.PROMISE and row.late_ms is not None:
             tokens = longest if row.phase is Phase.DECODE else 1
             yield (row.phase, row.start, row.end), row.late_ms * tokens / MS_PER_S
+
+
+def carried_out(change: PlanChange, before: Plan, scenario: Scenario, settings: ChangeSettings) -> PlanChange:
+    """The change whose servers run on only where they stay in their island; those that would run on in another are
+    started anew there, and take their time."""
+    rows = tuple(replace(row, kind=ChangeKind.RESTART) if _joins_another(row) else row for row in change.changes)
+    return change if rows == change.changes else ChangeClock.of(before, scenario, settings).timed(rows)
+
+
+def joining_others(change: PlanChange) -> int:
+    """Servers of a change that would run on in another island."""
+    return sum(row.count for row in change.changes if _joins_another(row))
+
+
+def _joins_another(row: ServerChange) -> bool:
+    if not row.kind.runs_on or row.before is None or row.after is None:
+        return False
+    return row.before.island != row.after.island

@@ -13,9 +13,8 @@ from planner.layouts.buckets.proposals import proposed_pools
 from planner.layouts.proposals import ProposedPlan
 from planner.replanning.changes import BY_SERVERS, changes_between, require_model
 from planner.replanning.losses import no_more_than, remaining_cluster, remaining_inventory, without_lost
-from planner.replanning.naming import named_after
 from planner.replanning.replanner import Replanned, Replanner
-from planner.replanning.staying import staying_parts
+from planner.replanning.staying import named_after, staying_parts
 from planner.search import given
 
 SAME = 1e-9

@@ -27,8 +27,7 @@ from planner.layouts.buckets.infeasible import stocks_of
 from planner.layouts.buckets.pools import BucketChoice, solve_buckets
 from planner.layouts.certificate import layout_settings, require_prices, single
 from planner.replanning.changes import ChangeClock
-from planner.replanning.choosing import Choosing
-from planner.replanning.near import MET, NearPlan, NearService, deployed_pools, start_usd
+from planner.replanning.near import MET, Choosing, NearPlan, NearService, deployed_pools, start_usd
 
 STEPS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7)
 """Of the GPUs that the largest change touches: where the frontier has points."""

@@ -1,6 +1,14 @@
-"""The requests of one run as plain lists, with what the stations ask of each again and again."""
+"""The state of one run that its stations share: requests as plain lists, what each went through, and what comes next.
 
-from collections.abc import Sequence
+The log has a column a moment (ms; nan: not reached); events are a heap of moments in virtual time (ms), equal ones in
+the order in which they were asked for.
+"""
+
+import math
+from array import array
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any
 
 from planner.domain.fleet import Row
 from planner.domain.prefix import PromptBlocks
@@ -34,3 +42,74 @@ class RequestTable:
         assert self.blocks is not None, "asked for where prompts have blocks"
         start = self.blocks.ends[request - 1] if request else 0
         return self.blocks.ids[start : self.blocks.ends[request]]
+
+
+NEVER = math.nan
+
+
+class RequestLog:
+    """Columns over requests. `started`: its prefill began; `prefilled`: ended; `arrived`: its cache is with the decode
+    server; `placed`: it has a place in a batch; `first`, `ended`: first and last token. All are those of the last try.
+    `prefill`, `decode`: numbers of the pools that served it (-1: none yet). `hits`: tokens found in a prefix cache.
+    `tries`: how often it began anew after losses.
+    """
+
+    __slots__ = (
+        "arrived",
+        "decode",
+        "ended",
+        "first",
+        "hits",
+        "placed",
+        "preempted",
+        "prefill",
+        "prefilled",
+        "started",
+        "tries",
+    )
+
+    def __init__(self, requests: int) -> None:
+        self.started, self.prefilled, self.arrived, self.placed, self.first, self.ended = (
+            array("d", [NEVER]) * requests for _ in range(6)
+        )
+        self.prefill, self.decode = (array("i", [-1]) * requests for _ in range(2))
+        self.hits = array("i", [0]) * requests
+        self.tries, self.preempted = (array("H", [0]) * requests for _ in range(2))
+
+    def begin_anew(self, request: int) -> None:
+        """What was done of a request is lost."""
+        for moments in (self.started, self.prefilled, self.arrived, self.placed, self.first, self.ended):
+            moments[request] = NEVER
+        self.prefill[request] = self.decode[request] = -1
+        self.hits[request] = 0
+        self.tries[request] += 1
+
+
+Action = Callable[[float, Any], None]
+
+
+class Events:
+    """Actions to come; each is handed its moment and what it was asked for with."""
+
+    __slots__ = ("_heap", "_number")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Action, Any]] = []
+        self._number = 0
+
+    def at(self, moment: float, action: Action, subject: Any = None) -> None:
+        """`action(moment, subject)` at that moment."""
+        self._number += 1
+        heappush(self._heap, (moment, self._number, action, subject))
+
+    def until(self, moment: float) -> None:
+        """Let everything happen before `moment`; what happens at it comes after an arrival then."""
+        heap = self._heap
+        while heap and heap[0][0] < moment:
+            now, _, action, subject = heappop(heap)
+            action(now, subject)
+
+    @property
+    def pending(self) -> int:
+        """How many are to come."""
+        return len(self._heap)

@@ -10,11 +10,10 @@ from planner.domain.prefix import PromptBlocks
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.slo import SloSettings
 from planner.errors import InputError
-from planner.replay.bottleneck import bottleneck_of
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns
 from planner.replay.measures.results import SeedRun, groups_of, islands_of, levels_of, misroutes_of, moments_of
-from planner.replay.measures.telling import requests_to_tell
+from planner.replay.measures.telling import bottleneck_of, requests_to_tell
 from planner.replay.requests import RequestTable
 from planner.units import MS_PER_S
 

@@ -7,9 +7,16 @@ From Python `planner.workload("requests.csv.gz")`, or of a data frame, reads one
 from planner.doors import make_callable
 from planner.workload.dispersion import count_dispersion
 from planner.workload.prefix_reuse import prefix_reuse
-from planner.workload.ranges import divide, question_of
-from planner.workload.sampling import draw_stretches, take_stretches
-from planner.workload.summary import describe, profile_and_summary, summarize, tally_requests
+from planner.workload.summary import (
+    describe,
+    divide,
+    draw_stretches,
+    profile_and_summary,
+    question_of,
+    summarize,
+    take_stretches,
+    tally_requests,
+)
 
 __all__ = [
     "count_dispersion",

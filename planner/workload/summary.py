@@ -1,12 +1,38 @@
-"""What a trace says of its requests: prompt lengths, answers, arrivals."""
+"""What a trace says of its requests (lengths, answers, arrivals), ranges of lengths, and a shorter trace like it.
 
+A profile is cut into ranges [k W, (k+1) W):
+
+| symbol | meaning | unit | source |
+|---|---|---|---|
+| W | width of a range | tokens | scenario, `ranges.width` |
+| p_j | probability mass of range j | 1 | sum over its lengths |
+| midpoint | k W + floor(W / 2), where the paper's cost model looks | tokens | Rignall 2025, chapter 4 |
+
+A shorter trace that is like a long one has stretches of it, drawn alike and laid end to end:
+
+| symbol | meaning | unit |
+|---|---|---|
+| n, T | requests and span of the long trace | 1, s |
+| N | requests wanted | 1 |
+| m | stretches that are drawn | 1 |
+| M = ceil(m n / N) | stretches of w = T / M seconds that the trace is cut into | 1 |
+
+Each stretch is drawn with the same chance, so rate, lengths and peaks of up to w seconds are those of the long trace on
+average, and requests within a stretch come as they came; the sample has about N of them. Requests drawn one by one
+would lose how arrivals bunch, and one long stretch the rhythm of the day.
+"""
+
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain import LengthProfile, RequestTrace
+from planner.domain import LengthProfile, LengthRange, Question, RequestTrace, Scenario, Workload
 from planner.domain.workload import TraceSummary
+from planner.errors import InputError
 from planner.workload.prefix_reuse import prefix_reuse
 from planner.workload.tallies import RequestTally, length_facts
 
@@ -98,3 +124,91 @@ def blocks_of(trace: RequestTrace) -> Iterator[Requests]:
         arrivals, inputs, outputs = arrivals[order], inputs[order], outputs[order]
     parts = (slice(start, start + _BLOCK) for start in range(0, len(arrivals), _BLOCK))
     return ((arrivals[part] - arrivals[0], inputs[part], outputs[part]) for part in parts)
+
+
+_Member = tuple[int, float, float | None]
+
+
+def question_of(scenario: Scenario) -> Question:
+    """The scenario with its workload cut into ranges of the width that it asks for. Raises as `divide` does."""
+    return Question(scenario=scenario, workload=divide(scenario.workload, scenario.ranges.width))
+
+
+def divide(profile: LengthProfile, width: int) -> Workload:
+    """Cut a profile into ranges of `width` tokens.
+
+    They run from 0 to the first multiple of `width` above the longest prompt. Every length falls into exactly
+    one range; ranges without mass are left out.
+    """
+    if width < 1:
+        raise InputError(f"ranges.width must be at least 1 token, got {width}.", hint="Give a width such as 256.")
+    answers = profile.output_tokens or (None,) * len(profile.input_tokens)
+    members: defaultdict[int, list[_Member]] = defaultdict(list)
+    for length, probability, answer in zip(profile.input_tokens, profile.probabilities, answers, strict=True):
+        if probability > 0.0:
+            members[length // width].append((length, probability, answer))
+    return Workload(
+        name=profile.name,
+        ranges=tuple(_range(k * width, width, members[k]) for k in sorted(members)),
+        mean_input_tokens=profile.mean_input_tokens,
+        mean_output_tokens=profile.mean_output_tokens,
+        max_output_tokens=profile.max_output_tokens,
+    )
+
+
+def _range(start: int, width: int, members: list[_Member]) -> LengthRange:
+    mass = math.fsum(probability for _, probability, _ in members)
+    return LengthRange(
+        start=start,
+        end=start + width,
+        midpoint=start + width // 2,
+        probability=mass,
+        # from the start, so that rounding cannot leave the range
+        mean_input_tokens=start + math.fsum((length - start) * p for length, p, _ in members) / mass,
+        longest_input_tokens=max(length for length, _, _ in members),
+        mean_output_tokens=_mean_answer(members, mass),
+    )
+
+
+def _mean_answer(members: list[_Member], mass: float) -> float | None:
+    """Mean answer to the prompts of a range; None where answers are not known by length."""
+    answered = [(probability, answer) for _, probability, answer in members if answer is not None]
+    if len(answered) < len(members):
+        return None
+    return math.fsum(probability * answer for probability, answer in answered) / mass
+
+
+STRETCHES = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretches:
+    """Places (ascending) of the stretches of `width_s` seconds each that are taken of all `many`."""
+
+    width_s: float
+    many: int
+    places: tuple[int, ...]
+
+
+def draw_stretches(*, requests: int, span_s: float, wanted: int, seed: int) -> Stretches:
+    """Stretches that together hold about `wanted` of a trace's requests. Raises InputError for no request."""
+    if wanted < 1:
+        raise InputError(f"requests: must be at least 1, got {wanted}.", hint="Say how many the sample is to have.")
+    if wanted >= requests or span_s <= 0:
+        return Stretches(width_s=max(span_s, 1.0), many=1, places=(0,))
+    drawn = min(STRETCHES, wanted)
+    many = -(-drawn * requests // wanted)
+    places = np.sort(np.random.default_rng(seed).choice(many, size=drawn, replace=False))
+    return Stretches(width_s=span_s / many, many=many, places=tuple(places.tolist()))
+
+
+def take_stretches(blocks: Iterable[Requests], stretches: Stretches) -> Iterator[Requests]:
+    """The requests in these stretches, which follow each other without a gap."""
+    places = np.array(stretches.places)
+    for arrivals, inputs, outputs in blocks:
+        # the last request ends the last stretch, it does not begin another
+        at = np.minimum(np.floor(arrivals / stretches.width_s), stretches.many - 1)
+        position = np.searchsorted(places, at)
+        chosen = places[np.minimum(position, len(places) - 1)] == at
+        moved = arrivals[chosen] - (at[chosen] - position[chosen]) * stretches.width_s
+        yield moved, inputs[chosen], outputs[chosen]

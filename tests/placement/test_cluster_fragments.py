@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from planner.domain import Cluster, ClusterNode, NodeGpu, NumaNode, Pod, TypicalPod
-from planner.placement.cluster_fragments import REQUESTS, fragments_now, workload_of
 from planner.placement.clusters.synthetic import synthesize
+from planner.placement.fragmentation import REQUESTS, fragments_now, workload_of
 
 
 def node(name: str, gpus: int = 8, cpus: float = 64.0) -> ClusterNode:

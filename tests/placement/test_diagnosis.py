@@ -24,8 +24,7 @@ from planner.domain.diagnosis import (
 )
 from planner.errors import InputError
 from planner.placement.diagnosis import diagnose
-from planner.placement.diagnosis.grounds import grounds_of
-from planner.placement.diagnosis.rooms import requests_that_fit
+from planner.placement.diagnosis.rooms import grounds_of, requests_that_fit
 
 NODE_LIST = Path(__file__).parents[1] / "data" / "spot_gpu_2026" / "node_info.csv.xz"
 FAULT = Taint(key="node.kubernetes.io/unschedulable")

@@ -12,7 +12,7 @@ from placed_records import cluster_of, node
 
 from planner.domain import Cluster, Phase, Placement, PlacementDemand, PlacementSettings, PlacementWeights, Pod, Qos
 from planner.placement import Fleet, place, place_around
-from planner.placement.islands.evictions.eviction_reach import Reach
+from planner.placement.islands.evictions.eviction_rivals import Reach
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.validation import violations
 

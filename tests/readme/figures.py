@@ -30,7 +30,7 @@ from planner.layouts.explaining.replanning import CLOSE as PRICE_CLOSE
 from planner.layouts.serving_forms import CLOSE as CHANGE_CLOSE
 from planner.placement.power_model import DEFAULT_CPU
 from planner.replanning.days.replaying import WindowReplay
-from planner.replanning.rollouts.interim_plans import QUICK
+from planner.replanning.rollouts.interim import QUICK
 from planner.replanning.schedules.pricing import MOST_PRICED
 from planner.replanning.watches.inputs import MOST_LOAD_FACTOR
 from planner.report.buckets.certificate import CLOSE as GAP_CLOSE

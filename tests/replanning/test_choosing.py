@@ -12,8 +12,7 @@ from planner.domain import Plan, Scenario
 from planner.domain.changes import ChangeLimits, ChangePoint
 from planner.files import scenario_from_document
 from planner.pipeline import plan, replan
-from planner.replanning.choosing import Choosing
-from planner.replanning.near import NearPlan
+from planner.replanning.near import Choosing, NearPlan
 from planner.workload import summarize
 
 SIMPLICITY = 0.01

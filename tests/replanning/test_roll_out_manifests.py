@@ -19,7 +19,7 @@ from planner.errors import ExportError
 from planner.export.checking.carrying import carried_over, standing
 from planner.files import EXPORT_RECORD_FILE, write_folder
 from planner.replanning.changes import changes_between
-from planner.replanning.rollouts.interim_plans import InterimPlans
+from planner.replanning.rollouts.interim import InterimPlans
 from planner.replanning.rollouts.rolling import roll_out
 from planner.runs.deployments import render_plan
 from planner.runs.exports import check_export

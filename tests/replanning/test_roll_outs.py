@@ -14,8 +14,7 @@ from planner.domain.rollouts import Replan, RollOut
 from planner.errors import InconsistentPlanError, InfeasibleError, InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.replanning.changes import changes_between
-from planner.replanning.rollouts.interim import InterimFleet
-from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
+from planner.replanning.rollouts.interim import InterimFleet, InterimPlans, replayed
 from planner.replanning.rollouts.rolling import roll_out
 from planner.runs.replanning.asking import ChangedPlan, ChangeQuestion, change_plan
 from planner.workload import question_of

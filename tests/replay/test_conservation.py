@@ -15,7 +15,7 @@ from planner.domain.arrivals import Failure, ReplaySettings
 from planner.domain.layout import Phase
 from planner.replay import engine as engines
 from planner.replay.engine import Engine
-from planner.replay.events import Events
+from planner.replay.requests import Events
 from planner.replay.stations.decode import DecodeServer
 
 POLICIES = st.sampled_from(list(RouterPolicy))

@@ -11,7 +11,7 @@ from planner.domain import CostSettings, ParallelConfig
 from planner.evaluation.replay.curves import ServerCurves
 from planner.files import load_gpu_spec, load_model
 from planner.replay.curves import between
-from planner.replay.stations.links import Network
+from planner.replay.engine import Network
 
 
 def test_a_nic_carries_one_cache_after_the_other() -> None:

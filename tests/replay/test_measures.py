@@ -12,9 +12,8 @@ from planner.domain.fleet import ReplayFleet
 from planner.domain.serving.levels import LevelCheck, Standing
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.replay.engine import Engine
-from planner.replay.measures.columns import Columns, quantiles
+from planner.replay.measures.columns import Columns, quantiles, spread
 from planner.replay.measures.results import SeedRun, groups_of, islands_of, levels_of, moments_of
-from planner.replay.measures.spreads import spread
 
 POOLS = [prefill_pool(servers=2), decode_pool(servers=2, batch=20)]
 INTERVALS = [interval(POOLS, 0, 200), interval(POOLS, 200, LONGEST + 1)]

@@ -14,7 +14,7 @@ from planner.domain.fleet import Interval, PoolShare
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns
 from planner.replay.measures.results import SeedRun, misroutes_of
-from planner.replay.routing.choosers import blind_chooser_of, chooser_of
+from planner.replay.routing import blind_chooser_of, chooser_of
 
 CUT, SPREAD, COUNT = 500, 0.2, 4000
 

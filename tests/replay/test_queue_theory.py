@@ -23,8 +23,7 @@ import pytest
 from fleets import decode_pool, prefill_pool, table
 
 from planner.domain.fleet import ReplayPool
-from planner.replay.events import Events
-from planner.replay.log import RequestLog
+from planner.replay.requests import Events, RequestLog
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.prefill import PrefillServer
 

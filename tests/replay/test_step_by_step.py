@@ -13,8 +13,7 @@ from step_by_step import Moments, StepServer
 from planner.domain import RouterPolicy
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleet import ReplayPool
-from planner.replay.events import Events
-from planner.replay.log import RequestLog
+from planner.replay.requests import Events, RequestLog
 from planner.replay.stations.decode import DecodeServer
 from planner.replay.stations.mixed import MixedServer
 

@@ -7,9 +7,8 @@ from scipy import stats
 
 from planner.domain import Phase
 from planner.domain.serving.levels import LevelCheck, Spread, Standing, fewest_requests, standing_of
-from planner.replay.measures.columns import Columns
+from planner.replay.measures.columns import BLOCKS, Columns, kept_share
 from planner.replay.measures.results import SeedRun
-from planner.replay.measures.spreads import BLOCKS, kept_share
 from planner.replay.measures.telling import requests_to_tell
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from reference_data import reference_path, reference_rows
 
 from planner.domain import TraceNode, TracePod, TypicalPod
-from planner.placement.typical_pods import target_workload
+from planner.placement.fragmentation import target_workload
 from planner.studies.policies.inputs import read_order, read_trace_nodes, read_trace_pods
 from planner.studies.policies.online.arrivals import arrivals_in_order
 

@@ -10,7 +10,7 @@ from openb_sources import arrivals, nodes, tie_order, workload
 from test_online import nodes_of, pods_of
 
 from planner.domain import Semantics, TracePod
-from planner.placement.typical_pods import target_workload
+from planner.placement.fragmentation import target_workload
 from planner.studies.policies.online.adaptive_mix import BY_LOAD, AlphaByLoad
 from planner.studies.policies.online.policies import parse_policy
 from planner.studies.policies.online.simulation import simulate

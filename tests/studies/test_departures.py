@@ -13,8 +13,8 @@ from test_online import nodes_of, pods_of
 
 from planner.domain import Semantics, TraceNode, TracePod
 from planner.errors import InputError
+from planner.placement.fragmentation import target_workload
 from planner.placement.power_model import OPENB_POWER
-from planner.placement.typical_pods import target_workload
 from planner.studies.policies.departure_records import DepartureRun, Outcome, QueueSettings
 from planner.studies.policies.online.departures import lengthened, simulate_departures
 from planner.studies.policies.online.policies import NAMES, parse_policy

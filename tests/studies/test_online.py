@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from planner.domain import PowerFormula, Semantics, TraceNode, TracePod
 from planner.errors import InputError
-from planner.placement.cluster_states import states_of
 from planner.placement.clusters.synthetic import synthesize
-from planner.placement.fragmentation import TargetWorkload, fragmentation
-from planner.placement.node_states import NodeState
+from planner.placement.fragmentation import TargetWorkload, fragmentation, target_workload
+from planner.placement.node_states import NodeState, states_of
 from planner.placement.power_model import OPENB_POWER, NodePower
-from planner.placement.typical_pods import target_workload
 from planner.studies.policies.online.arrivals import arrivals_in_order, draw_arrivals, draw_tie_order
 from planner.studies.policies.online.policies import NAMES, PolicyMix, parse_policy
 from planner.studies.policies.online.simulation import simulate

@@ -9,7 +9,7 @@ import pytest
 from peak_memory import peak_mb
 
 from planner.domain import TraceNode, TracePod
-from planner.placement.typical_pods import target_workload
+from planner.placement.fragmentation import target_workload
 from planner.studies.policies.online.arrivals import draw_arrivals, draw_tie_order
 from planner.studies.policies.online.policies import parse_policy
 from planner.studies.policies.online.simulation import simulate

@@ -8,7 +8,7 @@ from test_online import nodes_of, pods_of
 
 from planner.domain import Semantics
 from planner.errors import InputError
-from planner.placement.typical_pods import target_workload
+from planner.placement.fragmentation import target_workload
 from planner.studies.policies.means import mean_metrics, savings
 from planner.studies.policies.online.arrivals import draw_arrivals, draw_tie_order
 from planner.studies.policies.online.policies import parse_policy

@@ -176,6 +176,6 @@ def _show_summary(cluster: "Cluster", *, json: bool) -> None:
 
 
 def _fragments(cluster: "Cluster") -> "Fragmentation":
-    from planner.placement.cluster_fragments import fragments_now
+    from planner.placement.fragmentation import fragments_now
 
     return fragments_now(cluster)

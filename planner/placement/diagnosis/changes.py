@@ -19,8 +19,16 @@ from math import ceil, floor
 
 from planner.domain import Qos
 from planner.domain.diagnosis import ChangeKind, GpuRequest, UnlockingChange
-from planner.placement.diagnosis.grounds import Counted, Ground, pooled, total_fit
-from planner.placement.diagnosis.rooms import ROUNDING, Room, requests_by_gpus, requests_that_fit
+from planner.placement.diagnosis.rooms import (
+    ROUNDING,
+    Counted,
+    Ground,
+    Room,
+    pooled,
+    requests_by_gpus,
+    requests_that_fit,
+    total_fit,
+)
 
 NAMED_NODES = 10
 Spare = tuple[float, float]

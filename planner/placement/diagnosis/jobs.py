@@ -19,9 +19,7 @@ from math import ceil, floor
 from planner.domain import ClusterNode
 from planner.domain.diagnosis import ChangeKind, JobDiagnosis, JobScope, StrandingCause, UnlockingChange
 from planner.placement.diagnosis.changes import in_order, mended, smallest_enough
-from planner.placement.diagnosis.grounds import Ground
-from planner.placement.diagnosis.released import released_slots
-from planner.placement.diagnosis.rooms import ROUNDING, Room
+from planner.placement.diagnosis.rooms import ROUNDING, Ground, Room, released_slots
 
 Placed = Sequence[tuple[int, str]]
 """Slots of each node, and the switch or domain that it lies under."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from planner.domain import PlacementDemand, PlacementWeights, Qos
 from planner.domain.node_room import Ask
-from planner.placement.islands.fleet import Fleet, Occupancy
+from planner.placement.islands.fleet import Fleet, HeldGroup, Occupancy, Site, ask_of, under_switches
 from planner.placement.islands.scoring import (
     MOST_STRANDED,
     PACKAGE_W,
@@ -20,7 +20,6 @@ from planner.placement.islands.scoring import (
     aligned_share,
     fragment,
 )
-from planner.placement.islands.sites import HeldGroup, Site, ask_of, under_switches
 from planner.placement.islands.switches import allocate_nested
 from planner.placement.power_model import cpu_watts
 

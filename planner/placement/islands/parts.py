@@ -7,9 +7,8 @@ from itertools import groupby
 
 from planner.domain import Alignment, ClusterNode, IslandSite, PlacedPart, Pod
 from planner.domain.shapes import Shape, alignment_of, least_width
-from planner.placement.islands.fleet import Fleet
+from planner.placement.islands.fleet import Fleet, HeldGroup, Site, under_switches
 from planner.placement.islands.scoring import T_OF
-from planner.placement.islands.sites import HeldGroup, Site, under_switches
 from planner.placement.islands.switches import entropy
 
 

@@ -22,11 +22,10 @@ from planner.domain import (
 )
 from planner.domain.node_room import Ask
 from planner.errors import InputError
-from planner.placement.islands.evictions.eviction_order import Eviction, gains, in_order
+from planner.placement.islands.evictions.eviction_order import Eviction, gains, in_order, waits_of
 from planner.placement.islands.evictions.eviction_rivals import rivals_without_evictions
 from planner.placement.islands.evictions.eviction_trials import Evictions, evicted_for
-from planner.placement.islands.evictions.waits import waits_of
-from planner.placement.islands.exact import best_of_all
+from planner.placement.islands.exact import best_of_all, refine
 from planner.placement.islands.filling import (
     Level,
     capacities,
@@ -37,18 +36,14 @@ from planner.placement.islands.filling import (
     preference,
     shares_of,
 )
-from planner.placement.islands.fleet import Fleet, Occupancy
+from planner.placement.islands.fleet import Fleet, Occupancy, Site, under_switches
 from planner.placement.islands.joint_switches import allocate_jointly
 from planner.placement.islands.parts import parts_of, record_of
-from planner.placement.islands.power_cap import require_watts, within_cap
-from planner.placement.islands.refinement import refine
 from planner.placement.islands.scoring import score_of, splits_of, terms_of
-from planner.placement.islands.second_tries.alternatives import alternatives_of
+from planner.placement.islands.second_tries.alternatives import alternatives_of, with_preemptions
 from planner.placement.islands.second_tries.largest_sets import most_gpus
-from planner.placement.islands.second_tries.preemptions import with_preemptions
 from planner.placement.islands.shortfalls import shortfalls_of
-from planner.placement.islands.sites import Site, under_switches
-from planner.placement.islands.states import Watts, state_of
+from planner.placement.islands.states import Watts, require_watts, state_of, within_cap
 from planner.placement.islands.switches import entropy
 
 ROUNDS = 3

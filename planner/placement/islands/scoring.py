@@ -35,17 +35,14 @@ from planner.domain import (
     PlacementWeights,
     ScorePart,
     TraceNode,
-    TypicalPod,
 )
 from planner.domain.shapes import GroupKind, Shape, Width, alignment_of, least_width
-from planner.placement.fragmentation import TargetWorkload, node_fragments
-from planner.placement.islands.fleet import Fleet, Occupancy
-from planner.placement.islands.sites import HeldGroup, Site, under_switches
+from planner.placement.fragmentation import REQUESTS, TargetWorkload, node_fragments, request_of
+from planner.placement.islands.fleet import Fleet, HeldGroup, Occupancy, Site, under_switches
 from planner.placement.islands.switches import entropy
 from planner.placement.node_states import NodeState
 from planner.placement.power_model import DEFAULT_CPU, cpu_watts
 
-REQUESTS = (1, 2, 4, 8)
 MOST_STRANDED = 2.0
 T_OF = {Alignment.NUMA: 1.0, Alignment.SOCKET: 0.5, Alignment.CROSS: 0.1}
 PACKAGE_W = DEFAULT_CPU.full_w
@@ -56,7 +53,7 @@ SAME_AGGREGATION = 0.5
 @cache
 def stranded(idle: int, request: int) -> int:
     """Idle GPUs of a node that cannot be part of a request of so many."""
-    return round(node_fragments(_idle_node(idle), _request(request)).total / WHOLE_GPU)
+    return round(node_fragments(_idle_node(idle), request_of(request)).total / WHOLE_GPU)
 
 
 @cache
@@ -65,17 +62,11 @@ def fragment(idle: int) -> float:
     return _TARGET.fragment(_idle_node(idle)) / WHOLE_GPU
 
 
-def _request(gpus: int) -> TypicalPod:
-    share = 1 / len(REQUESTS)
-    return TypicalPod(cpu_milli=0, gpus=gpus, gpu_milli=WHOLE_GPU, gpu_spec="", weight=1.0, popularity=share)
-
-
 def _idle_node(gpus: int) -> NodeState:
-    """CPUs do not count: what a request takes of them is the plan's to say."""
     return NodeState.empty(TraceNode(name="", cpu_milli=0, memory_mib=0, gpus=gpus, gpu_model=""))
 
 
-_TARGET = TargetWorkload.of([_request(gpus) for gpus in REQUESTS])
+_TARGET = TargetWorkload.of(list(map(request_of, REQUESTS)))
 
 
 def terms_of(

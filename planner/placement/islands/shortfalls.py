@@ -13,8 +13,7 @@ from planner.domain.node_room import Ask
 from planner.domain.shapes import GroupKind, capacity, offered
 from planner.domain.usable import fault_of, toleration, untolerated
 from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
-from planner.placement.islands.fleet import Fleet, Occupancy
-from planner.placement.islands.sites import Site, ask_of
+from planner.placement.islands.fleet import Fleet, Occupancy, Site, ask_of
 
 LISTED = 3
 """Nodes and pods that a reason lists by name."""

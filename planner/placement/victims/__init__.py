@@ -18,8 +18,7 @@ from planner.placement.victims.cheapest_sets import Candidate, Curve, Step, node
 from planner.placement.victims.machines import Machines
 from planner.placement.victims.mask_search import mask_best, mask_sets
 from planner.placement.victims.ranking import best_of, victim_set
-from planner.placement.victims.standard import reprieved, standard_victims
-from planner.placement.victims.subsets import Sets, fitting_sets, imp_sets, naive_sets
+from planner.placement.victims.subsets import Sets, fitting_sets, imp_sets, naive_sets, reprieved, standard_victims
 
 __all__ = [
     "Candidate",

@@ -30,11 +30,9 @@ from planner.errors import InfeasibleError, InputError
 from planner.replanning.changes import changes_between
 from planner.replanning.days.forecasts import first_window, forecasts_of, headroom_at, windows_of_a_day
 from planner.replanning.days.transitions import load_seconds
-from planner.replanning.schedules.choosing import chosen_levels
-from planner.replanning.schedules.levels import LevelBook, LevelSet, Planner, Replanner
-from planner.replanning.schedules.reservations import best_plans
-from planner.replanning.schedules.scheduling import require_changes, schedule_of
-from planner.replanning.schedules.tariffs import window_usd
+from planner.replanning.schedules.levels import LevelBook, LevelSet, Planner, Replanner, window_usd
+from planner.replanning.schedules.scheduling import chosen_levels, require_changes, schedule_of
+from planner.replanning.schedules.switching import best_plans
 
 HOUR_S = 3600.0
 

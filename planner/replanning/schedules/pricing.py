@@ -27,17 +27,14 @@ from numpy.typing import NDArray
 
 from planner.domain import InventoryItem
 from planner.domain.schedules import RateSeries, ScheduleLevel, Tariff, TariffKind
-from planner.replanning.schedules.levels import SAME, LevelBook
-from planner.replanning.schedules.reservations import best_plans
-from planner.replanning.schedules.switching import best_switching
-from planner.replanning.schedules.tariffs import HOUR_S
+from planner.replanning.schedules.levels import HOUR_S, SAME, Floats, LevelBook
+from planner.replanning.schedules.switching import best_plans, best_switching
 
 MOST_PRICED = 96  # questions, of up to a CPU-second
 MOST_FLEETS = 1200
 MOST_TYPES = 3
 GAIN = 1e-3  # of the schedule's cost: what a reservation has to promise
 
-Floats = NDArray[np.float64]
 Gpus = dict[str, int]
 
 

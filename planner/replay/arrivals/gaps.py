@@ -21,8 +21,7 @@ import numpy as np
 
 from planner.domain.arrivals import POISSON_VARIATION, ArrivalSettings, RateCurve
 from planner.errors import InputError
-from planner.replay.arrivals.demands import StreamLength, require_fits
-from planner.replay.arrivals.parts import Reals
+from planner.replay.arrivals.parts import Reals, StreamLength, require_fits
 
 MOST_VARIATION = 10_000.0
 """Fifty times what the burstiest trace has that we know (Azure's code, 173)."""

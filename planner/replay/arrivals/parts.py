@@ -1,15 +1,107 @@
-"""The part of a trace that a stream is made of: in order, of the seconds asked for, without what no engine takes."""
+"""What a stream is made of: what is asked of it, the part of a trace, and the blocks of that trace's prompts.
+
+Asked are its length, process, rate and seed. The part is in order, of the seconds asked for, without what no engine
+takes. Blocks of prompts are told from those of the trace without a copy of them.
+"""
 
 import math
+from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.domain import RequestTrace
-from planner.domain.arrivals import LeftOut
+from planner.domain import PromptBlocks, RequestTrace
+from planner.domain.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings, LeftOut
 from planner.errors import InputError
+
+MOST_REQUESTS = 20_000_000
+"""Of a stream: 2 GB on the way, and hours of any replay; who asks for more mistook a unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLength:
+    """One of the two is None."""
+
+    count: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.count is None) == (self.seconds is None):
+            raise InputError(
+                f"A stream of requests must have either a count or seconds, got count {self.count} and seconds "
+                f"{self.seconds}.",
+                hint="Give one of the two.",
+            )
+        if self.count is not None and self.count < 1:
+            raise InputError(f"Stream: count must be at least 1, got {self.count}.", hint="Ask for more requests.")
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise InputError(f"Stream: seconds must be above 0 and finite, got {self.seconds:g}.", hint="Correct it.")
+        if self.count is not None:
+            require_fits(self.count)
+
+
+def require_fits(requests: float) -> None:
+    """InputError beyond what fits into memory."""
+    if requests > MOST_REQUESTS:
+        raise InputError(
+            f"Stream: must take at most {MOST_REQUESTS:,} requests of the trace to make, it would take "
+            f"{requests:,.0f}.",
+            hint="Ask for fewer requests or seconds, or for a rate nearer to the trace's.",
+        )
+
+
+def require_sense(settings: ArrivalSettings) -> None:
+    """InputError for a setting that its process does not heed: somebody counts on it."""
+    process = settings.process
+    heeded = (
+        ("compress", settings.compress, (ArrivalProcess.TRACE,)),
+        ("variation", settings.variation != POISSON_VARIATION, (ArrivalProcess.GAMMA, ArrivalProcess.DIURNAL)),
+        ("curve", settings.curve is not None, (ArrivalProcess.DIURNAL,)),
+        ("curve_start_s", settings.curve_start_s != 0, (ArrivalProcess.DIURNAL,)),
+    )
+    for key, stated, processes in heeded:
+        if stated and process not in processes:
+            raise InputError(
+                f"Arrivals: {key} must be left out for the process {process}, which does not heed it.",
+                hint=f"Leave it out, or choose the process {' or '.join(processes)}.",
+            )
+    if process is ArrivalProcess.DIURNAL and settings.curve is None:
+        raise InputError(
+            "Arrivals: curve must be given for the process diurnal; it is missing.",
+            hint="Give a rate curve, shipped ones by name: `planner.files.load_rate_curve('servegen-m-large')`.",
+        )
+
+
+def require_rate(name: str, rate_rps: float) -> float:
+    """The rate, if it is one; `name` is the workload's."""
+    if not 0 < rate_rps < math.inf:
+        raise InputError(
+            f"Stream of {name}: rate_rps must be above 0 and finite, got {rate_rps:g}.",
+            hint="Give requests a second, or leave it out for the workload's own rate.",
+        )
+    return rate_rps
+
+
+def require_some(name: str, requests: int, rate_rps: float, seconds: float | None) -> None:
+    """InputError for a stream of no requests, which only so many seconds may have."""
+    if not requests:
+        raise InputError(
+            f"Stream of {name}: must hold at least one request; at {rate_rps:g} requests/s none came in {seconds:g} s.",
+            hint="Ask for more seconds, or give a count.",
+        )
+
+
+def generators(seed: int) -> tuple[np.random.Generator, np.random.Generator]:
+    """Of arrivals and of lengths, apart: another rate does not change the lengths."""
+    if seed < 0:
+        raise InputError(f"Stream: seed must be a whole number of at least 0, got {seed}.", hint="Give another.")
+    arrivals, lengths = np.random.SeedSequence(seed).spawn(2)
+    return np.random.default_rng(arrivals), np.random.default_rng(lengths)
+
 
 Reals = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -144,3 +236,62 @@ def faults_of(prompts: Places, answers: Places, most_tokens: int | None) -> NDAr
     faults = np.stack((prompts == 0, answers == 0, prompts > limit, answers > limit - prompts))
     faults[1:] &= ~np.logical_or.accumulate(faults, axis=0)[:-1]
     return faults
+
+
+_LARGEST = 2**63
+
+
+class CopiedIds(Sequence[int]):
+    """The ids of all prompts behind each other: those of the trace's request `rows[i]`, `shifts[i]` added.
+
+    Kept are 24 bytes a request and the trace's ids, not the stream's, of which there may be a hundred a request.
+    """
+
+    def __init__(self, ids: Places, starts: Places, rows: Places, shifts: Places, ends: "array[int]") -> None:
+        self._ids, self._starts, self._rows, self._shifts, self._ends = ids, starts, rows, shifts, ends
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        """An id, or those of a slice as a list."""
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            return self._between(start, stop) if step == 1 else [self[i] for i in range(start, stop, step)]
+        at = place + len(self) if place < 0 else place
+        if not 0 <= at < len(self):
+            raise IndexError(place)
+        return self._between(at, at + 1)[0]
+
+    def _between(self, start: int, stop: int) -> list[int]:
+        ids: list[int] = []
+        request = bisect_right(self._ends, start)
+        while start < stop:
+            end = min(self._ends[request], stop)
+            first = self._starts[self._rows[request]] + start - (self._ends[request - 1] if request else 0)
+            ids += (self._ids[first : first + end - start] + self._shifts[request]).tolist()
+            start, request = end, request + 1
+        return ids
+
+
+def copied_blocks(blocks: PromptBlocks, rows: Places, users: Places) -> PromptBlocks:
+    """The blocks of requests `rows` of a trace, ids of different `users` (from 0 on) kept apart.
+
+    The ids of user 0 are the trace's, unless those leave no room for others: then all are numbered anew.
+    """
+    ids = np.asarray(blocks.ids, dtype=np.int64)
+    stops = np.asarray(blocks.ends, dtype=np.int64)
+    counts = np.diff(stops, prepend=0)
+    most_users = int(users.max(initial=0)) + 1
+    distinct = int(ids.max(initial=0)) + 1
+    # A user's ids are the trace's and a shift: they must neither meet another's nor overflow.
+    if ids.min(initial=0) < 0 or distinct * most_users >= _LARGEST:
+        names, ids = np.unique(ids, return_inverse=True)
+        distinct = len(names)
+    ends = array("q", np.cumsum(counts[rows]).tobytes())
+    copied = CopiedIds(ids, stops - counts, rows, users * distinct, ends)
+    return PromptBlocks(block_tokens=blocks.block_tokens, ids=copied, ends=ends)

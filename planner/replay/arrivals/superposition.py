@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.errors import InputError
-from planner.replay.arrivals.demands import StreamLength, require_fits
-from planner.replay.arrivals.parts import Places, Reals, TracePart
+from planner.replay.arrivals.parts import Places, Reals, StreamLength, TracePart, require_fits
 
 MOST_COPIES = 1_000_000
 _LONGER = 1.05

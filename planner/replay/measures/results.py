@@ -12,8 +12,7 @@ from planner.domain.replay import IslandUse, Moment, ReplayGroup
 from planner.domain.serving.levels import LevelCheck, Spread
 from planner.domain.slo import SloSettings
 from planner.replay.engine import Engine
-from planner.replay.measures.columns import Column, Columns, quantiles
-from planner.replay.measures.spreads import kept_share, spread, times
+from planner.replay.measures.columns import Column, Columns, kept_share, quantiles, spread, times
 from planner.units import MS_PER_S
 
 _SLOW_SHARE = 0.05  # of the requests get fewer tokens a second

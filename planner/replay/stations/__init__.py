@@ -1,1 +1,1 @@
-"""Servers and links as requests pass them."""
+"""Servers as requests pass them."""

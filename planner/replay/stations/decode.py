@@ -8,9 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from planner.domain.fleet import ReplayPool
-from planner.replay.events import Events
-from planner.replay.log import RequestLog
-from planner.replay.requests import RequestTable
+from planner.replay.requests import Events, RequestLog, RequestTable
 from planner.replay.stations.batch import Batch
 from planner.replay.stations.usage import Usage
 

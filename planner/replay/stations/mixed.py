@@ -11,12 +11,9 @@ from typing import Any
 
 from planner.domain.fleet import ReplayPool
 from planner.replay.curves import ChunkTimes
-from planner.replay.events import Events
-from planner.replay.log import RequestLog
-from planner.replay.requests import RequestTable
+from planner.replay.requests import Events, RequestLog, RequestTable
 from planner.replay.stations.batch import Batch
-from planner.replay.stations.prefixes import PrefixCache
-from planner.replay.stations.usage import Usage
+from planner.replay.stations.usage import PrefixCache, Usage
 
 _PromptTaken = tuple[int, int, int, int]  # request, rank, tokens of its context, tokens to come
 

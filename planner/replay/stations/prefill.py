@@ -10,11 +10,8 @@ from collections.abc import Callable
 
 from planner.domain.fleet import ReplayPool
 from planner.replay.curves import PromptTimes
-from planner.replay.events import Events
-from planner.replay.log import RequestLog
-from planner.replay.requests import RequestTable
-from planner.replay.stations.prefixes import PrefixCache
-from planner.replay.stations.usage import Usage
+from planner.replay.requests import Events, RequestLog, RequestTable
+from planner.replay.stations.usage import PrefixCache, Usage
 
 _Step = tuple[list[tuple[int, int]], float]  # requests that end with their ranks, tokens
 

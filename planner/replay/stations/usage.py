@@ -1,5 +1,12 @@
-"""How busy a server is: sums over the time that counts."""
+"""What every server keeps: how busy it is (sums over the time that counts), and the prefix cache of each rank.
 
+Of a cache's blocks the least recently used ones go first. A prompt finds its leading blocks up to the first that is
+missing; then all its blocks are the last used, the first of them last, as engines give up the end of a prompt before
+its beginning.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
 from math import inf
 
 
@@ -43,3 +50,36 @@ class Usage:
         if start >= self.since and start + length_ms <= self.until:
             return length_ms
         return max(0.0, min(start + length_ms, self.until) - max(start, self.since))
+
+
+class PrefixCache:
+    """At most `tokens` tokens in whole blocks."""
+
+    __slots__ = ("_blocks", "_tokens")
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self._blocks: OrderedDict[int, None] = OrderedDict()
+
+    def matched(self, blocks: Sequence[int]) -> int:
+        """Leading blocks that are here."""
+        stored, count = self._blocks, 0
+        for block in blocks:
+            if block not in stored:
+                break
+            count += 1
+        return count
+
+    def use(self, blocks: Sequence[int], block_tokens: int) -> None:
+        """Take the blocks in."""
+        stored = self._blocks
+        for block in reversed(blocks):
+            stored[block] = None
+            stored.move_to_end(block)
+        block_limit = self._tokens // block_tokens
+        while len(stored) > block_limit:
+            stored.popitem(last=False)
+
+    def clear(self) -> None:
+        """All is lost."""
+        self._blocks.clear()

@@ -9,11 +9,10 @@ from planner.domain.changes import ChangeLimits, ChangePoint, ChangeSettings, Lo
 from planner.domain.rollouts import Replan, RollOut
 from planner.errors import ExportError, InfeasibleError, InputError
 from planner.files.plan.digests import with_seal
-from planner.replanning.changes import BY_SERVERS
+from planner.replanning.changes import BY_SERVERS, carried_out, joining_others
 from planner.replanning.finding import require_limits
 from planner.replanning.losses import with_shortfall, without_lost
-from planner.replanning.rollouts.copies import carried_out, joining_others
-from planner.replanning.rollouts.interim_plans import InterimPlans, replayed
+from planner.replanning.rollouts.interim import InterimPlans, replayed
 from planner.replanning.rollouts.rolling import roll_out
 from planner.report.kit.quantities import counted
 from planner.report.replanning.files import DOCUMENT, change_files

@@ -30,7 +30,7 @@ from planner.export.checking.carrying import (
 )
 from planner.export.found import FoundWorkload
 from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL
-from planner.replanning.rollouts.interim_plans import InterimPlans
+from planner.replanning.rollouts.interim import InterimPlans
 from planner.report.replanning.words import capacity_words, step_words
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.runbook import goes_with_engines, looks_at

@@ -19,7 +19,7 @@ from planner.files.plan.watch_folders import holds_watch
 from planner.files.records import record_document
 from planner.files.scenario.settings import Setting
 from planner.plans.comparing import plan_figures
-from planner.replanning.schedules.tariffs import window_usd
+from planner.replanning.schedules.levels import window_usd
 from planner.runs.batches.batches import exit_status, read_batch
 from planner.runs.batches.sweeps import read_sweep
 from planner.runs.comparisons import batch_files, runs_in, sweep_files

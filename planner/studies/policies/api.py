@@ -31,7 +31,7 @@ def policy_study(
     the papers' formulas, where the simulators round them. The first policy is the baseline.
     """
     from planner.domain import Semantics
-    from planner.placement.typical_pods import target_workload
+    from planner.placement.fragmentation import target_workload
     from planner.studies.policies.inputs import read_trace_nodes, read_trace_pods
     from planner.studies.policies.made_up import made_up_trace
     from planner.studies.policies.online.policies import parse_policy

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from planner.domain import PowerFormula, PowerTable, Semantics, TraceNode, TracePod, allows
 from planner.errors import InputError
+from planner.placement.fragmentation import target_workload
 from planner.placement.power_model import OPENB_POWER
-from planner.placement.typical_pods import target_workload
 from planner.processes import Processes
 from planner.studies.policies.online.arrivals import INFLATION, draw_arrivals, draw_tie_order
 from planner.studies.policies.online.policies import PolicyMix

@@ -9,7 +9,7 @@ from arrival_traces import mooncake, trace_of, two_turns
 from planner.domain import PromptBlocks, RequestTrace
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings
 from planner.replay.arrivals import requests_of
-from planner.replay.arrivals.copied_blocks import copied_blocks
+from planner.replay.arrivals.parts import copied_blocks
 from planner.workload import prefix_reuse
 
 AS_IT_CAME = ArrivalSettings()

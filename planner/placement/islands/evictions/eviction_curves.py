@@ -7,8 +7,7 @@ per group.
 
 from collections.abc import Iterable, Mapping
 
-from planner.placement.victims.cheapest_sets import NOTHING, Curve, Step
-from planner.placement.victims.prices import Price, plus
+from planner.placement.victims.cheapest_sets import NOTHING, Curve, Price, Step, plus
 
 MOST_STEPS = 50_000
 """Steps of the programme over nodes."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from planner.domain import Cluster, PlacementSettings, Pod
-from planner.placement.victims.prices import may_go
+from planner.placement.victims.cheapest_sets import may_go
 
 ROUNDING_H = 1e-9
 

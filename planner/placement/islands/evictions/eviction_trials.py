@@ -27,8 +27,7 @@ from itertools import chain, combinations, permutations
 from planner.domain import PlacementDemand, PlacementSettings, Pod
 from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
 from planner.placement.islands.evictions.eviction_order import Eviction, gains
-from planner.placement.islands.evictions.eviction_reach import Reach
-from planner.placement.islands.evictions.eviction_rivals import rivals_of
+from planner.placement.islands.evictions.eviction_rivals import Reach, rivals_of
 from planner.placement.islands.evictions.preemption import (
     BY_RULE,
     FEWEST,
@@ -40,9 +39,8 @@ from planner.placement.islands.evictions.preemption import (
     pods_that_may_go,
 )
 from planner.placement.islands.filling import largest_first
-from planner.placement.islands.fleet import Occupancy
+from planner.placement.islands.fleet import Occupancy, Site
 from planner.placement.islands.second_tries.evicted_sets import Worth, lost_share, most_worth, placed_as
-from planner.placement.islands.sites import Site
 
 MOST_LOOKED_AT = 1_000
 """Nodes asked about in the tries of a small placement."""

@@ -17,11 +17,10 @@ from planner.placement.islands.evictions.eviction_curves import cheapest, joined
 from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
 from planner.placement.islands.evictions.eviction_order import Eviction, pods_in_order
 from planner.placement.islands.filling import asks_of, hold_group, largest_first
-from planner.placement.islands.fleet import Fleet, Occupancy
+from planner.placement.islands.fleet import Fleet, Occupancy, Site
 from planner.placement.islands.scoring import island_topology
-from planner.placement.islands.sites import Site
 from planner.placement.victims import Candidate, Curve, Step, node_curve
-from planner.placement.victims.prices import Price, may_go, prices_of
+from planner.placement.victims.cheapest_sets import Price, may_go, prices_of
 
 MOST_NODES = 400
 """Full nodes that evictions are looked for on: those whose pods are the cheapest."""

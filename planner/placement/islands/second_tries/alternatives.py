@@ -1,19 +1,22 @@
-"""Other forms of an island that found no room, each placed beside everything else before it is proposed.
+"""What would help islands that found no room, tried before it is said: another form, or evictions.
 
 A form has the island's GPUs in smaller attention groups: those that the demand lists (configurations that its model
 runs in, best first), else even splits, 6 + 6 for 12. The first form of each island that fits keeps its place
 while later islands are looked at, so that the forms named first fit together.
+
+Where a plan does without evictions, all islands of small clusters are placed once more with them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from planner.domain import IslandForm, PlacementDemand, PlacementWeights
+from planner.domain import IslandForm, PlacementDemand, PlacementSettings, PlacementWeights, Shortfall
+from planner.placement.islands.evictions.eviction_trials import evicted_for
+from planner.placement.islands.evictions.preemption import pods_that_may_go
 from planner.placement.islands.filling import place_island
-from planner.placement.islands.fleet import Occupancy
-from planner.placement.islands.shortfalls import counted
-from planner.placement.islands.sites import Site
+from planner.placement.islands.fleet import Occupancy, Site
+from planner.placement.islands.shortfalls import LISTED, counted
 
 MOST_LOOKED_AT = 200_000
 """Nodes asked about for all islands: less than a second of work."""
@@ -92,3 +95,39 @@ def _words(demand: PlacementDemand, form: IslandForm) -> str:
     if demand.rate_rps > 0:
         rate += f", {100 * form.rate_rps / demand.rate_rps:.0f} % of the {demand.rate_rps:.4g} of its own form"
     return f"another form{split}: {copies} of {groups} would fit; {rate}"
+
+
+MOST_NODES = 64
+"""Above, shortfalls name what evictions on single nodes gain, and no more."""
+
+LEAD = "a preemption"
+
+
+def with_preemptions(
+    shortfalls: Sequence[Shortfall],
+    demands: Sequence[PlacementDemand],
+    placed: Mapping[str, Site],
+    occupancy: Occupancy,
+    settings: PlacementSettings,
+) -> tuple[Shortfall, ...]:
+    """Shortfalls with what `placement.preempt: true` would place, of those that name no preemption yet."""
+    silent = {
+        short.island for short in shortfalls if not any(remedy.startswith(LEAD) for remedy in short.remedies)
+    } - placed.keys()
+    types = {short.gpu for short in shortfalls}
+    # Under a cap what evictions gain may draw too much.
+    small = len(occupancy.fleet.nodes) <= MOST_NODES and not settings.power_cap_w
+    if settings.preempt or not silent or not small or not any(pods_that_may_go(occupancy, types, settings).values()):
+        return tuple(shortfalls)
+    evictions = evicted_for(demands, placed, occupancy.copy(), replace(settings, preempt=True))
+    victims = [pod.key for pod, _ in evictions.pods]
+    text = f"{LEAD}: with placement.preempt: true it would fit, {counted(len(victims), 'pod')} evicted for all islands"
+    text += f" ({', '.join(victims[:LISTED])}{', ...' if len(victims) > LISTED else ''})"
+    if back := [demand.island for demand in demands if demand.island in placed.keys() - evictions.placed.keys()]:
+        text += f"; {', '.join(back)} would stand back"
+    return tuple(
+        replace(short, remedies=(*short.remedies, text))
+        if victims and short.island in silent and short.island in evictions.placed
+        else short
+        for short in shortfalls
+    )

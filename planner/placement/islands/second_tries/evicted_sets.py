@@ -21,7 +21,7 @@ from planner.placement.islands.evictions.preemption import Preemption
 from planner.placement.islands.filling import largest_first
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.second_tries.largest_sets import TOLERANCE, Answer, Going, Programme, hold_groups
-from planner.placement.victims.prices import Price
+from planner.placement.victims.cheapest_sets import Price
 
 MOST_PODS = 400
 """Pods that may go: more make too large a programme."""

@@ -24,8 +24,7 @@ from planner.errors import InfeasibleError, SolverError
 from planner.milp import solve
 from planner.placement.islands.evictions.eviction_order import gains
 from planner.placement.islands.exact import vectors
-from planner.placement.islands.fleet import Fleet, Occupancy
-from planner.placement.islands.sites import HeldGroup, Site, ask_of
+from planner.placement.islands.fleet import Fleet, HeldGroup, Occupancy, Site, ask_of
 
 MOST_COLUMNS = 600
 """Choices of a node and its NUMA nodes, over all islands: more would take longer than a fifth of a second."""
