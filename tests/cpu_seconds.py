@@ -1,6 +1,7 @@
 """What tests cost: CPU seconds of every test function, its fixtures and the processes that it starts included.
 
-    make cpu-seconds     # the whole suite; writes tests/slow.txt, the functions that `make test-fast` leaves out
+    make cpu-seconds                   # the whole suite; writes tests/slow.txt, the functions that test-fast leaves out
+    pytest tests/files --cpu-seconds   # a part of it; what is listed of other files stays
 
 A fixture that several tests share is counted with the one that comes first.
 """
@@ -17,9 +18,14 @@ LEAST_S = 0.35
 """Of the functions that are listed; the others together take less than four minutes."""
 
 
-def slow_functions() -> frozenset[str]:
-    """Node ids of the functions that are listed."""
-    return frozenset(line.split()[1] for line in SLOW.read_text(encoding="utf-8").splitlines())
+def slow_functions() -> dict[str, float]:
+    """CPU seconds by the node ids of the functions that are listed."""
+    return _read(SLOW)
+
+
+def _read(path: Path) -> dict[str, float]:
+    rows = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
+    return {name: float(seconds) for seconds, name in rows}
 
 
 def _cpu_s() -> float:
@@ -51,9 +57,9 @@ class Meter:
             (self.folder / f"{worker}.txt").write_text("".join(lines), encoding="utf-8")
             return
         for path in sorted(self.folder.glob("gw*.txt")):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                seconds, name = line.split()
-                self.taken[name] += float(seconds)
+            self.taken.update(_read(path))
             path.unlink()
-        listed = sorted((name, seconds) for name, seconds in self.taken.items() if seconds >= LEAST_S)
+        ran = {name.partition("::")[0] for name in self.taken}
+        others = {name: seconds for name, seconds in slow_functions().items() if name.partition("::")[0] not in ran}
+        listed = sorted((others | {name: s for name, s in self.taken.items() if s >= LEAST_S}).items())
         SLOW.write_text("".join(f"{seconds:.1f} {name}\n" for name, seconds in listed), encoding="utf-8")

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from plain_pictures import copied_pictures
 
 import planner
 from planner.api.changes import ChangedDeployment
@@ -48,8 +47,7 @@ def test_its_figures_are_drawn_by_name(changed: ChangedDeployment[planner.Planne
 
 
 def test_it_is_saved_as_a_run(changed: ChangedDeployment[planner.PlannedDeployment], tmp_path: Path) -> None:
-    with copied_pictures():
-        folder = changed.save(tmp_path / "new")
+    folder = changed.save(tmp_path / "new")
     assert load_run(folder).throughput_rps == changed.plan.throughput_rps
     assert len(list((folder / "steps").iterdir())) == len(changed.steps)
     with pytest.raises(InputError, match="already holds"):

@@ -20,12 +20,9 @@ ranges: {width: 4096}
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> "planner.api.comparisons.SweptScenario":
     """Two points of a small scenario, in this process."""
-    from plain_pictures import copied_pictures
-
     folder = tmp_path_factory.mktemp("swept")
     (folder / "small.yaml").write_text(SMALL)
-    with copied_pictures():
-        return planner.sweep(folder / "small.yaml", {"inventory.H200": range(16, 25, 8)}, folder / "grid")
+    return planner.sweep(folder / "small.yaml", {"inventory.H200": range(16, 25, 8)}, folder / "grid")
 
 
 def test_a_sweep_is_a_frame_and_a_page(swept) -> None:

@@ -25,7 +25,6 @@ def test_three_places_are_enough(addition: Addition) -> None:
     assert len(addition.places) <= MOST_PLACES
 
 
-@pytest.mark.slow
 def test_what_is_added_is_used(tmp_path: Path) -> None:
     """All of them in one copy, as they would come to stand beside each other; one process for all uses."""
     copy = tmp_path / "project"

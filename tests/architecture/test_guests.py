@@ -75,7 +75,6 @@ def test_without_the_studies_help_and_front_show_none(core: Path) -> None:
     assert "planner simulate" not in _text(core / "docs" / "commands.md")
 
 
-@pytest.mark.slow
 def test_without_the_studies_the_core_passes_its_own_tests(core: Path) -> None:
     _passes(core, *(str(path) for path in sorted((core / "tests").glob("*/test_*.py")) if path.name in TELLING))
 

@@ -50,7 +50,6 @@ TIMES = st.lists(st.lists(st.floats(0.1, 10.0), min_size=4, max_size=4), min_siz
 @given(TIMES)
 def test_close_to_the_best_of_all_pools_and_cells(times: list[list[float]]) -> None:
     found = pool_cells(times)
-    assert found is not None
     assert found.busy_s == pytest.approx(_busiest(times, [list(p) for p in found.pools], found.cells))
     assert found.busy_s == pytest.approx(max(busy_times(times, found.pools, found.cells)))
     assert sorted(i for pool in found.pools for i in pool) == list(range(len(times)))
@@ -62,7 +61,6 @@ def test_close_to_the_best_of_all_pools_and_cells(times: list[list[float]]) -> N
 def test_islands_that_differ_by_a_factor_lose_nothing_together() -> None:
     times = [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]
     found = pool_cells(times)
-    assert found is not None
     assert found.pools == ((0, 1),)
     assert found.busy_s == pytest.approx(1 / (1 / 6 + 1 / 12))
 
@@ -70,7 +68,6 @@ def test_islands_that_differ_by_a_factor_lose_nothing_together() -> None:
 def test_specialists_keep_to_their_cells() -> None:
     times = [[1.0, 1.0, 9.0, 9.0], [9.0, 9.0, 1.0, 1.0]]
     found = pool_cells(times)
-    assert found is not None
     assert found.pools == ((0,), (1,))
     assert found.cells == (0, 0, 1, 1)
 
@@ -105,7 +102,6 @@ def test_kinds_keep_pools_of_their_own_within_a_cell_of_the_bound() -> None:
     shapes = ([1.0] * 24, [1 + c / 12 for c in range(24)], [2 - c / 24 for c in range(24)])
     times = [[scale * t for t in shape] for shape in shapes for scale in (0.4, 1.0)]
     bound, found = least_busy(times, 1.0), pool_cells(times)
-    assert found is not None
     assert found.pools == ((0, 1), (2, 3), (4, 5))
     assert bound <= found.busy_s <= bound + max(1 / (1 / (0.4 * t) + 1 / t) for t in (1.0, 2.0))
 

@@ -66,7 +66,6 @@ def series(
         ended = mine & (done > begin) & (done <= end)
         given = {PLAN: plan_label(plan), ISLAND: labels[pool.island]}
         parallel = next(i.parallel for i in plan.islands if i.id == pool.island)
-        assert parallel is not None
         ranks = parallel.replicas * parallel.dp
         usages = engine.usages[number]
         busy = sum(usage.busy_ms for usage in usages) / (end - begin) / pool.servers

@@ -34,7 +34,6 @@ with alone_in(Path("out")):
 
 def test_a_second_batch_is_refused_and_a_killed_ones_lock_is_taken_over(planner: Command, resuming: str) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None
     assert holder.stdout.readline() == "locked\n"
     before = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
     refused = planner(*resuming.split())

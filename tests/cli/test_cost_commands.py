@@ -43,7 +43,6 @@ def test_explain_tells_the_band_and_the_digits_that_it_allows(planner: Command) 
     band, exact = explained["band"], explained["tokens_per_s_per_gpu"]
     assert 0 < band["low"] < band["high"]
     said = re.search(r"about ([\d,]+) tokens/s per GPU \(([\d,]+)–([\d,]+): ([^)]+)\)", planner(*EXPLAIN).out)
-    assert said is not None
     assert said[4] == band["basis"]
     rate, low, high = (float(figure.replace(",", "")) for figure in said.groups()[:3])
     half_of_the_last_digit = 50

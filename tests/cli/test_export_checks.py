@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command
+from plain_pictures import copied_pictures
 
 from planner.cli import main
 
@@ -21,7 +22,7 @@ def placed_once(planned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     types = ("--type", "H200=1", "--type", "H20=1")
     synth = ("cluster", "synth", "--nodes", "40", "--seed", "2", "--load", "0.5", *types, "--out", f"{folder}/c.yaml")
     for arguments in (synth, ("place", str(planned), "--cluster", f"{folder}/c.yaml", "--out", f"{folder}/run")):
-        with pytest.MonkeyPatch.context() as patch:
+        with copied_pictures(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["planner", *arguments])
             with pytest.raises(SystemExit) as left:
                 main()

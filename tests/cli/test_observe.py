@@ -78,7 +78,6 @@ def test_a_calibration_makes_the_formulas_tell_the_measured_steps(tmp_path: Path
         plan = small_plan(name)
         path = write(tmp_path / "answer.json", answer(answers_at(name, SLOW, 1.3)))
         run = observe_run(plan, [path])
-        assert run.fit is not None
         assert {p.measurement.phase for p in run.fit.points} == {Phase.PREFILL, Phase.DECODE}
         for point in run.fit.points:
             assert point.before_ms < 0.9 * point.measurement.ms
@@ -96,7 +95,6 @@ def test_a_calibration_makes_the_formulas_tell_the_measured_steps(tmp_path: Path
 def test_planned_again_with_the_calibration_is_planned_for_what_runs(name: str, tmp_path: Path) -> None:
     plan = small_plan(name)
     run = observe_run(plan, [write(tmp_path / "answer.json", answer(answers_at(name, SLOW, 1.3)))])
-    assert run.fit is not None
     cost = replace(plan.scenario.cost, calibration=run.fit.calibration)
     again = pipeline.plan(replace(plan.scenario, cost=cost)).throughput_rps
     truth = pipeline.plan(on_other_gpus(plan, SLOW).scenario).throughput_rps
@@ -108,12 +106,10 @@ def test_a_second_calibration_keeps_what_no_step_bears_on(tmp_path: Path) -> Non
     plan = small_plan(SPLIT)
     path = write(tmp_path / "answer.json", answer(answers_at(SPLIT, SLOW, 1.3)))
     first = observe_run(plan, [path]).fit
-    assert first is not None
     factor = replace(first.calibration.factors[0], family="cdna3", value=0.33)
     base = replace(first.calibration, factors=(*first.calibration.factors, factor))
     again = replace(plan, scenario=replace(plan.scenario, cost=replace(plan.scenario.cost, calibration=base)))
     second = observe_run(again, [path]).fit
-    assert second is not None
     names = [(f.name, f.family) for f in second.calibration.factors]
     assert factor in second.calibration.factors
     assert len(names) == len(set(names))
@@ -213,7 +209,6 @@ def test_what_a_real_prometheus_answers_is_compared(tmp_path: Path) -> None:
     assert measured_figures["TTFT P50"].measured == pytest.approx(620)
     assert measured_figures["decode step"].measured == pytest.approx(19.5)
     prefill = next(island for island in observation.islands if island.phase is Phase.PREFILL)
-    assert prefill.measurement is not None
     assert prefill.measurement.kv_cache_rate == pytest.approx(0.25)
 
 

@@ -111,7 +111,6 @@ def _write_searches() -> None:
 def _begin(process: subprocess.Popen[str], scenarios: tuple[str, ...]) -> None:
     """Wait until the search runs."""
     if len(scenarios) == 1:
-        assert process.stderr is not None
         assert "layouts, best" in process.stderr.readline()
     else:
         # endless.yaml in one process, pool.yaml in another, which has two of its own
@@ -226,7 +225,6 @@ def test_a_worker_that_is_killed_is_told_and_the_rest_is_done() -> None:
     _write_searches()
     Path("tiny.yaml").write_text(TINY)
     with _started("plan", "endless.yaml", "tiny.yaml", "--out", "runs", "--processes", "2") as process:
-        assert process.stderr is not None
         assert process.stderr.readline() == "tiny: done\n"
         (left,) = _workers(process)
         os.kill(left, signal.SIGKILL)

@@ -182,7 +182,6 @@ def test_settings_are_those_typed(planner: Command, run: Path, trace: Path, engi
     options += ["--warm-up", "0.2", "--storage-gb-s", "3", "--fail", f"{island}@9:2", "--fail", f"{island}@5:all"]
     assert planner("replay", run, "--trace", trace, *options).status == EXIT_DONE
     settings = engine.settings
-    assert settings is not None
     assert (settings.policy.value, settings.requests, settings.seeds) == ("least_work", 50, (4, 5))
     assert (settings.warm_up, settings.storage_gb_s) == (0.2, 3)
     assert (settings.arrivals.process, settings.arrivals.variation) == (ArrivalProcess.GAMMA, 4)
@@ -194,11 +193,9 @@ def test_settings_are_those_typed(planner: Command, run: Path, trace: Path, engi
 
 def test_arrivals_of_the_trace_and_by_a_curve(planner: Command, run: Path, trace: Path, engine: StandIn) -> None:
     assert planner("replay", run, "--trace", trace, "--arrivals", "compressed").status == EXIT_DONE
-    assert engine.settings is not None
     assert (engine.settings.arrivals.process, engine.settings.arrivals.compress) == (ArrivalProcess.TRACE, True)
     assert planner("replay", run, "--trace", trace, "--curve", "servegen-m-small").status == EXIT_DONE
     assert engine.settings.arrivals.process is ArrivalProcess.DIURNAL
-    assert engine.settings.arrivals.curve is not None
     assert engine.settings.arrivals.curve.name == "servegen-m-small"
 
 
@@ -228,7 +225,6 @@ def traced_run(planner: Command, trace: Path) -> Path:
 
 def test_the_plan_s_own_trace_is_found_again(planner: Command, traced_run: Path, engine: StandIn) -> None:
     assert planner("replay", traced_run, "--arrivals", "trace").status == EXIT_DONE
-    assert engine.trace is not None
     assert list(engine.trace.input_tokens)[:2] == [200, 213]
     Path("mine.csv").write_text(Path("mine.csv").read_text() + "40,5,5\n")
     changed = planner("replay", traced_run)
@@ -283,7 +279,6 @@ def test_a_failure_after_the_last_request_is_noted(planner: Command, run: Path, 
 def test_python_has_the_same(run: Path, engine: StandIn) -> None:
     plan = load_plan(run)
     replay = plan.replay("lengths", "0.5x", policy="random", seeds=2, arrivals="gamma", variation=3.0)
-    assert engine.settings is not None
     assert (engine.settings.policy.value, engine.settings.seeds) == ("random", (0, 1))
     assert engine.settings.arrivals.variation == 3.0
     assert replay.holds

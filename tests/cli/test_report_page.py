@@ -154,7 +154,6 @@ def test_since_tells_what_changed(planner: Command, copied: Path, planned_as_tab
     assert f"Changed since {planned_as_table.name}" in text
     old, new = files.load_run(planned_as_table), files.load_run(copied)
     row = re.search(r"<td[^>]*>Capacity \(requests/s\)</td>(.*?)</tr>", text)
-    assert row is not None
     figures = [float(value) for value in re.findall(r'data-v="([^"]*)"', row[1])]
     assert figures == [old.throughput_rps, new.throughput_rps, 100 * (new.throughput_rps / old.throughput_rps - 1)]
     assert planner("report", copied, "--since", copied).status == 0

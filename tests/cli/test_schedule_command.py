@@ -43,7 +43,6 @@ def test_a_day_as_a_folder_that_every_tool_reads(planner: Command) -> None:
     assert sum(before["plan"] != row["plan"] for before, row in pairwise(rows)) == len(figures["changes"]) <= 4
     for row in rows:  # the plan of each window, read from its run folder, promises the window's rate
         plan = load_run(Path("day/plans", row["plan"]))
-        assert plan.buckets is not None
         assert float(row["rate_rps"]) <= plan.buckets.promise_rps
         assert float(row["usd"]) == pytest.approx(plan.price_usd_per_hour)
         assert (row["carried"], row["holds"]) == ("True", "True")

@@ -28,7 +28,6 @@ def llama(here: Path) -> Path:
     return Path("llama.yaml")
 
 
-@pytest.mark.slow
 def test_table_figure_and_page_are_written(planner: Command, llama: Path) -> None:
     answer = planner("serving", llama, "--tpot", "50,40,58", "--out", "s")
     assert answer.status == EXIT_DONE
@@ -51,7 +50,6 @@ def test_table_figure_and_page_are_written(planner: Command, llama: Path) -> Non
     assert Path("s/serving.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 def test_json_is_one_document_and_an_old_result_stays(planner: Command, llama: Path) -> None:
     asked = ("serving", llama, "--tpot", "30,40", "--out", "s", "--json")
     answer = planner(*asked)
@@ -70,7 +68,6 @@ def test_json_is_one_document_and_an_old_result_stays(planner: Command, llama: P
     assert planner(*asked, "--force").status == EXIT_DONE
 
 
-@pytest.mark.slow
 def test_without_a_folder_nothing_is_written(planner: Command, llama: Path) -> None:
     answer = planner("serving", llama, "--tpot", "30,40", "--quiet")
     assert (answer.status, answer.err) == (EXIT_DONE, "")
@@ -78,7 +75,6 @@ def test_without_a_folder_nothing_is_written(planner: Command, llama: Path) -> N
     assert [path.name for path in Path().iterdir()] == ["llama.yaml"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [0, 1, 2])
 def test_an_interrupt_ends_with_the_bounds_done(
     planner: Command, llama: Path, monkeypatch: pytest.MonkeyPatch, bounds: int
@@ -103,7 +99,6 @@ def test_an_interrupt_ends_with_the_bounds_done(
         assert "**Interrupted**" in Path("s/serving.md").read_text()
 
 
-@pytest.mark.slow
 def test_an_interrupt_while_changes_are_looked_for_keeps_all_bounds(
     planner: Command, llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

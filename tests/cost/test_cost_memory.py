@@ -132,7 +132,6 @@ def test_whatever_is_served_fits_beside_the_weights(name: str, shape: str, size:
     load = workload((512, 7000), max_output_tokens=1000)
     row = tabulate(gpu(name), size, model=model(shape), workload=load, settings=DEFAULT)
     for half, extra in ((row.prefill, 0), (row.decode, 1000)):
-        assert half.parallel is not None
         groups = half.parallel.replicas * half.parallel.dp
         in_flight = half.parallel.pp if half is row.prefill else 1
         for batch, span in zip(half.batch_sizes, load.ranges, strict=True):

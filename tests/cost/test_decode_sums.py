@@ -21,7 +21,6 @@ def exact_rate(
 ) -> float:
     """groups x batch x 1000 / the sum of every token's time."""
     degrees = performance.parallel
-    assert degrees is not None
     batch = performance.batch_sizes[0]
     cached = prompt + np.arange(answer)
     tokens = decode_time(name, cached, tp=degrees.tp, batch_size=batch, devices=degrees.devices, mode=mode).total_ms

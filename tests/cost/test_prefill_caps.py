@@ -101,8 +101,13 @@ CASES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+BETWEEN = [f"one bucket, {ms} ms" for ms in (2000, 2500, 3000, 3500)]
+"""Cases between others, simulated by `make study`."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.study] if name in BETWEEN else []) for name in CASES]
+)
 def test_the_cap_is_near_the_rate_that_a_simulation_allows(name: str) -> None:
     pool = Pool(CASES[name])
     assert pool.cap_rps == pytest.approx(pool.simulated_rps(), rel=0.1)

@@ -167,7 +167,6 @@ def drawn_lines(engine: str) -> dict[str, tuple[int, Case]]:
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_exported_lines_are_accepted(engine: str) -> None:
     if reason := missing(VERSIONS[engine]):

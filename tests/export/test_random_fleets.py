@@ -81,7 +81,7 @@ def gpus_of(files: dict[str, str]) -> Counter[str]:
 
 
 @pytest.mark.parametrize(("target", "engine"), PAIRS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(plan=fleets(), options=OPTIONS)
 def test_a_random_fleet_is_exported_consistently_or_refused(
     target: str, engine: str, plan: Plan, options: ExportOptions

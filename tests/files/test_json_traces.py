@@ -29,14 +29,12 @@ def test_ids_follow_the_order_of_arrival(write: Write) -> None:
     path = write("t.jsonl", lines(row(3, 9, [7, 8, 9]), row(1, 4, [1]), row(2, 6, [1, 2])))
     trace = read_trace(path, time_unit="s", block_tokens=4)
     assert list(trace.input_tokens) == [4, 6, 9]
-    assert trace.blocks is not None
     assert (list(trace.blocks.ids), list(trace.blocks.ends)) == ([1, 1, 2, 7, 8, 9], [1, 3, 6])
 
 
 def test_ids_may_be_texts_and_large_numbers(write: Write) -> None:
     rows = row(0, 8, ["a1b2", 2**70]), row(1, 8, ["a1b2", 2**70]), row(2, 8, ["ffff", -4])
     blocks = read_trace(write("t.jsonl", lines(*rows)), time_unit="s", block_tokens=4).blocks
-    assert blocks is not None
     ids = list(blocks.ids)
     assert ids[:2] == ids[2:4]
     assert len(set(ids)) == 4
@@ -46,7 +44,6 @@ def test_ids_may_be_texts_and_large_numbers(write: Write) -> None:
 def test_the_last_short_block_may_have_an_id(write: Write, counts: int) -> None:
     rows = (row(k, 6, list(range(counts))) for k in range(2))
     blocks = read_trace(write("t.jsonl", lines(*rows)), time_unit="s", block_tokens=4).blocks
-    assert blocks is not None
     assert len(blocks.ids) == 2 * counts
 
 

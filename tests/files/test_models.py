@@ -257,13 +257,11 @@ def test_queries_without_compression_have_rank_0(config: Config) -> None:
 )
 def test_the_groups_that_a_token_reaches(config: Config, changes: Config, limit: int) -> None:
     experts = model_from_config(parse_json(json.dumps(config | changes), file="config.json"), name="m").experts
-    assert experts is not None
     assert experts.node_limit == limit
 
 
 def test_a_shared_expert_of_several_widths_counts_as_several() -> None:
     experts = read_small("Qwen2MoeForCausalLM").experts
-    assert experts is not None
     assert (experts.shared, experts.ffn_size) == (4, 512)
 
 

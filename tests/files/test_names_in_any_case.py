@@ -94,7 +94,6 @@ def test_a_scenario_holds_the_names_that_are_shipped() -> None:
     prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in scenario.inventory.items}
     assert prices == {"H20": 1.5, "H200": 3}
     assert scenario.inventory.item("H20").gpu.node_selector == (("pool", "x"),)
-    assert scenario.network is not None
     assert scenario.network.switch_gb_s == (("H20", 100.0),)
     assert {island.gpu for layout in scenario.search.earlier for island, _ in layout.counts} == {"H20", "H200"}
 

@@ -74,7 +74,6 @@ def test_quantiles_are_those_of_prometheus(tmp_path: Path) -> None:
             if item.quantity is Quantity.TTFT and item.island == island and item.edge_s is not None
         ]
         quantile = histogram_of(classes, None, key).quantile(float(q))
-        assert quantile is not None
         assert quantile.value == pytest.approx(expected, rel=1e-12)
         assert quantile.low <= quantile.value <= quantile.high
 

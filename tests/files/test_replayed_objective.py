@@ -47,7 +47,6 @@ def test_a_trace_brings_its_requests(read: Read, document: Fields, write: Write)
     write("mine.csv", TRACE)
     scenario = read(asked(document, {"kind": "replayed", "arrivals": "trace"}, workload="mine.csv"))
     assert scenario.objective.drawn_from is DrawnFrom.TRACE
-    assert scenario.trace is not None
     assert len(scenario.trace.input_tokens) == 60
     by_lengths = read(asked(document, {"kind": "replayed", "drawn_from": "lengths"}, workload="mine.csv"))
     assert by_lengths.objective.drawn_from is DrawnFrom.LENGTHS

@@ -165,7 +165,6 @@ def test_rows_without_ids_keep_those_of_the_others(write: Write) -> None:
     ]
     path = write("t.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
     trace = read_trace(path, block_tokens=4, where={"model": "b"})
-    assert trace.blocks is not None
     assert (list(trace.blocks.ids), list(trace.blocks.ends)) == ([1, 2, 3, 4, 5, 6], [2, 4, 6])
 
 

@@ -14,8 +14,16 @@ from nbclient import NotebookClient
 import planner
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+_FLEET = '{"H200": 64, "H800": 64, "H20": 128}'
 SMALLER = {
-    "03_512_usd_an_hour": {"points=4": "points=2"},
+    "00_quickstart": {_FLEET: '{"H200": 16, "H20": 32}', '"demand_rps": 200': '"demand_rps": 20'},
+    "01_our_trace_our_fleet": {"[40, 24, 16]": "[16, 16, 8]", "requests=1500, seeds=2": "requests=400, seeds=1"},
+    "03_512_usd_an_hour": {
+        "buy(512": "buy(64",
+        _FLEET: '{"H200": 16, "H800": 16, "H20": 32}',
+        "points=4": "points=2",
+        "cheapest(100": "cheapest(10",
+    },
     "04_search": {"iterations=2, batch_size=4": "iterations=1, batch_size=2"},
     "05_placement": {'"iterations": 2, "batch_size": 8': '"iterations": 1, "batch_size": 4'},
     "07_preemption": {
@@ -23,7 +31,15 @@ SMALLER = {
         "repetitions=10": "repetitions=2",
         "(0.0, 0.5, 0.9, 0.999, 1.0)": "(0.5,)",
     },
-    "11_load_doubles": {"requests=1000": "requests=300"},
+    "08_replay": {
+        "requests=2000, seeds=3": "requests=400, seeds=2",
+        "requests=1000, seeds=2": "requests=300, seeds=1",
+        "requests=3000": "requests=600",
+    },
+    "11_load_doubles": {
+        '    "24 H800, 32 H20": {"H800": 24, "H20": 32},\n': "",
+        "requests=1000": "requests=300",
+    },
     "12_compare": {"(32, 96)": "(96,)", "(40, 60)": "(60,)"},
 }
 """Sizes that take long, and those that the tests take: every cell runs all the same."""

@@ -20,16 +20,14 @@ from planner.files.plan.plan_reader import decode_plan
 from planner.pipeline import check, plan
 from planner.workload import question_of
 
-pytestmark = pytest.mark.slow
-
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 CASES: dict[str, dict[str, Any]] = {
     "free": {"inventory": {"H200": 32, "H20": 32}},
     "levels": {"inventory": {"H200": 32, "H20": 32}, "slo": LEVELS},
     "best": {"inventory": {"H200": 32, "H20": 32}, "slo": LEVELS, "simplicity": 0},
     "conversation": {"inventory": {"H200": 16, "H800": 32}, "slo": LEVELS, "workload": "azure-conv-2023"},
-    "tight": {"inventory": {"H20": 64}, "slo": {"ttft_ms": 2500, "tpot_ms": 40, "percentile": 99}},
-    "mean": {"inventory": {"H20": 64}, "slo": {"ttft_ms": 1500, "tpot_ms": 40}},
+    "tight": {"inventory": {"H20": 32}, "slo": {"ttft_ms": 2500, "tpot_ms": 40, "percentile": 99}},
+    "mean": {"inventory": {"H20": 32}, "slo": {"ttft_ms": 1500, "tpot_ms": 40}},
     "survives": {"inventory": {"H200": 32, "H20": 32}, "slo": LEVELS, "survive": {"nodes": 1, "share": 0.6}},
 }
 each_case = pytest.mark.parametrize("name", CASES)
@@ -62,7 +60,6 @@ def service(made: Plan) -> BucketService:
 @each_case
 def test_bounds_are_above_the_plan(name: str) -> None:
     made, certificate = planned(name), planned(name).certificate
-    assert certificate is not None
     assert certificate.bound_rps is not None
     assert certificate.gap is not None
     assert pools_of(made).unrestricted_rps == certificate.bound_rps
@@ -110,7 +107,6 @@ def test_rates_are_sums_over_pools(name: str) -> None:
     assert made.throughput_rps <= min(rates.values()) * (1 + 1e-9)
     if not made.scenario.survive.share:
         assert made.throughput_rps == pytest.approx(min(rates.values()))
-    assert made.buckets is not None
     assert made.buckets.promise_rps == pytest.approx(made.throughput_rps * made.scenario.routing.margin)
 
 
@@ -272,7 +268,6 @@ def test_simpler_plans_have_fewer_kinds() -> None:
 def test_simpler_plans_of_a_budget_keep_to_it() -> None:
     """Pools of all that is offered would pass the bound of what the budget rents."""
     rented = changed("best", objective={"kind": "budget", "budget_usd_per_hour": 110})
-    assert rented.certificate is not None
     assert rented.certificate.objective_bound is not None
     fewer = [point for point in pools_of(rented).simpler if not point.chosen]
     assert fewer

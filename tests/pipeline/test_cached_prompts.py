@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 from pipeline_scenarios import bucketed, small
+from planned import plan
 
 from planner.domain import CacheRate, LengthProfile, Phase, Plan, PrefixReuse, RouterPolicy, Scenario
 from planner.files import encode_plan, load_run
-from planner.pipeline import plan, recheck
+from planner.pipeline import recheck
 from planner.plans.exact_lengths import evaluate_exactly
 from planner.report import summary
 
 SIZES = tuple(2**k for k in range(14, 27))
-FLEET = {"H200": 32, "H20": 32}
+FLEET = {"H200": 16, "H20": 16}
 
 
 def with_prefix(scenario: Scenario, least: float, most: float, arrival_rps: float | None = 20.0) -> Scenario:

@@ -70,7 +70,6 @@ def the_bound(found: Plan) -> float:
     ]
     assert len(told) == 1, told
     assert page.count("the best possible") == 1
-    assert certificate is not None
     assert certificate.objective_bound is not None
     assert told[0] == pytest.approx(certificate.objective_bound, rel=1e-3)
     value, bound = certificate.objective_value, certificate.objective_bound
@@ -83,7 +82,6 @@ def the_bound(found: Plan) -> float:
     return told[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", CostMode)
 def test_free_choice_is_at_least_as_good_as_each_fleet_of_its_price(mode: CostMode) -> None:
     quarters = [{gpu: count // 4 for gpu, count in fleet.items()} for fleet in INVENTORIES.values()]
@@ -103,14 +101,12 @@ def test_free_choice_is_at_least_as_good_as_each_fleet_of_its_price(mode: CostMo
 
 
 def test_no_search_passes_the_bound_or_the_optimum(exact: Plan) -> None:
-    assert exact.certificate is not None
     assert exact.certificate.bound_rps is not None
     for seed in range(3):
         search = {"method": "random", "iterations": 2, "batch_size": 8, "min_island_size": 2, "seed": seed}
         other = plan(scenario(search=search))
         assert other.throughput_rps <= exact.certificate.bound_rps
         assert other.throughput_rps <= exact.throughput_rps * 1.002
-        assert other.certificate is not None
         assert other.certificate.gap is not None
         assert 0 <= other.certificate.gap < 1
         assert the_bound(other) >= exact.throughput_rps * (1 - 1e-3)
@@ -133,7 +129,6 @@ def test_a_tight_bound_is_no_looser_than_a_fast_one(exact: Plan) -> None:
 
 def test_the_certificate_stands_in_plan_json_and_in_words(exact: Plan) -> None:
     document = plan_document(exact)
-    assert exact.certificate is not None
     assert (document["bound_rps"], document["gap"]) == (exact.certificate.bound_rps, exact.certificate.gap)
     assert document["objective"]["kind"] == "rate"
     assert decode_plan(encode_plan(exact), Path("plan.json")).certificate == exact.certificate
@@ -161,7 +156,6 @@ class TestObjectives:
         found = plan(scenario(objective={"kind": "target", "target_rps": target}))
         assert found.throughput_rps >= target
         assert found.price_usd_per_hour < exact.price_usd_per_hour
-        assert found.certificate is not None
         assert found.certificate.objective_value == pytest.approx(found.price_usd_per_hour)
         assert sum(found.fleet.values()) == sum(island.size for island in found.islands)
         assert "The cheapest fleet for" in summary(found)
@@ -183,7 +177,6 @@ class TestObjectives:
         target = exact.throughput_rps / 3
         found = plan(scenario(objective={"kind": "watts", "target_rps": target}))
         items = {item.gpu.name: item.gpu.max_w for item in found.scenario.inventory.items}
-        assert found.certificate is not None
         assert found.certificate.objective_value == sum(items[gpu] * count for gpu, count in found.fleet.items())
         assert found.throughput_rps >= target * (1 - 1e-6)
         assert the_bound(found) <= found.certificate.objective_value
@@ -217,15 +210,14 @@ class TestObjectives:
 
 
 def test_a_solver_out_of_time_is_never_called_optimal() -> None:
-    problem = scenario(INVENTORIES["a"], ranges={"width": 256}, search={"method": "exact", "work_limit": 6, "gap": 0})
+    problem = scenario(INVENTORIES["a"], ranges={"width": 512}, search={"method": "exact", "work_limit": 1, "gap": 0})
     evaluator = Evaluator(question_of(problem))
     answer = solve_layout(problem, evaluator)
     found = certify(problem, evaluator, answer.layout, answer.rate_rps, answer)
-    assert answer.proven == (not found.note)
-    if not answer.proven:
-        assert found.gap is not None
-        assert found.gap > 0
-        assert "work limit" in found.note
+    assert not answer.proven
+    assert found.gap is not None
+    assert found.gap > 0
+    assert "work limit" in found.note
 
 
 def test_a_solver_out_of_time_is_never_called_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +273,6 @@ def test_a_tiny_target_does_not_buy_the_whole_offer() -> None:
 
 def test_chosen_sizes_do_not_flatter_the_bound(exact: Plan) -> None:
     found = plan(scenario(search={"method": "exact", "sizes": "powers_of_two"}))
-    assert found.certificate is not None
     assert found.certificate.bound_rps is not None
     assert found.certificate.bound_rps >= exact.throughput_rps
     assert "sizes chosen" in found.certificate.note
@@ -303,7 +294,6 @@ def test_sizes_that_admit_nothing_are_named() -> None:
 
 def test_a_budget_is_bounded_by_its_own_optimum() -> None:
     found = plan(scenario(objective={"kind": "budget", "budget_usd_per_hour": 60}))
-    assert found.certificate is not None
     assert found.certificate.gap is not None
     assert found.certificate.gap <= 0.01
 
@@ -311,12 +301,10 @@ def test_a_budget_is_bounded_by_its_own_optimum() -> None:
 def test_ranges_that_cannot_wait_for_each_other_are_parted() -> None:
     bounds = {"ttft_ms": 4000, "percentile": 90, "ranges": [{"from": 0, "to": 2048, "ttft_ms": 800, "tpot_ms": 40}]}
     search = {"method": "exact", "sizes": "powers_of_two", "gap": 0.005}
-    inventory = {"H200": 32, "H800": 16, "H20": 32}
+    inventory = {"H200": 16, "H20": 32}
     found = plan(scenario(inventory, slo=bounds, search=search))
-    assert found.certificate is not None
     assert found.certificate.bound_rps is not None
     assert found.throughput_rps > found.certificate.bound_rps / 2
-    assert found.service is not None
     for one in found.service.ranges:
         if one.bound_ms is not None and one.percentile_ms is not None:
             assert one.percentile_ms <= one.bound_ms * (1 + 1e-6)

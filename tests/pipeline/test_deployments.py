@@ -67,7 +67,6 @@ def test_the_trace_through_the_files_costs_little(example: Plan, rendered: Rende
             for name in pools[choose(tokens)]:  # KeyError: an island that cannot serve the prompt
                 busy[name] += probability * times[name][tokens]
         slowest = max(slowest, *(1 / sum(1 / busy[name] for name in pool) for pool in pools.values()))
-    assert rendered.grid is not None
     assert (
         rendered.grid.grid_rps <= (1 + 1e-9) / slowest
     )  # alone, an island may batch short prompts better than the plan
@@ -82,7 +81,6 @@ def test_every_serving_island_is_in_the_files_once(example: Plan, rendered: Rend
 
 
 def test_what_the_grid_costs_is_told(rendered: Rendered) -> None:
-    assert rendered.grid is not None
     assert len(rendered.warnings) == 1
     assert f"routed by 32 cells of {rendered.grid.prefill.width} tokens" in rendered.warnings[0]
     assert f"{rendered.grid.cost:.1%} less, " in rendered.warnings[0]
@@ -92,7 +90,6 @@ def test_what_the_grid_costs_is_told(rendered: Rendered) -> None:
 
 def test_the_grid_is_held_against_the_plans_own_table_replayed_alike(example: Plan, rendered: Rendered) -> None:
     """Both tables with the batches that they deploy, over the same lengths; and the plan's rate as the plan has it."""
-    assert rendered.grid is not None
     own, its = evaluate_exactly(example).throughput_rps, evaluate_exactly(rendered.plan).throughput_rps
     assert rendered.grid.cost == pytest.approx(1 - its / own, rel=1e-9)
     rates = f"{its:.4g} of the {own:.4g} requests/s of the plan's own table at exact lengths"
@@ -101,10 +98,8 @@ def test_the_grid_is_held_against_the_plans_own_table_replayed_alike(example: Pl
 
 def test_what_gives_up_less_is_told_only_where_it_does(example: Plan) -> None:
     coarse = render_plan(example, target="dynamo", cells=1)
-    assert coarse.grid is not None
     assert coarse.grid.cost > 0.03
     finer = render_plan(example, target="dynamo", cells=4)
-    assert finer.grid is not None
     assert f"4 cells give up {finer.grid.cost:.1%}, or plan with ranges on the grid" in coarse.warnings[0]
     there = replace(example.scenario.ranges, width=finer.grid.prefill.width)
     planned_so = replace(example, scenario=replace(example.scenario, ranges=there))

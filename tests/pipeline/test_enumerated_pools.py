@@ -143,7 +143,6 @@ def test_nor_do_those_of_a_form_serve_more_than_its_bound(name: str) -> None:
     """Of any family: what the other form may do is told beside the choice, and the chosen one's bound is the proof."""
     judge = evaluator(name)
     forms = solve_buckets(judge).forms
-    assert forms is not None
     assert forms.other_bound is not None
     assert 0 < best_of_all(judge, forms.own_bound, forms.chosen) <= forms.own_bound * (1 + 1e-6)
     assert best_of_all(judge, forms.other_bound, forms.other) <= forms.other_bound * (1 + 1e-6)

@@ -47,12 +47,12 @@ def over(lengths: tuple[int, ...], mode: CostMode, *, width: int = 1024, answer:
         mean_output_tokens=answer,
         max_output_tokens=1000,
     )
-    scenario = small({"H200": 48, "H20": 32})
+    scenario = small({"H200": 32, "H20": 16})
     cost = CostSettings(mode=mode, calibration=POOLED if mode is CostMode.DEFAULT else None)
     return replace(scenario, workload=profile, ranges=RangeSettings(width=width), cost=cost)
 
 
-@pytest.mark.parametrize("answer", [1.0, 28.4, 211.0, 700.0])
+@pytest.mark.parametrize("answer", [1.0, 211.0])
 @pytest.mark.parametrize("mode", MODES)
 def test_prompts_of_midpoint_length_take_what_the_ranges_say(mode: CostMode, answer: float) -> None:
     made = plan(over(MIDPOINTS, mode, answer=answer))

@@ -75,7 +75,7 @@ def in_a_notebook(
 @pytest.fixture(scope="module")
 def found() -> Plan:
     return in_a_notebook(
-        OBJECTIVE, COUNTS, slo=LEVELS, search={"iterations": 4, "batch_size": 12, "min_island_size": 8}
+        OBJECTIVE, COUNTS, slo=LEVELS, search={"iterations": 2, "batch_size": 12, "min_island_size": 8}
     ).record
 
 
@@ -134,20 +134,16 @@ def test_the_plan_is_paid_for_as_its_goals_say(found: Plan) -> None:
 
 def test_the_certificate_bounds_the_rate_of_the_fleet_alone(found: Plan) -> None:
     certificate = found.certificate
-    assert certificate is not None
     assert certificate.bound_rps is not None
     assert certificate.objective_value == found.throughput_rps <= certificate.bound_rps
     assert (certificate.objective_bound, certificate.objective_gap) == (None, None)
     assert "no bound" in certificate.note
     whole = plan(asked({"kind": "pareto", "goals": ["rate", "changes"], "current": []}))
     alone = plan(asked({"kind": "rate"}))
-    assert whole.certificate is not None
-    assert alone.certificate is not None
     assert whole.certificate.bound_rps == pytest.approx(alone.certificate.bound_rps)
     assert whole.fleet == FEW
     assert sum(found.fleet.values()) < sum(COUNTS.values())
     everything = plan(replace(found.scenario, objective=alone.scenario.objective, search=alone.scenario.search))
-    assert everything.certificate is not None
     assert everything.certificate.bound_rps is not None
     assert certificate.bound_rps < everything.certificate.bound_rps
 

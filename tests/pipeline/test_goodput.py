@@ -67,7 +67,6 @@ def test_every_range_keeps_to_its_bound_at_goodput(percentile: float | None) -> 
     slo = replace(P99, percentile=percentile, ranges=(RangeSlo(start=0, end=2048, ttft_ms=1500),))
     evaluator = Evaluator(Question(scenario=under(slo), workload=LOAD))
     found = evaluator.evaluate(LAYOUT)
-    assert found.assignment is not None
     service = goodput_of(found.assignment, evaluator.table(LAYOUT), slo, ANSWER)
     assert found.throughput_rps == pytest.approx(service.goodput_rps)
     assert found.throughput_rps == pytest.approx(min(found.assignment.prefill_rps, found.assignment.decode_rps))
@@ -117,7 +116,6 @@ def test_without_a_bound_on_ttft_a_full_island_has_no_prediction() -> None:
     slo = SloSettings(tpot_ms=50)
     evaluator = Evaluator(Question(scenario=under(slo), workload=LOAD))
     found = evaluator.evaluate(LAYOUT)
-    assert found.assignment is not None
     service = goodput_of(found.assignment, evaluator.table(LAYOUT), slo, ANSWER)
     assert (service.factor, service.binding) == (1.0, None)
     assert service.goodput_rps == pytest.approx(found.assignment.throughput_rps)

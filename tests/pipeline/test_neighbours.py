@@ -1,5 +1,6 @@
 """A node more or less of each type: what a plan of buckets says of it, held against planning that fleet anew."""
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -76,13 +77,20 @@ def changed_rps(fleet: str, gpu: str, by: int) -> float:
 
 def worths(fleet: str) -> tuple[GpuWorth, ...]:
     sensitivity = planned(fleet).sensitivity
-    assert sensitivity is not None
     return sensitivity.gpus
 
 
-@pytest.mark.parametrize(
-    "fleet", [*FLEETS, *(pytest.param(f, marks=pytest.mark.study) for f in list(SMALL)[1:]), "one GPU"]
-)
+QUICK = ("few of each", "one type idles", "one GPU")
+
+
+def each_of(fleets: Iterable[str]) -> pytest.MarkDecorator:
+    """Fleets, those that take longer in `make study` alone."""
+    return pytest.mark.parametrize(
+        "fleet", [pytest.param(fleet, marks=[] if fleet in QUICK else [pytest.mark.study]) for fleet in fleets]
+    )
+
+
+@each_of((*FLEETS, *SMALL))
 def test_a_node_more_or_less_is_what_planning_anew_says(fleet: str) -> None:
     """Within 5 % of the change, or told as a range that contains it."""
     for worth in worths(fleet):
@@ -97,11 +105,10 @@ def test_a_node_more_or_less_is_what_planning_anew_says(fleet: str) -> None:
             assert low == pytest.approx(change, rel=CLOSE, abs=1e-6) or low <= change <= high
 
 
-@pytest.mark.parametrize("fleet", FLEETS)
+@each_of(FLEETS)
 def test_the_first_to_drop_is_the_one_that_costs_least_when_planned(fleet: str) -> None:
     losses = {w.gpu: -changed_rps(fleet, w.gpu, -w.gpus_lost) / (w.gpus_lost * PRICES[w.gpu]) for w in worths(fleet)}
     sensitivity = planned(fleet).sensitivity
-    assert sensitivity is not None
     assert sensitivity.drop_first == min(losses, key=lambda gpu: losses[gpu])
 
 

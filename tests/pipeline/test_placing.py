@@ -77,15 +77,12 @@ def on(scenario: Scenario, cluster: Cluster, **changes: object) -> Scenario:
 
 def test_islands_of_whole_nodes_under_their_own_switch_lose_nothing(scenario: Scenario, unplaced: Plan) -> None:
     placed = place(unplaced, on(scenario, ROOMY))
-    assert placed.placement is not None
     assert placed.placement.shortfalls == ()
     assert placed.throughput_rps == pytest.approx(unplaced.throughput_rps, rel=1e-6)
     assert placed.placement.unplaced_rps == unplaced.throughput_rps
     assert {island.id for island in placed.islands if island.phase} == {i.id for i in unplaced.islands if i.phase}
     for island in placed.islands:
         if island.phase is not None:
-            assert island.reach is not None
-            assert island.parallel is not None
             assert island.reach.foreign == max(0.0, 1 - 8 / island.parallel.devices)
             assert island.reach.crossing == 0
 
@@ -121,7 +118,6 @@ def test_an_island_across_switches_serves_less(scenario: Scenario, unplaced: Pla
     parted = cluster_of({f"a{k}": ("H200", 1) for k in range(4)} | {f"b{k}": ("H20", 1) for k in range(8)})
     placed = place(unplaced, on(scenario, parted))
     assert placed.throughput_rps < 0.999 * unplaced.throughput_rps
-    assert placed.placement is not None
     assert any(site.crossing_replicas for site in placed.placement.sites)
     for island in placed.islands:
         if island.reach and island.parallel:
@@ -132,7 +128,6 @@ def test_the_path_between_islands_takes_from_their_nics(scenario: Scenario) -> N
     """H200 and H20 lie under different switches: KV caches change switches, and a tight NIC share then binds."""
     tight = replace(scenario, network=NetworkSettings(nic_share=0.001))
     found = plan(on(tight, ROOMY))
-    assert found.placement is not None
     assert any(island.reach and island.reach.path < 1 for island in found.islands)
     assert found.throughput_rps < found.placement.unplaced_rps
     assert found.network_bottleneck
@@ -143,7 +138,6 @@ def test_what_finds_no_room_is_told_and_serves_nothing(scenario: Scenario, unpla
     busy = tuple(Pod(name=f"p{k}", node=f"b-{k}", gpus=tuple(range(8)), cpus=8.0) for k in range(4))
     asked = on(scenario, replace(ROOMY, pods=busy))
     placed = place(unplaced, asked)
-    assert placed.placement is not None
     lost = {short.island for short in placed.placement.shortfalls}
     assert lost
     idle = {island.id: island.note for island in placed.islands if island.phase is None}
@@ -197,11 +191,9 @@ def test_a_placed_search_judges_what_it_then_places(fragmented: Cluster) -> None
     assert together.throughput_rps == alone.throughput_rps
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_seven_tenths_full_costs_less_than_a_twentieth(seed: int) -> None:
-    cluster = synthesize(200, seed, 0.7)
+def test_seven_tenths_full_costs_less_than_a_twentieth() -> None:
+    cluster = synthesize(200, 0, 0.7)
     found = plan(on(replace(shipped("azure-code-512usd"), search=_few(SearchMethod.DIRECT)), cluster))
-    assert found.placement is not None
     assert found.placement.shortfalls == ()
     assert not any(site.crossing_replicas for site in found.placement.sites)
     assert found.throughput_rps >= 0.95 * found.placement.unplaced_rps
@@ -220,7 +212,6 @@ def test_qos_and_service_levels_go_through(scenario: Scenario, qos: Qos, fragmen
         placement=PlacementSettings(prefill_qos=qos, decode_qos=qos),
     )
     found = plan(asked)
-    assert found.placement is not None
     assert found.service is not None
     assert found.throughput_rps <= found.placement.unplaced_rps * 1.02
     if qos is Qos.GUARANTEED:
@@ -248,8 +239,6 @@ def test_a_fleet_for_a_target_must_reach_it_where_it_lies(scenario: Scenario) ->
 def test_a_placed_plan_is_certified_by_the_rate_that_it_has(scenario: Scenario, unplaced: Plan) -> None:
     parted = cluster_of({f"a{k}": ("H200", 1) for k in range(4)} | {f"b{k}": ("H20", 1) for k in range(8)})
     placed = place(unplaced, on(scenario, parted))
-    assert placed.certificate is not None
-    assert unplaced.certificate is not None
     assert placed.certificate.bound_rps == unplaced.certificate.bound_rps
     assert placed.certificate.gap == pytest.approx(1 - placed.throughput_rps / (placed.certificate.bound_rps or 1))
     assert placed.certificate.objective_value == placed.throughput_rps

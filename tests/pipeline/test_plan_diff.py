@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.domain import PHASES, DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase
@@ -293,7 +293,6 @@ def test_any_plan_against_itself_is_empty(plan: DeployedPlan) -> None:
     assert not compare(plan, plan).differs
 
 
-@settings(max_examples=40, deadline=None)
 @given(deployed(), deployed())
 def test_started_less_stopped_is_new_less_old_for_every_type(old: DeployedPlan, new: DeployedPlan) -> None:
     diff = compare(old, new)
@@ -308,7 +307,6 @@ def test_started_less_stopped_is_new_less_old_for_every_type(old: DeployedPlan, 
         assert change.peak_surging >= change.peak_stopping_first
 
 
-@settings(max_examples=40, deadline=None)
 @given(deployed(), deployed())
 def test_every_island_is_told_once_and_the_way_back_mirrors(old: DeployedPlan, new: DeployedPlan) -> None:
     there, back = compare(old, new), compare(new, old)
@@ -319,7 +317,6 @@ def test_every_island_is_told_once_and_the_way_back_mirrors(old: DeployedPlan, n
     assert there.differs == back.differs
 
 
-@settings(max_examples=40, deadline=None)
 @given(deployed(), deployed())
 def test_moved_shares_against_counting_token_by_token(old: DeployedPlan, new: DeployedPlan) -> None:
     """Truth: for each prompt length alone, half the sum of the differences (plus half of what only one side routes)."""
@@ -346,7 +343,6 @@ def test_moved_shares_against_counting_token_by_token(old: DeployedPlan, new: De
         assert diff.moved_of_all(phase) == pytest.approx(moved_of_all, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
 @given(deployed(), deployed())
 def test_pages_and_documents_of_any_two(old: DeployedPlan, new: DeployedPlan) -> None:
     diff = compare(old, new)

@@ -25,7 +25,7 @@ OBJECTIVE = {
     "demand_rps": DEMAND,
     "current": RUNNING,
 }
-SEARCH = {"method": "random", "iterations": 2, "batch_size": 6, "min_island_size": 8, "timings": False}
+SEARCH = {"method": "random", "iterations": 2, "batch_size": 4, "min_island_size": 8, "timings": False}
 
 
 def asked(**changes: Any) -> Scenario:
@@ -106,7 +106,6 @@ def test_it_is_told_read_back_and_exported_like_any_other(made: Plan, tmp_path: 
     again = load_run(tmp_path)
     assert recheck(again, "run") is again
     assert again == made
-    assert made.certificate is not None
     assert (made.certificate.objective_bound, made.certificate.objective_gap) == (None, None)
     assert "promise" in summary(made)
     assert "Being deployable costs" not in summary(made)

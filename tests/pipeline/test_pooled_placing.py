@@ -37,13 +37,11 @@ def unplaced(scenario: Scenario) -> Plan:
 
 def test_pools_on_empty_nodes_keep_all_their_servers(scenario: Scenario, unplaced: Plan) -> None:
     placed = place(unplaced, replace(scenario, cluster=ROOMY))
-    assert placed.placement is not None
     assert placed.placement.shortfalls == ()
     assert placed.placement.unplaced_rps == pytest.approx(unplaced.throughput_rps)
     assert placed.throughput_rps == pytest.approx(unplaced.throughput_rps, rel=0.02)
     replicas = {(part.island, part.replica) for part in placed.placement.parts}
     for island in placed.islands:
-        assert island.parallel is not None
         assert island.reach is not None
         assert sum(name == island.id for name, _ in replicas) == island.parallel.replicas
 
@@ -59,7 +57,6 @@ def test_planning_on_a_cluster_is_planning_and_then_placing_pools(scenario: Scen
 def test_a_pool_without_room_loses_servers(scenario: Scenario, unplaced: Plan) -> None:
     busy = tuple(Pod(name=f"p{k}", node=f"b-{k}", gpus=tuple(range(8)), cpus=8.0) for k in range(4))
     placed = place(unplaced, replace(scenario, cluster=replace(ROOMY, pods=busy)))
-    assert placed.placement is not None
     assert 0 < placed.throughput_rps < unplaced.throughput_rps
     sizes = {island.id: island.size for island in unplaced.islands}
     assert all(island.size <= sizes[island.id] for island in placed.islands)
@@ -119,7 +116,6 @@ def of_h20() -> Plan:
 
 
 def pools_with(of_h20: Plan, decode: int) -> tuple[BucketPool, ...]:
-    assert of_h20.buckets is not None
     pools = of_h20.buckets.pools
     assert [(pool.phase, pool.count, pool.gpus) for pool in pools] == [(Phase.PREFILL, 3, 48), (Phase.DECODE, 1, 16)]
     return (pools[0], replace(pools[1], count=decode))

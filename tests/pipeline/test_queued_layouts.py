@@ -75,7 +75,6 @@ def test_chosen_sizes_reach_most_of_what_all_sizes_do(whole_nodes: Plan) -> None
     assert every.throughput_rps >= whole_nodes.throughput_rps * (1 - GAP)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inventory", "case", "width"),
     [
@@ -122,7 +121,6 @@ def test_no_simple_layout_is_better_and_none_passes_the_bound(problem: Scenario)
         assert best == 0
         return
     assert found.throughput_rps >= best * (1 - 1e-9)
-    assert found.certificate is not None
     assert found.certificate.bound_rps is not None
     assert found.certificate.bound_rps >= found.throughput_rps
     offer = offer_of(problem, judge)
@@ -205,7 +203,6 @@ def test_islands_in_roles_are_told_apart_in_the_plan(whole_nodes: Plan) -> None:
 def test_a_plan_in_roles_is_placed_as_it_is(whole_nodes: Plan) -> None:
     cluster = synthesize(8, seed=0, load=0.0, types=(NodeType(gpu="H200", share=1.0),))
     placed = place(whole_nodes, replace(whole_nodes.scenario, cluster=cluster))
-    assert placed.placement is not None
     assert placed.placement.unplaced_rps == pytest.approx(whole_nodes.throughput_rps, rel=1e-6)
     assert placed.throughput_rps >= 0.8 * whole_nodes.throughput_rps
 

@@ -56,14 +56,11 @@ class TestTheory:
     def test_of_one_type_whose_other_phase_never_binds_the_band_is_the_phases(self, one_type: Plan) -> None:
         free = replace(one_type, decode_rps=1e6 * one_type.prefill_rps, throughput_rps=one_type.prefill_rps)
         band = banded(free, prefill=BAND).rate_band
-        assert band is not None
         assert band.low_rps == pytest.approx(0.7 * free.throughput_rps, rel=1e-4)
         assert band.high_rps == pytest.approx(1.4 * free.throughput_rps, rel=1e-4)
 
     def test_rates_scaled_scale_the_band(self, example: Plan) -> None:
         before, after = example.rate_band, scaled(example, 3.0).rate_band
-        assert before is not None
-        assert after is not None
         assert (after.low_rps, after.high_rps) == pytest.approx((3 * before.low_rps, 3 * before.high_rps))
         assert after.basis == before.basis
 
@@ -97,13 +94,11 @@ class TestTheory:
                 if share.phase is Phase.PREFILL:
                     changed = replace(table, classes=tuple(faster(row, share.gpu, factor) for row in table.classes))
                     after = judge(changed, trial.layout, evaluator.question).assignment
-                    assert after is not None
                     due = 1 + share.share * (factor - 1)
                     assert after.prefill_rps / before.prefill_rps == pytest.approx(due, abs=0.05)
 
     def test_what_the_network_holds_back_does_not_rise(self, one_type: Plan) -> None:
         held = banded(replace(one_type, network_bottleneck="NICs of H100"), prefill=BAND, decode=BAND)
-        assert held.rate_band is not None
         assert held.rate_band.high_rps == pytest.approx(one_type.throughput_rps)
 
 
@@ -127,7 +122,6 @@ class TestWhichIsFaster:
 
     def test_both_rates_and_bands_are_told(self, example: Plan) -> None:
         rates = compare_rates(example, scaled(example, 1.03))
-        assert rates is not None
         assert rates.change == pytest.approx(0.03)
         assert (rates.old_band, rates.probability_faster) == (example.rate_band, 1)
 
@@ -135,7 +129,6 @@ class TestWhichIsFaster:
 class TestWholePlans:
     def test_a_plan_has_the_band_that_its_estimates_give(self, example: Plan) -> None:
         assert example.rate_band == rate_band(example)
-        assert example.rate_band is not None
         assert 0 < example.rate_band.low_rps < example.rate_band.high_rps
         assert all(e.band is not None for e in example.provenance.estimates)
 
@@ -146,7 +139,6 @@ class TestWholePlans:
         assert plan.rate_band is None
         assert probability_better(plan, one_type) is None
         rates = compare_rates(plan, one_type)
-        assert rates is not None
         assert rates.probability_faster is None
 
     def test_it_is_read_back(self, one_type: Plan) -> None:

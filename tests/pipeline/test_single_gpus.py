@@ -52,7 +52,6 @@ def test_one_gpu_of_every_type_that_holds_the_model_serves_it(model: str) -> Non
         (pool,) = choice.priced.pools
         assert (pool.phase, pool.count, pool.server.parallel.devices) == (Phase.MIXED, 1, 1)
         assert 0 < choice.priced.rate_rps <= choice.bound
-        assert choice.forms is not None
         assert choice.forms.chosen is ServingForm.AGGREGATED
         planned.add(gpu)
     assert {"H100", "H200", "MI300X", "A100"} <= planned

@@ -43,7 +43,6 @@ def test_bursts_leave_what_the_pools_serve_as_they_stand_and_the_loss_is_told_be
     )
     made = plan(asked)
     buckets = made.buckets
-    assert buckets is not None
     assert buckets.burst_rps is not None
     assert buckets.burst_left_rps is not None
     free = BucketService(question_of(replace(asked, survive=SurvivalSettings())))

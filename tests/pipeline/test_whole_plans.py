@@ -137,7 +137,6 @@ def test_routes_carry_every_request_once_a_phase(example: Plan, workload: Worklo
 def held_gb(plan: Plan, island: PlannedIsland, route: Route) -> float:
     """Weights and KV of one GPU of the island while it serves the route's range, from the model's shape."""
     model, degrees = plan.scenario.model, island.parallel
-    assert degrees is not None
     attention, experts = model.attention, model.experts
     per_layer = (
         model.hidden_size * (attention.query_rank + attention.kv_rank + attention.rope_dim)

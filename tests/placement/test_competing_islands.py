@@ -52,7 +52,6 @@ def test_drawn_clusters_get_all_that_the_best_set_gets() -> None:
     assert min(found) >= 1.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(200, 240), pytest.param(range(200, 300), marks=pytest.mark.study)], ids=len)
 def test_many_drawn_clusters_get_nearly_all_that_the_best_set_gets(seeds: range) -> None:
     found = shares(seeds)

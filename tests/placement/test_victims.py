@@ -63,7 +63,6 @@ def check(cluster: Cluster, preemptor: Preemptor, rules: VictimSettings, exclude
         assert answers[0] is None
         return
     best = answers[0]
-    assert best is not None
     if rules.rule is not VictimRule.SCORE:
         truth = ways(cluster, preemptor, rules, exclude, every=True)
     places = {way: place(cluster, way, preemptor, rules) for found in truth.values() for way in found}

@@ -1,4 +1,4 @@
-"""What is typed runs in this process: a process of its own would load the libraries anew for every line."""
+"""What is typed runs in this process, jobs of batches too: others would load the libraries anew for every line."""
 
 import signal
 import sys
@@ -9,6 +9,8 @@ import pytest
 from plain_pictures import copied_pictures
 
 from planner.cli import main
+from planner.runs.batches import choosing
+from planner.runs.batches.local import SerialExecutor
 
 
 @pytest.fixture
@@ -26,6 +28,7 @@ def planner(
         assert not left.value.code, f"{line}: {said.err}"
         return said.out
 
+    monkeypatch.setattr(choosing, "LocalExecutor", lambda **_: SerialExecutor())
     before = signal.getsignal(signal.SIGTERM)
     with copied_pictures():
         yield typed

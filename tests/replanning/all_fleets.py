@@ -69,7 +69,6 @@ def _promise(scenario: Scenario, fleet: Fleet) -> float:
         plan = pipeline.plan(replace(scenario, inventory=Inventory(items=items), objective=ObjectiveSettings()))
     except InfeasibleError:
         return 0.0
-    assert plan.buckets is not None
     return plan.buckets.promise_rps
 
 

@@ -85,7 +85,6 @@ def split(base: Plan, at: int) -> Plan:
 
 def with_longer_answers(base: Plan) -> Plan:
     """The longest answer is twice as long: every engine is started anew, for more tokens."""
-    assert base.buckets is not None
     workload = base.scenario.workload
     longer = replace(workload, max_output_tokens=2 * workload.max_output_tokens)
     scenario = replace(base.scenario, workload=longer)

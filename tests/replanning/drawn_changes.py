@@ -104,7 +104,6 @@ def _prices(draw: random.Random) -> Drawn:
 
 def _nodes(draw: random.Random) -> Drawn:
     plan = placed()
-    assert plan.placement is not None
     nodes = sorted({part.node for part in plan.placement.parts})
     lost = draw.sample(nodes, draw.choice([1, 1, 2, len(nodes)]))
     return Drawn("nodes", lost=tuple(lost), least_share=draw.choice([0.9, 0.5]))

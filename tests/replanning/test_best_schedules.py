@@ -54,7 +54,6 @@ def pattern() -> Plan:
 
 def fleet_plan(scenario: Scenario, counts: Sequence[int], tokens_per_step: int = 1024) -> Plan:
     """So many servers of each type as a plan."""
-    assert pattern().buckets is not None
     first = pattern().buckets.pools[0]
     server = replace(first.server, tokens_per_step=tokens_per_step)
     pools = tuple(
@@ -185,7 +184,6 @@ def test_plans_near_each_other_touch_fewer_gpus() -> None:
     series = hourly(20, 20, 40, 40, 20, 20)
 
     def near(standing: Plan, scenario: Scenario) -> Plan:
-        assert standing.buckets is not None
         needed = math.ceil(scenario.objective.target_rps * scenario.routing.margin / 10 - 1e-9)
         return fleet_plan(scenario, (needed, 0), standing.buckets.pools[0].server.tokens_per_step)
 

@@ -172,7 +172,6 @@ def lying(rng: np.random.Generator, places: int, *, placed: bool) -> Plan:
 
 def _one_by_one(plan: Plan) -> list[tuple[Any, ...]]:
     """Node, phase, end of the bucket and batch of each server."""
-    assert plan.buckets is not None
     assert plan.placement is not None
     pools = {p.island: p for p in plan.buckets.pools}
     return [

@@ -60,7 +60,6 @@ def _require_a_way_out(saved: Plan, change: Drawn, error: PlannerError) -> None:
 def _require_steps(changed: ChangedPlan, change: Drawn) -> None:
     """Servers, GPUs and rates of every step, counted anew; and manifests that lead there."""
     before, after, roll_out = changed.before, changed.plan, changed.roll_out
-    assert before.buckets is not None
     assert after.buckets is not None
     there = {item.gpu.name: item.count for item in after.scenario.inventory.items} | change.meanwhile
     servers = {pool.island: pool.count for pool in before.buckets.pools}
@@ -110,7 +109,6 @@ def _served_rps(changed: ChangedPlan, step: RollOutStep) -> float:
 
 def _require_context(changed: ChangedPlan, pools: Sequence[BucketPool], longest: int) -> None:
     """An engine takes no prompt that it has no room for, with the longest answer."""
-    assert changed.before.buckets is not None
     deployed = {pool.island: pool for pool in changed.before.buckets.pools}
     for pool in pools:
         if pool.island in deployed:

@@ -20,7 +20,6 @@ from planner.runs.replanning.inputs import new_scenario
 
 
 def pools_of(plan: Plan) -> tuple[BucketPool, ...]:
-    assert plan.buckets is not None
     return plan.buckets.pools
 
 

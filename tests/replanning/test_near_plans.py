@@ -30,7 +30,6 @@ def standing(scenario: Scenario, load_rps: float, give_up: float | None = GIVE_U
     """Fleets of which the cheapest for a load stands."""
     fleets = Fleets(scenario, give_up=give_up)
     first = fleets.propose(need_of(scenario, load_rps))
-    assert first is not None
     assert first.gpus_touched == 0
     fleets.stand(fleets.plan_of(first))
     return fleets
@@ -49,8 +48,6 @@ def test_less_is_touched_for_at_most_a_share_of_the_rent(
     near, anew = standing(mixed, 8.0), standing(mixed, 8.0, give_up=None)
     need = need_of(mixed, load_rps, **offered)
     fleet, cheapest = near.propose(need), anew.propose(need)
-    assert fleet is not None
-    assert cheapest is not None
     assert fleet.promise_rps >= load_rps * (1 - 1e-4)
     assert fleet.usd_per_hour(dict(need.prices)) <= cheapest.usd_per_hour(dict(need.prices)) * (1 + GIVE_UP + 1e-4)
     assert near.standing is not None
@@ -72,8 +69,6 @@ def _standing_fleet(fleets: Fleets, scenario: Scenario) -> Fleet:
 def test_the_most_there_is_gives_nothing_up(mixed: Scenario) -> None:
     need = need_of(mixed, None, H200=16, H20=16)
     promises = [fleets.propose(need) for fleets in (standing(mixed, 8.0), Fleets(mixed))]
-    assert promises[0] is not None
-    assert promises[1] is not None
     assert promises[0].promise_rps == pytest.approx(promises[1].promise_rps, rel=1e-3)
 
 
@@ -82,7 +77,6 @@ def test_limits_of_the_scenario_hold(mixed: Scenario) -> None:
     limits = replace(mixed.changes.limits, most_gpus=8)
     fleets = standing(replace(mixed, changes=replace(mixed.changes, limits=limits)), 8.0)
     within = fleets.propose(need_of(mixed, 9.0))
-    assert within is not None
     assert within.gpus_touched == 8
     assert fleets.propose(need_of(mixed, 12.0)) is None
 
@@ -94,7 +88,6 @@ def test_gpus_that_are_gone_take_servers_of_the_largest_pool(mixed: Scenario) ->
     assert what_is_left(plan, mixed, used) == plan
     for gpu, count in used.items():
         remaining_plan = what_is_left(plan, mixed, used | {gpu: count - 1})
-        assert remaining_plan is not None
         assert remaining_plan.buckets is not None
         assert plan.buckets is not None
         largest = max((pool for pool in plan.buckets.pools if pool.gpu == gpu), key=lambda pool: pool.gpus)
@@ -148,19 +141,14 @@ def test_a_lost_node_is_left_and_its_servers_alone(placed: Scenario) -> None:
     assert first.plan != second.plan
     assert second.promise_rps == first.promise_rps
     assert (first.gpus_touched, second.gpus_touched) == (0, 8)  # the other server of eight runs on
-    assert fleets.standing is not None
     assert fleets.standing.scenario.inventory.item("H200").count == 32
 
 
 def test_the_servers_of_lost_nodes_are_gone(placed: Scenario) -> None:
     plan = standing(placed, 6.0).standing
-    assert plan is not None
-    assert plan.placement is not None
     node = plan.placement.parts[0].node
     remaining = replace(CLUSTER, nodes=tuple(other for other in CLUSTER.nodes if other.name != node))
     remaining_plan = what_is_left(plan, replace(placed, cluster=remaining), {"H200": 32})
-    assert remaining_plan is not None
-    assert remaining_plan.placement is not None
     gone = {(part.island, part.replica) for part in plan.placement.parts if part.node == node}
     lying = {(part.island, part.replica) for part in plan.placement.parts}
     assert {(part.island, part.replica) for part in remaining_plan.placement.parts} == lying - gone

@@ -33,13 +33,11 @@ def placed() -> Plan:
 
 def moved(plan: Plan, names: dict[str, str]) -> Plan:
     """The plan with its servers on other nodes."""
-    assert plan.placement is not None
     parts = tuple(replace(part, node=names.get(part.node, part.node)) for part in plan.placement.parts)
     return replace(plan, placement=replace(plan.placement, parts=parts))
 
 
 def test_servers_on_other_nodes_have_moved(placed: Plan) -> None:
-    assert placed.placement is not None
     first = placed.placement.parts[0]
     change = changes_between(placed, moved(placed, {first.node: "elsewhere"}), ChangeSettings())
     assert change.servers(ChangeKind.MOVE) >= 1
@@ -57,13 +55,9 @@ def test_equal_servers_that_swap_nodes_have_not_moved(placed: Plan) -> None:
 
 
 def test_a_lost_node_takes_its_servers(placed: Plan) -> None:
-    assert placed.placement is not None
-    assert placed.buckets is not None
     lost_node = placed.placement.parts[0].node
     lost = LostServers(nodes=(lost_node,))
     before = without_lost(placed, lost)
-    assert before.buckets is not None
-    assert before.placement is not None
     gone = {(part.island, part.replica) for part in placed.placement.parts if part.node == lost_node}
     count = sum(pool.count for pool in placed.buckets.pools)
     assert sum(pool.count for pool in before.buckets.pools) == count - len(gone)
@@ -100,7 +94,6 @@ def shared_nodes() -> Plan:
 
 def gpus_of(plan: Plan, island: str) -> dict[int, set[tuple[str, tuple[int, ...]]]]:
     """Nodes and GPUs of each copy of an island."""
-    assert plan.placement is not None
     copies: dict[int, set[tuple[str, tuple[int, ...]]]] = {}
     for part in plan.placement.parts:
         if part.island == island:
@@ -129,7 +122,6 @@ def test_other_gpus_of_the_same_node_are_another_place(shared_nodes: Plan) -> No
 
 
 def test_pods_that_would_ask_for_other_cores_do_not_stay(shared_nodes: Plan) -> None:
-    assert shared_nodes.buckets is not None
     pools, scenario = shared_nodes.buckets.pools, shared_nodes.scenario
     assert len(staying_parts(shared_nodes, pools, scenario)) == sum(pool.count for pool in pools)
     fewer = replace(scenario, placement=replace(scenario.placement, cpus_per_gpu=4))
@@ -157,7 +149,6 @@ def test_the_pods_of_the_plan_itself_are_not_in_its_way(shared_nodes: Plan) -> N
     """A cluster that is read while the plan runs: without this, all that runs on would have to move."""
     live = replace(longer(shared_nodes.scenario, 0.7), cluster=now(shared_nodes))
     remaining = without_own_pods(live, shared_nodes)
-    assert remaining.cluster is not None
     assert [pod.name for pod in remaining.cluster.pods] == ["smaller-h200-1g-prefill-1-0"]
     assert len(staying_parts(shared_nodes, _pools(shared_nodes), remaining)) == 5
     assert without_own_pods(remaining, shared_nodes) is remaining
@@ -167,7 +158,6 @@ def test_the_pods_of_the_plan_itself_are_not_in_its_way(shared_nodes: Plan) -> N
 
 
 def _pools(plan: Plan) -> tuple[BucketPool, ...]:
-    assert plan.buckets is not None
     return plan.buckets.pools
 
 
@@ -203,7 +193,6 @@ def test_pods_that_run_cannot_be_pinned_anew(shared_nodes: Plan) -> None:
     plan = pinned(shared_nodes)
     deployed = render_plan(plan).files
     require_pins(deployed, plan)
-    assert plan.placement is not None
     last = plan.placement.parts[3]
     wider = [replace(part, node="n-4") if part is last else part for part in plan.placement.parts]
     grown = replace(plan, placement=replace(plan.placement, parts=tuple(wider)))
@@ -220,7 +209,6 @@ def test_lost_servers_take_their_places_with_them(shared_nodes: Plan) -> None:
 
 def test_idle_gpus_of_a_lost_node_are_gone_too_and_other_nodes_of_its_servers_are_not(placed: Plan) -> None:
     """A server has four GPUs on each of two nodes; the other four of the lost one do nothing."""
-    assert placed.placement is not None
     first = placed.placement.parts[0]
     half = replace(first, gpu_indices=first.gpu_indices[:4])
     across = replace(placed, placement=replace(placed.placement, parts=(half, replace(half, node="n-9"))))

@@ -41,7 +41,6 @@ def much_longer(deployed: Plan) -> Replan:
 
 
 def bucket_pools(plan: Plan) -> tuple[BucketPool, ...]:
-    assert plan.buckets is not None
     return plan.buckets.pools
 
 
@@ -97,8 +96,6 @@ def test_engines_take_no_longer_prompts_than_they_were_started_for(deployed: Pla
     answers = much_longer.plan.scenario.workload.max_output_tokens
     rows = [row for row in much_longer.change.changes if row.kind.runs_on]
     for row in rows:
-        assert row.before is not None
-        assert row.after is not None
         assert row.after.end - 1 + answers <= old[row.before.island].end - 1 + longest
     assert much_longer.change.gpus_touched > 0
 
@@ -129,7 +126,6 @@ def test_a_new_plan_reads_back_and_holds_up(shifted: Replan, much_longer: Replan
 def test_the_certificate_counts_what_is_given_up(shifted: Replan) -> None:
     """The bound is of all plans, so that it is above the plan from scratch."""
     certificate = shifted.plan.certificate
-    assert certificate is not None
     assert certificate.objective_bound is not None
     assert shifted.scratch_value is not None
     assert certificate.objective_bound >= shifted.scratch_value * (1 - 1e-9)
@@ -147,7 +143,6 @@ def test_turns_alone_start_nothing_else(deployed: Plan) -> None:
     assert near.plan.throughput_rps >= current * (1 - 1e-9)
     anew = replan(deployed, heavy)
     assert anew.scratch_value is not None
-    assert near.plan.certificate is not None
     assert near.plan.certificate.objective_bound is not None
     assert near.plan.certificate.objective_bound >= anew.scratch_value * (1 - 1e-9)
 

@@ -35,7 +35,6 @@ def rolled(name: str, least_share: float) -> tuple[Plan, Plan, RollOut]:
 
 
 def servers(plan: Plan) -> dict[str, int]:
-    assert plan.buckets is not None
     return {pool.island: pool.count for pool in plan.buckets.pools}
 
 
@@ -151,7 +150,6 @@ def test_equal_plans_need_no_step() -> None:
 
 def test_other_buckets_of_the_same_servers_are_a_step_of_the_router_alone() -> None:
     plan = small_plan()
-    assert plan.buckets is not None
     longer = plan_of_pools(plan, [replace(pool, start=0, end=6144) for pool in plan.buckets.pools])
     (step,) = roll_out(longer, plan, change(longer, longer), least_share=0.5, inventory=INVENTORY).steps
     assert (step.stops, step.starts, step.new_table) == ((), (), True)

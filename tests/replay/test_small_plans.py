@@ -52,9 +52,7 @@ def tpot_at(name: str, share: float) -> tuple[float, PlannedIsland, float]:
     result, case = replayed(name, share), small_plan(name)
     (answering,) = (island for island in case.islands if island.phase in (Phase.DECODE, Phase.MIXED))
     (use,) = (use for use in result.islands if use.island == answering.id)
-    assert answering.parallel is not None
     assert answering.parallel.replicas == 1
-    assert result.total.tpot_ms is not None
     return result.total.tpot_ms.mean.mean, answering, use.batch.mean
 
 
@@ -102,7 +100,6 @@ def test_a_failure_of_all_decode_servers_holds_requests_until_they_are_back() ->
 def test_a_node_takes_the_servers_that_the_losses_told_count(name: str) -> None:
     """Without them the pools serve what is told to remain."""
     case = small_plan(name)
-    assert case.buckets is not None
     question = posed(replace(case.scenario, survive=SurvivalSettings()))
     for loss in case.buckets.losses:
         failure = with_servers(Failure(island=loss.island, at_s=1.0, nodes=loss.nodes), case)

@@ -141,7 +141,6 @@ PLANS: Mapping[str, PromisedPlan] = {
 
 def replayed_promise(plan: Plan) -> ReplayResult:
     """The plan at its promise, with so many requests that the smallest bucket gets `LEAST`, and as many as tell."""
-    assert plan.buckets is not None
     smallest = min(row.part for row in plan.buckets.latencies)
     requests = round(_SPARE * LEAST / (smallest * len(SEEDS) * (1 - _WARM_UP)))
     settings = ReplaySettings(policy=plan.scenario.routing.policy, seeds=SEEDS, requests=requests, warm_up=_WARM_UP)

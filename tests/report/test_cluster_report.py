@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
@@ -126,7 +126,6 @@ class TestPage:
         assert "No pod holds a GPU." in page
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 8), max_size=30))
 def test_fragments_are_those_of_taking_requests_one_by_one(idle):
     for one in fragments(idle):

@@ -22,7 +22,6 @@ def plan() -> Plan:
 
 
 def losing(plan: Plan, share: float, *, servers: int | None = None) -> Plan:
-    assert plan.buckets is not None
     pool = plan.buckets.pools[0]
     loss = NodeLoss(island=pool.island, nodes=1, servers=servers or pool.count, rate_rps=share * plan.throughput_rps)
     return replace(plan, buckets=replace(plan.buckets, losses=(loss,)))
@@ -43,7 +42,6 @@ def test_a_node_whose_loss_leaves_little_is_named(plan: Plan) -> None:
 
 def test_bursts_are_told_where_they_bind_or_are_not_known(plan: Plan) -> None:
     buckets = plan.buckets
-    assert buckets is not None
     bound = replace(plan, buckets=replace(buckets, burst_rps=0.4 * buckets.promise_rps))
     assert "(40 %)" in of(bound, "Bursts")[0]
     assert not of(replace(plan, buckets=replace(buckets, burst_rps=buckets.promise_rps)), "Bursts")
@@ -68,7 +66,6 @@ def test_odds_below_even_are_told(plan: Plan, low: float, high: float, below: bo
 
 def test_estimated_prices_are_told_where_money_counts(plan: Plan) -> None:
     spec = files.load_gpu_spec("H20-3E")
-    assert spec.price is not None
     guessed = InventoryItem(gpu=spec, count=8, price_usd_per_gpu_hour=spec.price.usd_per_hour)
     inventory = replace(plan.scenario.inventory, items=(*plan.scenario.inventory.items, guessed))
     money = ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=96.0)

@@ -92,7 +92,6 @@ def test_rivals_serve_what_the_cost_model_says() -> None:
 
 def test_a_pool_is_what_its_rivals_make_it() -> None:
     plan = planned(PAIR)
-    assert plan.buckets is not None
     for pool in plan.buckets.pools:
         explanation = explain_pool(plan, pool.island, 0)
         (chosen,) = [rival for rival in explanation.rivals if rival.chosen]

@@ -68,7 +68,6 @@ def test_killed_at_any_moment_a_run_is_whole_or_absent(tmp_path: Path, kills: in
         writer = subprocess.Popen(
             [sys.executable, PROGRAM, "for-ever", tmp_path], env=ENVIRONMENT, stdout=subprocess.PIPE
         )
-        assert writer.stdout is not None
         assert writer.stdout.readline() == b"ready\n"
         time.sleep(moments.uniform(0.0, 0.08))
         writer.kill()

@@ -108,7 +108,6 @@ def test_the_price_of_the_cheapest_buys_no_more_for_less(rps: float) -> None:
     # What a decode pool's first step takes of a TTFT no programme sees: 0.05 % here, within the gap that both end at.
     if bought.promise_rps > answer.promise_rps * (1 + answer.scenario.search.gap / 2):
         assert bought.rent_usd_per_hour > answer.rent_usd_per_hour
-    assert answer.plan.buckets is not None
     (told,) = [point for point in answer.plan.buckets.simpler if point.chosen]
     assert told.pools == len(answer.plan.buckets.pools)
 
@@ -204,7 +203,6 @@ def test_a_budget_holds_by_whole_nodes() -> None:
 def test_a_loss_survived_leaves_the_promise() -> None:
     survive = replace(DEMAND, sections={**DEMAND.sections, "survive": {"nodes": 1, "share": 0.9}})
     answer = cheapest_fleet(survive, 10, offer({"H200": None, "H20": None}))
-    assert answer.plan.buckets is not None
     assert answer.plan.buckets.worst_loss.rate_rps >= 10 * (1 - 1e-4)
     assert answer.rent_usd_per_hour > cheapest_fleet(DEMAND, 10, offer({"H200": None, "H20": None})).rent_usd_per_hour
 
@@ -334,7 +332,6 @@ def test_a_promise_that_bursts_undo_says_so_beside_its_proof() -> None:
     bursty = replace(DEMAND, workload="azure-code-2023", sections={"slo": LEVELS, "routing": {"most": 1}})
     answer = most_of_fleet(bursty, {"H20": 32}, {})
     buckets = answer.plan.buckets
-    assert buckets is not None
     assert buckets.burst_rps is not None
     assert buckets.burst_rps < answer.promise_rps
     (figure,) = re.findall(r"promise ([0-9.]+) requests/s where they bunch as in the trace, ", answer_text(answer))

@@ -107,7 +107,6 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
     )
     first, *others = plan.islands
     islands = (replace(first, tokens_per_step=8192, overlapped=True, cached_share=0.25, context=9000), *others)
-    assert pooled.buckets is not None
     pools = tuple(replace(pool, context=9000, per_node=2) for pool in pooled.buckets.pools)
     buckets = replace(pooled.buckets, replayed=_replayed(), pools=pools)
     placed = placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
@@ -254,7 +253,6 @@ def test_plans_of_before_pipeline_stages_are_read(document: Document, plan: Plan
 def test_pipeline_stages_are_kept(plan: Plan, tmp_path: Path) -> None:
     """An island whose replicas are taken for stages: what is read is what was written."""
     first = next(island for island in plan.islands if island.parallel and island.parallel.dp > 1)
-    assert first.parallel is not None
     staged = replace(first, parallel=replace(first.parallel, dp=1, pp=first.parallel.dp))
     changed = replace(plan, islands=tuple(staged if island is first else island for island in plan.islands))
     (tmp_path / "plan.json").write_bytes(encode_plan(changed))

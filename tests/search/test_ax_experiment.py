@@ -230,7 +230,6 @@ def test_equal_experiments_are_saved_as_equal_bytes() -> None:
 def test_several_goals_are_ax_objectives_with_thresholds() -> None:
     proposer = proposer_of(goals=TWO_GOALS)
     config = proposer.experiment.optimization_config
-    assert config is not None
     assert config.is_moo_problem
     assert config.objective.expression == "rate, -price"
     assert {(one.metric_names[0], one.bound) for one in config.objective_thresholds} == {

@@ -57,7 +57,7 @@ def means(policy: str, seeds: Sequence[int]) -> tuple[np.ndarray, float]:
 @pytest.mark.parametrize(
     ("weights", "seeds"),
     [
-        pytest.param(ENDS, SEEDS[:1], marks=pytest.mark.slow, id="ends"),
+        pytest.param(ENDS, SEEDS[:1], id="ends"),
         pytest.param(FIXED, SEEDS, marks=pytest.mark.study, id="all"),
     ],
 )

@@ -40,7 +40,6 @@ def test_files_are_read_as_written(tmp_path: Path) -> None:
     assert (a.times["m"].step.at(1), a.times["n"].step.at(1), a.sla_s) == (0.02, 0.04, None)
     assert [b.times["m"].step.at(size) for size in (1, 2, 4, 5)] == pytest.approx([0.1, 0.4 / 3, 0.2, 0.7 / 3])
     prompt = c.times["n"].prompt
-    assert prompt is not None
     assert [prompt.at(tokens) for tokens in (0, 1, 500.5, 1000)] == pytest.approx([0.1, 0.1, 0.3, 0.5])
     assert (c.kind, c.times["n"].most_batch, c.sla_s) == (InferenceKind.CONTINUOUS_BATCH, 8, 12.0)
     asked = read_requests(
@@ -168,7 +167,6 @@ def test_llms_are_priced_by_the_cost_model() -> None:
     step_ms = decode_time("H100", 1100, tp=2, batch_size=8, devices=2, model="qwen3-30b-a3b").total_ms
     prompt_ms = prefill_time("H100", 2048, tp=2, dp=1, model="qwen3-30b-a3b").total_ms
     assert times.step.at(8) == pytest.approx(float(step_ms) / 1000)
-    assert times.prompt is not None
     assert times.prompt.at(2048) == pytest.approx(float(prompt_ms) / 1000)
     assert times.most_batch == 16
     assert 60_000 < priced.size_mb < 64_000

@@ -102,7 +102,6 @@ def test_a_guaranteed_job_that_takes_what_costs_least() -> None:
     )
     instance = Instance(nodes=nodes, jobs=jobs, slots=4)
     worth = heuristic(instance, SPOTGPU, ALPHA)
-    assert worth is not None
     # saved keeps 2 of 4 after 2 slots; unsaved ends whole: W = (2 * 2 + 4 * 4 + 2 * 2) / 8
     assert (worth.evicted_share, worth.work) == (0.0, 3.0)
     assert worth.objective == pytest.approx(optimum(instance, ALPHA).objective)

@@ -52,6 +52,7 @@ def test_least_lost_work_against_random_victims() -> None:
     assert 40 <= known(mean_of(found, "eviction_p95_s")).mean <= 60
 
 
+@pytest.mark.study
 def test_the_bounds_hold_at_the_allocation_they_are_stated_for() -> None:
     """The issue: -10 to -45 %, -60 to -90 %, both policies at 92-97 % of the published allocation."""
     found, baseline = both(study(loads=(0.245,)))
@@ -61,7 +62,7 @@ def test_the_bounds_hold_at_the_allocation_they_are_stated_for() -> None:
         assert 92 <= known(mean_of(runs, "all_percent")).mean <= 97
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_shorter_jobs_and_checkpoints_gain_as_the_prototype_did() -> None:
     """24.5 % of jobs of 2 h, checkpoints every 0.25-2 h: -11 and -20 %, lost -72 and -78 % (facts, 5)."""
     work = SpotWorkload(spot_hours=2.0, checkpoint_hours=(0.25, 2.0), standby_share=0.0)

@@ -110,7 +110,6 @@ def test_the_cheapest_node_and_its_victims_are_those_of_the_enumeration(seed: in
     if not scores:
         assert found is None
         return
-    assert found is not None
     cost, count, k = min(scores)
     costs = {v[0]: v[1] for v in filled.running[found.place]}
     assert sum(costs[v] for v in found.victims) == pytest.approx(cost)
@@ -216,7 +215,6 @@ def test_what_is_free_counts_and_pruning_spares() -> None:
             fleet.take(job, number, 0)
             board.seat(number, job, 0, 1, start)
         found = board.cheapest(fleet, ASKS[2], 100.0)
-        assert found is not None
         assert found.victims == (0,)  # 3 free, 1 of the small job
         wide = SpotJob(**{**{name: getattr(ASKS[2], name) for name in ASKS[2].__slots__}, "gpus": 7})
         found = board.cheapest(fleet, wide, 100.0)

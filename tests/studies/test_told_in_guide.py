@@ -45,7 +45,6 @@ def test_the_spot_table_is_reached() -> None:
     body = TEXT[TEXT.index("<!-- spot -->") :]
     changes = r"((?: [-+][\d.]+ ± [\d.]+ % \|){3})"
     row = re.search(rf"^\| ([\d.]+) % of the GPUs \| ([\d.]+) % \(([\d.]+) %\) \|{changes}$", body, re.MULTILINE)
-    assert row is not None
     study = SpotStudy(
         nodes=tuple(SpotNode(name=f"n{k}", gpus=8, cpus=192) for k in range(60)),
         policies=(SPOTGPU, RANDOM),
@@ -56,11 +55,9 @@ def test_the_spot_table_is_reached() -> None:
     ours, theirs = ([run for run in runs if run.policy == policy.name] for policy in study.policies)
     for runs_of, printed in ((ours, row[2]), (theirs, row[3])):
         held = mean_of(runs_of, "all_percent")
-        assert held is not None
         assert held.mean == pytest.approx(float(printed), abs=_last_digit(printed))
     for name, (mean, half) in zip(SPOT_FIGURES, re.findall(r"([-+][\d.]+) ± ([\d.]+) %", row[4]), strict=True):
         found = change_of(ours, theirs, name)
-        assert found is not None
         assert (found.mean, found.half) == pytest.approx((float(mean), float(half)), abs=_last_digit(mean))
 
 

@@ -35,7 +35,6 @@ def trace_of(prompts: Sequence[tuple[Sequence[int], int]], block_tokens: int = B
 def replayed(trace: RequestTrace, cache_tokens: float, caches: int = 1, seed: int = 0) -> dict[int, float]:
     """Hit share by power of two of the prompt, found by caches that keep the last blocks used, prompts dealt out."""
     blocks, dealt = trace.blocks, random.Random(seed)
-    assert blocks is not None
     kept: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(caches)]
     tokens: dict[int, int] = {}
     hits: dict[int, int] = {}
@@ -129,7 +128,6 @@ def test_mooncakes_requests_find_what_replayed_caches_find() -> None:
     """The full hour: 37.4 % without bounds, 4.3, 9.0 and 34.2 % at 16 thousand, 2.1 and 16.8 million tokens."""
     trace = read_trace(reference_path("mooncake/conversation_1500.jsonl.gz"), time_unit="ms")
     reuse = summarize(trace).prefix
-    assert reuse is not None
     assert reuse.cache_tokens == CACHE_TOKENS
     assert sum(reuse.prompt_tokens) == sum(trace.input_tokens)
     for column in (0, 6, 8, 13):
@@ -142,7 +140,6 @@ def test_prompts_dealt_at_random_find_a_part_of_what_one_cache_finds(caches: int
     """H0 + (H(n C) - H0) / n, as `cost.prefix_hits` has it."""
     trace = read_trace(reference_path("mooncake/conversation_1500.jsonl.gz"), time_unit="ms")
     reuse = summarize(trace).prefix
-    assert reuse is not None
     mean = dict(zip(reuse.cache_tokens, reuse.mean_shares, strict=False))
     dealt = replayed(trace, cache_tokens, caches)
     weights = dict(zip(reuse.starts, reuse.prompt_tokens, strict=True))

@@ -31,7 +31,6 @@ def test_blocks_count_as_one(gaps: list[float], blocks: list[int]) -> None:
         start, turn = part.stop, turn + 1
     summary = tally.summary("t")
     assert summary.requests == len(arrivals)
-    assert summary.series is not None
     assert sum(summary.series.requests) == len(arrivals)
     assert len(summary.series.requests) <= MOST_POINTS
     for window, value in summary.dispersion:
@@ -54,7 +53,6 @@ def test_regular_arrivals_have_no_burstiness() -> None:
 def test_the_series_widens_to_whole_multiples() -> None:
     arrivals = np.array([0.0, 0.5, 1.5, 959.0, 960.0, 86_400.0 * 3])
     series = describe(trace_of(arrivals)).series
-    assert series is not None
     assert (series.width_s, series.requests[0], series.requests[1], series.requests[-1]) == (600.0, 3, 2, 1)
     assert len(series.requests) == 3 * 144 + 1
 
