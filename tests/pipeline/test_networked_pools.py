@@ -12,7 +12,7 @@ from pipeline_scenarios import bucketed
 from test_enumerated_pools import GAP, LEVELS, PRICES, evaluator_of, every_choice, offers_of
 
 from planner.domain import BucketPool, NetworkSettings, Phase, Plan, Question, kv_gb
-from planner.domain.comparisons.explanations import Limit
+from planner.domain.explanations import Limit
 from planner.errors import InconsistentPlanError
 from planner.evaluation.buckets.rivals import PoolPlace, rival_servers
 from planner.evaluation.buckets.service import BucketService, PricedPools
