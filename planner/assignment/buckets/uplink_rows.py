@@ -33,7 +33,6 @@ from planner.domain import Phase
 
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 Servers = Mapping[tuple[Place, BucketOption], pulp.LpVariable]
-Flow = pulp.LpAffineExpression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +42,9 @@ class _Ends:
 
     name: str
     gb: float
-    sent: Mapping[int, Flow]
-    received: Mapping[int, Flow]
-    both: Flow
+    sent: Mapping[int, pulp.LpAffineExpression]
+    received: Mapping[int, pulp.LpAffineExpression]
+    both: pulp.LpAffineExpression
 
 
 def uplink_rows(
@@ -119,14 +118,14 @@ def _ends(offer: BucketOffer, servers: Servers, prefill: Place, decode: Place, g
     assert offer.uplinks is not None, "who has rows has uplinks"
     groups = offer.uplinks.groups
 
-    def done(place: Place) -> dict[int, Flow]:
+    def done(place: Place) -> dict[int, pulp.LpAffineExpression]:
         by_group: dict[int, list[tuple[pulp.LpVariable, float]]] = {}
         for (home, option), count in servers.items():
             if home == place:
                 by_group.setdefault(groups[option.stock], []).append(
                     (count, option.rate_rps / offer.probabilities[place])
                 )
-        return {group: Flow(terms) for group, terms in sorted(by_group.items())}
+        return {group: pulp.LpAffineExpression(terms) for group, terms in sorted(by_group.items())}
 
     mixed = [
         (count, option.rate_rps / offer.probabilities[prefill])
@@ -134,10 +133,10 @@ def _ends(offer: BucketOffer, servers: Servers, prefill: Place, decode: Place, g
         if offer.served_by(home) == (prefill, decode)
     ]
     name = f"{prefill[1]}_{decode[1]}"
-    return _Ends(name=name, gb=gb, sent=done(prefill), received=done(decode), both=Flow(mixed))
+    return _Ends(name=name, gb=gb, sent=done(prefill), received=done(decode), both=pulp.LpAffineExpression(mixed))
 
 
-Crossing = dict[tuple[int, str], Flow]
+Crossing = dict[tuple[int, str], pulp.LpAffineExpression]
 """GB/s out of a group, and into it."""
 
 
@@ -157,7 +156,7 @@ def _at_least(model: pulp.LpProblem, ends: list[_Ends], rate: pulp.LpVariable) -
         for (g, h), flow in y.items():
             if g != h:
                 for end in ((g, "out"), (h, "into")):
-                    crossing[end] = crossing.get(end, Flow()) + pair.gb * flow
+                    crossing[end] = crossing.get(end, pulp.LpAffineExpression()) + pair.gb * flow
     return crossing
 
 
@@ -171,11 +170,11 @@ def _surely(model: pulp.LpProblem, ends: list[_Ends], rate: pulp.LpVariable, upl
                 receivers = _part(pair.received, group, inside=not leaves)
                 load = pulp.LpVariable(f"crossing_{way}_{group}_{pair.name}", lowBound=0)
                 _bounded(model, load, rate, (senders, pair.sent), (receivers, pair.received), most)
-                crossing[group, way] = crossing.get((group, way), Flow()) + pair.gb * load
+                crossing[group, way] = crossing.get((group, way), pulp.LpAffineExpression()) + pair.gb * load
     return crossing
 
 
-def _part(flows: Mapping[int, Flow], group: int, *, inside: bool) -> Flow:
+def _part(flows: Mapping[int, pulp.LpAffineExpression], group: int, *, inside: bool) -> pulp.LpAffineExpression:
     return pulp.lpSum(flow for other, flow in flows.items() if (other == group) is inside)
 
 
@@ -183,8 +182,8 @@ def _bounded(
     model: pulp.LpProblem,
     load: pulp.LpVariable,
     rate: pulp.LpVariable,
-    senders: tuple[Flow, Mapping[int, Flow]],
-    receivers: tuple[Flow, Mapping[int, Flow]],
+    senders: tuple[pulp.LpAffineExpression, Mapping[int, pulp.LpAffineExpression]],
+    receivers: tuple[pulp.LpAffineExpression, Mapping[int, pulp.LpAffineExpression]],
     most: float,
 ) -> None:
     """The load is no less than one of u u' lambda, u' S and u R, where u and u' are no less than the shares of the
@@ -204,7 +203,11 @@ def _bounded(
 
 
 def _share_steps(
-    model: pulp.LpProblem, name: str, flow: Flow, of_bucket: Mapping[int, Flow], most: float
+    model: pulp.LpProblem,
+    name: str,
+    flow: pulp.LpAffineExpression,
+    of_bucket: Mapping[int, pulp.LpAffineExpression],
+    most: float,
 ) -> dict[float, pulp.LpVariable]:
     """Which step a share of a bucket is no more than."""
     steps = {u: pulp.LpVariable(f"step_{n}_{name}", cat=pulp.LpBinary) for n, u in enumerate(STEPS)}
