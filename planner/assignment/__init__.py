@@ -16,6 +16,7 @@ from planner.assignment.buckets.offer import (
     Partition,
     Place,
     PoolCount,
+    Uplinks,
     undominated,
 )
 from planner.assignment.buckets.programme import (
@@ -54,6 +55,7 @@ __all__ = [
     "Relaxation",
     "RelaxedBuckets",
     "Shares",
+    "Uplinks",
     "assign",
     "best_layout",
     "best_pools",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
 from planner.cost.efficiency import Efficiency, efficiency_of
-from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, Phase
+from planner.domain import Calibration, CostSettings, GpuSpec, ModelSpec, NetworkSettings, Phase
 from planner.errors import InputError
 
 _FLOP_PER_MS = 1e9
@@ -41,11 +41,13 @@ _OPTIONAL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostContext:
-    """What every cost is one of: a model on a GPU type, under the settings."""
+    """What every cost is one of: a model on a GPU type, under the settings. `network`: what KV caches may take of NICs
+    (None: handing them over takes time, and limits nothing)."""
 
     gpu: GpuSpec
     model: ModelSpec
     settings: CostSettings
+    network: NetworkSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

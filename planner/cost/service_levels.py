@@ -26,7 +26,7 @@ from planner.cost.device import CostContext
 from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees
 from planner.cost.waiting import Queue
-from planner.domain import Phase, SloSettings, Workload
+from planner.domain import Phase, SloSettings, Workload, kv_gb
 from planner.domain.service import range_bounds
 
 FIRST_STEP_MS = 50.0
@@ -153,3 +153,14 @@ def transfer_ms(context: CostContext, length: Array, degrees: Degrees) -> Array:
     bytes_per_ms = gpu.nic_gb_s * efficiency_of(gpu, settings.calibration).nic(Phase.PREFILL) * path * _BYTE_PER_MS
     layer_share = ceil_divide(model.layers, degrees.pp) / model.layers
     return np.asarray(attention.cache_bytes_per_sequence(model, length, degrees.tp) * layer_share / bytes_per_ms)
+
+
+def nic_s(context: CostContext, prompts: Array, devices: Array) -> Array:
+    """Seconds that handing over the cache of a prompt takes of the NICs of servers of so many `devices`, shape
+    (servers,), of what KV caches may have of them; `prompts`: tokens, shape (ranges,). Shape (servers, ranges), 0
+    where no network is given. One copy of the cache goes over all NICs of a server, whatever its ranks keep."""
+    network, reach = context.network, context.settings.reach
+    if network is None:
+        return np.zeros((len(devices), len(prompts)))
+    gb_s = context.gpu.nic_gb_s * network.nic_share * (1.0 if reach is None else reach.path)
+    return np.asarray(kv_gb(context.model, 1.0) * prompts / (devices[:, None] * gb_s))

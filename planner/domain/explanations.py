@@ -90,12 +90,13 @@ class Sensitivity:
 
 
 class Limit(StrEnum):
-    """What keeps a server from serving more: the bounds, what fits into memory, the greatest batch of its engine, the
-    greatest batch that is tried, or nothing but the speed of its steps. Of servers that do both phases only bounds are
-    told from the rest."""
+    """What keeps a server from serving more: the bounds, its NICs, what fits into memory, the greatest batch of its
+    engine, the greatest batch that is tried, or nothing but the speed of its steps. Of servers that do both phases only
+    bounds are told from the rest."""
 
     TTFT = "TTFT"
     TPOT = "TPOT"
+    NIC = "its NICs"
     MEMORY = "memory"
     ENGINE = "engine's batch"
     BATCH = "largest batch tried"

@@ -327,7 +327,6 @@ class Scenario:
             ("cost.mode: reference", self.cost.mode is CostMode.REFERENCE),
             ("cost.source: tabulated", self.cost.source is CostSource.TABULATED),
             ("assignment.formulation: deviation", self.assignment.formulation is Formulation.DEVIATION),
-            ("network", self.network is not None),
         )
         return next((key for key, is_asked in asked if is_asked), "")
 

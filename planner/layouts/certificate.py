@@ -185,7 +185,7 @@ def certified_again(scenario: Scenario, saved: Certificate, layout: Layout, thro
 
 def _unseen(scenario: Scenario) -> tuple[tuple[str, bool], ...]:
     return (
-        ("network", scenario.network is not None),
+        ("network", scenario.network is not None and not scenario.bucketed),
         ("queues", _queues(scenario) and not scenario.bucketed),
         ("deviation formulation", scenario.assignment.formulation is Formulation.DEVIATION),
         (PLACEMENT, scenario.cluster is not None),

@@ -280,7 +280,8 @@ def _servers(plan: Plan) -> Counter[ServerKind]:
 
 
 def _handed_over(plan: Plan, workload: Workload) -> Iterator[str]:
-    """Flows add up to the routes at both of their ends, and carry the caches of their requests."""
+    """Flows add up to the routes at both of their ends, and carry the caches of their requests. Islands of both phases
+    hand nothing over."""
     gb = {span.start: kv_gb(plan.scenario.model, span.mean_input_tokens) for span in workload.ranges}
     rates: dict[tuple[Phase, str, int], float] = defaultdict(float)
     for flow in plan.flows:
@@ -290,8 +291,12 @@ def _handed_over(plan: Plan, workload: Workload) -> Iterator[str]:
             yield f"the flow from {flow.prefill} to {flow.decode} does not carry the KV caches of its requests"
         if not flow.rate_rps >= 0:
             yield f"the flow from {flow.prefill} to {flow.decode} is negative"
+    hand_over = {island.id for island in plan.islands if island.phase in PHASES}
     for route in plan.routing:
-        sums = rates.pop((route.phase, route.island, route.range_start), 0.0)
+        if route.island not in hand_over:
+            continue
+        starts = [start for start in gb if route.range_start <= start < route.range_end]
+        sums = sum(rates.pop((route.phase, route.island, start), 0.0) for start in starts)
         if not _close(sums, route.rate_rps):
             yield f"{route.phase} flows of {route.island} are not its routes of {route.range_start} tokens and more"
     for phase, name, start in rates:

@@ -125,7 +125,7 @@ ranges: {width: 4096}
 """
 RANDOM = "search: {method: random, iterations: 1, batch_size: 4, min_island_size: 8, seed: 1}\n"
 SCENARIOS = (
-    RANDOM + "slo: {ttft_ms: 9000, tpot_ms: 90, percentile: 95}\nnetwork: {}\n",
+    RANDOM + "slo: {ttft_ms: 9000, tpot_ms: 90, percentile: 95}\nnetwork: {}\nrouting: {form: table}\n",
     RANDOM + "objective: {kind: pareto, goals: [rate, price, watts]}\n",
     "search: {method: exact}\nobjective: {kind: target, target_rps: 10}\n",
 )

@@ -73,7 +73,6 @@ def test_the_form_decides_how_layouts_are_come_by(
     [
         ({"cost": {"mode": "reference"}}, "cost.mode: reference", "cost.mode"),
         ({"assignment": {"formulation": "deviation"}}, "assignment.formulation: deviation", "assignment.formulation"),
-        ({"network": {}}, "network", "network"),
     ],
 )
 def test_what_buckets_do_not_know_is_refused(

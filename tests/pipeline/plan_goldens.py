@@ -50,6 +50,7 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "buckets, searched": lambda: bucketed(FEW, slo=LEVELS, search=SEARCH),
     "buckets, survive": lambda: bucketed(FEW, slo=LEVELS, survive={"share": 0.5, "nodes": 1}),
     "buckets, target": lambda: bucketed({"H200": 32}, objective={"kind": "target", "target_rps": 20}),
+    "buckets, network": lambda: bucketed(FEW, network={"nic_share": 0.002, "uplinks_gb_s": {"H20": 2.0}}),
     "buckets, on nodes": lambda: replace(bucketed(FLEET), cluster=ROOMY),
     "buckets, replayed": lambda: bucketed(
         {"H200": 24},

@@ -6,12 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from pipeline_scenarios import bucketed, in_table
+from pipeline_scenarios import bucketed, by_deviation, in_table
 
 from planner.domain import (
     PURE_FORMS,
     FormComparison,
-    NetworkSettings,
     Phase,
     RoutingSettings,
     Scenario,
@@ -149,8 +148,9 @@ def test_bounds_that_cannot_be_are_refused(bounds_ms: tuple[float, ...], said: s
 def test_a_scenario_without_buckets_is_refused() -> None:
     with pytest.raises(InputError, match=r"routing\.form must be buckets"):
         compare_forms(in_table(scenario()), BOUNDS_MS)
-    with pytest.raises(InputError, match="got table, with network"):
-        compare_forms(replace(scenario(), network=NetworkSettings(), routing=RoutingSettings()), BOUNDS_MS)
+    deviates = replace(by_deviation(scenario()), routing=RoutingSettings())
+    with pytest.raises(InputError, match=r"got table, with assignment\.formulation: deviation"):
+        compare_forms(deviates, BOUNDS_MS)
 
 
 def test_no_form_under_any_bound_is_told_with_its_reason() -> None:

@@ -66,11 +66,23 @@ class ChangeTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Uplinks:
+    """Uplinks between GPU types, `gb_s` each way. `groups`: number of the one above each stock (`len(gb_s)`: none);
+    `gb`: KV cache of a request of the whole mix with a prompt in a bucket of prefill and in one of decode, mean.
+    `surely`: what crosses must fit however servers are paired, not only where they are paired best."""
+
+    groups: tuple[int, ...]
+    gb_s: tuple[float, ...]
+    gb: Mapping[tuple[int, int], float]
+    surely: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketOffer:
     """Stocks with their counts and charges (USD/hour, or W, of a unit), options and probability of every bucket of a
     phase. `halves`: of every mixed bucket. `survive`: share of the rate that the loss of any `lost_nodes` must leave;
     0: none. `jointly`: every lost node has as much of a bucket as any node may have. `deployed`: servers that run
-    already, and `terms` of changing them.
+    already, and `terms` of changing them. `uplinks`: what crosses between GPU types has to fit through (None: nothing).
     """
 
     counts: tuple[int, ...]
@@ -83,6 +95,12 @@ class BucketOffer:
     jointly: bool = False
     deployed: tuple[DeployedServers, ...] = ()
     terms: ChangeTerms = field(default_factory=ChangeTerms)
+    uplinks: Uplinks | None = None
+
+    @property
+    def surely(self) -> "BucketOffer":
+        """The same where what crosses uplinks must fit however servers are paired."""
+        return self if self.uplinks is None else replace(self, uplinks=replace(self.uplinks, surely=True))
 
     def most_of(self, option: BucketOption) -> int:
         """Servers of an option that there may be."""

@@ -10,7 +10,7 @@
 | k[o, B], h[c] | whether there is the pool, whether the kind (type and configuration) c is used | 0, 1 |
 | lambda | rate at which the whole mix is served | requests/s |
 
-serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t]
+serve_<phase>_<B>   sum_o R z >= lambda P(B)      offered_<t>   sum use z <= N[t]      uplinks: see `uplink_rows`
 budget, target      as in the layout programme    kinds, pools  z <= most k, k <= h
 
 Mixed servers stand in the rows of both halves of their bucket, which has the same lengths in both phases: what they do
@@ -42,6 +42,7 @@ from planner.assignment.buckets.offer import (
 )
 from planner.assignment.buckets.relaxed import relaxed_values, row_of
 from planner.assignment.buckets.survival_rows import survival_rows
+from planner.assignment.buckets.uplink_rows import uplink_rows, uplink_rps
 from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
 from planner.milp import Meter, dual_bound, solve
@@ -238,6 +239,7 @@ class PoolProgramme:
             used = pulp.LpAffineExpression([(v, key[1].use) for key, v in self.servers.items() if key[1].stock == t])
             self.model += used <= count, f"offered_{t}"
         self.change = change_rows(self.model, offer, self.servers)
+        uplink_rows(self.model, offer, partition, self.servers, self.rate)
         if offer.survive:
             survival_rows(self.model, offer, places_of(partition), self.servers, self.rate)
 
@@ -283,17 +285,18 @@ class PoolProgramme:
         dual = dual_bound(self.model, value if solved.proven else None)
         # A solver that was cut short and says no bound has shown none: the partition's relaxation is left.
         nothing_known = math.inf if self.model.sense == pulp.LpMaximize else -math.inf
+        # From whole servers: the solver's own rate is off by its tolerance.
+        served = min(_served(self.offer, self.partition, pools))
         answer = BucketAnswer(
             partition=self.partition,
             pools=pools,
-            # From whole servers: the solver's own rate is off by its tolerance.
-            rate_rps=min(_served(self.offer, self.partition, pools)),
+            rate_rps=min(served, uplink_rps(self.offer, self.partition, pools)),
             value=value,
             bound=nothing_known if dual is None else dual,
             proven=solved.proven,
             solver=solved.solver,
         )
-        if not answer.rate_rps > NOTHING:
+        if not served > NOTHING:
             raise InfeasibleError("buckets: nothing is served.", hint="Offer more GPUs.")
         return answer
 

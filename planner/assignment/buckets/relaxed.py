@@ -9,6 +9,7 @@ from planner.assignment.aim import LEAST_RPS as NOTHING
 from planner.assignment.aim import aim, within_share
 from planner.assignment.buckets.change_rows import change_rows
 from planner.assignment.buckets.offer import BucketOffer, BucketOption, Partition, Place, columns_of, places_of
+from planner.assignment.buckets.uplink_rows import uplink_rows
 from planner.domain import AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError
 from planner.milp import solve
@@ -99,6 +100,7 @@ class _Relaxed:
             )
             self.model += used - count * self.scale <= 0, f"offered_{t}"
         self.change = change_rows(self.model, offer, self.units, relaxed=True, scale=self.scale)
+        uplink_rows(self.model, offer, partition, self.units, self.rate, scale=self.scale, relaxed=True)
 
     def cost(self) -> pulp.LpAffineExpression:
         """USD/hour, or W, with the weight of the change."""

@@ -63,6 +63,12 @@ class Buckets:
             answers=np.array(answers, dtype=float),
         )
 
+    def rps_of(self, seconds: Array) -> Array:
+        """Requests/s of each bucket of what takes so many `seconds` of a request of a range, shape (servers, ranges);
+        inf where it takes none. Shape (servers, buckets)."""
+        mean = seconds @ self.weights.T
+        return np.divide(1.0, mean, out=np.full(mean.shape, np.inf), where=mean > 0)
+
     @property
     def members(self) -> Array:
         """Whether a range is in a bucket, shape (buckets, ranges)."""

@@ -27,6 +27,7 @@ from planner.cost.arrays import Array, ceil_divide
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.queueing import erlang_c
+from planner.cost.service_levels import nic_s
 from planner.cost.serving.buckets import Buckets, Levels
 from planner.cost.serving.waits import POISSON, Arrivals
 from planner.cost.step import Steps, step_cost
@@ -49,7 +50,8 @@ class DecodeServers:
     """Servers of one GPU type: shapes with their overlap. `contexts`: tokens; `step_ms`: shape (servers, contexts,
     batches); `cache_gb`: of a whole sequence of each range, (servers, ranges); `free_gb`, (servers,), less the buffers
     of a step of each batch, (servers, batches); `longest_gb`: cache of the longest sequence of each range;
-    `batch_limit`: greatest batch, (servers,)."""
+    `batch_limit`: greatest batch, (servers,); `nic_s`: seconds that a request takes of the NICs of a server, (servers,
+    ranges), 0: none are counted."""
 
     shapes: tuple[tuple[ParallelConfig, bool], ...]
     contexts: Array
@@ -58,6 +60,7 @@ class DecodeServers:
     longest_gb: Array
     free_gb: Array
     batch_limit: Array
+    nic_s: Array
 
     @classmethod
     def of(
@@ -94,6 +97,7 @@ class DecodeServers:
             longest_gb=cache_gb(buckets.longest + longest_answer) + buffers,
             free_gb=free[:, 0],
             batch_limit=np.array([float(limit or BATCHES[-1]) for limit in batch_limit or [0] * len(options)]),
+            nic_s=nic_s(context, buckets.prompts, degrees.devices[:, 0]),
         )
 
     def shape(self, row: int) -> ParallelConfig:
@@ -188,12 +192,14 @@ class DecodeServers:
         *,
         served: bool = False,
     ) -> tuple[Array, Array, Array]:
-        """(batch, rate within the bounds, full rate) of one server, shape (servers, buckets); `only` as in `batches`.
+        """(batch, rate within the bounds and what its NICs carry, full rate) of one server, shape (servers, buckets);
+        `only` as in `batches`.
 
         `together_rps`: full rate of all servers of each bucket, or what they have to serve of it (`served`)."""
         batch, full = self.batches(buckets, levels, only)
+        carried = buckets.rps_of(self.nic_s)
         if not levels.bounds_ttft:
-            return batch, full, full
+            return batch, np.minimum(full, carried), full
         places = self.ranks[:, None] * batch
         stays_ms = np.divide(places * MS_PER_S, full, out=np.ones(full.shape), where=full > 0)
         share = np.divide(together_rps[None], full, out=np.ones(full.shape), where=full > 0)
@@ -201,7 +207,7 @@ class DecodeServers:
         stay = Stay(
             places=places, stays_ms=stays_ms, patience_ms=PLACE_TIME * levels.least_ttft_ms(buckets), misses=misses
         )
-        return batch, full * largest_load(stay, share, arrivals, served=served), full
+        return batch, np.minimum(full * largest_load(stay, share, arrivals, served=served), carried), full
 
     def tpot_ms(self, buckets: Buckets, rate: Array, batch: Array, deviations: float) -> Array:
         """Time per output token at `rate` of each server, shape (servers, buckets); `deviations` of the load above its
@@ -234,6 +240,7 @@ class DecodeServers:
             longest_gb=self.longest_gb[chosen],
             free_gb=self.free_gb[chosen],
             batch_limit=self.batch_limit[chosen],
+            nic_s=self.nic_s[chosen],
         )
 
 

@@ -15,7 +15,6 @@
 | T | (t(n + min(L, sqrt(2 ln dp n L))) + t(n)) / 2: the mean of the fullest rank and the mean one | ms |
 | X | full rate of all servers of the bucket together | requests/s |
 | eta | tail of the wait behind the router (`waits`) | ms |
-
 | S, u | time between starts of steps that are met, T / (phi pp), of L tokens at least; min(1, x S) | ms, 1 |
 | v | of a prompt of s tokens, where dp > 1: max(0, 1 - (budget - s) / n) / 2 | 1 |
 
@@ -41,7 +40,7 @@ from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.rates import pool_share
-from planner.cost.service_levels import transfer_ms
+from planner.cost.service_levels import nic_s, transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels, pool_rps
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.cost.step import Steps, step_cost
@@ -66,7 +65,8 @@ _ROUNDS = 12  # of the fixed point of tokens and step time, which contracts belo
 class PrefillServers:
     """Servers of one GPU type: `configs`, and by server and range times of a prompt at a full budget (`prompt_ms`, inf:
     not served), of a prompt by itself (`own_ms`), of the KV transfer (`sent_ms`), and of a step of `STEP_TOKENS`
-    (`step_ms`, shape (servers, ranges, tokens)), all in ms. `fresh`: s, one row where it is the same of all servers."""
+    (`step_ms`, shape (servers, ranges, tokens)), all in ms. `fresh`: s, one row where it is the same of all servers.
+    `nic_s`: seconds that a request takes of a server's NICs (0: none are counted)."""
 
     configs: tuple[ServerConfig, ...]
     pace: float
@@ -75,6 +75,7 @@ class PrefillServers:
     sent_ms: Array
     step_ms: Array
     fresh: Array
+    nic_s: Array
 
     @classmethod
     def of(
@@ -103,6 +104,7 @@ class PrefillServers:
             own_ms=np.concatenate([piece.own_ms for piece in pieces]),
             sent_ms=np.concatenate([piece.sent_ms for piece in pieces]),
             step_ms=np.concatenate([piece.step_ms for piece in pieces]),
+            nic_s=np.concatenate([piece.nic_s for piece in pieces]),
             fresh=_joined([(piece.fresh, len(piece.configs)) for piece in pieces]),
         )
 
@@ -117,6 +119,7 @@ class PrefillServers:
             sent_ms=self.sent_ms[chosen],
             step_ms=self.step_ms[chosen],
             fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
+            nic_s=self.nic_s[chosen],
         )
 
     def _column(self, values: Sequence[int]) -> Array:
@@ -130,6 +133,11 @@ class PrefillServers:
     def devices(self) -> Array:
         """GPUs of a server, shape (servers,)."""
         return np.array([float(config.parallel.devices) for config in self.configs])
+
+    @property
+    def _budgets(self) -> Array:
+        """Token budgets of a rank and step, shape (servers, 1)."""
+        return self._column([config.tokens_per_step for config in self.configs])
 
     @property
     def _ways(self) -> Array:
@@ -159,15 +167,15 @@ class PrefillServers:
         served: bool = False,
         halvings: int = HALVINGS,
     ) -> Array:
-        """Largest rate of one server within the bounds on TTFT, shape (servers, buckets), too low by no more than
-        2^-halvings of the full rate.
+        """Largest rate of one server within the bounds on TTFT and what NICs carry, shape (servers, buckets), too low
+        by no more than 2^-halvings of the full rate.
 
         `together_rps`: X of each bucket, shape (buckets,), or where it is what is `served` of each bucket, X is as much
         as serves it with servers that work to their cap: over rho.
         """
-        full = self.full_rps(buckets)
+        full, carried = self.full_rps(buckets), buckets.rps_of(self.nic_s)
         if not levels.bounds_ttft:
-            return full
+            return np.minimum(full, carried)
         low, width, mix = np.zeros(full.shape), full.copy(), self._mix(buckets)
         # One server alone is tried at many rates at once: an array of one number takes as long as one of fifteen.
         bits = AT_ONCE if len(full) == 1 else 1
@@ -179,19 +187,12 @@ class PrefillServers:
             # Up to the first that fails, as halving would end there, too.
             cells = np.logical_and.accumulate(enough).sum(axis=0, keepdims=True) if bits > 1 else enough
             low = low + width * cells
-        return np.asarray(low)
+        return np.minimum(low, carried)  # who gets less waits less
 
     def _meets(
-        self,
-        buckets: Buckets,
-        levels: Levels,
-        rate: Array,
-        full: Array,
-        together_rps: Array,
-        arrivals: Arrivals,
-        mix: Array,
+        self, buckets: Buckets, levels: Levels, rate: Array, full: Array, all_rps: Array, arrivals: Arrivals, mix: Array
     ) -> Array:
-        service, rho, tail, rest_of_step = self.queue(buckets, rate, full, together_rps, arrivals, mix)
+        service, rho, tail, rest_of_step = self.queue(buckets, rate, full, all_rps, arrivals, mix)
         slack = levels.ttft_ms - levels.first_step_ms - service  # (servers, buckets, ranges)
         mean = (np.where(np.isinf(slack), 0.0, slack) * buckets.weights).sum(-1)
         if levels.misses is None:
@@ -232,24 +233,21 @@ class PrefillServers:
 
     def _met_step_ms(self, times: "StepCurves", long: Array, mean_rank: Array) -> Array:
         """The least step that is met under way: it takes in a prompt, and long ones are met more often."""
-        budgets = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])
-        of_prompt = times.at(np.broadcast_to(np.minimum(long, budgets), mean_rank.shape))
+        of_prompt = times.at(np.broadcast_to(np.minimum(long, self._budgets), mean_rank.shape))
         return np.asarray(np.where(ranks > 1, (of_prompt + mean_rank) / 2, of_prompt))
 
     def _missed_ms(self, tokens: Array, cycle: Array) -> Array:
         """v S of `tokens` that come to a rank in a step, shape (servers, buckets, ranges)."""
-        budgets = self._column([config.tokens_per_step for config in self.configs])
         several = self._column([config.parallel.dp for config in self.configs])[..., None] > 1
-        room = (budgets - np.minimum(self.fresh, budgets))[:, None]
+        room = (self._budgets - np.minimum(self.fresh, self._budgets))[:, None]
         missed = np.maximum(1 - room / np.maximum(tokens, 1e-9)[..., None], 0.0)
         return np.asarray(np.where(several, MISSED_STEPS * missed * cycle[..., None], 0.0))
 
     def _own_step_ms(self, step: Array, mean_rank: Array, buckets: Buckets) -> Array:
         """The steps that a prompt is taken in by, shape (servers, buckets, ranges)."""
-        budgets = self._column([config.tokens_per_step for config in self.configs])
         ranks = self._column([config.parallel.dp for config in self.configs])[..., None]
-        chunks = ceil_divide(buckets.longest * self.fresh / buckets.prompts, budgets)[:, None]
+        chunks = ceil_divide(buckets.longest * self.fresh / buckets.prompts, self._budgets)[:, None]
         alone = np.where(ranks > 1, (self.own_ms[:, None] + chunks * mean_rank[..., None]) / 2, self.own_ms[:, None])
         return np.maximum(step[..., None], alone)
 
@@ -263,8 +261,7 @@ class PrefillServers:
 
     def _full_ranks(self, rate: Array, times: "StepCurves", m1: Array) -> FullRanks:
         """Steps whose fullest rank is full, at `rate`."""
-        budgets = self._column([config.tokens_per_step for config in self.configs])
-        ranks = self._column([config.parallel.dp for config in self.configs])
+        budgets, ranks = self._budgets, self._column([config.parallel.dp for config in self.configs])
         stages = self._column([config.parallel.pp for config in self.configs])
         full = times.at(np.broadcast_to(budgets, rate.shape))
         tokens, step = np.broadcast_to(budgets, rate.shape), full
@@ -276,8 +273,7 @@ class PrefillServers:
 
     def _step_ms(self, rate: Array, times: "StepCurves", m1: Array, m2: Array, backlog: Array) -> tuple[Array, Array]:
         """T and t(n) at `rate`, shape (servers, buckets); `backlog`: tokens that wait before the fullest rank."""
-        budgets = self._column([config.tokens_per_step for config in self.configs])
-        ranks = self._column([config.parallel.dp for config in self.configs])
+        budgets, ranks = self._budgets, self._column([config.parallel.dp for config in self.configs])
         long = m2 / m1
         step = mean_rank = times.at(np.zeros(rate.shape))
         coming, pace = rate * m1, self.pace * self._ways * MS_PER_S
@@ -368,6 +364,7 @@ def _priced(
         sent_ms=np.broadcast_to(sent, prompt_ms.shape),
         step_ms=times,
         fresh=fresh,
+        nic_s=nic_s(context, buckets.prompts, degrees.devices[:, 0]),
     )
 
 

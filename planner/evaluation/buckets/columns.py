@@ -19,7 +19,8 @@ Servers = PrefillServers | DecodeServers | MixedServers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Rates of one GPU type in one phase, by server and bucket: within the levels and without queues (requests/s)."""
+    """Rates of one GPU type in one phase, by server and bucket: within the levels and what NICs carry, and where nobody
+    waits for either (requests/s)."""
 
     servers: Servers | None
     batches: np.ndarray | None
@@ -82,7 +83,7 @@ def prefill_column(
         return _no_servers(buckets)
     servers = PrefillServers.of(context, options, buckets)
     full = servers.full_rps(buckets)
-    return Column(servers=servers, batches=None, capped=full, full=full)
+    return Column(servers=servers, batches=None, capped=np.minimum(full, buckets.rps_of(servers.nic_s)), full=full)
 
 
 def decode_column(
@@ -99,7 +100,8 @@ def decode_column(
     most = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
     servers = DecodeServers.of(context, options, buckets, longest_answer, most)
     batches, full = servers.batches(buckets, levels)
-    return Column(servers=servers, batches=batches, capped=full, full=full)
+    capped = np.minimum(full, buckets.rps_of(servers.nic_s))
+    return Column(servers=servers, batches=batches, capped=capped, full=full)
 
 
 def mixed_column(

@@ -105,6 +105,7 @@ def pooled_assignment(priced: PricedPools, solver: str, *, optimal: bool = True)
         objective_rps=min(totals.values(), default=0.0),
         optimal=optimal,
         solver=solver,
+        network_bottleneck=priced.network_bottleneck,
         pools=priced.pools,
     )
 

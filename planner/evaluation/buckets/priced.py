@@ -184,6 +184,7 @@ def servers_of(question: Question, pool: BucketPool, buckets: Buckets, reach: Re
         gpu=scenario.inventory.item(pool.gpu).gpu,
         model=scenario.model,
         settings=scenario.cost if reach is None else replace(scenario.cost, reach=reach),
+        network=scenario.network,
     )
     if pool.phase is Phase.PREFILL:
         return PrefillServers.of(context, [(server.parallel, server.tokens_per_step, server.overlapped)], buckets)

@@ -30,13 +30,7 @@ from planner.assignment import (
 )
 from planner.cost import CostContext
 from planner.cost.engine_rules import kv_backends, may_overlap, prefill_budgets, refusals
-from planner.cost.serving import (
-    HALVINGS,
-    Arrivals,
-    every_size,
-    node_sizes,
-    server_shapes,
-)
+from planner.cost.serving import HALVINGS, Arrivals, every_size, node_sizes, server_shapes
 from planner.domain import (
     PHASES,
     BucketPool,
@@ -55,6 +49,7 @@ from planner.domain.stocks import Stock, inventory_stocks
 from planner.evaluation.buckets.columns import Column, decode_column, hash_of, mixed_column, of_types, prefill_column
 from planner.evaluation.buckets.partitions import bucket_space
 from planner.evaluation.buckets.service import BucketService
+from planner.evaluation.buckets.transfer import uplinks_of
 
 ROOM = 1.02  # X is above what the relaxation serves: whole servers serve more, and a bound must not count on too few
 LESS_ROOM = 1.01  # above a bound of whole servers
@@ -80,6 +75,7 @@ class BucketPrices:
         self._left: dict[tuple[str, Phase], Column] = {}
         self._full: dict[tuple[str, Phase], Column] = {}
         self._most_rps = math.inf
+        self._surely = False
         self.service = BucketService(question)
 
     def below(self, bound_rps: float) -> "BucketPrices | None":
@@ -92,6 +88,16 @@ class BucketPrices:
         for cached in {"served_rps", "shortlist", "aggregated"} & vars(tighter).keys():
             del vars(tighter)[cached]
         return tighter
+
+    @property
+    def surely(self) -> "BucketPrices | None":
+        """The same where what crosses uplinks must fit however servers are paired; None where it does, or has none."""
+        network = self._scenario.network
+        if self._surely or network is None or not network.switch_gb_s:
+            return None
+        other = copy.copy(self)
+        other._surely = True
+        return other
 
     @property
     def _scenario(self) -> Scenario:
@@ -223,14 +229,12 @@ class BucketPrices:
                 )
                 for place in places
             },
-            probabilities={place: self._probability(place) for place in places},
+            probabilities={(p, n): float(self.phases[p].buckets.probabilities[n]) for p, n in places},
             halves=self._halves,
             survive=self._scenario.survive.share,
             lost_nodes=self._scenario.survive.nodes,
+            uplinks=uplinks_of(self.question, self.phases, stocks, surely=self._surely),
         )
-
-    def _probability(self, place: Place) -> float:
-        return float(self.phases[place[0]].buckets.probabilities[place[1]])
 
     @cached_property
     def _halves(self) -> dict[Place, Halves]:
@@ -311,7 +315,8 @@ class BucketPrices:
     def context(self, gpu: str) -> CostContext:
         """The model on a GPU type."""
         scenario = self._scenario
-        return CostContext(gpu=scenario.inventory.item(gpu).gpu, model=scenario.model, settings=scenario.cost)
+        spec, settings = scenario.inventory.item(gpu).gpu, scenario.cost
+        return CostContext(gpu=spec, model=scenario.model, settings=settings, network=scenario.network)
 
     def shapes(self, gpu: str, phase: Phase) -> list[ParallelConfig]:
         """Copies of the model that the engine accepts on parts of a node, and on whole nodes. Mixed servers: what it

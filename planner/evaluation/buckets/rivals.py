@@ -109,6 +109,10 @@ def _under(prices: BucketPrices, place: PoolPlace, levels: Levels) -> Column:
 
 def _limit(prices: BucketPrices, place: PoolPlace, column: Column, row: int) -> Limit:
     capped, full = float(column.capped[row, place.bucket]), float(column.full[row, place.bucket])
+    if isinstance(column.servers, PrefillServers | DecodeServers):
+        carried = prices.phases[place.phase].buckets.rps_of(column.servers.nic_s[[row]])[0, place.bucket]
+        if capped >= carried * (1 - SLOWED):
+            return Limit.NIC
     if isinstance(column.servers, DecodeServers) and column.batches is not None:
         return _batch_limit(prices, place, column.servers, row, int(column.batches[row, place.bucket]))
     if capped < full * (1 - SLOWED):

@@ -22,6 +22,10 @@ from planner.domain import (
 from planner.evaluation.buckets.latencies import JudgedTimes, first_step_ms, latencies_at
 from planner.evaluation.buckets.priced import PricedBucket, PricedKey, phase_rps, priced_buckets, serves
 from planner.evaluation.buckets.spreads import lost_servers, spread
+from planner.evaluation.buckets.transfer import FullUplink, full_nic, full_uplink
+
+HELD_BACK = 1e-6
+"""Of a rate: a loss that costs no more does not hold it back."""
 
 BEYOND = 1.03
 """Of the rate that is reached where the first decode step takes the whole bound on TPOT; more is reached where it does
@@ -30,11 +34,14 @@ not, by less than this on the shipped scenarios."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedPools:
-    """Pools with their capacities and shares, and what they serve together (requests/s of the whole mix)."""
+    """Pools with their capacities and shares, and what they serve together (requests/s of the whole mix).
+    `network_bottleneck`: the part of the network that holds them back, `crosses`: it is an uplink."""
 
     pools: tuple[BucketPool, ...]
     prefill_rps: float
     decode_rps: float
+    network_bottleneck: str = ""
+    crosses: bool = False
 
     def phase_rps(self, phase: Phase) -> float:
         """What one phase could serve."""
@@ -44,6 +51,26 @@ class PricedPools:
     def rate_rps(self) -> float:
         """The lower of both phases."""
         return min(self.prefill_rps, self.decode_rps)
+
+    def used(self, parts: Mapping[Phase, float]) -> "PricedPools":
+        """The pools of each phase used so far."""
+        used = replace(
+            self,
+            pools=tuple(replace(pool, capacity_rps=parts[pool.phase] * pool.capacity_rps) for pool in self.pools),
+            prefill_rps=parts[Phase.PREFILL] * self.prefill_rps,
+            decode_rps=parts[Phase.DECODE] * self.decode_rps,
+        )
+        held_back = used.rate_rps < self.rate_rps * (1 - HELD_BACK)
+        return replace(used, network_bottleneck="", crosses=False) if held_back else used
+
+    def through(self, uplink: FullUplink) -> "PricedPools":
+        """As far as what crosses between GPU types fits through the uplink that is full first."""
+        if uplink.rate_rps >= self.rate_rps:
+            return self
+        parts = {phase: uplink.rate_rps / self.phase_rps(phase) for phase in PHASES}
+        if any(pool.phase is Phase.MIXED for pool in self.pools):  # which are used alike in both
+            parts = dict.fromkeys(Phase, max(parts.values()))
+        return replace(self.used(parts), network_bottleneck=uplink.name, crosses=True)
 
 
 class BucketService:
@@ -78,20 +105,18 @@ class BucketService:
         }
         if any(pool.phase is Phase.MIXED for pool in mine):  # which are used alike in both
             used = dict.fromkeys(Phase, min(used.values()))
-        return PricedPools(
-            pools=tuple(replace(pool, capacity_rps=used[pool.phase] * pool.capacity_rps) for pool in unbroken.pools),
-            prefill_rps=used[Phase.PREFILL] * unbroken.prefill_rps,
-            decode_rps=used[Phase.DECODE] * unbroken.decode_rps,
-        )
+        return unbroken.used(used)
 
     def unbroken(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
         """The pools at work together, where nothing has to survive."""
         buckets = self._buckets(pools, counts)
-        return PricedPools(
+        together = PricedPools(
             pools=tuple(pool for bucket in buckets for pool in bucket.pools),
             prefill_rps=phase_rps(buckets, Phase.PREFILL),
             decode_rps=phase_rps(buckets, Phase.DECODE),
+            network_bottleneck=full_nic(buckets),
         )
+        return together.through(full_uplink(self.question, together.pools))
 
     def _buckets(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> list[PricedBucket]:
         """The pools by bucket. The first token of a split request takes a decode step: at first as long as the bound on

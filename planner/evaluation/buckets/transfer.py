@@ -1,20 +1,31 @@
-"""What handing KV caches from prefill to decode costs the split pools of a plan: time of a request, and traffic.
+"""What handing KV caches from prefill to decode costs the split pools of a plan: time of a request, traffic, and what
+the network leaves of their rate.
 
 Servers that do both phases hand nothing over. Times are those that the pools' TTFT counts: what lies on one GPU, over
-its own NIC.
+its own NIC. A router chooses the servers of each phase by themselves: of the requests of a range that are split each
+pool of decode takes its share from every pool of prefill.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
+from planner.assignment import Uplinks
 from planner.cost import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.service_levels import transfer_ms
-from planner.cost.serving import Arrivals
-from planner.domain import BucketPool, KvTransfer, Phase, Question, Reach, kv_gb
-from planner.evaluation.buckets.priced import priced_buckets
+from planner.cost.serving import Arrivals, MixedServers
+from planner.domain import PHASES, BucketPool, KvFlow, KvTransfer, LengthRange, Phase, Question, Reach, kv_gb
+from planner.domain.stocks import Stock
+from planner.evaluation.buckets.partitions import PhaseBuckets
+from planner.evaluation.buckets.priced import PricedBucket, phase_rps, priced_buckets
+
+CARRIED = 1e-6
+"""Of a rate: what a NIC or an uplink carries to so little is what holds it back."""
 
 
 def transfer_of(
@@ -44,3 +55,109 @@ def transfer_of(
     if not weight:
         return None
     return KvTransfer(mean_ms=mean_ms / weight, longest_ms=longest_ms, gb_s=rate_rps * gb_per_request)
+
+
+class _Handed(NamedTuple):
+    """`share` of the requests of a range, which one pool hands to another."""
+
+    prefill: BucketPool
+    decode: BucketPool
+    span: LengthRange
+    share: float
+
+
+def _handed(question: Question, pools: Iterable[BucketPool]) -> Iterator[_Handed]:
+    every = [pool for pool in pools if pool.share > 0]
+    split: dict[tuple[int, int], float] = defaultdict(float)
+    for pool in every:
+        if pool.phase is Phase.DECODE:
+            split[pool.start, pool.end] += pool.share
+    for span in question.workload.ranges:
+        mine = [pool for pool in every if pool.start <= span.start and span.end <= pool.end]
+        for prefill in (pool for pool in mine if pool.phase is Phase.PREFILL):
+            for decode in (pool for pool in mine if pool.phase is Phase.DECODE):
+                yield _Handed(prefill, decode, span, prefill.share * decode.share / split[decode.start, decode.end])
+
+
+def flows_of(question: Question, pools: Iterable[BucketPool], rate_rps: float) -> tuple[KvFlow, ...]:
+    """Who hands KV caches to whom where the whole mix is served at `rate_rps`; none where no network is given."""
+    if question.scenario.network is None:
+        return ()
+    return tuple(
+        KvFlow(
+            prefill=handed.prefill.island,
+            decode=handed.decode.island,
+            range_start=handed.span.start,
+            range_end=handed.span.end,
+            rate_rps=rate,
+            gb_s=rate * kv_gb(question.scenario.model, handed.span.mean_input_tokens),
+        )
+        for handed in _handed(question, pools)
+        if (rate := rate_rps * handed.span.probability * handed.share)
+    )
+
+
+def uplinks_of(
+    question: Question, phases: Mapping[Phase, PhaseBuckets], stocks: Sequence[Stock], *, surely: bool = False
+) -> Uplinks | None:
+    """What KV caches of any buckets have to fit through where pools are of these stocks; None where all of them reach
+    each other freely. `surely`: as in `Uplinks`."""
+    scenario, spans = question.scenario, question.workload.ranges
+    capped = {} if scenario.network is None else dict(scenario.network.switch_gb_s)
+    gpus = dict.fromkeys(stock.gpu for stock in stocks)
+    names = [gpu for gpu in gpus if gpu in capped]
+    if not names or len(gpus) == 1:
+        return None
+    prefill, decode = (phases[phase].buckets for phase in PHASES)
+    gb = np.array([span.probability * kv_gb(scenario.model, span.mean_input_tokens) for span in spans])
+    both = prefill.members @ (gb[:, None] * decode.members.T)
+    return Uplinks(
+        groups=tuple(names.index(stock.gpu) if stock.gpu in capped else len(names) for stock in stocks),
+        gb_s=tuple(capped[name] for name in names),
+        gb={(i, k): float(amount) for (i, k), amount in np.ndenumerate(both) if amount},
+        surely=surely,
+    )
+
+
+class FullUplink(NamedTuple):
+    """The uplink that is full first, in words, and the rate of the whole at which it is."""
+
+    name: str = ""
+    rate_rps: float = math.inf
+
+
+def full_uplink(question: Question, pools: Iterable[BucketPool]) -> FullUplink:
+    """The uplink that holds pools back first."""
+    network = question.scenario.network
+    if network is None or not network.switch_gb_s:
+        return FullUplink()
+    crossing: dict[tuple[str, str], float] = defaultdict(float)  # GB of a request of the whole mix
+    for handed in _handed(question, pools):
+        if handed.prefill.gpu != handed.decode.gpu:
+            gb = handed.span.probability * handed.share * kv_gb(question.scenario.model, handed.span.mean_input_tokens)
+            crossing["out of", handed.prefill.gpu] += gb
+            crossing["into", handed.decode.gpu] += gb
+    uplinks = (
+        FullUplink(f"uplink {way} {gpu} islands", gb_s / crossing[way, gpu])
+        for gpu, gb_s in network.switch_gb_s
+        for way in ("out of", "into")
+        if crossing[way, gpu]
+    )
+    return min(uplinks, key=lambda uplink: uplink.rate_rps, default=FullUplink())
+
+
+def full_nic(buckets: Sequence[PricedBucket]) -> str:
+    """The NICs that keep the slowest bucket of the slower phase from serving more, in words; empty: none do."""
+    rates = {phase: phase_rps(buckets, phase) for phase in PHASES}
+    slower = min(PHASES, key=lambda phase: rates[phase])
+    for bucket in buckets:
+        together = [b for b in buckets if b.span == bucket.span and b.phase in (slower, Phase.MIXED)]
+        served = sum(b.capacity_rps for b in together) / bucket.probability
+        if bucket.phase is not slower or served > rates[slower] * (1 + CARRIED):
+            continue
+        for pool, servers in zip(bucket.pools, bucket.servers, strict=True):
+            assert not isinstance(servers, MixedServers), "pools of one phase have servers of one"
+            carried = float(bucket.buckets.rps_of(servers.nic_s)[0, 0])
+            if pool.capacity_rps >= carried * (1 - CARRIED):
+                return f"NIC of {pool.gpu} {pool.phase} islands"
+    return ""

@@ -56,6 +56,9 @@ def solved_classes(
     for pricing in (prices.aggregated, prices) if form_is_free(question) else (prices,):
         beaten = [answer.value for every in solved for answer in every.answers.values()]
         solved += _priced_anew(question, pricing, beaten, objective, settings)
+        # What the best pairing of servers lets through need not get through; these pools do, and have no wider bound.
+        if pricing is prices and _by_rate(objective) and (surely := prices.surely):
+            solved += _priced_anew(question, surely, beaten, objective, settings)
     if any(every.answers for every in solved):
         return [every for every in solved if every.answers or math.isfinite(every.bound)]
     if any(every.late for every in solved):
@@ -63,6 +66,11 @@ def solved_classes(
     if solved:
         raise not_survived(question, solved[-1].offer, prices, objective, settings)
     raise nothing_serves(question, prices, objective)
+
+
+def _by_rate(objective: ObjectiveSettings) -> bool:
+    """Whether pools are compared by what they serve, not by what that costs."""
+    return not (objective.minimises or objective.kind.row.per_charge)
 
 
 def form_is_free(question: Question) -> bool:
@@ -82,7 +90,7 @@ def _priced_anew(
     longer queues, and nothing that survives serves more than the bound. Of all pricings the pools that serve most
     together are kept: a programme does not see how those of unequal patience share a bucket."""
     families = _families(question, prices, beaten, objective, settings)
-    if objective.minimises or objective.kind.row.per_charge:
+    if not _by_rate(objective):
         return families
     best, most_rps, bound = families, _together_rps(families), max((f.bound for f in families), default=0.0)
     for _ in range(MOST_PRICINGS):

@@ -80,17 +80,22 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     question = evaluator.question
     require_prices(question.scenario)
     wanted = question.scenario.objective.target_rps
-    objective, bound = single(question.scenario.objective), None
+    objective, bound, prices = single(question.scenario.objective), None, evaluator.prices
+    compares_cost = objective.minimises or objective.kind.row.per_charge
     reached = 0.0
     for _ in range(MOST_RAISES):
         try:
-            choice = _solved(question, evaluator.prices, objective)
+            choice = _solved(question, prices, objective)
         except InfeasibleError:
             if bound is None:
                 raise
             break
         bound = choice.bound if bound is None else bound
         reached = choice.priced.rate_rps
+        # A dearer fleet may pass no more through a full uplink: who compares costs asks for pools that surely do.
+        if compares_cost and choice.priced.crosses and (surely := prices.surely):
+            prices = surely
+            continue
         if reached >= wanted * (1 - MET):
             return replace(choice, bound=bound)
         estimated = next(point.rate_rps for point in choice.simpler if point.chosen)

@@ -21,7 +21,7 @@ from planner.domain.serving.replayed import ReplayedChoice
 from planner.errors import InconsistentPlanError
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment, pooled_evaluation
 from planner.evaluation.buckets.service import BucketService
-from planner.evaluation.buckets.transfer import transfer_of
+from planner.evaluation.buckets.transfer import flows_of, transfer_of
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.pool_assembly import pool_estimates, pool_islands, pool_routes, unplaced_islands
 from planner.layouts.buckets.certificate import certify_buckets
@@ -134,6 +134,8 @@ def proposed_pools(
         worths=partial(bucketed_sensitivity, prices=evaluator.prices),
         rivals=partial(rivals_of, evaluator=evaluator),
         placement=placement,
+        flows=flows_of(question, pools, rate),
+        network_bottleneck=assignment.network_bottleneck,
         buckets=outlook(
             question,
             pools,

@@ -69,9 +69,8 @@ _WORTH: tuple[Column[GpuWorth], ...] = (
 def _network(plan: Plan) -> str:
     if not plan.network_bottleneck:
         return ""
-    return (
-        f"**The network holds the rate back** ({escaped(plan.network_bottleneck)}), which these figures do not count."
-    )
+    unseen = "" if plan.outlook.pools else ", which these figures do not count"  # pools are priced with their NICs
+    return f"**The network holds the rate back** ({escaped(plan.network_bottleneck)}){unseen}."
 
 
 def _binding(plan: Plan, sensitivity: Sensitivity) -> str:

@@ -1,0 +1,202 @@
+"""Pools behind buckets that hand KV caches over a network: by hand, against every pool, and how plans tell it."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline_scenarios import bucketed
+from test_enumerated_pools import GAP, LEVELS, PRICES, evaluator_of, every_choice, offers_of
+
+from planner.domain import BucketPool, NetworkSettings, Phase, Plan, Question, kv_gb
+from planner.domain.explanations import Limit
+from planner.errors import InconsistentPlanError
+from planner.evaluation.buckets.rivals import PoolPlace, rival_servers
+from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.evaluator import Evaluator
+from planner.files import encode_plan
+from planner.files.plan.plan_reader import decode_plan
+from planner.layouts.buckets.pools import BucketChoice, solve_buckets
+from planner.pipeline import plan
+from planner.plans.audit import audit
+from planner.report import summary
+from planner.workload import question_of
+
+FEW = {"H20": 3, "H200": 1}
+CASES: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
+    "hardly anything passes": (FEW, {"network": {"uplinks_gb_s": {"H20": 0.1}}}),
+    "some passes": (FEW, {"network": {"uplinks_gb_s": {"H20": 2.0}}}),
+    "all passes": (FEW, {"network": {"uplinks_gb_s": {"H20": 10.0}}}),
+    "buckets keep types apart": (FEW, {"network": {"uplinks_gb_s": {"H200": 1.0}}, "routing": {"most": 2}}),
+    "under levels": ({"H20": 3, "L40S": 2}, {"network": {"uplinks_gb_s": {"L40S": 1.0}}, "slo": LEVELS}),
+    "narrow NICs": (FEW, {"network": {"nic_share": 0.01}}),
+    "both forms": ({"H20": 2, "H200": 2}, {"network": {"nic_share": 0.01}, "serving": "auto"}),
+}
+
+
+def chosen(network: dict[str, Any] | None, inventory: dict[str, int] = FEW, **changes: Any) -> BucketChoice:
+    return solve_buckets(evaluator_of(inventory, network=network, **changes))
+
+
+def every_rate(judge: Evaluator) -> list[tuple[float, float]]:
+    """(USD/hour, requests/s) of all pools there are, as they serve together."""
+    stocks, offers = offers_of(judge)
+    service = BucketService(judge.question)
+    return [
+        (offer.charge_of(answer.pools), service.priced(judge.prices.pools(answer, stocks)).rate_rps)
+        for offer, partition in product(offers, judge.prices.partitions)
+        for answer in every_choice(offer, partition)
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_pools_serve_more(name: str) -> None:
+    inventory, changes = CASES[name]
+    judge = evaluator_of(inventory, **changes)
+    choice, best = solve_buckets(judge), max(rate for _, rate in every_rate(judge))
+    assert choice.priced.rate_rps == pytest.approx(best, rel=GAP)
+    assert choice.bound >= best * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("target_rps", [6.0, 14.0])
+def test_no_pools_reach_a_target_for_less_than_the_bound(target_rps: float) -> None:
+    """Nor does the plan fall short where the programme's own pools fill the uplink before."""
+    objective = {"kind": "target", "target_rps": target_rps}
+    judge = evaluator_of({"H20": 4, "H200": 2}, network={"uplinks_gb_s": {"H20": 0.5}}, objective=objective)
+    choice = solve_buckets(judge)
+    least = min(usd for usd, rate in every_rate(judge) if rate >= target_rps)
+    cost = sum(PRICES[pool.gpu] * pool.gpus for pool in choice.priced.pools)
+    assert choice.priced.rate_rps >= target_rps * (1 - 1e-4)
+    assert choice.bound <= least * (1 + 1e-6)
+    assert cost == pytest.approx(least, rel=0.01)
+
+
+def mean_gb(question: Question) -> float:
+    """KV cache of a request of the whole mix."""
+    model, spans = question.scenario.model, question.workload.ranges
+    return sum(span.probability * kv_gb(model, span.mean_input_tokens) for span in spans)
+
+
+def test_a_server_hands_over_what_its_nics_carry() -> None:
+    judge = evaluator_of(FEW, network={"nic_share": 0.01})
+    gb = mean_gb(judge.question)
+    narrow = {(pool.gpu, pool.phase): pool for pool in solve_buckets(judge).priced.pools}
+    assert {phase for _, phase in narrow} == {Phase.PREFILL, Phase.DECODE}
+    for (gpu, _), pool in narrow.items():
+        nic = judge.question.scenario.inventory.item(gpu).gpu.nic_gb_s
+        assert pool.capacity_rps == pytest.approx(min(pool.full_rps, pool.gpus / pool.count * nic * 0.01 / gb))
+        assert pool.capacity_rps < pool.full_rps
+
+
+def shared(question: Question) -> tuple[BucketPool, ...]:
+    """Pools of both types in both phases, of one server each."""
+    free = replace(question, scenario=replace(question.scenario, network=None))
+    prices = Evaluator(free).prices
+    return tuple(prices.pool(gpu, phase, 0, 0, 1) for phase in (Phase.PREFILL, Phase.DECODE) for gpu in ("H20", "H200"))
+
+
+def test_a_router_that_knows_no_types_sends_half_of_the_half_across() -> None:
+    """With shares a and b of prefill and decode on H20, a (1 - b) of all KV caches leave it, and (1 - a) b enter it."""
+    judge = evaluator_of({"H20": 2, "H200": 2})
+    pools, gb = shared(judge.question), mean_gb(judge.question)
+    free = BucketService(judge.question).priced(pools)
+    a, b = (next(p.share for p in free.pools if (p.gpu, p.phase) == ("H20", half)) for half in Phase if half != "mixed")
+    assert 0.01 < a < 0.99
+    assert 0.01 < b < 0.99
+    crossing = {"out of": a * (1 - b) * gb, "into": (1 - a) * b * gb}
+    way = max(crossing, key=lambda name: crossing[name])
+    width = 0.5 * free.rate_rps * crossing[way]
+    network = NetworkSettings(nic_share=1.0, switch_gb_s=(("H20", width),))
+    narrow = BucketService(replace(judge.question, scenario=replace(judge.question.scenario, network=network)))
+    priced = narrow.priced(pools)
+    assert priced.rate_rps == pytest.approx(0.5 * free.rate_rps)
+    assert (priced.prefill_rps, priced.decode_rps) == pytest.approx((priced.rate_rps, priced.rate_rps))
+    assert priced.network_bottleneck == f"uplink {way} H20 islands"
+    assert [pool.share for pool in priced.pools] == pytest.approx([pool.share for pool in free.pools])
+
+
+def test_a_network_that_is_wide_enough_changes_no_pool() -> None:
+    """NICs of a thousand times the bandwidth carry all that any server does."""
+    for changes in ({"slo": LEVELS}, {"serving": "auto", "routing": {"most": 2}}):
+        pools: list[tuple[BucketPool, ...]] = []
+        for network in (None, NetworkSettings(switch_gb_s=(("H20", 1e6), ("H200", 1e6)))):
+            question = evaluator_of({"H20": 3, "H200": 2}, **changes).question
+            items = question.scenario.inventory.items
+            fast = tuple(replace(item, gpu=replace(item.gpu, nic_gb_s=1000 * item.gpu.nic_gb_s)) for item in items)
+            inventory = replace(question.scenario.inventory, items=fast)
+            wide = replace(question.scenario, inventory=inventory, network=network)
+            pools.append(solve_buckets(Evaluator(replace(question, scenario=wide))).priced.pools)
+        assert pools[0] == pools[1]
+
+
+@pytest.mark.parametrize(
+    ("most", "networks"),
+    [
+        (1, [None, *({"nic_share": share} for share in (1.0, 0.03, 0.01, 0.003))]),
+        (1, [None, *({"uplinks_gb_s": {"H20": width}} for width in (100.0, 2.0, 1.0, 0.1))]),
+        (1, [{"uplinks_gb_s": {"H20": 2.0}}, {"uplinks_gb_s": {"H20": 2.0, "H200": 1.0}}]),
+        (2, [None, *({"uplinks_gb_s": {"H20": width}} for width in (2.0, 1.0))]),
+    ],
+)
+def test_a_narrower_network_never_serves_more(most: int, networks: Sequence[dict[str, Any] | None]) -> None:
+    choices = [chosen(network, routing={"most": most}) for network in networks]
+    for before, after in pairwise(choices):
+        assert after.priced.rate_rps <= before.priced.rate_rps * (1 + GAP)
+        assert after.bound <= before.bound * (1 + GAP)
+
+
+def test_what_is_left_after_a_loss_keeps_to_the_network_too() -> None:
+    network = {"uplinks_gb_s": {"H20": 1.0}}
+    judge = evaluator_of({"H20": 16, "H200": 16}, network=network, survive={"share": 0.5, "nodes": 1}, slo=LEVELS)
+    service, priced = BucketService(judge.question), solve_buckets(judge).priced
+    assert all(loss.rate_rps >= 0.5 * priced.rate_rps * (1 - 1e-6) for loss in service.losses(priced.pools, 1))
+
+
+@pytest.fixture(scope="module")
+def told() -> Plan:
+    """A whole plan whose uplink holds it back."""
+    document = {"model": "qwen3-30b-a3b", "workload": "azure-code-2023", "ranges": {"width": 2048}}
+    return plan(bucketed(FEW, **document, routing={"most": 1}, network={"uplinks_gb_s": {"H20": 2.0}}, simplicity=0))
+
+
+def test_a_plan_tells_who_hands_over_what(told: Plan) -> None:
+    assert told.network_bottleneck == "uplink into H20 islands"
+    assert f"network: {told.network_bottleneck} is the bottleneck." in summary(told)
+    assert "which these figures do not count" not in summary(told)
+    sums: dict[tuple[Phase, str], float] = defaultdict(float)
+    gpus = {island.id: island.gpu for island in told.islands}
+    crossing = 0.0
+    for flow in told.flows:
+        sums[Phase.PREFILL, flow.prefill] += flow.rate_rps
+        sums[Phase.DECODE, flow.decode] += flow.rate_rps
+        crossing += flow.gb_s if (gpus[flow.prefill], gpus[flow.decode]) == ("H200", "H20") else 0.0
+    assert crossing == pytest.approx(2.0)
+    rates = {(route.phase, route.island): route.rate_rps for route in told.routing}
+    assert sums == pytest.approx(rates)
+    assert told.outlook.promise_rps == pytest.approx(0.9 * told.throughput_rps)
+    assert told.certificate is not None
+    assert (told.certificate.objective_bound or 0.0) >= told.throughput_rps
+    again = decode_plan(encode_plan(told), Path("plan.json"))
+    assert (again.flows, again.network_bottleneck) == (told.flows, told.network_bottleneck)
+
+
+def test_a_plan_whose_uplink_carries_more_is_refused(told: Plan) -> None:
+    question = question_of(told.scenario)
+    audit(told, question.workload)
+    network = NetworkSettings(switch_gb_s=(("H20", 1.9),))
+    with pytest.raises(InconsistentPlanError, match=r"the uplink of H20 carries 2 GB/s, its capacity is 1\.9"):
+        audit(replace(told, scenario=replace(told.scenario, network=network)), question.workload)
+    less = (replace(told.flows[0], rate_rps=0.5 * told.flows[0].rate_rps, gb_s=0.5 * told.flows[0].gb_s),)
+    with pytest.raises(InconsistentPlanError, match="are not its routes"):
+        audit(replace(told, flows=(*less, *told.flows[1:])), question.workload)
+
+
+def test_a_rival_is_said_to_be_limited_by_its_nics() -> None:
+    judge = evaluator_of(FEW, network={"nic_share": 0.001})
+    priced: PricedPools = solve_buckets(judge).priced
+    for pool in priced.pools:
+        rivals = rival_servers(judge.prices, PoolPlace.of(pool, 0, 0.0))
+        assert {rival.limit for rival in rivals} == {Limit.NIC}
