@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planner.domain import (
-    BucketPool,
     Forgetful,
-    Phase,
     ReportProgress,
     RouterPolicy,
     SearchJournal,
@@ -127,7 +125,7 @@ def _simplest_best(rounds: ReplayRounds, simplicity: float) -> Point:
 
 def _complexity(space: ReplaySpace, point: Point) -> tuple[int, ...]:
     """Kinds, buckets and pools, then how many dials are not as the answer has them."""
-    simple = _simplicity(space.pools(point), 0.0)
+    simple = SimplerPlan.of(space.pools(point), 0.0, chosen=False)
     turned = sum(value != base for value, base in zip(point, space.base, strict=True))
     return simple.prefill_buckets + simple.decode_buckets, simple.kinds, simple.pools, turned
 
@@ -167,18 +165,7 @@ def _proposed(
     assignment = pooled_assignment(priced, choice.solver, optimal=choice.proven)
     if plan != rounds.space.base:
         others = tuple(replace(point, chosen=False) for point in choice.simpler)
-        mine = _simplicity(priced.pools, priced.rate_rps)
-        choice = replace(choice, priced=priced, simpler=(*others, replace(mine, chosen=True)))
+        chosen = SimplerPlan.of(priced.pools, priced.rate_rps, chosen=True)
+        choice = replace(choice, priced=priced, simpler=(*others, chosen))
     best = pooled_evaluation(layout_of(priced.pools), assignment)
     return proposed_pools(evaluator, best, rounds.record(plan), choice, replayed=replayed)
-
-
-def _simplicity(pools: Sequence[BucketPool], rate_rps: float) -> SimplerPlan:
-    spans = {phase: {(pool.start, pool.end) for pool in pools if pool.serves(phase)} for phase in Phase}
-    return SimplerPlan(
-        kinds=len({(pool.gpu, pool.phase, pool.server) for pool in pools}),
-        prefill_buckets=len(spans[Phase.PREFILL]),
-        decode_buckets=len(spans[Phase.DECODE]),
-        pools=len(pools),
-        rate_rps=rate_rps,
-    )
