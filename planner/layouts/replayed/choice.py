@@ -5,7 +5,7 @@ and on fresh ones with longer streams. An interrupt leaves the best so far, not 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.domain import (
     Forgetful,
@@ -64,7 +64,7 @@ def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: Searc
     if space.base not in rounds.dear:
         raise KeyboardInterrupt
     fresh = tuple(seed + _FIRST_FRESH + number for number in range(FRESH_SEEDS))
-    verdict = _verdict(rounds, question.scenario.simplicity, fresh)
+    point, solved, candidate = _verdict(rounds, question.scenario.simplicity, fresh)
     replayed = ReplayedChoice(
         arrivals=replay.arrivals,
         requests=budget.requests,
@@ -72,11 +72,11 @@ def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: Searc
         search_seeds=budget.seeds,
         fresh_seeds=fresh,
         replayed=len(rounds.dear),
-        solved=verdict.solved,
-        candidate=verdict.candidate,
-        chosen=verdict.plan != space.base,
+        solved=solved,
+        candidate=candidate,
+        chosen=point != space.base,
     )
-    return _proposed(evaluator, rounds, choice, verdict.plan, replayed)
+    return _proposed(evaluator, rounds, choice, point, replayed)
 
 
 def _policies(evaluator: Evaluator, replay: PooledReplay) -> tuple[RouterPolicy, ...]:
@@ -89,16 +89,10 @@ def _policies(evaluator: Evaluator, replay: PooledReplay) -> tuple[RouterPolicy,
     return tuple(dict.fromkeys((first, RouterPolicy.LEAST_WORK, *by_prefix, *OTHER_POLICIES)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Verdict:
+def _verdict(
+    rounds: ReplayRounds, simplicity: float, fresh: Sequence[int]
+) -> tuple[Point, ReplayedRates, ReplayedRates | None]:
     """The plan, and the rates of the answer and of its best rival, where the search had one."""
-
-    plan: Point
-    solved: ReplayedRates
-    candidate: ReplayedRates | None
-
-
-def _verdict(rounds: ReplayRounds, simplicity: float, fresh: Sequence[int]) -> _Verdict:
     base = rounds.space.base
     best = _simplest_best(rounds, simplicity)
     rates = [_rates(rounds, point) for point in dict.fromkeys((base, best))]
@@ -109,7 +103,7 @@ def _verdict(rounds: ReplayRounds, simplicity: float, fresh: Sequence[int]) -> _
         except KeyboardInterrupt:
             rounds.interrupted = True
     solved, candidate = rates[0], rates[1] if best != base else None
-    return _Verdict(plan=best if _stands(solved, candidate, simplicity) else base, solved=solved, candidate=candidate)
+    return best if _stands(solved, candidate, simplicity) else base, solved, candidate
 
 
 def _simplest_best(rounds: ReplayRounds, simplicity: float) -> Point:
