@@ -27,7 +27,7 @@ from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.finishing import finished_plan
 from planner.layouts.buckets.proposals import pools_again
 from planner.layouts.certificate import is_exact
-from planner.layouts.choice import proposed_again, proposer_of, require_possible
+from planner.layouts.choice import proposed_again, proposer_of
 from planner.layouts.feasibility import posed
 from planner.plans.audit import audit
 from planner.search import Retold
@@ -52,13 +52,13 @@ def plan(
     does not take the prompts.
     """
     with open_evaluator(posed(scenario)) if opened is None else nullcontext(opened) as evaluator:
-        return finished_plan(evaluator, proposer_of(scenario)(evaluator, progress, journal))
+        return finished_plan(evaluator, proposer_of(scenario).propose(evaluator, progress, journal))
 
 
 def plan_with_rivals(scenario: Scenario, progress: ReportProgress = no_progress) -> tuple[Plan, tuple[RivalFleet, ...]]:
     """A plan as `plan` makes it, and other fleets for its objective, the best first."""
     with open_evaluator(posed(scenario)) as evaluator:
-        proposed = proposer_of(scenario)(evaluator, progress, None)
+        proposed = proposer_of(scenario).propose(evaluator, progress, None)
         finished = finished_plan(evaluator, proposed)
         return finished, proposed.rivals(finished)
 
@@ -180,7 +180,7 @@ def check(scenario: Scenario, tell: Callable[[str], None] = lambda _step: None) 
     searches."""
     question = posed(scenario)
     with open_evaluator(question) as evaluator:
-        require_possible(evaluator, tell)
+        proposer_of(scenario).require_possible(evaluator, tell)
     return question.workload
 
 

@@ -1,9 +1,10 @@
 """Door: who proposes the plan of a scenario. Its islands are solved for, searched for, or searched for by replays."""
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 from planner.assignment import LayoutAnswer
 from planner.domain import (
@@ -14,6 +15,7 @@ from planner.domain import (
     Plan,
     Proposal,
     ReportProgress,
+    RoutingForm,
     Scenario,
     SearchJournal,
     SearchRecord,
@@ -37,6 +39,84 @@ from planner.layouts.queued_layouts import MET, best_with_queues
 from planner.layouts.sensitivity import sensitivity_of
 from planner.layouts.warm_starts import EARLIER, seeds_of
 from planner.search import Aim, Ground, SearchResult, Seeds, given, optimize
+
+MOST_RAISES = 6
+INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"
+
+
+Propose = Callable[[Evaluator, ReportProgress, SearchJournal | None], ProposedPlan]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanProposer:
+    """Who proposes plans of a form.
+
+    `propose`: the best plan that is found for the question of an evaluator. Raises InfeasibleError where nothing serves
+    the workload, InputError where the inventory admits no island, and KeyboardInterrupt where the search was cut short
+    with nothing found. Where the journal knows of a search, the plan was not to be solved for in time.
+    `again`: the islands of a saved plan. Raises InputError where they are not those that its layout gives today.
+    `require_possible`: raises as `propose` does before it searches, and tells of each step.
+    """
+
+    propose: Propose
+    again: Callable[[Evaluator, Plan], ProposedPlan]
+    require_possible: Callable[[Evaluator, Tell], None]
+
+
+def proposer_of(scenario: Scenario) -> PlanProposer:
+    """Who proposes the plan of a scenario."""
+    if scenario.objective.kind.row.replayed:
+        from planner.layouts.replayed.choice import find_replayed  # noqa: PLC0415  (few plans are replayed)
+
+        return replace(POOLS, propose=find_replayed)
+    return _OF_FORM[scenario.routing_form]
+
+
+def proposed_again(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
+    """The islands of a saved plan, by who proposes such plans."""
+    return _OF_FORM[saved.form].again(evaluator, saved)
+
+
+def _pools(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None) -> ProposedPlan:
+    """Pools behind buckets, solved for; and searched for where that is asked for, or where the evaluator sees more than
+    the programme."""
+    scenario, start = evaluator.question.scenario, time.process_time()
+    choice = best_of_ties(evaluator, solve_buckets(evaluator))
+    solved = layout_of(choice.priced.pools)
+    # a search that comes to the same layout gets these pools, made simple, not the programme's first
+    evaluator.remember_pools(solved, choice.priced, choice.solver, optimal=choice.proven)
+    solving_cpu_s = _since(start, scenario)
+    if _is_solved_for(scenario, journal):
+        result = given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
+    else:
+        result = _search(scenario, evaluator, progress, journal, partial(_seeded, scenario, solved))()
+        _require_uncut(result)
+        if result.best is None:
+            result = given(
+                solved, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=_aim(scenario), note=INSTEAD
+            )
+    return proposed_pools(evaluator, _best(evaluator, result), result.record, choice)
+
+
+def _table(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None) -> ProposedPlan:
+    """A layout of islands of any size: solved for where the programme of layouts sees all that is asked."""
+    require_room(evaluator)
+    scenario = evaluator.question.scenario
+    answer, result = None, None
+    if _is_solved_for(scenario, journal):
+        try:
+            answer, result = _solved_to_target(scenario, evaluator, progress)
+        except SolverError:  # in time, there was no answer at all
+            if not scenario.search.method.row.may_solve or scenario.objective.rents:
+                raise
+    if result is None:
+        result = _search(scenario, evaluator, progress, journal, partial(seeds_of, scenario, evaluator))()
+        _require_uncut(result)
+        # layouts that the solver left unanswered may serve: to solve for another in their place would prove nothing
+        if result.best is None and not result.unanswered:
+            answer, result = _solved_instead(scenario, evaluator, result)
+    return proposed_table(evaluator, _best(evaluator, result), result.record, answer)
 
 
 def proposed_table(
@@ -86,81 +166,9 @@ def saved_table(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
     return proposed_table(evaluator, evaluation, saved.search, None, saved=saved.certificate)
 
 
-MOST_RAISES = 6
-INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"
-
-
-def require_possible(evaluator: Evaluator, tell: Callable[[str], None]) -> None:
-    """Raises as a proposer does before it searches; `tell` hears of each step."""
-    if evaluator.question.scenario.bucketed:
-        require_pools(evaluator, tell)
-    else:
-        tell("tabulating what islands of every size serve")
-        require_room(evaluator)
-
-
-Propose = Callable[[Evaluator, ReportProgress, SearchJournal | None], ProposedPlan]
-"""The best plan that a proposer finds for the question of an evaluator.
-
-Raises InfeasibleError where nothing serves the workload, InputError where the inventory admits no island, and
-KeyboardInterrupt where the search was cut short with nothing found. Where the journal knows of a search, the plan was
-not to be solved for in time.
-"""
-
-
-def proposer_of(scenario: Scenario) -> Propose:
-    """Who proposes the plan of a scenario."""
-    if scenario.objective.kind.row.replayed:
-        from planner.layouts.replayed.choice import find_replayed  # noqa: PLC0415  (few plans are replayed)
-
-        return find_replayed
-    return _pools if scenario.bucketed else _table
-
-
-def proposed_again(evaluator: Evaluator, saved: Plan) -> ProposedPlan:
-    """The islands of a saved plan. Raises InputError where they are not those that its layout gives today."""
-    return (saved_table if saved.buckets is None else saved_pools)(evaluator, saved)
-
-
-def _table(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None) -> ProposedPlan:
-    """A layout of islands of any size: solved for where the programme of layouts sees all that is asked."""
+def _require_room(evaluator: Evaluator, tell: Tell) -> None:
+    tell("tabulating what islands of every size serve")
     require_room(evaluator)
-    scenario = evaluator.question.scenario
-    answer, result = None, None
-    if _is_solved_for(scenario, journal):
-        try:
-            answer, result = _solved_to_target(scenario, evaluator, progress)
-        except SolverError:  # in time, there was no answer at all
-            if not scenario.search.method.row.may_solve or scenario.objective.rents:
-                raise
-    if result is None:
-        result = _search(scenario, evaluator, progress, journal, partial(seeds_of, scenario, evaluator))()
-        _require_uncut(result)
-        # layouts that the solver left unanswered may serve: to solve for another in their place would prove nothing
-        if result.best is None and not result.unanswered:
-            answer, result = _solved_instead(scenario, evaluator, result)
-    return proposed_table(evaluator, _best(evaluator, result), result.record, answer)
-
-
-def _pools(evaluator: Evaluator, progress: ReportProgress, journal: SearchJournal | None) -> ProposedPlan:
-    """Pools behind buckets, solved for; and searched for where that is asked for, or where the evaluator sees more than
-    the programme."""
-    scenario, start = evaluator.question.scenario, time.process_time()
-    choice = best_of_ties(evaluator, solve_buckets(evaluator))
-    solved = layout_of(choice.priced.pools)
-    # a search that comes to the same layout gets these pools, made simple, not the programme's first
-    evaluator.remember_pools(solved, choice.priced, choice.solver, optimal=choice.proven)
-    solving_cpu_s = _since(start, scenario)
-    if _is_solved_for(scenario, journal):
-        result = given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
-    else:
-        result = _search(scenario, evaluator, progress, journal, partial(_seeded, scenario, solved))()
-        _require_uncut(result)
-        if result.best is None:
-            result = given(
-                solved, evaluator, solving_cpu_s=solving_cpu_s, after=result, aim=_aim(scenario), note=INSTEAD
-            )
-    return proposed_pools(evaluator, _best(evaluator, result), result.record, choice)
 
 
 def _is_solved_for(scenario: Scenario, journal: SearchJournal | None) -> bool:
@@ -263,3 +271,14 @@ def _solved_instead(
 def _since(start: float, scenario: Scenario) -> float | None:
     """CPU-seconds that a plan tells of; None where the scenario wants none told."""
     return time.process_time() - start if scenario.search.timings else None
+
+
+POOLS = PlanProposer(propose=_pools, again=saved_pools, require_possible=require_pools)
+"""Pools behind buckets."""
+
+TABLE = PlanProposer(propose=_table, again=saved_table, require_possible=_require_room)
+"""Islands of any size, and a table of who serves how much of which lengths."""
+
+_OF_FORM: Mapping[RoutingForm, PlanProposer] = MappingProxyType(
+    {RoutingForm.BUCKETS: POOLS, RoutingForm.SETS: TABLE, RoutingForm.TABLE: TABLE}
+)

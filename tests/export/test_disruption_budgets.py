@@ -126,11 +126,23 @@ _ROWS = st.tuples(
 @given(rows=st.lists(_ROWS, min_size=1, max_size=5), factor=st.floats(0.0, 1.0), joinable=st.booleans())
 def test_used_up_at_once_they_leave_what_must_survive(rows: list[Row], factor: float, joinable: bool) -> None:
     plan = loaded(bucket_plan(rows, share=factor), rows)
-    budgets = budgets_of(crews_of(plan), joinable=joinable)
+    crews = crews_of(plan)
+    budgets = budgets_of(crews, joinable=joinable)
     assert sorted(name for budget in budgets for name in budget.islands) == sorted(i.id for i in plan.islands)
-    for copies, rate, load in worst_left(plan, [(budget.islands, budget.copies) for budget in budgets]):
+    rests = list(worst_left(plan, [(budget.islands, budget.copies) for budget in budgets]))
+    for copies, rate, load in rests:
         assert copies >= 1
         assert rate >= factor * load * (1 - 1e-6)
+    assert crews.remaining(budgets) == pytest.approx(min(1.0, *(rate / load for _, rate, load in rests)))
+
+
+def test_what_remains_is_not_known_where_a_copy_serves_several_stretches() -> None:
+    rows = [(Phase.PREFILL, 0, 3, 2.5, 1), (Phase.PREFILL, 1, 3, 2.5, 1), (Phase.DECODE, 0, 3, 2.5, 1)]
+    plan = bucket_plan(rows, share=0.0)
+    other = _route(plan.islands[0].id, Phase.PREFILL, (2048, 4096), 0.5, RATE / 4)
+    one, several = (crews_of(replace(plan, routing=routes)) for routes in (plan.routing, (*plan.routing, other)))
+    assert one.remaining(budgets_of(one, joinable=False)) is not None
+    assert several.remaining(budgets_of(several, joinable=False)) is None
 
 
 @given(rows=st.lists(_ROWS, min_size=1, max_size=6))

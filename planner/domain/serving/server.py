@@ -1,11 +1,12 @@
 """What one server is started with, and pools of such servers."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from planner.domain.keys import Bounds, Key
-from planner.domain.layout import ParallelConfig, Phase, halves_of
+from planner.domain.layout import PHASES, ParallelConfig, Phase, halves_of
 from planner.domain.serving.replayed import ReplayedChoice
 from planner.domain.serving.routing import FormChoice
 
@@ -115,6 +116,19 @@ class SimplerPlan:
     pools: Annotated[int, Bounds(low=1)]
     rate_rps: Annotated[float, Bounds(low=0)]
     chosen: Annotated[bool, Key("it is the plan")] = False
+
+    @classmethod
+    def of(cls, pools: Collection[BucketPool], rate_rps: float, *, chosen: bool) -> "SimplerPlan":
+        """How simple pools are that serve `rate_rps` together."""
+        spans = {phase: {(pool.start, pool.end) for pool in pools if pool.serves(phase)} for phase in PHASES}
+        return cls(
+            kinds=len({(pool.gpu, pool.server, pool.phase) for pool in pools}),
+            prefill_buckets=len(spans[Phase.PREFILL]),
+            decode_buckets=len(spans[Phase.DECODE]),
+            pools=len(pools),
+            rate_rps=rate_rps,
+            chosen=chosen,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ from planner.assignment import (
     simplest_pools,
 )
 from planner.domain import (
-    PHASES,
     AssignmentSettings,
     FormChoice,
     LoadPoint,
@@ -232,23 +231,13 @@ def _survival_cost_rps(
 def chosen_near(priced: PricedPools, value: float, scratch: BucketChoice | None, solver: str) -> BucketChoice:
     """Pools that were chosen near another plan, with the bound of all plans, not of those alone that change so little;
     without one where no plan was solved for from scratch."""
-    pools = priced.pools
-    buckets = {phase: {(pool.start, pool.end) for pool in pools if pool.serves(phase)} for phase in PHASES}
-    point = SimplerPlan(
-        kinds=len({(pool.gpu, pool.server, pool.phase) for pool in pools}),
-        prefill_buckets=len(buckets[Phase.PREFILL]),
-        decode_buckets=len(buckets[Phase.DECODE]),
-        pools=len(pools),
-        rate_rps=priced.rate_rps,
-        chosen=True,
-    )
     return BucketChoice(
         priced=priced,
         value=value,
         bound=math.inf if scratch is None else scratch.bound,
         proven=scratch is None or scratch.proven,
         solver=solver,
-        simpler=(point,),
+        simpler=(SimplerPlan.of(priced.pools, priced.rate_rps, chosen=True),),
         searched=False,
     )
 

@@ -1,7 +1,7 @@
 """Proposals of pools behind buckets: solved for, searched for, near a plan that runs, or those of a saved plan."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from planner.domain import (
@@ -48,14 +48,15 @@ def outlook(
 ) -> BucketPlan:
     """What a plan of buckets says beyond its islands and routes."""
     scenario, service = question.scenario, BucketService(question, reaches)
-    promise, bursts = rate_rps * scenario.routing.margin, _Bursts.of(question, service, tuple(pools), rate_rps)
+    promise = rate_rps * scenario.routing.margin
+    burst_rps, burst_left_rps = _bunched(question, service, tuple(pools), rate_rps)
     loads = {LoadPoint.PROMISE: promise, LoadPoint.CAPACITY: rate_rps}
     if question.demand_rps:
         loads = {LoadPoint.DEMAND: question.demand_rps, **loads}
     return BucketPlan(
         promise_rps=promise,
-        burst_rps=bursts.promise_rps,
-        burst_left_rps=bursts.left_rps,
+        burst_rps=burst_rps,
+        burst_left_rps=burst_left_rps,
         unrestricted_rps=unrestricted_rps,
         survival_cost_rps=survival_cost_rps,
         forms=forms,
@@ -69,26 +70,24 @@ def outlook(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bursts:
-    """What is promised, and what a loss leaves at worst, where arrivals bunch; None where that is not known."""
+def _bunched(
+    question: Question, service: BucketService, pools: Sequence[BucketPool], rate_rps: float
+) -> tuple[float | None, float | None]:
+    """What is promised, and what a loss leaves at worst, where arrivals bunch; None where that is not known.
 
-    promise_rps: float | None = None
-    left_rps: float | None = None
-
-    @classmethod
-    def of(cls, question: Question, service: BucketService, pools: Sequence[BucketPool], rate_rps: float) -> "_Bursts":
-        """Of pools as they stand: none is used less because of a loss that has not come. Where a loss is to be
-        survived no more is promised than without bursts, as the servers beyond that are spare. The margin is for what
-        a calculation does not see, with bursts as without."""
-        counts, survive = question.scenario.workload.counts, question.scenario.survive
-        if counts is None:
-            return cls()
-        served = service.unbroken(pools, counts).rate_rps
-        if not survive.share:
-            return cls(promise_rps=served * question.scenario.routing.margin)
-        left = min(loss.rate_rps for loss in service.losses(pools, survive.nodes, counts))
-        return cls(promise_rps=min(served, rate_rps) * question.scenario.routing.margin, left_rps=left)
+    Of pools as they stand: none is used less because of a loss that has not come. Where a loss is to be survived no
+    more is promised than without bursts, as the servers beyond that are spare. The margin is for what a calculation
+    does not see, with bursts as without.
+    """
+    scenario = question.scenario
+    counts, survive, margin = scenario.workload.counts, scenario.survive, scenario.routing.margin
+    if counts is None:
+        return None, None
+    served = service.unbroken(pools, counts).rate_rps
+    if not survive.share:
+        return served * margin, None
+    left = min(loss.rate_rps for loss in service.losses(pools, survive.nodes, counts))
+    return min(served, rate_rps) * margin, left
 
 
 def proposed_pools(

@@ -93,14 +93,5 @@ def _buckets(pools: tuple[BucketPool, ...]) -> set[tuple[object, ...]]:
 
 def _points_of(choice: BucketChoice, priced: PricedPools) -> tuple[SimplerPlan, ...]:
     """What simpler plans serve, with the new pools as the chosen one."""
-    pools, buckets = priced.pools, _buckets(priced.pools)
-    prefill = sum(phase is PHASES[0] for phase, *_ in buckets)
-    chosen = SimplerPlan(
-        kinds=len({(pool.gpu, pool.server, pool.phase) for pool in pools}),
-        prefill_buckets=prefill,
-        decode_buckets=len(buckets) - prefill,
-        pools=len(pools),
-        rate_rps=priced.rate_rps,
-        chosen=True,
-    )
+    chosen = SimplerPlan.of(priced.pools, priced.rate_rps, chosen=True)
     return tuple(chosen if point.chosen else point for point in choice.simpler)

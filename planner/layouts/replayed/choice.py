@@ -5,12 +5,10 @@ and on fresh ones with longer streams. An interrupt leaves the best so far, not 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.domain import (
-    BucketPool,
     Forgetful,
-    Phase,
     ReportProgress,
     RouterPolicy,
     SearchJournal,
@@ -66,7 +64,7 @@ def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: Searc
     if space.base not in rounds.dear:
         raise KeyboardInterrupt
     fresh = tuple(seed + _FIRST_FRESH + number for number in range(FRESH_SEEDS))
-    verdict = _verdict(rounds, question.scenario.simplicity, fresh)
+    point, solved, candidate = _verdict(rounds, question.scenario.simplicity, fresh)
     replayed = ReplayedChoice(
         arrivals=replay.arrivals,
         requests=budget.requests,
@@ -74,11 +72,11 @@ def find_replayed(evaluator: Evaluator, progress: ReportProgress, journal: Searc
         search_seeds=budget.seeds,
         fresh_seeds=fresh,
         replayed=len(rounds.dear),
-        solved=verdict.solved,
-        candidate=verdict.candidate,
-        chosen=verdict.plan != space.base,
+        solved=solved,
+        candidate=candidate,
+        chosen=point != space.base,
     )
-    return _proposed(evaluator, rounds, choice, verdict.plan, replayed)
+    return _proposed(evaluator, rounds, choice, point, replayed)
 
 
 def _policies(evaluator: Evaluator, replay: PooledReplay) -> tuple[RouterPolicy, ...]:
@@ -91,16 +89,10 @@ def _policies(evaluator: Evaluator, replay: PooledReplay) -> tuple[RouterPolicy,
     return tuple(dict.fromkeys((first, RouterPolicy.LEAST_WORK, *by_prefix, *OTHER_POLICIES)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Verdict:
+def _verdict(
+    rounds: ReplayRounds, simplicity: float, fresh: Sequence[int]
+) -> tuple[Point, ReplayedRates, ReplayedRates | None]:
     """The plan, and the rates of the answer and of its best rival, where the search had one."""
-
-    plan: Point
-    solved: ReplayedRates
-    candidate: ReplayedRates | None
-
-
-def _verdict(rounds: ReplayRounds, simplicity: float, fresh: Sequence[int]) -> _Verdict:
     base = rounds.space.base
     best = _simplest_best(rounds, simplicity)
     rates = [_rates(rounds, point) for point in dict.fromkeys((base, best))]
@@ -111,7 +103,7 @@ def _verdict(rounds: ReplayRounds, simplicity: float, fresh: Sequence[int]) -> _
         except KeyboardInterrupt:
             rounds.interrupted = True
     solved, candidate = rates[0], rates[1] if best != base else None
-    return _Verdict(plan=best if _stands(solved, candidate, simplicity) else base, solved=solved, candidate=candidate)
+    return best if _stands(solved, candidate, simplicity) else base, solved, candidate
 
 
 def _simplest_best(rounds: ReplayRounds, simplicity: float) -> Point:
@@ -127,7 +119,7 @@ def _simplest_best(rounds: ReplayRounds, simplicity: float) -> Point:
 
 def _complexity(space: ReplaySpace, point: Point) -> tuple[int, ...]:
     """Kinds, buckets and pools, then how many dials are not as the answer has them."""
-    simple = _simplicity(space.pools(point), 0.0)
+    simple = SimplerPlan.of(space.pools(point), 0.0, chosen=False)
     turned = sum(value != base for value, base in zip(point, space.base, strict=True))
     return simple.prefill_buckets + simple.decode_buckets, simple.kinds, simple.pools, turned
 
@@ -167,18 +159,7 @@ def _proposed(
     assignment = pooled_assignment(priced, choice.solver, optimal=choice.proven)
     if plan != rounds.space.base:
         others = tuple(replace(point, chosen=False) for point in choice.simpler)
-        mine = _simplicity(priced.pools, priced.rate_rps)
-        choice = replace(choice, priced=priced, simpler=(*others, replace(mine, chosen=True)))
+        chosen = SimplerPlan.of(priced.pools, priced.rate_rps, chosen=True)
+        choice = replace(choice, priced=priced, simpler=(*others, chosen))
     best = pooled_evaluation(layout_of(priced.pools), assignment)
     return proposed_pools(evaluator, best, rounds.record(plan), choice, replayed=replayed)
-
-
-def _simplicity(pools: Sequence[BucketPool], rate_rps: float) -> SimplerPlan:
-    spans = {phase: {(pool.start, pool.end) for pool in pools if pool.serves(phase)} for phase in Phase}
-    return SimplerPlan(
-        kinds=len({(pool.gpu, pool.phase, pool.server) for pool in pools}),
-        prefill_buckets=len(spans[Phase.PREFILL]),
-        decode_buckets=len(spans[Phase.DECODE]),
-        pools=len(pools),
-        rate_rps=rate_rps,
-    )

@@ -35,7 +35,7 @@ def _holding(result: ReplayResult) -> str:
 
 
 def _promises(result: ReplayResult) -> bool:
-    """Whether the plan promises less than its capacity; plans without buckets promise nothing of their own."""
+    """Whether the plan promises less than its capacity; with a margin of 1 there is nothing to tell of its own."""
     return 0 < result.promise_rps < (1 - SAME_RATE) * result.capacity_rps
 
 

@@ -72,8 +72,8 @@ class Crews:
         return all(self._keeps(cell, used) for cell in self.cells)
 
     def remaining(self, budgets: Iterable[Budget]) -> float | None:
-        """Share of the plan's rate that is served where all budgets are used up; 1 at most. None where islands serve
-        several stretches of lengths, so that it is not known."""
+        """Share of the plan's rate that is served where all budgets are used up; 1 at most. None where islands share
+        some of their lengths with others, and not all, so that it is not known."""
         if not all(cell.load_rps for cell in self.cells):
             return None
         used = tuple(budgets)
