@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = slow_functions()
     for item in items:
-        if item.nodeid.partition("[")[0] in slow:
+        if slow.keys() & {item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}:
             item.add_marker("slow")
 
 

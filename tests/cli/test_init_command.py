@@ -144,8 +144,6 @@ def test_shipped_scenarios_are_found_by_name(planner: Command) -> None:
     listed = planner("scenarios", "--json").json
     assert [row["name"] for row in listed] == list(shipped_scenarios())
     assert planner("check", "quickstart").status == EXIT_DONE
-    assert planner("plan", "quickstart", "--quiet").status == EXIT_DONE
-    assert Path("runs/quickstart/plan.json").is_file()
 
 
 @pytest.mark.parametrize("line", ["plan {}", "check {}", "frontier {} --out f", "serving {}", "cost measure {}"])

@@ -75,7 +75,7 @@ def in_a_notebook(
 @pytest.fixture(scope="module")
 def found() -> Plan:
     return in_a_notebook(
-        OBJECTIVE, COUNTS, slo=LEVELS, search={"iterations": 2, "batch_size": 12, "min_island_size": 8}
+        OBJECTIVE, COUNTS, slo=LEVELS, search={"iterations": 4, "batch_size": 12, "min_island_size": 8}
     ).record
 
 

@@ -63,7 +63,7 @@ SCENARIOS = {
     "rack": bucketed({"GB200-NVL72": 72}),
     "cached": bucketed({"MI300X": 32}, cost={"kv_cache_rate": 0.5}, engine={"name": "sglang"}),
     "dense": bucketed({"H200": 16, "A100": 16}, model="llama-3.1-70b"),
-    "drafts": bucketed(MIXED, cost={"mtp_tokens": 2, "redundant_experts": 32}),
+    "drafts": bucketed({"H200": 16, "H20": 16}, cost={"mtp_tokens": 2, "redundant_experts": 32}),
     "PCIe dense": bucketed({"H100-NVL": 16, "L40S": 16}, model="llama-3.1-70b"),
     "unpriced": bucketed({"H200": 16, "Rubin-NVL144": 16}, prices_usd_per_gpu_hour={"H200": 4}),
     "sizes": bucketed({"H200": 64}, search={"sizes": [16], "timings": False}),
@@ -231,7 +231,7 @@ def test_a_grid_keeps_pools_and_costs_little(leveled: Plan, cells: int) -> None:
 
 
 def test_a_frontier_of_buckets_is_of_pools() -> None:
-    asked = traced(slo=LEVELS)
+    asked = traced({"H200": 16, "H20": 32}, slo=LEVELS)
     points = frontier(asked, 3).points
     assert len(points) >= 2
     for cheap, dear in pairwise(points):

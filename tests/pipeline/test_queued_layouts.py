@@ -108,7 +108,7 @@ def small_cases(draw: st.DrawFn) -> Scenario:
     return scenario(inventory, draw(st.sampled_from(["code", "conv"])), levels, width=2048, sizes="whole_nodes")
 
 
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(small_cases())
 def test_no_simple_layout_is_better_and_none_passes_the_bound(problem: Scenario) -> None:
     judge = evaluator_of(problem)

@@ -97,7 +97,7 @@ def test_as_few_steps_as_any_sequence_has(seed: int) -> None:
 
 
 def test_some_of_those_problems_are_infeasible_and_some_take_several_steps() -> None:
-    counts = [fewest_of_all(drawn(seed)) for seed in SEEDS]
+    counts = [fewest_of_all(drawn(seed)) for seed in range(60)]
     assert None in counts
     assert max(count for count in counts if count is not None) >= 3
 
@@ -140,7 +140,7 @@ def test_the_best_rate_of_large_problems_is_near_it(monkeypatch: pytest.MonkeyPa
 
 def test_lent_gpus_do_and_a_server_fewer_does_not() -> None:
     compared = 0
-    for seed in range(60):
+    for seed in range(200):
         order = drawn(seed)
         if fewest_steps(order) is not None:
             continue
