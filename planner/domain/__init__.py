@@ -10,7 +10,6 @@ from planner.domain.assignment import (
     named_duties,
     no_progress,
 )
-from planner.domain.band import Band, MeasuredBand, RateBand, RateComparison
 from planner.domain.benchmark import (
     Accuracy,
     BenchmarkRun,
@@ -42,7 +41,18 @@ from planner.domain.cluster import (
     Vertex,
 )
 from planner.domain.deployed import DeployedIsland, DeployedPlan, DeployedRoute, PodField
-from planner.domain.efficiency import Calibration, CalibrationFit, Factor, JudgedMeasurement, Measurement, Origin
+from planner.domain.efficiency import (
+    Band,
+    Calibration,
+    CalibrationFit,
+    Factor,
+    JudgedMeasurement,
+    MeasuredBand,
+    Measurement,
+    Origin,
+    RateBand,
+    RateComparison,
+)
 from planner.domain.engine import EngineProfile
 from planner.domain.explanations import GpuWorth, PhaseWorth, RangeHeadroom, Sensitivity
 from planner.domain.fragments import (
@@ -56,7 +66,7 @@ from planner.domain.fragments import (
     allows,
 )
 from planner.domain.frontier import Frontier, FrontierPoint
-from planner.domain.gpu import ENGINE_MEMORY_SHARE, CpuPower, GpuPower, GpuSpec, PowerFormula, PowerTable, Price, Source
+from planner.domain.gpu import ENGINE_MEMORY_SHARE, ChipPower, GpuSpec, PowerFormula, PowerTable, Price, Source
 from planner.domain.layout import (
     PHASES,
     Inventory,
@@ -107,15 +117,6 @@ from planner.domain.placement import (
 )
 from planner.domain.plan import SPARE_NOTE, Estimate, KvFlow, Plan, PlannedIsland, Provenance, Route, context_tokens
 from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, VictimSet, VictimSettings
-from planner.domain.prefix import (
-    BLOCK_TOKENS,
-    CachedPrefixes,
-    CacheRate,
-    KvCacheRate,
-    PrefixReuse,
-    PromptBlocks,
-    RangeHits,
-)
 from planner.domain.scenario import (
     AssignmentSettings,
     Bound,
@@ -178,4 +179,17 @@ from planner.domain.serving.server import (
 from planner.domain.slo import RangeSlo, SloScope, SloSettings
 from planner.domain.soundness import contradictions, require_buckets, require_pools, require_sound
 from planner.domain.stocks import Sizes, SizeSet, Stock, admits
-from planner.domain.workload import CountDispersion, LengthProfile, LengthRange, RequestTrace, Workload
+from planner.domain.workload import (
+    BLOCK_TOKENS,
+    CachedPrefixes,
+    CacheRate,
+    CountDispersion,
+    KvCacheRate,
+    LengthProfile,
+    LengthRange,
+    PrefixReuse,
+    PromptBlocks,
+    RangeHits,
+    RequestTrace,
+    Workload,
+)

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Annotated
 
 from planner.domain.keys import INTERNAL, Bounds, Key
-from planner.domain.prefix import PromptBlocks
 from planner.domain.serving.routing import RouterPolicy
+from planner.domain.workload import PromptBlocks
 from planner.errors import InputError
 from planner.units import MS_PER_S
 

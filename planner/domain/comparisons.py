@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
-from planner.domain.band import RateBand
+from planner.domain.efficiency import RateBand
 from planner.domain.keys import Key
 from planner.domain.layout import Phase
 from planner.domain.serving.levels import JudgedLevels, Standing, standing_of
@@ -164,15 +164,28 @@ class SweepIndex:
     entries: Annotated[tuple[SweepEntry, ...], Key(name="points")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepPoint:
-    """A point and what came of it. `message`: why there is no plan. `repeats`: an earlier point asks the same."""
+Entry = TypeVar("Entry")
 
-    entry: SweepEntry
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedJob(Generic[Entry]):
+    """A job of a batch, or a point of a sweep, and what came of it. `status`: the exit status that it would have alone;
+    `message`: why there is no plan; `same_as`: the first that asks the same."""
+
+    entry: Entry
     state: PointState
+    status: int
     message: str = ""
     figures: PlanFigures | None = None
-    repeats: bool = False
+    same_as: str = ""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether an earlier one asks the same."""
+        return bool(self.same_as)
+
+
+SweepPoint = EndedJob[SweepEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,16 +246,7 @@ class RunNote:
     figures: PlanFigures | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchJob:
-    """A job and what came of it. `message`: why there is no plan. `same_as`: the first job that asks the same."""
-
-    entry: BatchEntry
-    state: PointState
-    status: int
-    message: str = ""
-    figures: PlanFigures | None = None
-    same_as: str = ""
+BatchJob = EndedJob[BatchEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

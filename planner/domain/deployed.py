@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from planner.domain.band import RateComparison
 from planner.domain.comparisons import PlanFigures
+from planner.domain.efficiency import RateComparison
 from planner.domain.layout import ParallelConfig, Phase
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from planner.domain.band import RateBand
+from planner.domain.efficiency import RateBand
 from planner.domain.keys import Bounds, Key
 from planner.domain.layout import Layout
 

@@ -92,28 +92,20 @@ class PowerFormula(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CpuPower:
-    """A CPU package: watts idle and at full load, physical cores."""
+class ChipPower:
+    """A CPU package of so many physical `cores`: watts idle and at full load; or a GPU (no cores): as soon as a part of
+    it is taken."""
 
     name: str
     idle_w: float
     full_w: float
-    cores: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuPower:
-    """A GPU: watts idle and as soon as a part of it is taken."""
-
-    name: str
-    idle_w: float
-    full_w: float
+    cores: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerTable:
     """CPU packages and GPUs by name. A node whose CPU is not named has `default_cpu`."""
 
-    cpus: tuple[CpuPower, ...]
-    gpus: tuple[GpuPower, ...]
+    cpus: tuple[ChipPower, ...]
+    gpus: tuple[ChipPower, ...]
     default_cpu: str

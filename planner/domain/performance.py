@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.domain.band import Band
-from planner.domain.efficiency import Factor, Origin
+from planner.domain.efficiency import Band, Factor, Origin
 from planner.domain.layout import IslandClass, ParallelConfig, Phase, Role
 from planner.domain.workload import LengthRange
 

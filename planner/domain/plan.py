@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from planner.domain.band import Band, RateBand
-from planner.domain.efficiency import Origin
+from planner.domain.efficiency import Band, Origin, RateBand
 from planner.domain.explanations import Sensitivity
 from planner.domain.keys import Bounds, Items, Key, Mapped, OneOf
 from planner.domain.layout import PHASES, ParallelConfig, Phase, Reach

@@ -16,7 +16,6 @@ from planner.domain.model import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings
-from planner.domain.prefix import CachedPrefixes, CacheRate, KvCacheRate
 from planner.domain.serving.deploy import DeploySettings
 from planner.domain.serving.routing import (
     DEFAULT_SERVING,
@@ -29,7 +28,7 @@ from planner.domain.serving.routing import (
 )
 from planner.domain.slo import SloSettings
 from planner.domain.stocks import Sizes, SizeSet, Stock, stocks_of
-from planner.domain.workload import LengthProfile, RequestTrace, Workload
+from planner.domain.workload import CachedPrefixes, CacheRate, KvCacheRate, LengthProfile, RequestTrace, Workload
 
 FEWEST_FAILURES = 8  # fewer do not end a search
 STEEPEST = 20.0  # of a skew, either way

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from planner.doors import door
-from planner.files.engine_profiles.profiles import engine_profiles, load_engine
+from planner.files.engines import engine_profiles, load_engine
 
 if TYPE_CHECKING:
     from planner.files.benchmarks.benchmark_files import (

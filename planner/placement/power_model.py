@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.domain import WHOLE_GPU, CpuPower, GpuPower, GpuSpec, PowerFormula, PowerTable, TraceNode
+from planner.domain import WHOLE_GPU, ChipPower, GpuSpec, PowerFormula, PowerTable, TraceNode
 from planner.errors import InputError
 from planner.placement.node_states import Integers, Reals
 
@@ -33,8 +33,8 @@ _T4, _A10, _P100, _V100, _A100 = (10, 70), (30, 150), (25, 250), (30, 300), (50,
 _GPUS = (("T4", _T4), ("A10", _A10), ("G2", _A10), ("P100", _P100), ("V100M16", _V100), ("V100M32", _V100))
 
 OPENB_POWER = PowerTable(
-    cpus=tuple(CpuPower(name=name, idle_w=idle, full_w=full, cores=cores) for name, idle, full, cores in _CPUS),
-    gpus=tuple(GpuPower(name=name, idle_w=w[0], full_w=w[1]) for name, w in (*_GPUS, ("A100", _A100), ("G3", _A100))),
+    cpus=tuple(ChipPower(name=name, idle_w=idle, full_w=full, cores=cores) for name, idle, full, cores in _CPUS),
+    gpus=tuple(ChipPower(name=name, idle_w=w[0], full_w=w[1]) for name, w in (*_GPUS, ("A100", _A100), ("G3", _A100))),
     default_cpu="E5-2682 v4",
 )
 """Table of the PWR simulator; the openb trace names no CPUs, so that all of them are the default."""
@@ -43,7 +43,7 @@ OPENB_POWER = PowerTable(
 DEFAULT_CPU = next(cpu for cpu in OPENB_POWER.cpus if cpu.name == OPENB_POWER.default_cpu)
 
 
-def cpu_watts(cpus: float, free: float, cpu: CpuPower = DEFAULT_CPU) -> float:
+def cpu_watts(cpus: float, free: float, cpu: ChipPower = DEFAULT_CPU) -> float:
     """W of a node with so many virtual CPUs, of which some are free: packages and those at work both rounded up."""
     package = VIRTUAL_PER_CORE * cpu.cores
     # A package that is exactly full must not be rounded up to two.
@@ -54,7 +54,7 @@ def cpu_watts(cpus: float, free: float, cpu: CpuPower = DEFAULT_CPU) -> float:
 def with_gpu_specs(table: PowerTable, specs: Iterable[GpuSpec]) -> PowerTable:
     """The table with further GPU types; a type that it lists already keeps its figures."""
     names = {gpu.name for gpu in table.gpus}
-    more = [GpuPower(name=s.name, idle_w=s.idle_w, full_w=s.max_w) for s in specs if s.name not in names]
+    more = [ChipPower(name=s.name, idle_w=s.idle_w, full_w=s.max_w) for s in specs if s.name not in names]
     return replace(table, gpus=(*table.gpus, *more))
 
 
@@ -63,8 +63,8 @@ class NodePower:
     """Watts of one kind of node."""
 
     formula: PowerFormula
-    cpu: CpuPower
-    gpu: GpuPower
+    cpu: ChipPower
+    gpu: ChipPower
     cpu_milli: int
 
     @classmethod
@@ -77,7 +77,9 @@ class NodePower:
         gpu = next((gpu for gpu in table.gpus if gpu.name == node.gpu_model), None)
         if gpu is None and node.gpus:
             raise _unknown(node, "gpu model", node.gpu_model, [gpu.name for gpu in table.gpus])
-        return cls(formula=formula, cpu=cpu, gpu=gpu or GpuPower(name="", idle_w=0, full_w=0), cpu_milli=node.cpu_milli)
+        return cls(
+            formula=formula, cpu=cpu, gpu=gpu or ChipPower(name="", idle_w=0, full_w=0), cpu_milli=node.cpu_milli
+        )
 
     def cpu_watts(self, left_milli: Integers) -> Reals:
         """Watts of the CPUs for each of these amounts of free milli-CPU."""

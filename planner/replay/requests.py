@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from planner.domain.fleet import Row
-from planner.domain.prefix import PromptBlocks
+from planner.domain.workload import PromptBlocks
 from planner.replay.curves import nearest_rows
 
 

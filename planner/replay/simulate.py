@@ -6,9 +6,9 @@ from typing import Protocol
 
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleet import ReplayFleet
-from planner.domain.prefix import PromptBlocks
 from planner.domain.replay import ReplayResult, ReplaySweep
 from planner.domain.slo import SloSettings
+from planner.domain.workload import PromptBlocks
 from planner.errors import InputError
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns

@@ -9,7 +9,7 @@ import yaml
 from planner.domain import EngineProfile, LengthProfile, RequestTrace, Scenario
 from planner.errors import InputError
 from planner.files import engine_profiles, load_engine, scenario_document, scenario_from_document
-from planner.files.engine_profiles.profiles import profile_from_section
+from planner.files.engines import profile_from_section
 from planner.files.sections import Section
 
 FOLDER = Path(__file__).parents[2] / "planner/files/engine_profiles"

@@ -16,7 +16,7 @@ from planner.domain import RouterPolicy
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.fleet import Interval, PoolShare, ReplayPool
 from planner.domain.layout import Phase
-from planner.domain.prefix import PromptBlocks
+from planner.domain.workload import PromptBlocks
 from planner.replay.engine import Engine
 from planner.replay.requests import RequestTable
 from planner.replay.routing import chooser_of

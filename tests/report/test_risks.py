@@ -8,7 +8,7 @@ from hand_made_plan import build_plan
 
 from planner import files
 from planner.domain import InventoryItem, ObjectiveKind, ObjectiveSettings, Plan
-from planner.domain.band import RateBand
+from planner.domain.efficiency import RateBand
 from planner.domain.serving.server import NodeLoss
 from planner.domain.watching import WatchLog, WatchSettings, WatchTally
 from planner.report import plan_page, summary

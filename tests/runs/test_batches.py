@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planner import files, pipeline
-from planner.domain.comparisons import Batch, BatchEntry, BatchIndex, BatchJob, PointState
+from planner.domain.comparisons import Batch, BatchEntry, BatchIndex, EndedJob, PointState
 from planner.errors import InputError
 from planner.evaluation.buckets import remembered
 from planner.files.plan.batches.jobs_files import load_listed_jobs
@@ -166,7 +166,7 @@ def batch_of(*states: PointState, same: int = 0) -> Batch:
         for k in range(len(states))
     ]
     jobs = tuple(
-        BatchJob(
+        EndedJob(
             entry=entry,
             state=state,
             status=0,

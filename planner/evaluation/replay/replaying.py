@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from planner.domain import CacheRate, LengthProfile, Plan, RequestTrace, Workload
 from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, LeftOut, ReplaySettings, Requests
-from planner.domain.prefix import PromptBlocks
 from planner.domain.replay import ReplayResult, ReplaySweep
+from planner.domain.workload import PromptBlocks
 from planner.errors import InputError
 from planner.evaluation.replay.fleet import replay_fleet, with_servers
 from planner.replay import Promise, simulate, sweep

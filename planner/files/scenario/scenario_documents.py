@@ -24,7 +24,7 @@ from planner.domain import (
 from planner.domain.changes import ChangePolicy
 from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.names import shipped_models, shipped_workloads
-from planner.files.engine_profiles.profiles import engine_document
+from planner.files.engines import engine_document
 from planner.files.models.model_documents import model_document
 from planner.files.models.models import read_model
 from planner.files.records import record_document

@@ -31,7 +31,7 @@ from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.disk.mistakes import read_all
 from planner.files.disk.names import canonical, is_path, shipped_scenarios
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.engine_profiles.profiles import read_engine
+from planner.files.engines import read_engine
 from planner.files.models.models import model_file, model_from_config, read_model
 from planner.files.records import read_record
 from planner.files.scenario.cost_sections import read_cost, read_network, read_slo, require_flows, require_prefix

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from planner.domain.comparisons import Batch, BatchEffort, BatchEntry, BatchIndex, BatchJob, PointState, RunNote
+from planner.domain.comparisons import Batch, BatchEffort, BatchEntry, BatchIndex, PointState, RunNote
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INFEASIBLE, InputError
 from planner.files.plan.batches import indexes
 from planner.files.plan.batches.locks import alone_in, require_free
 from planner.files.scenario.settings import Setting
 from planner.runs.batches.jobs import Executor, Job
 from planner.runs.batches.listing import NamedJob, Shard, list_jobs
-from planner.runs.batches.working import MISSING, ReportJob, in_folders, last_note, work_off
+from planner.runs.batches.working import ReportJob, ended, in_folders, last_note, work_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,21 +123,11 @@ def runs_of(folder: Path) -> list[Path]:
 
 
 def _collected(index: BatchIndex, endings: Mapping[str, RunNote]) -> Batch:
-    first: dict[str, str] = {}
-    jobs = []
-    for entry in index.entries:
-        note = endings.get(entry.run, MISSING)
-        same_as = first.setdefault(entry.run, entry.name)
-        jobs.append(
-            BatchJob(
-                entry=entry,
-                state=note.state,
-                status=note.status,
-                message=note.message,
-                figures=note.figures,
-                same_as="" if same_as == entry.name else same_as,
-            )
-        )
+    first = {entry.run: entry.name for entry in reversed(index.entries)}
+    jobs = (
+        ended(entry, endings.get(entry.run), "" if first[entry.run] == entry.name else first[entry.run])
+        for entry in index.entries
+    )
     return Batch(index=index, jobs=tuple(jobs))
 
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from planner.domain.comparisons import RunNote, Sweep, SweepEntry, SweepIndex, SweepPoint
+from planner.domain.comparisons import RunNote, Sweep, SweepEntry, SweepIndex
 from planner.errors import InputError
 from planner.files.plan.batches import indexes
 from planner.files.plan.batches.indexes import claim_folder_of, withdrawn_if_refused
 from planner.files.plan.batches.locks import alone_in, require_free
 from planner.files.scenario.settings import SweptKey
 from planner.runs.batches.jobs import Executor, Job, with_content
-from planner.runs.batches.working import MISSING, ReportJob, in_folders, last_note, work_off
+from planner.runs.batches.working import ReportJob, ended, in_folders, last_note, work_off
 
 MOST_POINTS = 10_000
 
@@ -103,17 +103,9 @@ def read_sweep(folder: Path) -> Sweep:
 
 def _collected(index: SweepIndex, notes: Mapping[str, RunNote]) -> Sweep:
     """Every point with what became of it."""
-    points, read = [], set[str]()
-    for entry in index.entries:
-        note = notes.get(entry.name, MISSING)
-        points.append(
-            SweepPoint(
-                entry=entry,
-                state=note.state,
-                message=note.message,
-                figures=note.figures,
-                repeats=entry.content in read,
-            )
-        )
-        read.add(entry.content)
+    first = {entry.content: place for place, entry in reversed(list(enumerate(index.entries)))}
+    points = (
+        ended(entry, notes.get(entry.name), entry.name if first[entry.content] < place else "")
+        for place, entry in enumerate(index.entries)
+    )
     return Sweep(index=index, points=tuple(points))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planner import files, pipeline
-from planner.domain.comparisons import JobEffort, PointState, RunNote
+from planner.domain.comparisons import EndedJob, Entry, JobEffort, PointState, RunNote
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INFEASIBLE, InputError, PlannerError
 from planner.files.disk.folders import at_work
 from planner.files.plan.batches import indexes
@@ -34,6 +34,19 @@ _STATES = {EXIT_DONE: PointState.PLANNED, EXIT_INFEASIBLE: PointState.INFEASIBLE
 
 
 MISSING = RunNote(content="", state=PointState.MISSING, status=EXIT_FAILURE, message="not planned yet")
+
+
+def ended(entry: Entry, note: RunNote | None, same_as: str) -> EndedJob[Entry]:
+    """What the note beside its run says of a job; `same_as`: the first that asks the same."""
+    note = note or MISSING
+    return EndedJob(
+        entry=entry,
+        state=note.state,
+        status=note.status,
+        message=note.message,
+        figures=note.figures,
+        same_as=same_as,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

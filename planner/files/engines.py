@@ -1,4 +1,4 @@
-"""Engine profiles by name and version, from the files beside this one; and the `engine:` of a scenario."""
+"""Engine profiles by name and version, from the files in `engine_profiles`; and the `engine:` of a scenario."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -13,7 +13,7 @@ from planner.files.disk.names import canonical, files_by_stem
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section, nearest_hint
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent / "engine_profiles"
 _STANDARD: Mapping[str, str] = MappingProxyType({"vllm": "0.18.0", "sglang": "0.5.18"})
 """Engine -> the version that manifests are written for where nobody names one; the first engine is the default."""
 _MOST_TOKENS = 1_000_000

@@ -1,1 +1,0 @@
-"""Engine profiles: a file each engine and version, and their reader."""
