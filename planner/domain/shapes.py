@@ -108,8 +108,8 @@ def admits(shape: Shape, kind: GroupKind, group_counts: Counts) -> bool:
         return True
     if kind.qos is Qos.SINGLE_NUMA:
         return width_of(shape, group_counts)[1] <= 1
-    least = least_width(shape, kind)
-    return least is not None and width_of(shape, group_counts) <= least
+    narrowest = least_width(shape, kind)
+    return narrowest is not None and width_of(shape, group_counts) <= narrowest
 
 
 @cache
@@ -135,24 +135,24 @@ def minus(counts: Counts, group_counts: Counts) -> Counts:
 
 
 @cache
-def _narrowest(shape: Shape, counts: Counts, wanted: int) -> Counts | None:
+def _narrowest(shape: Shape, counts: Counts, needed: int) -> Counts | None:
     best: tuple[Width, int, tuple[int, ...]] | None = None
     with_some = [k for k, count in enumerate(counts) if count]
     for size in range(1, len(with_some) + 1):
         for chosen in combinations(with_some, size):
-            there = sum(counts[k] for k in chosen)
-            if there < wanted:
+            available = sum(counts[k] for k in chosen)
+            if available < needed:
                 continue
             width = (len({shape.sockets[k] for k in chosen}), size)
-            if best is None or (width, there - wanted, chosen) < best:
-                best = (width, there - wanted, chosen)
-    return None if best is None else _emptied(counts, best[2], wanted)
+            if best is None or (width, available - needed, chosen) < best:
+                best = (width, available - needed, chosen)
+    return None if best is None else _emptied(counts, best[2], needed)
 
 
-def _emptied(counts: Counts, chosen: Sequence[int], wanted: int) -> Counts:
+def _emptied(counts: Counts, chosen: Sequence[int], needed: int) -> Counts:
     """Smaller shares first, so that what is left is left in one NUMA node."""
     group_counts = [0] * len(counts)
     for k in sorted(chosen, key=lambda k: (counts[k], k)):
-        group_counts[k] = min(counts[k], wanted)
-        wanted -= group_counts[k]
+        group_counts[k] = min(counts[k], needed)
+        needed -= group_counts[k]
     return tuple(group_counts)

@@ -62,14 +62,14 @@ def _require_form(form: RoutingForm, scenario: Scenario, origin: str, purpose: s
 def require_sound_node(node: ClusterNode, origin: str, pods: Iterable[Pod] = ()) -> None:
     """What `require_sound` asks of one node and the pods on it. InputError, as there."""
     _require_hardware(node, origin)
-    there, cores = _PodsOfNode(node=node), frozenset(core for numa in node.numa_nodes for core in numa.cores)
+    on_node, cores = _PodsOfNode(node=node), frozenset(core for numa in node.numa_nodes for core in numa.cores)
     for pod in pods:
-        _require_devices(pod, there, cores, origin)
-    _require_within(node, there.pods, origin)
+        _require_devices(pod, on_node, cores, origin)
+    _require_within(node, on_node.pods, origin)
 
 
-def _fault(origin: str, place: str, rule: str, came: str, hint: str) -> InputError:
-    return InputError(f"{origin}: {place} {rule}, got {came}.", hint=hint)
+def _fault(origin: str, place: str, rule: str, shown: str, hint: str) -> InputError:
+    return InputError(f"{origin}: {place} {rule}, got {shown}.", hint=hint)
 
 
 def _require_hardware(node: ClusterNode, origin: str) -> None:
@@ -112,18 +112,18 @@ def _require_pods(cluster: Cluster, origin: str) -> None:
     _require_once([pod.key for pod in cluster.pods], "pods", origin)
     cores_of: dict[int, frozenset[int]] = {}  # by their NUMA nodes, which nodes of one shape share
     for pod in cluster.pods:
-        there = nodes.get(pod.node)
-        if there is None:
+        on_node = nodes.get(pod.node)
+        if on_node is None:
             raise _fault(
                 origin, f"pod {pod.key}: node", "must be a node of the cluster", repr(pod.node), "Add the node."
             )
-        node = there.node
+        node = on_node.node
         if pod.cores and (shape := id(node.numa_nodes)) not in cores_of:
             cores_of[shape] = frozenset(core for numa in node.numa_nodes for core in numa.cores)
-        _require_devices(pod, there, cores_of.get(id(node.numa_nodes), frozenset()), origin)
-    for there in nodes.values():
-        if there.pods:
-            _require_within(there.node, there.pods, origin)
+        _require_devices(pod, on_node, cores_of.get(id(node.numa_nodes), frozenset()), origin)
+    for on_node in nodes.values():
+        if on_node.pods:
+            _require_within(on_node.node, on_node.pods, origin)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,35 +159,35 @@ def _require_budgets(cluster: Cluster, origin: str) -> None:
             )
 
 
-def _require_devices(pod: Pod, there: _PodsOfNode, cores: Set[int], origin: str) -> None:
+def _require_devices(pod: Pod, on_node: _PodsOfNode, cores: Set[int], origin: str) -> None:
     """GPUs and cores that a pod holds exist, and nobody else has them; the pod is added to those of its node."""
     if pod.gpus:
-        _require_held(pod, there, "gpus", {gpu.index for gpu in there.node.gpus}, there.gpus, origin)
+        _require_held(pod, on_node, "gpus", {gpu.index for gpu in on_node.node.gpus}, on_node.gpus, origin)
     if pod.cores:
-        _require_held(pod, there, "cores", cores, there.cores, origin)
-    there.pods.append(pod)
+        _require_held(pod, on_node, "cores", cores, on_node.cores, origin)
+    on_node.pods.append(pod)
 
 
-def _require_held(pod: Pod, there: _PodsOfNode, key: str, existing: Set[int], taken: set[int], origin: str) -> None:
+def _require_held(pod: Pod, on_node: _PodsOfNode, key: str, existing: Set[int], taken: set[int], origin: str) -> None:
     """`taken`: what earlier pods of the node hold; the pod's own is added."""
     ids: tuple[int, ...] = getattr(pod, key)
     distinct = set(ids)
     if len(distinct) < len(ids) or not distinct <= existing or not taken.isdisjoint(distinct):
-        raise _held_fault(pod, there, key, existing, origin)
+        raise _held_fault(pod, on_node, key, existing, origin)
     taken |= distinct
 
 
-def _held_fault(pod: Pod, there: _PodsOfNode, key: str, existing: Set[int], origin: str) -> InputError:
+def _held_fault(pod: Pod, on_node: _PodsOfNode, key: str, existing: Set[int], origin: str) -> InputError:
     """What is wrong with the ids that a pod holds."""
     ids: tuple[int, ...] = getattr(pod, key)
-    place, node = f"pod {pod.key}: {key}", there.node.name
+    place, node = f"pod {pod.key}: {key}", on_node.node.name
     for item in ids:
         if item not in existing:
             return _fault(origin, place, f"must exist on node {node}", str(item), "Correct the index.")
-        other = next((other for other in there.pods if item in getattr(other, key)), None)
+        other = next((other for other in on_node.pods if item in getattr(other, key)), None)
         if other is not None:
-            came = f"{item} of node {node}, which pod {other.key} holds, too"
-            return _fault(origin, place, "must be held by one pod alone", came, "Correct one of the two pods.")
+            shown = f"{item} of node {node}, which pod {other.key} holds, too"
+            return _fault(origin, place, "must be held by one pod alone", shown, "Correct one of the two pods.")
     return _fault(origin, place, "must each be listed once", str(list(ids)), "Remove the others.")
 
 
@@ -244,8 +244,8 @@ def _wrong_islands(plan: Plan) -> Iterator[str]:
             ids.add(island.id)
     for index, island in enumerate(serving):
         if (degrees := island.parallel) and degrees.size != island.size:
-            came = [degrees.tp, degrees.dp, degrees.pp, degrees.replicas]
-            yield f"islands.{index}: tp, dp, pp and replicas must multiply to size, {island.size}, got {came}"
+            shown = [degrees.tp, degrees.dp, degrees.pp, degrees.replicas]
+            yield f"islands.{index}: tp, dp, pp and replicas must multiply to size, {island.size}, got {shown}"
 
 
 def _wrong_ends(plan: Plan) -> Iterator[str]:

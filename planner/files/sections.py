@@ -359,9 +359,9 @@ def is_printable(text: str) -> bool:
 def top_level(document: object, file: str, text: str = "") -> Section:
     """A document as a section; InputError where it is no mapping. `text`: what it was read from."""
     if not isinstance(document, Mapping):
-        came = "an empty file" if document is None else f"a {type(document).__name__}"
+        shown_type = "an empty file" if document is None else f"a {type(document).__name__}"
         raise InputError(
-            f"{file}: the top level must be a mapping of keys to values, got {came}.",
+            f"{file}: the top level must be a mapping of keys to values, got {shown_type}.",
             hint="Begin with `name: ...`, one key a line.",
         )
     return Section(document, file=file, text=text)

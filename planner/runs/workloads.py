@@ -39,7 +39,7 @@ def summary_of(name_or_path: str, options: TraceOptions) -> TraceSummary:
     return describe(load_workload(name_or_path))
 
 
-def sample_of_trace(path: Path, options: TraceOptions, wanted: int, seed: int) -> tuple[str, TraceSummary]:
+def sample_of_trace(path: Path, options: TraceOptions, sample: int, seed: int) -> tuple[str, TraceSummary]:
     """About `wanted` requests of a trace as CSV, and what the whole trace says; memory as for `profile_of_trace`."""
     stream = TraceStream(path, options)
     try:
@@ -48,12 +48,12 @@ def sample_of_trace(path: Path, options: TraceOptions, wanted: int, seed: int) -
     except UnorderedError:
         trace = stream.read_whole()
         summary = profile_and_summary(trace)[1]
-        return _csv(_sampled(summary, blocks_of(trace), wanted, seed)), summary
-    return _csv(_sampled(summary, stream.blocks(), wanted, seed)), summary
+        return _csv(_sampled(summary, blocks_of(trace), sample, seed)), summary
+    return _csv(_sampled(summary, stream.blocks(), sample, seed)), summary
 
 
-def _sampled(summary: TraceSummary, blocks: Iterable[Requests], wanted: int, seed: int) -> Iterator[Requests]:
-    stretches = draw_stretches(requests=summary.requests or 0, span_s=summary.span_s or 0.0, wanted=wanted, seed=seed)
+def _sampled(summary: TraceSummary, blocks: Iterable[Requests], sample: int, seed: int) -> Iterator[Requests]:
+    stretches = draw_stretches(requests=summary.requests or 0, span_s=summary.span_s or 0.0, wanted=sample, seed=seed)
     return take_stretches(blocks, stretches)
 
 

@@ -98,8 +98,8 @@ def read_matrix(
     )
 
 
-def _fault(file: str, place: str, rule: str, came: str) -> InputError:
-    return InputError(f"{file}: {place} must {rule}, got {came}.", hint=_HINT)
+def _fault(file: str, place: str, rule: str, shown: str) -> InputError:
+    return InputError(f"{file}: {place} must {rule}, got {shown}.", hint=_HINT)
 
 
 def _header(lines: list[str], file: str) -> tuple[list[str], int, bool]:
@@ -149,13 +149,13 @@ def _rows(lines: list[str], devices: list[str], file: str, start: int) -> dict[s
 def _require_symmetry(rows: dict[str, tuple[list[str], list[str]]], devices: list[str], file: str) -> None:
     for i, device in enumerate(devices):
         for j, other in enumerate(devices[: i + 1]):
-            here, there = rows[device][0][j], rows[other][0][i]
-            if here != there or (here == "X") != (i == j):
+            here, present = rows[device][0][j], rows[other][0][i]
+            if here != present or (here == "X") != (i == j):
                 raise _fault(
                     file,
                     f"row {device}, column {other}",
                     "be as its mirror, X on the diagonal alone",
-                    f"{here}, {there}",
+                    f"{here}, {present}",
                 )
 
 
@@ -180,8 +180,8 @@ def _numa(
         if word == "N/A":
             return _numa_of_cpus(affinities[0], numa_of_cpu)
         if re.fullmatch(r"[0-9]{1,4}([-,][0-9]{1,4})+", word):
-            there = _expanded(word) & set(numa_ids)
-            return there.pop() if len(there) == 1 else _numa_of_cpus(affinities[0], numa_of_cpu)
+            present = _expanded(word) & set(numa_ids)
+            return present.pop() if len(present) == 1 else _numa_of_cpus(affinities[0], numa_of_cpu)
         raise _fault(file, f"row {name}: NUMA Affinity", "be a NUMA id", repr(word))
     if int(word) not in numa_ids:
         raise _fault(file, f"row {name}: NUMA Affinity", f"be one of {', '.join(map(str, numa_ids))}, as lscpu", word)

@@ -109,8 +109,8 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[CsvRow]:
             )
         yield CsvRow(path, number, {name: cell.strip() for name, cell in zip(header, cells, strict=True)})
     if not number:
-        came = "only a header came" if header else "it is empty"
-        raise InputError(f"{path}: must hold a header and at least one row; {came}.", hint="Give a CSV file.")
+        fault_text = "only a header came" if header else "it is empty"
+        raise InputError(f"{path}: must hold a header and at least one row; {fault_text}.", hint="Give a CSV file.")
 
 
 def _require_columns(path: Path, header: Sequence[str], columns: Sequence[str]) -> None:

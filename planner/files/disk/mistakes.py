@@ -196,17 +196,17 @@ def key_lines(text: str) -> Mapping[str, int]:
         return {}
 
 
-def _node_lines(node: Any, path: str, seen: set[int]) -> Iterator[tuple[str, int]]:
+def _node_lines(node: Any, path: str, earlier: set[int]) -> Iterator[tuple[str, int]]:
     """`seen`: nodes that were met; what an alias stands for has its lines where it is written, and there alone."""
-    if id(node) in seen:
+    if id(node) in earlier:
         return
-    seen.add(id(node))
+    earlier.add(id(node))
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             below = f"{path}.{key.value}" if path else str(key.value)
             yield below, key.start_mark.line + 1
-            yield from _node_lines(value, below, seen)
+            yield from _node_lines(value, below, earlier)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             yield f"{path}[{index}]", value.start_mark.line + 1
-            yield from _node_lines(value, f"{path}[{index}]", seen)
+            yield from _node_lines(value, f"{path}[{index}]", earlier)

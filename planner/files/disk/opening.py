@@ -159,9 +159,9 @@ def read_bytes(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> bytes:
         size = os.fstat(stream.fileno()).st_size
         data = stream.read(most + 1) if size <= most else b""
     if size > most or len(data) > most:
-        came = f"has {size / MIB:,.0f}" if size > most else "has more"
+        shown = f"has {size / MIB:,.0f}" if size > most else "has more"
         raise InputError(
-            f"{path}: must have at most {most // MIB} MiB, {came}.",
+            f"{path}: must have at most {most // MIB} MiB, {shown}.",
             hint=MEANT,
         )
     return data

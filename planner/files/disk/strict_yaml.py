@@ -59,8 +59,8 @@ class StrictLoader(yaml.SafeLoader):
             return super().construct_object(node, deep=deep)
         except (ValueError, LookupError, AttributeError, TypeError, OverflowError):
             key, kind = self._keys.get(id(node), "the value"), node.tag.rpartition(":")[2]
-            came = f"{node.value!r:.60}" if isinstance(node, yaml.ScalarNode) else "a mapping or list"
-            problem = f"{key!s:.60} must be {_KINDS.get(kind, f'what !!{kind} stands for')}, got {came}"
+            shown = f"{node.value!r:.60}" if isinstance(node, yaml.ScalarNode) else "a mapping or list"
+            problem = f"{key!s:.60} must be {_KINDS.get(kind, f'what !!{kind} stands for')}, got {shown}"
             raise problem_at(
                 problem, node, note="Correct the value, or put it in quotes and take its tag away."
             ) from None

@@ -89,19 +89,19 @@ def gpus_of_node(
     notes = [f"offers GPUs in parts: {_shown(parts)}; islands take whole GPUs, not cut up or shared"] if parts else []
     whole = lost = 0
     for resource in WHOLE:
-        there = count(capacity if resource in capacity else allocatable, resource)
+        present = count(capacity if resource in capacity else allocatable, resource)
         usable = count(allocatable, resource)
-        if usable > there:
+        if usable > present:
             raise InputError(
-                f"{origin}: status.allocatable: GPUs must be at most the capacity, {there}, got {usable}.",
+                f"{origin}: status.allocatable: GPUs must be at most the capacity, {present}, got {usable}.",
                 hint="Take the list anew.",
             )
-        pieces = _pieces(resource, there, labels, annotations)
+        pieces = _pieces(resource, present, labels, annotations)
         if pieces is not None:
             parts[resource], shares[resource] = usable, pieces[0]
             notes.append(pieces[1])
         elif usable or not parts:  # a plugin that now offers parts leaves the old capacity behind
-            whole, lost = whole + there, lost + there - usable
+            whole, lost = whole + present, lost + present - usable
     return NodeGpus(
         whole=whole,
         lost=lost,
@@ -143,10 +143,10 @@ def _slice_share(profile: str, labels: Mapping[str, str]) -> float:
 
 
 def _pieces(
-    resource: str, there: int, labels: Mapping[str, str], annotations: Mapping[str, str]
+    resource: str, present: int, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> tuple[float, str] | None:
     """What a piece of a resource that names whole GPUs elsewhere is here, and the note; None where it is a GPU."""
-    if not there or resource == "alibabacloud.com/gpu-count":
+    if not present or resource == "alibabacloud.com/gpu-count":
         return None
     product = labels.get("nvidia.com/gpu.product", "")
     if resource == "nvidia.com/gpu":
@@ -158,7 +158,7 @@ def _pieces(
             ), f"offers MIG slices {profile} as {resource}; islands take whole GPUs (MIG turned off)"
         if (split := _hami_split(annotations)) > 1:
             return 1 / split, f"offers shares of GPUs as {resource} (HAMi, {split} a GPU); islands take whole GPUs"
-        if (replicas := _replicas(product, there, labels)) > 1:
+        if (replicas := _replicas(product, present, labels)) > 1:
             way = labels.get("nvidia.com/gpu.sharing-strategy") or labels.get(
                 "cloud.google.com/gke-gpu-sharing-strategy", "time slicing"
             )
@@ -166,22 +166,22 @@ def _pieces(
                 1 / replicas,
                 f"offers shares of GPUs as {resource} ({way}, {replicas} a GPU); islands take whole GPUs",
             )
-    if there > MOST_GPUS_OF_A_NODE:
+    if present > MOST_GPUS_OF_A_NODE:
         return 0.0, (
-            f"offers {there} {resource}, more than a host has GPUs: taken for parts of GPUs, whose size is not told"
+            f"offers {present} {resource}, more than a host has GPUs: taken for parts of GPUs, whose size is not told"
         )
     return None
 
 
-def _replicas(product: str, there: int, labels: Mapping[str, str]) -> int:
+def _replicas(product: str, present: int, labels: Mapping[str, str]) -> int:
     """Pieces of a GPU under time slicing or MPS; 1 where GPUs are whole."""
     clients = _number(labels, "cloud.google.com/gke-max-shared-clients-per-gpu")
     if clients > 1:
         return clients
     replicas, physical = _number(labels, "nvidia.com/gpu.replicas"), _number(labels, "nvidia.com/gpu.count")
-    if replicas > 1 and (_SHARED_NAME.search(product) or physical * replicas == there):
+    if replicas > 1 and (_SHARED_NAME.search(product) or physical * replicas == present):
         return replicas
-    return there // physical if physical and there > physical and there % physical == 0 else 1
+    return present // physical if physical and present > physical and present % physical == 0 else 1
 
 
 def _number(labels: Mapping[str, str], key: str) -> int:

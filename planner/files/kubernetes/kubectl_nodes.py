@@ -174,9 +174,10 @@ def _lost(gpus: NodeGpus) -> tuple[str, ...]:
 def _more_than_there(capacity: Section, cpus: float) -> tuple[str, ...]:
     if capacity.is_empty("cpu") or quantity(capacity, "cpu") >= cpus:
         return ()
-    there = quantity(capacity, "cpu")
+    capacity_cpus = quantity(capacity, "cpu")
     return (
-        f"lets pods have {cpus:g} CPUs of {there:g} that it has: counted as what pods may have, as the kubelet does",
+        f"lets pods have {cpus:g} CPUs of {capacity_cpus:g} that it has: counted as what pods may have, as the kubelet "
+        "does",
     )
 
 

@@ -68,30 +68,32 @@ def _written(digests: Any, origin: str, hint: str) -> dict[str, str]:
         raise InputError(f"{origin}: {KEY}: must be a mapping of digests, got {_shown(digests)}.", hint=hint)
     for name in dict.fromkeys((WHOLE, *digests)):
         if not isinstance(digests.get(name), str):
-            came = f"got {_shown(digests[name])}" if name in digests else "is missing"
-            raise InputError(f"{origin}: {KEY}.{name}: must be a digest, {came}.", hint=hint)
+            actual = f"got {_shown(digests[name])}" if name in digests else "is missing"
+            raise InputError(f"{origin}: {KEY}.{name}: must be a digest, {actual}.", hint=hint)
     return digests
 
 
-def _edited(origin: str, content: Document, path: str, came: str | None, written: str | None, hint: str) -> InputError:
-    if came is None:
+def _edited(
+    origin: str, content: Document, path: str, actual: str | None, written: str | None, hint: str
+) -> InputError:
+    if actual is None:
         fault = "must be there as it was written, is missing"
     elif written is None:
         fault = "must be one that was written, was added"
     else:
-        path, shown = _narrowed(content, path, came.split(), written.split())
+        path, shown = _narrowed(content, path, actual.split(), written.split())
         fault = f"must be as it was written, got {shown}"
     return InputError(f"{origin}: {path}: {fault}: the file was edited (its digest differs).", hint=hint)
 
 
-def _narrowed(content: Document, path: str, came: list[str], written: list[str]) -> tuple[str, str]:
+def _narrowed(content: Document, path: str, actual: list[str], written: list[str]) -> tuple[str, str]:
     """The path of the first row that differs, if the part has rows, and what stands there."""
     value = _at(content, path)
     if not isinstance(value, list):
         return path, _shown(value)
-    if len(came) != len(written):
-        return path, f"{len(came)} rows where {len(written)} were written"
-    row = next(row for row, (digest, other) in enumerate(zip_longest(came, written)) if digest != other)
+    if len(actual) != len(written):
+        return path, f"{len(actual)} rows where {len(written)} were written"
+    row = next(row for row, (digest, other) in enumerate(zip_longest(actual, written)) if digest != other)
     return f"{path}.{row}", _shown(value[row])
 
 

@@ -307,10 +307,10 @@ def _require_facts(folder: Path, begun: tuple[InputHash, ...], scenario: Scenari
     names = {file.name for file in begun}
     for file in scenario.inputs[1:]:  # the first is the document's own
         if file.name in names and (file.name, file.sha256) not in hashes:
-            came = ", ".join(other.sha256 for other in begun if other.name == file.name)
+            digests = ", ".join(other.sha256 for other in begun if other.name == file.name)
             raise InputError(
                 f"{folder}: {file.name} is not the file that its search was begun with: SHA-256 {file.sha256}, "
-                f"then {came}.",
+                f"then {digests}.",
                 hint="Restore the file, or begin anew: `planner plan SCENARIO --out DIR --force`.",
             )
 

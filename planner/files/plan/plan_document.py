@@ -74,8 +74,8 @@ def _wrong_sums(sums: Document, victims: list[Document]) -> Iterator[str]:
             yield f"placement_report.evictions.{key}: must be {value}, that of the victims, got {sums[key]}"
     lost = sum(row["lost_gpu_hours"] or 0.0 for row in victims)
     if not isclose(sums["lost_gpu_hours"], lost, rel_tol=1e-9, abs_tol=1e-9):
-        came = sums["lost_gpu_hours"]
-        yield f"placement_report.evictions.lost_gpu_hours: must be {lost:g}, the victims' sum, got {came:g}"
+        actual = sums["lost_gpu_hours"]
+        yield f"placement_report.evictions.lost_gpu_hours: must be {lost:g}, the victims' sum, got {actual:g}"
 
 
 def search_document(record: SearchRecord) -> Document:

@@ -80,22 +80,22 @@ def _unlike(document: Document, plan: Plan) -> Iterator[str]:
             yield from _differences(key, document[key], due)
 
 
-def _differences(path: str, came: Any, due: Any) -> Iterator[str]:
-    if isinstance(came, dict) and isinstance(due, dict):
+def _differences(path: str, actual: Any, due: Any) -> Iterator[str]:
+    if isinstance(actual, dict) and isinstance(due, dict):
         for key, below in due.items():
-            if key in came:
-                yield from _differences(f"{path}.{key}", came[key], below)
-    elif isinstance(came, list) and isinstance(due, list | tuple) and len(came) == len(due):
-        for row, (value, other) in enumerate(zip(came, due, strict=True)):
+            if key in actual:
+                yield from _differences(f"{path}.{key}", actual[key], below)
+    elif isinstance(actual, list) and isinstance(due, list | tuple) and len(actual) == len(due):
+        for row, (value, other) in enumerate(zip(actual, due, strict=True)):
             yield from _differences(f"{path}.{row}", value, other)
-    elif not _alike(came, due):
-        yield f"{path}: must follow from the plan, {_figure(due)}, got {_figure(came)}"
+    elif not _alike(actual, due):
+        yield f"{path}: must follow from the plan, {_figure(due)}, got {_figure(actual)}"
 
 
-def _alike(came: Any, due: Any) -> bool:
-    if isinstance(came, int | float) and isinstance(due, int | float):
-        return math.isclose(came, due, rel_tol=_DERIVED)
-    return bool(came == due)
+def _alike(actual: Any, due: Any) -> bool:
+    if isinstance(actual, int | float) and isinstance(due, int | float):
+        return math.isclose(actual, due, rel_tol=_DERIVED)
+    return bool(actual == due)
 
 
 def _figure(value: object) -> str:

@@ -189,10 +189,10 @@ def _read(path: Path, rows: list[dict[str, Any]]) -> tuple[WatchHeader, list[Wat
     return header, steps
 
 
-def _require_same(folder: Path, begun: WatchHeader, came: WatchHeader) -> None:
-    before, now = dict(begun.facts), dict(came.facts)
+def _require_same(folder: Path, begun: WatchHeader, resumed: WatchHeader) -> None:
+    before, now = dict(begun.facts), dict(resumed.facts)
     differing = [name for name in dict.fromkeys([*before, *now]) if before.get(name) != now.get(name)]
-    if begun.settings != came.settings:
+    if begun.settings != resumed.settings:
         differing.append("settings")
     if differing:
         raise InputError(

@@ -179,11 +179,11 @@ def require_prefix(section: Section, settings: CostSettings, workload: LengthPro
 
 def _require_suitable(section: Section, settings: CostSettings, model: ModelSpec) -> None:
     by_hand = (("mode", settings.mode, CostMode.REFERENCE), ("source", settings.source, CostSource.TABULATED))
-    for key, came, refused in by_hand:
-        if came is refused and isinstance(settings.kv_cache_rate, tuple | CacheRate):
+    for key, setting, refused in by_hand:
+        if setting is refused and isinstance(settings.kv_cache_rate, tuple | CacheRate):
             raise section.fault(
                 "kv_cache_rate",
-                f"a number where {section.key_path(key)} is {came.value}, which knows one share for all prompts",
+                f"a number where {section.key_path(key)} is {setting.value}, which knows one share for all prompts",
                 hint="Give the mean share of a prompt that is cached.",
             )
     if settings.mtp_tokens and not model.mtp_layers:

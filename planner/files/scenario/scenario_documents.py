@@ -153,17 +153,17 @@ def scenario_hash(scenario: Scenario) -> str:
     return hashlib.sha256(json.dumps(keys, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def deciding_differences(begun: Scenario, came: Scenario) -> tuple[str, ...]:
+def deciding_differences(begun: Scenario, other: Scenario) -> tuple[str, ...]:
     """A phrase for each key that decides the search and is not as it was begun with: `search.seed 0, got 4`; of long
     values the key alone."""
-    free = _free(begun) & _free(came)
-    return _differences(_keys(begun, free), _keys(came, free))
+    free = _free(begun) & _free(other)
+    return _differences(_keys(begun, free), _keys(other, free))
 
 
-def all_differences(begun: Scenario, came: Scenario) -> tuple[str, ...]:
+def all_differences(begun: Scenario, other: Scenario) -> tuple[str, ...]:
     """The same for every key but the number of processes, which shows in no figure."""
     free = frozenset({"search.processes"})
-    return _differences(_keys(begun, free), _keys(came, free))
+    return _differences(_keys(begun, free), _keys(other, free))
 
 
 def scenario_keys(scenario: Scenario) -> Flat:
@@ -171,14 +171,14 @@ def scenario_keys(scenario: Scenario) -> Flat:
     return _keys(scenario, frozenset())
 
 
-def _differences(begun: Flat, came: Flat) -> tuple[str, ...]:
-    keys = [key for key in {**begun, **came} if begun.get(key) != came.get(key)]
-    phrases = [_phrase(key, begun.get(key, ABSENT), came.get(key, ABSENT)) for key in keys[:MOST_SHOWN]]
+def _differences(begun: Flat, other: Flat) -> tuple[str, ...]:
+    keys = [key for key in {**begun, **other} if begun.get(key) != other.get(key)]
+    phrases = [_phrase(key, begun.get(key, ABSENT), other.get(key, ABSENT)) for key in keys[:MOST_SHOWN]]
     return (*phrases, *([f"and {len(keys) - MOST_SHOWN} more keys"] if len(keys) > MOST_SHOWN else []))
 
 
-def _phrase(key: str, begun: object, came: object) -> str:
-    values = f"{begun}, got {came}"
+def _phrase(key: str, begun: object, other: object) -> str:
+    values = f"{begun}, got {other}"
     return f"{key} {values}" if len(values) <= LONGEST_VALUE else key
 
 

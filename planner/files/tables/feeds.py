@@ -111,8 +111,8 @@ def _columns(path: Path, header: Sequence[str]) -> _Columns:
         if time and (not name or name in header) and (value := _first(names, header))
     ]
     if len(fits) != 1 or len(set(header)) < len(header):
-        came = listed(header) if header else "no header"
-        raise InputError(f"{path}: must have the columns of one feed, got {came}.", hint=_HINT)
+        shown = listed(header) if header else "no header"
+        raise InputError(f"{path}: must have the columns of one feed, got {shown}.", hint=_HINT)
     return fits[0]
 
 

@@ -60,8 +60,8 @@ class LengthTable:
         for number, row in enumerate(rows, start=1):
             cells.append(_numbers(document, number, row, header))
             if number > 1 and cells[-1][0] <= cells[-2][0]:
-                came = f"{cells[-1][0]:.0f} after {cells[-2][0]:.0f}"
-                raise _lengths_error(document, "ascend in input_tokens, each once", came)
+                shown = f"{cells[-1][0]:.0f} after {cells[-2][0]:.0f}"
+                raise _lengths_error(document, "ascend in input_tokens, each once", shown)
         if not cells:
             raise _lengths_error(document, "hold at least one row", "only a header")
         return cls._of(document, cells, counted="requests" in header)
@@ -102,9 +102,9 @@ def _cell(document: Section, number: int, cell: str, column: str) -> float:
     return value
 
 
-def _lengths_error(document: Section, rule: str, came: str) -> InputError:
+def _lengths_error(document: Section, rule: str, shown: str) -> InputError:
     return InputError(
-        f"{document.file}: {document.key_path('lengths')} must {rule}, got {came}.",
+        f"{document.file}: {document.key_path('lengths')} must {rule}, got {shown}.",
         hint="One row a distinct prompt length, comma-separated.",
     )
 
@@ -188,9 +188,9 @@ def _require_ascending(section: Section, what: str, numbers: Sequence[int]) -> N
             raise _fault(section, f"ascend in {what}", f"{after} after {before}")
 
 
-def _fault(section: Section, rule: str, came: str) -> InputError:
+def _fault(section: Section, rule: str, shown: str) -> InputError:
     return InputError(
-        f"{section.file}: {section.key_path('shares')} must {rule}, got {came:.200}.",
+        f"{section.file}: {section.key_path('shares')} must {rule}, got {shown:.200}.",
         hint="Summarise the trace anew, or leave out prefix.",
     )
 

@@ -20,9 +20,9 @@ from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE, Job, Outcome, altered, read_job, require_content
 
 
-def require_same_search(folder: Path, begun: Scenario, came: Scenario) -> None:
+def require_same_search(folder: Path, begun: Scenario, resumed: Scenario) -> None:
     """InputError where `came` would evaluate otherwise, or something else, than the search in `folder`."""
-    differing = files.deciding_differences(begun, came)
+    differing = files.deciding_differences(begun, resumed)
     if differing:
         raise InputError(
             f"{folder}: its search is of another scenario: {'; '.join(differing)}.",
@@ -31,9 +31,9 @@ def require_same_search(folder: Path, begun: Scenario, came: Scenario) -> None:
         )
 
 
-def require_same_plan(folder: Path, finished: Scenario, came: Scenario) -> None:
+def require_same_plan(folder: Path, finished: Scenario, resumed: Scenario) -> None:
     """InputError where `came` asks for another plan than the finished one in `folder`."""
-    differing = files.all_differences(finished, came)
+    differing = files.all_differences(finished, resumed)
     if differing:
         raise InputError(
             f"{folder}: is finished, and its plan is of another scenario: {'; '.join(differing)}.",
@@ -41,7 +41,7 @@ def require_same_plan(folder: Path, finished: Scenario, came: Scenario) -> None:
         )
 
 
-def evaluations_to_repeat(begun: Scenario, came: Scenario, rounds: Sequence[Sequence[Trial]]) -> tuple[int, ...]:
+def evaluations_to_repeat(begun: Scenario, resumed: Scenario, rounds: Sequence[Sequence[Trial]]) -> tuple[int, ...]:
     """Indices of failed evaluations to repeat: all where the limits are others now, or where the search would end
     because of them again.
 
@@ -49,9 +49,9 @@ def evaluations_to_repeat(begun: Scenario, came: Scenario, rounds: Sequence[Sequ
     """
     trials = [trial for judged in rounds for trial in judged]
     failed = tuple(trial.index for trial in trials if trial.failed)
-    other_limit = begun.assignment.work_limit != came.assignment.work_limit
-    over = len(rounds) >= came.search.iterations and not any(trial.throughput_rps > 0 for trial in trials)
-    return failed if other_limit or over or _gave_up(came, rounds) else ()
+    other_limit = begun.assignment.work_limit != resumed.assignment.work_limit
+    over = len(rounds) >= resumed.search.iterations and not any(trial.throughput_rps > 0 for trial in trials)
+    return failed if other_limit or over or _gave_up(resumed, rounds) else ()
 
 
 def _gave_up(scenario: Scenario, rounds: Sequence[Sequence[Trial]]) -> bool:

@@ -268,14 +268,14 @@ def rentable(offer: GpuOffer) -> GpuOffer:
         row if row.count is None else replace(row, count=row.count // row.gpus_per_node * row.gpus_per_node)
         for row in offer.gpus
     ]
-    left = tuple(row for row in rows if row.count is None or row.count > 0)
-    if not left:
+    remaining = tuple(row for row in rows if row.count is None or row.count > 0)
+    if not remaining:
         least = ", ".join(f"{row.gpus_per_node} {row.gpu}" for row in offer.gpus)
         raise InputError(
             f"{offer.source or 'offer'}: whole_nodes: must offer a node of some type ({least}), offers fewer GPUs.",
             hint="Raise a count, or rent parts of nodes (whole_nodes: false).",
         )
-    return replace(offer, gpus=left)
+    return replace(offer, gpus=remaining)
 
 
 def fleets_of_nodes(answer: MoneyAnswer, offer: GpuOffer) -> list[RivalFleet]:

@@ -200,11 +200,11 @@ def _notes(answer: MoneyAnswer) -> list[str]:
     if not plan.optimal and (answer.gap or 1.0) > WIDE:
         notes.append("the gap is wide: raise search.work_limit in the scenario for a closer proof")
     if plan.outlook.losses and not plan.scenario.survive.share:
-        left = plan.outlook.worst_loss.rate_rps
+        remaining = plan.outlook.worst_loss.rate_rps
         notes.append(
             "the loss of one node may leave nothing: --survive 1 asks for a fleet that outlives it"
-            if left <= 0
-            else f"after the loss of any one node {significant(left)} requests/s remain; --survive 1 asks for more"
+            if remaining <= 0
+            else f"after the loss of any one node {significant(remaining)} requests/s remain; --survive 1 asks for more"
         )
     return notes
 

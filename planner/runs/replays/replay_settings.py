@@ -33,8 +33,8 @@ def arrival_settings(
     if variation is not None and not 0 < variation < math.inf:
         raise _fault("variation", "must be above 0", variation, "Give the squared coefficient of variation: 1, 4, 13.")
     if between is not None and not 0 <= between[0] < between[1] < math.inf:
-        came = f"{between[0]:g}:{between[1]:g}"
-        raise _fault("between", "must be two seconds of the trace, the first below the second", came, "Try 0:1800.")
+        shown = f"{between[0]:g}:{between[1]:g}"
+        raise _fault("between", "must be two seconds of the trace, the first below the second", shown, "Try 0:1800.")
     return ArrivalSettings(
         process=drawn,
         variation=1.0 if variation is None else variation,
@@ -151,5 +151,5 @@ def _require_island(plan: Plan, failure: Failure) -> None:
         raise _fault("fail", f"of {failure.island} must take nodes from 0 (all) on", failure.nodes, "Try 1.")
 
 
-def _fault(key: str, rule: str, came: object, hint: str) -> InputError:
-    return InputError(f"replay: {key}: {rule}, got {came}.", hint=hint)
+def _fault(key: str, rule: str, shown: object, hint: str) -> InputError:
+    return InputError(f"replay: {key}: {rule}, got {shown}.", hint=hint)

@@ -59,9 +59,9 @@ def router_losses(
     Raises InputError where the plan cannot be replayed.
     """
     chosen_engine = export.priced_engine(plan, engine).name
-    own = RouterBehaviour(policy=plan.scenario.routing.policy)
+    promised = RouterBehaviour(policy=plan.scenario.routing.policy)
     replays = _Replays(plan, sweep=sweep)
-    losses = [_replayed(RouterLoss(router="the plan's", targets=(), behaviour=own), replays)]
+    losses = [_replayed(RouterLoss(router="the plan's", targets=(), behaviour=promised), replays)]
     for router in export.ROUTERS.values():
         progress(router.name)
         if chosen_engine in router.engines:
@@ -117,8 +117,8 @@ def _refusal(plan: Plan, engine: str, router: str, targets: tuple[str, ...]) -> 
     reasons = []
     for target in targets:
         try:
-            there, grid = routed_plan(plan, target=target)
-            export.render(there, target=target, engine=engine, router=router, grid=grid)
+            routed, grid = routed_plan(plan, target=target)
+            export.render(routed, target=target, engine=engine, router=router, grid=grid)
         except (ExportError, InputError) as error:
             reasons.append(error.message)
         else:

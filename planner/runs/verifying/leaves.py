@@ -34,8 +34,8 @@ _MOST_LINES = 20_000
 def document_differences(file: str, written: Any, due: Any, *, free: frozenset[str] = frozenset()) -> list[Difference]:
     """Of two documents of plain values. `free`: names of keys that hold what was measured."""
     return [
-        Difference(file=file, key=key, written=_shown(came), due=_shown(wanted))
-        for key, came, wanted in _leaves("", written, due, free)
+        Difference(file=file, key=key, written=_shown(actual), due=_shown(expected))
+        for key, actual, expected in _leaves("", written, due, free)
     ]
 
 
@@ -46,8 +46,8 @@ def _leaves(path: str, written: Any, due: Any, free: frozenset[str]) -> Iterator
                 below = f"{path}.{key}" if path else str(key)
                 yield from _leaves(below, written.get(key, _ABSENT), due.get(key, _ABSENT), free)
     elif isinstance(written, list) and isinstance(due, list):
-        for row, (came, wanted) in enumerate(zip_longest(written, due, fillvalue=_ABSENT)):
-            yield from _leaves(f"{path}.{row}", came, wanted, free)
+        for row, (actual, expected) in enumerate(zip_longest(written, due, fillvalue=_ABSENT)):
+            yield from _leaves(f"{path}.{row}", actual, expected, free)
     elif not _alike(written, due):
         yield path, written, due
 
@@ -75,8 +75,10 @@ def _short(text: str) -> str:
 def file_differences(file: str, written: bytes | None, due: bytes | None) -> list[Difference]:
     """Of a file, by what its name says it is; None: it is not there, or should not be."""
     if written is None or due is None:
-        came, wanted = (NOTHING if content is None else f"a file of {len(content)} bytes" for content in (written, due))
-        return [Difference(file=file, key="", written=came, due=wanted)]
+        actual, expected = (
+            NOTHING if content is None else f"a file of {len(content)} bytes" for content in (written, due)
+        )
+        return [Difference(file=file, key="", written=actual, due=expected)]
     if written == due:
         return []
     try:
@@ -93,8 +95,8 @@ def file_differences(file: str, written: bytes | None, due: bytes | None) -> lis
 
 
 def _of_bytes(file: str, written: bytes, due: bytes) -> Difference:
-    came, wanted = (f"SHA-256 {hashlib.sha256(content).hexdigest()[:16]}" for content in (written, due))
-    return Difference(file=file, key="", written=came, due=wanted)
+    actual, expected = (f"SHA-256 {hashlib.sha256(content).hexdigest()[:16]}" for content in (written, due))
+    return Difference(file=file, key="", written=actual, due=expected)
 
 
 def _parsed(text: str) -> Any:
@@ -109,8 +111,8 @@ def table_differences(file: str, written: str, due: str) -> list[Difference]:
     tables = [list(csv.reader(io.StringIO(text, newline=""))) for text in (written, due)]
     header = tables[1][0] if tables[1] else []
     differences = []
-    for number, (came, wanted) in enumerate(zip_longest(*tables, fillvalue=list[str]())):
-        for column, cells in enumerate(zip_longest(came, wanted, fillvalue=_ABSENT)):
+    for number, (actual, expected) in enumerate(zip_longest(*tables, fillvalue=list[str]())):
+        for column, cells in enumerate(zip_longest(actual, expected, fillvalue=_ABSENT)):
             if not _same_cell(*cells):
                 name = header[column] if column < len(header) else f"column {column + 1}"
                 texts = [MISSING if cell is _ABSENT else _short(str(cell)) for cell in cells]
@@ -130,10 +132,10 @@ def _same_cell(written: Any, due: Any) -> bool:
 
 
 def _line_differences(file: str, written: str, due: str) -> list[Difference]:
-    came, wanted = written.splitlines(), due.splitlines()
-    if len(came) == len(wanted) or max(len(came), len(wanted)) > _MOST_LINES:
-        pairs = list(zip_longest(enumerate(came, start=1), wanted))
-        numbered = [(pair[0] if pair else len(came), pair[1] if pair else None, line) for pair, line in pairs]
+    actual, expected = written.splitlines(), due.splitlines()
+    if len(actual) == len(expected) or max(len(actual), len(expected)) > _MOST_LINES:
+        pairs = list(zip_longest(enumerate(actual, start=1), expected))
+        numbered = [(pair[0] if pair else len(actual), pair[1] if pair else None, line) for pair, line in pairs]
         return [
             Difference(file=file, key=f"line {number}", written=texts[0], due=texts[1])
             for number, first, second in numbered
@@ -141,9 +143,9 @@ def _line_differences(file: str, written: str, due: str) -> list[Difference]:
             for texts in (_around(first, second),)
         ]
     differences = []
-    for kind, a, b, c, d in SequenceMatcher(None, came, wanted, autojunk=False).get_opcodes():
+    for kind, a, b, c, d in SequenceMatcher(None, actual, expected, autojunk=False).get_opcodes():
         if kind != "equal":
-            texts = _around("\n".join(came[a:b]) or None, "\n".join(wanted[c:d]) or None)
+            texts = _around("\n".join(actual[a:b]) or None, "\n".join(expected[c:d]) or None)
             differences.append(Difference(file=file, key=f"line {a + 1}", written=texts[0], due=texts[1]))
     return differences
 

@@ -110,23 +110,23 @@ def _unlike(written: dict[str, Any], due: Plan) -> tuple[Difference, ...]:
 def plan_differences(run: Path, due: Plan) -> tuple[Difference, ...]:
     """What plan.json of a run says otherwise than the plan that is due."""
     path = run / PLAN_FILE if files.is_folder(run) else run
-    written, wanted = _bare(read_bytes(path, most=MOST_OF_A_LIST)), _bare(files.plan_files(due)[PLAN_FILE])
-    return tuple(document_differences(path.name, written, wanted, free=MEASURED))
+    written, expected = _bare(read_bytes(path, most=MOST_OF_A_LIST)), _bare(files.plan_files(due)[PLAN_FILE])
+    return tuple(document_differences(path.name, written, expected, free=MEASURED))
 
 
 def _of_files(folder: Path, due: Plan, *, changed: bool) -> Verification:
     """All files beside plan.json but those of replays and searches."""
-    wanted = _wanted(folder, due)
+    expected = _wanted(folder, due)
     drawn = files.is_folder(folder / _PICTURES)
     names = [
         name
-        for name in (*wanted, *_stray(folder, wanted))
+        for name in (*expected, *_stray(folder, expected))
         if name != PLAN_FILE and (drawn or not name.startswith(f"{_PICTURES}/")) and not (changed and _tells(name))
     ]
     differences = [
         difference
         for name in dict.fromkeys(names)
-        for difference in file_differences(name, _content(folder / name), wanted.get(name))
+        for difference in file_differences(name, _content(folder / name), expected.get(name))
     ]
     return Verification(files=tuple(dict.fromkeys(names)), differences=tuple(differences))
 
@@ -138,12 +138,12 @@ def _wanted(folder: Path, due: Plan) -> Mapping[str, bytes]:
     return {**published, PAGE_FILE: pages.plan_html(due, replay=pages.replay_of(due, folder))}
 
 
-def _stray(folder: Path, wanted: Mapping[str, bytes]) -> Iterator[str]:
+def _stray(folder: Path, expected: Mapping[str, bytes]) -> Iterator[str]:
     """Files that no such run has."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         top = name.partition("/")[0]
-        if name not in wanted and not path.is_dir() and top not in (SEARCH_FOLDER, pages.REPLAY_FOLDER):
+        if name not in expected and not path.is_dir() and top not in (SEARCH_FOLDER, pages.REPLAY_FOLDER):
             yield name
 
 
@@ -181,16 +181,16 @@ def replay_verified(run: Path, due: Plan) -> Verification:
         return Verification(files=(), differences=())
     name = f"{REPLAY_FOLDER}/{files.REPLAY_FILE}"
     try:
-        wanted = _replayed(due, asked_of(folder), run)
+        expected = _replayed(due, asked_of(folder), run)
     except InputError as error:
         refused = Difference(file=name, key="asked", written="a replay", due=error.message)
         return Verification(files=(name,), differences=(refused,))
     there = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir()]
-    names = list(dict.fromkeys((*wanted, *there)))
+    names = list(dict.fromkeys((*expected, *there)))
     differences = [
         difference
         for name in names
-        for difference in file_differences(f"{REPLAY_FOLDER}/{name}", _content(folder / name), wanted.get(name))
+        for difference in file_differences(f"{REPLAY_FOLDER}/{name}", _content(folder / name), expected.get(name))
         if not difference.key.startswith(f"{DIGESTS}.")  # they follow from the rest, and reading held them against it
     ]
     return Verification(files=tuple(f"{REPLAY_FOLDER}/{name}" for name in names), differences=tuple(differences))

@@ -72,15 +72,15 @@ class RowReader:
         """InputError where no row became a request, or most were faulty."""
         self._require_few_faulty(self.rows)
         if not self.requests and self.rows and self.dropped["where"] == self.rows:
-            came = ", ".join(sorted(self._values)[:_MOST_VALUES]) or "nothing"
+            shown = ", ".join(sorted(self._values)[:_MOST_VALUES]) or "nothing"
             raise InputError(
-                f"{self.origin}: where must choose at least one row of {self.rows}; these columns hold: {came}.",
+                f"{self.origin}: where must choose at least one row of {self.rows}; these columns hold: {shown}.",
                 hint="Write a value as the file has it.",
             )
         if not self.requests:
-            came = f"all {self.rows} rows were dropped" if self.rows else "only a header came"
+            shown = f"all {self.rows} rows were dropped" if self.rows else "only a header came"
             raise InputError(
-                f"{self.origin}: must hold at least one request; {came}.", hint="Give a trace with requests."
+                f"{self.origin}: must hold at least one request; {shown}.", hint="Give a trace with requests."
             )
 
     def _require_few_faulty(self, rows: int) -> None:
