@@ -1,26 +1,24 @@
 """What a phase costs on an island: times, memory, rates. Door: `tabulate_sizes`; the others look inside."""
 
-from planner.cost.admission import Mixture, admitted_shares
-from planner.cost.backend import AnalyticBackend, CostBackend, open_backend
+from planner.cost.backend import AnalyticBackend, CostBackend, TabulatedBackend, open_backend
 from planner.cost.band_draws import UncertainRate, WorkShare, probability_better, rate_band, shares_of_best
 from planner.cost.bands import band_of, with_bands
 from planner.cost.benchmarks import BenchmarkFit, Evidence, RunsFit, fit_benchmarks, fit_own_runs
 from planner.cost.benchmarks.accuracy import accuracy, judged_runs, judged_step, without_fit
-from planner.cost.breakdowns import DecodeTime, PrefillTime
 from planner.cost.calibration import FreeFactor, doubts, fit_calibration, predict_ms, require_possible
 from planner.cost.closest import Closest, closest
 from planner.cost.device import CostContext
 from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
-from planner.cost.mixed.explanation import explain_mixed
+from planner.cost.mixed import explain_mixed
 from planner.cost.parallelism import configurations
+from planner.cost.parts import DecodeTime, PrefillTime
+from planner.cost.queueing import Queue, largest_share, predicted_wait
 from planner.cost.rates import pool_share
-from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, mixture
+from planner.cost.service_levels import FIRST_STEP_MS, PLACE_SHARE, Mixture, admitted_shares, mixture
 from planner.cost.step import Steps
 from planner.cost.table import smallest_island, tabulate, tabulate_placed, tabulate_sizes
-from planner.cost.tabulated import TabulatedBackend
 from planner.cost.times import decode_time, max_batch_size, prefill_time
-from planner.cost.waiting import Queue, largest_share, predicted_wait
 
 __all__ = [
     "BUILT_IN",

@@ -1,10 +1,16 @@
-"""Checks on the arguments of the public cost functions; each names the argument, the rule and what came."""
+"""Checks on what is asked of the public cost functions: their arguments, and whether the step fits into memory.
+
+Each names the argument, the rule and what came, or what the step needs and what there is.
+"""
 
 import numpy as np
 
+from planner.cost import memory
 from planner.cost.arrays import Array, Numbers, as_array
-from planner.domain import PHASES, Phase
-from planner.errors import InputError
+from planner.cost.device import CostContext
+from planner.cost.step import Steps
+from planner.domain import PHASES, CostSettings, ModelSpec, Phase
+from planner.errors import InfeasibleError, InputError
 
 
 def one_half(phase: Phase | str) -> Phase:
@@ -53,3 +59,41 @@ def _numeric(numbers: Numbers, name: str) -> Array:
         raise InputError(
             f"{name}: must be a number or an array of numbers, got {numbers!r}.", hint="Mend the call."
         ) from None
+
+
+ROUNDING = 1e-9
+
+
+def require_fit(context: CostContext, steps: Steps) -> None:
+    """Raises InfeasibleError naming the step that exceeds the memory of one GPU by most; columns may be arrays."""
+    gpu, model, settings = context.gpu, context.model, context.settings
+    devices = steps.tp * steps.dp
+    experts, drafts = memory.experts_on_device(model, settings, devices), settings.mtp_tokens > 0
+    weights = memory.weights_gb(model, tp=steps.tp, experts_on_device=experts, pp=steps.pp, drafts=drafts)
+    free = memory.free_gb(gpu, model, tp=steps.tp, experts_on_device=experts, pp=steps.pp, drafts=drafts)
+    beside = _beside_weights_gb(model, settings, steps)
+    columns = np.broadcast_arrays(steps.tp, devices, steps.pp, steps.length, steps.batch, weights, beside, free)
+    tp, devices, pp, length, batch, weights, beside, free = (np.ravel(column) for column in columns)
+    excess = beside - free
+    worst = int(np.argmax(excess))
+    if not excess[worst] > ROUNDING:
+        return
+    stages = f" in each of {pp[worst]:g} stages" if pp[worst] > 1 else ""
+    raise InfeasibleError(
+        f"{model.name}: {steps.phase} of {batch[worst]:g} x {length[worst]:g} tokens must fit on {devices[worst]:g} "
+        f"{gpu.name}{stages} (tp {tp[worst]:g}): a GPU needs {weights[worst] + beside[worst]:.1f} GB, "
+        f"{weights[worst]:.1f} of them weights, and offers {weights[worst] + free[worst]:.1f} GB.",
+        hint="Use more GPUs, fewer or shorter sequences, a smaller model, or a GPU with more memory.",
+    )
+
+
+def _beside_weights_gb(model: ModelSpec, settings: CostSettings, steps: Steps) -> Array:
+    """Cache and activations of the fullest GPU, as in `memory.max_batch` and `max_prompts` (prompts go in chunks)."""
+    drafted = model.mtp_layers * (settings.mtp_tokens > 0)
+    layers = 1 + drafted / np.ceil(model.layers / as_array(steps.pp))
+    cache = layers * memory.cache_gb(model, length=steps.length, batch=steps.batch, tp=steps.tp, pp=steps.pp)
+    if steps.phase is Phase.DECODE:
+        return cache + steps.batch * memory.activation_gb(model, 1 + settings.mtp_tokens, steps.tp)
+    tokens = np.minimum(steps.batch * steps.length * (1 - as_array(steps.cached)), settings.max_tokens_per_step)
+    # Every stage has prompts under way, and holds their caches.
+    return cache * steps.pp + memory.activation_gb(model, tokens, steps.tp)

@@ -1,6 +1,7 @@
 """Array types of the cost formulas: every length, batch and degree may be a number or an array that broadcasts."""
 
 from collections.abc import Sequence
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,3 +18,9 @@ def as_array(numbers: Numbers) -> Array:
 def ceil_divide(a: Numbers, b: Numbers) -> Array:
     """Ceiling of a/b, element by element."""
     return np.asarray(np.ceil(as_array(a) / as_array(b)))
+
+
+def divisors(number: int) -> list[int]:
+    """Divisors, ascending."""
+    small = [k for k in range(1, isqrt(number) + 1) if number % k == 0]
+    return sorted({*small, *(number // k for k in small)})

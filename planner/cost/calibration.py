@@ -18,12 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.cost import memory
-from planner.cost.arrays import Array, as_array
+from planner.cost.arrays import Array
 from planner.cost.device import CostContext, require_figures
 from planner.cost.efficiency import merged, vendor_family
 from planner.cost.parallelism import require_configuration
-from planner.cost.roofline import least_ms
-from planner.cost.step import Steps, step_cost
+from planner.cost.step import Steps, least_ms, step_cost
 from planner.domain import (
     PHASES,
     Calibration,
@@ -74,15 +73,7 @@ def predict_ms(
 
 
 def _steps(m: Measurement) -> Steps:
-    return Steps(
-        phase=m.phase,
-        tp=as_array(m.tp),
-        dp=as_array(m.dp),
-        pp=as_array(m.pp),
-        length=as_array(m.length),
-        batch=as_array(m.batch),
-        cached=m.kv_cache_rate or 0.0,
-    )
+    return Steps.at(m.phase, m.tp, m.dp, m.pp, length=m.length, batch=m.batch, cached=m.kv_cache_rate or 0.0)
 
 
 def free_factors(measurements: Sequence[Measurement], gpus: Mapping[str, GpuSpec]) -> tuple[FreeFactor, ...]:

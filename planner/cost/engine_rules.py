@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from planner.cost.device import CostContext
 from planner.domain import CostMode, EngineProfile, GpuSpec, ParallelConfig, Phase
 from planner.domain.engine import (
-    Arithmetic,
     ExchangeSite,
     LayerFault,
     Loading,
@@ -194,9 +193,3 @@ def _format_refusals(query: _Query) -> Iterator[str]:
             f"{profile} reads an FP8 cache of latent attention from compute capability "
             f"{profile.latent_fp8_cache_from:.1f} on, that of {gpu.name} is {gpu.compute_capability:.1f}"
         )
-
-
-def unpacks_weights(context: CostContext, profile: EngineProfile) -> bool:
-    """Whether the engine unpacks the experts' weights to 16 bits before it multiplies them."""
-    weights = WeightFormat.of(context.model.expert_bytes)
-    return weights is not None and profile.arithmetic(context.gpu, weights) is Arithmetic.WEIGHT_ONLY

@@ -11,23 +11,19 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost import memory
-from planner.cost.arguments import one_half, require_at_least, require_whole
+from planner.cost.arguments import one_half, require_at_least, require_fit, require_whole
 from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
 from planner.cost.bands import band_of
 from planner.cost.device import CostContext, require_figures
 from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of, vendor_family
-from planner.cost.fit import require_fit
 from planner.cost.grid import Degrees
 from planner.cost.parallelism import configurations, require_configuration, require_drafts
 from planner.cost.parts import BOUNDS, StepCost
 from planner.cost.prefix_hits import shape_hits
 from planner.cost.rates import LARGEST_BATCH, decode_rates, prefill_rates
-from planner.cost.reference import decode_rates as reference_decode_rates
-from planner.cost.reference import prefill_rates as reference_prefill_rates
-from planner.cost.reference import reference_configurations
-from planner.cost.roofline import roofline_ms
-from planner.cost.step import Steps, step_cost
+from planner.cost.reference import reference_configurations, reference_rates
+from planner.cost.step import Steps, roofline_ms, step_cost
 from planner.domain import (
     ConfigurationRates,
     CostMode,
@@ -46,8 +42,6 @@ from planner.domain import (
 from planner.errors import InfeasibleError, InputError
 from planner.files import catalog
 from planner.units import MS_PER_S
-
-_GB = 1e9
 
 
 def explain(
@@ -215,15 +209,8 @@ def explained_pass(
 
 
 def _steps_of(context: CostContext, phase: Phase, config: ParallelConfig, length: int, batch: int) -> Steps:
-    return Steps(
-        phase=phase,
-        tp=as_array(config.tp),
-        dp=as_array(config.dp),
-        pp=as_array(config.pp),
-        length=as_array(length),
-        batch=as_array(batch),
-        cached=shape_hits(context, length, config),
-    )
+    cached = shape_hits(context, length, config)
+    return Steps.at(phase, config.tp, config.dp, config.pp, length=length, batch=batch, cached=cached)
 
 
 def _factor(name: str, context: CostContext) -> Factor:
@@ -292,10 +279,7 @@ def compare_configurations(
     workload = _workload(lengths, mean_output_tokens, max_output_tokens)
     if chosen.mode is CostMode.REFERENCE:
         configs = reference_configurations(half, size)
-        if half is Phase.PREFILL:
-            grid = reference_prefill_rates(spec, shape, chosen, workload, configs)
-        else:
-            grid = reference_decode_rates(spec, shape, workload, configs)
+        grid = reference_rates(half, spec, shape, chosen, workload, configs)
         copies = np.ones(len(configs))
     else:
         context = CostContext(gpu=spec, model=shape, settings=chosen)

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.cost.arrays import Array
+from planner.cost.arrays import Array, divisors
 from planner.cost.device import CostContext
-from planner.cost.divisors import divisors
 from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig
 from planner.errors import InputError
 

@@ -2,6 +2,8 @@
 
 A part's time = (compute^4 + memory^4)^(1/4) + network + latency (ms, summed over the layers of one step): a smooth
 maximum, as kernels that are as much bound by one as by the other reach neither limit (x 1.19 where both are equal).
+
+The public functions on single configurations return a `PrefillTime` or a `DecodeTime`, which has the parts by name.
 """
 
 from dataclasses import dataclass
@@ -66,3 +68,40 @@ class StepCost:
     def part(self, name: str) -> Part:
         """One part by name."""
         return next(part for part in self.parts if part.name == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillTime:
+    """One prefill step (ms). All but the totals are per layer; `attention_ms` is that of a MoE layer.
+
+    `compute_ms` + `comm_ms` sum all layers without overlap; `total_ms` hides communication behind computation.
+    """
+
+    attention_ms: Array
+    dense_attention_ms: Array
+    dense_ms: Array
+    shared_ms: Array
+    routed_ms: Array
+    dispatch_ms: Array
+    combine_ms: Array
+    compute_ms: Array
+    comm_ms: Array
+    total_ms: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeTime:
+    """One decode step (ms). All but the last two are per layer; `attention_ms` is that of a MoE layer, with KV read.
+
+    `total_ms` is the time per output token; `overlapped_ms` is it with all communication hidden.
+    """
+
+    attention_ms: Array
+    dense_attention_ms: Array
+    dense_ms: Array
+    shared_ms: Array
+    routed_ms: Array
+    dispatch_ms: Array
+    combine_ms: Array
+    overlapped_ms: Array
+    total_ms: Array

@@ -1,20 +1,25 @@
-"""How bounds on TTFT and TPOT cap batches and utilisation.
+"""How bounds on TTFT and TPOT cap batches and utilisation, of an island that serves one range or many.
 
 | symbol | meaning | unit |
 |---|---|---|
 | p | share of requests that a bound must hold for; None: it holds for the mean | 1 |
 | u | utilisation cap of a replica: rate = u times what it could serve | 1 |
+| w[j] | share of its busy time that goes to range j; 0: it does not serve it | 1 |
+| slack | what the other parts of TTFT leave for the wait, the least of the ranges served | ms |
 
-TTFT = wait + prefill + KV transfer + first decode step. The wait must fit into what the other three leave: `waiting`
+TTFT = wait + prefill + KV transfer + first decode step. The wait must fit into what the other three leave: `queueing`
 gives the largest u. A percentile's misses, 1 - p, are shared evenly by the queue before prefill and the one for a place
 in a decode batch: at most (1 - p)/2 of the requests find no place there. For the mean, the wait for a place may take
 PLACE_SHARE of the TTFT bound. First decode step: the TPOT bound, FIRST_STEP_MS without one.
 TPOT: for the mean, over the mean answer at the range's midpoint; for a percentile, at the end of a mean answer to the
 range's longest prompt. KV transfer: what lies on one GPU of the group, over the sender's own NIC, or what the path of
 a placed island leaves of it.
+
+Of ranges that share one queue the answer is the largest utilisation at which the wait in the mixture keeps within the
+slack: the table's `utilisation_limits` are the same for a range alone. Many mixtures are asked at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +30,8 @@ from planner.cost.arrays import Array, ceil_divide
 from planner.cost.device import CostContext
 from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees
-from planner.cost.waiting import Queue
-from planner.domain import Phase, SloSettings, Workload, kv_gb
+from planner.cost.queueing import Queue
+from planner.domain import PHASES, Phase, PhasePerformance, SloSettings, Workload, kv_gb
 from planner.domain.service import range_bounds
 
 FIRST_STEP_MS = 50.0
@@ -164,3 +169,50 @@ def nic_s(context: CostContext, prompts: Array, devices: Array) -> Array:
         return np.zeros((len(devices), len(prompts)))
     gb_s = context.gpu.nic_gb_s * network.nic_share * (1.0 if reach is None else reach.path)
     return np.asarray(kv_gb(context.model, 1.0) * prompts / (devices[:, None] * gb_s))
+
+
+_NEGLIGIBLE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """An island's work in one phase: `busy[j]`, shares of its busy time (of any sum), and its slack (ms)."""
+
+    phase: Phase
+    performance: PhasePerformance
+    busy: tuple[float, ...]
+    slack_ms: float
+
+
+def admitted_shares(mixtures: Sequence[Mixture], mean_output_tokens: float, misses: float | None) -> list[float]:
+    """The share of its time that an island of each mixture may work; 1 where it need not keep to anything.
+
+    `misses`: the share of requests that may miss the bound in this queue; None: the bound holds for the mean.
+    """
+    shares = np.ones(len(mixtures))
+    for phase in PHASES:
+        members = [k for k, mixture in enumerate(mixtures) if mixture.phase is phase]
+        if members:
+            slack = np.array([mixtures[k].slack_ms for k in members])
+            queue = _queue(phase, [mixtures[k] for k in members], max(1.0, mean_output_tokens))
+            shares[members] = queue.largest_utilisation(slack, misses)
+    return [float(share) for share in shares]
+
+
+def _queue(phase: Phase, mixtures: Sequence[Mixture], tokens: float) -> Queue:
+    """The queues of all mixtures of a phase, one a row."""
+    busy = np.array([mixture.busy for mixture in mixtures])
+    parallel = [mixture.performance.parallel for mixture in mixtures]
+    groups = np.array([[float(config.dp if config else 1)] for config in parallel])
+    stages = np.array([[float(config.pp if config and phase is Phase.PREFILL else 1)] for config in parallel])
+    places = np.array([mixture.performance.batch_sizes for mixture in mixtures]) * groups
+    times = np.array([mixture.performance.step_ms for mixture in mixtures]) / stages
+    decode, served = phase is Phase.DECODE, busy > _NEGLIGIBLE
+    return Queue(
+        # Ranges that it does not serve have no times: any do, as their share is 0.
+        places=np.where(served, places, 1.0),
+        interval_ms=np.where(served, times, 1.0) * (tokens if decode else 1.0),
+        shares=np.where(served, busy, 0.0) / busy.sum(axis=1, keepdims=True),
+        in_steps=not decode,
+        variation=ANSWERS_VARY if decode else 0.0,
+    )

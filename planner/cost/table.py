@@ -10,20 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.cost import memory
-from planner.cost.arrays import Array
-from planner.cost.backend import open_backend
+from planner.cost.arrays import Array, divisors
+from planner.cost.backend import TabulatedBackend, open_backend
 from planner.cost.bands import band_of
 from planner.cost.device import CostContext, require_figures
-from planner.cost.divisors import divisors
 from planner.cost.efficiency import origin_of
 from planner.cost.grid import Degrees, RateGrid, mean_prompts
 from planner.cost.parallelism import choose, further, replica_shapes, require_drafts
 from planner.cost.rates import decode_rates, prefill_rates
-from planner.cost.reference import decode_rates as reference_decode_rates
-from planner.cost.reference import prefill_rates as reference_prefill_rates
-from planner.cost.reference import reference_configurations
+from planner.cost.reference import reference_configurations, reference_rates
 from planner.cost.service_levels import ServiceBounds
-from planner.cost.tabulated import TabulatedBackend
 from planner.domain import (
     PHASES,
     Band,
@@ -115,20 +111,11 @@ def tabulate_placed(
         )
     require_figures(gpu)
     context = CostContext(gpu=gpu, model=model, settings=settings)
-    bounds = ServiceBounds.of(slo, workload)
-    grid = _RATES[phase](open_backend(context), context, workload, Degrees.of([parallel]), bounds)
-    origin, source = _origin(context, phase)
-    return PhasePerformance(
-        parallel=parallel,
-        rates_rps=tuple((grid.rates_rps[0] * parallel.replicas).tolist()),
-        batch_sizes=tuple(grid.batch_sizes[0].astype(int).tolist()),
-        step_ms=tuple(grid.step_ms[0].tolist()),
-        origin=origin,
-        origin_source=source,
-        band=band_of(gpu, model, phase, settings),
-        utilisation_limits=_cells(grid.utilisation_limits, 0),
-        service_ms=_cells(grid.service_ms, 0),
+    grid = _RATES[phase](
+        open_backend(context), context, workload, Degrees.of([parallel]), ServiceBounds.of(slo, workload)
     )
+    shapes = _Shapes.priced(context, phase, [parallel], {parallel.devices: range(1)}, grid)
+    return _performance(shapes, 0, parallel.replicas, grid.rates_rps[0] * parallel.replicas)
 
 
 def smallest_island(
@@ -206,21 +193,26 @@ class _Shapes:
             of_phase(backend, context, workload, Degrees.of(configs[k : k + _SHAPES_AT_ONCE]), bounds)
             for k in range(0, len(configs), _SHAPES_AT_ONCE)
         ]
-        grid = RateGrid.joined(pieces, len(workload.ranges))
-        band = band_of(context.gpu, context.model, phase, context.settings)
-        return cls(configs=configs, rows=rows, grid=grid, origin=_origin(context, phase), band=band)
+        return cls.priced(context, phase, configs, rows, RateGrid.joined(pieces, len(workload.ranges)))
+
+    @classmethod
+    def priced(
+        cls, context: CostContext, phase: Phase, configs: list[ParallelConfig], rows: dict[int, range], grid: RateGrid
+    ) -> "_Shapes":
+        """Shapes whose rates are there, with where these come from and how sure they are."""
+        gpu, model, settings = context.gpu, context.model, context.settings
+        if settings.source is CostSource.TABULATED:
+            origin = Origin.USER, "profile: step times interpolated"
+        else:
+            origin = origin_of(gpu, model, phase, settings.calibration)
+        band = band_of(gpu, model, phase, settings)
+        return cls(configs=configs, rows=rows, grid=grid, origin=origin, band=band)
 
     def of_size(self, size: int) -> Iterator[tuple[int, int]]:
         """(row, copies) of every configuration of `size` GPUs, fewest replicas first."""
         for devices in reversed(divisors(size)):
             for row in self.rows[devices]:
                 yield row, size // devices
-
-
-def _origin(context: CostContext, phase: Phase) -> tuple[Origin, str]:
-    if context.settings.source is CostSource.TABULATED:
-        return Origin.USER, "profile: step times interpolated"
-    return origin_of(context.gpu, context.model, phase, context.settings.calibration)
 
 
 _RATES = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}
@@ -268,10 +260,7 @@ def _cells(grid: Array | None, row: int) -> tuple[float, ...]:
 def _reference_row(context: CostContext, size: int, phase: Phase, workload: Workload) -> PhasePerformance:
     gpu, model = context.gpu, context.model
     configs = reference_configurations(phase, size)
-    if phase is Phase.PREFILL:
-        grid = reference_prefill_rates(gpu, model, context.settings, workload, configs)
-    else:
-        grid = reference_decode_rates(gpu, model, workload, configs)
+    grid = reference_rates(phase, gpu, model, context.settings, workload, configs)
     chosen = choose(grid.rates_rps, np.array([r.probability for r in workload.ranges]))
     if chosen is None:
         return _idle(len(workload.ranges), f"{size} {gpu.name} cannot hold {model.name} (by the simulator's literals)")

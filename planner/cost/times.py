@@ -5,13 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from planner.cost import memory, reference
-from planner.cost.arguments import require_at_least, require_one_shape, require_share, require_whole
+from planner.cost.arguments import require_at_least, require_fit, require_one_shape, require_share, require_whole
 from planner.cost.arrays import Array, Numbers, as_array
-from planner.cost.breakdowns import DecodeTime, PrefillTime
 from planner.cost.device import CostContext, require_figures
-from planner.cost.fit import require_fit
 from planner.cost.parallelism import require_configuration, require_drafts
-from planner.cost.parts import StepCost
+from planner.cost.parts import DecodeTime, PrefillTime, StepCost
 from planner.cost.step import Steps, step_cost
 from planner.domain import CostMode, CostSettings, GpuSpec, ModelSpec, ParallelConfig, Phase
 from planner.errors import InputError
@@ -58,7 +56,7 @@ def prefill_time(
             kv_cache_rate=kv_cache_rate,
             prompts_per_rank=prompts_per_rank,
         )
-    steps = replace(_steps(Phase.PREFILL, tp, dp, pp, seq_len, prompts_per_rank), cached=kv_cache_rate)
+    steps = Steps.at(Phase.PREFILL, tp, dp, pp, length=seq_len, batch=prompts_per_rank, cached=kv_cache_rate)
     context = CostContext(gpu=spec, model=shape, settings=chosen)
     _require(context, steps)
     cost = step_cost(context, steps)
@@ -113,7 +111,8 @@ def decode_time(
         )
     if not np.all(as_array(devices) % as_array(tp) == 0):
         raise InputError(f"tp: must divide devices, {devices!r}, got {tp!r}.", hint="Mend the call.")
-    steps = _steps(Phase.DECODE, tp, as_array(devices) / as_array(tp), pp, seq_len, batch_size)
+    groups = as_array(devices) / as_array(tp)
+    steps = Steps.at(Phase.DECODE, tp, groups, pp, length=seq_len, batch=batch_size)
     context = CostContext(gpu=spec, model=shape, settings=chosen)
     _require(context, steps)
     cost = step_cost(context, steps)
@@ -178,17 +177,6 @@ def _settings(settings: CostSettings | None, mode: CostMode | str) -> CostSettin
             f"cost mode: must be one of {', '.join(CostMode)}, got {mode!r}.", hint="Choose one of them."
         ) from None
     return replace(settings or CostSettings(), mode=chosen)
-
-
-def _steps(phase: Phase, tp: Numbers, dp: Numbers, pp: Numbers, length: Numbers, batch: Numbers) -> Steps:
-    return Steps(
-        phase=phase,
-        tp=as_array(tp),
-        dp=as_array(dp),
-        pp=as_array(pp),
-        length=as_array(length),
-        batch=as_array(batch),
-    )
 
 
 def _require(context: CostContext, steps: Steps) -> None:

@@ -7,7 +7,7 @@ not ready, ...) are left alone.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -93,14 +93,14 @@ class Board:
         # A set keeps the order in which tasks came and went; the same cluster must give the same moves.
         tasks = [number for node in nodes for number in sorted(self.on_node[node])]
         needs = {need: at for at, need in enumerate(dict.fromkeys(self.tasks[number].need for number in tasks))}
-        masks = self._masks(nodes)
+        allowing = self._allowing(nodes)
         return Partition(
             idle_gpus=tuple(self.idle_gpus[node] for node in nodes),
             idle_cpus=tuple(self.idle_cpus[node] for node in nodes),
             idle_memory_gb=tuple(self.idle_memory_gb[node] for node in nodes),
             tasks=tuple(replace(self.tasks[number], need=needs[self.tasks[number].need]) for number in tasks),
             nodes_of_tasks=tuple(local[self.seats[number]] for number in tasks),
-            allowed=tuple(masks.of(self.needs[need]) for need in needs),
+            allowed=tuple(allowing(self.needs[need]) for need in needs),
             groups=tuple((local[node], group) for node in nodes for group in self.groups[node]),
             goals=_bits(local[node] for node in nodes if self.may_be_vacated(node)),
             opened=opened,
@@ -112,31 +112,24 @@ class Board:
 
     def allowed(self, need: int, nodes: Sequence[int]) -> int:
         """Bits of those among `nodes`, by their place, that may take a task of that need."""
-        return self._masks(nodes).of(self.needs[need])
+        return self._allowing(nodes)(self.needs[need])
 
-    def _masks(self, nodes: Sequence[int]) -> "_Masks":
+    def _allowing(self, nodes: Sequence[int]) -> Callable[[Need], int]:
+        """What gives the bits of those nodes that may take a pod of a need."""
+        everywhere = (1 << len(nodes)) - 1
         by_pair: dict[int, int] = defaultdict(int)
         by_taints: dict[Taints, int] = defaultdict(int)
         for at, node in enumerate(nodes):
             for pair in self.pairs[node]:
                 by_pair[pair] |= 1 << at
             by_taints[self.taints[node]] |= 1 << at
-        return _Masks(by_pair, by_taints, (1 << len(nodes)) - 1)
 
+        def bits_for(need: Need) -> int:
+            # Few sets of taints cover many nodes: each is compared once, and its nodes come in as one mask.
+            labelled = reduce(and_, (by_pair.get(pair, 0) for pair in need.pairs), everywhere)
+            return labelled & reduce(or_, (bits for taints, bits in by_taints.items() if taints <= need.taints), 0)
 
-@dataclass(frozen=True, slots=True)
-class _Masks:
-    """Bits of the nodes that have a label, or a set of taints."""
-
-    by_pair: Mapping[int, int]
-    by_taints: Mapping[Taints, int]
-    everywhere: int
-
-    def of(self, need: Need) -> int:
-        """Bits of the nodes that may take a pod of that need."""
-        # Few sets of taints cover many nodes: each is compared once, and its nodes come in as one mask.
-        labelled = reduce(and_, (self.by_pair.get(pair, 0) for pair in need.pairs), self.everywhere)
-        return labelled & reduce(or_, (bits for taints, bits in self.by_taints.items() if taints <= need.taints), 0)
+        return bits_for
 
 
 def _bits(numbers: Iterable[int]) -> int:

@@ -74,9 +74,9 @@ class _Rounds:
         parts = list(parts_of(self.board, self.settings.partition_nodes, shuffled))
         steps: list[RawStep] = []
         for nodes, numbers, works in self._solved(parts):
-            for work in works:
-                moves = tuple((numbers[task], nodes[source], nodes[target]) for task, source, target in work.moves)
-                steps.append(RawStep(self.board.nodes[nodes[work.node]].name, nodes[work.node], moves))
+            for node, local_moves in works:
+                moves = tuple((numbers[task], nodes[source], nodes[target]) for task, source, target in local_moves)
+                steps.append(RawStep(self.board.nodes[nodes[node]].name, nodes[node], moves))
         # Partitions share no node, so all are solved from the same state, side by side, before any task moves.
         for step in steps:
             for task, _, target in step.moves:

@@ -6,7 +6,7 @@ left. How far a job is scattered is its entropy over the places, H = -sum p ln p
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -168,7 +168,9 @@ def _moves_to(
     members = [local[task] for task in job.tasks]
     floor = Floor(_kept_inside(partition, members, (1 << len(inside)) - 1), settings.depth, settings.width)
     empty = sum(not tasks for tasks in floor.on_node)
-    if not all(_brought(floor, task, len(inside), settings.depth) for task in _largest_first(floor, members)):
+    # Room for a large task is rare, and the small ones would take it.
+    members.sort(key=lambda task: (-floor.tasks[task].gpus, task))
+    if not all(_brought(floor, task, len(inside), settings.depth) for task in members):
         return ()
     if sum(not tasks for tasks in floor.on_node) < empty:
         return ()
@@ -188,11 +190,6 @@ def _kept_inside(partition: Partition, members: Sequence[int], inside: int) -> P
             allowed.append(allowed[need] & inside)
         tasks[task] = replace(tasks[task], need=rows[need])
     return replace(partition, tasks=tuple(tasks), allowed=tuple(allowed))
-
-
-def _largest_first(floor: Floor, members: Sequence[int]) -> Iterator[int]:
-    # Room for a large task is rare, and the small ones would take it.
-    return iter(sorted(members, key=lambda task: (-floor.tasks[task].gpus, task)))
 
 
 def _brought(floor: Floor, task: int, inside: int, depth: int) -> bool:

@@ -60,12 +60,8 @@ LocalMove = tuple[int, int, int]
 """Task, source and target of a partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chainwork:
-    """A node of a partition, and the moves that vacate it, in their order."""
-
-    node: int
-    moves: tuple[LocalMove, ...]
+Chainwork = tuple[int, tuple[LocalMove, ...]]
+"""A node of a partition, and the moves that vacate it, in their order."""
 
 
 def vacated_nodes(partition: Partition, depth: int, width: int) -> tuple[Chainwork, ...]:
@@ -76,7 +72,7 @@ def vacated_nodes(partition: Partition, depth: int, width: int) -> tuple[Chainwo
     while (node := order.next()) != NOWHERE:
         moves = floor.vacate(node)
         if moves:
-            works.append(Chainwork(node, moves))
+            works.append((node, moves))
             order.renew({end for _, source, target in moves for end in (source, target)})
     return tuple(works)
 

@@ -3,7 +3,7 @@
 Machines are drawn from what is known of the cost model's factors (`cost.benchmarks.draws`). A decision is what is
 deployed: islands, each with its phase and parallel configuration; who serves which prompts is left to the inner
 problem, as a router can be told anew. Decisions that are best in some draw are judged in every draw. A run shows the
-rate of one configuration on one GPU type; what it is worth follows by `cost.benchmarks.information`. Comparing
+rate of one configuration on one GPU type; what it is worth follows by `cost.benchmarks.draws`. Comparing
 decisions needs no fine ranges: lengths are cut into at most MOST_RANGES, and islands are of whole nodes where those
 serve. Waiting is not counted beyond what a rate within its service level is, nor are buckets: what GPUs of a type do
 in a phase, which a run shows, hardly hangs on how a router parts the prompts.
@@ -19,8 +19,7 @@ from statistics import fmean, pstdev
 
 from planner.assignment import assign, best_layout, in_role
 from planner.cost import tabulate_placed
-from planner.cost.benchmarks.draws import Draw, draws_of, in_force
-from planner.cost.benchmarks.information import choose_measurements, regret
+from planner.cost.benchmarks.draws import Draw, choose_measurements, draws_of, in_force, regret
 from planner.domain import (
     Assignment,
     Calibration,

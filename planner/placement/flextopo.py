@@ -73,18 +73,6 @@ def to_graph(topo: FlexTopo, origin: str) -> Graph:
     return graph
 
 
-def from_graph(node: str, graph: Graph) -> FlexTopo:
-    """The object of node `node`; `to_graph` makes the same graph of it."""
-    return FlexTopo(
-        node=node,
-        vertices=tuple(
-            Vertex(id=name, kind=data["kind"], attributes=tuple(data["attributes"].items()))
-            for name, data in graph.nodes(data=True)
-        ),
-        edges=tuple(TopologyEdge(source=s, target=t, kind=kind) for s, t, kind in graph.edges(data="kind")),
-    )
-
-
 def _fault(origin: str, subject: str, rule: str, value: str) -> InputError:
     return InputError(f"{origin}: {subject} must {rule}, got {value}.", hint=_HINT)
 

@@ -66,7 +66,7 @@ def changes_between(before: Plan, after: Plan, settings: ChangeSettings) -> Plan
         require_pools(plan, BY_SERVERS)
     require_model(before.scenario, after.scenario)
     placed = before.placement is not None and after.placement is not None
-    new = list(_servers(after.scenario, _pools(after), _places(after) if placed else {}))
+    new = list(_servers(after.scenario, after.outlook.pools, _places(after) if placed else {}))
     return _changes(before, new, after.scenario, settings, placed=placed)
 
 
@@ -78,13 +78,20 @@ def changes_to(before: Plan, pools: Sequence[BucketPool], scenario: Scenario, se
 def _changes(
     before: Plan, new: "list[_Servers]", scenario: Scenario, settings: ChangeSettings, *, placed: bool
 ) -> PlanChange:
+    running, gpu_of = before.scenario, before.scenario.inventory.item
+    # An engine that was told nothing reads caches with what its GPU type does by itself.
     old = [
-        replace(group, reader=group.reader or _own_reader(before.scenario, group.role.gpu))
-        for group in _servers(before.scenario, _pools(before), _places(before) if placed else {})
+        replace(
+            group, reader=group.reader or own_reader(running.engine.name, running.model, gpu_of(group.role.gpu).gpu)
+        )
+        for group in _servers(running, before.outlook.pools, _places(before) if placed else {})
     ]
-    same = same_engines(before.scenario, scenario)
-    gpus = sorted({servers.role.gpu for servers in (*old, *new)})
-    changes = [change for gpu in gpus for change in _of_type(_only(old, gpu), _only(new, gpu), same_engines=same)]
+    same = same_engines(running, scenario)
+    changes: list[ServerChange] = []
+    # Type by type: no server runs on on GPUs of another.
+    for gpu in sorted({servers.role.gpu for servers in (*old, *new)}):
+        sides = ([servers for servers in side if servers.role.gpu == gpu] for side in (old, new))
+        changes += _of_type(*sides, same_engines=same)
     return ChangeClock.of(before, scenario, settings).timed(tuple(_summed(changes)))
 
 
@@ -138,19 +145,11 @@ def readers_of(scenario: Scenario, pools: Sequence[BucketPool]) -> Iterator[str]
     return (readers.get(number, "") for number in range(len(pools)))
 
 
-def _own_reader(scenario: Scenario, gpu: str) -> str:
-    return own_reader(scenario.engine.name, scenario.model, scenario.inventory.item(gpu).gpu)
-
-
 def role_of(pool: BucketPool) -> ServerRole:
     """What one server of a pool does."""
     return ServerRole(
         gpu=pool.gpu, phase=pool.phase, server=pool.server, start=pool.start, end=pool.end, island=pool.island
     )
-
-
-def _pools(plan: Plan) -> tuple[BucketPool, ...]:
-    return plan.outlook.pools
 
 
 def _servers(
@@ -172,13 +171,9 @@ def _places(plan: Plan) -> dict[str, Counter[Place]]:
         gpus = () if part.gpus_assumed else tuple(sorted(part.gpu_indices))
         parts.setdefault((part.island, part.replica), []).append((part.node, gpus))
     lying: dict[str, Counter[Place]] = {}
-    for (island, _), there in parts.items():
-        lying.setdefault(island, Counter())[tuple(sorted(there))] += 1
+    for (island, _), nodes in parts.items():
+        lying.setdefault(island, Counter())[tuple(sorted(nodes))] += 1
     return lying
-
-
-def _only(servers: list[_Servers], gpu: str) -> list[_Servers]:
-    return [group for group in servers if group.role.gpu == gpu]
 
 
 def _of_type(old: list[_Servers], new: list[_Servers], *, same_engines: bool) -> Iterator[ServerChange]:
@@ -186,6 +181,7 @@ def _of_type(old: list[_Servers], new: list[_Servers], *, same_engines: bool) ->
     staying, old, new = _in_place(old, new, same_engines=same_engines)
     yield from staying
     kinds = [[_kind(group, other, same_engines=same_engines) for other in new] for group in old]
+    # More than there are servers, so that a better kind of one outweighs a worse kind of all.
     weight = 1 + sum(group.count for group in (*old, *new))
     gains = [
         [None if kind is None else _gain(kind, group.role.gpus, weight) for kind in row]
@@ -196,6 +192,7 @@ def _of_type(old: list[_Servers], new: list[_Servers], *, same_engines: bool) ->
         kind = kinds[i][j]
         assert kind is not None, "pairs have a kind"
         yield ServerChange(kind=kind, before=old[i].role, after=new[j].role, count=count)
+    # What found no partner, on either side, shares GPUs as far as both have some.
     gone = [replace(g, count=g.count - sum(n for (i, _), n in pairs.items() if i == k)) for k, g in enumerate(old)]
     fresh = [replace(g, count=g.count - sum(n for (_, j), n in pairs.items() if j == k)) for k, g in enumerate(new)]
     yield from _regrouped(gone, _gpus(fresh), ChangeKind.STOP)
@@ -214,10 +211,10 @@ def _in_place(
     at = {group.place: group for group in new if group.place and all(gpus for _, gpus in group.place)}
     staying, stays = list[ServerChange](), set[Place]()
     for group in old:
-        there = at.get(group.place)
-        kind = None if there is None else _kind(group, there, same_engines=same_engines)
-        if there is not None and kind in _IN_PLACE:
-            staying.append(ServerChange(kind=kind, before=group.role, after=there.role, count=1))
+        same_place = at.get(group.place)
+        kind = None if same_place is None else _kind(group, same_place, same_engines=same_engines)
+        if same_place is not None and kind in _IN_PLACE:
+            staying.append(ServerChange(kind=kind, before=group.role, after=same_place.role, count=1))
             stays.add(group.place)
     gone, fresh = ([group for group in side if group.place not in stays] for side in (old, new))
     shared = {group.place for group in gone} & {group.place for group in fresh}
@@ -326,9 +323,9 @@ class ChangeClock:
 
     def drain_s(self, role: ServerRole) -> float:
         """What requests in flight of an old server take, at most as long as they are waited for (s)."""
-        most = self.settings.drain_s
-        waits = (self.waits_s.get((half, role.start, role.end), most) for half in halves_of(role.phase))
-        return min(most, sum(waits))
+        longest_s = self.settings.drain_s
+        waits = (self.waits_s.get((half, role.start, role.end), longest_s) for half in halves_of(role.phase))
+        return min(longest_s, sum(waits))
 
     def load_s(self, gpu: str, shape: ParallelConfig) -> float:
         """From the start of a server to its first request (s)."""

@@ -55,13 +55,13 @@ class FoundReplan:
 
 def require_limits(finished: Plan, change: PlanChange, limits: ChangeLimits, reason: str, remedy: str) -> None:
     """Raises InfeasibleError where a change goes beyond the limits; its pools did not: `reason` says why it does."""
-    most, least = limits.most_gpus, limits.least_running_on or 0.0
-    if (most is None or change.gpus_touched <= most) and change.running_on_share >= least * (1 - SAME):
+    most_gpus, least_share = limits.most_gpus, limits.least_running_on or 0.0
+    if (most_gpus is None or change.gpus_touched <= most_gpus) and change.running_on_share >= least_share * (1 - SAME):
         return
     raise InfeasibleError(
         f"scenario {finished.scenario.name}: the plan touches {change.gpus_touched} GPUs and "
         f"{100 * change.running_on_share:.0f} % of the servers run on, as {reason}; the limits are "
-        f"{'none' if most is None else most} and {100 * least:.0f} %.",
+        f"{'none' if most_gpus is None else most_gpus} and {100 * least_share:.0f} %.",
         hint=f"Allow more change{remedy}.",
     )
 

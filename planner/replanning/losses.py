@@ -9,7 +9,7 @@ from planner.domain.changes import LostServers
 from planner.domain.usable import preemptible_by_type, usable_by_type
 from planner.errors import InputError
 
-NAMED = 8
+LISTED = 8
 """Nodes that a refusal names."""
 
 
@@ -64,12 +64,13 @@ def with_shortfall(
     Raises InputError as `without_lost` does.
     """
     remaining, before = without_lost(plan, lost), plan.scenario.inventory
-    there = {item.gpu.name: item.count for item in remaining_inventory(plan, inventory, lost).items} | dict(meanwhile)
+    items = remaining_inventory(plan, inventory, lost).items
+    available = {item.gpu.name: item.count for item in items} | dict(meanwhile)
     gpus = dict(lost.gpus)
     more = dict[str, int]()
     for item in before.items:
         name = item.gpu.name
-        short = _used(remaining, name) - there.get(name, 0)
+        short = _used(remaining, name) - available.get(name, 0)
         if short > 0:
             gone = max(gpus.get(name, 0), item.count - _used(plan, name)) + short  # idle ones go first
             more[name], gpus[name] = gone - gpus.get(name, 0), gone
@@ -121,9 +122,9 @@ def _on_nodes(plan: Plan, lost: LostServers) -> Counter[str]:
     nodes = {part.node for part in plan.placement.parts} if plan.placement is not None else set()
     strangers = sorted(set(lost.nodes) - nodes)
     if strangers:
-        named = ", ".join(f"{name:.80}" for name in strangers[:NAMED])
+        shortened = ", ".join(f"{name:.80}" for name in strangers[:LISTED])
         raise InputError(
-            f"lost: {named}: must be nodes that the plan lies on, got nodes without a server of it.",
+            f"lost: {shortened}: must be nodes that the plan lies on, got nodes without a server of it.",
             hint="Name nodes of the plan's placement, or say which servers or GPUs were lost."
             if nodes
             else "The plan is not placed on nodes: say which servers or GPUs were lost.",
@@ -138,9 +139,9 @@ def _remaining_parts(plan: Plan, lost: LostServers, counts: Mapping[str, int]) -
     assert plan.placement is not None, "only placed plans have parts"
     replicas_of: dict[str, list[int]] = {}
     for part in plan.placement.parts:
-        there = replicas_of.setdefault(part.island, [])
-        if part.replica not in there and not _on_lost(plan, part.island, part.replica, lost):
-            there.append(part.replica)
+        replicas = replicas_of.setdefault(part.island, [])
+        if part.replica not in replicas and not _on_lost(plan, part.island, part.replica, lost):
+            replicas.append(part.replica)
     stays = {island: set(sorted(replicas)[: counts[island]]) for island, replicas in replicas_of.items()}
     for part in plan.placement.parts:
         if part.replica in stays[part.island]:

@@ -21,16 +21,18 @@ def best_pairs(sources: Sequence[int], sinks: Sequence[int], gains: Gains) -> Pa
     spare_sources, spare_sinks, pairs = list(sources), list(sinks), dict[tuple[int, int], int]()
     while True:
         path, gain = _best_path(spare_sources, spare_sinks, gains, pairs)
+        # Gains of paths fall: none after this one would add anything.
         if gain <= 0:
             return {pair: count for pair, count in sorted(pairs.items()) if count}
+        # As much as the ends can spare, and as the pairs that are taken apart have.
         forward, backward = path[0::2], path[1::2]
-        most = min([spare_sources[path[0][0]], spare_sinks[path[-1][1]], *(pairs[pair] for pair in backward)])
-        spare_sources[path[0][0]] -= most
-        spare_sinks[path[-1][1]] -= most
+        count = min([spare_sources[path[0][0]], spare_sinks[path[-1][1]], *(pairs[pair] for pair in backward)])
+        spare_sources[path[0][0]] -= count
+        spare_sinks[path[-1][1]] -= count
         for pair in forward:
-            pairs[pair] = pairs.get(pair, 0) + most
+            pairs[pair] = pairs.get(pair, 0) + count
         for pair in backward:
-            pairs[pair] -= most
+            pairs[pair] -= count
 
 
 def _best_path(

@@ -85,7 +85,7 @@ class NearService:
     def as_it_runs(self) -> NearPlan | None:
         """The old pools on the new workload, nothing but the load changed; None where that cannot be, or does not serve
         what is asked for."""
-        pools = _pools(self.before)
+        pools = self.before.outlook.pools
         if self.question.scenario.slo != self.before.scenario.slo or not self._offered(pools):
             return None
         if not same_engines(self.before.scenario, self.question.scenario) or not self._covers(pools):
@@ -119,7 +119,7 @@ class NearService:
 def deployed_pools(before: Plan, question: Question, clock: ChangeClock) -> Iterator[DeployedPool]:
     """The servers that run; where engines would have to be started with other flags, none of them can run on."""
     same = same_engines(before.scenario, question.scenario)
-    for pool in _pools(before):
+    for pool in before.outlook.pools:
         price = question.scenario.inventory.item(pool.gpu).price_usd_per_gpu_hour
         stop_usd = clock.drain_s(role_of(pool)) / S_PER_HOUR * pool.server.parallel.devices * price
         yield DeployedPool(
@@ -133,10 +133,6 @@ def start_usd(question: Question, clock: ChangeClock, gpu: str, shape: ParallelC
     """GPU time that loading a server takes, in USD."""
     price = question.scenario.inventory.item(gpu).price_usd_per_gpu_hour
     return clock.load_s(gpu, shape) / S_PER_HOUR * shape.devices * price
-
-
-def _pools(plan: Plan) -> tuple[BucketPool, ...]:
-    return plan.outlook.pools
 
 
 def _cells(pool: BucketPool, ranges: Sequence[LengthRange]) -> set[tuple[Phase, int]]:

@@ -1,10 +1,10 @@
 """A new plan near the one that runs: what plans are worth against what they change, and the choice.
 
 The programme of buckets starts from the servers that run (`assignment.buckets.change_rows`). Points of the frontier
-are its best pools for at most so many GPUs touched. Which of all the plans found is chosen: `choosing`.
+are its best pools for at most so many GPUs touched. Which of all the plans found is chosen: `near`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -111,9 +111,9 @@ class Replanner:
         if not limited:
             return ChangeTerms(most_gpus=most_gpus)
         servers = sum(group.pool.count for group in self.prices.deployed)
-        most = [count for count in (most_gpus, limits.most_gpus) if count is not None]
+        gpu_limits = [count for count in (most_gpus, limits.most_gpus) if count is not None]
         return ChangeTerms(
-            most_gpus=min(most, default=None),
+            most_gpus=min(gpu_limits, default=None),
             least_running_on=-int(-(limits.least_running_on or 0.0) * servers // 1),
             turns_only=limits.turns_only,
             usd_weight=0.0 if hours is None else 1.0 / hours,
@@ -183,14 +183,24 @@ class Replanner:
 
     def _least_gpus(self, objective: ObjectiveSettings, value: float, partitions: Sequence[Partition]) -> int | None:
         """GPUs that any pools touch which come so near to a value; None where there are none within the limits."""
-        least = []
-        for offer in self._offers(self._terms()):
+        offers = [(offer, value) for offer in self._offers(self._terms())]
+        return self._fewest_gpus(offers, partitions, objective, self.limits.give_up)
+
+    def _fewest_gpus(
+        self,
+        offers: Iterable[tuple[BucketOffer, float]],
+        partitions: Sequence[Partition],
+        objective: ObjectiveSettings,
+        within: float,
+    ) -> int | None:
+        """Over offers, each with the value to come near to, as `within` has it."""
+        gpus = []
+        for offer, value in offers:
+            # An offer without such pools says nothing of the others.
             with suppress(InfeasibleError, SolverError):
-                change = least_changed_pools(
-                    offer, partitions, objective, self._solver, value=value, within=self.limits.give_up
-                )
-                least.append(change.gpus)
-        return min(least, default=None)
+                change = least_changed_pools(offer, partitions, objective, self._solver, value=value, within=within)
+                gpus.append(change.gpus)
+        return min(gpus, default=None)
 
     def _best(
         self,
@@ -205,19 +215,21 @@ class Replanner:
         target is met by the pools together.
 
         Raises InfeasibleError where there are none, SolverError where none were found within the work limit."""
-        wanted, posed, bound = self.objective.target_rps, self.objective, None
+        target_rps, objective, bound = self.objective.target_rps, self.objective, None
         offers = self._offers(terms)
         for _ in range(MOST_RAISES):
-            offer, answer, of_all = self._solved(offers, partitions or self.prices.partitions, posed, settings)
+            offer, answer, of_all = self._solved(offers, partitions or self.prices.partitions, objective, settings)
             bound = of_all if bound is None else bound
-            answers = [self._simplest(offer, answer, posed), answer] if simple else [answer]
+            answers = [self._simplest(offer, answer, objective), answer] if simple else [answer]
             for pools in dict.fromkeys(answers):
                 near = self.service.near(self.prices.pools(pools, self._stocks), bound, pools.solver, label)
                 if self.service.serves(near):
                     return replace(near, partition=pools.partition)
-            posed = replace(posed, target_rps=posed.target_rps * wanted / max(near.priced.rate_rps, MET) * (1 + MET))
-            if not wanted:
+            if not target_rps:
                 break
+            # Together the pools reach less than the programme adds up: by as much more is asked for next.
+            raised_rps = objective.target_rps * target_rps / max(near.priced.rate_rps, MET) * (1 + MET)
+            objective = replace(objective, target_rps=raised_rps)
         raise InfeasibleError(
             "changes: the target is not reached with the queues of the pools together.", hint="Lower the target."
         )
@@ -250,12 +262,12 @@ class Replanner:
         except (InfeasibleError, SolverError):
             return answer
 
-    def _between(self, most: int) -> list[NearPlan]:
+    def _between(self, gpus_of_best: int) -> list[NearPlan]:
         """Points of the frontier, where they are found within the work limit."""
         work = min(POINT_WORK, self._solver.work_limit)
         settings = replace(self._solver, gap=max(POINT_GAP, self._solver.gap), work_limit=work)
         points = []
-        for gpus in sorted({int(share * most) for share in STEPS} - {0}):
+        for gpus in sorted({int(share * gpus_of_best) for share in STEPS} - {0}):
             with suppress(InfeasibleError, SolverError):
                 terms = self._terms(gpus, limited=False)
                 near = self._best(terms, settings, f"at most {gpus} GPUs touched", simple=False)
@@ -271,10 +283,10 @@ class Replanner:
             "turns_only" * limits.turns_only,
         ]
         words = ", ".join(filter(None, limit_words)) or "none"
-        least = self._least_that_serves()
-        remedy = "Offer more GPUs, or lower the target." if least is None else f"Allow {least} GPUs to be touched."
+        fewest = self._least_that_serves()
+        remedy = "Offer more GPUs, or lower the target." if fewest is None else f"Allow {fewest} GPUs to be touched."
         also = " (of the shapes that run)" * limits.turns_only
-        needs = "no change would do" if least is None else f"the least that would do touches {least} GPUs{also}"
+        needs = "no change would do" if fewest is None else f"the least that would do touches {fewest} GPUs{also}"
         return InfeasibleError(
             f"scenario {scenario.name}: no plan within the limits of change ({words}) serves the workload"
             f"{f' at {self.objective.target_rps:g} requests/s' * bool(self.objective.target_rps)}; {needs}.",
@@ -282,17 +294,14 @@ class Replanner:
         )
 
     def _least_that_serves(self) -> int | None:
-        offers, row = self._offers(self._terms(limited=False)), self.objective.kind.row
-        charges = sum(stock.units * stock.charge for stock in self._stocks)
-        least = []
-        for offer in offers:
-            value = charges if row.minimises else _little_rps(offer) / (max(charges, 1.0) if row.per_charge else 1.0)
-            with suppress(InfeasibleError, SolverError):
-                change = least_changed_pools(
-                    offer, self.prices.partitions, self.objective, self._solver, value=value, within=MET
-                )
-                least.append(change.gpus)
-        return min(least, default=None)
+        row, charges = self.objective.kind.row, sum(stock.units * stock.charge for stock in self._stocks)
+        per = max(charges, 1.0) if row.per_charge else 1.0
+        # A value that whatever serves at all comes near to.
+        offers = [
+            (offer, charges if row.minimises else _little_rps(offer) / per)
+            for offer in self._offers(self._terms(limited=False))
+        ]
+        return self._fewest_gpus(offers, self.prices.partitions, self.objective, MET)
 
 
 def _little_rps(offer: BucketOffer) -> float:

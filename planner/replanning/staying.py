@@ -20,6 +20,7 @@ def named_after(before: Plan, pools: Sequence[BucketPool], scenario: Scenario) -
     for row in change.changes:
         if row.kind.runs_on and row.before is not None and row.after is not None:
             stay[row.before.island, int(row.after.island)] += row.count
+    # The most servers in common first; of equal ones by name, so that the same change has the same names.
     for (island, number), _ in sorted(stay.items(), key=lambda item: (-item[1], item[0])):
         if number not in names and island not in names.values():
             names[number] = island
@@ -56,14 +57,15 @@ def staying_parts(before: Plan, pools: Sequence[BucketPool], scenario: Scenario)
     numbers: dict[str, int] = defaultdict(int)
     parts = []
     change = changes_to(before, pools, scenario, scenario.changes.times)
+    # Those that serve on choose first, so that none of them has to move for one that starts anew.
     for row in sorted(change.changes, key=lambda row: ON_THE_SAME_GPUS.index(row.kind) if _stays(row.kind) else -1):
         if not _stays(row.kind) or row.before is None or row.after is None:
             continue
-        there = free.get(row.before.island, [])
-        for _, replica in there[: row.count]:
+        replicas = free.get(row.before.island, [])
+        for _, replica in replicas[: row.count]:
             number, numbers[row.after.island] = numbers[row.after.island], numbers[row.after.island] + 1
             parts += [replace(part, island=row.after.island, replica=number) for part in replica]
-        free[row.before.island] = there[row.count :]
+        free[row.before.island] = replicas[row.count :]
     return tuple(parts)
 
 

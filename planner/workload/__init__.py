@@ -5,7 +5,6 @@ From Python `planner.workload("requests.csv.gz")`, or of a data frame, reads one
 """
 
 from planner.doors import make_callable
-from planner.workload.dispersion import count_dispersion
 from planner.workload.prefix_reuse import prefix_reuse
 from planner.workload.summary import (
     describe,
@@ -17,6 +16,7 @@ from planner.workload.summary import (
     take_stretches,
     tally_requests,
 )
+from planner.workload.tallies import count_dispersion
 
 __all__ = [
     "count_dispersion",

@@ -12,8 +12,7 @@ import numpy as np
 
 from planner import files
 from planner.cost import UNFITTED
-from planner.cost.benchmarks.fit import Evidence, covariance_at
-from planner.cost.benchmarks.free_factors import BENCHMARK_FREE
+from planner.cost.benchmarks.fit import BENCHMARK_FREE, Evidence, Problem
 from planner.cost.fitted_factors import FITTED
 
 HEAD = '''"""How well the published evidence knows the fitted factors. Made by tests/cost/make_factor_spread.py.
@@ -32,10 +31,22 @@ def published_evidence() -> Evidence:
     return Evidence(measurements=tuple(measurements), gpus=gpus, models=models, runs=tuple(runs))
 
 
+def covariance_at(evidence: Evidence, values: list[float]) -> np.ndarray:
+    """How well the evidence knows the logarithms of the free factors around `values`: the inverse curvature.
+
+    Each derivative is taken towards the middle of the factor's bounds, as many values lie at one.
+    """
+    problem = Problem.of(evidence, BENCHMARK_FREE, UNFITTED)
+    x = np.log(values)
+    here = problem.residuals(x)
+    slopes = problem.slopes(x) * ((1 + here**2) ** -0.75)[:, None]  # the curvature of rho
+    return np.asarray(np.linalg.pinv(slopes.T @ slopes))
+
+
 def main() -> None:
     values = {(f.name, f.family): f.value for f in FITTED}
     in_force = [values[f.name, f.family] for f in BENCHMARK_FREE]
-    covariance = covariance_at(published_evidence(), BENCHMARK_FREE, base=UNFITTED, values=in_force)
+    covariance = covariance_at(published_evidence(), in_force)
     spread = np.sqrt(np.diag(covariance))
     percent = np.round(100 * covariance / np.outer(spread, spread)).astype(int)
     lines = [HEAD, "SPREAD: tuple[tuple[str, str, float], ...] = ("]

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +10,7 @@ import pytest
 
 from planner.cost import accuracy, judged_runs, predict_ms, without_fit
 from planner.cost.band_table import BAND_TABLE, DENSE, MOE, BandRow, LeftOut
-from planner.cost.benchmarks.figure_band_table import CARRIED_BANDS, MEASURED_BANDS
-from planner.cost.benchmarks.figure_bands import band_rows
+from planner.cost.benchmarks.figure_bands import CARRIED_BANDS, MEASURED_BANDS, FigureBand, pool_of
 from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase
 from planner.domain.efficiency import ANY_FAMILY
 from planner.files import (
@@ -74,6 +73,17 @@ def mean_error(figures: list[JudgedFigure]) -> float:
 
 def of_kind(judged: Accuracy, kind: str) -> list[JudgedFigure]:
     return [figure for figure in judged.figures if figure.kind == kind]
+
+
+def band_rows(residuals: Iterable[tuple[str, float]]) -> dict[str, FigureBand]:
+    """Rows of the table from (kind, ln of measured over predicted rate), by pooled kind."""
+    by_kind: dict[str, list[float]] = {}
+    for kind, residual in residuals:
+        by_kind.setdefault(pool_of(kind), []).append(residual)
+    ends = {kind: [round(float(np.quantile(logs, end)), 3) for end in (0.1, 0.9)] for kind, logs in by_kind.items()}
+    return {
+        kind: FigureBand(log_low=low, log_high=high, points=len(by_kind[kind])) for kind, (low, high) in ends.items()
+    }
 
 
 class TestErrors:

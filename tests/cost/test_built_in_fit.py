@@ -10,8 +10,7 @@ from benchmark_evidence import evidence, known_runs
 from cost_figures import gpu, model
 
 from planner.cost import BUILT_IN, UNFITTED, predict_ms
-from planner.cost.benchmarks.fit import Evidence, fit_benchmarks
-from planner.cost.benchmarks.free_factors import BENCHMARK_FREE, VENDOR_OF_FAMILY
+from planner.cost.benchmarks.fit import BENCHMARK_FREE, VENDOR_OF_FAMILY, Evidence, fit_benchmarks
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import FreeFactor
 from planner.cost.efficiency import origin_of

@@ -48,7 +48,7 @@ from cost_workloads import workload
 
 from planner.cost import DecodeTime, PrefillTime, decode_time, max_batch_size, prefill_time, tabulate
 from planner.cost.attention import causal_pairs
-from planner.cost.reference.experts import efficiency as stepped_efficiency
+from planner.cost.reference.layers import efficiency as stepped_efficiency
 from planner.domain import PHASES, CostMode, CostSettings, GpuSpec, GroupedAttention, Phase
 
 PREFILL, DECODE = Phase.PREFILL, Phase.DECODE

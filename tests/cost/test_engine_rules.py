@@ -16,7 +16,6 @@ from planner.cost.engine_rules import (
     may_overlap,
     prefill_budgets,
     refusals,
-    unpacks_weights,
     uses_deepep,
 )
 from planner.domain import PHASES, CostMode, CostSettings, EngineProfile, GpuSpec, ModelSpec, ParallelConfig, Phase
@@ -182,10 +181,3 @@ def test_budgets_and_backends() -> None:
     assert kv_backends(SGLANG, H200, A100) == ("nixl", "mooncake")
     assert kv_backends(SGLANG, H200, MI300X) == kv_backends(SGLANG, MI300X, H200) == ()
     assert kv_backends(EngineProfile(), H200, H200) is None
-
-
-def test_formats_that_are_unpacked() -> None:
-    assert unpacks_weights(context(gpu=A100), VLLM)
-    assert not unpacks_weights(context(), VLLM)
-    assert unpacks_weights(context(GPT_OSS), SGLANG)
-    assert not unpacks_weights(context(replace(DEEPSEEK, expert_bytes=2.0)), VLLM)

@@ -8,7 +8,7 @@ import pytest
 from planner.cost import BUILT_IN
 from planner.cost.benchmarks.draws import STRUCTURE, USER_SPREAD, Draw, draws_of
 from planner.cost.benchmarks.factor_spread import CORRELATION, SPREAD
-from planner.cost.benchmarks.free_factors import BENCHMARK_FREE
+from planner.cost.benchmarks.fit import BENCHMARK_FREE
 from planner.cost.efficiency import FACTOR_NAMES, efficiency_of
 from planner.domain import PHASES, Calibration, GpuSpec, Origin
 from planner.domain.efficiency import BOUNDS

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planner.cost.benchmarks.information import NOISE, choose_measurements, reduction, regret
+from planner.cost.benchmarks.draws import NOISE, choose_measurements, reduction, regret
 
 DRAWS = 4000
 Table = list[list[float]]

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_simulations import arrivals, waits_before_servers, waits_before_steps
 
-from planner.cost.queueing import erlang_c, mean_wait, wait_quantile
-from planner.cost.waiting import Queue, largest_share, predicted_wait
+from planner.cost.queueing import Queue, erlang_c, largest_share, mean_wait, predicted_wait, wait_quantile
 
 MISSES = 0.01
 REQUESTS = 40_000

@@ -12,7 +12,7 @@ from placed_records import cluster_of, node
 
 from planner.domain import Cluster, Phase, Placement, PlacementDemand, PlacementSettings, PlacementWeights, Pod, Qos
 from planner.placement import Fleet, place, place_around
-from planner.placement.islands.evictions.eviction_rivals import Reach
+from planner.placement.islands.evictions.eviction_rivals import may_hold
 from planner.placement.islands.fleet import Occupancy
 from planner.placement.islands.validation import violations
 
@@ -133,7 +133,7 @@ def test_alike_pools_have_nodes_in_common() -> None:
     """Two pools of one server a node each: what one may have of a node says nothing of both."""
     pools = [pool(name, 2, 2, 1) for name in "ab"]
     occupancy = Occupancy.of(Fleet.of(cluster_of(*(node(f"n{k}") for k in range(2)))))
-    assert Reach.of(occupancy, {}).may_hold(pools)
+    assert may_hold(occupancy, pools)
 
 
 def test_a_server_over_two_nodes_is_no_spread() -> None:

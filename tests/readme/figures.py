@@ -13,8 +13,7 @@ from functools import cache
 from documentation import ROOT, TEXTS
 
 from planner.cost.band_draws import DRAWS
-from planner.cost.benchmarks.draws import STRUCTURE
-from planner.cost.benchmarks.information import NOISE
+from planner.cost.benchmarks.draws import NOISE, STRUCTURE
 from planner.cost.factors import BUILT_IN
 from planner.cost.memory import RESERVE_GB
 from planner.domain import BLOCK_TOKENS, ENGINE_MEMORY_SHARE, CostSettings

@@ -9,20 +9,71 @@
 
 minimise sum_i rho((r[i] / trust[i])^2) + sum_k rho(((x[k] - c[k]) / sigma[k])^2), rho(z) = 2 (sqrt(1 + z) - 1): a
 figure that nothing explains pulls no harder the farther it lies.
+
+The built-in fit may move the factors of `BENCHMARK_FREE`. A factor of a family follows that of its vendor, a vendor's
+that of all; one of an engine follows that of any engine. `sigma` is the expected distance of its logarithm from the one
+that it follows, or from the value before the fit.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planner.cost.arrays import Array
-from planner.cost.benchmarks.free_factors import VENDOR_OF_FAMILY
 from planner.cost.benchmarks.prediction import Predictions, asked_figures
 from planner.cost.calibration import FreeFactor, predict_ms
 from planner.domain import Calibration, Factor, GpuSpec, Measurement, Metric, ModelSpec, NamedRun
 from planner.domain.efficiency import ANY_FAMILY
+
+VENDOR_OF_FAMILY = {
+    "hopper": "nvidia",
+    "h20": "nvidia",
+    "blackwell": "nvidia",
+    "ampere": "nvidia",
+    "cdna3": "amd",
+    "cdna4": "amd",
+}
+
+
+def _any(name: str, sigma: float, low: float, high: float) -> FreeFactor:
+    return FreeFactor(name=name, family=ANY_FAMILY, sigma=sigma, low=low, high=high)
+
+
+def _of(name: str, families: tuple[str, ...], sigma: float, low: float, high: float) -> tuple[FreeFactor, ...]:
+    return tuple(FreeFactor(name=name, family=family, sigma=sigma, low=low, high=high) for family in families)
+
+
+_VENDORS = ("nvidia", "amd")
+_FAMILIES = tuple(VENDOR_OF_FAMILY)
+_SERVED = ("hopper", "blackwell", "cdna3", "cdna4")  # MoE runs under load
+
+BENCHMARK_FREE: tuple[FreeFactor, ...] = (
+    _any("kernels_decode", 0.5, 0.05, 1),
+    *_of("kernels_decode", _VENDORS, 0.3, 0.05, 1),
+    *_of("kernels_decode", _FAMILIES, 0.4, 0.05, 1),
+    _any("kernels_prefill", 0.5, 0.05, 1),
+    *_of("kernels_prefill", _VENDORS, 0.2, 0.05, 1),
+    *_of("kernels_prefill", _FAMILIES, 0.3, 0.05, 1),
+    _any("expert", 0.7, 0.05, 1),
+    *_of("expert", _SERVED, 0.3, 0.05, 1),
+    _any("expert_half", 1.0, 10, 30_000),
+    _any("expert_power", 0.3, 0.2, 1),
+    *_of("expert_fp4", ("blackwell", "cdna4"), 0.5, 0.2, 5),
+    _any("weight_only", 0.5, 0.05, 1),
+    _any("cache", 0.5, 0.05, 1),
+    _any("imbalance", 0.1, 1, 3),
+    _any("rank_imbalance", 0.3, 1, 4),
+    _any("all_reduce_us", 0.7, 1, 200),
+    _any("all_reduce_node_us", 1.0, 1, 1000),
+    _any("all_to_all_us", 0.7, 1, 300),
+    _any("all_to_all_node_us", 1.0, 1, 1000),
+    _any("prefill_pool", 0.3, 0.2, 1),
+    *_of("prefill_pool", ("trt",), 0.3, 0.2, 1),
+    *_of("engine_prefill", ("trt",), 0.2, 0.3, 3),
+    *_of("engine_decode", ("trt", "atom"), 0.2, 0.3, 3),
+    *_of("mtp_gain", ("trt", "sglang", "atom"), 0.2, 1.2, 3.9),
+)
 
 # by kind of figure; step times are the best documented
 TRUST: Mapping[str, float] = {
@@ -56,16 +107,6 @@ class Evidence:
     gpus: Mapping[str, GpuSpec]
     models: Mapping[str, ModelSpec]
     runs: tuple[NamedRun, ...]
-
-    def without(self, left_out: "Evidence") -> "Evidence":
-        """All but those of another."""
-        # By identity: equal rows are measurements made twice.
-        rows = {id(m) for m in left_out.measurements} | {id(entry.run) for entry in left_out.runs}
-        return replace(
-            self,
-            measurements=tuple(m for m in self.measurements if id(m) not in rows),
-            runs=tuple(entry for entry in self.runs if id(entry.run) not in rows),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,20 +157,6 @@ def fit_benchmarks(
         values=values,
         covariance=covariance,
     )
-
-
-def covariance_at(
-    evidence: Evidence, free: Sequence[FreeFactor], *, base: Calibration, values: Sequence[float]
-) -> Array:
-    """How well the evidence knows the logarithms of `free` around `values`: the inverse of the curvature there.
-
-    Each derivative is taken towards the middle of the factor's bounds, as many values lie at one.
-    """
-    problem = Problem.of(evidence, tuple(free), base)
-    x = np.log(values)
-    here = problem.residuals(x)
-    slopes = problem.slopes(x) * ((1 + here**2) ** -0.75)[:, None]  # the curvature of rho
-    return np.asarray(np.linalg.pinv(slopes.T @ slopes))
 
 
 def log_ratios(evidence: Evidence, calibration: Calibration | None, predictions: Predictions) -> dict[Key, float]:
@@ -222,14 +249,6 @@ class Problem:
             beside[k] += step
             columns.append((self.residuals(beside) - here) / step)
         return np.stack(columns, axis=1)
-
-    def rows_without(self, part: Evidence) -> NDArray[np.bool_]:
-        """Which residuals are not of a part of the evidence; those of the factors all stay."""
-        left_out = {id(m) for m in part.measurements}
-        steps = {("step", place) for place, m in enumerate(self.evidence.measurements) if id(m) in left_out}
-        runs = {(entry.run.file, entry.run.row) for entry in part.runs}
-        stays = [key not in steps and key[:2] not in runs for key in self.trust]
-        return np.array([*stays, *[True] * len(self.free)])
 
     def residuals(self, x: Array) -> Array:
         """Of the figures, then of the factors."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from planner.cost.bands import FEWEST_OWN_RESIDUALS, own_band
 from planner.cost.benchmarks.fit import Evidence, fit_benchmarks
-from planner.cost.benchmarks.left_out import Item, configuration
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import FreeFactor
 from planner.cost.efficiency import merged
@@ -131,7 +130,7 @@ def _left_out(
     evidence: Evidence, free: Sequence[FreeFactor], base: Calibration, begin: Sequence[float]
 ) -> list[JudgedFigure]:
     """Figures predicted without their configuration."""
-    by = configuration if len({configuration(entry) for entry in evidence.runs}) >= FEWEST_CONFIGURATIONS else _alone
+    by = _configuration if len({*map(_configuration, evidence.runs)}) >= FEWEST_CONFIGURATIONS else _alone
     distinct = sorted({by(entry) for entry in evidence.runs}, key=repr)
     if len(distinct) < FEWEST_LEFT:
         return []
@@ -148,9 +147,18 @@ def _left_out(
     return judged
 
 
-def _alone(item: Item) -> tuple[object, ...]:
+def _configuration(entry: NamedRun) -> tuple[object, ...]:
+    """Runs that differ only in concurrency are left out together, as one tells of the others."""
+    run = entry.run
+    pools = tuple((pool.tp, pool.dp, pool.ep, pool.workers) for pool in (run.prefill, run.decode) if pool)
+    lengths = (run.input_tokens, run.output_tokens)
+    precision = (run.precision.text, run.precision.mtp_tokens)
+    return ("run", run.gpu, run.model, run.engine, *precision, str(run.load), pools, lengths)
+
+
+def _alone(entry: NamedRun) -> tuple[object, ...]:
     """A run by itself."""
-    return (item.run.file, item.run.row) if isinstance(item, NamedRun) else ("step", item.row)
+    return entry.run.file, entry.run.row
 
 
 def _bands(left_out: Sequence[JudgedFigure]) -> list[MeasuredBand]:

@@ -7,7 +7,7 @@ its ranks, TTFT above QUEUED_MS), and no run of the same machine, engine, precis
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -169,14 +169,6 @@ def _queued(run: BenchmarkRun) -> bool:
 Answers = dict[tuple[str, int, Metric], float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
-    """Runs of one batch that are predicted alike, and whether an answer needs memory for a batch."""
-
-    batch: Batch
-    way: str
-
-
 class Predictions:
     """Runs parted into batches once, to be predicted with one calibration after another.
 
@@ -192,35 +184,33 @@ class Predictions:
     def of(self, calibration: Calibration | None) -> Answers:
         """The answers by (file, row, metric)."""
         answers: Answers = {}
-        for number, part in enumerate(self._parts):
-            answers.update(self._part(number, part, calibration))
+        for number, (batch, way) in enumerate(self._parts):
+            answers.update(self._part(number, batch, way, calibration))
         return answers
 
-    def _part(self, number: int, part: _Part, calibration: Calibration | None) -> Answers:
-        context = part.batch.context
+    def _part(self, number: int, batch: Batch, way: str, calibration: Calibration | None) -> Answers:
+        context = batch.context
         by_phase = {
             phase: device(context.gpu, context.model, phase, calibration, overlapped=np.zeros(1, dtype=bool))
             for phase in PHASES
         }
-        shares = engine_shares(part.batch.habits.name, calibration)
+        shares = engine_shares(batch.habits.name, calibration)
         factors = (by_phase[Phase.PREFILL].efficiency, shares)
         if number in self._answered and self._answered[number][0] == factors:
             return self._answered[number][1]
-        answers = self._predict(number, part, _times(context, by_phase, shares), shares)
-        self._answered[number] = (factors, answers)
-        return answers
-
-    def _predict(self, number: int, part: _Part, times: PassTimes, shares: EngineShares) -> Answers:
-        if part.way == "closed":
+        times = _times(context, by_phase, shares)
+        if way == "closed":
             begin = None if self._exact else self._settled.get(number)
-            predicted, self._settled[number] = closed_loops(part.batch, times, shares, begin)
+            predicted, self._settled[number] = closed_loops(batch, times, shares, begin)
         else:
-            predicted = _WAYS[part.way](part.batch, times, shares)
-        return {
+            predicted = _WAYS[way](batch, times, shares)
+        answers = {
             (run.file, run.row, metric): float(values[k])
             for metric, values in predicted.items()
-            for k, run in enumerate(part.batch.runs)
+            for k, run in enumerate(batch.runs)
         }
+        self._answered[number] = (factors, answers)
+        return answers
 
 
 _WAYS: Mapping[str, Callable[[Batch, PassTimes, EngineShares], Predicted]] = {
@@ -246,8 +236,8 @@ def _times(context: CostContext, by_phase: Mapping[Phase, Device], shares: Engin
     )
 
 
-def _parts(runs: Iterable[NamedRun]) -> Iterable[_Part]:
-    """The runs that can be predicted, by machine, model, precision, drafts, engine and way."""
+def _parts(runs: Iterable[NamedRun]) -> Iterable[tuple[Batch, str]]:
+    """The runs that can be predicted, by machine, model, precision, drafts, engine and the way in which they are."""
     batches: dict[_Key, list[BenchmarkRun]] = {}
     contexts: dict[_Key, tuple[CostContext, EngineHabits]] = {}
     for entry in runs:
@@ -270,7 +260,7 @@ def _parts(runs: Iterable[NamedRun]) -> Iterable[_Part]:
             contexts[key] = (context, habit)
     for key, members in batches.items():
         context, habit = contexts[key]
-        yield _Part(batch=Batch(runs=tuple(members), context=context, habits=habit), way=key[-1])
+        yield Batch(runs=tuple(members), context=context, habits=habit), key[-1]
 
 
 def _ways(run: BenchmarkRun) -> tuple[str, ...]:

@@ -13,9 +13,19 @@ decode  = Ld (mla1 + dense) + (L - Ld) (mla + shared + routed + max(0, dispatch 
 import numpy as np
 
 from planner.cost.arrays import Numbers, as_array, ceil_divide
-from planner.cost.breakdowns import DecodeTime, PrefillTime
-from planner.cost.reference import attention, collectives, experts
-from planner.cost.reference.device import device
+from planner.cost.parts import DecodeTime, PrefillTime
+from planner.cost.reference.layers import (
+    all_to_all_decode_ms,
+    all_to_all_prefill_ms,
+    attention_decode_ms,
+    attention_prefill_ms,
+    dense_ms,
+    device,
+    experts_decode_ms,
+    experts_prefill_ms,
+    kv_read_ms,
+    split_ms,
+)
 from planner.domain import Experts, GpuSpec, MlaAttention, ModelSpec, Phase
 from planner.errors import InputError
 
@@ -34,11 +44,11 @@ def prefill_step(
     mla, moe = shape_of(model)
     dev, s, n, t = device(gpu, Phase.PREFILL), as_array(seq_len), as_array(prompts_per_rank), as_array(tp)
     load = model.attention_parameters * model.weight_bytes / 1024**2 / dev.memory * (0 if dev.fp4 else 1)  # [4]
-    first = (attention.prefill_ms(dev, model, mla, s, kv_cache_rate) - load) * n + load  # weights once a step
-    sparse = attention.split_ms(dev, model, first, s * n, t)
-    dense = experts.dense_ms(dev, model, s * n)
-    shared, routed = experts.prefill_ms(dev, model, moe, s * n / t, moe.routed / (t * as_array(dp)))
-    dispatch, combine = collectives.prefill_ms(dev, model, moe, s * n, t)
+    first = (attention_prefill_ms(dev, model, mla, s, kv_cache_rate) - load) * n + load  # weights once a step
+    sparse = split_ms(dev, model, first, s * n, t)
+    dense = dense_ms(dev, model, s * n)
+    shared, routed = experts_prefill_ms(dev, model, moe, s * n / t, moe.routed / (t * as_array(dp)))
+    dispatch, combine = all_to_all_prefill_ms(dev, model, moe, s * n, t)
     layers = model.moe_layers
     compute = model.dense_layers * (first + dense) + layers * (sparse + shared + routed)
     exposed = np.maximum(0, combine - sparse - shared) + np.maximum(0, dispatch - routed)
@@ -71,12 +81,12 @@ def decode_step(
     mla, moe = shape_of(model)
     dev, b, t, d = device(gpu, Phase.DECODE), as_array(batch_size), as_array(tp), as_array(devices)
     g = as_array(experts_per_device) if experts_per_device is not None else ceil_divide(moe.routed, d)
-    undivided = attention.decode_ms(dev, model, mla, seq_len, b)
-    read = attention.kv_read_ms(dev, model, seq_len, b)
-    sparse, first = attention.split_ms(dev, model, undivided, b, t) + read, undivided + read
-    dense = experts.dense_ms(dev, model, b)
-    shared, routed = experts.decode_ms(dev, model, moe, b, g)
-    dispatch, combine = collectives.decode_ms(dev, model, moe, b, d, g, fp8_combine=fp8_combine)
+    undivided = attention_decode_ms(dev, model, mla, seq_len, b)
+    read = kv_read_ms(dev, model, seq_len, b)
+    sparse, first = split_ms(dev, model, undivided, b, t) + read, undivided + read
+    dense = dense_ms(dev, model, b)
+    shared, routed = experts_decode_ms(dev, model, moe, b, g)
+    dispatch, combine = all_to_all_decode_ms(dev, model, moe, b, d, g, fp8_combine=fp8_combine)
     overlapped = model.dense_layers * (first + dense) + model.moe_layers * (sparse + shared + routed)
     exposed = np.maximum(0, dispatch + combine - sparse - shared)
     return DecodeTime(

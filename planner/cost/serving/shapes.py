@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+from planner.cost.arrays import divisors
 from planner.cost.device import CostContext
-from planner.cost.divisors import divisors
 from planner.cost.parallelism import replica_shapes
 from planner.domain import GpuSpec, ParallelConfig
 

@@ -50,12 +50,16 @@ def join_node(reports: Sequence[NodeReport], rules: JoinRules) -> tuple[ClusterN
     """
     node = reports[0].node
     whole_count = next((report.whole_gpus for report in reports if report.whole_gpus is not None), None)
-    count = _agreed(reports, lambda report: report.gpu_count, "GPUs") or whole_count or 0
+    count = _agreed_gpus(reports) or whole_count or 0
     offers = _first(reports, lambda report: report.offers)
     notes: list[str] = []
     gpu = _type(reports, rules.types, notes, needed=bool(count)) if count or offers else ""
     all_indices = _indices(reports, count)
-    numa_nodes, near = _places(reports, all_indices, rules, gpu, notes) if count else (_listed_numa_nodes(reports), {})
+    numa_nodes, near = (
+        _places(reports, all_indices, rules, gpu, notes)
+        if count
+        else (_first(reports, lambda report: report.numa_nodes), {})
+    )
     # Which GPUs are cut up is not told: the first ones stand for those that are whole.
     indices = all_indices if whole_count is None else all_indices[:whole_count]
     uuids = _merged(reports, lambda report: {gpu.index: gpu.uuid for gpu in report.gpus if gpu.uuid}, "uuid of GPU")
@@ -102,12 +106,12 @@ def _differ(
     )
 
 
-def _agreed(reports: Sequence[NodeReport], value: Callable[[NodeReport], int | None], subject: str) -> int | None:
-    figures = [(report, figure) for report in reports if (figure := value(report)) is not None]
-    for report, figure in figures[1:]:
-        if figure != figures[0][1]:
-            raise _differ(f"node {report.node}: {subject}", figures[0][0], figures[0][1], report, figure)
-    return figures[0][1] if figures else None
+def _agreed_gpus(reports: Sequence[NodeReport]) -> int | None:
+    counts = [(report, report.gpu_count) for report in reports if report.gpu_count is not None]
+    for report, count in counts[1:]:
+        if count != counts[0][1]:
+            raise _differ(f"node {report.node}: GPUs", *counts[0], report, count)
+    return counts[0][1] if counts else None
 
 
 def _merged(
@@ -184,10 +188,6 @@ def _spread(ids: Sequence[int], board: UsualBoard, count: int) -> tuple[int, ...
     if set(board.numa) <= set(ids):
         return board.numa
     return tuple(sorted(ids)[at * len(ids) // count] for at in range(count))
-
-
-def _listed_numa_nodes(reports: Sequence[NodeReport]) -> tuple[NumaNode, ...]:
-    return _first(reports, lambda report: report.numa_nodes)
 
 
 def _numa_nodes(reports: Sequence[NodeReport], numa_map: GpuNumaMap | None) -> tuple[tuple[NumaNode, ...], list[str]]:

@@ -139,7 +139,7 @@ def _consolidation(
         if pooled_fit > with_locks and (free := total_fit(ground.counted_empty, request, qos)) > loose:
             unlocked += min(pooled_fit, free) - with_locks
             locking += _locking(ground, request, qos)
-        pods += ground.movable.pods
+        pods += ground.movable_pods
     return [
         UnlockingChange(kind=ChangeKind.CONSOLIDATION, amount=pods, gpus=moved * request.gpus, at_most=True),
         UnlockingChange(
@@ -165,8 +165,10 @@ def _locking(ground: Ground, request: GpuRequest, qos: Qos) -> list[str]:
 def _most_pooled(ground: Ground, request: GpuRequest, elsewhere: Spare) -> int:
     """Requests that what is idle on all nodes of a type would hold if it lay together."""
     rooms = [(room, nodes) for room, nodes in ground.counted if not room.barred]
-    cpus = sum(nodes * room.cpus for room, nodes in rooms) + min(ground.movable.plain_cpus, elsewhere[0])
-    memory = sum(nodes * room.memory_gb for room, nodes in rooms) + min(ground.movable.plain_memory_gb, elsewhere[1])
+    # Pods without GPUs may also go to nodes of other kinds, as far as those have room for them.
+    cpus, memory = (min(held, room) for held, room in zip(ground.without_gpus, elsewhere, strict=True))
+    cpus += sum(nodes * room.cpus for room, nodes in rooms)
+    memory += sum(nodes * room.memory_gb for room, nodes in rooms)
     limits = [floor((sum(nodes * room.idle for room, nodes in rooms) + ROUNDING) / request.gpus)]
     limits += [floor((cpus + ROUNDING) / request.cpus)] if request.cpus else []
     limits += [floor((memory + ROUNDING) / request.memory_gb)] if request.memory_gb else []

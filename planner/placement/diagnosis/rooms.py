@@ -165,19 +165,11 @@ Counted = tuple[tuple[Room, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Movable:
-    """What pods that are not locked hold on nodes of a type: pods with GPUs, then CPUs and GB of pods without."""
-
-    pods: int
-    plain_cpus: float
-    plain_memory_gb: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     """Nodes of one GPU type. `rooms` in the order of `nodes`; others are what is left once some pods are gone: the
     preemptible, those with parts of GPUs, those that are not locked, all of them. None: there are no such pods.
-    Beside them equal rooms `counted` together."""
+    Beside them equal rooms `counted` together, how many pods with GPUs are `movable_pods`, not locked, and the CPUs and
+    GB of those `without_gpus` that are not."""
 
     gpu: str
     nodes: tuple[ClusterNode, ...]
@@ -192,7 +184,8 @@ class Ground:
     counted_empty: Counted
     preemptible_pods: int
     parts_pods: int
-    movable: Movable
+    movable_pods: int
+    without_gpus: tuple[float, float]
 
 
 def counted(rooms: Iterable[Room]) -> Counted:
@@ -231,6 +224,7 @@ def _ground(gpu: str, nodes: Sequence[ClusterNode], by_node: Mapping[str, Sequen
         )
 
     flat = [pod for node_pods in pods for pod in node_pods]
+    plain = [pod for pod in flat if not pod.locked and not _holds_gpus(pod)]
     preemptible, parts = sum(pod.preemptible for pod in flat), sum(_holds_parts(pod) for pod in flat)
     rooms, unmoved, empty = (rooms_with(keeps) for keeps in (lambda _: True, lambda pod: pod.locked, lambda _: False))
     unpreempted = rooms_with(lambda pod: not pod.preemptible) if preemptible else None
@@ -249,16 +243,8 @@ def _ground(gpu: str, nodes: Sequence[ClusterNode], by_node: Mapping[str, Sequen
         counted_empty=counted(empty),
         preemptible_pods=preemptible,
         parts_pods=parts,
-        movable=_movable(flat),
-    )
-
-
-def _movable(pods: Sequence[Pod]) -> Movable:
-    moves = [pod for pod in pods if not pod.locked]
-    return Movable(
-        pods=sum(_holds_gpus(pod) for pod in moves),
-        plain_cpus=sum(pod.cpu_count for pod in moves if not _holds_gpus(pod)),
-        plain_memory_gb=sum(pod.memory_gb for pod in moves if not _holds_gpus(pod)),
+        movable_pods=sum(_holds_gpus(pod) for pod in flat if not pod.locked),
+        without_gpus=(sum(pod.cpu_count for pod in plain), sum(pod.memory_gb for pod in plain)),
     )
 
 

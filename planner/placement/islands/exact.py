@@ -56,9 +56,7 @@ class _Search:
         """Go on with the next of the `remaining` groups of island `at`, from the choice `last` on."""
         demand, ask = self.demands[at], self.asks[at]
         if not remaining:
-            size = demand.groups
-            replicas = tuple(placed[k : k + size] for k in range(0, len(placed), size))
-            self.islands(at + 1, (*done, Site(demand, ask, replicas)))
+            self.islands(at + 1, (*done, Site.of(demand, ask, placed)))
             return
         begins = len(placed) % demand.groups == 0
         if begins and len(placed) >= demand.groups:  # alike replicas in ascending order of their first groups

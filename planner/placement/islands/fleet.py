@@ -290,6 +290,12 @@ class Site:
     ask: Ask
     replicas: tuple[tuple[HeldGroup, ...], ...]
 
+    @classmethod
+    def of(cls, demand: PlacementDemand, ask: Ask, groups: Sequence[HeldGroup]) -> "Site":
+        """The island whose replicas are these groups, cut up in their order."""
+        size = demand.groups
+        return cls(demand, ask, tuple(tuple(groups[k : k + size]) for k in range(0, len(groups), size)))
+
     @property
     def groups(self) -> Iterator[HeldGroup]:
         """Every group."""

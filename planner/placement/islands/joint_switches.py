@@ -40,7 +40,6 @@ def allocate_jointly(
     *,
     exact_cells: int = EXACT_CELLS,
     trials: int = TRIALS,
-    work_limit: float = WORK_LIMIT,
 ) -> tuple[tuple[int, ...] | None, ...]:
     """What each job takes of each switch, at the least sum of entropies found.
 
@@ -48,11 +47,11 @@ def allocate_jointly(
     amount) of a programme that is solved exactly (0: never). `trials`: most pairs that are taken anew (0: no
     improvement at all). Equal inputs give equal answers.
     """
-    parts_of = _largest_first(jobs, capacities)
+    parts_of = _in_order(sorted(range(len(jobs)), key=lambda j: (-jobs[j], j)), jobs, capacities)
     placed = [j for j, parts in enumerate(parts_of) if parts]
     sizes = [jobs[j] for j in placed]
     best = [parts_of[j] or {} for j in placed]
-    for j, parts in zip(placed, _better(sizes, capacities, best, exact_cells, trials, work_limit), strict=True):
+    for j, parts in zip(placed, _better(sizes, capacities, best, exact_cells, trials), strict=True):
         parts_of[j] = parts
     return tuple(None if p is None else tuple(p.get(s, 0) for s in range(len(capacities))) for p in parts_of)
 
@@ -63,23 +62,18 @@ def _better(
     start: list[Parts],
     exact_cells: int,
     trials: int,
-    work_limit: float,
 ) -> list[Parts]:
     """The best of `start`, what it improves to, and the optimum where that is small enough to ask for."""
-    floor = _floor(jobs, capacities) if _total(start) > GAIN else 0.0
+    # No allocation is below every job as if it were alone: whoever reaches that floor is done.
+    floor = sum(entropy(allocate(job, capacities) or ()) for job in jobs) if _total(start) > GAIN else 0.0
     best = start
-    # Nothing is below the floor: whoever reaches it is done.
     if trials and _total(best) > floor + GAIN:
         best = _improved(jobs, capacities, best, trials)
     if _total(best) > floor + GAIN and _cells(jobs, capacities) <= exact_cells:
-        exact = _exact(jobs, capacities, work_limit)
+        exact = _exact(jobs, capacities)
         if exact is not None and _total(exact) < _total(best) - GAIN:
             best = exact
     return best
-
-
-def _largest_first(jobs: Sequence[int], capacities: Sequence[int]) -> list[Parts | None]:
-    return _in_order(sorted(range(len(jobs)), key=lambda j: (-jobs[j], j)), jobs, capacities)
 
 
 def _in_order(order: Sequence[int], jobs: Sequence[int], capacities: Sequence[int]) -> list[Parts | None]:
@@ -92,11 +86,6 @@ def _in_order(order: Sequence[int], jobs: Sequence[int], capacities: Sequence[in
 
 def _total(parts: Sequence[Parts]) -> float:
     return sum(entropy(list(amounts.values())) for amounts in parts)
-
-
-def _floor(jobs: Sequence[int], capacities: Sequence[int]) -> float:
-    """No allocation is below this: every job as if it were alone."""
-    return sum(entropy(allocate(job, capacities) or ()) for job in jobs)
 
 
 def _improved(jobs: Sequence[int], capacities: Sequence[int], start: list[Parts], trials: int) -> list[Parts]:
@@ -248,13 +237,13 @@ def _cells(jobs: Sequence[int], capacities: Sequence[int]) -> int:
     return sum(min(job, max(0, capacity)) // unit for job in jobs for capacity in capacities)
 
 
-def _exact(jobs: Sequence[int], capacities: Sequence[int], work_limit: float) -> list[Parts] | None:
+def _exact(jobs: Sequence[int], capacities: Sequence[int]) -> list[Parts] | None:
     """The optimum, or the best within the work limit; None where it finds nothing."""
     # In units of the common divisor: that many times fewer columns.
     unit = gcd(*jobs, *capacities)
     model, columns = _programme([job // unit for job in jobs], [capacity // unit for capacity in capacities])
     try:
-        solve(model, AssignmentSettings(gap=0.0, work_limit=work_limit))
+        solve(model, AssignmentSettings(gap=0.0, work_limit=WORK_LIMIT))
     except (InfeasibleError, OutOfWorkError):
         return None
     parts_of: list[Parts] = [{} for _ in jobs]

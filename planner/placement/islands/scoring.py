@@ -78,8 +78,9 @@ def terms_of(
     touched = sorted(set(chain.from_iterable(site.nodes for site in sites)))
     # Over the GPUs placed, so that scores of plans of different sizes compare; 1 where none are.
     gpus = max(placed, 1)
+    topology = sum(site.demand.size / gpus * island_topology(site, fleet) for site in sites)
     return (
-        ScorePart(name="topology", value=_topology(sites, fleet, gpus), weight=weights.topology),
+        ScorePart(name="topology", value=topology, weight=weights.topology),
         ScorePart(name="proximity", value=_proximity(sites, fleet), weight=weights.proximity),
         ScorePart(
             name="fragmentation",
@@ -137,10 +138,6 @@ def _lies_apart(groups: Iterable[HeldGroup], fleet: Fleet) -> bool:
     nodes = {group.node for group in groups}
     places = {fleet.places.of[node] for node in nodes}
     return len(nodes) > 1 and (len(places) > 1 or not all(fleet.places.domain[place] for place in places))
-
-
-def _topology(sites: Sequence[Site], fleet: Fleet, gpus: int) -> float:
-    return sum(site.demand.size / gpus * island_topology(site, fleet) for site in sites)
 
 
 def island_topology(site: Site, fleet: Fleet) -> float:

@@ -89,7 +89,6 @@ def standard_preemption(
     tie: Literal["key", "start"] = "start",
     rng: np.random.Generator | None = None,
     settings: VictimSettings | None = None,
-    exclude: Collection[str] = (),
 ) -> VictimSet | None:
     """Gödel's preemption; None where no node can make room.
 
@@ -109,7 +108,7 @@ def standard_preemption(
             "standard_preemption: rng: must be given for the random candidate policy.",
             hint="Pass numpy.random.default_rng(seed), or ask for the policy best.",
         )
-    question = Question.of(machines, preemptor, settings or VictimSettings(), exclude)
+    question = Question.of(machines, preemptor, settings or VictimSettings())
     return standard_victims(question, everywhere=policy == "best", by_start=tie == "start", rng=rng)
 
 

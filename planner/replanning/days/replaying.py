@@ -18,7 +18,7 @@ from planner.evaluation.replay.replaying import PlanReplay
 from planner.layouts.feasibility import posed
 
 RUNGS = 100  # of a promise
-MOST = 1.5
+HIGHEST_SHARE = 1.5
 MOST_REQUESTS = 10_000_000
 POISSON = 1.0
 _BURSTINESS_STEP = 1.25
@@ -121,7 +121,8 @@ def _replayed(
     level, share = schedule.levels[rung.level], rung.hundredths / RUNGS
     rate_rps, within = share * level.promise_rps, 0.0
     holds: bool | None = False
-    if share <= MOST:
+    # Far above the promise nothing holds, and a replay would only take long to show it.
+    if share <= HIGHEST_SHARE:
         replay_settings = settings.of(rung.burstiness, rate_rps)
         if rung.level in replays:
             replay = replays[rung.level].with_settings(replay_settings)

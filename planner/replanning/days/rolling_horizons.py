@@ -33,8 +33,7 @@ from planner.replanning.days.transitions import load_seconds
 from planner.replanning.schedules.levels import LevelBook, LevelSet, Planner, Replanner, window_usd
 from planner.replanning.schedules.scheduling import chosen_levels, require_changes, schedule_of
 from planner.replanning.schedules.switching import best_plans
-
-HOUR_S = 3600.0
+from planner.units import SECONDS_PER_HOUR
 
 LoadSeconds = Callable[[int, int], float]
 """From one plan to another, by their numbers: seconds until the new servers serve."""
@@ -67,11 +66,11 @@ def rolling_schedule(
     """
     require_changes(most_changes)
     _require_unreserved(tariff)
-    least = first_window(series, settings)
-    first = least if first is None else first
-    if first < least:
+    earliest = first_window(series, settings)
+    first = earliest if first is None else first
+    if first < earliest:
         raise InputError(
-            f"rates {series.name}: forecast {settings.kind}: begins at window {least} of the rates at the earliest, "
+            f"rates {series.name}: forecast {settings.kind}: begins at window {earliest} of the rates at the earliest, "
             f"got {first}.",
             hint="Begin later (--from), or give earlier rates, too.",
         )
@@ -86,7 +85,7 @@ def rolling_schedule(
         scenario=scenario,
         tariff=tariff,
         most_changes=most_changes,
-        every=max(1, round(settings.every_hours * HOUR_S / series.window_s)),
+        every=max(1, round(settings.every_hours * SECONDS_PER_HOUR / series.window_s)),
         load_s=load_times(levels, change),
     )
     rolled = horizon.run(series, settings, first)
@@ -125,8 +124,8 @@ def _levels_for(book: LevelBook, demands: RateSeries, tariff: Tariff, most_chang
     try:
         return chosen_levels(book, demands, tariff, most_changes)
     except InfeasibleError:
-        most = book.most_rps() * (1 - SAME_RATE)
-        clipped = _with_rates(demands, [min(rate, most) for rate in demands.rates_rps])
+        highest_rps = book.most_rps() * (1 - SAME_RATE)
+        clipped = _with_rates(demands, [min(rate, highest_rps) for rate in demands.rates_rps])
         return chosen_levels(book, clipped, tariff, most_changes)
 
 
@@ -174,6 +173,7 @@ class Horizon:
                 planned = self.plan_ahead(_with_rates(series.part(window, after), rates), standing, series.days[window])
                 begun, urgent = window, urgent if urgent is not None and urgent.ready >= window else None
             plan = planned[window - begun]
+            # An emergency's plan stands while it promises more than the one that the forecast asks for.
             if urgent is not None and window >= urgent.ready and self._promise(urgent.plan) > self._promise(plan):
                 plan = urgent.plan
             if standing is not None and plan != standing:
@@ -189,8 +189,9 @@ class Horizon:
     def plan_ahead(self, demands: RateSeries, standing: int | None, day: int) -> tuple[int, ...]:
         """Plans of the windows ahead. What no plan promises is left to the largest; where too few changes are left to
         follow the forecast, one more is taken."""
-        most = max(self.levels.promises_rps)
-        clipped = _with_rates(demands, [min(rate, most) for rate in demands.rates_rps])
+        highest_rps = max(self.levels.promises_rps)
+        clipped = _with_rates(demands, [min(rate, highest_rps) for rate in demands.rates_rps])
+        # With the fewest changes given back that lead to any schedule at all.
         for spent in range(min(self._changes.get(day, 0), self.most_changes), -1, -1):
             try:
                 switching, _ = best_plans(
@@ -215,12 +216,12 @@ class Horizon:
         rate = series.windows[window].rate_rps
         if rate <= self._promise(plan) * (1 + SAME_RATE):
             return urgent
-        wanted = self._carrying(rate * (1 + headroom))
-        if self._promise(wanted) <= self._promise(plan):
+        better = self._carrying(rate * (1 + headroom))
+        if self._promise(better) <= self._promise(plan):
             return urgent
-        if urgent is not None and urgent.ready > window and self._promise(urgent.plan) >= self._promise(wanted):
+        if urgent is not None and urgent.ready > window and self._promise(urgent.plan) >= self._promise(better):
             return urgent
-        return _Urgent(plan=wanted, ready=window + 1 + math.ceil(self.load_s(plan, wanted) / series.window_s))
+        return _Urgent(plan=better, ready=window + 1 + math.ceil(self.load_s(plan, better) / series.window_s))
 
     def _carrying(self, rate_rps: float) -> int:
         """The smallest plan that carries a rate; the largest where none does."""

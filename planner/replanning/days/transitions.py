@@ -52,6 +52,7 @@ def with_transitions(schedule: Schedule, scenario: Scenario, settings: ChangeSet
             busy[window] += both - Counter(dict(before.gpus))
         for window in _windows(schedule, number, drain_s):
             busy[window] += both - Counter(dict(after.gpus))
+        # Without room for both, old servers drain before new ones load: fewer than either plan has serve meanwhile.
         if not has_room(scenario, before, change):
             thin |= set(_windows(schedule, number, -drain_s - load_s))
     windows = tuple(

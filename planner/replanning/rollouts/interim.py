@@ -170,13 +170,13 @@ def common_question(before: Plan, after: Plan, loaded: Plan) -> Question:
     return question_of(replace(scenario, workload=workload, ranges=ranges))
 
 
-def _answered(profile: LengthProfile, most: int) -> LengthProfile:
+def _answered(profile: LengthProfile, longest: int) -> LengthProfile:
     """With no answers longer than `most` tokens, as engines end them that were started for these."""
     return replace(
         profile,
-        output_tokens=tuple(min(tokens, most) for tokens in profile.output_tokens),
-        mean_output_tokens=min(profile.mean_output_tokens, most),
-        max_output_tokens=min(profile.max_output_tokens, most),
+        output_tokens=tuple(min(tokens, longest) for tokens in profile.output_tokens),
+        mean_output_tokens=min(profile.mean_output_tokens, longest),
+        max_output_tokens=min(profile.max_output_tokens, longest),
     )
 
 
@@ -200,8 +200,11 @@ def _below(profile: LengthProfile, end: int) -> LengthProfile:
 
 def _end_of(pool: BucketPool, before: Plan, after: Plan) -> int:
     """Tokens that prompts of a deployed pool's engines must be below, with the new workload's longest answer."""
-    context, most = context_of(before.scenario, pool), after.scenario.model.max_context
-    return pool.end if context >= most else min(pool.end, context - after.scenario.workload.max_output_tokens + 1)
+    context = context_of(before.scenario, pool)
+    # An engine with all of the model's context takes whatever its bucket has.
+    if context >= after.scenario.model.max_context:
+        return pool.end
+    return min(pool.end, context - after.scenario.workload.max_output_tokens + 1)
 
 
 def _table(

@@ -279,11 +279,11 @@ def _fullest_starts(order: Order, before: Stage, stopped: Counts, orders: int) -
     return choices
 
 
-def _turns(groups: int, most: int) -> list[tuple[int, ...]]:
+def _turns(groups: int, limit: int) -> list[tuple[int, ...]]:
     """Orders of the groups in which each comes first once, and once again backwards."""
     forward = tuple(range(groups))
     turns = [(*row[k:], *row[:k]) for k in forward for row in (forward, forward[::-1])]
-    return list(dict.fromkeys(turns))[:most] or [()]
+    return list(dict.fromkeys(turns))[:limit] or [()]
 
 
 def _most(counts: Counts, number: int, group: Group, allowed: Callable[[Counts], bool]) -> Counts:

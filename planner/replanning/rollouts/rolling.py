@@ -120,12 +120,7 @@ class _Way:
 
 def _sums(change: PlanChange, side: Callable[[ServerChange], ServerRole | None]) -> dict[str, int]:
     """Servers of each island that a change takes from it, or adds to it; those that run on under its name are none."""
-    sums: dict[str, int] = {}
-    for item in change.changes:
-        role = side(item)
-        if role is not None and not _stays(item):
-            sums[role.island] = sums.get(role.island, 0) + item.count
-    return dict(sorted(sums.items()))
+    return {name: sum(item.count for item in items) for name, items in sorted(_pending(change, side).items())}
 
 
 def _stays(item: ServerChange) -> bool:
@@ -190,8 +185,8 @@ def _pending(change: PlanChange, side: Callable[[ServerChange], ServerRole | Non
 
 def _next_servers(pending: Pending, counts: Mapping[str, int]) -> Iterator[ServerChange]:
     """The next `counts` servers of each island, which are pending no more."""
-    for name, wanted in counts.items():
-        remaining = wanted
+    for name, servers in counts.items():
+        remaining = servers
         while remaining:
             item = pending[name].pop(0)
             count = min(remaining, item.count)

@@ -43,7 +43,6 @@ from planner.domain import Scenario
 from planner.domain.schedules import RateSeries, Tariff, TariffKind
 from planner.errors import InfeasibleError, SolverError
 from planner.replanning.schedules.levels import (
-    HOUR_S,
     SAME,
     Floats,
     LeastCost,
@@ -53,13 +52,14 @@ from planner.replanning.schedules.levels import (
     spare_usd_per_hour,
 )
 from planner.replanning.schedules.switching import best_switching, least_usd
+from planner.units import SECONDS_PER_HOUR
 
 
 def least_of_schedules(
     scenario: Scenario, series: RateSeries, least: Sequence[LeastCost], tariff: Tariff, most_changes: int | None
 ) -> float:
     """No schedule with at most so many changes a day (None: any number) costs less (USD)."""
-    hours, rent = series.window_s / HOUR_S, rents(least)
+    hours, rent = series.window_s / SECONDS_PER_HOUR, rents(least)
 
     def of_steps(usd_per_hour: Floats) -> float:
         usd = hours * usd_per_hour

@@ -41,7 +41,6 @@ from planner.replanning.changes import changes_between, gpu_seconds_of
 from planner.units import SECONDS_PER_HOUR
 
 Floats = NDArray[np.float64]
-HOUR_S = 3600.0
 KW = 1e-3
 
 
@@ -53,7 +52,7 @@ def window_usd(
     reserved: Mapping[str, int] | None = None,
 ) -> Floats:
     """USD of every plan in every window (T x K); `reserved`: GPUs by type that are paid all the time."""
-    hours = series.window_s / HOUR_S
+    hours = series.window_s / SECONDS_PER_HOUR
     if tariff.kind is TariffKind.OWNED:
         return hours * _owned_usd_per_hour(scenario, series, levels, tariff)
     per_hour = np.zeros(len(levels))
@@ -181,7 +180,7 @@ class LevelBook:
 
     def carries(self, rate_rps: float) -> bool:
         """Whether a plan was made for a rate up to this one that promises it: no cheaper one is known to be missing."""
-        return any(least <= rate_rps * (1 + SAME) and rate_rps <= most * (1 + SAME) for least, most in self._spans)
+        return any(low <= rate_rps * (1 + SAME) and rate_rps <= high * (1 + SAME) for low, high in self._spans)
 
     def add(self, rate_rps: float) -> None:
         """Plan for a rate, unless a plan does that already. Raises as the planner does."""
@@ -232,6 +231,7 @@ class LevelBook:
 
     def _level(self, plan: Plan, bound: float) -> ScheduleLevel:
         """The plan as a level, of which there is one of the same pools."""
+        # Two rates may have one plan: it is listed once, or changes between its twins would be counted.
         same = next((level for level in self._levels if plan.outlook == level.plan.outlook), None)
         if same is None:
             same = level_of(plan, bound)
@@ -265,11 +265,11 @@ class LevelBook:
         return self._changes[before, after]
 
 
-def steps_of(least: dict[float, float]) -> tuple[LeastCost, ...]:
+def steps_of(bounds: dict[float, float]) -> tuple[LeastCost, ...]:
     """Bounds by ascending rate; a fleet for a higher rate is one for a lower rate, too, so they never fall."""
     steps: list[LeastCost] = []
-    for rate in sorted(least):
-        usd = max(least[rate], steps[-1].usd_per_hour if steps else 0.0)
+    for rate in sorted(bounds):
+        usd = max(bounds[rate], steps[-1].usd_per_hour if steps else 0.0)
         steps.append(LeastCost(rate_rps=rate, usd_per_hour=usd))
     return tuple(steps)
 
@@ -303,6 +303,7 @@ def level_of(plan: Plan, bound_usd_per_hour: float) -> ScheduleLevel:
 
 def least_usd_per_hour(plan: Plan) -> float:
     """What no fleet for the plan's target costs less than; 0 where nothing is proven."""
+    # Without a proof 0 is the only bound that is true.
     bound = None if plan.certificate is None else plan.certificate.objective_bound
     return 0.0 if bound is None else bound
 

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from planner.domain import InventoryItem
 from planner.domain.schedules import RateSeries, ScheduleLevel, Tariff, TariffKind
-from planner.replanning.schedules.levels import HOUR_S, SAME, Floats, LevelBook
+from planner.replanning.schedules.levels import SAME, Floats, LevelBook
 from planner.replanning.schedules.switching import best_plans, best_switching
+from planner.units import SECONDS_PER_HOUR
 
 MOST_PRICED = 96  # questions, of up to a CPU-second
 MOST_FLEETS = 1200
@@ -45,8 +46,8 @@ def price_further(book: LevelBook, series: RateSeries, tariff: Tariff, most_chan
     if tariff.kind is not TariffKind.RESERVED or len(types) < 2:
         return
     switching, reserved = best_plans(levels, book.scenario, series, tariff, most_changes)
-    known = [dict(levels.levels[k].gpus) for k in sorted(set(switching.plans))]
-    fleets = _Fleets(book, types, [reserved, *known], series, tariff, most_changes)
+    standing_fleets = [dict(levels.levels[k].gpus) for k in sorted(set(switching.plans))]
+    fleets = _Fleets(book, types, [reserved, *standing_fleets], series, tariff, most_changes)
     usd = switching.usd
     for _ in range(MOST_PRICED):
         question = fleets.question(usd * (1 - GAIN))
@@ -74,7 +75,7 @@ class _Fleets:
         self,
         book: LevelBook,
         types: Sequence[InventoryItem],
-        known: Sequence[Mapping[str, int]],
+        fleets: Sequence[Mapping[str, int]],
         series: RateSeries,
         tariff: Tariff,
         most_changes: int,
@@ -82,17 +83,19 @@ class _Fleets:
         self._book, self._series, self._most_changes = book, series, most_changes
         self._names = [item.gpu.name for item in types]
         self._usd = np.array([item.price_usd_per_gpu_hour for item in types])
-        least = min(rate for rate in series.rates_rps if rate)
-        self._rates = np.maximum(series.rates_rps, least)  # with no requests something stands, too
+        lowest_rps = min(rate for rate in series.rates_rps if rate)
+        self._rates = np.maximum(series.rates_rps, lowest_rps)  # with no requests something stands, too
         self._steps = np.unique(self._rates)
-        self._counts = np.array(list(product(*(_counts(item, len(types), book.all().levels, known) for item in types))))
+        self._counts = np.array(
+            list(product(*(_counts(item, len(types), book.all().levels, fleets) for item in types)))
+        )
         self._beyond = np.full(len(self._counts), np.inf)
         self._plans: list[tuple[NDArray[np.int64], float]] = []
         for step in book.all_least():
             too_cheap = self._counts @ self._usd < step.usd_per_hour * (1 - SAME)
             self._beyond[too_cheap] = np.minimum(self._beyond[too_cheap], step.rate_rps)
         self.learn()
-        self._hours = series.window_s / HOUR_S
+        self._hours = series.window_s / SECONDS_PER_HOUR
         self._always = len(self._rates) * self._hours * (1 - tariff.reserved_discount) * (self._counts @ self._usd)
         self._least = np.array([self._free(k) for k in range(len(self._counts))])
 
@@ -119,7 +122,7 @@ class _Fleets:
             if self._least[k] > self._least.min():
                 continue
             for rate, gpus in stretches:
-                if not any((plan <= gpus).all() and most >= rate * (1 - SAME) for plan, most in self._plans):
+                if not any((plan <= gpus).all() and promise >= rate * (1 - SAME) for plan, promise in self._plans):
                     return rate, self._gpus(gpus), self._gpus(self._counts[k])
             self._least[k] = np.inf  # the plans of its best schedule are there: what it costs is known
 
@@ -130,11 +133,12 @@ class _Fleets:
         """Least cost beyond the reservation k at every distinct rate, and the fleet that has it."""
         dear = np.maximum(0, self._counts - self._counts[k]) @ self._usd
         order = np.argsort(-self._beyond, kind="stable")
-        least = np.minimum.accumulate(dear[order])
-        first = np.flatnonzero(np.diff(least, prepend=np.inf) < 0)  # where the least begins
+        cheapest = np.minimum.accumulate(dear[order])
+        # In falling order of the rate that is too much for them: of those that may promise a rate a running least.
+        first = np.flatnonzero(np.diff(cheapest, prepend=np.inf) < 0)
         able = np.searchsorted(-self._beyond[order], -self._steps, side="left") - 1
         fleets = order[first[np.searchsorted(first, able, side="right") - 1]]
-        return least[able], fleets
+        return cheapest[able], fleets
 
     def _free(self, k: int) -> float:
         """What the reservation costs at least, with any number of changes."""
@@ -158,18 +162,18 @@ class _Fleets:
             place = int(np.searchsorted(self._steps, self._rates[first:after].max()))
             lengths[place] = lengths.get(place, 0) + after - first
         places = sorted(lengths, key=lambda place: -lengths[place])
-        wanted = [(float(self._steps[p]), np.maximum(self._counts[fleets[p]], self._counts[k])) for p in places]
-        return float(self._always[k] + switching.usd), wanted
+        stretches = [(float(self._steps[p]), np.maximum(self._counts[fleets[p]], self._counts[k])) for p in places]
+        return float(self._always[k] + switching.usd), stretches
 
 
 def _counts(
-    item: InventoryItem, types: int, levels: Sequence[ScheduleLevel], known: Sequence[Mapping[str, int]]
+    item: InventoryItem, types: int, levels: Sequence[ScheduleLevel], fleets: Sequence[Mapping[str, int]]
 ) -> list[int]:
     """GPUs of a type in the grid: those of known fleets, and multiples of what servers of plans have."""
     name = item.gpu.name
     grain = math.gcd(*(dict(level.gpus).get(name, 0) for level in levels)) or 1
-    there = {0, item.count, *(gpus.get(name, 0) for gpus in known)}
-    room = max(2, int(MOST_FLEETS ** (1 / types)) - len(there))
+    counts = {0, item.count, *(gpus.get(name, 0) for gpus in fleets)}
+    room = max(2, int(MOST_FLEETS ** (1 / types)) - len(counts))
     step = grain * max(1, math.ceil(item.count / grain / room))
     every = range(item.count + 1) if item.count < room else range(0, item.count, step)
-    return sorted({*there, *every})
+    return sorted({*counts, *every})

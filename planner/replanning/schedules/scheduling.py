@@ -21,9 +21,10 @@ from planner.domain.changes import ChangeSettings
 from planner.domain.schedules import RateSeries, Schedule, ScheduledWindow, Tariff
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.replanning.schedules.bounds import least_of_schedules, tighten
-from planner.replanning.schedules.levels import HOUR_S, LevelBook, LevelSet, Planner, Replanner, window_usd
+from planner.replanning.schedules.levels import LevelBook, LevelSet, Planner, Replanner, window_usd
 from planner.replanning.schedules.pricing import price_further
 from planner.replanning.schedules.switching import best_plans, best_switching
+from planner.units import SECONDS_PER_HOUR
 
 WORTH = 2e-5  # of the schedule's cost: changes that cost less stay as they are
 MOST_NEAR = 40  # plans, of about two CPU-seconds
@@ -132,7 +133,7 @@ def stretch_rates(levels: LevelSet, series: RateSeries, most_changes: int) -> li
     plans = best_switching(
         rates.tolist(),
         imagined.tolist(),
-        series.window_s / HOUR_S * usd,
+        series.window_s / SECONDS_PER_HOUR * usd,
         change,
         days=series.days,
         most_changes=most_changes,

@@ -104,12 +104,12 @@ def _unlimited_usd(demands_rps: Sequence[float], carried_rps: Sequence[float], l
 
 
 def _require_carried(demands: Floats, promises: Floats) -> None:
-    most = float(promises.max(initial=0.0))
-    beyond = np.flatnonzero(demands > most)
+    largest = float(promises.max(initial=0.0))
+    beyond = np.flatnonzero(demands > largest)
     if len(beyond):
         raise InfeasibleError(
             f"schedule: window {int(beyond[0])} needs {demands[beyond[0]]:,.6g} requests/s, as do or need more "
-            f"{len(beyond) - 1} others; the largest plan promises {most:,.6g}.",
+            f"{len(beyond) - 1} others; the largest plan promises {largest:,.6g}.",
             hint="Offer more GPUs, or lower the rates.",
         )
 
@@ -134,20 +134,20 @@ def _forward(first: Floats, costs: Floats, changes: Floats, days: Sequence[int])
     origins = np.zeros((windows, states, plans), dtype=np.int32)
     places = np.arange(states * plans, dtype=np.int32).reshape(states, plans)
     for window in range(1, windows):
-        before, came = values, places
+        before, origin = values, places
         if days[window] != days[window - 1]:
-            least = values.argmin(axis=0)
+            cheapest = values.argmin(axis=0)
             before = np.full((states, plans), np.inf)
-            before[0] = values[least, np.arange(plans)]
-            came = np.broadcast_to(places[least, np.arange(plans)], (states, plans))
-        values, origins[window] = before.copy(), came
+            before[0] = values[cheapest, np.arange(plans)]
+            origin = np.broadcast_to(places[cheapest, np.arange(plans)], (states, plans))
+        values, origins[window] = before.copy(), origin
         if states > 1:
             through = before[:-1, :, None] + changes[None, :, :]
             best = through.argmin(axis=1)
             reached = np.take_along_axis(through, best[:, None, :], axis=1)[:, 0, :]
             better = reached < values[1:]
             values[1:][better] = reached[better]
-            origins[window, 1:][better] = np.take_along_axis(came[:-1], best, axis=1)[better]
+            origins[window, 1:][better] = np.take_along_axis(origin[:-1], best, axis=1)[better]
         values = values + costs[window]
     return values, origins
 

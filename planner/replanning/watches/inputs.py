@@ -135,8 +135,8 @@ class Timeline:
             case FeedKind.PRICE:
                 return _price_fault(value, dict(self.usual.prices))
             case FeedKind.LOAD:
-                most = MOST_LOAD_FACTOR * self._highest_rps
-                beyond = 0 < most < value.value
+                limit = MOST_LOAD_FACTOR * self._highest_rps
+                beyond = 0 < limit < value.value
                 return f"{value.value:g} requests/s are over {MOST_LOAD_FACTOR:g} times the highest load" * beyond
             case FeedKind.LOST_NODE:
                 listed = not value.name or any(node == value.name for node, _ in self.usual.node_gpus)

@@ -24,7 +24,7 @@ day's highest load and `WORN_OUT` times the headroom.
 
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from planner.domain.watching import (
@@ -131,6 +131,7 @@ def _highs(before: tuple[tuple[float, float], ...], moment: Moment) -> tuple[tup
         before = before[1:]
     if moment.load_rps is None:
         return before
+    # A high that a later load reached never becomes the highest again.
     last = len(before)
     while last and before[last - 1][1] <= moment.load_rps:
         last -= 1
@@ -181,6 +182,7 @@ def after(state: WatchState, decision: Decision) -> WatchState:
             available = dict(state.now.raw.available)
             gone = _gone(state, state.standing)
             lows = (*lows, *((now_s, gpu, available.get(gpu, 0)) for gpu in gone if gpu in dict(state.standing.gpus)))
+        # A saving that a rise undid tells how long savings last here: what a change may cost follows from that.
         if cause is Cause.LOAD and changes and changes[-1][1] is Cause.SAVING:
             spells = (*spells, (now_s, now_s - changes[-1][0]))
         changes = (*changes, (now_s, cause))
@@ -221,6 +223,7 @@ def _raised(state: WatchState, standing: Fleet, load_rps: float, propose: Propos
         return _short(state, Cause.LOAD, f"{reason}; the last change is under way")
     if rises >= settings.most_rises:
         return _short(state, Cause.LOAD, f"{reason}, and {rises} changes for load in the last 24 hours")
+    # The day's last rise goes to the most that there is, as no other can follow it.
     target = None if rises == settings.most_rises - 1 else _raised_target(state, rises)
     least_rps = standing.promise_rps * RUNG
     return _changed(state, Cause.LOAD, target, reason, propose, least_rps=least_rps)
@@ -233,6 +236,7 @@ def _changed(
     `least_rps`; looked for again where the need has changed, or after `retry_s`."""
     need = _need(state, target_rps, _smooth(state))
     waits = state.now.at_s < state.looked_s + state.settings.retry_s
+    # Asking costs a plan: the same question is put again only after a while.
     if waits and state.looked_at == _need(state, _target(state), _smooth(state)):
         return _short(state, cause, f"{reason}; nothing better is offered")
     fleet = propose(need)
@@ -251,20 +255,23 @@ def _saved(state: WatchState, standing: Fleet, propose: Propose) -> Decision:
     early = _too_early(state, standing)
     if early:
         return _keep(state, early)
-    need = _need(state, _saved_target(state), _dwelt(state))
+    # On what was there all of the dwell time: a cheaper plan is not to lean on GPUs that come and go.
+    need = _need(state, _saved_target(state), tuple(moment.raw for moment in state.moments))
     fleet = propose(need)
     if fleet is None or fleet.plan == standing.plan:
         return replace(_keep(state, "no cheaper plan"), looked=True)
     if fleet.promise_rps * settings.raise_at < _peak(state):
         return replace(_keep(state, "no cheaper plan for the load"), looked=True)
+    # Each saving of the day has to be worth more than the one before it, so that plans do not follow every price.
     share = settings.least_saving * (1 + state.count(Cause.SAVING))
-    least = factor_usd = settings.factor * fleet.change_usd / _horizon_hours(state)
+    threshold = factor_usd = settings.factor * fleet.change_usd / _horizon_hours(state)
+    # At every moment of the dwell time, not at its mean: a short dip of a price is no saving.
     for moment in state.moments:
         prices = dict(moment.prices)
         rent = standing.usd_per_hour(prices)
-        saving, least = rent - fleet.usd_per_hour(prices), max(factor_usd, share * rent)
-        if saving < least or saving <= 0:
-            return replace(_keep(state, f"a plan saves {saving:.2f} USD/hour, needs {least:.2f}"), looked=True)
+        saving, threshold = rent - fleet.usd_per_hour(prices), max(factor_usd, share * rent)
+        if saving < threshold or saving <= 0:
+            return replace(_keep(state, f"a plan saves {saving:.2f} USD/hour, needs {threshold:.2f}"), looked=True)
     return Decision(
         verdict=Verdict.REPLAN,
         reason=f"saves {saving:.2f} of {rent:.2f} USD/hour, for {fleet.change_usd:.2f} USD",
@@ -290,25 +297,18 @@ def _too_early(state: WatchState, standing: Fleet) -> str:
 
 def _gone(state: WatchState, standing: Fleet) -> tuple[str, ...]:
     """GPU types, and nodes, of the plan that have been gone for the smoothing time."""
-    near = list(_near(state))
+    near = _smooth(state)
     counts = [dict(raw.available) for raw in near]
+    # Gone is what no observation had: a feed that stutters must not cost a change.
     gpus = [gpu for gpu, count in standing.gpus if count > max(row.get(gpu, 0) for row in counts)]
     nodes = [node for node in standing.nodes if all(node in raw.lost_nodes for raw in near)]
     return (*gpus, *nodes)
 
 
-def _near(state: WatchState) -> Iterable[Observation]:
-    """Observations of the smoothing time."""
-    from_s = state.now.at_s - state.settings.smooth_s
-    return (moment.raw for moment in state.moments if moment.at_s > from_s or moment is state.now)
-
-
 def _smooth(state: WatchState) -> tuple[Observation, ...]:
-    return tuple(_near(state))
-
-
-def _dwelt(state: WatchState) -> tuple[Observation, ...]:
-    return tuple(moment.raw for moment in state.moments)
+    """Observations of the smoothing time; the last one counts however long nothing came before it."""
+    from_s = state.now.at_s - state.settings.smooth_s
+    return tuple(moment.raw for moment in state.moments if moment.at_s > from_s or moment is state.now)
 
 
 def _peak(state: WatchState) -> float:

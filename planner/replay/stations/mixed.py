@@ -5,7 +5,6 @@ out. A prompt begins when its rank has a place and room for its cache. Where no 
 go until a sequence ends, as in decode.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +12,12 @@ from planner.domain.fleet import ReplayPool
 from planner.replay.curves import ChunkTimes
 from planner.replay.requests import Events, RequestLog, RequestTable
 from planner.replay.stations.batch import Batch
-from planner.replay.stations.usage import PrefixCache, Usage
+from planner.replay.stations.usage import PromptQueues
 
 _PromptTaken = tuple[int, int, int, int]  # request, rank, tokens of its context, tokens to come
 
 
-class MixedServer:
+class MixedServer(PromptQueues):
     """One copy of the model. `work`: outstanding prompt tokens over its speed (ms), and what its running sequences
     weigh beside them; `queue`: requests that are here."""
 
@@ -26,28 +25,14 @@ class MixedServer:
         "_batch",
         "_begun",
         "_boundary",
-        "_budget",
         "_chunks",
         "_coming",
-        "_events",
         "_first",
-        "_log",
-        "_next_rank",
         "_planned",
-        "_requests",
         "_taking",
         "_tokens",
-        "_version",
-        "_waiting",
-        "alive",
-        "caches",
-        "deaths",
         "done",
-        "pool",
-        "queues",
-        "ranks",
         "speed",
-        "usage",
     )
 
     def __init__(
@@ -61,21 +46,16 @@ class MixedServer:
         mean_row: int,
     ) -> None:
         assert pool.chunks is not None, "mixed servers have curves of their chunks"
-        self.pool, self.ranks, self.alive, self.done = number, pool.ranks, True, done
-        self.queues: list[deque[list[float]]] = [deque() for _ in range(pool.ranks)]
-        self.usage = Usage()
-        self.caches = [PrefixCache(pool.cache_tokens) for _ in range(pool.ranks)] if pool.cache_tokens else []
-        self._waiting = [0.0] * pool.ranks
+        super().__init__(number, pool, requests, log, events)
+        self.done = done
         self._begun: dict[int, float] = {}  # requests whose prompts are taken in, with their caches (GB)
         self._coming = [0] * pool.ranks  # how many of them a rank has
         self._taking: list[_PromptTaken] = []
         self._batch = Batch(pool)
         self._chunks = ChunkTimes(pool.chunks)
-        self._budget = float(pool.budget)
         self._first = (pool.first_ms, pool.first_passes)
-        self._requests, self._log, self._events = requests, log, events
         self._boundary = self._tokens = 0.0
-        self._planned = self._version = self._next_rank = self.deaths = 0
+        self._planned = 0
         # Routers know one speed: that of full chunks beside a batch that is half full.
         half = max(1.0, pool.batch / 2)
         added = self._chunks.added_ms(half, self._budget, ((mean_row, 1.0),), 1.0)
@@ -95,11 +75,6 @@ class MixedServer:
     def load(self) -> float:
         """Sequences that are here, over places."""
         return self.queue / (self.ranks * self._batch.limit)
-
-    def rank_in_turn(self) -> int:
-        """The next rank."""
-        self._next_rank = rank = (self._next_rank + 1) % self.ranks
-        return rank
 
     def emptiest_rank(self) -> int:
         """The rank with the fewest waiting tokens, among equals that with the fewest sequences."""
@@ -267,19 +242,12 @@ class MixedServer:
         if self._planned >= 0:
             self._catch_up(now)
         lost = [*self._batch.running, *(request for request, *_ in self._taking)]
-        lost += [int(head[0]) for queue in self.queues for head in queue]
         self._batch.clear()
         self._taking = []
-        for queue in self.queues:
-            queue.clear()
-        for cache in self.caches:
-            cache.clear()
         self._begun.clear()
-        self._waiting, self._coming = [0.0] * self.ranks, [0] * self.ranks
-        self._tokens, self._planned, self.alive = 0.0, 0, False
-        self._version += 1
-        self.deaths += 1
-        return lost
+        self._coming = [0] * self.ranks
+        self._tokens, self._planned = 0.0, 0
+        return lost + self._lose_queues()
 
     def come_back(self, now: float) -> None:
         """The server takes requests again."""

@@ -5,45 +5,30 @@ steps together: a step takes the mean of what the fullest rank and the mean one 
 next one starts after 1 / (pace stages) of that.
 """
 
-from collections import deque
 from collections.abc import Callable
 
 from planner.domain.fleet import ReplayPool
 from planner.replay.curves import PromptTimes
 from planner.replay.requests import Events, RequestLog, RequestTable
-from planner.replay.stations.usage import PrefixCache, Usage
+from planner.replay.stations.usage import PromptQueues
 
 _Step = tuple[list[tuple[int, int]], float]  # requests that end with their ranks, tokens
 
 
-class PrefillServer:
+class PrefillServer(PromptQueues):
     """One copy of the model. `work`: outstanding prompt tokens over its speed (ms); `queue`: outstanding requests."""
 
     __slots__ = (
-        "_budget",
         "_busy_until",
-        "_events",
         "_handed",
-        "_log",
-        "_next_rank",
         "_pace",
-        "_requests",
         "_speed",
         "_starting",
         "_steps",
         "_times",
-        "_version",
-        "_waiting",
-        "alive",
-        "caches",
-        "deaths",
-        "pool",
         "queue",
-        "queues",
-        "ranks",
         "running",
         "speed",
-        "usage",
         "work",
     )
 
@@ -58,31 +43,19 @@ class PrefillServer:
         mean_row: int,
     ) -> None:
         assert pool.prompts is not None, "prefill servers have curves of their steps"
-        self.pool = number
-        self.ranks = pool.ranks
-        self.alive = True
+        super().__init__(number, pool, requests, log, events)
         self.work = 0.0
         self.queue = 0
-        self.queues: list[deque[list[float]]] = [deque() for _ in range(pool.ranks)]
         self.running: dict[int, _Step] = {}
-        self.usage = Usage()
-        self.caches = [PrefixCache(pool.cache_tokens) for _ in range(pool.ranks)] if pool.cache_tokens else []
-        self._waiting = [0.0] * pool.ranks
-        self._budget = float(pool.budget)
         self._pace = pool.pace * pool.stages
         self._times = PromptTimes(pool.prompts)
-        self._requests, self._log, self._events, self._handed = requests, log, events, handed
+        self._handed = handed
         self._busy_until = 0.0
         self._starting = False
-        self._next_rank = self._steps = self._version = self.deaths = 0
+        self._steps = 0
         full_ms = self._times.step_ms(self._budget, ((mean_row, 1.0),), 1.0)
         self.speed = pool.ranks * self._pace * self._budget / full_ms
         self._speed = self.speed
-
-    def rank_in_turn(self) -> int:
-        """The next rank."""
-        self._next_rank = rank = (self._next_rank + 1) % self.ranks
-        return rank
 
     def emptiest_rank(self) -> int:
         """The rank with the fewest waiting tokens."""
@@ -163,17 +136,9 @@ class PrefillServer:
     def lose(self, _: float) -> list[int]:
         """The server dies: the requests that were with it, each once."""
         lost = [request for ending, _ in self.running.values() for request, _ in ending]
-        lost += [int(head[0]) for queue in self.queues for head in queue]
         self.running.clear()
-        for queue in self.queues:
-            queue.clear()
-        for cache in self.caches:
-            cache.clear()
-        self._waiting = [0.0] * self.ranks
-        self.work, self.queue, self.alive, self._starting = 0.0, 0, False, False
-        self._version += 1
-        self.deaths += 1
-        return lost
+        self.work, self.queue, self._starting = 0.0, 0, False
+        return lost + self._lose_queues()
 
     def come_back(self, now: float) -> None:
         """The server takes prompts again."""

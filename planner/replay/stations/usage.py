@@ -1,13 +1,16 @@
-"""What every server keeps: how busy it is (sums over the time that counts), and the prefix cache of each rank.
+"""What servers keep: how busy they are (sums over the time that counts); those that take prompts in, queues and caches.
 
 Of a cache's blocks the least recently used ones go first. A prompt finds its leading blocks up to the first that is
 missing; then all its blocks are the last used, the first of them last, as engines give up the end of a prompt before
 its beginning.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from math import inf
+
+from planner.domain.fleet import ReplayPool
+from planner.replay.requests import Events, RequestLog, RequestTable
 
 
 class Usage:
@@ -83,3 +86,52 @@ class PrefixCache:
     def clear(self) -> None:
         """All is lost."""
         self._blocks.clear()
+
+
+class PromptQueues:
+    """What servers that take prompts in have alike: of each rank a queue, its waiting tokens and a prefix cache."""
+
+    __slots__ = (
+        "_budget",
+        "_events",
+        "_log",
+        "_next_rank",
+        "_requests",
+        "_version",
+        "_waiting",
+        "alive",
+        "caches",
+        "deaths",
+        "pool",
+        "queues",
+        "ranks",
+        "usage",
+    )
+
+    def __init__(self, number: int, pool: ReplayPool, requests: RequestTable, log: RequestLog, events: Events) -> None:
+        self.pool, self.ranks, self.alive = number, pool.ranks, True
+        self.queues: list[deque[list[float]]] = [deque() for _ in range(pool.ranks)]
+        self.usage = Usage()
+        self.caches = [PrefixCache(pool.cache_tokens) for _ in range(pool.ranks)] if pool.cache_tokens else []
+        self._waiting = [0.0] * pool.ranks
+        self._budget = float(pool.budget)
+        self._requests, self._log, self._events = requests, log, events
+        self._next_rank = self._version = self.deaths = 0
+
+    def rank_in_turn(self) -> int:
+        """The next rank."""
+        self._next_rank = rank = (self._next_rank + 1) % self.ranks
+        return rank
+
+    def _lose_queues(self) -> list[int]:
+        """The server dies: the requests that waited. Events that it asked for are of an earlier version then."""
+        lost = [int(head[0]) for queue in self.queues for head in queue]
+        for queue in self.queues:
+            queue.clear()
+        for cache in self.caches:
+            cache.clear()
+        self._waiting = [0.0] * self.ranks
+        self.alive = False
+        self._version += 1
+        self.deaths += 1
+        return lost

@@ -68,22 +68,14 @@ def pods_in_order(
     return sorted(pods, key=lambda pod: (place[numbers[pod.node]], prices[pod.key], pod.key))
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """CPUs and memory of an island on a node, and the last eviction there that it waits for (0: none)."""
-
-    cpus: float
-    memory_gb: float
-    last: int
-
-
 @dataclass(slots=True)
 class _Node:
-    """A node that pods leave: who goes, in order, what is free before anybody does, and who has come up."""
+    """A node that pods leave: who goes, in order, what is free before anybody does, and who has come `up`: CPUs and GB
+    of an island there, and the last eviction on the node that it waits for (0: none)."""
 
     going: list[tuple[int, str, Pod]]
     free: Left
-    up: list[_Use] = field(default_factory=list)
+    up: list[tuple[float, float, int]] = field(default_factory=list)
 
     def last_for(self, site: Site, parts: Sequence[PlacedPart]) -> int:
         """The last eviction that an island waits for, which then counts as up from there on."""
@@ -102,15 +94,15 @@ class _Node:
         for before, (order, _, _) in zip([0, *(order for order, _, _ in self.going)], self.going, strict=False):
             if before >= last and not self._has(cpus, memory_gb, before):
                 last = order
-        self.up.append(_Use(cpus, memory_gb, last))
+        self.up.append((cpus, memory_gb, last))
         return last
 
     def _has(self, cpus: float, memory_gb: float, done: int) -> bool:
         """Whether so much is left once these evictions are done and whoever waits for no more is up."""
         gone = [pod for order, _, pod in self.going if order <= done]
-        up = [use for use in self.up if use.last <= done]
-        free_cpus = self.free.cpus + sum(pod.cpu_count for pod in gone) - sum(use.cpus for use in up)
-        free_gb = self.free.memory_gb + sum(pod.memory_gb for pod in gone) - sum(use.memory_gb for use in up)
+        up = [(used_cpus, used_gb) for used_cpus, used_gb, last in self.up if last <= done]
+        free_cpus = self.free.cpus + sum(pod.cpu_count for pod in gone) - sum(used for used, _ in up)
+        free_gb = self.free.memory_gb + sum(pod.memory_gb for pod in gone) - sum(used for _, used in up)
         # Who asks for none is not kept off a node that has given away more than it has.
         return (not cpus or cpus <= free_cpus + ROUNDING) and (not memory_gb or memory_gb <= free_gb + ROUNDING)
 

@@ -1,7 +1,7 @@
 """Islands that keep each other out: whether they could fit together at all, and for whom others would have to go.
 
 A rival is one in whose place an island that finds no room would fit. That islands cannot all fit is told by a quick no,
-were everybody gone who may go:
+were everybody gone who may go (`may_hold`):
 
 | symbol | meaning | unit |
 |---|---|---|
@@ -14,47 +14,33 @@ what one ask wants there are no more groups than would fit if nobody else came.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from planner.domain import PlacementDemand, PlacementSettings, Pod
+from planner.domain import PlacementDemand, PlacementSettings
 from planner.domain.node_room import Ask
 from planner.placement.islands.evictions.preemption import Preemption, Tariff, kind_of
 from planner.placement.islands.fleet import Occupancy, Site, ask_of
 
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """A state in which everybody is gone who may go."""
-
-    emptied: Occupancy
-
-    @classmethod
-    def of(cls, occupancy: Occupancy, pods: Mapping[int, Iterable[Pod]]) -> "Reach":
-        """The reach of `occupancy`, which is changed, once the `pods` of each node are gone."""
-        for node, going in pods.items():
-            occupancy.evict(node, going)
-        return cls(occupancy)
-
-    def may_hold(self, demands: Sequence[PlacementDemand]) -> bool:
-        """False where these islands cannot all be placed; True says nothing."""
-        groups: Counter[Ask] = Counter()
-        by_type: dict[str, list[PlacementDemand]] = defaultdict(list)
-        for demand in demands:
-            # A spread only forbids more: without it a no is still right, and more asks are alike.
-            groups[replace(ask_of(demand), spread=None)] += demand.replicas * demand.groups
-            by_type[demand.gpu].append(demand)
-        return all(sum(self.emptied.groups(ask).values()) >= count for ask, count in groups.items()) and all(
-            self._gpus_suffice(gpu, same, tp) for gpu, same in by_type.items() for tp in {peer.tp for peer in same}
-        )
-
-    def _gpus_suffice(self, gpu: str, demands: Iterable[PlacementDemand], tp: int) -> bool:
-        gpus_needed = sum(demand.size for demand in demands if demand.tp % tp == 0)
-        nodes = self.emptied.fleet.of_type([gpu])
-        return gpus_needed <= sum(self.emptied.free[node].idle // tp * tp for node in nodes)
-
-
 MOST_LOOKED_AT = 1_000
 """Nodes asked about in the search for rivals of all islands; who is searched for later is told of no name."""
+
+
+def may_hold(emptied: Occupancy, demands: Sequence[PlacementDemand]) -> bool:
+    """False where these islands cannot all be placed, even with everybody gone who may go; True says nothing."""
+    groups: Counter[Ask] = Counter()
+    by_type: dict[str, list[PlacementDemand]] = defaultdict(list)
+    for demand in demands:
+        # A spread only forbids more: without it a no is still right, and more asks are alike.
+        groups[replace(ask_of(demand), spread=None)] += demand.replicas * demand.groups
+        by_type[demand.gpu].append(demand)
+    return all(sum(emptied.groups(ask).values()) >= count for ask, count in groups.items()) and all(
+        _gpus_suffice(emptied, gpu, same, tp) for gpu, same in by_type.items() for tp in {peer.tp for peer in same}
+    )
+
+
+def _gpus_suffice(emptied: Occupancy, gpu: str, demands: Iterable[PlacementDemand], tp: int) -> bool:
+    gpus_needed = sum(demand.size for demand in demands if demand.tp % tp == 0)
+    return gpus_needed <= sum(emptied.free[node].idle // tp * tp for node in emptied.fleet.of_type([gpu]))
 
 
 def rivals_without_evictions(

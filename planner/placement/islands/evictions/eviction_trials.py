@@ -27,7 +27,7 @@ from itertools import chain, combinations, permutations
 from planner.domain import PlacementDemand, PlacementSettings, Pod
 from planner.placement.islands.evictions.eviction_limits import Allowance, Excess
 from planner.placement.islands.evictions.eviction_order import Eviction, gains
-from planner.placement.islands.evictions.eviction_rivals import Reach, rivals_of
+from planner.placement.islands.evictions.eviction_rivals import may_hold, rivals_of
 from planner.placement.islands.evictions.preemption import (
     BY_RULE,
     FEWEST,
@@ -228,7 +228,9 @@ class Trials:
         if len(self.able) > MOST_IN_EVERY_ORDER:
             return best
         work_limit = self.looked_at + MOST_FOR_SETS
-        reach = Reach.of(self._begin(Way(BY_RULE, True), self.moving).occupancy, self.pods)
+        emptied = self._begin(Way(BY_RULE, True), self.moving).occupancy
+        for node, pods in self.pods.items():
+            emptied.evict(node, pods)
         sets: dict[tuple[int, ...], tuple[PlacementDemand, ...]] = {}
         for some in chain.from_iterable(combinations(self.able, count) for count in range(1, len(self.able) + 1)):
             # Sets of alike islands are one set.
@@ -239,7 +241,7 @@ class Trials:
             if worth <= best.worth:
                 break
             # A quick no spares every way of a set.
-            for way in self.ways if reach.may_hold(some) else ():
+            for way in self.ways if may_hold(emptied, some) else ():
                 if worth > best.worth and self.looked_at < work_limit:
                     best = max((best, *self._together(way, some)), key=_worth_of)
         return best

@@ -388,7 +388,7 @@ class Preemption:
         whole_nodes = [node for _, nodes in places for node in nodes[: len(nodes) // size * size]]
         other_nodes = [node for _, nodes in places for node in nodes[len(nodes) // size * size :]]
         placed = [hold_group(occupancy, way.ask, node) for node in (*whole_nodes, *other_nodes)]
-        return Site(way.demand, way.ask, tuple(tuple(placed[k : k + size]) for k in range(0, len(placed), size)))
+        return Site.of(way.demand, way.ask, placed)
 
     def _lifted(self, way: Proposal, site: Site) -> None:
         """Undo `_laid`."""

@@ -20,7 +20,7 @@ from planner.placement.islands.evictions.eviction_order import Eviction
 from planner.placement.islands.evictions.preemption import Preemption
 from planner.placement.islands.filling import largest_first
 from planner.placement.islands.fleet import Occupancy
-from planner.placement.islands.second_tries.largest_sets import TOLERANCE, Answer, Going, Programme, hold_groups
+from planner.placement.islands.second_tries.largest_sets import TOLERANCE, Answer, Programme, hold_groups
 from planner.placement.victims.cheapest_sets import Price
 
 MOST_PODS = 400
@@ -57,7 +57,7 @@ def most_worth(
     listed = [pod for those in able.values() for pod in those]
     if len(listed) > MOST_PODS:
         return None
-    programme = Programme.of(demands, occupancy, Going(able, _limits(listed, allowance)))
+    programme = Programme.of(demands, occupancy, able, _limits(listed, allowance))
     if programme is None:
         return None
     shares = _shares(demands, programme, worth)

@@ -47,14 +47,6 @@ Groups = list[tuple[int, Counts]]
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
-    """Pods that may go, by node, and the limits: rows of what each pod takes of one, and how much there is of it."""
-
-    pods: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
-    limits: Sequence[tuple[Mapping[str, float], float]] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """Groups of each island that has a place, and who goes."""
 
@@ -64,19 +56,25 @@ class Answer:
 
 @dataclass(slots=True)
 class Programme:
-    """The programme while it is written down."""
+    """The programme while it is written down. `pods`: who may go, by node."""
 
     occupancy: Occupancy
-    going: Going
+    pods: Mapping[int, Sequence[Pod]]
     model: pulp.LpProblem = field(default_factory=lambda: pulp.LpProblem("islands", pulp.LpMaximize))
     chosen: dict[str, pulp.LpVariable] = field(default_factory=dict)
     takes: dict[tuple[str, int, Counts], pulp.LpVariable] = field(default_factory=dict)
     evicted: dict[str, pulp.LpVariable] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, demands: Sequence[PlacementDemand], occupancy: Occupancy, going: Going) -> "Programme | None":
-        """None where it would be too large."""
-        programme, column_limit = cls(occupancy, going), MOST_WITH_PODS if going.pods else MOST_COLUMNS
+    def of(
+        cls,
+        demands: Sequence[PlacementDemand],
+        occupancy: Occupancy,
+        pods: Mapping[int, Sequence[Pod]],
+        limits: Sequence[tuple[Mapping[str, float], float]] = (),
+    ) -> "Programme | None":
+        """None where it would be too large. `limits`: rows of what each pod takes of one, and how much there is."""
+        programme, column_limit = cls(occupancy, pods), MOST_WITH_PODS if pods else MOST_COLUMNS
         by_node: dict[int, list[tuple[PlacementDemand, Ask, Counts]]] = {}
         columns = 0
         for demand in demands:
@@ -93,7 +91,7 @@ class Programme:
         for demand in demands:
             programme.add_island(demand)
             programme.spread(demand)
-        for weights, limit in going.limits:
+        for weights, limit in limits:
             used = [weight * programme.evicted[key] for key, weight in weights.items() if key in programme.evicted]
             if used:
                 programme.model += pulp.lpSum(used) <= limit
@@ -102,7 +100,7 @@ class Programme:
     def vectors(self, node: int, ask: Ask) -> list[Counts]:
         """What a group may take of a node, were everybody gone who may go."""
         free, shape = self.occupancy.free[node], self.occupancy.fleet.shapes[node]
-        for pod in self.going.pods.get(node, ()):
+        for pod in self.pods.get(node, ()):
             # The rows take away again what pods hold that stay.
             free = free.plus(self.occupancy.fleet.held_by(node, [pod]))
         if not free.room(shape, ask) or (free.unlocated and ask.kind.qos.binds):
@@ -117,7 +115,7 @@ class Programme:
             column = pulp.LpVariable(f"take_{len(self.takes)}", 0, groups, cat=pulp.LpInteger)
             self.takes[demand.island, node, v] = column
             room.take(ask, v, column)
-        for pod in self.going.pods.get(node, ()):
+        for pod in self.pods.get(node, ()):
             self.evicted[pod.key] = pulp.LpVariable(f"evict_{len(self.evicted)}", cat=pulp.LpBinary)
             room.give(self.occupancy.fleet.held_by(node, [pod]), self.evicted[pod.key])
         for row in room.rows():
@@ -159,7 +157,7 @@ class Programme:
             if island in groups:
                 groups[island] += [(node, v)] * round(column.varValue or 0)
         goes = {key for key, column in self.evicted.items() if (column.varValue or 0) > 0.5}
-        pods = {node: tuple(pod for pod in those if pod.key in goes) for node, those in self.going.pods.items()}
+        pods = {node: tuple(pod for pod in those if pod.key in goes) for node, those in self.pods.items()}
         return Answer(groups, {node: those for node, those in pods.items() if those})
 
 
@@ -264,7 +262,7 @@ def _most_gpus(
     occupancy: Occupancy,
 ) -> Answer | None:
     """None where it is not known; an answer without groups: none hold more."""
-    programme = Programme.of(of_types, occupancy, Going())
+    programme = Programme.of(of_types, occupancy, {})
     if programme is None:
         return None
     gain = gains(demands)
@@ -298,9 +296,7 @@ def hold_groups(occupancy: Occupancy, demand: PlacementDemand, groups: Groups) -
     """Hold just these groups; replicas lie as closely as they let them."""
     ask, fleet = ask_of(demand), occupancy.fleet
     order = _compactly(groups, fleet, demand.groups)
-    placed = [HeldGroup(node, gpus, occupancy.hold(node, ask, gpus)) for node, gpus in order]
-    size = demand.groups
-    return Site(demand, ask, tuple(tuple(placed[k : k + size]) for k in range(0, len(placed), size)))
+    return Site.of(demand, ask, [HeldGroup(node, gpus, occupancy.hold(node, ask, gpus)) for node, gpus in order])
 
 
 def _compactly(groups: Groups, fleet: Fleet, size: int) -> Groups:
