@@ -90,7 +90,7 @@ def test_published_columns(policy: str, seed: int) -> None:
 )
 @pytest.mark.parametrize(
     "policy",
-    [pytest.param(policy, marks=[] if policy in ("fgd", "random") else [pytest.mark.study]) for policy in PUBLISHED],
+    [pytest.param(policy, marks=[] if policy == "fgd" else [pytest.mark.study]) for policy in PUBLISHED],
 )
 def test_other_traces_within_what_their_seeds_allow(policy: str, trace: str) -> None:
     rows = {(row["workload"], row["policy"]): row for row in golden("allocation_10seeds.csv")}
