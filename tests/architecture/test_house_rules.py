@@ -385,14 +385,12 @@ MOST_ENTRIES = 17
 CROWDED = {
     "planner": 31,  # the pipeline's table of contents, what finishes its plans, doors to names, solvers, guests; typed
     "planner/cli": 18,  # a folder a group of commands
-    "planner/domain": 45,  # a file a kind of record, which every stage reads from one place
+    "planner/domain": 42,  # a file a kind of record, which every stage reads from one place
     "planner/cost": 40,  # a file a kind of a step's work, and the fitted factors as a table of their own
     "planner/files": 20,  # what is shipped with it lies there, too: models, measurements, engines, plotly.js, locks
     "planner/placement/islands": 18,
-    "planner/files/disk": 18,
-    "planner/files/plan": 18,  # a file a kind of document, and what is common to them
     "planner/export": 18,  # a file a sort of what is written, and a batch's objects, which are of no plan
-    "planner/runs": 19,  # a file a job of the command line
+    "planner/runs": 18,  # a file a job of the command line
     "planner/api": 20,  # a file a subject of notebooks
 }
 
