@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.evaluation.replay.capacity import STEP, Ladder
+from planner.evaluation.replay.pooled import STEP, Ladder
 
 LADDER = Ladder(base_rps=100.0)
 MOST_ASKED = 8

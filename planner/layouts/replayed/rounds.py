@@ -26,8 +26,7 @@ from planner.domain import (
 )
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.buckets.service import BucketService, PricedPools
-from planner.evaluation.replay.capacity import Ladder
-from planner.evaluation.replay.pooled import PooledReplay
+from planner.evaluation.replay.pooled import Ladder, PooledReplay
 from planner.interrupts import check, deferred
 from planner.layouts.replayed.moves import neighbours
 from planner.layouts.replayed.space import Point, ReplaySpace
