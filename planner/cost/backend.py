@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.device import CostContext
-from planner.cost.step import Steps, step_ms
+from planner.cost.step import Steps, step_cost, step_ms
 from planner.cost.tabulated import TabulatedBackend
 from planner.domain import CostSettings, CostSource, Measurement, ModelSpec
 
@@ -47,6 +47,15 @@ def open_backend(context: CostContext) -> CostBackend:
     if settings.source is CostSource.TABULATED:
         return TabulatedBackend(gpu.name, model.name, [m for m in settings.profile if _suits(m, model, settings)])
     return AnalyticBackend(context)
+
+
+def server_step_ms(context: CostContext, steps: Steps, *, overlapped: bool) -> Array:
+    """Times of steps of a server, by formula or no longer than a profile's; inf where that has no answer. A profile was
+    measured as the servers run, so its times are those of either way of communicating."""
+    backend = open_backend(context)
+    if isinstance(backend, TabulatedBackend):
+        return backend.server_ms(steps)
+    return np.asarray(step_cost(context, steps, overlap=overlapped).total_ms)
 
 
 def _suits(m: Measurement, model: ModelSpec, settings: CostSettings) -> bool:

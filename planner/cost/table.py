@@ -93,6 +93,16 @@ def tabulate_sizes(
     ]
 
 
+def require_placeable(settings: CostSettings) -> None:
+    """Raises InputError in reference mode and of a profile's times: neither knows where GPUs lie."""
+    if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
+        raise InputError(
+            f"cost: mode must be default and source analytic to price a placement, got {settings.mode.value}, "
+            f"{settings.source.value}.",
+            hint="Leave out the cluster, or choose the formulas.",
+        )
+
+
 def tabulate_placed(
     gpu: GpuSpec,
     phase: Phase,
@@ -107,17 +117,12 @@ def tabulate_placed(
 
     Raises InputError in reference mode and of a profile's times: neither knows where GPUs lie.
     """
-    if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
-        raise InputError(
-            f"cost: mode must be default and source analytic to price a placement, got {settings.mode.value}, "
-            f"{settings.source.value}.",
-            hint="Leave out the cluster, or choose the formulas.",
-        )
+    require_placeable(settings)
     require_figures(gpu)
     context = CostContext(gpu=gpu, model=model, settings=settings)
     bounds = ServiceBounds.of(slo, workload)
     grid = _RATES[phase](open_backend(context), context, workload, Degrees.of([parallel]), bounds)
-    origin, source = _origin(context, phase)
+    origin, source = origin_in(context, phase)
     return PhasePerformance(
         parallel=parallel,
         rates_rps=tuple((grid.rates_rps[0] * parallel.replicas).tolist()),
@@ -208,7 +213,7 @@ class _Shapes:
         ]
         grid = RateGrid.joined(pieces, len(workload.ranges))
         band = band_of(context.gpu, context.model, phase, context.settings)
-        return cls(configs=configs, rows=rows, grid=grid, origin=_origin(context, phase), band=band)
+        return cls(configs=configs, rows=rows, grid=grid, origin=origin_in(context, phase), band=band)
 
     def of_size(self, size: int) -> Iterator[tuple[int, int]]:
         """(row, copies) of every configuration of `size` GPUs, fewest replicas first."""
@@ -217,7 +222,8 @@ class _Shapes:
                 yield row, size // devices
 
 
-def _origin(context: CostContext, phase: Phase) -> tuple[Origin, str]:
+def origin_in(context: CostContext, phase: Phase) -> tuple[Origin, str]:
+    """Where times in a context come from, in a class and in words."""
     if context.settings.source is CostSource.TABULATED:
         return Origin.USER, "profile: step times interpolated"
     return origin_of(context.gpu, context.model, phase, context.settings.calibration)

@@ -65,6 +65,19 @@ class TabulatedBackend:
             largest[here] = curve.largest_batch(length[here])
         return largest
 
+    def server_ms(self, steps: Steps, /) -> Array:
+        """Times that no step of a server passes: inf where a length or batch is beyond what was measured.
+
+        A step of fewer sequences or shorter ones takes no longer than the least that was measured; of more prompts than
+        were measured at once, no longer than so many steps of the most. Decode has no such way out.
+        """
+        shape = np.broadcast_shapes(*(a.shape for a in (steps.tp, steps.dp, steps.pp, steps.length, steps.batch)))
+        length, batch = np.broadcast_to(steps.length, shape), np.broadcast_to(steps.batch, shape)
+        ms = np.full(shape, np.inf)
+        for here, curve in self._matches(steps, shape):
+            ms[here] = curve.most_ms(length[here], batch[here], in_turn=steps.phase is Phase.PREFILL)
+        return ms
+
     def _matches(self, steps: Steps, shape: tuple[int, ...]) -> Iterator[tuple[np.ndarray, "_Curve"]]:
         """Where in `shape` each measured configuration is asked for."""
         tp, dp, pp = (np.broadcast_to(a, shape) for a in (steps.tp, steps.dp, steps.pp))
@@ -89,16 +102,30 @@ class _Curve:
         """Interpolated time; NaN outside."""
         return self._interpolate(np.asarray(length, dtype=float), np.asarray(batch, dtype=float))
 
+    def most_ms(self, length: Array, batch: Array, *, in_turn: bool) -> Array:
+        """As `TabulatedBackend.server_ms`; `in_turn`: a larger batch is taken in by several steps."""
+        lengths, place = np.unique(np.maximum(length, self._points[:, 0].min()), return_inverse=True)
+        least, largest = (bound[place] for bound in self._batches(lengths))
+        ms = self.ms(lengths[place], np.clip(batch, least, np.maximum(least, largest)))
+        steps = np.maximum(1.0, batch / np.maximum(largest, 1.0))
+        known = np.isfinite(ms) & (largest > 0) & (in_turn | (batch <= largest))
+        return np.where(known, ms * steps, np.inf)
+
     def largest_batch(self, length: Array) -> Array:
         """The largest batch with an answer at each length, measured ones and some between; 0 where there is none."""
-        largest = np.zeros(length.shape)
+        return self._batches(length)[1]
+
+    def _batches(self, length: Array) -> tuple[Array, Array]:
+        """The least and the largest batch with an answer at each length; 0 where there is none."""
+        least, largest = np.zeros(length.shape), np.zeros(length.shape)
         measured = self._points[:, 1]
         between = np.floor(np.geomspace(measured.min(), measured.max(), _BETWEEN))
         # Ascending, so that the largest with an answer stays.
         for batch in np.union1d(measured, between):
             answered = np.isfinite(self.ms(length, np.full(length.shape, batch)))
+            least = np.where(answered & (least == 0), batch, least)
             largest[answered] = batch
-        return largest
+        return least, largest
 
 
 def _interpolation(points: Array, ms: Array) -> Callable[[Array, Array], Array]:

@@ -67,7 +67,7 @@ class Buckets:
         """Requests/s of each bucket of what takes so many `seconds` of a request of a range, shape (servers, ranges);
         inf where it takes none. Shape (servers, buckets)."""
         mean = seconds @ self.weights.T
-        return np.divide(1.0, mean, out=np.full(mean.shape, np.inf), where=mean > 0)
+        return np.asarray(np.divide(1.0, mean, out=np.full(mean.shape, np.inf), where=mean > 0))
 
     @property
     def members(self) -> Array:
