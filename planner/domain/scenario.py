@@ -321,7 +321,12 @@ class Scenario:
 
     @property
     def beyond_buckets(self) -> str:
-        """What of the scenario the programme of buckets does not know, as its key and value; empty: nothing."""
+        """What of the scenario the programme of buckets does not know, as its key and value; empty: nothing.
+
+        Both are the paper's and stay as it has them: reference mode knows sizes of islands, not servers that an engine
+        would start, nor their memory and queues; deviation weighs what each range gets against the mix, and a bucket
+        has one rate for all of its ranges.
+        """
         asked = (
             ("cost.mode: reference", self.cost.mode is CostMode.REFERENCE),
             ("assignment.formulation: deviation", self.assignment.formulation is Formulation.DEVIATION),
