@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.device import CostContext
-from planner.cost.step import Steps, step_ms
+from planner.cost.step import Steps, step_cost, step_ms
 from planner.domain import CostSettings, CostSource, Measurement, ModelSpec, Phase
 from planner.errors import InputError
 
@@ -68,6 +68,19 @@ class TabulatedBackend:
             largest[here] = curve.largest_batch(length[here])
         return largest
 
+    def server_ms(self, steps: Steps, /) -> Array:
+        """Times that no step of a server passes: inf where a length or batch is beyond what was measured.
+
+        A step of fewer sequences or shorter ones takes no longer than the least that was measured; of more prompts than
+        were measured at once, no longer than so many steps of the most. Decode has no such way out.
+        """
+        shape = np.broadcast_shapes(*(a.shape for a in (steps.tp, steps.dp, steps.pp, steps.length, steps.batch)))
+        length, batch = np.broadcast_to(steps.length, shape), np.broadcast_to(steps.batch, shape)
+        ms = np.full(shape, np.inf)
+        for here, curve in self._matches(steps, shape):
+            ms[here] = curve.most_ms(length[here], batch[here], in_turn=steps.phase is Phase.PREFILL)
+        return ms
+
     def _matches(self, steps: Steps, shape: tuple[int, ...]) -> Iterator[tuple[np.ndarray, "_Curve"]]:
         """Where in `shape` each measured configuration is asked for."""
         tp, dp, pp = (np.broadcast_to(a, shape) for a in (steps.tp, steps.dp, steps.pp))
@@ -92,16 +105,30 @@ class _Curve:
         """Interpolated time; NaN outside."""
         return self._interpolate(np.asarray(length, dtype=float), np.asarray(batch, dtype=float))
 
+    def most_ms(self, length: Array, batch: Array, *, in_turn: bool) -> Array:
+        """As `TabulatedBackend.server_ms`; `in_turn`: a larger batch is taken in by several steps."""
+        lengths, place = np.unique(np.maximum(length, self._points[:, 0].min()), return_inverse=True)
+        least, largest = (bound[place] for bound in self._batches(lengths))
+        ms = self.ms(lengths[place], np.clip(batch, least, np.maximum(least, largest)))
+        steps = np.maximum(1.0, batch / np.maximum(largest, 1.0))
+        known = np.isfinite(ms) & (largest > 0) & (in_turn | (batch <= largest))
+        return np.where(known, ms * steps, np.inf)
+
     def largest_batch(self, length: Array) -> Array:
         """The largest batch with an answer at each length, measured ones and some between; 0 where there is none."""
-        largest = np.zeros(length.shape)
+        return self._batches(length)[1]
+
+    def _batches(self, length: Array) -> tuple[Array, Array]:
+        """The least and the largest batch with an answer at each length; 0 where there is none."""
+        least, largest = np.zeros(length.shape), np.zeros(length.shape)
         measured = self._points[:, 1]
         between = np.floor(np.geomspace(measured.min(), measured.max(), _BETWEEN))
         # Ascending, so that the largest with an answer stays.
         for batch in np.union1d(measured, between):
             answered = np.isfinite(self.ms(length, np.full(length.shape, batch)))
+            least = np.where(answered & (least == 0), batch, least)
             largest[answered] = batch
-        return largest
+        return least, largest
 
 
 def _interpolation(points: Array, ms: Array) -> Callable[[Array, Array], Array]:
@@ -178,6 +205,15 @@ def open_backend(context: CostContext) -> CostBackend:
     if settings.source is CostSource.TABULATED:
         return TabulatedBackend(gpu.name, model.name, [m for m in settings.profile if _suits(m, model, settings)])
     return AnalyticBackend(context)
+
+
+def server_step_ms(context: CostContext, steps: Steps, *, overlapped: bool) -> Array:
+    """Times of steps of a server, by formula or no longer than a profile's; inf where that has no answer. A profile was
+    measured as the servers run, so its times are those of either way of communicating."""
+    backend = open_backend(context)
+    if isinstance(backend, TabulatedBackend):
+        return backend.server_ms(steps)
+    return np.asarray(step_cost(context, steps, overlap=overlapped).total_ms)
 
 
 def _suits(m: Measurement, model: ModelSpec, settings: CostSettings) -> bool:

@@ -89,6 +89,16 @@ def tabulate_sizes(
     ]
 
 
+def require_placeable(settings: CostSettings) -> None:
+    """Raises InputError in reference mode and of a profile's times: neither knows where GPUs lie."""
+    if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
+        raise InputError(
+            f"cost: mode must be default and source analytic to price a placement, got {settings.mode.value}, "
+            f"{settings.source.value}.",
+            hint="Leave out the cluster, or choose the formulas.",
+        )
+
+
 def tabulate_placed(
     gpu: GpuSpec,
     phase: Phase,
@@ -103,12 +113,7 @@ def tabulate_placed(
 
     Raises InputError in reference mode and of a profile's times: neither knows where GPUs lie.
     """
-    if settings.mode is CostMode.REFERENCE or settings.source is CostSource.TABULATED:
-        raise InputError(
-            f"cost: mode must be default and source analytic to price a placement, got {settings.mode.value}, "
-            f"{settings.source.value}.",
-            hint="Leave out the cluster, or choose the formulas.",
-        )
+    require_placeable(settings)
     require_figures(gpu)
     context = CostContext(gpu=gpu, model=model, settings=settings)
     grid = _RATES[phase](
@@ -200,19 +205,21 @@ class _Shapes:
         cls, context: CostContext, phase: Phase, configs: list[ParallelConfig], rows: dict[int, range], grid: RateGrid
     ) -> "_Shapes":
         """Shapes whose rates are there, with where these come from and how sure they are."""
-        gpu, model, settings = context.gpu, context.model, context.settings
-        if settings.source is CostSource.TABULATED:
-            origin = Origin.USER, "profile: step times interpolated"
-        else:
-            origin = origin_of(gpu, model, phase, settings.calibration)
-        band = band_of(gpu, model, phase, settings)
-        return cls(configs=configs, rows=rows, grid=grid, origin=origin, band=band)
+        band = band_of(context.gpu, context.model, phase, context.settings)
+        return cls(configs=configs, rows=rows, grid=grid, origin=origin_in(context, phase), band=band)
 
     def of_size(self, size: int) -> Iterator[tuple[int, int]]:
         """(row, copies) of every configuration of `size` GPUs, fewest replicas first."""
         for devices in reversed(divisors(size)):
             for row in self.rows[devices]:
                 yield row, size // devices
+
+
+def origin_in(context: CostContext, phase: Phase) -> tuple[Origin, str]:
+    """Where times in a context come from, in a class and in words."""
+    if context.settings.source is CostSource.TABULATED:
+        return Origin.USER, "profile: step times interpolated"
+    return origin_of(context.gpu, context.model, phase, context.settings.calibration)
 
 
 _RATES = {Phase.PREFILL: prefill_rates, Phase.DECODE: decode_rates}

@@ -321,10 +321,14 @@ class Scenario:
 
     @property
     def beyond_buckets(self) -> str:
-        """What of the scenario the programme of buckets does not know, as its key and value; empty: nothing."""
+        """What of the scenario the programme of buckets does not know, as its key and value; empty: nothing.
+
+        Both are the paper's and stay as it has them: reference mode knows sizes of islands, not servers that an engine
+        would start, nor their memory and queues; deviation weighs what each range gets against the mix, and a bucket
+        has one rate for all of its ranges.
+        """
         asked = (
             ("cost.mode: reference", self.cost.mode is CostMode.REFERENCE),
-            ("cost.source: tabulated", self.cost.source is CostSource.TABULATED),
             ("assignment.formulation: deviation", self.assignment.formulation is Formulation.DEVIATION),
         )
         return next((key for key, is_asked in asked if is_asked), "")
@@ -338,12 +342,13 @@ class Scenario:
     def beyond_mixed(self) -> str:
         """What of the scenario pools that do both phases do not know, as its key and value; empty: nothing.
 
-        Tables know islands of one phase; what running sequences leave of a cache for prefixes is not known; and sets of
-        that target join prefill with decode.
+        Tables know islands of one phase; what running sequences leave of a cache for prefixes is not known; a profile
+        has no passes of both phases; and sets of that target join prefill with decode.
         """
         asked = (
             (f"routing.form: {self.routing_form.value}", not self.bucketed),
             ("cost.kv_cache_rate: auto", self.cost.kv_cache_rate is CacheRate.AUTO),
+            ("cost.source: tabulated", self.cost.source is CostSource.TABULATED),
             ("deploy.target: disaggregatedset", self.deploy.target == "disaggregatedset"),
         )
         return next((key for key, is_asked in asked if is_asked), "")

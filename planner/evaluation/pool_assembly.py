@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from planner.cost import CostContext, band_of
-from planner.cost.efficiency import origin_of
+from planner.cost.table import origin_in
 from planner.domain import (
     PHASES,
     BucketPool,
@@ -110,7 +110,7 @@ def pool_estimates(scenario: Scenario, pools: Sequence[BucketPool]) -> tuple[Est
     for gpu, phase in sorted({(pool.gpu, phase) for pool in pools for phase in halves_of(pool.phase)}):
         spec = scenario.inventory.item(gpu).gpu
         context = CostContext(gpu=spec, model=scenario.model, settings=scenario.cost)
-        origin, source = origin_of(spec, scenario.model, phase, context.settings.calibration)
+        origin, source = origin_in(context, phase)
         band = band_of(spec, scenario.model, phase, scenario.cost)
         estimates.append(Estimate(gpu=gpu, phase=phase, origin=origin, source=source, band=band))
     return tuple(estimates)

@@ -32,6 +32,7 @@ from planner.cost.step import step_cost
 from planner.domain import (
     PHASES,
     CostMode,
+    CostSource,
     LengthProfile,
     ParallelConfig,
     Phase,
@@ -370,9 +371,11 @@ def _steps(phase: Phase, parallel: ParallelConfig, length: Array, batch: Array, 
 
 
 def recounted_rps(plan: Plan) -> float | None:
-    """The plan's rate with the difference that exact lengths make; None where islands' time is not all that limits."""
+    """The plan's rate with the difference that exact lengths make; None where islands' time is not all that limits, or
+    a profile does not have every step of pools."""
     slo = plan.scenario.slo
     queues = slo.ttft_ms is not None or any(bound.ttft_ms is not None for bound in slo.ranges)
-    if queues or plan.scenario.network is not None:
+    measured = plan.scenario.cost.source is CostSource.TABULATED and bool(plan.outlook.pools)
+    if queues or measured or plan.scenario.network is not None:
         return None
     return plan.throughput_rps * (1 + evaluate_exactly(plan).difference)

@@ -12,6 +12,7 @@ from pipeline_scenarios import bucketed
 from test_enumerated_pools import GAP, LEVELS, PRICES, evaluator_of, every_choice, offers_of
 
 from planner.domain import BucketPool, NetworkSettings, Phase, Plan, Question, kv_gb
+from planner.domain.arrivals import ReplaySettings
 from planner.domain.explanations import Limit
 from planner.errors import InconsistentPlanError
 from planner.evaluation.buckets.rivals import PoolPlace, rival_servers
@@ -20,7 +21,7 @@ from planner.evaluation.evaluator import Evaluator
 from planner.files import encode_plan
 from planner.files.plan.plan_reader import decode_plan
 from planner.layouts.buckets.pools import BucketChoice, solve_buckets
-from planner.pipeline import plan
+from planner.pipeline import plan, replay
 from planner.plans.audit import audit
 from planner.report import summary
 from planner.workload import question_of
@@ -181,6 +182,19 @@ def test_a_plan_tells_who_hands_over_what(told: Plan) -> None:
     assert (told.certificate.objective_bound or 0.0) >= told.throughput_rps
     again = decode_plan(encode_plan(told), Path("plan.json"))
     assert (again.flows, again.network_bottleneck) == (told.flows, told.network_bottleneck)
+
+
+def test_a_replay_keeps_up_to_the_rate_at_which_the_uplink_is_full_and_no_further(told: Plan) -> None:
+    """Requests one by one, each cache over the uplink after those before it; the same servers without it go on."""
+    settings = ReplaySettings(seeds=(0,), requests=2000)
+    free = replace(told, scenario=replace(told.scenario, network=None), flows=())
+    medians: dict[tuple[float, str], float] = {}
+    for share, (name, through) in product((0.9, 1.2), (("uplink", told), ("free", free))):
+        ttft_ms = replay(through, told.scenario.workload, settings, share * told.throughput_rps).total.ttft_ms
+        assert ttft_ms is not None
+        medians[share, name] = ttft_ms.p50.mean or 0.0
+    assert 0 < medians[0.9, "uplink"] < 3 * medians[0.9, "free"]
+    assert medians[1.2, "uplink"] > 8 * medians[1.2, "free"] > 0
 
 
 def test_a_plan_whose_uplink_carries_more_is_refused(told: Plan) -> None:

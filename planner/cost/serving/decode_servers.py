@@ -24,13 +24,14 @@ import numpy as np
 
 from planner.cost import attention, memory
 from planner.cost.arrays import Array, ceil_divide
+from planner.cost.backend import server_step_ms
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.queueing import erlang_c
 from planner.cost.service_levels import nic_s
 from planner.cost.serving.buckets import Buckets, Levels
 from planner.cost.serving.waits import POISSON, Arrivals
-from planner.cost.step import Steps, step_cost
+from planner.cost.step import Steps
 from planner.domain import ParallelConfig, Phase, ServerConfig
 from planner.units import GB, MS_PER_S
 
@@ -163,7 +164,9 @@ class DecodeServers:
         cell = np.clip(np.searchsorted(points, where) - 1, 0, len(points) - 2)
         before = np.take_along_axis(self.step_ms, cell, axis=1)
         after = np.take_along_axis(self.step_ms, cell + 1, axis=1)
-        return np.asarray(before + (where - points[cell]) / (points[cell + 1] - points[cell]) * (after - before))
+        part = (where - points[cell]) / (points[cell + 1] - points[cell])
+        with np.errstate(invalid="ignore"):  # a profile has no answer beyond what was measured: no number either
+            return np.asarray(before + part * (after - before))
 
     def range_rps(self, buckets: Buckets, levels: Levels) -> Array:
         """What no bucket's mix can exceed of each range, of one server, shape (servers, ranges) (requests/s).
@@ -219,9 +222,10 @@ class DecodeServers:
         served = self.ranks[:, None, None] * grid * MS_PER_S / (tokens[:, None] * plain)
         used = np.empty(rate.shape)
         for o, b in np.ndindex(rate.shape):
-            load = float(np.interp(rate[o, b], served[o, b], grid))
+            known = np.isfinite(step[o, b] + plain[o, b])
+            load = float(np.interp(rate[o, b], served[o, b][known], grid[known]))
             load = min(load + deviations * math.sqrt(load), max(1.0, float(batch[o, b])))
-            used[o, b] = np.interp(load, grid, step[o, b])
+            used[o, b] = np.interp(load, grid[known], step[o, b][known])
         return used
 
     def config(self, row: int, batch: int) -> ServerConfig:
@@ -263,7 +267,7 @@ def _step_ms(context: CostContext, options: Sequence[tuple[ParallelConfig, bool]
                 length=contexts[None, :, None],
                 batch=np.array(BATCHES, dtype=float)[None, None],
             )
-            times[rows] = step_cost(context, steps, overlap=overlapped).total_ms
+            times[rows] = server_step_ms(context, steps, overlapped=overlapped)
     return times
 
 

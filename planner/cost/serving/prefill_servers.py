@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from planner.cost import memory
 from planner.cost.arrays import Array, Numbers, ceil_divide
+from planner.cost.backend import server_step_ms
 from planner.cost.device import CostContext
 from planner.cost.grid import Degrees
 from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
@@ -43,7 +44,7 @@ from planner.cost.rates import pool_share
 from planner.cost.service_levels import nic_s, transfer_ms
 from planner.cost.serving.buckets import Buckets, Levels, pool_rps
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
-from planner.cost.step import Steps, step_cost
+from planner.cost.step import Steps
 from planner.domain import ParallelConfig, Phase, ServerConfig
 from planner.units import MS_PER_S
 
@@ -56,6 +57,7 @@ _GRID = np.array(STEP_TOKENS, dtype=float)
 _WIDTHS = np.diff(_GRID)
 
 MISSED_STEPS = 0.5
+NO_STEP_MS = 1.0  # in place of what a profile does not know: such ranges are not served
 HALVINGS = 20  # of the full rate: to a millionth
 AT_ONCE = 4  # halvings that one server is tried for at once
 _ROUNDS = 12  # of the fixed point of tokens and step time, which contracts below full pace
@@ -338,7 +340,7 @@ def _priced(
             batch=prompts,
             cached=cached,
         )
-        return np.asarray(step_cost(priced, steps, overlap=overlapped).total_ms)
+        return server_step_ms(priced, steps, overlapped=overlapped)
 
     fits = memory.max_prompts(
         priced,
@@ -349,7 +351,9 @@ def _priced(
     )
     prompts = np.minimum(np.maximum(1.0, budget / fresh), np.floor(np.maximum(fits, 0.0)))
     at_once = np.maximum(prompts, 1.0)
-    prompt_ms = np.where(prompts >= 1, step_ms(lengths, at_once) / at_once, np.inf)
+    own_ms = step_ms(buckets.longest[None], np.ones((1, 1)))
+    # What a profile does not know of the longest prompts of a range is not known of the range.
+    prompt_ms = np.where((prompts >= 1) & np.isfinite(own_ms), step_ms(lengths, at_once) / at_once, np.inf)
     sent = transfer_ms(context, buckets.longest[None], degrees)
     columns = Degrees(
         tp=degrees.tp[..., None], dp=degrees.dp[..., None], pp=degrees.pp[..., None], replicas=degrees.replicas
@@ -360,9 +364,9 @@ def _priced(
         configs=tuple(_configs(shapes, budget, overlapped, fits, np.broadcast_to(fresh, fits.shape))),
         pace=pool_share(context),
         prompt_ms=prompt_ms,
-        own_ms=step_ms(buckets.longest[None], np.ones((1, 1))),
+        own_ms=np.where(np.isfinite(own_ms), own_ms, NO_STEP_MS),
         sent_ms=np.broadcast_to(sent, prompt_ms.shape),
-        step_ms=times,
+        step_ms=np.where(np.isfinite(times), times, NO_STEP_MS),
         fresh=fresh,
         nic_s=nic_s(context, buckets.prompts, degrees.devices[:, 0]),
     )

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from planner.cost.table import require_placeable
 from planner.domain import (
     PHASES,
     BucketPool,
@@ -53,8 +54,9 @@ def place_pools(
     """Put named pools on nodes; `advises`: it is told what moves would do for those without room. `stays`: servers that
     run where they are to be, copies numbered from 0; they move only where others would find no room otherwise.
 
-    Raises InfeasibleError where a bucket is left without servers, and says why.
+    Raises InfeasibleError where a bucket is left without servers, and says why; InputError as `require_placeable` does.
     """
+    require_placeable(question.scenario.cost)
     scenario, unplaced_rps = question.scenario, BucketService(question).priced(pools).rate_rps
     gpus = [item.gpu for item in scenario.inventory.items]
     watts = {gpu.name: (gpu.idle_w, gpu.max_w) for gpu in gpus}

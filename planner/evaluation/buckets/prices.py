@@ -34,6 +34,7 @@ from planner.cost.serving import HALVINGS, Arrivals, every_size, node_sizes, ser
 from planner.domain import (
     PHASES,
     BucketPool,
+    CostSource,
     GpuSpec,
     ObjectiveKind,
     ObjectiveSettings,
@@ -334,12 +335,7 @@ class BucketPrices:
         if phase is Phase.MIXED:
             options = [(shape, budget) for shape in shapes for budget in self.budgets()]
             return mixed_column(self.context(gpu), self._scenario.engine, options, mine.buckets, mine.levels, longest)
-        ways = [
-            (shape, overlapped)
-            for shape in shapes
-            for overlapped in (False, True)
-            if not overlapped or self.may_overlap(gpu, phase, shape)
-        ]
+        ways = [(shape, overlapped) for shape in shapes for overlapped in self._ways(gpu, phase, shape)]
         if phase is Phase.PREFILL:
             chunked = [(shape, budget, overlapped) for shape, overlapped in ways for budget in self.budgets()]
             return prefill_column(self.context(gpu), chunked, mine.buckets)
@@ -355,6 +351,12 @@ class BucketPrices:
         else:
             every = sizes is SizeSet.ALL
             yield from (size for size in every_size(gpu, count) if every or size & (size - 1) == 0)
+
+    def _ways(self, gpu: str, phase: Phase, shape: ParallelConfig) -> tuple[bool, ...]:
+        """Whether servers of a shape hide their communication: either way where they may; as a profile was measured."""
+        may = self.may_overlap(gpu, phase, shape)
+        measured = self._scenario.cost.source is CostSource.TABULATED
+        return (may,) if measured or not may else (False, True)
 
     def may_overlap(self, gpu: str, phase: Phase, shape: ParallelConfig) -> bool:
         """Whether a server of the shape may hide its communication."""

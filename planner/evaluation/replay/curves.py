@@ -15,7 +15,7 @@ from planner.cost.serving import Buckets, DecodeServers, PrefillServers
 from planner.cost.serving.decode_servers import BATCHES, contexts_of
 from planner.cost.serving.prefill_servers import STEP_TOKENS
 from planner.cost.serving.prompt_times import gain_of
-from planner.domain import CacheRate, ParallelConfig, Phase, Workload
+from planner.domain import CacheRate, CostSource, ParallelConfig, Phase, Workload
 from planner.domain.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, ReplayPool, Row
 
 LENGTHS = 160  # of prompts, in equal proportions: 4 to 6 % apart
@@ -59,10 +59,9 @@ class ServerCurves:
 
     @property
     def _priced(self) -> CostContext:
-        """Without hits, where the replay finds its own."""
-        if not self._hits_replayed:
-            return self.context
-        return replace(self.context, settings=replace(self.context.settings, kv_cache_rate=0.0))
+        """By formula, as a profile has not measured every step of a replay; without hits, where it finds its own."""
+        settings = replace(self.context.settings, source=CostSource.ANALYTIC, profile=())
+        return replace(self.context, settings=replace(settings, kv_cache_rate=0.0) if self._hits_replayed else settings)
 
     def _lengths(self) -> tuple[int, ...]:
         longest = max(self.workload.longest_prompt, _SHORTEST * 2)
