@@ -9,13 +9,25 @@ from hypothesis import strategies as st
 
 from planner.domain.soundness import require_sound
 from planner.errors import InconsistentPlanError, InputError
-from planner.studies.defragmentation.records import ChurnTask, ChurnWorkload, DefragmentationStudy, ExactComparison
-from planner.studies.defragmentation.report.figures import draw_placeable, draw_rhythms
-from planner.studies.defragmentation.report.page import churn_page, exact_words
+from planner.studies.defragmentation.page import churn_page, exact_words
+from planner.studies.defragmentation.panels import draw_placeable, draw_rhythms
 from planner.studies.defragmentation.simulation import ChurnedCluster, churned, simulate_churn
-from planner.studies.defragmentation.study import compare_exact, run_churn, run_exact
-from planner.studies.defragmentation.tables import RUNS_FILE, exact_csv, runs_csv, series_csv
-from planner.studies.defragmentation.workload import draw_tasks
+from planner.studies.defragmentation.study import (
+    RUNS_FILE,
+    compare_exact,
+    exact_csv,
+    run_churn,
+    run_exact,
+    runs_csv,
+    series_csv,
+)
+from planner.studies.defragmentation.workload import (
+    ChurnTask,
+    ChurnWorkload,
+    DefragmentationStudy,
+    ExactComparison,
+    draw_tasks,
+)
 
 SMALL = ChurnWorkload(nodes=24, load=0.85, days=2, warm_up_days=0.5)
 
