@@ -18,6 +18,7 @@ from planner.studies.commands import (
     Json,
     Processes,
     Quiet,
+    pngs_of,
     runs_progress,
     study_files,
     workers_of,
@@ -102,13 +103,12 @@ def _rendered(
 ) -> dict[str, bytes]:
     from planner.studies.defragmentation import study as tables
     from planner.studies.defragmentation.page import churn_page
-    from planner.studies.defragmentation.panels import churn_figures
-    from planner.studies.defragmentation.plots import churn_plots
+    from planner.studies.defragmentation.plots import churn_pictures, churn_plots
 
     written = {tables.RUNS_FILE: tables.runs_csv(runs), tables.SERIES_FILE: tables.series_csv(runs)}
     if exact:
         written[tables.EXACT_FILE] = tables.exact_csv(exact)
-    drawn = churn_figures(runs) if figures else {}
+    drawn = pngs_of(churn_pictures(runs)) if figures else {}
     return study_files(written, lambda titles: churn_page(study, runs, exact, titles), drawn, churn_plots(runs))
 
 

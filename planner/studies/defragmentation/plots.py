@@ -1,10 +1,12 @@
-"""Plots of a defragmentation study: what could be placed over the days, and the means of each rhythm."""
+"""Plots and pictures of a defragmentation study: what could be placed over the days, and the means of each rhythm."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.report.kit.html.plots import Kind, Plot, Series, series_of
 from planner.studies.defragmentation.study import by_rhythm, mean_of, rhythm
 from planner.studies.defragmentation.workload import ChurnRun
+from planner.studies.front import Draw, sheet
 
 HOURS_A_DAY = 24.0
 _MEANS = (
@@ -34,6 +36,24 @@ def churn_plots(runs: Sequence[ChurnRun]) -> tuple[Plot, ...]:
         for name, title, unit in _MEANS
     )
     return (_placeable(firsts), *means)
+
+
+def churn_pictures(runs: Sequence[ChurnRun]) -> dict[str, Draw]:
+    """`placeable` over the days of the first seed, with its moves below; `rhythms`: means over the seeds."""
+    placeable, *means = churn_plots(runs)
+    moves = replace(
+        placeable,
+        title="Moves",
+        y="moves",
+        series=tuple(
+            series_of(rhythm(hours), [(sample.hour / HOURS_A_DAY, float(sample.moves)) for sample in group[0].series])
+            for hours, group in by_rhythm(runs).items()
+        ),
+    )
+    return {
+        "placeable": sheet("Defragmentation", f"over time, seed {runs[0].seed}", (placeable, moves)),
+        "rhythms": sheet("Defragmentation", "rhythms", means),
+    }
 
 
 def _placeable(firsts: Sequence[ChurnRun]) -> Plot:
