@@ -11,21 +11,19 @@ import typer
 
 from planner.cli import screen
 from planner.cli.patience import interruptible
-from planner.cli.program.bounds import with_bounds
-from planner.cli.program.completions import with_completions
+from planner.cli.program.every_command import with_bounds, with_completions, with_wide_tables
 from planner.cli.program.lazy_group import LazyCommands, LazyGroup
 from planner.cli.program.listing import help_text
-from planner.cli.program.wide_tables import with_wide_tables
-from planner.cli.terminal.consoles import never_fail_to_write
+from planner.cli.screen import never_fail_to_write
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, PlannerError
 from planner.guests import guest_commands, load
 
-COMMANDS = {
-    "cheapest": "questions.cheapest",
-    "buy": "questions.buy",
-    "max": "questions.max",
+COMMANDS = {  # the module, and its function where that is not `command`
+    "cheapest": "questions.fleets:cheapest",
+    "buy": "questions.fleets:buy",
+    "max": "questions.fleets:largest",
     "init": "questions.init",
-    "scenarios": "facts.scenarios",
+    "scenarios": "facts.shipped:scenarios",
     "plan": "plan.plan",
     "place": "plan.place",
     "frontier": "plan.frontier",
@@ -33,7 +31,7 @@ COMMANDS = {
     "replan": "replanning.replan",
     "replay": "plan.replay",
     "routers": "plan.routers",
-    "check": "plan.check",
+    "check": "plan.checks:check",
     "export": "plan.export",
     "import": "plan.import_plan",
     "observe": "plan.observe",
@@ -41,19 +39,19 @@ COMMANDS = {
     "sweep": "comparison.sweep",
     "schedule": "replanning.schedule",
     "batch": "batches.batch",
-    "batch-manifests": "batches.manifests",
+    "batch-manifests": "batches.batch:manifests",
     "explain": "comparison.explain",
-    "diff": "plan.diff",
-    "verify": "plan.verify",
+    "diff": "plan.checks:diff",
+    "verify": "plan.checks:verify",
     "watch": "replanning.watch",
     "report": "plan.report",
-    "defrag": "cluster.defrag",
+    "defrag": "cluster.diagnose:defrag",
     "docs": "docs.command",
     "doctor": "facts.doctor",
-    "gpus": "facts.gpus",
-    "models": "facts.models",
+    "gpus": "facts.shipped:gpus",
+    "models": "facts.shipped:models",
     "engines": "facts.engines",
-    "workloads": "facts.workloads",
+    "workloads": "facts.shipped:workloads",
 }
 GROUPS = {
     "workload": "facts.workload",
@@ -88,7 +86,8 @@ def _load(name: str) -> Any:
     """The command `name` or the group, read from its file."""
     shell = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     if name in COMMANDS:
-        shell.command(name)(import_module(f"planner.cli.{COMMANDS[name]}").command)
+        module, _, function = COMMANDS[name].partition(":")
+        shell.command(name)(getattr(import_module(f"planner.cli.{module}"), function or "command"))
     elif name in GROUPS:
         shell.add_typer(import_module(f"planner.cli.{GROUPS[name]}").group, name=name)
     else:

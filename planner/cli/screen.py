@@ -1,5 +1,6 @@
 """Everything that is printed: results on standard output, progress and errors on standard error."""
 
+import codecs
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -7,13 +8,56 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from planner.cli.terminal.consoles import err, out
 from planner.cli.terminal.markdown import rendered
 from planner.cli.terminal.tables import TableText, fitted, unfitted, wrapped
 from planner.errors import PlannerError, shortened
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from planner.domain import ReportProgress
+
+PIPE_WIDTH = 400
+"""Characters of a line where there is no terminal: tables are not narrowed for a pipe."""
+_PLAIN = {
+    **{"–": "-", "—": "-", "−": "-", "×": "x", "·": ".", "…": "...", "→": "->", "←": "<-", "≤": "<=", "≥": ">="},
+    **{"±": "+-", "≈": "~", "’": "'", "‘": "'", "“": '"', "”": '"', "µ": "u", "█": "#", "▌": "#", "░": ".", "°": "deg"},
+    **{"│": "|", "─": "-", "┌": "+", "┐": "+", "└": "+", "┘": "+", "├": "+", "┤": "+", "┬": "+", "┴": "+", "┼": "+"},
+}
+"""What stands for a letter where the encoding has none such."""
+
+
+def out(*, wide: bool = False) -> "Console":
+    """Standard output; a pipe gets lines that are not folded, and so does a terminal where it is to be `wide`."""
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty() and not wide
+    return Console(width=None if terminal else PIPE_WIDTH, highlight=False, emoji=False, soft_wrap=not terminal)
+
+
+def err() -> "Console":
+    """Standard error."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+
+
+def never_fail_to_write() -> None:
+    """Streams whose encoding lacks a letter write something near it, or its code, instead of failing."""
+    codecs.register_error("planner", _instead)
+    for stream in (sys.stdout, sys.stderr):
+        encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None and encoding and not encoding.startswith("utf"):
+            reconfigure(errors="planner")
+
+
+def _instead(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(c, c.encode("unicode_escape").decode()) for c in letters), error.end
+
 
 __all__ = [
     "encoding",

@@ -6,11 +6,11 @@ from planner.studies.asi.command import command as asi
 from planner.studies.chapter5.command import command as chapter5
 from planner.studies.defragmentation.command import command as defragmentation
 from planner.studies.guest import STUDIES
-from planner.studies.policies.commands.cluster import command as cluster
-from planner.studies.policies.commands.pwr import command as pwr
-from planner.studies.policies.commands.queue import command as queue
+from planner.studies.policies.cluster_command import command as cluster
+from planner.studies.policies.pwr_command import command as pwr
+from planner.studies.policies.queue_command import command as queue
 from planner.studies.preemption.command import command as preemption
-from planner.studies.serving.commands.serving import command as serving
+from planner.studies.serving.command import command as serving
 from planner.studies.spot.command import command as spot
 
 study = typer.Typer(help=STUDIES.commands["study"].help, no_args_is_help=True)

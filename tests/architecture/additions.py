@@ -256,7 +256,7 @@ POLICY = Addition(
             ),
             (r'^        "fgd":', '        "emptiest": PolicyRow(title="Emptiest", make=Emptiest),\n\\g<0>'),
         ),
-        "planner/studies/policies/commands/cluster.py": put(
+        "planner/studies/policies/cluster_command.py": put(
             (r'help="random, dotprod,', 'help="random, emptiest, dotprod,')
         ),
     },

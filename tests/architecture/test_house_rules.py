@@ -108,7 +108,10 @@ OWNERS = {
         )
     ),
 }
-NOTEBOOKS = ("planner/api/", "planner/studies/front.py", "planner/report/plan/figures.py")
+NOTEBOOKS = (
+    *("planner/api/", "planner/studies/front.py", "planner/report/plan/figures.py"),
+    *(f"planner/studies/{study}/plots.py" for study in STUDIES),
+)
 """They hand out frames and figures, whose types they name."""
 MUTABLE_BY_DESIGN = {("planner/evaluation/evaluator.py", "_worker")}  # a worker process's own evaluator
 DRAWERS = {"util", "utils", "common", "helper", "helpers", "misc", "tools"}

@@ -14,7 +14,7 @@ import yaml
 from command_line import TINY, Command
 
 from planner.cli.app import build
-from planner.cli.docs.html_pages import html_page
+from planner.cli.docs.command import html_page
 from planner.cli.docs.markdown_pages import guide_text, markdown_pages
 from planner.errors import InputError
 from planner.export import ENGINES, TARGETS

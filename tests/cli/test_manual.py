@@ -12,7 +12,7 @@ import typer
 from command_line import Command
 
 from planner.cli.app import build
-from planner.cli.docs.manual.parts import ENVIRONMENT, EXAMPLES, EXIT_STATUSES
+from planner.cli.docs.manual import ENVIRONMENT, EXAMPLES, EXIT_STATUSES
 
 PROGRAM: Any = typer.main.get_command(build())
 

@@ -10,7 +10,7 @@ import typer
 from command_line import Command
 
 from planner.cli.app import COMMANDS, GROUPS, build
-from planner.cli.program.completions import ENGINES, TARGETS
+from planner.cli.program.every_command import ENGINES, TARGETS
 from planner.cli.program.lazy_group import LAST_PANEL
 from planner.cli.program.listing import FIRST_STEPS, PANELS, short_help
 from planner.domain.engine.profile import EngineProfile
@@ -118,7 +118,7 @@ def test_doctor_says_that_all_is_well(planner: Command) -> None:
 
 
 def test_doctor_says_what_is_broken_and_what_to_do(planner: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from planner.cli.facts import installation as doctor
+    from planner.cli.facts import doctor
 
     def version(name: str) -> str | None:
         return None if name in ("highspy", "plotly") else "1"

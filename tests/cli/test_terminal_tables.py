@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from planner.cli.terminal.consoles import never_fail_to_write
+from planner.cli.screen import never_fail_to_write
 from planner.cli.terminal.markdown import rendered
 from planner.cli.terminal.tables import TableText, continued, fitted, is_prose
 

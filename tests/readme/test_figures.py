@@ -10,7 +10,7 @@ import pytest
 from documentation import ROOT, TEXTS
 from figures import DERIVED, HELD, ONCE, STATED
 
-from planner.cli.docs.manual.parts import EXIT_STATUSES
+from planner.cli.docs.manual import EXIT_STATUSES
 
 FIGURE = re.compile(r"(?<![\w.\-–/^])\d[\d.,]*(?![\w-])")
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

@@ -15,9 +15,8 @@ from planner.studies.serving.records import (
     ServingPool,
     ServingRequest,
 )
-from planner.studies.serving.simulation.log import ACTIONS
+from planner.studies.serving.simulation.log import ACTIONS, stays_of
 from planner.studies.serving.simulation.run import ServingRun
-from planner.studies.serving.simulation.stays import stays_of
 from planner.studies.serving.simulation.times import Times
 
 TYPE = "m"

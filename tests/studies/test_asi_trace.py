@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from planner.domain.diagnosis import GpuRequest
 from planner.errors import InputError
-from planner.studies.asi.figures.allocation import allocation_ratios
-from planner.studies.asi.figures.idle import unallocatable
-from planner.studies.asi.records import AsiStudy, Point
-from planner.studies.asi.samples import Samples
+from planner.studies.asi.figures.idle import allocation_ratios, unallocatable
+from planner.studies.asi.records import AsiStudy, Point, Samples
 from planner.studies.asi.study import study_trace
 
 

@@ -7,8 +7,8 @@ from study_outcomes import experiment
 
 from planner.domain import CostMode, SearchMethod, Surrogate
 from planner.errors import InputError
-from planner.studies.chapter5.expected_time import searches
 from planner.studies.chapter5.experiments import FIGURES, Request, document, experiments, island_cases
+from planner.studies.chapter5.trials import searches
 
 
 def test_figures_are_those_of_the_chapter() -> None:

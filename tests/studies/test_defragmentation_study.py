@@ -9,13 +9,25 @@ from hypothesis import strategies as st
 
 from planner.domain.soundness import require_sound
 from planner.errors import InconsistentPlanError, InputError
-from planner.studies.defragmentation.records import ChurnTask, ChurnWorkload, DefragmentationStudy, ExactComparison
-from planner.studies.defragmentation.report.figures import draw_placeable, draw_rhythms
-from planner.studies.defragmentation.report.page import churn_page, exact_words
+from planner.studies.defragmentation.page import churn_page, exact_words
+from planner.studies.defragmentation.plots import churn_pictures
 from planner.studies.defragmentation.simulation import ChurnedCluster, churned, simulate_churn
-from planner.studies.defragmentation.study import compare_exact, run_churn, run_exact
-from planner.studies.defragmentation.tables import RUNS_FILE, exact_csv, runs_csv, series_csv
-from planner.studies.defragmentation.workload import draw_tasks
+from planner.studies.defragmentation.study import (
+    RUNS_FILE,
+    compare_exact,
+    exact_csv,
+    run_churn,
+    run_exact,
+    runs_csv,
+    series_csv,
+)
+from planner.studies.defragmentation.workload import (
+    ChurnTask,
+    ChurnWorkload,
+    DefragmentationStudy,
+    ExactComparison,
+    draw_tasks,
+)
 
 SMALL = ChurnWorkload(nodes=24, load=0.85, days=2, warm_up_days=0.5)
 
@@ -104,8 +116,9 @@ def test_the_same_tables_in_any_number_of_processes() -> None:
     assert runs_csv(alone).count(b"\n") == 5
     page = churn_page(study, alone, figures={"Placeable": RUNS_FILE})
     assert "| never | every 6 h |" in page
-    assert [axes.get_ylabel() for axes in draw_placeable(alone).axes] == ["requests of 8 GPUs placeable", "moves"]
-    means = [bar.get_height() for bar in draw_rhythms(alone).axes[3].patches]
+    drawn = {name: draw() for name, draw in churn_pictures(alone).items()}
+    assert [axes.get_ylabel() for axes in drawn["placeable"].axes] == ["requests of 8 GPUs", "moves"]
+    means = [bar.get_width() for bar in drawn["rhythms"].axes[3].patches]
     assert means == [0, sum(run.figures.moves for run in alone[2:]) / 2]
 
 

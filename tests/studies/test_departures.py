@@ -15,10 +15,10 @@ from planner.domain import Semantics, TraceNode, TracePod
 from planner.errors import InputError
 from planner.placement.fragmentation import target_workload
 from planner.placement.power_model import OPENB_POWER
-from planner.studies.policies.departure_records import DepartureRun, Outcome, QueueSettings
 from planner.studies.policies.online.departures import lengthened, simulate_departures
 from planner.studies.policies.online.policies import NAMES, parse_policy
 from planner.studies.policies.online.simulation import prepare, simulate
+from planner.studies.policies.records import DepartureRun, Outcome, QueueSettings
 
 FGD = parse_policy("fgd")
 FIFO = QueueSettings(backfill=False)

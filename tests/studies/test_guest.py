@@ -9,8 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import planner
 from planner.cli.app import build
-from planner.cli.docs.command_reference import commands_text
-from planner.cli.docs.markdown_pages import guide_text
+from planner.cli.docs.markdown_pages import commands_text, guide_text
 from planner.cli.program.listing import short_help
 from planner.studies.guest import STUDIES
 from planner.studies.policies.online.policies import NAMES

@@ -3,7 +3,7 @@
 from test_policy_report import run as policy_run
 from test_spot_report import LIMITS, results, run
 
-from planner.studies.policies.report.figures import policy_figure
+from planner.studies.policies.plots import policy_figure
 from planner.studies.spot.capacity import curve_of
 from planner.studies.spot.plots import spot_pictures
 

@@ -11,24 +11,24 @@ from test_serving_report import POOL, run_of
 from test_spot_report import CURVE, LIMITS, results
 
 from planner.domain import VictimMethod
-from planner.studies.asi.report.page import asi_page
-from planner.studies.asi.report.plots import asi_plots
+from planner.studies.asi.page import asi_page
+from planner.studies.asi.plots import asi_plots
 from planner.studies.asi.study import study_trace
 from planner.studies.chapter5.report.page import study_page
 from planner.studies.chapter5.report.plots import chapter5_plots
-from planner.studies.defragmentation.records import ChurnWorkload, DefragmentationStudy
-from planner.studies.defragmentation.report.page import churn_page
-from planner.studies.defragmentation.report.plots import churn_plots
+from planner.studies.defragmentation.page import churn_page
+from planner.studies.defragmentation.plots import churn_plots
 from planner.studies.defragmentation.study import run_churn
-from planner.studies.policies.report.page import policies_page
-from planner.studies.policies.report.paper_page import paper_page
-from planner.studies.policies.report.plots import policy_plots, trace_plots
+from planner.studies.defragmentation.workload import ChurnWorkload, DefragmentationStudy
+from planner.studies.policies.page import policies_page
+from planner.studies.policies.paper import paper_page
+from planner.studies.policies.plots import policy_plots, trace_plots
+from planner.studies.preemption.page import preemption_page
+from planner.studies.preemption.plots import preemption_plots
 from planner.studies.preemption.records import SourcingLatency
-from planner.studies.preemption.report.page import preemption_page
-from planner.studies.preemption.report.plots import preemption_plots
+from planner.studies.serving.page import serving_page
+from planner.studies.serving.plots import serving_plots
 from planner.studies.serving.records import ServingSettings
-from planner.studies.serving.report.page import ServingPage, serving_page
-from planner.studies.serving.report.plots import serving_plots
 from planner.studies.spot.page import spot_page
 from planner.studies.spot.plots import spot_plots
 
@@ -60,7 +60,7 @@ def pages(tmp_path_factory):
         "preemption": (preemption_page(hits, times, SETTINGS), preemption_plots(hits, times)),
         "pwr": (paper_page(traces, (1,), ()), trace_plots(traces, "fgd")),
         "queue": (
-            serving_page(ServingPage(runs=queued, pool=POOL, settings=ServingSettings(), name="q")),
+            serving_page(queued, POOL, ServingSettings(), name="q"),
             serving_plots(queued),
         ),
         "spot": (spot_page(spot), spot_plots(spot)),

@@ -8,10 +8,10 @@ from reference_data import reference_rows
 from planner.domain import Semantics
 from planner.errors import InputError
 from planner.report import encode_figure
-from planner.studies.policies.records import OnlineMetrics, OnlineRun
-from planner.studies.policies.report import panels as policy_panels
-from planner.studies.policies.report.curves import combines_power, policy_curves, policy_title, saving_at
-from planner.studies.policies.report.figures import (
+from planner.studies.policies import panels as policy_panels
+from planner.studies.policies.means import combines_power, policy_curves, policy_title, saving_at
+from planner.studies.policies.page import metrics_frame, policies_page
+from planner.studies.policies.plots import (
     PAPER_FIGURES,
     POLICY_FIGURES,
     kinds_of,
@@ -19,7 +19,7 @@ from planner.studies.policies.report.figures import (
     policy_figure,
     policy_figures,
 )
-from planner.studies.policies.report.page import metrics_frame, policies_page
+from planner.studies.policies.records import OnlineMetrics, OnlineRun
 
 GPU_MILLI = 100_000
 BASELINE = "fgd"

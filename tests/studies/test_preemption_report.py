@@ -5,15 +5,7 @@ from reference_data import reference_rows
 
 from planner.domain import VictimMethod
 from planner.errors import InputError
-from planner.studies.preemption.records import (
-    HitCount,
-    InitialPlacement,
-    ScaleUpMode,
-    ScaleUpSettings,
-    SourcingLatency,
-)
-from planner.studies.preemption.report.figures import hit_rates_figure, latency_figure, preemption_figures
-from planner.studies.preemption.report.page import (
+from planner.studies.preemption.page import (
     HIT_HEADER,
     INDEPENDENT_ONLY,
     LATENCY_HEADER,
@@ -26,6 +18,14 @@ from planner.studies.preemption.report.page import (
     latency_rows,
     preemption_frame,
     preemption_page,
+)
+from planner.studies.preemption.plots import hit_rates_figure, latency_figure, preemption_figures
+from planner.studies.preemption.records import (
+    HitCount,
+    InitialPlacement,
+    ScaleUpMode,
+    ScaleUpSettings,
+    SourcingLatency,
 )
 
 FULL = InitialPlacement.SATURATED

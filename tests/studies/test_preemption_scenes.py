@@ -7,12 +7,10 @@ import pytest
 from planner.domain import Qos, VictimMethod, VictimSettings
 from planner.placement.victims.machines import Machines
 from planner.studies.preemption.cycles import CycleKey
-from planner.studies.preemption.latency import sourcing_latencies
-from planner.studies.preemption.records import InitialPlacement, ScaleUpMode, ScaleUpSettings
-from planner.studies.preemption.scenes import EVENTS, instances_by_step, snapshots
+from planner.studies.preemption.latency import sourcing_latencies, tried_sets
+from planner.studies.preemption.records import TABLE_3, InitialPlacement, ScaleUpMode, ScaleUpSettings, workload
 from planner.studies.preemption.states import preemptor
-from planner.studies.preemption.tried_sets import tried_sets
-from planner.studies.preemption.workloads import TABLE_3, workload
+from planner.studies.preemption.study import EVENTS, instances_by_step, snapshots
 
 NAIVE, IMP = VictimMethod.NAIVE, VictimMethod.IMP
 SETTINGS = ScaleUpSettings(counts=(("B", 25), ("C", 25)), methods=(NAIVE, IMP), modes=(ScaleUpMode.SEQUENTIAL,))

@@ -15,12 +15,16 @@ from planner.errors import InputError
 from planner.placement.victims import Machines, best_victims
 from planner.studies.preemption.cycles import CycleKey, enter, run_cycle
 from planner.studies.preemption.records import (
+    GPUS,
+    TABLE_3,
     HitCount,
     InitialPlacement,
     NodePolicy,
     ScaleUpMode,
     ScaleUpSettings,
     VictimTie,
+    instances,
+    workload,
 )
 from planner.studies.preemption.states import preemptor
 from planner.studies.preemption.study import (
@@ -31,7 +35,6 @@ from planner.studies.preemption.study import (
     left_out,
     timed_methods,
 )
-from planner.studies.preemption.workloads import GPUS, TABLE_3, instances, workload
 
 INDEPENDENT, SEQUENTIAL = (ScaleUpMode.INDEPENDENT,), (ScaleUpMode.SEQUENTIAL,)
 SATURATED = (InitialPlacement.SATURATED, InitialPlacement.MIXED, InitialPlacement.RANDOM_INDEX, InitialPlacement.PACKED)

@@ -9,7 +9,7 @@ from planner.studies.serving.arrivals import ArrivalLaw, draw_counts, requests_o
 from planner.studies.serving.measures import by_minute, figures_of
 from planner.studies.serving.policies.named import POLICIES
 from planner.studies.serving.records import Action, InferenceKind, ServingRequest, ServingSettings
-from planner.studies.serving.simulation.book import RequestBook, draw_sla
+from planner.studies.serving.simulation.cluster import RequestBook, draw_sla
 from planner.studies.serving.simulation.run import ServingRun, simulate_serving
 from planner.studies.serving.simulation.times import Times
 
@@ -179,8 +179,7 @@ def test_figures_of_a_hand_made_run() -> None:
 def test_clockworks_priorities_are_the_formula() -> None:
     """Two models on two machines: demand 1.0 s on both, 0.4 s on the second; H = 0.5 s."""
     from planner.studies.serving.policies.clockwork import Priorities
-    from planner.studies.serving.simulation.cluster import Cluster
-    from planner.studies.serving.simulation.machines import Place
+    from planner.studies.serving.simulation.cluster import Cluster, Place
 
     served = pool(model("a", 0.5), model("b", 0.4), model("c", 0.3), machines=2)
     asked = requests((0.0, 0), (0.0, 0), (0.0, 1), (0.0, 2))

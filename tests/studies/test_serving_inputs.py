@@ -8,8 +8,7 @@ import pytest
 
 from planner.cost import decode_time, prefill_time
 from planner.errors import InputError
-from planner.studies.serving.arrivals import ArrivalLaw, draw_counts, requests_of
-from planner.studies.serving.azure_functions import read_azure_functions
+from planner.studies.serving.arrivals import ArrivalLaw, draw_counts, read_azure_functions, requests_of
 from planner.studies.serving.inputs import read_machines, read_minutes, read_models, read_outages, read_requests
 from planner.studies.serving.priced_models import LlmLengths, machine_memory_mb, priced_llm
 from planner.studies.serving.records import InferenceKind, MachineType, Outage, ServingRequest

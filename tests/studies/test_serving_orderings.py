@@ -11,7 +11,7 @@ import time
 import pytest
 
 from planner.studies.serving.arrivals import ArrivalLaw
-from planner.studies.serving.orderings import comparisons, means_of
+from planner.studies.serving.page import comparisons, means_of
 from planner.studies.serving.policies.named import POLICIES
 from planner.studies.serving.records import ServingPool, ServingSettings
 from planner.studies.serving.study import ServingStudy, run_serving_seed, run_serving_study

@@ -19,8 +19,8 @@ from planner.studies.serving.records import (
     ServingRequest,
     ServingSettings,
 )
+from planner.studies.serving.simulation.log import stays_of
 from planner.studies.serving.simulation.run import ServingRun, simulate_serving
-from planner.studies.serving.simulation.stays import stays_of
 
 LOAD_1_S = 512.0
 """MB that load in a second."""

@@ -19,7 +19,7 @@ from planner.studies.serving.records import (
     ServingSettings,
     VictimOrder,
 )
-from planner.studies.serving.simulation.book import RequestBook
+from planner.studies.serving.simulation.cluster import RequestBook
 from planner.studies.serving.simulation.run import simulate_serving
 from planner.studies.serving.simulation.times import Times
 

@@ -5,11 +5,10 @@ import pytest
 
 from planner.errors import InputError
 from planner.studies.serving.measures import figures_of
-from planner.studies.serving.orderings import FINDINGS, comparisons, means_of
+from planner.studies.serving.page import FINDINGS, ROWS, comparisons, means_of, serving_page
+from planner.studies.serving.plots import SERVING_FIGURES, numbers_of, serving_figure
 from planner.studies.serving.policies.named import POLICIES
 from planner.studies.serving.records import MachineType, ServingPool, ServingRequest, ServingSettings
-from planner.studies.serving.report.figures import SERVING_FIGURES, numbers_of, serving_figure
-from planner.studies.serving.report.page import ROWS, ServingPage, serving_page
 from planner.studies.serving.simulation.run import simulate_serving
 from planner.studies.serving.study import ServingSeedRun
 from planner.studies.serving.warsaw import MACHINE, dnn_models
@@ -60,7 +59,7 @@ def test_figures_show_the_runs() -> None:
 
 def test_the_page_says_what_the_thesis_found_and_whether_it_holds() -> None:
     runs = [run_of("baseline"), run_of("clockwork")]
-    page = serving_page(ServingPage(runs=runs, pool=POOL, settings=ServingSettings(), figures={"a": "b.png"}))
+    page = serving_page(runs, POOL, ServingSettings(), figures={"a": "b.png"})
     assert page.startswith("# Many models on one pool\n\n2 machines of 1 type, 9 models, 60 requests")
     for _, words in ROWS:
         assert f"| {words} |" in page
@@ -72,5 +71,5 @@ def test_the_page_says_what_the_thesis_found_and_whether_it_holds() -> None:
         assert row.holds == (row.less < row.more)
         assert row.finding.words in page
     assert "![a](b.png)" in page
-    alone = serving_page(ServingPage(runs=runs[:1], pool=POOL, settings=ServingSettings()))
+    alone = serving_page(runs[:1], POOL, ServingSettings())
     assert "The thesis' findings" not in alone

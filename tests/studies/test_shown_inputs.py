@@ -12,11 +12,10 @@ from test_given_islands import CASE, scenario
 
 from planner.domain import PHASES
 from planner.files import read_trace
-from planner.studies.chapter5.inner_loop import run_islands
+from planner.studies.chapter5.inner_loop import CONTEXT, GENERATED, divisions, profile_tokens, run_islands, trace_tokens
 from planner.studies.chapter5.records import TokenCounts
 from planner.studies.chapter5.report.frames import study_frame
-from planner.studies.chapter5.report.pages import render_study
-from planner.studies.chapter5.shown_inputs import CONTEXT, GENERATED, divisions, profile_tokens, trace_tokens
+from planner.studies.chapter5.report.plots import render_study
 from planner.workload import summarize
 
 

@@ -7,8 +7,8 @@ import typer
 
 from planner.cli import screen
 from planner.cli.cluster.diagnose import command as diagnose_command
-from planner.cli.cluster.flextopo import flextopo_command
 from planner.cli.cluster.import_cluster import command as import_command
+from planner.cli.cluster.import_cluster import flextopo_command
 from planner.errors import InputError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.program.executor_options import Executor, Scheduler
+from planner.cli.program.shared_options import Executor, Scheduler
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 
 if TYPE_CHECKING:

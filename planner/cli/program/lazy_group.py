@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from typer.core import TyperCommand, TyperGroup
 
-from planner.cli.program.bounds import short_errors
+from planner.cli.program.every_command import short_errors
 from planner.cli.program.listing import PANELS, short_help
 from planner.guests import guest_commands
 

@@ -133,7 +133,7 @@ def _refuse_idle(
 
 
 def _replay(requests: int, seeds: str, *, bursty: bool) -> "WindowReplay":
-    from planner.cli.plan.replay_options import read_seeds
+    from planner.cli.plan.replay import read_seeds
     from planner.replanning.days.replaying import WindowReplay
 
     return WindowReplay(requests=requests, seeds=read_seeds(seeds), bursty=bursty)

@@ -65,11 +65,10 @@ def _days(text: str | None) -> tuple[int, int] | None:
 def _files(study: "AsiStudy", *, figures: bool) -> dict[str, bytes]:
     from planner.report.kit import style
     from planner.runs.pages import written_page
-    from planner.studies.asi.report.page import asi_page
-    from planner.studies.asi.report.panels import draw_figure
-    from planner.studies.asi.report.plots import asi_plots
+    from planner.studies.asi.page import asi_page, figure_csv
+    from planner.studies.asi.panels import draw_figure
+    from planner.studies.asi.plots import asi_plots
     from planner.studies.asi.study import tables_of
-    from planner.studies.asi.tables import figure_csv
 
     stems = tables_of(study)
     paths = {stem: _picture(stem) for stem in stems} if figures else {}

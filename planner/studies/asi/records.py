@@ -1,12 +1,14 @@
-"""Rows of ASI's published tables, and figures as tables of points.
+"""Rows of ASI's published tables, figures as tables of points, and samples kept as counts of rounded values.
 
 Column names are those of cluster-trace-gpu-v2026 (docs/schema.md): a row of `pod_hourly` is a pod in an hour, of
 `server_hourly` a server, of `network_hourly` its traffic, of `job_execution_summary` a run from start to end.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import floor, isfinite, log10
 from typing import ClassVar, Protocol
 
 JOB_TYPES = ("training", "online_inference", "offline_inference", "dev")
@@ -123,3 +125,56 @@ class Tally(Protocol):
     def drawn(self, *, name: str, kind: Drawn, y: str, points: tuple[Point, ...], x: str = "") -> TraceFigure:
         """A figure of this number and title."""
         return TraceFigure(number=self.number, name=name, title=self.title, drawn=kind, x=x, y=y, points=points)
+
+
+DIGITS = 3
+MOST_POINTS = 200
+
+
+class Samples:
+    """Values to three significant digits with how often they came."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[float] = Counter()
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        """One value; those that are no finite numbers are passed over."""
+        if isfinite(value):
+            self.counts[_rounded(value)] += 1
+            self.total += value
+
+    @property
+    def size(self) -> int:
+        """How many values came."""
+        return sum(self.counts.values())
+
+    @property
+    def mean(self) -> float:
+        """Their exact mean."""
+        return self.total / self.size
+
+    def quantile(self, share: float) -> float:
+        """The smallest value that at least this share is no larger than."""
+        seen, values = 0, sorted(self.counts)
+        for value in values:
+            seen += self.counts[value]
+            if seen >= share * self.size - 1e-9:
+                return value
+        return values[-1]
+
+    def curve(self) -> Sequence[tuple[float, float]]:
+        """(value, share no larger), at most `MOST_POINTS` of them."""
+        size, seen = self.size, 0
+        points = []
+        for value in sorted(self.counts):
+            seen += self.counts[value]
+            points.append((value, seen / size))
+        step = max(1, -(-len(points) // MOST_POINTS))
+        return [*points[:-1:step], points[-1]] if points else []
+
+
+def _rounded(value: float) -> float:
+    if not value:
+        return 0.0
+    return round(value, DIGITS - 1 - floor(log10(abs(value))))

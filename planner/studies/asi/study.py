@@ -6,10 +6,9 @@ from pathlib import Path
 
 from planner.errors import InputError
 from planner.files.disk.csv_rows import CsvRow
-from planner.studies.asi.figures.allocation import Allocation
 from planner.studies.asi.figures.demand import Adoption, Demand, JobSizes
 from planner.studies.asi.figures.distributions import CpuRatio, Fractions, RunTimes, Traffic, Utilisation
-from planner.studies.asi.figures.idle import IdleGpus, JobSlots, StandbyHours
+from planner.studies.asi.figures.idle import Allocation, IdleGpus, JobSlots, StandbyHours
 from planner.studies.asi.figures.job_list import (
     ListedCpuRatio,
     ListedDemand,

@@ -22,7 +22,7 @@ def chapter5_study(
     from planner.studies.chapter5.experiments import Request
     from planner.studies.chapter5.report.frames import TABLE, study_frame
     from planner.studies.chapter5.report.page import VERDICTS, study_page
-    from planner.studies.chapter5.report.pages import study_figure
+    from planner.studies.chapter5.report.plots import study_figure
     from planner.studies.chapter5.study import run, scenario_reader
 
     mode = CostMode.DEFAULT if physical else CostMode.REFERENCE

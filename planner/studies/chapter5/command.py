@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.program.executor_options import Executor, Scheduler
+from planner.cli.program.shared_options import Executor, Scheduler
 from planner.domain import CostMode
 from planner.errors import InputError, PlannerError
 from planner.studies.commands import REPORT_FILE, runs_progress, workers_of
 
 if TYPE_CHECKING:
     from planner.domain import RequestTrace, Scenario
-    from planner.studies.chapter5.expected_time import Pace
     from planner.studies.chapter5.experiments import Request
     from planner.studies.chapter5.journals import TrialJournal
     from planner.studies.chapter5.records import Setup, Study
     from planner.studies.chapter5.study import Step
+    from planner.studies.chapter5.trials import Pace
 
 OUT = Path("runs/chapter5")
 
@@ -61,8 +61,7 @@ def command(
     from planner.studies.chapter5.experiments import FIGURES, Request
     from planner.studies.chapter5.journals import SEARCHES_FILE, holds_searches, trial_journal
     from planner.studies.chapter5.report.page import study_page
-    from planner.studies.chapter5.report.pages import file_names, render_study
-    from planner.studies.chapter5.report.plots import chapter5_plots
+    from planner.studies.chapter5.report.plots import chapter5_plots, file_names, render_study
     from planner.studies.chapter5.study import run, scenario_reader
 
     request = Request(
@@ -137,8 +136,8 @@ def _searches(journal: "TrialJournal") -> str:
 
 
 def _tell_time(request: "Request", scenario_of: "Callable[[Setup], Scenario]", processes: int) -> None:
-    from planner.studies.chapter5.expected_time import expected
     from planner.studies.chapter5.experiments import experiments, island_cases
+    from planner.studies.chapter5.trials import expected
 
     def tell_pace(pace: "Pace") -> None:
         screen.show_note(

@@ -8,7 +8,6 @@ from pathlib import Path
 from planner import files
 from planner.domain import CostMode, RequestTrace, Scenario
 from planner.processes import Processes
-from planner.studies.chapter5.expected_time import Search, exact_key, searches
 from planner.studies.chapter5.experiments import (
     CODE,
     CONVERSATION,
@@ -23,7 +22,7 @@ from planner.studies.chapter5.experiments import (
     setup_of,
 )
 from planner.studies.chapter5.findings import findings
-from planner.studies.chapter5.inner_loop import run_islands
+from planner.studies.chapter5.inner_loop import divisions, profile_tokens, run_islands, trace_tokens
 from planner.studies.chapter5.records import (
     CaseOutcome,
     Experiment,
@@ -36,8 +35,7 @@ from planner.studies.chapter5.records import (
     TokenCounts,
     TrialOutcome,
 )
-from planner.studies.chapter5.shown_inputs import divisions, profile_tokens, trace_tokens
-from planner.studies.chapter5.trials import optimum_of, run_trial
+from planner.studies.chapter5.trials import Search, exact_key, optimum_of, run_trial, searches
 from planner.studies.runner import RunsDone, run_tasks
 from planner.workload import summarize
 

@@ -17,11 +17,10 @@ def defragmentation_study(
 ) -> StudyAtHand:
     """Tasks come and go on `nodes` nodes of 8 GPUs; `every_hours` pods are moved together (None: never). `exact`:
     clusters of 25 nodes that are held against the fewest nodes in use there can be."""
-    from planner.studies.defragmentation.records import ChurnWorkload, DefragmentationStudy
-    from planner.studies.defragmentation.report.figures import draw_placeable, draw_rhythms
-    from planner.studies.defragmentation.report.page import churn_page
-    from planner.studies.defragmentation.study import run_churn, run_exact
-    from planner.studies.defragmentation.tables import FIGURE_NAMES, by_rhythm, mean_of, rhythm
+    from planner.studies.defragmentation.page import churn_page
+    from planner.studies.defragmentation.plots import churn_pictures
+    from planner.studies.defragmentation.study import FIGURE_NAMES, by_rhythm, mean_of, rhythm, run_churn, run_exact
+    from planner.studies.defragmentation.workload import ChurnWorkload, DefragmentationStudy
 
     question = DefragmentationStudy(
         workload=ChurnWorkload(nodes=nodes, days=days, load=load),
@@ -47,7 +46,7 @@ def defragmentation_study(
         "defragmentation",
         rows,
         records={"runs": runs, "exact": optima},
-        draw={"placeable": partial(draw_placeable, runs), "rhythms": partial(draw_rhythms, runs)},
+        draw=churn_pictures(runs),
         summary=partial(churn_page, question, runs, optima),
         tables={"exact": beside} if optima else {},
     )

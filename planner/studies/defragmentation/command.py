@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.program.executor_options import Executor, Scheduler
-from planner.cli.program.seeds import seeds_of
+from planner.cli.program.shared_options import Executor, Scheduler, seeds_of
 from planner.errors import InputError
 from planner.studies.commands import (
     FIGURES_FOLDER,
@@ -19,13 +18,14 @@ from planner.studies.commands import (
     Json,
     Processes,
     Quiet,
+    pngs_of,
     runs_progress,
     study_files,
     workers_of,
 )
 
 if TYPE_CHECKING:
-    from planner.studies.defragmentation.records import ChurnRun, DefragmentationStudy, ExactComparison
+    from planner.studies.defragmentation.workload import ChurnRun, DefragmentationStudy, ExactComparison
     from planner.studies.runner import RunsDone
 
 NEVER = "never"
@@ -56,8 +56,8 @@ def command(
 ) -> None:
     """Tasks come and go; every so often pods are moved together: nodes vacated, 8-GPU requests placeable, moves."""
     from planner import files
-    from planner.studies.defragmentation.records import ChurnWorkload, DefragmentationStudy
     from planner.studies.defragmentation.study import run_churn, run_exact
+    from planner.studies.defragmentation.workload import ChurnWorkload, DefragmentationStudy
 
     if not 0 <= exact <= MOST_EXACT:
         raise InputError(f"--exact: must be from 0 to {MOST_EXACT}, got {exact}.", hint="Give 20.")
@@ -92,7 +92,7 @@ def _rhythms(text: str) -> tuple[float | None, ...]:
 
 
 def _file_names() -> list[str]:
-    from planner.studies.defragmentation.tables import EXACT_FILE, RUNS_FILE, SERIES_FILE
+    from planner.studies.defragmentation.study import EXACT_FILE, RUNS_FILE, SERIES_FILE
 
     pictures = [f"{FIGURES_FOLDER}/{name}.png" for name in ("placeable", "rhythms")]
     return [RUNS_FILE, SERIES_FILE, EXACT_FILE, SUMMARY_FILE, REPORT_FILE, *pictures]
@@ -101,20 +101,19 @@ def _file_names() -> list[str]:
 def _rendered(
     study: "DefragmentationStudy", runs: "list[ChurnRun]", exact: "list[ExactComparison]", *, figures: bool
 ) -> dict[str, bytes]:
-    from planner.studies.defragmentation import tables
-    from planner.studies.defragmentation.report.figures import churn_figures
-    from planner.studies.defragmentation.report.page import churn_page
-    from planner.studies.defragmentation.report.plots import churn_plots
+    from planner.studies.defragmentation import study as tables
+    from planner.studies.defragmentation.page import churn_page
+    from planner.studies.defragmentation.plots import churn_pictures, churn_plots
 
     written = {tables.RUNS_FILE: tables.runs_csv(runs), tables.SERIES_FILE: tables.series_csv(runs)}
     if exact:
         written[tables.EXACT_FILE] = tables.exact_csv(exact)
-    drawn = churn_figures(runs) if figures else {}
+    drawn = pngs_of(churn_pictures(runs)) if figures else {}
     return study_files(written, lambda titles: churn_page(study, runs, exact, titles), drawn, churn_plots(runs))
 
 
 def _show(study: "DefragmentationStudy", runs: "list[ChurnRun]", exact: "list[ExactComparison]", *, json: bool) -> None:
-    from planner.studies.defragmentation.report.page import churn_page
+    from planner.studies.defragmentation.page import churn_page
 
     if json:
         listed = [{"every_hours": run.every_hours, "seed": run.seed, **asdict(run.figures)} for run in runs]
@@ -124,7 +123,7 @@ def _show(study: "DefragmentationStudy", runs: "list[ChurnRun]", exact: "list[Ex
 
 
 def _tell(step: "RunsDone[ChurnRun]") -> None:
-    from planner.studies.defragmentation.tables import rhythm
+    from planner.studies.defragmentation.study import rhythm
 
     if step.last is not None:
         figures = step.last.figures

@@ -13,17 +13,18 @@ from planner.defragmentation import consolidate
 from planner.domain import Cluster, ClusterNode, NodeGpu, NumaNode, Pod
 from planner.domain.defragmentation import DefragmentationSettings
 from planner.errors import InconsistentPlanError
-from planner.studies.defragmentation.records import (
+from planner.studies.defragmentation.workload import (
     HOST_CPUS,
     HOST_GPUS,
+    HOURS_A_DAY,
     WHOLE_REQUEST_CPUS,
     ChurnFigures,
     ChurnRun,
     ChurnSample,
     ChurnTask,
     ChurnWorkload,
+    draw_tasks,
 )
-from planner.studies.defragmentation.workload import HOURS_A_DAY, draw_tasks
 
 POOL = "pool"
 NOWHERE = -1

@@ -1,10 +1,13 @@
-"""Online policies: pods arrive one by one, and each is placed at once or fails."""
+"""Online policies: pods arrive one by one, and each is placed at once or fails; a small trace where none is given."""
 
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from planner.domain import TraceNode, TracePod
 from planner.errors import InputError
 from planner.studies.front import StudyAtHand
 
@@ -33,10 +36,9 @@ def policy_study(
     from planner.domain import Semantics
     from planner.placement.fragmentation import target_workload
     from planner.studies.policies.inputs import read_trace_nodes, read_trace_pods
-    from planner.studies.policies.made_up import made_up_trace
     from planner.studies.policies.online.policies import parse_policy
-    from planner.studies.policies.report.figures import kinds_of, policy_figure
-    from planner.studies.policies.report.page import metrics_frame, policies_page
+    from planner.studies.policies.page import metrics_frame, policies_page
+    from planner.studies.policies.plots import kinds_of, policy_figure
     from planner.studies.policies.study import PolicyStudy, run_study
 
     if (nodes is None) is not (pods is None):
@@ -73,3 +75,40 @@ def policy_study(
     )
     study.frame = metrics_frame(runs, tuple(seeds))
     return study
+
+
+def made_up_trace(
+    nodes: int = 48, pods: int = 420, seed: int = 0
+) -> tuple[tuple[TraceNode, ...], tuple[TracePod, ...]]:
+    """Kinds of nodes of openb, and pods of whole GPUs, parts of one, or none."""
+    draw = np.random.default_rng(seed)
+    hosts = [
+        TraceNode(name=f"node-{k:02}", cpu_milli=1000 * cpus, memory_mib=4096 * cpus, gpus=gpus, gpu_model=model)
+        for k, (model, gpus, cpus) in enumerate(_KINDS[k % len(_KINDS)] for k in range(nodes))
+    ]
+    shapes = [_ASKS[k] for k in draw.choice(len(_ASKS), size=pods, p=_CHANCES)]
+    wanted = [
+        TracePod(
+            name=f"pod-{k:03}",
+            cpu_milli=int(draw.choice([4000, 8000, 11000])) * max(1, gpus),
+            memory_mib=8192,
+            gpus=gpus,
+            gpu_milli=milli,
+        )
+        for k, (gpus, milli) in enumerate(shapes)
+    ]
+    return tuple(hosts), tuple(wanted)
+
+
+_KINDS = (
+    *[("G2", 8, 96)] * 3,
+    ("T4", 2, 104),
+    ("P100", 2, 64),
+    ("V100M32", 8, 96),
+    ("G3", 8, 128),
+)
+"""GPU model, GPUs and CPUs of nodes, as frequent as in openb."""
+
+_ASKS = ((0, 0), (1, 1000), (1, 500), (1, 250), (1, 470), (1, 810), (2, 1000), (4, 1000), (8, 1000))
+_CHANCES = (0.13, 0.20, 0.15, 0.12, 0.16, 0.20, 0.02, 0.01, 0.01)
+"""GPUs and thousandths of each that pods ask for, and how many do, as in openb's default trace."""

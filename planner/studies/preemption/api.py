@@ -29,11 +29,19 @@ def preemption_study(
     """
     from planner.domain import Qos, VictimMethod, VictimSettings
     from planner.domain.preemption import one_of
-    from planner.studies.preemption.records import InitialPlacement, NodePolicy, ScaleUpMode, ScaleUpSettings, VictimTie
-    from planner.studies.preemption.report.figures import hit_rates_figure, latency_figure
-    from planner.studies.preemption.report.page import PAPER_HITS, latency_frame, preemption_frame, preemption_page
+    from planner.report.kit.tables import Column, fields, table_of
+    from planner.studies.preemption.page import PAPER_HITS, latency_frame, preemption_frame, preemption_page
+    from planner.studies.preemption.plots import hit_rates_figure, latency_figure
+    from planner.studies.preemption.records import (
+        TABLE_3,
+        InitialPlacement,
+        NodePolicy,
+        ScaleUpMode,
+        ScaleUpSettings,
+        VictimTie,
+        instances,
+    )
     from planner.studies.preemption.study import PreemptionStudy, hit_counts, latencies
-    from planner.studies.preemption.workloads import TABLE_3, instances
 
     settings = ScaleUpSettings(
         counts=(("B", 25), ("C", 25)),
@@ -59,16 +67,8 @@ def preemption_study(
         {"what": what, "scale_ups": scale_ups, "hits": hits, "hit_percent": 100 * hits / scale_ups}
         for what, (scale_ups, hits) in PAPER_HITS.items()
     ]
-    workloads = [
-        {
-            "workload": row.name,
-            "priority": row.priority,
-            "gpus": row.gpus,
-            "pods_of_100_nodes": per_hundred[row.name],
-            "may_be_preempted": row.preemptible,
-        }
-        for row in TABLE_3
-    ]
+    pods = Column("pods_of_100_nodes", lambda row: per_hundred[row.name])
+    kinds = (*fields("workload=name", "priority", "gpus"), pods, *fields("may_be_preempted=preemptible"))
     study = StudyAtHand(
         "preemption",
         (),
@@ -78,7 +78,7 @@ def preemption_study(
             **({"latency": partial(latency_figure, times)} if times else {}),
         },
         summary=partial(preemption_page, counts, times, settings),
-        tables={"paper": paper, "workloads": workloads},
+        tables={"paper": paper, "workloads": table_of(kinds, TABLE_3).records()},
     )
     study.frame = preemption_frame(counts)
     if times:

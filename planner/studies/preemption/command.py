@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli import screen
-from planner.cli.program.seeds import seeds_of
+from planner.cli.program.shared_options import seeds_of
 from planner.domain import Qos, VictimMethod, VictimSettings
 from planner.errors import InputError
 from planner.studies.commands import (
@@ -91,8 +91,8 @@ def command(
 ) -> None:
     """Pods of services come to a full cluster and preempt: how often their GPUs share a socket, how long it takes."""
     from planner import files
+    from planner.studies.preemption.records import SCALED_UP
     from planner.studies.preemption.study import PreemptionStudy, hit_counts, latencies, scenes
-    from planner.studies.preemption.workloads import SCALED_UP
 
     if paper_figures and out is None:
         raise InputError("--paper-figures: needs --out, a folder for them, got none.", hint="Add --out DIR.")
@@ -133,7 +133,7 @@ def command(
 
 def counts_of(parts: str, scale_ups: int) -> tuple[tuple[str, int], ...]:
     """Scale-ups of B and C: `25:25` of 50. InputError: other words, or nothing to share."""
-    from planner.studies.preemption.workloads import SCALED_UP
+    from planner.studies.preemption.records import SCALED_UP
 
     words = [word.strip() for word in parts.split(":")]
     numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 6]
@@ -163,7 +163,7 @@ def _seeds(seed: int | None, seeds: str | None) -> tuple[int, ...]:
 
 def _names() -> list[str]:
     """What a result may hold, figures as their folder."""
-    from planner.studies.preemption.tables import HIT_RATES_FILE, LATENCY_FILE, SCENE_FILES
+    from planner.studies.preemption.page import HIT_RATES_FILE, LATENCY_FILE, SCENE_FILES
 
     return [HIT_RATES_FILE, LATENCY_FILE, *SCENE_FILES, SUMMARY_FILE, REPORT_FILE, f"{FIGURES_FOLDER}/latency.png"]
 
@@ -177,11 +177,16 @@ def _rendered(
     figures: bool,
 ) -> dict[str, bytes]:
     """Every file of the study by its path; `shown`: the paper's figures 8 to 10."""
-    from planner.studies.preemption.report.figures import preemption_figures, scene_figures
-    from planner.studies.preemption.report.page import preemption_page
-    from planner.studies.preemption.report.plots import preemption_plots
+    from planner.studies.preemption.page import (
+        HIT_RATES_FILE,
+        LATENCY_FILE,
+        hit_rates_csv,
+        latency_csv,
+        preemption_page,
+        scene_csvs,
+    )
+    from planner.studies.preemption.plots import preemption_figures, preemption_plots, scene_figures
     from planner.studies.preemption.study import left_out
-    from planner.studies.preemption.tables import HIT_RATES_FILE, LATENCY_FILE, hit_rates_csv, latency_csv, scene_csvs
 
     drawn = preemption_figures(hits, times) if figures else {}
     tables = {HIT_RATES_FILE: hit_rates_csv(hits)} | ({LATENCY_FILE: latency_csv(times)} if times else {})
@@ -201,8 +206,8 @@ def _document(
     study: "PreemptionStudy", hits: "Sequence[HitCount]", times: "Sequence[SourcingLatency]"
 ) -> dict[str, Any]:
     """Both tables and the settings, as JSON holds them."""
+    from planner.studies.preemption.page import HIT_COLUMNS, LATENCY_COLUMNS
     from planner.studies.preemption.study import left_out
-    from planner.studies.preemption.tables import HIT_COLUMNS, LATENCY_COLUMNS
 
     settings = study.settings
     return {
@@ -221,7 +226,7 @@ def _document(
 def _show(
     study: "PreemptionStudy", hits: "Sequence[HitCount]", times: "Sequence[SourcingLatency]", out: Path | None
 ) -> None:
-    from planner.studies.preemption.report.page import (
+    from planner.studies.preemption.page import (
         HIT_HEADER,
         INDEPENDENT_ONLY,
         LATENCY_HEADER,

@@ -14,9 +14,9 @@ from planner.studies.preemption.records import (
     ScaleUpMode,
     ScaleUpSettings,
     ScaleUpWorkload,
+    workload,
 )
 from planner.studies.preemption.states import OLDEST_S, initial_machines, node_of, preemptor, standard
-from planner.studies.preemption.workloads import workload
 
 STATE, ORDER, CHOICE = range(3)
 """Streams of draws: one does not shift another, so a method finds the same clusters whatever else runs."""

@@ -1,4 +1,12 @@
-"""How long a search for victims takes: candidates on all nodes of a cluster and the choice among them, CPU time.
+"""How long a search for victims takes, and how many sets of victims it looks at: candidates on all nodes, CPU time.
+
+| symbol | meaning | unit |
+|---|---|---|
+| m | pods of a node that may go | 1 |
+| k* | least number of them whose going makes room | 1 |
+
+All of them at once first; then naive all 2^m - 1 others but none, IMP those of up to k* pods (FlexTopo paper, section
+3.4).
 
 Searches go through several clusters in turn, so that no single one decides, or, in sequential mode, through the states
 that the scale-ups of each cluster's cycle leave, one behind the other. One search of each kind comes before those that
@@ -9,17 +17,42 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
+from math import comb
 
 import numpy as np
 
-from planner.domain import VictimMethod
-from planner.placement.victims import best_victims
+from planner.domain import Preemptor, VictimMethod, VictimSettings
+from planner.placement.victims import best_victims, victims_of
+from planner.placement.victims.candidates import Question
 from planner.placement.victims.machines import Machines
 from planner.studies.preemption.cycles import CHOICE, CycleKey, states_one_by_one
-from planner.studies.preemption.records import NodePolicy, ScaleUpMode, ScaleUpSettings, SourcingLatency, SourcingTime
+from planner.studies.preemption.records import (
+    NodePolicy,
+    ScaleUpMode,
+    ScaleUpSettings,
+    SourcingLatency,
+    SourcingTime,
+    workload,
+)
 from planner.studies.preemption.states import preemptor, standard
-from planner.studies.preemption.tried_sets import tried_sets
-from planner.studies.preemption.workloads import workload
+
+
+def tried_sets(machines: Machines, newcomer: Preemptor, settings: VictimSettings, method: VictimMethod) -> int | None:
+    """Sets that are tried over all nodes; None for a method that does not go through sets."""
+    if method not in (VictimMethod.NAIVE, VictimMethod.IMP):
+        return None
+    question = Question.of(machines, newcomer, settings)
+    least = {node: len(sets[0]) for node, sets in victims_of(machines, newcomer, settings).items()}
+    return sum(1 + _of_node(len(question.candidates(node)), least.get(node, 0), method) for node in question.nodes)
+
+
+def _of_node(pods: int, least: int, method: VictimMethod) -> int:
+    """0 where all together make no room, or nobody has to go."""
+    if not least:
+        return 0
+    most = pods if method is VictimMethod.NAIVE else least
+    return sum(comb(pods, size) for size in range(1, most + 1))
+
 
 P50, P90 = 50, 90
 FIGURE_10_PREEMPTIONS = 5

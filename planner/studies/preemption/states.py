@@ -16,8 +16,17 @@ from planner.domain import Preemptor, Qos, VictimSet
 from planner.errors import InconsistentPlanError
 from planner.placement.victims import standard_preemption
 from planner.placement.victims.machines import Machines
-from planner.studies.preemption.records import InitialPlacement, NodePolicy, ScaleUpWorkload, VictimTie
-from planner.studies.preemption.workloads import GPUS, NUMA_NODES, SOCKETS, TABLE_3, instances
+from planner.studies.preemption.records import (
+    GPUS,
+    NUMA_NODES,
+    SOCKETS,
+    TABLE_3,
+    InitialPlacement,
+    NodePolicy,
+    ScaleUpWorkload,
+    VictimTie,
+    instances,
+)
 
 Draws = np.random.Generator
 OLDEST_S = 1e7

@@ -1,12 +1,16 @@
-"""Many models on one pool of machines: who loads which model, and when."""
+"""Many models on one pool of machines: who loads which model, and when; LLMs on machines with GPUs among them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from planner.errors import InputError
 from planner.studies.front import StudyAtHand
-from planner.studies.serving.llms import llm_pool, llm_rows
+
+if TYPE_CHECKING:
+    from planner.studies.serving.arrivals import ArrivalLaw
+    from planner.studies.serving.records import ServingPool
 
 
 def serving_study(
@@ -28,11 +32,10 @@ def serving_study(
     the thesis' requests; `constants`: of the policies, as {"quantum_s": 5.0}.
     """
     from planner.studies.serving.arrivals import ArrivalLaw
-    from planner.studies.serving.orderings import comparisons, means_of
+    from planner.studies.serving.page import ROWS, comparisons, means_of, serving_page
+    from planner.studies.serving.plots import numbers_of, serving_figure
     from planner.studies.serving.policies.named import POLICIES
     from planner.studies.serving.records import ServingPool, ServingSettings
-    from planner.studies.serving.report.figures import numbers_of, serving_figure
-    from planner.studies.serving.report.page import ROWS, ServingPage, serving_page
     from planner.studies.serving.study import ServingStudy, run_serving_study
     from planner.studies.serving.warsaw import TOTALS, dnn_models
     from planner.studies.serving.warsaw import machines as machines_alike
@@ -67,7 +70,7 @@ def serving_study(
         rows,
         records={"runs": runs, "pool": question.pool},
         draw={row.number: partial(serving_figure, row.number, runs, question.pool) for row in numbers_of(runs)},
-        summary=partial(serving_page, ServingPage(runs=runs, pool=question.pool, settings=question.settings)),
+        summary=partial(serving_page, runs, question.pool, question.settings),
         tables={"findings": findings, "models": llm_rows(pool) if models else _thesis_models()},
     )
 
@@ -77,3 +80,49 @@ def _thesis_models() -> list[dict[str, Any]]:
 
     columns = ("model", "size_mb", "inference_s", "requests_in_30_min")
     return [dict(zip(columns, row, strict=True)) for row in DNNS]
+
+
+PROMPT_TOKENS, OUTPUT_TOKENS = 800, 150
+"""Means of drawn requests."""
+
+
+def llm_pool(machines: object, models: Sequence[Mapping[str, Any]]) -> "tuple[ServingPool, ArrivalLaw]":
+    """The pool, and how requests come to its models.
+
+    Raises InputError where one of both is missing, or has keys that it must not have.
+    """
+    from planner.studies.serving.arrivals import ArrivalLaw
+    from planner.studies.serving.priced_models import LlmLengths, machine_memory_mb, priced_llm
+    from planner.studies.serving.records import MachineType, ServingPool
+
+    if not models or not isinstance(machines, Sequence):
+        raise InputError(
+            "study serving: machines and models must both be lists for LLMs, got one of them.",
+            hint="help(planner.study) and notebook 09 show them.",
+        )
+    types = tuple(MachineType(**kind) for kind in machines)
+    lengths = LlmLengths(prompt_tokens=PROMPT_TOKENS, output_tokens=OUTPUT_TOKENS)
+    served = tuple(
+        priced_llm(row["name"], row["model"], types, lengths=lengths, sla_s=row.get("sla_s")) for row in models
+    )
+    types = tuple(replace(kind, memory_mb=machine_memory_mb(kind)) for kind in types)
+    totals = {row["name"]: row["requests"] for row in models}
+    law = ArrivalLaw(totals=totals, prompt_tokens=PROMPT_TOKENS, output_tokens=OUTPUT_TOKENS)
+    return ServingPool(types=types, models=served), law
+
+
+def llm_rows(pool: "ServingPool") -> list[dict[str, Any]]:
+    """One row a model and machine: weights, memory with the cache (GB), the largest batch, steps (ms)."""
+    return [
+        {
+            "model": model.name,
+            "machine": machine,
+            "weights_gb": model.size_mb / 1000,
+            "with_cache_gb": None if times.memory_mb is None else times.memory_mb / 1000,
+            "largest_batch": times.most_batch,
+            "step_alone_ms": 1000 * times.step.at(1),
+            "step_at_that_batch_ms": 1000 * times.step.at(times.most_batch),
+        }
+        for model in pool.models
+        for machine, times in model.times.items()
+    ]

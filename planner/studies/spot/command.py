@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.program.executor_options import Executor, Scheduler
-from planner.cli.program.seeds import seeds_of
+from planner.cli.program.shared_options import Executor, Scheduler, seeds_of
 from planner.errors import InputError
 from planner.studies.commands import (
     Figures,

@@ -8,7 +8,7 @@ from command_line import Command
 from openb_files import read_rows
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
-from planner.studies.preemption.tables import HIT_COLUMNS, LATENCY_COLUMNS
+from planner.studies.preemption.page import HIT_COLUMNS, LATENCY_COLUMNS
 
 SMALL = ("simulate", "preemption", "--nodes", 10, "--cycles", 2, "--scale-ups", 6, "--quiet")
 UNTIMED = (*SMALL, "--no-latency", "--no-figures")

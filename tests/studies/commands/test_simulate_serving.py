@@ -7,9 +7,9 @@ from command_line import Command
 from openb_files import read_rows
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
-from planner.studies.serving.commands.serving import POLICY_NAMES
+from planner.studies.serving.command import POLICY_NAMES
 from planner.studies.serving.measures import FIGURE_NAMES
-from planner.studies.serving.orderings import FINDINGS
+from planner.studies.serving.page import FINDINGS
 from planner.studies.serving.policies.named import POLICIES
 from planner.studies.serving.warsaw import TOTALS
 

@@ -8,8 +8,8 @@ from openb_files import read_rows, trace_nodes, trace_pods, write_rows
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE
 from planner.studies.policies.paper import COMBINATIONS, POLICIES, STATEMENTS, TRACES, Measure, reproduced
+from planner.studies.policies.plots import PAPER_FIGURES
 from planner.studies.policies.records import OnlineRun
-from planner.studies.policies.report.figures import PAPER_FIGURES
 
 BARE = ("study", "pwr", "--nodes", "nodes.csv", "--seeds", 1, "--processes", 1, "--quiet", "--out", "p")
 FEW = ("--policy", "fgd", "--policy", COMBINATIONS[0])

@@ -9,8 +9,18 @@ from math import isnan
 from typing import ClassVar
 
 from planner.studies.asi.figures.shares import HP, LP, used_hours
-from planner.studies.asi.records import JOB_TYPES, Drawn, Hour, Needs, Point, Table, Tally, TraceFigure, TraceRow
-from planner.studies.asi.samples import Samples
+from planner.studies.asi.records import (
+    JOB_TYPES,
+    Drawn,
+    Hour,
+    Needs,
+    Point,
+    Samples,
+    Table,
+    Tally,
+    TraceFigure,
+    TraceRow,
+)
 
 STANDBY = "Standby"
 HOURS_A_DAY = 24

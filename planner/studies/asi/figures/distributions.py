@@ -18,12 +18,12 @@ from planner.studies.asi.records import (
     Hour,
     Needs,
     Point,
+    Samples,
     Table,
     Tally,
     TraceFigure,
     TraceRow,
 )
-from planner.studies.asi.samples import Samples
 
 LEAST_TRAFFIC = 0.001
 MOST_MIXES = 6

@@ -11,8 +11,7 @@ from typing import ClassVar
 from planner.studies.asi.figures.demand import HOURS_A_DAY, box
 from planner.studies.asi.figures.distributions import Curves, Grouped
 from planner.studies.asi.figures.shares import amount, shares
-from planner.studies.asi.records import Drawn, Hour, Needs, Point, Table, Tally, TraceFigure, TraceRow
-from planner.studies.asi.samples import Samples
+from planner.studies.asi.records import Drawn, Hour, Needs, Point, Samples, Table, Tally, TraceFigure, TraceRow
 
 S_PER_H = 3600.0
 COLUMNS = ("gpu_model", "cpu_request", "gpu_request", "worker_num", "submit_time", "duration", "job_type")

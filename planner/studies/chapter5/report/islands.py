@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from planner.domain import PHASES, Phase
 from planner.report.kit import style
 from planner.studies.chapter5.records import IslandBenchmark, IslandOutcome, IslandShares, Study
-from planner.studies.chapter5.report.titles import head
+from planner.studies.chapter5.report.panels import head
 
 ROW_IN = 2.2
 EDGE_IN = 0.8

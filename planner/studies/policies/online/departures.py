@@ -24,7 +24,10 @@ from planner.domain import (
 )
 from planner.errors import InputError
 from planner.placement.power_model import OPENB_POWER
-from planner.studies.policies.departure_records import (
+from planner.studies.policies.online.policies import PolicyMix
+from planner.studies.policies.online.score_board import NOWHERE
+from planner.studies.policies.online.simulation import Simulation, prepare
+from planner.studies.policies.records import (
     ClusterMoment,
     DepartureRun,
     Outcome,
@@ -32,9 +35,6 @@ from planner.studies.policies.departure_records import (
     Stay,
     WaitFigures,
 )
-from planner.studies.policies.online.policies import PolicyMix
-from planner.studies.policies.online.score_board import NOWHERE
-from planner.studies.policies.online.simulation import Simulation, prepare
 
 J_PER_KWH = 3.6e6
 LONGEST_FACTOR = 1_000_000

@@ -7,11 +7,9 @@ idle for `idle_s`. Of idle machines the first that may be reloaded is taken, fas
 from collections.abc import Callable
 from math import inf
 
-from planner.studies.serving.policies.inference import next_in_line
-from planner.studies.serving.policies.seam import Load
+from planner.studies.serving.policies.seam import Load, next_in_line
 from planner.studies.serving.records import VictimOrder
-from planner.studies.serving.simulation.cluster import Cluster
-from planner.studies.serving.simulation.machines import Machine, Place
+from planner.studies.serving.simulation.cluster import Cluster, Machine, Place
 
 
 class Baseline:

@@ -16,10 +16,8 @@ unloads whatever has the lowest priority.
 from collections.abc import Sequence
 from math import inf
 
-from planner.studies.serving.policies.inference import at_once
-from planner.studies.serving.policies.seam import Load
-from planner.studies.serving.simulation.cluster import Cluster
-from planner.studies.serving.simulation.machines import Machine, Place
+from planner.studies.serving.policies.seam import Load, at_once
+from planner.studies.serving.simulation.cluster import Cluster, Machine, Place
 
 
 class Clockwork:

@@ -1,4 +1,4 @@
-"""The state that schedulers see: queues by model, machines, copies of models.
+"""Machines, the requests that wait, and what a policy may do with both.
 
 A queue gives its requests by arrival, or by deadline. `copies` count loads that are under way; `absent` are models
 with requests and no copy.
@@ -8,10 +8,104 @@ import heapq
 from collections.abc import Sequence
 from math import inf
 
-from planner.studies.serving.records import MachineStatus, ServingPool, ServingSettings
-from planner.studies.serving.simulation.book import RequestBook
-from planner.studies.serving.simulation.machines import Machine, Place
-from planner.studies.serving.simulation.times import Times
+import numpy as np
+
+from planner.studies.serving.records import Action, MachineStatus, ServingPool, ServingRequest, ServingSettings
+from planner.studies.serving.simulation.times import Stream, Times
+
+
+class Place:
+    """A model on a machine. `loaded_s`: when its load ended; `expires_s`: end of its quantum, where policies have one.
+
+    `passes` since then, `busy_s` in them. Not `ready` while it loads.
+    """
+
+    __slots__ = ("busy_s", "expires_s", "loaded_s", "model", "passes", "ready", "used_s")
+
+    def __init__(self, model: int, now: float) -> None:
+        self.model = model
+        self.ready = False
+        self.loaded_s = self.used_s = now
+        self.expires_s = float("inf")
+        self.passes = 0
+        self.busy_s = 0.0
+
+
+class Machine:
+    """One machine. At most one action at a time: `action` on `place` with `requests` since `since_s`.
+
+    `serial` numbers its actions, so that an event of one that was broken off is known. `inferred` since its last load.
+    `reserve`: it sleeps when it is not needed.
+    """
+
+    __slots__ = (
+        *("action", "idle_s", "inferred", "kind", "number", "place", "places", "requests", "reserve", "serial"),
+        *("since_s", "status", "stream"),
+    )
+
+    def __init__(self, number: int, kind: int, status: MachineStatus) -> None:
+        self.number, self.kind, self.status = number, kind, status
+        self.reserve = status is MachineStatus.SLEEPING
+        self.places: list[Place] = []
+        self.action: Action | None = None
+        self.place: Place | None = None
+        self.requests: list[int] = []
+        self.stream: Stream | None = None
+        self.since_s = self.idle_s = 0.0
+        self.inferred = False
+        self.serial = 0
+
+    @property
+    def idle(self) -> bool:
+        """Ready, and nothing to do."""
+        return self.action is None and self.status is MachineStatus.READY
+
+    def holds(self, model: int) -> bool:
+        """Whether the model is here, or is being loaded."""
+        return any(place.model == model for place in self.places)
+
+
+SLA_DRAW_S = (0.5, 1.0)
+"""SLA = a draw from here, one a model, + 2 * inference time (the simulator's source)."""
+
+SLA_INFERENCES = 2.0
+
+
+class RequestBook:
+    """Requests in order of arrival, as columns. `deadlines`: before their own, what a policy sorts by is not here."""
+
+    def __init__(self, pool: ServingPool, requests: Sequence[ServingRequest], *, seed: int, starved_share: float):
+        times = Times(pool)
+        draws = draw_sla(len(pool.models), seed)
+        self.requests = requests
+        self.models = [request.model for request in requests]
+        self.arrival_s = [request.arrival_s for request in requests]
+        alone = _alone(pool, times, requests)
+        self.work_s = alone
+        given = [model.sla_s for model in pool.models]
+        self.sla_s = [
+            sla if (sla := given[model]) is not None else draws[model] + SLA_INFERENCES * seconds
+            for model, seconds in zip(self.models, alone, strict=True)
+        ]
+        self.deadline_s = [came + sla for came, sla in zip(self.arrival_s, self.sla_s, strict=True)]
+        self.starved_s = [came + starved_share * sla for came, sla in zip(self.arrival_s, self.sla_s, strict=True)]
+
+
+def draw_sla(models: int, seed: int) -> list[float]:
+    """The drawn part of each model's SLA (s)."""
+    return [float(value) for value in np.random.default_rng([seed, 1]).uniform(*SLA_DRAW_S, size=models)]
+
+
+def _alone(pool: ServingPool, times: Times, requests: Sequence[ServingRequest]) -> list[float]:
+    """Seconds of each request by itself; the same for all of a model that does not answer token by token."""
+    fixed = [
+        None if model.kind.by_token else times.alone_s(ServingRequest(arrival_s=0, model=place))
+        for place, model in enumerate(pool.models)
+    ]
+    return [
+        seconds if (seconds := fixed[request.model]) is not None else times.alone_s(request) for request in requests
+    ]
+
 
 GONE, WAITING, STARVED = 0, 1, 2
 

@@ -12,11 +12,9 @@ from math import inf
 from planner.errors import InconsistentPlanError, SolverError
 from planner.studies.serving.policies.seam import Load, Scheduler
 from planner.studies.serving.records import Action, MachineStatus
-from planner.studies.serving.simulation.cluster import Cluster
+from planner.studies.serving.simulation.cluster import Cluster, Machine, Place
 from planner.studies.serving.simulation.log import Log
-from planner.studies.serving.simulation.machines import Machine, Place
-from planner.studies.serving.simulation.streams import Stream
-from planner.studies.serving.simulation.times import prompt_s
+from planner.studies.serving.simulation.times import Stream, prompt_s
 
 Timer = Callable[[float], None]
 REPORTS = 100

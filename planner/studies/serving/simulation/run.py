@@ -1,16 +1,109 @@
-"""One policy's run over requests: from the pool and the requests to the log."""
+"""One policy's run over requests: what must hold of both, then from the pool and the requests to the log."""
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from planner.errors import InputError
 from planner.studies.serving.policies.named import POLICIES
-from planner.studies.serving.records import ServingPool, ServingRequest, ServingSettings
-from planner.studies.serving.simulation.book import RequestBook
-from planner.studies.serving.simulation.cluster import Cluster
+from planner.studies.serving.records import Outage, ScalingSettings, ServingPool, ServingRequest, ServingSettings
+from planner.studies.serving.simulation.cluster import Cluster, RequestBook
 from planner.studies.serving.simulation.log import ActionLog, ServedRequests
 from planner.studies.serving.simulation.loop import Simulation
-from planner.studies.serving.simulation.requirements import require_servable
+from planner.studies.serving.simulation.times import Times
 from planner.studies.serving.simulation.upkeep import Upkeep
+
+LONGEST_S = 1e9
+SHORTEST_S = 1e-3
+"""Quanta, periods and other times that must be above 0: shorter ones would only keep the simulation busy."""
+
+MOST_MACHINES = 1000
+FREE = frozenset({"idle_s", "busy_share", "overdue_s", "most_residence_s", "residence_loads"})
+"""Settings that may be 0."""
+
+
+def require_servable(pool: ServingPool, requests: Sequence[ServingRequest], settings: ServingSettings) -> None:
+    """InputError where something cannot be simulated, or a request could never be served."""
+    _require_settings(settings)
+    _require_settings(pool.scaling)
+    machines = sum(kind.machines + kind.reserve for kind in pool.types)
+    if not 1 <= machines <= MOST_MACHINES:
+        raise InputError(
+            f"machines: must be 1 to {MOST_MACHINES:,} in all, got {machines:,}.", hint="Correct their counts."
+        )
+    _require_times(pool)
+    _require_outages(pool, machines)
+    _require_homes(pool, {request.model for request in requests})
+    if not requests:
+        raise InputError(
+            "requests: must be at least one, got none.",
+            hint="Give --requests, a column requests with the models, or a larger --scale.",
+        )
+
+
+def _require_settings(settings: ServingSettings | ScalingSettings) -> None:
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        least = 0.0 if field.name in FREE else SHORTEST_S
+        if isinstance(value, float) and not value >= least:
+            raise InputError(f"{field.name}: must be {least:g} or more, got {value:g}.", hint="Correct the value.")
+        if isinstance(value, float) and not value <= LONGEST_S:
+            raise InputError(f"{field.name}: must be at most {LONGEST_S:g}, got {value:g}.", hint="Correct the value.")
+    if isinstance(settings, ServingSettings) and settings.shortest_quantum_s > settings.longest_quantum_s:
+        raise InputError(
+            f"shortest_quantum_s: must be at most longest_quantum_s, {settings.longest_quantum_s:g}, got "
+            f"{settings.shortest_quantum_s:g}.",
+            hint="Correct one of the two.",
+        )
+
+
+def _require_times(pool: ServingPool) -> None:
+    for model in pool.models:
+        for machine, times in model.times.items():
+            if not (
+                model.size_mb > 0 and times.most_batch >= 1 and all(seconds > 0 for _, seconds in times.step.points)
+            ):
+                raise InputError(
+                    f"model {model.name}: must have a size, seconds of a step and a batch above 0 on {machine}, got "
+                    f"{model.size_mb:g} MB, {times.step.points}, {times.most_batch}.",
+                    hint="Correct the value.",
+                )
+
+
+def _require_outages(pool: ServingPool, machines: int) -> None:
+    ends: dict[int, float] = {}
+    for outage in sorted(pool.outages, key=lambda outage: (outage.machine, outage.start_s)):
+        end_s = math.inf if outage.end_s is None else outage.end_s
+        if not 0 <= outage.machine < machines:
+            raise _bad_outage(outage, f"must be of a machine from 0 to {machines - 1}")
+        if not 0 <= outage.start_s < end_s:
+            raise _bad_outage(outage, "must begin at 0 s or later, and before it ends")
+        if outage.start_s <= ends.get(outage.machine, -1.0):
+            raise _bad_outage(outage, "must begin after the machine's last one has ended")
+        ends[outage.machine] = end_s
+
+
+def _bad_outage(outage: Outage, rule: str) -> InputError:
+    end = "for good" if outage.end_s is None else f"to {outage.end_s:g} s"
+    return InputError(
+        f"outage: {rule}, got machine {outage.machine}, from {outage.start_s:g} s {end}.", hint="Correct the outage."
+    )
+
+
+def _require_homes(pool: ServingPool, wanted: set[int]) -> None:
+    """Every model with requests has a machine that can hold it and is not lost for good."""
+    times = Times(pool)
+    kinds = [kind for kind, row in enumerate(pool.types) for _ in range(row.machines + row.reserve)]
+    lost = {outage.machine for outage in pool.outages if outage.end_s is None}
+    lasting = {kind for machine, kind in enumerate(kinds) if machine not in lost}
+    for model in sorted(wanted):
+        if not any(times.runs(model, kind) for kind in lasting):
+            name = pool.models[model].name
+            raise InputError(
+                f"model {name}: must have a machine with times for it, with memory for it, and not lost for good; it "
+                f"has none of {', '.join(sorted(kind.name for kind in pool.types))}.",
+                hint="Add such a machine, or drop the model's requests.",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

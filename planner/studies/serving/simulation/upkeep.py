@@ -5,8 +5,8 @@ starts again, or TERMINATED where it never does.
 """
 
 from planner.studies.serving.records import Action, MachineStatus, Outage
+from planner.studies.serving.simulation.cluster import Machine
 from planner.studies.serving.simulation.loop import Simulation
-from planner.studies.serving.simulation.machines import Machine
 
 
 class Upkeep:

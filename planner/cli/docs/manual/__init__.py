@@ -1,1 +1,0 @@
-"""The whole program in parts, made from the code, and as a manual page for `man`."""

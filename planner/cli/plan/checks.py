@@ -1,0 +1,166 @@
+"""`planner check`, `planner diff`, `planner verify`: a scenario, a deployment and a run are checked."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.plan.import_plan import deployed_and_planned
+from planner.errors import EXIT_BAD_INPUT, EXIT_FAILURE, InputError
+
+if TYPE_CHECKING:
+    from planner.domain.comparisons import Verification
+
+
+def check(
+    scenario: Annotated[Path, typer.Argument(help="A scenario file.")],
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON, and no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Read a scenario, resolve every name, and check that the model fits, without searching."""
+    from planner import files, pipeline
+    from planner.domain.usable import left_out_of
+    from planner.workload import summarize
+
+    def tell(step: str) -> None:
+        if not (quiet or json):
+            screen.show_note(f"check: {step}")
+
+    tell("reading the scenario and what it refers to")
+    read = files.load_scenario(scenario, summarize)
+    workload = pipeline.check(read, tell)
+    types = [item.gpu.name for item in read.inventory.items]
+    left_out = left_out_of(read.cluster, read.placement, types) if read.cluster else ()
+    facts = {
+        "scenario": read.name,
+        "model": read.model.name,
+        "weights_gb": round(read.model.weights_gb, 1),
+        "workload": workload.name,
+        **({"clock": read.workload.clock} if read.workload.clock else {}),
+        "ranges": len(workload.ranges),
+        "longest_prompt": workload.longest_prompt,
+        "mean_input_tokens": round(workload.mean_input_tokens, 1),
+        "mean_output_tokens": round(workload.mean_output_tokens, 1),
+        "inventory": {item.gpu.name: item.count for item in read.inventory.items},
+        "left_out": list(left_out),
+        "price_usd_per_hour": read.inventory.price_usd_per_hour,
+        **({"without_price": list(read.inventory.without_price)} if read.inventory.without_price else {}),
+        "cost_mode": read.cost.mode.value,
+        "search": f"{read.search.method.value}, {read.search.iterations} x {read.search.batch_size}",
+    }
+    if json:
+        screen.show_json(facts)
+    else:
+        rows = [(key, _words(value)) for key, value in facts.items() if key != "left_out"]
+        screen.show_table(f"{scenario}: sound", ("what", "value"), rows)
+        for reason in left_out:
+            screen.show_warning(f"left out of the cluster: {reason}")
+        for gpu in read.inventory.unused_prices:
+            screen.show_warning(f"price not used: the inventory has no {gpu}")
+
+
+def _words(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={count}" for key, count in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def diff(
+    old: Annotated[Path, typer.Argument(help="What runs: a run folder or a folder of manifests.")],
+    new: Annotated[Path, typer.Argument(help="What is to run: a run folder or a folder of manifests.")],
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with status 1 if they differ.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Show what two runs serve, cost and promise, old against new, which is likely faster; then which islands start,
+    stop, restart or stay, how many GPUs that takes, which requests move, and what changes of buckets and P99."""
+    from dataclasses import replace
+
+    from planner.plans.comparing import plan_figures
+    from planner.plans.diff import compare, compare_buckets
+    from planner.plans.rate_bands import compare_rates
+    from planner.report.comparison.plan_diff import diff_document, diff_page
+
+    (before, old_plan), (after, new_plan) = deployed_and_planned(old), deployed_and_planned(new)
+    difference = compare(before, after)
+    if old_plan is not None and new_plan is not None:
+        difference = replace(
+            difference,
+            rates=compare_rates(old_plan, new_plan),
+            buckets=compare_buckets(old_plan, new_plan),
+            figures=(plan_figures(old_plan, str(old)), plan_figures(new_plan, str(new))),
+        )
+    if json:
+        screen.show_json(diff_document(difference))
+    else:
+        screen.show_markdown(diff_page(difference))
+    if exit_code and difference.differs:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+MOST_ROWS = 60
+"""Differences that are shown; --json has all."""
+
+
+def verify(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder, its plan.json, or a folder of a schedule, a watch, a batch, a sweep, of runs."
+        ),
+    ],
+    scenario: Annotated[
+        Path | None,
+        typer.Option(help="The scenario that RUN was planned from. [default: found by its name]", show_default=False),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="As it was planned with; goes with --scenario."),
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Repeat a search, too; else its layouts are judged anew, not chosen anew.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Compute a run anew from its question: list every figure, line and file that differs from what is written."""
+    from planner.files.scenario.settings import read_setting
+    from planner.runs.verifying.folders import verify
+
+    if settings and scenario is None:
+        raise InputError("--set: goes with --scenario only.", hint="Name the scenario that the run was planned from.")
+    found = verify(run, scenario=scenario, settings=tuple(map(read_setting, settings or [])), search=search)
+    if json:
+        screen.show_json(_document(run, found))
+    else:
+        _show(run, found)
+    if not found.agrees:
+        raise typer.Exit(EXIT_BAD_INPUT)
+
+
+def _document(run: Path, found: "Verification") -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {"run": str(run), "agrees": found.agrees, **asdict(found)}
+
+
+def _show(run: Path, found: "Verification") -> None:
+    count = len(found.differences)
+    if found.differences:
+        rows = [(row.file, row.key, row.written, row.due) for row in found.differences[:MOST_ROWS]]
+        screen.show_table(
+            f"{run}: written, and computed anew",
+            ("file", "key", "written", "comes out"),
+            rows,
+            important=("file", "key"),
+        )
+    if count > MOST_ROWS:
+        screen.show_note(f"and {count - MOST_ROWS:,} more; --json has all.")
+    if found.unchecked:
+        screen.show_text("Taken as it is written:")
+        for sentence in found.unchecked:
+            screen.show_text(f"  {sentence}")
+    files = f"{len(found.files):,} file{'s' * (len(found.files) != 1)}"
+    verdict = "agree with what comes out" if found.agrees else f"looked at: {count:,} difference{'s' * (count != 1)}"
+    screen.show_prose(f"{run}: {files} {verdict}.")

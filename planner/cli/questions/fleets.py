@@ -1,0 +1,173 @@
+"""`planner cheapest`, `planner buy`, `planner max`: fleets for a load, for money, and what GPUs at hand can do."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import screen
+from planner.cli.questions import options
+from planner.files.scenario.offers import inventory_of, prices_of
+
+if TYPE_CHECKING:
+    from planner.domain import ReportProgress
+    from planner.runs.questions import MoneyAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Where the answer goes; `flags`: the question's own, for the next one."""
+
+    scenario: Path | None
+    out: Path | None
+    force: bool
+    json: bool
+    quiet: bool
+    flags: str
+
+
+def answer_with(wanted: Wanted, name: str, ask: "Callable[[ReportProgress], MoneyAnswer]") -> None:
+    """Ask, write what is to be written, print. What cannot be written fails before the work, not after it."""
+    from planner import files
+    from planner.runs.questions import answer_document, answer_text
+    from planner.runs.questions.documents import text_of
+    from planner.runs.questions.words import next_questions
+
+    if wanted.scenario is not None:
+        files.refuse_existing(wanted.scenario, force=wanted.force)
+    if wanted.out is not None:
+        files.claim_run_folder(wanted.out, force=wanted.force)
+    with screen.search_progress(name, quiet=wanted.quiet or wanted.json) as progress:
+        answer = ask(progress)
+    texts = {} if wanted.scenario is None else {wanted.scenario: text_of(answer, wanted.scenario.parent).encode()}
+    with files.files_written(texts, force=wanted.force):
+        warnings = () if wanted.out is None else _published(answer, wanted.out, force=wanted.force)
+    if wanted.json:
+        screen.show_json(answer_document(answer, scenario=wanted.scenario, run=wanted.out, flags=wanted.flags))
+    else:
+        screen.show_prose(answer_text(answer))
+        _show_scenario(text_of(answer), wanted.scenario, str(answer.document["name"]))
+        screen.show_text("What to ask next")
+        for why, command in next_questions(answer, wanted.scenario, wanted.flags, wanted.out):
+            screen.show_text(f"  {why}\n    {command}")
+        if wanted.out is not None:
+            screen.show_text(f"Written to {wanted.out}")
+    for warning in warnings:
+        screen.show_warning(warning)
+
+
+def _show_scenario(text: str, path: Path | None, name: str) -> None:
+    where = f"written to {path}" if path else f"--scenario {name}.yaml writes it"
+    screen.show_text(f"The scenario that this stands for ({where})")
+    screen.show_text("".join(f"  {line}\n" for line in text.splitlines()))
+
+
+def _published(answer: "MoneyAnswer", folder: Path, *, force: bool) -> tuple[str, ...]:
+    from planner import files
+    from planner.runs import publication
+
+    published = publication.publish(answer.plan, engine=answer.scenario.engine.name)
+    files.write_run(folder, published.files, force=force)
+    return published.warnings
+
+
+def cheapest(
+    rps: Annotated[float, typer.Option(help="Requests/s to be promised.", show_default=False)],
+    model: options.Model,
+    workload: options.Workload,
+    ttft: options.Ttft = None,
+    tpot: options.Tpot = None,
+    percentile: options.Percentile = 99.0,
+    survive: options.Survive = 0,
+    share: options.Share = None,
+    engine: options.Engine = None,
+    serving: options.Serving = None,
+    offer: options.OfferFile = None,
+    prices: options.Prices = None,
+    name: options.Name = "",
+    scenario: options.ScenarioFile = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """What does this rate cost? The cheapest fleet that promises it within the levels, proven."""
+    from planner.runs.questions import cheapest_fleet
+
+    typed = options.Typed(
+        model=model, workload=workload, ttft=ttft, tpot=tpot, percentile=percentile, survive=survive, share=share,
+        engine=engine, serving=serving, name=name,
+    )  # fmt: skip
+    demand, gpus = typed.demand(), options.offer_of(offer, prices)
+    wanted = Wanted(
+        scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(offer=offer, prices=prices)
+    )
+    answer_with(wanted, "cheapest", lambda progress: cheapest_fleet(demand, rps, gpus, progress))
+
+
+def buy(
+    usd: Annotated[float, typer.Option(help="USD per hour.", show_default=False)],
+    model: options.Model,
+    workload: options.Workload,
+    ttft: options.Ttft = None,
+    tpot: options.Tpot = None,
+    percentile: options.Percentile = 99.0,
+    survive: options.Survive = 0,
+    share: options.Share = None,
+    engine: options.Engine = None,
+    serving: options.Serving = None,
+    offer: options.OfferFile = None,
+    prices: options.Prices = None,
+    name: options.Name = "",
+    scenario: options.ScenarioFile = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """What does this money buy? The fleet that serves most requests/s for at most so much rent, proven."""
+    from planner.runs.questions import best_fleet_for
+
+    typed = options.Typed(
+        model=model, workload=workload, ttft=ttft, tpot=tpot, percentile=percentile, survive=survive, share=share,
+        engine=engine, serving=serving, name=name,
+    )  # fmt: skip
+    demand, gpus = typed.demand(), options.offer_of(offer, prices)
+    wanted = Wanted(
+        scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(offer=offer, prices=prices)
+    )
+    answer_with(wanted, "buy", lambda progress: best_fleet_for(demand, usd, gpus, progress))
+
+
+def largest(
+    inventory: Annotated[str, typer.Option(help="GPUs at hand, as H100=40,A100=24.", show_default=False)],
+    model: options.Model,
+    workload: options.Workload,
+    ttft: options.Ttft = None,
+    tpot: options.Tpot = None,
+    percentile: options.Percentile = 99.0,
+    survive: options.Survive = 0,
+    share: options.Share = None,
+    engine: options.Engine = None,
+    serving: options.Serving = None,
+    prices: options.Prices = None,
+    name: options.Name = "",
+    scenario: options.ScenarioFile = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """What can these GPUs do? The most requests/s that they promise within the levels, proven."""
+    from planner.runs.questions import most_of_fleet
+
+    typed = options.Typed(
+        model=model, workload=workload, ttft=ttft, tpot=tpot, percentile=percentile, survive=survive, share=share,
+        engine=engine, serving=serving, name=name,
+    )  # fmt: skip
+    demand, gpus = typed.demand(), inventory_of("--inventory", inventory)
+    rent = {} if prices is None else prices_of("--prices", prices)
+    wanted = Wanted(scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(prices=prices))
+    answer_with(wanted, "max", lambda progress: most_of_fleet(demand, gpus, rent, progress))

@@ -1,1 +1,0 @@
-"""Page and figures of a defragmentation study."""

@@ -1,1 +1,0 @@
-"""`planner simulate cluster`, `planner simulate queue`, `planner study pwr`."""

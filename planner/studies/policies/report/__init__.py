@@ -1,1 +1,0 @@
-"""The policy study as page, tables and figures."""

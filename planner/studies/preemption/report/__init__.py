@@ -1,1 +1,0 @@
-"""The scale-up study as page, tables and figures."""

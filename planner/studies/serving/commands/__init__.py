@@ -1,1 +1,0 @@
-"""`planner simulate serving`."""

@@ -1,1 +1,0 @@
-"""The serving study as page, tables and figures."""
