@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
@@ -13,13 +13,11 @@ from planner.domain import (
     IslandClass,
     Layout,
     Plan,
-    Proposal,
     ReportProgress,
     RoutingForm,
     Scenario,
     SearchJournal,
     SearchRecord,
-    WarmStart,
 )
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.assembly import assemble, assemble_flows, estimates_of, network_bottleneck
@@ -34,34 +32,14 @@ from planner.layouts.buckets.proposals import proposed_pools, saved_pools
 from planner.layouts.buckets.ties import best_of_ties
 from planner.layouts.certificate import certified_again, certify, is_exact, solve_layout
 from planner.layouts.feasibility import nothing_found, require_room, require_saved_rate, require_target
-from planner.layouts.proposals import ProposedPlan
+from planner.layouts.proposals import PlanProposer, ProposedPlan, Tell
 from planner.layouts.queued_layouts import MET, best_with_queues
 from planner.layouts.sensitivity import sensitivity_of
-from planner.layouts.warm_starts import EARLIER, seeds_of
+from planner.layouts.warm_starts import seeds_of, seeds_of_pools
 from planner.search import Aim, Ground, SearchResult, Seeds, given, optimize
 
 MOST_RAISES = 6
 INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"
-
-
-Propose = Callable[[Evaluator, ReportProgress, SearchJournal | None], ProposedPlan]
-Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanProposer:
-    """Who proposes plans of a form.
-
-    `propose`: the best plan that is found for the question of an evaluator. Raises InfeasibleError where nothing serves
-    the workload, InputError where the inventory admits no island, and KeyboardInterrupt where the search was cut short
-    with nothing found. Where the journal knows of a search, the plan was not to be solved for in time.
-    `again`: the islands of a saved plan. Raises InputError where they are not those that its layout gives today.
-    `require_possible`: raises as `propose` does before it searches, and tells of each step.
-    """
-
-    propose: Propose
-    again: Callable[[Evaluator, Plan], ProposedPlan]
-    require_possible: Callable[[Evaluator, Tell], None]
 
 
 def proposer_of(scenario: Scenario) -> PlanProposer:
@@ -90,7 +68,7 @@ def _pools(evaluator: Evaluator, progress: ReportProgress, journal: SearchJourna
     if _is_solved_for(scenario, journal):
         result = given(solved, evaluator, progress, solving_cpu_s=solving_cpu_s)
     else:
-        result = _search(scenario, evaluator, progress, journal, partial(_seeded, scenario, solved))()
+        result = _search(scenario, evaluator, progress, journal, partial(seeds_of_pools, scenario, solved))()
         _require_uncut(result)
         if result.best is None:
             result = given(
@@ -210,15 +188,6 @@ def _require_uncut(result: SearchResult) -> None:
 
 def _aim(scenario: Scenario) -> Aim:
     return Aim(objective=scenario.objective, reference=reference_values(scenario))
-
-
-def _seeded(scenario: Scenario, solved: Layout) -> tuple[Proposal, ...]:
-    """The layouts that a search begins with: the pools that were solved for, and those of earlier runs."""
-    # what was solved for is known anyway; a search asked to begin without it does
-    words = WarmStart.EXACT in scenario.search.warm_start or scenario.search.method.row.may_solve
-    origins = {solved: WarmStart.EXACT.value} if words else {}
-    origins |= {layout: EARLIER for layout in scenario.search.earlier if layout not in origins}
-    return tuple(Proposal(parameters=(), layout=layout, generator=origin) for layout, origin in origins.items())
 
 
 def _solved_to_target(

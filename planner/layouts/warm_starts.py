@@ -39,6 +39,15 @@ def seeds_of(scenario: Scenario, evaluator: Evaluator) -> tuple[Proposal, ...]:
     return tuple(Proposal(parameters=(), layout=layout, generator=origin) for layout, origin in origins.items())
 
 
+def seeds_of_pools(scenario: Scenario, solved: Layout) -> tuple[Proposal, ...]:
+    """The same of a search for pools: those that were solved for, and those of earlier runs."""
+    # what was solved for is known anyway: only a search that was asked to begin without it does
+    words = WarmStart.EXACT in scenario.search.warm_start or scenario.search.method.row.may_solve
+    origins = {solved: WarmStart.EXACT.value} if words else {}
+    origins |= {layout: EARLIER for layout in scenario.search.earlier if layout not in origins}
+    return tuple(Proposal(parameters=(), layout=layout, generator=origin) for layout, origin in origins.items())
+
+
 def _running(scenario: Scenario) -> Layout | None:
     """The layout that runs now; None where nothing does, or the inventory cannot form it."""
     islands = [IslandClass(gpu=row.gpu, size=row.size) for row in scenario.objective.current for _ in range(row.count)]

@@ -32,54 +32,6 @@ from planner.domain import (
 from planner.domain.objective import ServerKind
 from planner.errors import InconsistentPlanError
 from planner.plans.claims import TOLERANCE, close, false_claims
-from planner.plans.claims import close as _close
-
-
-def false_pools(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
-    """What the record of the pools says that the rest of the plan does not."""
-    islands = {island.id: island for island in plan.islands if island.phase is not None}
-    names = [pool.island for pool in buckets.pools]
-    if sorted(names) != sorted(islands):
-        yield f"its pools are {', '.join(names)}, its islands with a phase {', '.join(islands)}"
-        return
-    for pool in buckets.pools:
-        if not _is_pool(islands[pool.island], pool):
-            yield f"island {pool.island} is not the {pool.count} servers of its pool"
-    yield from _false_routes(plan, buckets)
-    yield from _false_figures(plan, buckets)
-
-
-def _is_pool(island: PlannedIsland, pool: BucketPool) -> bool:
-    server = pool.server
-    return (
-        (island.gpu, island.phase, island.size) == (pool.gpu, pool.phase, pool.gpus)
-        and island.parallel == replace(server.parallel, replicas=pool.count)
-        and (island.tokens_per_step, island.batch_size) == (server.tokens_per_step, server.batch_size)
-        and (island.overlapped, island.context) == (server.overlapped, pool.context)
-    )
-
-
-def _false_routes(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
-    routes = {(route.island, route.phase): route for route in plan.routing}
-    for pool, phase in [(mine, half) for mine in buckets.pools for half in halves_of(mine.phase)]:
-        route = routes.get((pool.island, phase))
-        if route is None:
-            yield f"pool {pool.island} has no {phase} route"
-        elif (route.range_start, route.range_end) != (pool.start, pool.end):
-            yield f"the route to {pool.island} is not of prompts of {pool.start} to {pool.end - 1} tokens"
-        elif not close(route.share, pool.share) or not close(route.capacity_rps, pool.count * pool.capacity_rps):
-            yield f"the route to {pool.island} has another share or capacity than its pool"
-
-
-def _false_figures(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
-    promise = plan.throughput_rps * plan.scenario.routing.margin
-    if not close(buckets.promise_rps, promise):
-        yield f"it promises {buckets.promise_rps:.6g} requests/s, its margin leaves {promise:.6g}"
-    if sum(point.chosen for point in buckets.simpler) != 1:
-        yield "not exactly one of its simpler plans is the plan itself"
-    strangers = {loss.island for loss in buckets.losses} - {pool.island for pool in buckets.pools}
-    if strangers:
-        yield f"it tells the loss of {', '.join(sorted(strangers))}, which is no pool"
 
 
 def audit(plan: Plan, workload: Workload) -> None:
@@ -121,7 +73,7 @@ def _inventory(plan: Plan) -> Iterator[str]:
             yield f"islands hold {used[item.gpu.name]} {item.gpu.name}, the inventory {item.count}"
     prices = {item.gpu.name: item.price_usd_per_gpu_hour for item in plan.scenario.inventory.items}
     for island in plan.islands:
-        if not _close(island.price_usd_per_hour, prices[island.gpu] * island.size):
+        if not close(island.price_usd_per_hour, prices[island.gpu] * island.size):
             yield f"island {island.id}: its price is not that of its GPUs"
 
 
@@ -140,7 +92,7 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
             rows[route.range_start].append(route)
     for span in _spans(workload, rows):
         mine = rows.pop(span.start, [])
-        if not all(route.range_end == span.end and _close(route.probability, span.probability) for route in mine):
+        if not all(route.range_end == span.end and close(route.probability, span.probability) for route in mine):
             yield f"{phase} routes of {span.label} tokens have another end or probability than the workload"
         if not abs(sum(route.share for route in mine) - 1) <= TOLERANCE:
             yield f"{phase} shares of {span.label} tokens sum to {sum(r.share for r in mine):.6g}, not 1"
@@ -181,10 +133,10 @@ def _time(plan: Plan) -> Iterator[str]:
 
 def _totals(plan: Plan) -> Iterator[str]:
     """What the plan says of itself and of each island is what its routes add up to."""
-    if not _close(plan.throughput_rps, min(plan.prefill_rps, plan.decode_rps)):
+    if not close(plan.throughput_rps, min(plan.prefill_rps, plan.decode_rps)):
         yield "throughput is not the lower of prefill and decode"
     best = [trial.throughput_rps for trial in plan.search.trials if trial.index == plan.search.best_trial]
-    if len(best) != 1 or not _close(best[0], _searched_rps(plan)):
+    if len(best) != 1 or not close(best[0], _searched_rps(plan)):
         yield f"trial {plan.search.best_trial} is not the plan's"
     by_island: dict[str, list[Route]] = defaultdict(list)
     for route in plan.routing:
@@ -192,9 +144,9 @@ def _totals(plan: Plan) -> Iterator[str]:
     for island in plan.islands:
         first = Phase.PREFILL if island.phase is Phase.MIXED else island.phase  # its requests have a route in either
         mine = [route for route in by_island[island.id] if route.phase is first]
-        if not _close(island.rate_rps, sum(route.rate_rps for route in mine)):
+        if not close(island.rate_rps, sum(route.rate_rps for route in mine)):
             yield f"island {island.id}: rate is not the sum of its routes"
-        if not _close(island.utilisation, sum(route.rate_rps / route.capacity_rps for route in mine)):
+        if not close(island.utilisation, sum(route.rate_rps / route.capacity_rps for route in mine)):
             yield f"island {island.id}: utilisation is not that of its routes"
         if island.batch_size != max((route.batch_size for route in mine), default=0):
             yield f"island {island.id}: batch size is not the largest of its routes"
@@ -267,7 +219,7 @@ def _own_goals(plan: Plan, claimed: dict[str, float]) -> Iterator[str]:
     if plan.placement is not None and (plan.placement.shortfalls or not whole):
         del due[Goal.CHANGES.value]  # counted as if every island found room
     for name, value in claimed.items():
-        if name in due and not _close(value, due[name]):
+        if name in due and not close(value, due[name]):
             yield f"its {name} is {due[name]:.6g}, its trial says {value:.6g}"
 
 
@@ -287,7 +239,7 @@ def _handed_over(plan: Plan, workload: Workload) -> Iterator[str]:
     for flow in plan.flows:
         rates[Phase.PREFILL, flow.prefill, flow.range_start] += flow.rate_rps
         rates[Phase.DECODE, flow.decode, flow.range_start] += flow.rate_rps
-        if not _close(flow.gb_s, flow.rate_rps * gb.get(flow.range_start, 0.0)):
+        if not close(flow.gb_s, flow.rate_rps * gb.get(flow.range_start, 0.0)):
             yield f"the flow from {flow.prefill} to {flow.decode} does not carry the KV caches of its requests"
         if not flow.rate_rps >= 0:
             yield f"the flow from {flow.prefill} to {flow.decode} is negative"
@@ -297,7 +249,7 @@ def _handed_over(plan: Plan, workload: Workload) -> Iterator[str]:
             continue
         starts = [start for start in gb if route.range_start <= start < route.range_end]
         sums = sum(rates.pop((route.phase, route.island, start), 0.0) for start in starts)
-        if not _close(sums, route.rate_rps):
+        if not close(sums, route.rate_rps):
             yield f"{route.phase} flows of {route.island} are not its routes of {route.range_start} tokens and more"
     for phase, name, start in rates:
         yield f"{phase} flows of {name} have no route of {start} tokens and more"
@@ -332,7 +284,7 @@ def _serves(island: PlannedIsland | None, route: Route) -> bool:
 
 def _placement(plan: Plan, placement: Placement) -> Iterator[str]:
     """Every island that serves lies on nodes, with all its GPUs; who found no room serves nothing."""
-    if not _close(placement.placed_rps, plan.throughput_rps):
+    if not close(placement.placed_rps, plan.throughput_rps):
         yield f"its placement serves {placement.placed_rps:.6g} requests/s, the plan {plan.throughput_rps:.6g}"
     sizes: Counter[str] = Counter()
     for part in placement.parts:
@@ -344,3 +296,50 @@ def _placement(plan: Plan, placement: Placement) -> Iterator[str]:
     for route in plan.routing:
         if route.island in lost:
             yield f"island {route.island} found no room on the cluster, and has routes"
+
+
+def false_pools(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
+    """What the record of the pools says that the rest of the plan does not."""
+    islands = {island.id: island for island in plan.islands if island.phase is not None}
+    names = [pool.island for pool in buckets.pools]
+    if sorted(names) != sorted(islands):
+        yield f"its pools are {', '.join(names)}, its islands with a phase {', '.join(islands)}"
+        return
+    for pool in buckets.pools:
+        if not _is_pool(islands[pool.island], pool):
+            yield f"island {pool.island} is not the {pool.count} servers of its pool"
+    yield from _false_routes(plan, buckets)
+    yield from _false_figures(plan, buckets)
+
+
+def _is_pool(island: PlannedIsland, pool: BucketPool) -> bool:
+    server = pool.server
+    return (
+        (island.gpu, island.phase, island.size) == (pool.gpu, pool.phase, pool.gpus)
+        and island.parallel == replace(server.parallel, replicas=pool.count)
+        and (island.tokens_per_step, island.batch_size) == (server.tokens_per_step, server.batch_size)
+        and (island.overlapped, island.context) == (server.overlapped, pool.context)
+    )
+
+
+def _false_routes(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
+    routes = {(route.island, route.phase): route for route in plan.routing}
+    for pool, phase in [(mine, half) for mine in buckets.pools for half in halves_of(mine.phase)]:
+        route = routes.get((pool.island, phase))
+        if route is None:
+            yield f"pool {pool.island} has no {phase} route"
+        elif (route.range_start, route.range_end) != (pool.start, pool.end):
+            yield f"the route to {pool.island} is not of prompts of {pool.start} to {pool.end - 1} tokens"
+        elif not close(route.share, pool.share) or not close(route.capacity_rps, pool.count * pool.capacity_rps):
+            yield f"the route to {pool.island} has another share or capacity than its pool"
+
+
+def _false_figures(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
+    promise = plan.throughput_rps * plan.scenario.routing.margin
+    if not close(buckets.promise_rps, promise):
+        yield f"it promises {buckets.promise_rps:.6g} requests/s, its margin leaves {promise:.6g}"
+    if sum(point.chosen for point in buckets.simpler) != 1:
+        yield "not exactly one of its simpler plans is the plan itself"
+    strangers = {loss.island for loss in buckets.losses} - {pool.island for pool in buckets.pools}
+    if strangers:
+        yield f"it tells the loss of {', '.join(sorted(strangers))}, which is no pool"

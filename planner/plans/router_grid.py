@@ -10,7 +10,8 @@
 t is the cost stage's, for the island's own degrees where it lies, with the batch that suits each exact length; pools
 are made with that. An engine's batch is that of its cells' longest prompts, so what the grid reaches is told by the
 finished table, replayed at exact lengths with the batches that it deploys, and so is what the plan's own table reaches:
-the two compare. Neither sees queues or the network. Plans of buckets keep their pools: see `bucket_grid`.
+the two compare. Neither sees queues or the network. Plans of buckets
+keep their pools, budgets and batches: a cell goes to the bucket of its longest prompt.
 """
 
 import math
@@ -35,67 +36,6 @@ from planner.errors import ExportError, InputError
 from planner.plans.exact_lengths import Deployed, evaluate_exactly, rates_at
 from planner.units import MS_PER_S
 from planner.workload import divide
-
-
-def bucket_pools(plan: Plan, phase: Phase) -> list[tuple[str, ...]]:
-    """Islands by bucket, shortest prompts first."""
-    routes = [route for route in plan.routing if route.phase is phase]
-    starts = sorted({route.range_start for route in routes})
-    return [tuple(route.island for route in routes if route.range_start == start) for start in starts]
-
-
-def bucket_cells(plan: Plan, phase: Phase, exact: Workload, width: int, cells: int) -> list[int]:
-    """The bucket of every cell; one that no request falls into goes where the next longer one goes.
-
-    Raises ExportError where a bucket is left without cells.
-    """
-    ends = sorted({route.range_end for route in plan.routing if route.phase is phase})
-    longest: dict[int, int] = {}
-    for span in exact.ranges:
-        longest[span.start // width] = span.start
-    chosen, bucket = [0] * cells, len(ends) - 1
-    for cell in range(cells - 1, -1, -1):
-        if cell in longest:
-            bucket = next((k for k, end in enumerate(ends) if longest[cell] < end), len(ends) - 1)
-        chosen[cell] = bucket
-    served = {chosen[cell] for cell in longest}
-    if len(served) < len(ends):
-        lost = next(k for k in range(len(ends)) if k not in served)
-        raise ExportError(
-            f"plan {plan.scenario.name}, {phase}: every bucket must have a cell of the grid, that of prompts below "
-            f"{ends[lost]} tokens has none of {cells} cells of {width} tokens.",
-            hint="Take more cells.",
-        )
-    return chosen
-
-
-def pool_performance(plan: Plan, island: PlannedIsland, workload: Workload) -> PhasePerformance:
-    """What the servers of a pool do of each range, as they are started."""
-    answers = [
-        max(1.0, span.mean_output_tokens or plan.scenario.workload.mean_output_tokens) for span in workload.ranges
-    ]
-    lengths = [max(1, round(span.mean_input_tokens)) for span in workload.ranges]
-    batches = [island.batch_size] * len(lengths)
-    deployed = Deployed.of(island)
-    rates = rates_at(plan.scenario, deployed, lengths, batches, answers)
-    return PhasePerformance(
-        parallel=island.parallel,
-        rates_rps=tuple(rates),
-        batch_sizes=tuple(batches),
-        step_ms=tuple(_token_times(deployed, rates, batches, answers)),
-    )
-
-
-def _token_times(
-    deployed: Deployed, rates: Sequence[float], batches: Sequence[int], answers: Sequence[float]
-) -> list[float]:
-    """Times per output token; steps of prefill take prompts of all lengths, and have none."""
-    if deployed.phase is Phase.PREFILL:
-        return [0.0] * len(rates)
-    groups = deployed.parallel.replicas * deployed.parallel.dp
-    rows = zip(rates, batches, answers, strict=True)
-    return [MS_PER_S * groups * batch / (rate * answer) if rate > 0 else 0.0 for rate, batch, answer in rows]
-
 
 CELLS = 32
 MOST_CELLS = 4096
@@ -297,3 +237,63 @@ def _served(island: PlannedIsland, routes: Sequence[Route], cells: Workload) -> 
         rate_rps=math.fsum(route.rate_rps for route in routes),
         utilisation=min(1.0, math.fsum(route.rate_rps / route.capacity_rps for route in routes)),
     )
+
+
+def bucket_pools(plan: Plan, phase: Phase) -> list[tuple[str, ...]]:
+    """Islands by bucket, shortest prompts first."""
+    routes = [route for route in plan.routing if route.phase is phase]
+    starts = sorted({route.range_start for route in routes})
+    return [tuple(route.island for route in routes if route.range_start == start) for start in starts]
+
+
+def bucket_cells(plan: Plan, phase: Phase, exact: Workload, width: int, cells: int) -> list[int]:
+    """The bucket of every cell; one that no request falls into goes where the next longer one goes.
+
+    Raises ExportError where a bucket is left without cells.
+    """
+    ends = sorted({route.range_end for route in plan.routing if route.phase is phase})
+    longest: dict[int, int] = {}
+    for span in exact.ranges:
+        longest[span.start // width] = span.start
+    chosen, bucket = [0] * cells, len(ends) - 1
+    for cell in range(cells - 1, -1, -1):
+        if cell in longest:
+            bucket = next((k for k, end in enumerate(ends) if longest[cell] < end), len(ends) - 1)
+        chosen[cell] = bucket
+    served = {chosen[cell] for cell in longest}
+    if len(served) < len(ends):
+        lost = next(k for k in range(len(ends)) if k not in served)
+        raise ExportError(
+            f"plan {plan.scenario.name}, {phase}: every bucket must have a cell of the grid, that of prompts below "
+            f"{ends[lost]} tokens has none of {cells} cells of {width} tokens.",
+            hint="Take more cells.",
+        )
+    return chosen
+
+
+def pool_performance(plan: Plan, island: PlannedIsland, workload: Workload) -> PhasePerformance:
+    """What the servers of a pool do of each range, as they are started."""
+    answers = [
+        max(1.0, span.mean_output_tokens or plan.scenario.workload.mean_output_tokens) for span in workload.ranges
+    ]
+    lengths = [max(1, round(span.mean_input_tokens)) for span in workload.ranges]
+    batches = [island.batch_size] * len(lengths)
+    deployed = Deployed.of(island)
+    rates = rates_at(plan.scenario, deployed, lengths, batches, answers)
+    return PhasePerformance(
+        parallel=island.parallel,
+        rates_rps=tuple(rates),
+        batch_sizes=tuple(batches),
+        step_ms=tuple(_token_times(deployed, rates, batches, answers)),
+    )
+
+
+def _token_times(
+    deployed: Deployed, rates: Sequence[float], batches: Sequence[int], answers: Sequence[float]
+) -> list[float]:
+    """Times per output token; steps of prefill take prompts of all lengths, and have none."""
+    if deployed.phase is Phase.PREFILL:
+        return [0.0] * len(rates)
+    groups = deployed.parallel.replicas * deployed.parallel.dp
+    rows = zip(rates, batches, answers, strict=True)
+    return [MS_PER_S * groups * batch / (rate * answer) if rate > 0 else 0.0 for rate, batch, answer in rows]

@@ -22,74 +22,6 @@ _LOST = 0.05
 _FEW = 0.99
 
 
-def advice(loads: Loads, figures: Sequence[ComparedFigure], islands: Sequence[ObservedIsland]) -> Iterator[str]:
-    """Sentences. Causes come before what they cause: a slower GPU explains late answers."""
-    for island in islands:
-        if island.ranks is not None and island.ranks < island.planned_ranks * _FEW:
-            yield (
-                f"{island.island}: {island.ranks:.3g} of {island.planned_ranks} attention groups were scraped. See "
-                "that all copies run and are scraped (SGLang tells of the leader's node alone)."
-            )
-    yield from _pace(figures)
-    promise = loads.plan.outlook.promise_rps
-    if loads.rate_rps > promise:
-        yield (
-            f"More requests come ({loads.rate_rps:.4g}/s) than the plan promises to serve ({promise:.4g}/s): it takes "
-            "more GPUs, or looser service levels (planner frontier tells what more GPUs serve)."
-        )
-    wrong = {figure.name: figure for figure in figures if figure.subject == ALL and figure.verdict is Verdict.WORSE}
-    for name in ("prompt tokens of a request", "answer tokens of a request"):
-        if name in wrong:
-            yield (
-                f"{name[0].upper()}{name[1:]}: {wrong[name].measured:.4g}, planned with {wrong[name].promised:.4g}: "
-                "plan again with a trace of these days (planner workload summarize)."
-            )
-    yield from _unbalanced(figures, islands)
-    late = [f for f in figures if f.name.startswith(("TTFT", "TPOT")) and f.verdict is Verdict.WORSE]
-    if late and not any((figure.ratio or 0) > 1 for figure in _other_steps(figures)):
-        yield (
-            f"{late[0].name} of {late[0].subject} is late, and no step is known to be slower: replay the plan with the "
-            "arrivals of a trace (planner replay --arrivals trace) to see whether bursts explain it."
-        )
-
-
-def _pace(figures: Sequence[ComparedFigure]) -> Iterator[str]:
-    for figure in _other_steps(figures):
-        assert figure.ratio is not None
-        within = figure.verdict is Verdict.AS_PLANNED
-        where = "which the plan's band allows" if within else "beyond what the plan's band allows"
-        yield (
-            f"{figure.subject}: its steps take {figure.ratio:.2f} x what is planned, {where}. Plan again with this "
-            "observation's calibration.yaml (--out writes it) under cost.calibration."
-        )
-
-
-def _other_steps(figures: Sequence[ComparedFigure]) -> list[ComparedFigure]:
-    """Steps outside the band, or so far from what is planned that a calibration would change the plan."""
-    steps = [figure for figure in figures if figure.name.endswith("step") and figure.ratio is not None]
-    return [f for f in steps if f.verdict is not Verdict.AS_PLANNED or abs((f.ratio or 1) - 1) > TOLERANCE]
-
-
-def _unbalanced(figures: Sequence[ComparedFigure], islands: Sequence[ObservedIsland]) -> Iterator[str]:
-    names = {island.island for island in islands}
-    off = [f for f in figures if f.subject in names and f.name == "requests" and f.verdict is Verdict.WORSE]
-    if off:
-        rates = ", ".join(f"{figure.subject} {figure.measured:.4g} for {figure.promised:.4g}" for figure in off)
-        yield f"Islands do not get the planned share of requests/s: {rates}. Check the router and its labels."
-
-
-def notes(loads: Loads, islands: Sequence[ObservedIsland]) -> Iterator[str]:
-    """Why there is no step time of an island, and what came out of one half and not of the other."""
-    for island in islands:
-        if island.why_not:
-            yield f"{island.island}: no step time. {island.why_not}"
-    halves = {phase: loads.total(Quantity.REQUESTS, phase) for phase in (Phase.PREFILL, Phase.DECODE)}
-    if min(halves.values()) < max(halves.values()) * (1 - _LOST):
-        rates = " and ".join(f"{rate:.4g} requests/s in {phase}" for phase, rate in halves.items())
-        yield f"The halves do not agree: {rates}. Requests are lost between them, or servers are not scraped."
-
-
-_KERNELS, _BANDWIDTH = 0.5, 0.3  # how far the logarithm of a factor may be expected to move, as in fits to runs
 _LEAST = 0.02
 
 
@@ -172,3 +104,73 @@ def _over(before: Calibration | None, fitted: Calibration) -> Calibration:
     measured = {(band.gpu, band.model, band.phase) for band in fitted.bands}
     bands = tuple(band for band in before.bands if (band.gpu, band.model, band.phase) not in measured)
     return replace(fitted, factors=(*fitted.factors, *remaining), bands=(*fitted.bands, *bands))
+
+
+def advice(loads: Loads, figures: Sequence[ComparedFigure], islands: Sequence[ObservedIsland]) -> Iterator[str]:
+    """Sentences. Causes come before what they cause: a slower GPU explains late answers."""
+    for island in islands:
+        if island.ranks is not None and island.ranks < island.planned_ranks * _FEW:
+            yield (
+                f"{island.island}: {island.ranks:.3g} of {island.planned_ranks} attention groups were scraped. See "
+                "that all copies run and are scraped (SGLang tells of the leader's node alone)."
+            )
+    yield from _pace(figures)
+    promise = loads.plan.outlook.promise_rps
+    if loads.rate_rps > promise:
+        yield (
+            f"More requests come ({loads.rate_rps:.4g}/s) than the plan promises to serve ({promise:.4g}/s): it takes "
+            "more GPUs, or looser service levels (planner frontier tells what more GPUs serve)."
+        )
+    wrong = {figure.name: figure for figure in figures if figure.subject == ALL and figure.verdict is Verdict.WORSE}
+    for name in ("prompt tokens of a request", "answer tokens of a request"):
+        if name in wrong:
+            yield (
+                f"{name[0].upper()}{name[1:]}: {wrong[name].measured:.4g}, planned with {wrong[name].promised:.4g}: "
+                "plan again with a trace of these days (planner workload summarize)."
+            )
+    yield from _unbalanced(figures, islands)
+    late = [f for f in figures if f.name.startswith(("TTFT", "TPOT")) and f.verdict is Verdict.WORSE]
+    if late and not any((figure.ratio or 0) > 1 for figure in _other_steps(figures)):
+        yield (
+            f"{late[0].name} of {late[0].subject} is late, and no step is known to be slower: replay the plan with the "
+            "arrivals of a trace (planner replay --arrivals trace) to see whether bursts explain it."
+        )
+
+
+def _pace(figures: Sequence[ComparedFigure]) -> Iterator[str]:
+    for figure in _other_steps(figures):
+        assert figure.ratio is not None
+        within = figure.verdict is Verdict.AS_PLANNED
+        where = "which the plan's band allows" if within else "beyond what the plan's band allows"
+        yield (
+            f"{figure.subject}: its steps take {figure.ratio:.2f} x what is planned, {where}. Plan again with this "
+            "observation's calibration.yaml (--out writes it) under cost.calibration."
+        )
+
+
+def _other_steps(figures: Sequence[ComparedFigure]) -> list[ComparedFigure]:
+    """Steps outside the band, or so far from what is planned that a calibration would change the plan."""
+    steps = [figure for figure in figures if figure.name.endswith("step") and figure.ratio is not None]
+    return [f for f in steps if f.verdict is not Verdict.AS_PLANNED or abs((f.ratio or 1) - 1) > TOLERANCE]
+
+
+def _unbalanced(figures: Sequence[ComparedFigure], islands: Sequence[ObservedIsland]) -> Iterator[str]:
+    names = {island.island for island in islands}
+    off = [f for f in figures if f.subject in names and f.name == "requests" and f.verdict is Verdict.WORSE]
+    if off:
+        rates = ", ".join(f"{figure.subject} {figure.measured:.4g} for {figure.promised:.4g}" for figure in off)
+        yield f"Islands do not get the planned share of requests/s: {rates}. Check the router and its labels."
+
+
+def notes(loads: Loads, islands: Sequence[ObservedIsland]) -> Iterator[str]:
+    """Why there is no step time of an island, and what came out of one half and not of the other."""
+    for island in islands:
+        if island.why_not:
+            yield f"{island.island}: no step time. {island.why_not}"
+    halves = {phase: loads.total(Quantity.REQUESTS, phase) for phase in (Phase.PREFILL, Phase.DECODE)}
+    if min(halves.values()) < max(halves.values()) * (1 - _LOST):
+        rates = " and ".join(f"{rate:.4g} requests/s in {phase}" for phase, rate in halves.items())
+        yield f"The halves do not agree: {rates}. Requests are lost between them, or servers are not scraped."
+
+
+_KERNELS, _BANDWIDTH = 0.5, 0.3  # how far the logarithm of a factor may be expected to move, as in fits to runs
