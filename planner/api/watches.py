@@ -99,7 +99,7 @@ class WatchAtHand:
 
     def page(self) -> str:
         """The watch as one HTML file that reaches nothing outside itself."""
-        from planner.runs.watching.tallies import source_of, watch_html
+        from planner.runs.watching.watches import source_of, watch_html
 
         return watch_html(self.record, source_of(self.folder)).decode()
 
@@ -174,6 +174,6 @@ def load_watch(folder: str | Path) -> WatchAtHand:
 
     >>> watched = planner.load_watch("watched")
     """
-    from planner.runs.watching.tallies import read_log
+    from planner.runs.watching.watches import read_log
 
     return WatchAtHand(read_log(Path(folder)), Path(folder))

@@ -128,11 +128,6 @@ class NamedRun:
     reason: str = ""
     hint: str = ""
 
-    @property
-    def is_predictable(self) -> bool:
-        """Whether both records are there and the run tells its pools."""
-        return not self.reason
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedFigure:

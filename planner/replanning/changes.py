@@ -31,7 +31,7 @@ from planner.domain import (
     require_pools,
 )
 from planner.domain.changes import ChangeKind, ChangeSettings, PlanChange, ServerChange, ServerRole
-from planner.domain.engine.cache_readers import common_reader, own_reader
+from planner.domain.engine.profile import common_reader, own_reader
 from planner.errors import InputError
 from planner.replanning.matching import best_pairs
 from planner.units import MS_PER_S

@@ -8,7 +8,7 @@ from drawn_changes import deployed
 
 from planner.domain import BucketPool, Plan, Scenario
 from planner.domain.changes import ChangeKind, ChangeSettings, LostServers
-from planner.domain.engine.cache_readers import common_reader, own_reader
+from planner.domain.engine.profile import common_reader, own_reader
 from planner.errors import InfeasibleError, InputError
 from planner.files import load_gpu_specs, load_model
 from planner.files.scenario.settings import Setting

@@ -66,7 +66,7 @@ def _report_schedule(folder: Path, wanted: _Report) -> None:
 def _report_watch(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.replanning.watch import show
-    from planner.runs.watching.tallies import read_log, source_of, watch_files, watch_html
+    from planner.runs.watching.watches import read_log, source_of, watch_files, watch_html
 
     log = read_log(folder)
     if wanted.out is not None:

@@ -62,8 +62,7 @@ def command(
     watch that was ended, or killed, goes on with the same command."""
     from planner.domain.watching import WatchSettings
     from planner.files.scenario.settings import read_setting
-    from planner.runs.watching.tallies import read_log
-    from planner.runs.watching.watches import WatchJob, watch
+    from planner.runs.watching.watches import WatchJob, read_log, watch
 
     if once and ticks not in (None, 1):
         raise InputError(f"--once: is --ticks 1, got --ticks {ticks} too.", hint="Give one of the two.")

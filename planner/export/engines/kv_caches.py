@@ -20,8 +20,8 @@ import json
 from types import MappingProxyType
 
 from planner.domain import EngineProfile, GroupedAttention, Phase
-from planner.domain.engine import cache_readers
-from planner.domain.engine.cache_readers import PAGE_SIZE
+from planner.domain.engine import profile as engine_profile
+from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue
 from planner.export.islands import ServingIsland
@@ -50,13 +50,13 @@ def check_cache_format(island: ServingIsland, profile: EngineProfile) -> None:
 
 def spans_generations(island: ServingIsland) -> bool:
     """Whether the island's caches come from, or go to, GPUs of several generations, whose engines default otherwise."""
-    return cache_readers.spans_generations(island.exchange_gpus)
+    return engine_profile.spans_generations(island.exchange_gpus)
 
 
 def vllm_backend(island: ServingIsland) -> str:
     """The attention backend that runs on all GPUs that the island's caches are exchanged over; empty where there are
     none of another generation, or none is known to run on all."""
-    return cache_readers.common_reader("vllm", island.model, island.exchange_gpus)
+    return engine_profile.common_reader("vllm", island.model, island.exchange_gpus)
 
 
 def vllm_notes(island: ServingIsland) -> tuple[str, ...]:

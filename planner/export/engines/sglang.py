@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from planner.domain import ENGINE_MEMORY_SHARE, EngineProfile, ParallelConfig, Phase, ServerConfig, halves_of
-from planner.domain.engine.cache_readers import PAGE_SIZE
+from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import FlagValue, flags, read_flags, require_counts, require_plain
 from planner.export.engines.drafts import draft_tokens

@@ -103,7 +103,7 @@ def model_from_document(document: Section) -> ModelSpec:
     """The model that `model_document` wrote; InputError for a missing, unknown or impossible field."""
     document.allow_only(MODEL_SPEC_KEY, *record_keys(ModelSpec))
     document.integer(MODEL_SPEC_KEY, low=_VERSION, high=_VERSION)
-    unsaid = {key for key in _ADDED if document.is_empty(key)}
+    unsaid = {key for key in ("own_code", "weight_block") if document.is_empty(key)}  # null says as little as no key
     section = ModelSection.of(document, leave_out={MODEL_SPEC_KEY, *unsaid})
     layers = section.integer("layers", low=1)
     indices = section.integers("moe_layer_indices", low=0, high=layers - 1)

@@ -25,8 +25,8 @@ from planner.runs.batches.sweeps import read_sweep
 from planner.runs.comparisons import batch_files, runs_in, sweep_files
 from planner.runs.verifying.leaves import ELSEWHERE, document_differences, file_differences
 from planner.runs.verifying.runs import NEAR, joined, verify_run
-from planner.runs.watching.tallies import read_log, watch_html
-from planner.runs.watching.tallies import source_of as source_of_watch
+from planner.runs.watching.watches import read_log, watch_html
+from planner.runs.watching.watches import source_of as source_of_watch
 
 _DERIVED = "digests."
 _PARQUET, _MANIFESTS = ".parquet", "/manifests/"

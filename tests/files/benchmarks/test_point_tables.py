@@ -280,7 +280,7 @@ class TestForms:
 class TestNames:
     def test_records_of_names(self, published: Writer) -> None:
         (item,) = resolve_names(read_point_table(published()))
-        assert item.is_predictable
+        assert not item.reason
         assert (item.gpu.name, item.model.name) == ("H200", "llama-3.1-70b")
 
     @pytest.mark.parametrize(
