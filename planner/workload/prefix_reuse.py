@@ -34,10 +34,10 @@ _PARTS = 1_000_000  # of a share; more would say what no trace knows
 
 
 class UseOrder:
-    """Blocks in the order of their last use, the `most` last of them."""
+    """Blocks in the order of their last use, the `limit` last of them."""
 
-    def __init__(self, most: int = MOST_BLOCKS) -> None:
-        self._most = most
+    def __init__(self, limit: int = MOST_BLOCKS) -> None:
+        self._limit = limit
         self._places: dict[int, int] = {}  # in the order of use, as a block that is used again is put in anew
         self._tree: list[int] = []
         self._last = 0
@@ -73,7 +73,7 @@ class UseOrder:
 
     def _renumber(self) -> None:
         """Places 1, 2, ... in the order of use, with room for as many more."""
-        blocks = list(self._places)[-self._most :]
+        blocks = list(self._places)[-self._limit :]
         self._places = {block: place for place, block in enumerate(blocks, start=1)}
         self._last = live = len(blocks)
         room = max(_FEWEST_PLACES, 2 * live)

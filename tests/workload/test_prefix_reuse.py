@@ -100,7 +100,7 @@ def test_the_end_of_a_prompt_goes_before_its_beginning() -> None:
 
 
 def test_blocks_beyond_the_last_ones_used_are_forgotten() -> None:
-    order = UseOrder(most=5000)
+    order = UseOrder(limit=5000)
     for block in range(20_000):
         order.use(block)
     assert order.depth(19_999) == 0

@@ -166,7 +166,7 @@ def _most_pooled(ground: Ground, request: GpuRequest, elsewhere: Spare) -> int:
     """Requests that what is idle on all nodes of a type would hold if it lay together."""
     rooms = [(room, nodes) for room, nodes in ground.counted if not room.barred]
     # Pods without GPUs may also go to nodes of other kinds, as far as those have room for them.
-    cpus, memory = (min(held, room) for held, room in zip(ground.without_gpus, elsewhere, strict=True))
+    cpus, memory = (min(gone, room) for gone, room in zip(ground.without_gpus, elsewhere, strict=True))
     cpus += sum(nodes * room.cpus for room, nodes in rooms)
     memory += sum(nodes * room.memory_gb for room, nodes in rooms)
     limits = [floor((sum(nodes * room.idle for room, nodes in rooms) + ROUNDING) / request.gpus)]

@@ -56,14 +56,14 @@ from planner.units import SECONDS_PER_HOUR
 
 
 def least_of_schedules(
-    scenario: Scenario, series: RateSeries, least: Sequence[LeastCost], tariff: Tariff, most_changes: int | None
+    scenario: Scenario, series: RateSeries, floor: Sequence[LeastCost], tariff: Tariff, most_changes: int | None
 ) -> float:
     """No schedule with at most so many changes a day (None: any number) costs less (USD)."""
-    hours, rent = series.window_s / SECONDS_PER_HOUR, rents(least)
+    hours, rent = series.window_s / SECONDS_PER_HOUR, rents(floor)
 
     def of_steps(usd_per_hour: Floats) -> float:
         usd = hours * usd_per_hour
-        return least_usd(series.rates_rps, carried_rps(least), usd, days=series.days, most_changes=most_changes)
+        return least_usd(series.rates_rps, carried_rps(floor), usd, days=series.days, most_changes=most_changes)
 
     match tariff.kind:
         case TariffKind.HOURLY:
@@ -75,24 +75,24 @@ def least_of_schedules(
             )
         case TariffKind.OWNED:
             idle = -sum(item.count * spare_usd_per_hour(item, tariff) for item in scenario.inventory.items)
-            return len(series.windows) * hours * idle + of_steps(_owned_usd_per_hour(scenario, series, least, tariff))
+            return len(series.windows) * hours * idle + of_steps(_owned_usd_per_hour(scenario, series, floor, tariff))
 
 
-def carried_rps(least: Sequence[LeastCost]) -> list[float]:
+def carried_rps(floor: Sequence[LeastCost]) -> list[float]:
     """Rates up to which each step carries; the first is of rates below all that was planned for."""
-    return [*(float(np.nextafter(step.rate_rps, 0.0)) for step in least), float("inf")]
+    return [*(float(np.nextafter(step.rate_rps, 0.0)) for step in floor), float("inf")]
 
 
-def rents(least: Sequence[LeastCost]) -> Floats:
+def rents(floor: Sequence[LeastCost]) -> Floats:
     """USD/hour of each step; nothing below all rates that were planned for."""
-    return np.array([0.0, *(step.usd_per_hour for step in least)])
+    return np.array([0.0, *(step.usd_per_hour for step in floor)])
 
 
-def _owned_usd_per_hour(scenario: Scenario, series: RateSeries, least: Sequence[LeastCost], tariff: Tariff) -> Floats:
+def _owned_usd_per_hour(scenario: Scenario, series: RateSeries, floor: Sequence[LeastCost], tariff: Tariff) -> Floats:
     """What steps cost in every window, above all GPUs spare (T x steps)."""
     items = [item for item in scenario.inventory.items if item.count]
-    rent = rents(least)
-    below = np.array([*(step.rate_rps for step in least), np.inf])
+    rent = rents(floor)
+    below = np.array([*(step.rate_rps for step in floor), np.inf])
     standing: float = min(serving_usd_per_hour(item, tariff) / item.price_usd_per_gpu_hour for item in items)
     working: float = min(power_usd_per_hour(item, tariff) / item.price_usd_per_gpu_hour for item in items)
     of_rate = working * (1 - tariff.idle_share) * rent * scenario.routing.margin / below
@@ -106,8 +106,8 @@ AT_ONCE = 6
 def tighten(book: LevelBook, series: RateSeries, most_changes: int, most_plans: int) -> None:
     """Plan for rates that raise the bounds, with limited and with unlimited changes, up to so many plans in all."""
     while len(book.rates_rps) < most_plans:
-        least = book.all_least()
-        loose = [*_of_stretches(book, least, series, most_changes), *_of_windows(book, least, series)]
+        floor = book.all_least()
+        loose = [*_of_stretches(book, floor, series, most_changes), *_of_windows(book, floor, series)]
         by_rate: dict[float, float] = {}
         for rate, share in loose:
             by_rate[rate] = max(share, by_rate.get(rate, 0.0))
@@ -124,28 +124,28 @@ def tighten(book: LevelBook, series: RateSeries, most_changes: int, most_plans: 
 
 
 def _of_stretches(
-    book: LevelBook, least: Sequence[LeastCost], series: RateSeries, most_changes: int
+    book: LevelBook, floor: Sequence[LeastCost], series: RateSeries, most_changes: int
 ) -> Iterator[tuple[float, float]]:
     """Highest rates of the stretches of the bound with limited changes, and the share that it may rise by there."""
-    rent, rates = rents(least), np.array(series.rates_rps)
+    rent, rates = rents(floor), np.array(series.rates_rps)
     free = np.zeros((len(rent), len(rent)))
     stretches = best_switching(
-        series.rates_rps, carried_rps(least), rent, free, days=series.days, most_changes=most_changes
+        series.rates_rps, carried_rps(floor), rent, free, days=series.days, most_changes=most_changes
     )
     for first, after in pairwise([0, *stretches.changes, len(rates)]):
         highest = rates[first:after].max(keepdims=True)
-        rise = _rises(book, least, highest, np.array([stretches.plans[first]]))
+        rise = _rises(book, floor, highest, np.array([stretches.plans[first]]))
         if rise[0]:
             yield float(highest[0]), (after - first) * float(rise[0]) / stretches.usd
 
 
-def _of_windows(book: LevelBook, least: Sequence[LeastCost], series: RateSeries) -> Iterator[tuple[float, float]]:
+def _of_windows(book: LevelBook, floor: Sequence[LeastCost], series: RateSeries) -> Iterator[tuple[float, float]]:
     """A rate of those that share a step, and the share that the bound of single windows may rise by there: the middle
     one, or the lowest where no fleet costs less than the next step by a GPU, so that one plan settles all of them."""
     rates = np.array(series.rates_rps)
-    steps = np.searchsorted([step.rate_rps for step in least], rates, side="right")
-    total = float(rents(least)[steps].sum())
-    rises = _rises(book, least, rates, steps)
+    steps = np.searchsorted([step.rate_rps for step in floor], rates, side="right")
+    total = float(rents(floor)[steps].sum())
+    rises = _rises(book, floor, rates, steps)
     gpu_usd = min(item.price_usd_per_gpu_hour for item in book.scenario.inventory.items if item.count)
     for step in np.unique(steps[rises > 0]):
         loose = (steps == step) & (rises > 0)
@@ -154,11 +154,11 @@ def _of_windows(book: LevelBook, least: Sequence[LeastCost], series: RateSeries)
         yield float(above[place]), float(rises[loose].sum()) / total
 
 
-def _rises(book: LevelBook, least: Sequence[LeastCost], rates_rps: Floats, steps: NDArray[np.int64]) -> Floats:
+def _rises(book: LevelBook, floor: Sequence[LeastCost], rates_rps: Floats, steps: NDArray[np.int64]) -> Floats:
     """USD/hour by which a plan for each rate may raise the bound at most; `steps`: of the bound, that carry them."""
-    rent = np.array([*rents(least), np.inf])
-    planned_rps = np.array([0.0, *(step.rate_rps for step in least)])
+    rent = np.array([*rents(floor), np.inf])
+    planned_rps = np.array([0.0, *(step.rate_rps for step in floor)])
     carrying = np.array([book.cheapest_usd_per_hour(rate) for rate in rates_rps])
     rises = np.minimum(rent[steps + 1], carrying) - rent[steps]
-    worth = (rises > TIGHT * rent[steps]) & (rates_rps > planned_rps[steps]) & (steps < len(least))
+    worth = (rises > TIGHT * rent[steps]) & (rates_rps > planned_rps[steps]) & (steps < len(floor))
     return np.where(worth, rises, 0.0)
