@@ -1,6 +1,6 @@
 """Each figure's points as CSV."""
 
-from planner.report.kit.csv_tables import csv_table
+from planner.report.kit.tables import csv_table
 from planner.studies.asi.records import TraceFigure
 
 HEADER = ("panel", "series", "x", "y")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from statistics import fmean
 
-from planner.report.kit.csv_tables import csv_table
+from planner.report.kit.tables import csv_table
 from planner.studies.defragmentation.records import ChurnFigures, ChurnRun, ChurnSample, ExactComparison
 
 RUNS_FILE, SERIES_FILE, EXACT_FILE = "runs.csv", "series.csv", "exact.csv"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
-from planner.report.kit.csv_tables import csv_table
+from planner.report.kit.tables import csv_table
 from planner.studies.policies.records import Decision, OnlineRun
 
 METRICS_FILE = "metrics.csv"

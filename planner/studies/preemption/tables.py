@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import fields
 
-from planner.report.kit.csv_tables import csv_table
+from planner.report.kit.tables import csv_table
 from planner.studies.preemption.records import GpuHolder, HitCount, InstanceCount, Scenes, SourcingLatency, SourcingTime
 
 HIT_RATES_FILE, LATENCY_FILE = "hit_rates.csv", "latency.csv"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from planner.report.kit.csv_tables import csv_table
+from planner.report.kit.tables import csv_table
 from planner.studies.serving.measures import FIGURE_NAMES, by_minute
 from planner.studies.serving.records import ServingPool
 from planner.studies.serving.simulation.log import ACTIONS

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
-from planner.report.kit.csv_tables import frame_csv
-from planner.report.kit.frames import Frame
+from planner.report.kit.tables import Frame, frame_csv
 from planner.studies.chapter5.records import Study
 from planner.studies.chapter5.report.frames import TABLE, study_frame
 from planner.studies.chapter5.report.page import study_page

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from planner.report.kit.frames import Frame
 from planner.report.kit.markdown import escaped, pictures, table
 from planner.report.kit.quantities import NONE, counted, whole
+from planner.report.kit.tables import Frame
 from planner.studies.policies.means import MeanMetrics
 from planner.studies.policies.report.curves import (
     PolicyCurve,

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import escaped, pictures, table
 from planner.report.kit.quantities import NONE
+from planner.report.kit.tables import csv_table
 from planner.studies.policies.means import mean_metrics, savings
 from planner.studies.policies.paper import FGD, Measure, Reproduced, Traces, reproduced
 from planner.studies.policies.report.figures import PAPER_FIGURES

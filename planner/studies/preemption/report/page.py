@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from planner.domain import VictimMethod
-from planner.report.kit.frames import Frame
 from planner.report.kit.markdown import bullets, escaped, pictures, table
 from planner.report.kit.quantities import NONE, significant, whole
+from planner.report.kit.tables import Frame
 from planner.studies.preemption.records import HitCount, InitialPlacement, ScaleUpMode, ScaleUpSettings, SourcingLatency
 
 METHOD_TITLES = MappingProxyType(
