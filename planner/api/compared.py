@@ -9,7 +9,7 @@ from planner.api.cards import card, rows_of
 from planner.domain import Plan
 from planner.domain.comparisons import PlanComparison, Verification
 from planner.errors import InputError
-from planner.report.comparison.plans.side_by_side import comparison_page, every_figure
+from planner.report.comparison.side_by_side import comparison_page, every_figure
 from planner.report.kit.tables import fields, table_of
 from planner.runs.comparisons import compared, comparison_bytes, read_plans
 

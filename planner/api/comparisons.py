@@ -15,9 +15,9 @@ from planner.domain.comparisons import Batch, Sweep
 from planner.domain.explanations import SECONDS
 from planner.files.scenario.settings import Setting, swept_key
 from planner.layouts.explaining.plans import explained
-from planner.report.comparison.plans.batch_tables import batch_page, exact_jobs
-from planner.report.comparison.plans.explanation_words import Explanation, explanation_page
-from planner.report.comparison.plans.sweep_tables import exact_points, sweep_page
+from planner.report.comparison.batch import batch_page, exact_jobs
+from planner.report.comparison.explanation import Explanation, explanation_page
+from planner.report.comparison.sweep import exact_points, sweep_page
 from planner.runs.batches.batches import BatchRequest, run_batch
 from planner.runs.batches.choosing import executor_of
 from planner.runs.batches.local import LocalExecutor, SerialExecutor

@@ -378,7 +378,7 @@ class PlannedDeployment:
         )
 
     def _rate(self) -> str:
-        from planner.report.kit.bands import banded_rate
+        from planner.report.kit.quantities import banded_rate
 
         banded = banded_rate(self.record)
         return f"about {banded}" if banded else f"{self.throughput_rps:.1f}"

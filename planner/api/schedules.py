@@ -89,13 +89,13 @@ class PlannedSchedule:
     @property
     def figures(self) -> tuple[str, ...]:
         """Names of the pictures that there are, for `figure`."""
-        from planner.report.replanning.schedule_figures import SCHEDULE_FIGURES
+        from planner.report.replanning.schedule_page import SCHEDULE_FIGURES
 
         return tuple(SCHEDULE_FIGURES)
 
     def figure(self, name: str) -> "Figure":
         """A picture: one of `schedule.figures`. Raises InputError for any other name."""
-        from planner.report.replanning.schedule_figures import schedule_figure
+        from planner.report.replanning.schedule_page import schedule_figure
 
         return schedule_figure(self.record, name)
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from planner import files
-from planner.report.kit.frames import frame_of
+from planner.report.kit.tables import frame_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -81,13 +81,13 @@ class WatchAtHand:
     @property
     def figures(self) -> tuple[str, ...]:
         """Names of the pictures that there are, for `figure`."""
-        from planner.report.replanning.watch_figures import WATCH_FIGURES
+        from planner.report.replanning.watch_page import WATCH_FIGURES
 
         return tuple(WATCH_FIGURES)
 
     def figure(self, name: str = "watch") -> "Figure":
         """A picture: watch (load, promise, rent, changes) or gpus. Raises InputError for any other name."""
-        from planner.report.replanning.watch_figures import watch_figure
+        from planner.report.replanning.watch_page import watch_figure
 
         return watch_figure(self.record, name)
 

@@ -23,7 +23,7 @@ from planner.files.tables.workloads import (
     write_workload,
 )
 from planner.report.kit.markdown import table
-from planner.report.workload.frames import lengths_frame, requests_frame
+from planner.report.workload.document import lengths_frame, requests_frame
 from planner.report.workload.words import duration, summary_rows
 from planner.workload import describe, summarize
 
@@ -84,7 +84,7 @@ class Workload:
 
     def figure(self) -> "Figure":
         """Arrivals over time, lengths, bunching and prefix reuse, as far as they are known."""
-        from planner.report.workload.figure import workload_figure  # matplotlib takes a second to load
+        from planner.report.workload.page import workload_figure  # matplotlib takes a second to load
 
         return workload_figure(self.facts)
 

@@ -16,12 +16,10 @@ from planner.files.plan.batches.indexes import (
     write_document,
 )
 from planner.plans.comparing import compare_plans
-from planner.report.comparison.plans.batch_html import batch_html
-from planner.report.comparison.plans.batch_tables import batch_document, batch_page, exact_jobs
-from planner.report.comparison.plans.side_by_side import comparison_page, every_figure
-from planner.report.comparison.plans.side_by_side_page import comparison_html
-from planner.report.comparison.plans.sweep_html import sweep_html
-from planner.report.comparison.plans.sweep_tables import exact_points, sweep_page
+from planner.report.comparison.batch import batch_document, batch_html, batch_page, exact_jobs
+from planner.report.comparison.side_by_side import comparison_page, every_figure
+from planner.report.comparison.side_by_side_page import comparison_html
+from planner.report.comparison.sweep import exact_points, sweep_html, sweep_page
 from planner.runs.batches.batches import BatchResult, exit_status, runs_of
 from planner.runs.pages import made_by, page_bytes
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from planner import export, files, report
 from planner.domain import Cluster, DeploySettings, InputHash, PlacementSettings, Plan, Scenario
 from planner.errors import ExportError, InputError
-from planner.report.kit.csv_tables import frame_csv
+from planner.report.kit.tables import frame_csv
 from planner.runs.deployments import DEFAULT_TARGET, render_plan
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from planner.api.cards import card, rows_of
 from planner.errors import InputError
 from planner.guests import load
-from planner.report.kit.frames import Frame, frame_of
+from planner.report.kit.tables import Frame, frame_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

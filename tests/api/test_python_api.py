@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 import planner
 from planner.domain import Scenario
-from planner.report.kit.bands import Banded
+from planner.report.kit.quantities import Banded
 
 SEARCH = {"method": "random", "iterations": 2, "batch_size": 4, "min_island_size": 12}
 QUESTION: dict[str, Any] = {

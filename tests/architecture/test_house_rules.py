@@ -392,6 +392,9 @@ CROWDED = {
     "planner/cost": 40,  # a file a kind of a step's work, and the fitted factors as a table of their own
     "planner/files": 20,  # what is shipped with it lies there, too: models, measurements, engines, plotly.js, locks
     "planner/placement/islands": 18,
+    "planner/report/plan": 18,  # a file a subject of a plan's report, for the summary and the page alike
+    "planner/files/disk": 18,
+    "planner/files/plan": 18,  # a file a kind of document, and what is common to them
     "planner/export": 18,  # a file a sort of what is written, and a batch's objects, which are of no plan
     "planner/runs": 18,  # a file a job of the command line
     "planner/api": 20,  # a file a subject of notebooks

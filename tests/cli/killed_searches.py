@@ -19,7 +19,7 @@ import matplotlib.pyplot  # noqa: F401  (loaded once, for all)
 
 from planner import runs  # noqa: F401
 from planner.cli import main
-from planner.report.page import pages
+from planner.report.plan import page
 
 
 def _child(work: Callable[[], object]) -> int:
@@ -81,5 +81,5 @@ def killed(scenario: str, moments: int, seed: int) -> list[dict[str, object]]:
 
 if __name__ == "__main__":
     if sys.argv[4:] == ["no"]:
-        pages.figures_of = lambda _plan: ()  # type: ignore[assignment]
+        page.figures_of = lambda _plan: ()  # type: ignore[assignment]
     sys.stdout.write(json.dumps(killed(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

@@ -14,7 +14,7 @@ from command_line import TINY, Answer, Command
 
 from planner import load_plan
 from planner.plans.comparing import plan_figures
-from planner.report.comparison.plans.side_by_side import figure_cells
+from planner.report.comparison.side_by_side import figure_cells
 
 SLOWER = TINY.replace("H20: 32", "H20: 16")
 

@@ -20,9 +20,9 @@ def copied_pictures() -> Iterator[None]:
 
     Those are built all the same, so that what cannot be drawn still fails; tests/report looks at what is painted.
     """
-    from planner.report.page import pages
+    from planner.report.plan import page
 
-    painted, save, paint, drawn = _painted(), Figure.savefig, FigureCanvasAgg.print_png, pages.figures_of
+    painted, save, paint, drawn = _painted(), Figure.savefig, FigureCanvasAgg.print_png, page.figures_of
 
     def copied(figure: Figure, to: IO[bytes], *, format: str, **options: Any) -> None:
         if format not in painted:
@@ -39,11 +39,11 @@ def copied_pictures() -> Iterator[None]:
         to.write(painted["png"])
 
     Figure.savefig, FigureCanvasAgg.print_png = copied, copied_png
-    pages.figures_of = lambda _plan: ()
+    page.figures_of = lambda _plan: ()
     try:
         yield
     finally:
-        Figure.savefig, FigureCanvasAgg.print_png, pages.figures_of = save, paint, drawn
+        Figure.savefig, FigureCanvasAgg.print_png, page.figures_of = save, paint, drawn
 
 
 @cache

@@ -15,7 +15,8 @@ from planner.domain.deployed import PlanDiff
 from planner.errors import ExportError
 from planner.export import TARGETS, ExportOptions, read_plan, render, summarize_plan
 from planner.plans.diff import compare
-from planner.report.comparison.plan_diff import diff_document, diff_page
+from planner.report.comparison.changes import diff_document
+from planner.report.comparison.plan_diff import diff_page
 
 TEMPLATES = ("template", "podTemplate", "leaderWorkerTemplate", "podAnnotations")
 """Keys of what a controller makes pods of, in Deployments, LeaderWorkerSets, Dynamo's graphs and KServe's services."""

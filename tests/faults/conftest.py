@@ -6,11 +6,11 @@ import pytest
 from dask_processes import cluster  # noqa: F401  (a fixture)
 from plain_pictures import unpainted
 
-from planner.report.page import pages
+from planner.report.plan import page
 
 
 @pytest.fixture(autouse=True)
 def _unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are written without pictures, here and by processes that are started here."""
-    monkeypatch.setattr(pages, "figures_of", lambda _plan: ())
+    monkeypatch.setattr(page, "figures_of", lambda _plan: ())
     monkeypatch.setenv("PYTHONPATH", unpainted(os.environ)["PYTHONPATH"])

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from planner.domain import PHASES, DeployedIsland, DeployedPlan, DeployedRoute, ParallelConfig, Phase
 from planner.domain.deployed import IslandFate, PlanDiff
 from planner.plans.diff import compare
-from planner.report.comparison.plan_diff import diff_document, diff_page
+from planner.report.comparison.changes import diff_document
+from planner.report.comparison.plan_diff import diff_page
 
 
 def island(name: str, gpu: str, phase: Phase, parallel: ParallelConfig, batch_size: int = 8) -> DeployedIsland:

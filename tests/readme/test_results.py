@@ -20,7 +20,7 @@ from planner.files import (
 )
 from planner.pipeline import plan
 from planner.placement import Fit, NodeType, synthesize
-from planner.report.buckets.whiteboard import whiteboard
+from planner.report.buckets.view import whiteboard
 from planner.workload import summarize
 
 # the last digit of a kernel's arithmetic differs between processors, and a search may then take another path

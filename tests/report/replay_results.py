@@ -4,16 +4,9 @@ import math
 from dataclasses import replace
 
 from planner.domain import Phase
-from planner.domain.replay import (
-    IslandUse,
-    Moment,
-    ReplayGroup,
-    ReplayResult,
-    ReplaySweep,
-    RouterPolicy,
-    Times,
-)
+from planner.domain.replay import IslandUse, Moment, ReplayGroup, ReplayResult, ReplaySweep, Times
 from planner.domain.serving.levels import LevelCheck, Spread
+from planner.domain.serving.routing import RouterPolicy
 
 PROMISE_RPS, CAPACITY_RPS = 90.0, 100.0
 

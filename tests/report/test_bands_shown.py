@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from planner.domain import Band, Estimate, Origin, Plan, RateBand, RateComparison
 from planner.report import figure, islands_frame, summary
-from planner.report.comparison.rate_words import likelihood, rate_sentence
-from planner.report.kit.bands import Banded, banded_by
+from planner.report.comparison.side_by_side import likelihood, rate_sentence
+from planner.report.kit.quantities import Banded, banded_by
 
 BAND = RateBand(low_rps=140.0, high_rps=225.0, basis="made up")
 
@@ -104,10 +104,10 @@ class TestFigures:
 
     def test_the_plans_trial_has_a_bar(self, plan: Plan) -> None:
         axes = figure(firm(plan), "search").axes[0]
-        (bar,) = [c for c in axes.containers if c.get_label() == "P10–P90 of its rate"]
-        (segment,) = bar.lines[2][0].get_segments()
+        (bar,) = [c for c in axes.collections if c.get_label() == "P10–P90 of its rate"]
+        (segment,) = bar.get_segments()
         assert [y for _, y in segment] == pytest.approx([140, 225])
-        assert not [c for c in figure(plan, "search").axes[0].containers if c.get_label() == "P10–P90 of its rate"]
+        assert not [c for c in figure(plan, "search").axes[0].collections if c.get_label() == "P10–P90 of its rate"]
 
 
 class TestWhoIsBetter:

@@ -29,7 +29,9 @@ from planner.domain import (
 from planner.domain.serving.levels import Standing, judged_levels
 from planner.plans.diff import compare_buckets
 from planner.report import figure, figures_of, islands_frame, latency_frame, pools_frame, summary
-from planner.report.buckets.view import bounds_in, bucket_plan, span_label, time, time_span, useful_simpler
+from planner.report.buckets.view import bounds_in, span_label, time, time_span, useful_simpler
+from planner.report.kit.html.plots import Kind
+from planner.report.plan.routing_plots import rate_plots, share_plots
 
 
 def table_of(plan: Plan, first: str) -> list[list[str]]:
@@ -64,22 +66,22 @@ class TestHeadline:
     def test_bursts_that_cost_nothing_are_told_second(
         self, pools_plan: Plan, bunched: float | None, words: str
     ) -> None:
-        line = summary(replace(pools_plan, buckets=replace(bucket_plan(pools_plan), burst_rps=bunched))).splitlines()[2]
+        line = summary(replace(pools_plan, buckets=replace(pools_plan.outlook, burst_rps=bunched))).splitlines()[2]
         assert line.startswith(f"**The 256 GPUs promise 162 requests/s**, 0.9 of the capacity of {words}")
 
     def test_prompts_that_are_given_up_are_named(self, pools_plan: Plan) -> None:
         """Of all requests 95 % keep the bound on TTFT, of the longer prompts none."""
         slo = replace(pools_plan.scenario.slo, percentile=95.0, scope=SloScope.OVERALL)
-        longer = next(row for row in bucket_plan(pools_plan).latencies if row.phase is Phase.PREFILL and row.start)
+        longer = next(row for row in pools_plan.outlook.latencies if row.phase is Phase.PREFILL and row.start)
         late = {"part": 0.04, "late_ms": 9000.0, "p50_ms": 7000.0, "kept_share": 0.0}
         rows = tuple(
             row
             if row.phase is Phase.DECODE
             else replace(row, **(late if row.start == longer.start else {"part": 0.96}))
-            for row in bucket_plan(pools_plan).latencies
+            for row in pools_plan.outlook.latencies
         )
         scenario = replace(pools_plan.scenario, slo=slo)
-        plan = replace(pools_plan, scenario=scenario, buckets=replace(bucket_plan(pools_plan), latencies=rows))
+        plan = replace(pools_plan, scenario=scenario, buckets=replace(pools_plan.outlook, latencies=rows))
         line = summary(plan).splitlines()[2]
         span = span_label(longer.start, longer.end)
         assert f"prompts of {span} tokens (4 % of the requests), P50 of TTFT 7.00 s.**" in line
@@ -95,7 +97,7 @@ class TestHeadline:
         assert "bunch" not in line
 
     def test_without_a_demand_the_promise_is_where_times_are_told(self, pools_plan: Plan) -> None:
-        buckets = bucket_plan(pools_plan)
+        buckets = pools_plan.outlook
         rows = tuple(row for row in buckets.latencies if row.load is not LoadPoint.DEMAND)
         line = summary(replace(pools_plan, buckets=replace(buckets, latencies=rows))).splitlines()[2]
         assert "At 162 requests/s that come independently **TTFT P99 1.52–2.17 s" in line
@@ -113,7 +115,7 @@ class TestHeadline:
         ],
     )
     def test_a_demand_beyond_the_promise_is_warned_of(self, pools_plan: Plan, demand: float, words: str) -> None:
-        buckets = bucket_plan(pools_plan)
+        buckets = pools_plan.outlook
         rows = tuple(
             replace(row, rate_rps=demand) if row.load is LoadPoint.DEMAND else row for row in buckets.latencies
         )
@@ -122,7 +124,7 @@ class TestHeadline:
         assert bool(words) is ("That is more" in line)
 
     def test_a_loss_that_leaves_nothing(self, pools_plan: Plan) -> None:
-        buckets = bucket_plan(pools_plan)
+        buckets = pools_plan.outlook
         losses = tuple(replace(loss, rate_rps=0.0) for loss in buckets.losses[:1])
         survive = SurvivalSettings(nodes=1, share=0.5)
         changed = replace(pools_plan, buckets=replace(buckets, losses=losses))
@@ -138,7 +140,7 @@ class TestSections:
         drawing = section(pools_plan, "Whiteboard").strip().splitlines()
         assert (drawing[0], drawing[-1]) == ("```text", "```")
         pools = [line for line in drawing if "▶" in line]
-        assert len(pools) == len(bucket_plan(pools_plan).pools)
+        assert len(pools) == len(pools_plan.outlook.pools)
         assert re.search(
             r"0–2,047 \(53 %\) +┬─▶ +4 servers of 8 H200 +TP1 DP8 +8,192 tokens a step +takes 60 %", pools[0]
         )
@@ -161,7 +163,7 @@ class TestSections:
     def test_pools(self, pools_plan: Plan) -> None:
         header, *rows = table_of(pools_plan, "Pool")
         column = {name: at for at, name in enumerate(header)}
-        pools = {pool.island: pool for pool in bucket_plan(pools_plan).pools}
+        pools = {pool.island: pool for pool in pools_plan.outlook.pools}
         assert {row[0] for row in rows} == set(pools)
         for row in rows:
             pool = pools[row[0]]
@@ -177,7 +179,7 @@ class TestSections:
         header, *rows = table_of(pools_plan, "")
         assert header[2:4] == ["Bound (P99)", "Demand, 120/s: P50"]
         assert [row[0] for row in rows] == ["TTFT", "TTFT", "TPOT"]
-        last = [row for row in bucket_plan(pools_plan).latencies if row.load is LoadPoint.CAPACITY]
+        last = [row for row in pools_plan.outlook.latencies if row.load is LoadPoint.CAPACITY]
         assert [row[-1] for row in rows] == [time(row.late_ms) for row in last]
 
     def test_losses_worst_first(self, pools_plan: Plan) -> None:
@@ -227,14 +229,12 @@ class TestCertificate:
             other_bound=210.0,
         )
         free = replace(pools_plan, scenario=replace(pools_plan.scenario, serving=ServingForm.AUTO))
-        chosen = replace(
-            free, buckets=replace(bucket_plan(free), forms=forms), certificate=certificate(180.0, 180.0 / 0.99)
-        )
+        chosen = replace(free, buckets=replace(free.outlook, forms=forms), certificate=certificate(180.0, 180.0 / 0.99))
         head = summary(chosen).partition("## Whiteboard")[0]
         assert "**Within 1.0 % of the best deployable aggregated pools**: none serve more than 181.8" in head
         assert "no split ones reach more than 210.0 requests/s, and they have to win by 20 %" in head
         other = replace(forms, chosen=ServingForm.SPLIT, other=ServingForm.AGGREGATED, other_value=120.0)
-        split = replace(chosen, buckets=replace(bucket_plan(free), forms=other))
+        split = replace(chosen, buckets=replace(free.outlook, forms=other))
         head = summary(split).partition("## Whiteboard")[0]
         assert "the best deployable split or aggregated pools**" in head
         assert "aggregated pools reach 120.0 requests/s, and split ones win by more than 20 %" in head
@@ -281,19 +281,19 @@ class TestFigures:
         }
         assert points == {(row.kinds, row.rate_rps) for row in useful_simpler(pools_plan)}
 
-    def test_bars_are_as_wide_as_the_share_of_requests(self, pools_plan: Plan) -> None:
-        prefill, decode = figure(pools_plan, "routing").axes[:2]
-        assert sorted({round(bar.get_width(), 3) for bar in prefill.patches}) == [0.473, 0.527]
-        assert [bar.get_width() for bar in decode.patches] == pytest.approx([1.0])
-        assert sum(bar.get_width() * bar.get_height() for bar in prefill.patches) == pytest.approx(1.0)
+    def test_areas_are_as_wide_as_the_share_of_requests(self, pools_plan: Plan) -> None:
+        prefill, decode = share_plots(pools_plan)
+        assert prefill.series[0].x == pytest.approx((0, 0.5273, 1), abs=1e-4)
+        assert decode.series[0].x == pytest.approx((0, 1))
+        for plot in (prefill, decode):
+            totals = [sum(column) for column in zip(*(series.y for series in plot.series), strict=True)]
+            assert totals == pytest.approx([100.0] * len(totals))
 
-    def test_the_lowest_bar_is_the_capacity(self, pools_plan: Plan) -> None:
+    def test_the_lowest_area_is_the_capacity(self, pools_plan: Plan) -> None:
         tops = []
-        for axes in figure(pools_plan, "throughput").axes[:2]:
-            places = {round(bar.get_x(), 6) for bar in axes.patches}
-            tops += [
-                sum(bar.get_height() for bar in axes.patches if round(bar.get_x(), 6) == place) for place in places
-            ]
+        for plot in rate_plots(pools_plan):
+            areas = [series.y for series in plot.series if plot.drawn_as(series) is Kind.AREAS]
+            tops += [sum(column) for column in zip(*areas, strict=True)]
         assert min(tops) == pytest.approx(CAPACITY_RPS)
         assert max(tops) == pytest.approx(225.0)
 
@@ -333,7 +333,7 @@ class TestDiff:
 
 
 def test_what_handing_over_costs_stands_beside_the_latencies(pools_plan: Plan) -> None:
-    buckets = replace(bucket_plan(pools_plan), transfer=KvTransfer(mean_ms=12.0, longest_ms=1850.0, gb_s=3.2))
+    buckets = replace(pools_plan.outlook, transfer=KvTransfer(mean_ms=12.0, longest_ms=1850.0, gb_s=3.2))
     words = "KV transfer: 12.0 ms of the TTFT of a mean prompt, 1.85 s of the longest; 3.20 GB/s at the promise."
     assert words in section(replace(pools_plan, buckets=buckets), "Latency")
     assert "KV transfer: " not in section(pools_plan, "Latency")

@@ -22,10 +22,9 @@ from planner.domain import (
     TypicalPod,
 )
 from planner.report import cluster_document, cluster_figure, cluster_page, encode_figure
-from planner.report.cluster.cluster_fragments import MOST_CLASSES, causes_table
-from planner.report.cluster.cluster_panels import COLOURS, MOST_NODES
+from planner.report.cluster.cluster_panels import COLOURS, MOST_NODES, Owner, by_level, owners_of
 from planner.report.cluster.cluster_state import crosses_sockets, fragments, summarize_cluster
-from planner.report.cluster.owners import Owner, by_level, owners_of
+from planner.report.cluster.page import MOST_CLASSES, causes_table
 
 
 def node(name: str, gpu: str = "H20", asw: str = "s1", gpus: int = 8, aggregation: str = "a1") -> ClusterNode:

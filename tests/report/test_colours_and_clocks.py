@@ -6,17 +6,16 @@ from datetime import UTC, datetime
 from itertools import combinations, pairwise
 
 import pytest
-from hand_made_plan import gpu_spec, make_inventory
+from hand_made_plan import gpu_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from planner import files
 from planner.domain import InventoryItem
 from planner.report.kit import style
-from planner.report.kit.clock import Clock, clock_ticks, clock_words
 from planner.report.kit.colours import INK, PALETTE, contrast, gpu_colour, legible
 from planner.report.kit.html.charts import charts_json
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, held_series
+from planner.report.kit.html.plots import Clock, Kind, Plot, Series, chart_of, clock_ticks, clock_words, held_series
 
 
 def plot(*series: Series, **more: object) -> Plot:
@@ -33,8 +32,7 @@ def test_every_shipped_type_has_a_colour_of_its_own() -> None:
 def test_pages_and_figures_agree_whatever_stands_beside_a_type() -> None:
     with style.reproducible():
         for counts in ({"H800": 8}, {"H20": 8, "H800": 8}, {"H200": 8, "H800": 8, "my-gpu": 8}):
-            inventory = make_inventory(counts, dict.fromkeys(counts, 1.0))
-            figures = style.type_colours(inventory)
+            figures = {gpu: style.type_colour(gpu) for gpu in counts}
             bars = plot(*(Series(name=gpu, x=("a",), y=(1.0,), gpu=gpu) for gpu in counts), kind=Kind.BARS)
             drawn = json.loads(charts_json([chart_of(bars)]))["p"]["data"]
             assert {trace["name"]: trace["marker"]["color"].lower() for trace in drawn} == {

@@ -6,7 +6,7 @@ import io
 import pandas as pd
 import pytest
 
-from planner.report.kit.csv_tables import csv_table, frame_csv
+from planner.report.kit.tables import csv_table, frame_csv
 
 FORMULAS = ("=1+1", "+1+1", "-1+1", "@SUM(A1)", '=HYPERLINK("http://x";"y")', "-node", "\tnode")
 PLAIN = ("node-1", "-", "-5", "-5.5", "+3", "-1e9", "-5 %", "+3%", "a=b", "", "-inf")

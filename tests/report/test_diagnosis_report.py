@@ -6,7 +6,7 @@ from planner.domain import Cluster, ClusterNode, NodeGpu, NumaNode, Pod
 from planner.domain.diagnosis import ChangeKind, GpuRequest, UnlockingChange
 from planner.placement.diagnosis import diagnose
 from planner.report import diagnosis_figure, diagnosis_page
-from planner.report.cluster.diagnosis.words import change_words
+from planner.report.cluster.diagnosis_words import change_words
 
 
 def node_of(name: str, gpu: str, asw: str) -> ClusterNode:
@@ -25,9 +25,9 @@ NODES = (node_of("a", "H20", "s1"), node_of("b", "H20", "s2"), node_of("c|d", "H
 CLUSTER = Cluster(name="two_types", nodes=NODES, pods=(Pod(name="p", node="b", gpus=(0, 1, 2), cpus=80),))
 
 
-def heights(axes: object) -> list[list[float]]:
-    """Bars of each container of a panel."""
-    return [[float(bar.get_height()) for bar in bars if isinstance(bar, Rectangle)] for bars in axes.containers]  # type: ignore[attr-defined]
+def widths(axes: object) -> list[list[float]]:
+    """Bars of each container of a panel, which lie."""
+    return [[float(bar.get_width()) for bar in bars if isinstance(bar, Rectangle)] for bars in axes.containers]  # type: ignore[attr-defined]
 
 
 def test_bars_are_the_counts() -> None:
@@ -35,13 +35,13 @@ def test_bars_are_the_counts() -> None:
     figure = diagnosis_figure(diagnose(CLUSTER, requests=requests, jobs=(8, 16), cpus_per_gpu=8))
     released, partition, eight, sixteen = figure.axes
     # b: 5 idle GPUs and 16 CPUs: too few CPUs for either request, as the scripts count
-    assert heights(released) == [[0, 0], [0, 0], [4, 5]]
+    assert widths(released) == [[0, 0], [0, 0], [4, 5]]
     # 4G32C: two on a, two on c; of b one stranded, four short of CPUs. 8G96C: a and c; five stranded
-    assert heights(partition) == [[16, 16], [1, 5], [4, 0]]
+    assert widths(partition) == [[16, 16], [1, 5], [4, 0]]
     # slots at 8 CPUs: a 8, b 2, c 8
-    assert heights(eight) == [[1, 1, 2], [1, 1, 2]]
-    assert heights(sixteen) == [[0, 0, 1], [0, 0, 0]]
-    assert [label.get_text() for label in eight.get_xticklabels()] == ["H20", "H800", "heterogeneous"]
+    assert widths(eight) == [[1, 1, 2], [1, 1, 2]]
+    assert widths(sixteen) == [[0, 0, 1], [0, 0, 0]]
+    assert [label.get_text() for label in eight.get_yticklabels()] == ["H20", "H800", "heterogeneous"]
 
 
 def test_over_committed_nodes_are_named_and_escaped() -> None:

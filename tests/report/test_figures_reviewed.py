@@ -1,6 +1,7 @@
 """What a review of the figures asked for, figure by figure: widths, hatches, bounds, demands, overlaps, intervals."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hand_made_plan import make_inventory, make_scenario
@@ -10,9 +11,10 @@ from test_frontier_figure import point as frontier_point
 
 from planner.domain import Certificate, Frontier, ObjectiveKind, ObjectiveSettings, Phase
 from planner.report import figure, frontier_figure
-from planner.report.kit.style import PHASE_HATCHES, TYPE_HATCHES, luminance, type_hatches
+from planner.report.kit.style import PHASE_HATCHES, TYPE_HATCHES, luminance
 from planner.report.plan.certificate import rate_bound
 from planner.report.plan.routing import intervals
+from planner.report.plan.routing_plots import share_plots
 
 
 def labelled(axes, start: str):
@@ -44,21 +46,21 @@ class TestIslands:
 
 
 class TestRanges:
-    def test_bars_are_as_wide_as_their_share_of_the_requests(self, plan):
+    def test_areas_are_as_wide_as_their_share_of_the_requests(self, plan):
         shares = [interval.probability for interval in intervals(plan)]
-        for axes in figure(plan, "routing").axes:
-            widths = {round(bar.get_x(), 9): bar.get_width() for bar in axes.patches}
-            assert [widths[x] for x in sorted(widths)] == pytest.approx(shares)
+        for plot, axes in zip(share_plots(plan), figure(plan, "routing").axes, strict=True):
+            for series in plot.series:
+                assert [right - left for left, right in pairwise(series.x)] == pytest.approx(shares)
             assert axes.get_xlim() == (0, 1)
         ticks = [tick.get_text() for tick in axes.get_xticklabels()]
         assert ticks[0] == "0"
         assert ticks[-1] == f"{intervals(plan)[-1].end:,}"
 
-    def test_types_are_told_by_hatches_too(self, plan):
-        hatches = type_hatches(plan.scenario.inventory)
-        assert list(hatches.values()) == list(TYPE_HATCHES[:3])
-        drawn = {bar.get_hatch() for bar in figure(plan, "throughput").axes[0].patches}
-        assert drawn == {hatches["H200"], hatches["H800"]}  # those that prefill
+    def test_groups_are_told_by_hatches_too(self, plan):
+        for axes in figure(plan, "throughput").axes:
+            areas = [area.get_hatch() for area in axes.collections if area.get_label() != "target mix"]
+            assert areas == list(TYPE_HATCHES[: len(areas)])
+            assert len(areas) > 2
 
     def test_the_lower_panel_of_the_mix_is_there_only_where_something_differs(self, plan):
         assert len(figure(plan, "mix").axes) == 1

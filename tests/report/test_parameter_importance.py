@@ -10,10 +10,9 @@ from scipy.stats import spearmanr
 
 from planner.errors import InputError
 from planner.report import figure, figures_of
-from planner.report.comparison.trial_plots import parameter_plots, pareto_plots
 from planner.report.kit.html.blocks import Chart
-from planner.report.page.search import search_section
 from planner.report.plan.importance import explained, importance_of, rank_correlation
+from planner.report.plan.search import parameter_plots, pareto_plots, search_section
 
 
 @pytest.fixture

@@ -32,8 +32,7 @@ from planner.domain import (
 )
 from planner.errors import InputError
 from planner.report import encode_figure, figure, figures_of, placement_frame, summary
-from planner.report.cluster.islands_held import cells_of, foreign_of
-from planner.report.cluster.placement_figure import FOREIGN, FREE
+from planner.report.cluster.placement_figure import FOREIGN, FREE, cells_of, foreign_of
 from planner.report.kit.style import PHASE_COLOURS
 from planner.runs.publication import publish
 

@@ -21,7 +21,7 @@ from planner.report.kit.html.blocks import Block, Chart, DataTable, Drawing, Pag
 from planner.report.kit.html.charts import charts_json
 from planner.report.kit.html.page import MOST_BYTES
 from planner.report.kit.html.tables import shown_number, table_html
-from planner.report.page.amounts import nodes_of
+from planner.report.plan.cards import nodes_of
 
 # of the file in the npm package plotly.js-cartesian-dist-min 4.1.1 (planner/files/chart_library/SOURCES.md)
 PLOTLY_SHA256 = "79542150855a52c567260e3137095dbe2b744e6d702a5cabe67da246942fba7a"
@@ -74,10 +74,17 @@ def test_charts_are_figures_that_plotly_takes(variant) -> None:
 
 def test_every_number_of_a_chart_is_in_its_table(variant) -> None:
     for chart in charts_of(plan_page(variant)).values():
-        if chart.name in ("prompt-lengths", "latency-ttft") or chart.name.startswith(("latency", "search")):
-            continue  # bars at the middle of a stretch, seconds for milliseconds, lines from end to end
+        if chart.name.endswith(("-lengths", "-prompts")) or chart.name.startswith(("latency", "search", "routing")):
+            continue  # cuts and edges, areas over places of ranges, seconds for milliseconds, lines from end to end
         drawn = {n for trace in chart.traces for axis in ("x", "y") for n in numbers_in(trace.get(axis))}
         assert drawn <= numbers_in(chart.table.rows) | {0.0}, chart.name
+
+
+def test_the_rates_of_groups_are_in_the_table_of_the_routing(plan) -> None:
+    for phase in ("prefill", "decode"):
+        chart = charts_of(plan_page(plan))[f"routing-{phase}"]
+        areas = [trace["y"][:-1] for trace in chart.traces if "stackgroup" in trace]
+        assert [list(row[2:]) for row in chart.table.rows] == [list(rates) for rates in zip(*areas, strict=True)]
 
 
 def test_what_is_not_drawn_is_said(plan, plan_named) -> None:

@@ -20,8 +20,10 @@ import planner
 from planner.domain import CostMode, CostSettings, Phase
 from planner.errors import InputError
 from planner.report import FIGURES, figure, render
-from planner.report.kit.style import PHASE_COLOURS, encoded, type_colours
+from planner.report.kit.html.plots import Kind
+from planner.report.kit.style import PHASE_COLOURS, encoded, type_colour
 from planner.report.plan.islands_figure import spread
+from planner.report.plan.routing_plots import rate_plots, share_plots
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -36,13 +38,10 @@ def artists(drawn: Figure, label: str):
     ]
 
 
-def heights(axes) -> list[float]:
-    """Total height of the stacked bars at each place."""
-    total: dict[float, float] = {}
-    for bar in axes.patches:
-        place = round(bar.get_x(), 6)
-        total[place] = total.get(place, 0.0) + bar.get_height()
-    return list(total.values())
+def heights(plot) -> list[float]:
+    """Total height of the areas at each place but the last, which repeats the one before."""
+    areas = [series.y for series in plot.series if plot.drawn_as(series) is Kind.AREAS]
+    return [sum(column) for column in zip(*areas, strict=True)][:-1]
 
 
 def texts(drawn: Figure):
@@ -115,17 +114,18 @@ class TestContent:
         assert winner.get_offsets().tolist() == [[6.0, 180.0]]
 
     def test_routing_fills_every_range(self, plan):
-        for axes in figure(plan, "routing").axes:
-            assert heights(axes) == pytest.approx([1.0] * 25)
+        for plot in share_plots(plan):
+            assert heights(plot) == pytest.approx([100.0] * 25)
 
     def test_throughput_reaches_the_target(self, plan):
         expected = [180.0 * r.probability for r in plan.routing if r.island == "i00"]
+        for plot in rate_plots(plan):
+            assert heights(plot) == pytest.approx(expected)
+            (target,) = (series for series in plot.series if series.name == "target mix")
+            assert list(target.y) == pytest.approx(expected)
         for axes in figure(plan, "throughput").axes:
-            assert heights(axes) == pytest.approx(expected)
-            (target,) = (strokes for strokes in axes.collections if strokes.get_label() == "target mix")
-            assert [stroke[0][1] for stroke in target.get_segments()] == pytest.approx(expected)
-            assert all(end[0] - start[0] < 1 for start, end in target.get_segments()), "a line between categories"
-            assert not axes.lines
+            (strokes,) = artists(axes.figure, "target mix")[:1]
+            assert strokes.get_offsets()[:, 1].tolist() == pytest.approx(expected)
 
     def test_groups_of_a_panel_stay_few(self, crowded_plan):
         for axes in figure(crowded_plan, "routing").axes:
@@ -144,12 +144,12 @@ class TestContent:
         )
         upper, lower = figure(replace(plan, routing=doubled), "mix").axes
         p = next(r.probability for r in plan.routing if r.range_start == 1024)
-        prefill, decode = upper.containers
-        assert prefill.patches[4].get_height() == pytest.approx(100 * p)
-        assert decode.patches[4].get_height() == pytest.approx(100 * 2 * p / (1 + p))
-        gaps = [bar.get_height() for bar in lower.containers[1].patches]
+        lines = {line.get_label(): list(line.get_ydata()) for line in upper.lines}
+        assert [lines["prefill"][4], lines["target"][4]] == pytest.approx([100 * p] * 2)
+        assert lines["decode"][4] == pytest.approx(100 * 2 * p / (1 + p))
+        (gaps,) = (list(line.get_ydata()) for line in lower.lines if line.get_label() == "decode")
         assert gaps[4] == pytest.approx(100 * (2 * p / (1 + p) - p))
-        assert sum(gaps) == pytest.approx(0, abs=1e-9)
+        assert sum(gaps[:-1]) == pytest.approx(0, abs=1e-9)
 
     def test_islands_add_up_to_the_inventory(self, plan):
         for axes, item in zip(figure(plan, "islands").axes, plan.scenario.inventory.items, strict=True):
@@ -193,25 +193,15 @@ class TestColours:
         return [max(0.0, c) ** (1 / 2.4) for c in mixed]
 
     @pytest.mark.parametrize("kind", BLINDNESS)
-    def test_types_and_phases_are_told_apart(self, plan, kind):
-        item = plan.scenario.inventory.items[0]
-        usual = ("H200", "H20", "H800", "H100", "A100", "MI300X", "L40S", "DGX-B200")
-        items = tuple(replace(item, gpu=replace(item.gpu, name=name)) for name in usual)
-        types = list(type_colours(replace(plan.scenario.inventory, items=items)).values())
+    def test_types_and_phases_are_told_apart(self, kind):
+        types = [type_colour(gpu) for gpu in ("H200", "H20", "H800", "H100", "A100", "MI300X", "L40S", "DGX-B200")]
         for palette in (types, list(PHASE_COLOURS.values())):
             seen = [self.seen(colour, kind) for colour in palette]
             for a, b in combinations(seen, 2):
                 assert sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) ** 0.5 > 0.12
 
-    def test_a_type_keeps_its_colour_whatever_stands_beside_it(self, plan):
-        inventory = plan.scenario.inventory
-        fewer = replace(inventory, items=inventory.items[1:])
-        assert type_colours(fewer).items() <= type_colours(inventory).items()
-
-    def test_more_types_than_colours(self, plan):
-        item = plan.scenario.inventory.items[0]
-        items = tuple(replace(item, gpu=replace(item.gpu, name=f"gpu-{n}")) for n in range(20))
-        assert len(set(type_colours(replace(plan.scenario.inventory, items=items)).values())) == 20
+    def test_more_types_than_colours(self):
+        assert len({type_colour(f"gpu-{n}") for n in range(20)}) == 20
 
 
 @given(

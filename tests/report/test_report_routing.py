@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.domain import PHASES, Phase, Plan, PlannedIsland, Route
-from planner.report.plan.groups import groups, merged
-from planner.report.plan.routing import SIMILAR_SHARE, achieved_mix, intervals, stretches
+from planner.report.plan.routing import SIMILAR_SHARE, achieved_mix, groups, intervals, merged, stretches
 
 AB = ("i00", "i03")
 

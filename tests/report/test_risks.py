@@ -12,7 +12,7 @@ from planner.domain.efficiency import RateBand
 from planner.domain.serving.server import NodeLoss
 from planner.domain.watching import WatchLog, WatchSettings, WatchTally
 from planner.report import plan_page, summary
-from planner.report.buckets.risks import carried_odds, risks
+from planner.report.plan.notes import carried_odds, risks
 from planner.report.replanning.watch_page import watch_page
 
 

@@ -13,8 +13,7 @@ from planner.errors import InputError
 from planner.files.plan.stored_schedules import level_names
 from planner.replanning.days.transitions import with_transitions
 from planner.report.replanning import schedule_tables as tables
-from planner.report.replanning.schedule_figures import SCHEDULE_FIGURES, schedule_figure
-from planner.report.replanning.schedule_page import schedule_page
+from planner.report.replanning.schedule_page import SCHEDULE_FIGURES, schedule_figure, schedule_page
 
 
 def names() -> tuple[str, ...]:

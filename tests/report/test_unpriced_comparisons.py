@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from planner.domain import Plan
 from planner.plans.comparing import compare_plans
-from planner.report.comparison.plans.diff_head import diff_head
-from planner.report.comparison.plans.side_by_side import comparison_page, verdict
-from planner.report.comparison.plans.side_by_side_page import comparison_html
+from planner.report.comparison.changes import diff_head
+from planner.report.comparison.side_by_side import comparison_page, verdict
+from planner.report.comparison.side_by_side_page import comparison_html
 from planner.report.kit.html.blocks import DataTable
-from planner.report.page.changes import Earlier, changes_section
+from planner.report.plan.page import Earlier, changes_section
 from planner.runs.pages import difference
 
 

@@ -10,10 +10,8 @@ from planner.domain import PromptBlocks, RequestTrace
 from planner.domain.workload import PartReuse, TraceReading, TraceSummary
 from planner.files import load_workload
 from planner.report.kit.html.blocks import Chart
-from planner.report.workload.document import workload_document
-from planner.report.workload.figure import encoded_workload_figure, workload_figure
-from planner.report.workload.letters import picture, sparkline
-from planner.report.workload.page import workload_page
+from planner.report.workload.document import picture, sparkline, workload_document
+from planner.report.workload.page import encoded_workload_figure, workload_figure, workload_page
 from planner.report.workload.words import duration, summary_rows, working_set
 from planner.workload import describe
 
@@ -97,13 +95,13 @@ def test_durations_in_words(seconds: float, text: str) -> None:
 
 def test_the_figure_has_a_panel_a_subject(summary: TraceSummary) -> None:
     assert [axes.get_title(loc="left") for axes in workload_figure(summary).axes] == [
-        "Arrivals in windows of 10 s",
+        "Requests a second, in windows of 10 s",
         "Lengths, by powers of two",
-        "How arrivals bunch: counts in windows",
-        "What one prefix cache would find",
+        "How arrivals bunch: variance over mean of counts",
+        "Share of prompt tokens that one prefix cache would find",
     ]
     plain = describe(load_workload("normal-500-2000"))
-    assert [axes.get_title(loc="left") for axes in workload_figure(plain).axes] == ["Lengths, by powers of two"]
+    assert [axes.get_ylabel() for axes in workload_figure(plain).axes] == ["tokens, from"]
     assert encoded_workload_figure(plain, "svg") == encoded_workload_figure(plain, "svg")
 
 
@@ -113,7 +111,7 @@ def test_the_page_holds_the_numbers_of_its_charts(summary: TraceSummary) -> None
     charts = {block.name: block for section in page.sections for block in section.blocks if isinstance(block, Chart)}
     assert set(charts) == {"rate", "bunching", "length-bins", "reuse"}
     assert sum(int(row[1] or 0) for row in charts["rate"].table.rows) == 600
-    assert [row[2] for row in charts["rate"].table.rows] == [round(y, 4) for y in charts["rate"].traces[0]["y"]]
+    assert [row[2] for row in charts["rate"].table.rows] == [round(y, 4) for y in charts["rate"].traces[0]["y"][:-1]]
     assert [row[1] for row in charts["bunching"].table.rows] == charts["bunching"].traces[0]["y"]
     assert [section.name for section in workload_page(describe(load_workload("normal-500-2000")), "").sections] == [
         "lengths",

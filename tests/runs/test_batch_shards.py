@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from planner.errors import InputError
 from planner.files.plan.batches.locks import alone_in, require_free
-from planner.report.page import pages
+from planner.report.plan import page
 from planner.runs.batches.batches import BatchRequest, read_batch, run_batch
 from planner.runs.batches.jobs import Job
 from planner.runs.batches.listing import Shard, read_shard
@@ -20,7 +20,7 @@ CONTENTS = st.text("0123456789abcdef", min_size=64, max_size=64)
 
 @pytest.fixture(autouse=True)
 def _unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "figures_of", lambda _plan: ())
+    monkeypatch.setattr(page, "figures_of", lambda _plan: ())
 
 
 @given(st.lists(CONTENTS, max_size=20), st.integers(1, 20))

@@ -12,8 +12,7 @@ from planner.errors import InputError
 from planner.evaluation.buckets import remembered
 from planner.files.plan.batches.jobs_files import load_listed_jobs
 from planner.files.scenario.settings import Setting, set_over
-from planner.report.comparison.plans.batch_html import MOST_BARS, batch_html
-from planner.report.comparison.plans.batch_tables import MOST_LISTED, batch_page, reasons
+from planner.report.comparison.batch import MOST_BARS, MOST_LISTED, batch_html, batch_page, reasons
 from planner.runs.batches import jobs as batch_jobs
 from planner.runs.batches import working
 from planner.runs.batches.batches import exit_status

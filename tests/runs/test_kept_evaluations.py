@@ -34,7 +34,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.report.page.pages.figures_of", lambda _plan: ())
+    monkeypatch.setattr("planner.report.plan.page.figures_of", lambda _plan: ())
 
 
 @pytest.fixture

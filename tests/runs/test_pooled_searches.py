@@ -25,7 +25,7 @@ INTERRUPTED_AT = 3
 @pytest.fixture
 def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("planner.report.page.pages.figures_of", lambda _plan: ())
+    monkeypatch.setattr("planner.report.plan.page.figures_of", lambda _plan: ())
     Path("s.yaml").write_text(SCENARIO)
     return Path("s.yaml")
 

@@ -9,9 +9,9 @@ import time
 
 if not any("resource_tracker" in word for word in sys.orig_argv):  # multiprocessing's own, which writes no runs
     from planner.files.plan.journals import Journal
-    from planner.report.page import pages
+    from planner.report.plan import page
 
-    pages.figures_of = lambda _plan: ()  # type: ignore[assignment]
+    page.figures_of = lambda _plan: ()  # type: ignore[assignment]
     keep = Journal.keep_judged
 
     def keep_and_halt(journal, judged) -> None:

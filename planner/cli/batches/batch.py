@@ -118,7 +118,7 @@ def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None
 
 def show(batch: "Batch", folder: Path, *, as_json: bool) -> None:
     """The batch on standard output."""
-    from planner.report.comparison.plans.batch_tables import batch_document, jobs, reasons, verdict
+    from planner.report.comparison.batch import batch_document, jobs, reasons, verdict
     from planner.runs.batches.batches import exit_status
 
     if as_json:

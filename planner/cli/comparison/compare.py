@@ -91,7 +91,7 @@ def command(
 ) -> None:
     """Hold runs beside each other: rates, prices, gaps, levels, pools, and what was asked of each."""
     from planner import files
-    from planner.report.comparison.plans.side_by_side import comparison_document, every_figure
+    from planner.report.comparison.side_by_side import comparison_document, every_figure
     from planner.runs.comparisons import compared, comparison_bytes, read_plans
 
     for path in filter(None, (csv, html)):
@@ -107,7 +107,7 @@ def command(
 
 def show(comparison: "PlanComparison") -> None:
     """The figures as they fit the terminal, then the rest."""
-    from planner.report.comparison.plans.side_by_side import figure_cells, odds_cells, rest_parts
+    from planner.report.comparison.side_by_side import figure_cells, odds_cells, rest_parts
 
     figures = [plan.figures for plan in comparison.plans]
     names = [plan.name for plan in figures]

@@ -25,7 +25,7 @@ def command(
 ) -> None:
     """Say why a plan, or one of its pools, is what it is: rivals, limits, what binds, and what would change it."""
     from planner.layouts.explaining.plans import explained
-    from planner.report.comparison.plans.explanation_words import explanation_document, explanation_page
+    from planner.report.comparison.explanation import explanation_document, explanation_page
 
     explanation = explained(saved_runs.read_run(run), island, seconds)
     if json:

@@ -105,7 +105,7 @@ def _report_batch(folder: Path, wanted: _Report) -> None:
 def _report_runs(folder: Path, wanted: _Report) -> None:
     from planner import files
     from planner.cli.comparison.compare import show
-    from planner.report.comparison.plans.side_by_side import comparison_document
+    from planner.report.comparison.side_by_side import comparison_document
     from planner.runs.comparisons import FOLDER_SOURCE, compared, comparison_bytes, comparison_files, read_plans
 
     comparison = compared(read_plans([folder]))

@@ -75,7 +75,7 @@ def command(
 
 def show(sweep: "Sweep", folder: Path, *, as_json: bool) -> None:
     """The sweep on standard output."""
-    from planner.report.comparison.plans.sweep_tables import points, reasons, sweep_document, verdict
+    from planner.report.comparison.sweep import points, reasons, sweep_document, verdict
 
     if as_json:
         screen.show_json({"folder": str(folder)} | sweep_document(sweep))

@@ -135,7 +135,7 @@ def _pool(e: "StepExplanation") -> str:
 
 def _rate(e: "StepExplanation") -> str:
     """Throughput, with its band and where that comes from."""
-    from planner.report.kit.bands import banded_by
+    from planner.report.kit.quantities import banded_by
 
     if e.band is None:
         return f"{e.tokens_per_s_per_gpu:,.0f} tokens/s per GPU"

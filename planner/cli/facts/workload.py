@@ -249,7 +249,7 @@ def _require_free(force: bool, picture: Path | None, *others: Path | None) -> No
 
 def _drawn(summary: "TraceSummary", picture: Path | None, html: Path | None) -> dict[Path, bytes]:
     """The picture and the page, where they are wanted."""
-    from planner.report.workload.figure import encoded_workload_figure
+    from planner.report.workload.page import encoded_workload_figure
 
     written = {}
     if picture is not None:
@@ -265,7 +265,7 @@ def _drawn(summary: "TraceSummary", picture: Path | None, html: Path | None) -> 
 
 
 def _show(summary: "TraceSummary") -> None:
-    from planner.report.workload.letters import picture
+    from planner.report.workload.document import picture
     from planner.report.workload.words import summary_rows
 
     screen.show_table(f"Workload {summary.name}", ("what", "value"), summary_rows(summary))

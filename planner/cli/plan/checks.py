@@ -81,7 +81,8 @@ def diff(
     from planner.plans.comparing import plan_figures
     from planner.plans.diff import compare, compare_buckets
     from planner.plans.rate_bands import compare_rates
-    from planner.report.comparison.plan_diff import diff_document, diff_page
+    from planner.report.comparison.changes import diff_document
+    from planner.report.comparison.plan_diff import diff_page
 
     (before, old_plan), (after, new_plan) = deployed_and_planned(old), deployed_and_planned(new)
     difference = compare(before, after)

@@ -23,7 +23,7 @@ def command(
     """The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."""
     from planner import files, report
     from planner.layouts.frontier import frontier
-    from planner.report.kit.csv_tables import frame_csv
+    from planner.report.kit.tables import frame_csv
     from planner.runs.pages import written_page
     from planner.workload import summarize
 
@@ -112,7 +112,7 @@ def _show(curve: "Frontier", out: Path) -> None:
 
 def _rate(point: "FrontierPoint") -> object:
     """Requests/s, with the band where there is one."""
-    from planner.report.kit.bands import rate_with
+    from planner.report.kit.quantities import rate_with
 
     banded = rate_with(point.rate_rps, point.band)
     return round(point.rate_rps, 1) if banded is None else f"{point.rate_rps:.1f} ({banded.range})"
@@ -120,7 +120,7 @@ def _rate(point: "FrontierPoint") -> object:
 
 def _remark(point: "FrontierPoint", *, best: bool) -> str:
     """Which point serves most per USD, and how likely."""
-    from planner.report.comparison.rate_words import likelihood
+    from planner.report.comparison.side_by_side import likelihood
 
     if not best:
         return ""

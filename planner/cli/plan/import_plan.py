@@ -21,7 +21,8 @@ def command(
 ) -> None:
     """Show what a run or a folder of manifests deploys: islands, degrees, GPUs, routes."""
     from planner import files
-    from planner.report.comparison.plan_diff import deployed_document, deployed_page
+    from planner.report.comparison.changes import deployed_document
+    from planner.report.comparison.plan_diff import deployed_page
 
     plan = deployed(source)
     document = deployed_document(plan)

@@ -82,7 +82,7 @@ def _show_queries(queries: dict[str, str], *, as_json: bool) -> None:
 
 def _show(observed: "ObservedRun", out: Path | None, *, as_json: bool) -> None:
     from planner import report
-    from planner.report.observed import tables
+    from planner.report import observed as tables
 
     observation, fit = observed.observation, observed.fit
     if as_json:

@@ -209,7 +209,7 @@ def _document(outcome: "Outcome") -> dict[str, object]:
 
 def _rate(outcome: "Outcome") -> object:
     """Requests/s, with the band where there is one."""
-    from planner.report.kit.bands import Banded
+    from planner.report.kit.quantities import Banded
 
     rate, low, high = outcome.throughput_rps, outcome.low_rps, outcome.high_rps
     return str(Banded(rate, low, high)) if rate and low and high else rate

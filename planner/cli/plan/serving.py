@@ -45,7 +45,7 @@ def command(
     comparison = compare_forms(read, bounds_ms, _progress(quiet=quiet or json))
     if out is not None:
         from planner import report
-        from planner.report.kit.csv_tables import frame_csv
+        from planner.report.kit.tables import frame_csv
         from planner.runs.pages import written_page
 
         frame, page = report.serving_frame(comparison), report.serving_page(comparison, read)

@@ -131,7 +131,7 @@ def _scenario(
 
 
 def _tell(changed: "ChangedPlan", published: "Publication", out: Path, *, as_json: bool) -> None:
-    from planner.report.replanning.document import change_document
+    from planner.report.replanning.files import change_document
     from planner.report.replanning.words import change_page
 
     for warning in published.warnings:

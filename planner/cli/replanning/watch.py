@@ -126,12 +126,12 @@ def _tell(step: "WatchStep") -> None:
 def show(log: "WatchLog", folder: Path, *, as_json: bool) -> None:
     """What a watch comes to so far, on standard output."""
     from planner.files.records import record_document
-    from planner.report.replanning.watch_tables import TALLY_COLUMNS, tally_rows
+    from planner.report.replanning.watch_tables import tallied
 
     tally = log.tally
     if as_json:
         shares = {"regret": tally.regret, "free_regret": tally.free_regret}
         screen.show_json(record_document(tally) | shares)
         return
-    screen.show_table("Watch", TALLY_COLUMNS, tally_rows(log))
+    screen.show_table("Watch", *tallied(log).words())
     screen.show_text(f"Written to {folder}")

@@ -6,7 +6,6 @@ from planner.domain.serving.server import SAME_RATE
 from planner.report.buckets.view import (
     bound_span,
     bounds_in,
-    bucket_plan,
     buckets_of,
     headline_load,
     latencies_at,
@@ -31,7 +30,7 @@ def _promise(plan: Plan) -> str:
 def promise_words(plan: Plan, fleet: str, question: str = "") -> str:
     """`**The 80 GPUs promise 34 requests/s where they bunch as in the trace**, 81 where they come independently`: the
     lower figure first. `question`: of what."""
-    buckets = bucket_plan(plan)
+    buckets = plan.outlook
     promise = significant(buckets.promise_rps)
     if buckets.burst_rps is None or not buckets.bursts_bind:
         return f"**{fleet} promise {promise} requests/s**{question}"
@@ -42,7 +41,7 @@ def promise_words(plan: Plan, fleet: str, question: str = "") -> str:
 def evenness_words(plan: Plan) -> str:
     """The capacity behind the promise, and what becomes of it where requests bunch as in the trace, which costs nothing
     or even helps."""
-    buckets, capacity = bucket_plan(plan), f" of {significant(plan.throughput_rps)}"
+    buckets, capacity = plan.outlook, f" of {significant(plan.throughput_rps)}"
     if buckets.burst_rps is None or not buckets.levels_set:
         return capacity
     if buckets.bursts_bind:
@@ -55,12 +54,12 @@ def evenness_words(plan: Plan) -> str:
 def times_sentence(plan: Plan) -> str:
     """Both times at the load that is told first, as late as the levels count them, with their bounds, and who is given
     up; empty where no times are known by load."""
-    if not bucket_plan(plan).latencies:
+    if not plan.outlook.latencies:
         return ""
     load = headline_load(plan)
     first, further = (_late(plan, load, phase) for phase in PHASES)
     where = _where(plan, load)
-    if not bucket_plan(plan).levels_set:
+    if not plan.outlook.levels_set:
         return f"**No service levels set**: {first}, {further} {where}."
     given_up = given_up_words(plan, load)
     ending = f" **Given up, as the levels count all requests together: {given_up}.**" if given_up else ""
@@ -69,7 +68,7 @@ def times_sentence(plan: Plan) -> str:
 
 def given_up_words(plan: Plan, load: LoadPoint) -> str:
     """Prompts that miss the bounds while all requests together keep them: which, how many, and their median."""
-    levels = levels_at(plan.scenario.slo, [row for row in bucket_plan(plan).latencies if row.load is load])
+    levels = levels_at(plan.scenario.slo, [row for row in plan.outlook.latencies if row.load is load])
     return " and ".join(
         f"prompts of {span_label(check.start, check.end)} tokens ({percent(check.part)} of the requests), "
         f"P50 of {TIMES[check.phase]} {time(check.p50_ms)}"
@@ -79,17 +78,17 @@ def given_up_words(plan: Plan, load: LoadPoint) -> str:
 
 def _beyond(plan: Plan, load: LoadPoint) -> str:
     """A word of warning where more is asked for than is promised, or a level breaks."""
-    rows = [row for row in bucket_plan(plan).latencies if row.load is load]
+    rows = [row for row in plan.outlook.latencies if row.load is load]
     levels = levels_at(plan.scenario.slo, rows)
     rate = latencies_at(plan, load, Phase.PREFILL)[0].rate_rps
     if rate > plan.throughput_rps:
         return " **That is more than the capacity.**"
     if levels is not None and levels.standing is Standing.BREAKS:
         return " **The levels break there.**"
-    promised = bucket_plan(plan).promise_rps
+    promised = plan.outlook.promise_rps
     if rate > promised * (1 + SAME_RATE):
         return " **That is more than is promised.**"
-    binds, bunched = bucket_plan(plan).bursts_bind, bucket_plan(plan).burst_rps or 0.0
+    binds, bunched = plan.outlook.bursts_bind, plan.outlook.burst_rps or 0.0
     return " **That is more than is promised where they bunch.**" if binds and bunched < rate < promised else ""
 
 
@@ -103,8 +102,8 @@ def _late(plan: Plan, load: LoadPoint, phase: Phase) -> str:
 
 def _where(plan: Plan, load: LoadPoint) -> str:
     if load is LoadPoint.PROMISE:
-        binds = bucket_plan(plan).bursts_bind
-        rate = significant(bucket_plan(plan).promise_rps)
+        binds = plan.outlook.bursts_bind
+        rate = significant(plan.outlook.promise_rps)
         return f"at {rate} requests/s that come independently" if binds else "at the promise"
     rate = significant(latencies_at(plan, load, Phase.PREFILL)[0].rate_rps)
     if plan.scenario.objective.demand_rps:
@@ -114,10 +113,10 @@ def _where(plan: Plan, load: LoadPoint) -> str:
 
 def loss_sentence(plan: Plan) -> str:
     """What is left at worst, and of what."""
-    losses = bucket_plan(plan).losses
+    losses = plan.outlook.losses
     if not losses:
         return ""
-    worst, share = bucket_plan(plan).worst_loss, plan.scenario.survive.share
+    worst, share = plan.outlook.worst_loss, plan.scenario.survive.share
     lost = "any one node" if worst.nodes == 1 else f"any {counted(worst.nodes, 'node')}"
     if worst.rate_rps <= 0:
         left = f"nothing may be left (worst: {escaped(worst.island)} has no server elsewhere)"
@@ -126,7 +125,7 @@ def loss_sentence(plan: Plan) -> str:
             f"at least {significant(worst.rate_rps)} requests/s remain, "
             f"{percent(worst.rate_rps / plan.throughput_rps)} of the capacity (worst: {escaped(worst.island)})"
         )
-    cost = bucket_plan(plan).survival_cost_rps
+    cost = plan.outlook.survival_cost_rps
     price = f", which costs {significant(cost)} requests/s" if cost is not None else ""
     bunched = _left_where_they_bunch(plan)
     return f"After losing {lost} {left}{f'; {percent(share)} were asked for{price}' if share else ''}{bunched}."
@@ -134,7 +133,7 @@ def loss_sentence(plan: Plan) -> str:
 
 def _left_where_they_bunch(plan: Plan) -> str:
     """What a loss leaves where requests bunch meanwhile, if that is less than was asked for of what is served then."""
-    buckets = bucket_plan(plan)
+    buckets = plan.outlook
     if buckets.burst_rps is None or buckets.burst_left_rps is None:
         return ""
     served = buckets.burst_rps / plan.scenario.routing.margin

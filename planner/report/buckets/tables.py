@@ -9,7 +9,6 @@ from planner.report.buckets.view import (
     BucketView,
     bound_span,
     bounds_in,
-    bucket_plan,
     buckets_of,
     latencies_at,
     own_buckets,
@@ -18,16 +17,14 @@ from planner.report.buckets.view import (
     transfer_text,
     useful_simpler,
 )
-from planner.report.kit.bands import band_in_percent
-from planner.report.kit.markdown import table
-from planner.report.kit.quantities import counted, money, percent, rate, significant, whole
+from planner.report.kit.quantities import band_in_percent, counted, money, percent, rate, significant, whole
 from planner.report.kit.tables import Column, Table, counts, fields, table_of
 
 
 def pools_table(plan: Plan) -> str:
     """One row a pool, by phase and bucket; the id is that of its manifests. Where losses of nodes count on servers that
     are spread, how many of them a node has at most."""
-    pools = bucket_plan(plan).pools
+    pools = plan.outlook.pools
     spread = any(pool.per_node for pool in pools)
     staged = any(pool.server.parallel.pp > 1 for pool in pools)
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates if e.band is not None}
@@ -75,40 +72,35 @@ def latency_text(plan: Plan) -> str:
     """TTFT and TPOT of every bucket, P50 and as late as the levels count, at each load; below, what the figures are."""
     slo = plan.scenario.slo
     loads = [load for load in LoadPoint if latencies_at(plan, load, Phase.PREFILL)]
-    statistics = dict.fromkeys(("P50", slo.statistic))
-    heads = [f"{_load_label(plan, load)}: {statistic}" for load in loads for statistic in statistics]
-    bounded = [f"Bound ({slo.statistic})"] if bucket_plan(plan).levels_set else []
-    rows = [
-        [
-            TIMES[phase],
-            bucket.label,
-            *([_bound_cell(plan, bucket)] if bounded else []),
-            *_times_of(plan, bucket, loads),
-        ]
-        for phase in PHASES
-        for bucket in buckets_of(plan, phase)
-    ]
-    body = table(["", "Prompts (tokens)", *bounded, *heads], rows, "ll" + "r" * (len(bounded) + len(heads)))
+    bound: Column[BucketView] = Column(
+        f"Bound ({slo.statistic})",
+        lambda bucket: bound_span(bounds_in(slo, bucket.phase, bucket.start, bucket.end)),
+        right=True,
+    )
+    columns: tuple[Column[BucketView], ...] = (
+        Column("", lambda bucket: TIMES[bucket.phase]),
+        *fields("Prompts (tokens)=label"),
+        *([bound] if plan.outlook.levels_set else []),
+        *(_times(plan, load, word) for load in loads for word in dict.fromkeys(("P50", slo.statistic))),
+    )
+    body = table_of(columns, (bucket for phase in PHASES for bucket in buckets_of(plan, phase))).markdown()
     return f"{body}\n\n{latency_words(plan)}"
 
 
-def _load_label(plan: Plan, load: LoadPoint) -> str:
-    return f"{load.value.capitalize()}, {significant(latencies_at(plan, load, Phase.PREFILL)[0].rate_rps)}/s"
+def _times(plan: Plan, load: LoadPoint, statistic: str) -> Column[BucketView]:
+    """Times at a load; late ones beyond their bound are bold."""
+    late, broken = statistic == plan.scenario.slo.statistic, _broken(plan)
 
+    def cell(bucket: BucketView) -> str:
+        rows = latencies_at(plan, load, bucket.phase)
+        row = next(row for row in rows if (row.start, row.end) == (bucket.start, bucket.end))
+        if not late:
+            return time(row.p50_ms)
+        bold = "**" * ((load.value, row.phase, row.start, row.end) in broken)
+        return f"{bold}{time(row.late_ms)}{bold}"
 
-def _bound_cell(plan: Plan, bucket: BucketView) -> str:
-    return bound_span(bounds_in(plan.scenario.slo, bucket.phase, bucket.start, bucket.end))
-
-
-def _times_of(plan: Plan, bucket: BucketView, loads: Sequence[LoadPoint]) -> list[str]:
-    broken = _broken(plan)
-    cells: list[str] = []
-    for load in loads:
-        row = next(r for r in latencies_at(plan, load, bucket.phase) if (r.start, r.end) == (bucket.start, bucket.end))
-        late = time(row.late_ms)
-        late = f"**{late}**" if (load.value, row.phase, row.start, row.end) in broken else late
-        cells += [time(row.p50_ms), late] if plan.scenario.slo.statistic != "P50" else [late]
-    return cells
+    rate_rps = latencies_at(plan, load, Phase.PREFILL)[0].rate_rps
+    return Column(f"{load.value.capitalize()}, {significant(rate_rps)}/s: {statistic}", cell, str)
 
 
 def _broken(plan: Plan) -> set[tuple[str, Phase, int, int]]:
@@ -128,14 +120,14 @@ def latency_words(plan: Plan) -> str:
         "TTFT: queueing, prefill, KV transfer and the first decode step; late TPOT is that of the "
         "fullest moments. Arrivals are Poisson, the router least work.",
     ]
-    if not bucket_plan(plan).levels_set:
+    if not plan.outlook.levels_set:
         words.append("**No service levels are set**, so nothing holds these times down: `slo` does.")
     elif slo.percentile is not None:
         whose = "all requests" if slo.over_all else "the requests of each bucket"
         words.append(f"The bound on TTFT is to be kept for P{slo.percentile:g} of {whose}.")
     if _broken(plan):
         words.append("Bold: beyond the bound.")
-    transfer = bucket_plan(plan).transfer
+    transfer = plan.outlook.transfer
     if transfer is not None:
         words.append(f"KV transfer: {transfer_text(transfer)}.")
     return " ".join(words)
@@ -205,7 +197,7 @@ def _slack(plan: Plan) -> str:
 
 def losses(plan: Plan) -> Table[NodeLoss]:
     """What remains after the loss of nodes of each pool, the worst first."""
-    pools = {pool.island: pool for pool in bucket_plan(plan).pools}
+    pools = {pool.island: pool for pool in plan.outlook.pools}
     columns: tuple[Column[NodeLoss], ...] = (
         *fields("A node of=island"),
         Column("GPU type", lambda loss: pools[loss.island].gpu),
@@ -214,7 +206,7 @@ def losses(plan: Plan) -> Table[NodeLoss]:
         Column("Requests/s that remain", lambda loss: loss.rate_rps, rate),
         Column("Of the capacity", lambda loss: loss.rate_rps / plan.throughput_rps, percent, unit="%"),
     )
-    return table_of(columns, sorted(bucket_plan(plan).losses, key=lambda loss: loss.rate_rps))
+    return table_of(columns, sorted(plan.outlook.losses, key=lambda loss: loss.rate_rps))
 
 
 def losses_table(plan: Plan) -> str:

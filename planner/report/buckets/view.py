@@ -1,11 +1,10 @@
-"""A plan of buckets as its pages see it: pools by phase and bucket, times at a load, bounds, simpler plans."""
+"""A plan of buckets as its pages see it: pools by phase and bucket, times at a load, simpler plans, a whiteboard."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.domain import (
     BucketLatency,
-    BucketPlan,
     BucketPool,
     KvTransfer,
     LoadPoint,
@@ -15,7 +14,8 @@ from planner.domain import (
     SloSettings,
     halves_of,
 )
-from planner.report.kit.quantities import NONE, significant
+from planner.report.kit.html.plots import Kind, Plot, series_of
+from planner.report.kit.quantities import NONE, counted, percent, significant
 
 SECOND_MS = 1000.0
 PRECISE = 1e-6
@@ -48,19 +48,14 @@ def span_label(start: int, end: int) -> str:
     return f"{start:,}–{end - 1:,}"
 
 
-def bucket_plan(plan: Plan) -> BucketPlan:
-    """What the plan says of its pools; only plans of buckets come here."""
-    return plan.outlook
-
-
 def buckets_of(plan: Plan, phase: Phase) -> tuple[BucketView, ...]:
     """The buckets of one half, ascending by length, with the pools that serve it, the largest share first."""
-    return _grouped(plan, phase, [pool for pool in bucket_plan(plan).pools if pool.serves(phase)])
+    return _grouped(plan, phase, [pool for pool in plan.outlook.pools if pool.serves(phase)])
 
 
 def own_buckets(plan: Plan, phase: Phase) -> tuple[BucketView, ...]:
     """The same with the pools of exactly this phase, those of both halves by themselves."""
-    return _grouped(plan, phase, [pool for pool in bucket_plan(plan).pools if pool.phase is phase])
+    return _grouped(plan, phase, [pool for pool in plan.outlook.pools if pool.phase is phase])
 
 
 def _grouped(plan: Plan, phase: Phase, pools: Iterable[BucketPool]) -> tuple[BucketView, ...]:
@@ -82,14 +77,14 @@ def _grouped(plan: Plan, phase: Phase, pools: Iterable[BucketPool]) -> tuple[Buc
 
 def latencies_at(plan: Plan, load: LoadPoint, phase: Phase) -> tuple[BucketLatency, ...]:
     """The rows of one load and phase, ascending by length; none where the plan has no such load."""
-    rows = (row for row in bucket_plan(plan).latencies if row.load is load and row.phase is phase)
+    rows = (row for row in plan.outlook.latencies if row.load is load and row.phase is phase)
     return tuple(sorted(rows, key=lambda row: row.start))
 
 
 def headline_load(plan: Plan) -> LoadPoint:
     """The load whose times are told first: the demand where levels are set and a demand is known, else the promise."""
-    has_demand = any(row.load is LoadPoint.DEMAND for row in bucket_plan(plan).latencies)
-    return LoadPoint.DEMAND if has_demand and bucket_plan(plan).levels_set else LoadPoint.PROMISE
+    has_demand = any(row.load is LoadPoint.DEMAND for row in plan.outlook.latencies)
+    return LoadPoint.DEMAND if has_demand and plan.outlook.levels_set else LoadPoint.PROMISE
 
 
 def bounds_in(slo: SloSettings, phase: Phase, start: int, end: int) -> tuple[float, ...]:
@@ -103,7 +98,7 @@ def bounds_in(slo: SloSettings, phase: Phase, start: int, end: int) -> tuple[flo
 
 def useful_simpler(plan: Plan) -> tuple[SimplerPlan, ...]:
     """Simpler and less simple plans, the plan among them; without those that another is no slower and as simple as."""
-    rows = bucket_plan(plan).simpler
+    rows = plan.outlook.simpler
     return tuple(row for row in rows if row.chosen or not any(_outdone(row, other) for other in rows))
 
 
@@ -155,3 +150,106 @@ def time_span(values: Iterable[float | None]) -> str:
         return low
     (first, unit), (_, other) = low.split(" "), high.split(" ")
     return f"{first if unit == other else low}–{high}"
+
+
+def simplicity_plot(plan: Plan) -> Plot:
+    """Each simpler or less simple plan as a point, the plan as a star, the bounds as lines."""
+    rows = useful_simpler(plan)
+    chosen = [(float(row.kinds), row.rate_rps) for row in rows if row.chosen]
+    star = f"the plan ({significant(chosen[0][1])})" if chosen else ""
+    return Plot(
+        name="simplicity",
+        title="What a simpler plan would serve",
+        says="Each point is the best plan of so many kinds of servers and buckets.",
+        kind=Kind.LINES,
+        x="kinds of servers (GPU type and configuration)",
+        y="rate of the whole mix (requests/s)",
+        series=(
+            *(
+                series_of(label, [(float(row.kinds), row.rate_rps) for row in members])
+                for label, members in _by_buckets(rows).items()
+            ),
+            *([series_of(star, chosen, tone="chosen", kind=Kind.DOTS)] if chosen else ()),
+        ),
+        bounds=tuple(_bounds(plan)),
+    )
+
+
+def _by_buckets(rows: tuple[SimplerPlan, ...]) -> Mapping[str, list[SimplerPlan]]:
+    """Rows by their numbers of buckets, fewest first."""
+    series: dict[str, list[SimplerPlan]] = {}
+    for row in sorted(rows, key=lambda row: (row.prefill_buckets, row.decode_buckets, row.kinds, row.pools)):
+        prefill = counted(row.prefill_buckets, "bucket")
+        series.setdefault(f"{prefill} of prefill, {row.decode_buckets} of decode", []).append(row)
+    return series
+
+
+def _bounds(plan: Plan) -> Iterator[tuple[str, float]]:
+    certificate = plan.certificate
+    if certificate is not None and certificate.objective_bound is not None and plan.scenario.objective.kind.row.plain:
+        best = certificate.objective_bound
+        yield f"no deployable pools serve more ({significant(best)})", best
+    most = plan.outlook.unrestricted_rps
+    if most is not None:
+        yield f"no layout does ({significant(most)})", most
+
+
+_ARROWS = {"single": "──▶", "first": "┬─▶", "middle": "├─▶", "last": "└─▶"}
+_HANDOVER = ("   │  KV caches", "   ▼")
+
+
+def whiteboard(plan: Plan) -> str:
+    """The drawing as a block of plain text: prefill above, decode below, then what does both; a line a pool."""
+    columns = _widths(plan)
+    prefill, decode, mixed = (
+        [line for bucket in own_buckets(plan, phase) for line in _bucket_lines(plan, bucket, columns)]
+        for phase in Phase
+    )
+    lines = ["prefill, by tokens of the prompt", *prefill, *_HANDOVER, "decode, by tokens of the prompt", *decode]
+    if mixed:
+        both = ["prefill and decode on the same GPUs, by tokens of the prompt", *mixed]
+        lines = [*lines, "", *both] if prefill else both
+    return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
+
+
+def _widths(plan: Plan) -> list[int]:
+    """Widths of the columns: label of the bucket, and the cells of a pool."""
+    labels = [_label(bucket) for phase in Phase for bucket in own_buckets(plan, phase)]
+    cells = [_cells(plan, pool) for pool in plan.outlook.pools]
+    return [max(map(len, labels)), *(max(map(len, column)) for column in zip(*cells, strict=True))]
+
+
+def _bucket_lines(plan: Plan, bucket: BucketView, widths: Sequence[int]) -> list[str]:
+    label, last = _label(bucket), len(bucket.pools) - 1
+    lines = []
+    for place, pool in enumerate(bucket.pools):
+        kind = "single" if last == 0 else "first" if place == 0 else "last" if place == last else "middle"
+        text = "  ".join(cell.ljust(width) for cell, width in zip(_cells(plan, pool), widths[1:], strict=True))
+        lines.append(f"  {(label if place == 0 else '').ljust(widths[0])} {_ARROWS[kind]} {text}")
+    return lines
+
+
+def _label(bucket: BucketView) -> str:
+    return f"{bucket.label} ({percent(bucket.probability)})"
+
+
+def _cells(plan: Plan, pool: BucketPool) -> tuple[str, ...]:
+    """`8 servers of 8 H200`, degrees, what a step holds, share of the bucket."""
+    server = pool.server
+    noun = "server" if pool.count == 1 else "servers"
+    tokens, batch = f"{server.tokens_per_step:,} tokens a step", f"batch {server.batch_size}"
+    held = {Phase.PREFILL: tokens, Phase.DECODE: batch, Phase.MIXED: f"{tokens}, {batch}"}[pool.phase]
+    share = percent(pool.share)
+    return (
+        f"{pool.count:>2} {noun} of {server.parallel.devices} {' '.join(pool.gpu.replace('`', '').split())}",
+        degrees(plan, pool),
+        f"{held}{', overlapped' if server.overlapped else ''}",
+        f"takes {share}" if pool.share < 1 - 1e-9 else "takes all",
+    )
+
+
+def degrees(plan: Plan, pool: BucketPool) -> str:
+    """`TP1 DP8`, with PP where some pool of the plan has stages."""
+    parallel = pool.server.parallel
+    staged = any(other.server.parallel.pp > 1 for other in plan.outlook.pools)
+    return f"TP{parallel.tp} DP{parallel.dp}{f' PP{parallel.pp}' if staged else ''}"

@@ -1,18 +1,92 @@
-"""A cluster on one page: GPUs, pods, switches, and what fits into what is idle."""
+"""A cluster on one page: GPUs, pods, switches, what fits into what is idle; as frames and as JSON, too."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from planner.domain import Cluster, Fragmentation, PlacedPart
-from planner.report.cluster.cluster_fragments import causes_document, causes_lead, causes_table
+from planner.domain import WHOLE_GPU, Cluster, ClusterNode, Fragmentation, FragmentCause, PlacedPart, TypicalPod
+from planner.domain.diagnosis import ClusterDiagnosis, RequestDiagnosis, StrandingCause
 from planner.report.cluster.cluster_state import ClusterSummary, TypeState, summarize_cluster
-from planner.report.kit.markdown import bullets, escaped
-from planner.report.kit.quantities import counted, percent, span, whole
-from planner.report.kit.tables import Column, counts, fields, table_of
+from planner.report.cluster.diagnosis_words import CAUSES, REQUEST_CAUSES, change_words
+from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.kit.quantities import NONE, counted, percent, span, whole
+from planner.report.kit.tables import Column, Frame, counts, fields, frame_of, table_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+MOST_CLASSES = 12
+"""Classes that the page lists, the most frequent ones."""
+
+NOISE = 1e-6
+LEAST = 0.1
+"""GPUs: what is told as whole, and the least that is told."""
+
+_CAUSES = ("short_of_gpu", "short_of_cpu", "short_of_both", "not_allowed", "too_small")
+_HEADER = ("Pods like", "Share", "Usable", "Too few GPUs", "Too few CPUs", "Too few of both")
+_RARE = {"not_allowed": "Other model", "too_small": "Too full"}
+
+
+def causes_table(fragmentation: Fragmentation) -> str:
+    """A row a class of pods, GPUs by what becomes of them; the last row weighs the classes by their share."""
+    if not fragmentation.idle_gpu_milli:
+        return "No GPU is idle."
+    rare = [name for name in _RARE if any(getattr(cause, name) for _, cause in fragmentation.classes)]
+    total = sum(pod.weight for pod, _ in fragmentation.classes)
+    listed = sorted(fragmentation.classes, key=lambda item: -item[0].weight)
+    rows = [[_words(pod), percent(pod.weight / total), *_cells(cause, rare)] for pod, cause in listed[:MOST_CLASSES]]
+    if len(listed) > MOST_CLASSES:
+        unlisted = sum(pod.weight for pod, _ in listed[MOST_CLASSES:]) / total
+        columns = 4 + len(rare)
+        rows.append([f"{len(listed) - MOST_CLASSES:,} further kinds", percent(unlisted), *[NONE] * columns])
+    rows.append(["**expected**", "", *_cells(fragmentation.causes, rare)])
+    return table([*_HEADER, *(_RARE[name] for name in rare)], rows, "l" + "r" * (5 + len(rare)))
+
+
+def causes_lead(fragmentation: Fragmentation) -> str:
+    """What the table shows, in a sentence or two."""
+    kinds = "Kinds are those of the pods with GPUs that run here, where there are none requests of 1, 2, 4 and 8 GPUs."
+    if not fragmentation.idle_gpu_milli:
+        return kinds
+    return (
+        f"Of the {_gpus(fragmentation.idle_gpu_milli)} GPUs that are idle, where it is known which, the next pod "
+        f"cannot use **{percent(fragmentation.ratio)}** on average. {kinds} Idle GPUs by what keeps each "
+        "kind from them:"
+    )
+
+
+def _cells(cause: FragmentCause, rare: list[str]) -> list[str]:
+    names = ("usable", *(name for name in _CAUSES if name not in _RARE), *rare)
+    return [_gpus(getattr(cause, name)) for name in names]
+
+
+def _gpus(milli: float) -> str:
+    """GPUs, to a tenth where they are not whole."""
+    gpus = milli / WHOLE_GPU
+    if abs(gpus - round(gpus)) < NOISE:
+        return whole(gpus)
+    return f"{gpus:,.1f}" if gpus >= LEAST else f"<{LEAST:g}"
+
+
+def _words(pod: TypicalPod) -> str:
+    cpus = f", {pod.cpu_milli / 1000:g} CPUs" if pod.cpu_milli else ""
+    part = (
+        f"{pod.gpu_milli / WHOLE_GPU:g} GPU" if pod.gpu_milli < WHOLE_GPU else f"{pod.gpus} GPU{'s' * (pod.gpus > 1)}"
+    )
+    spec = f", {escaped(pod.gpu_spec)}" if pod.gpu_spec else ""
+    return (part if pod.gpus else "no GPU") + cpus + spec
+
+
+def causes_document(fragmentation: Fragmentation) -> dict[str, object]:
+    """The same as JSON has it, milli-GPU; every class."""
+    return {
+        "idle_gpu_milli": fragmentation.idle_gpu_milli,
+        "ratio": fragmentation.ratio,
+        "causes": asdict(fragmentation.causes),
+        "classes": [asdict(pod) | {"causes": asdict(cause)} for pod, cause in fragmentation.classes],
+    }
+
 
 NAMED_NODES = 10
 """Nodes that a sentence names; the rest are counted."""
@@ -148,3 +222,58 @@ def cluster_figure(cluster: Cluster, parts: Iterable[PlacedPart] = ()) -> "Figur
 
     with style.look():
         return cluster_panels.draw(cluster, parts)
+
+
+def _cause(cause: StrandingCause) -> Column[RequestDiagnosis]:
+    return Column(CAUSES[cause], lambda row: row.of(cause))
+
+
+def _change(row: RequestDiagnosis, place: int) -> str:
+    return change_words(row.changes[place]) if len(row.changes) > place else ""
+
+
+_REQUEST: tuple[Column[RequestDiagnosis], ...] = (
+    *fields("gpu", "request=request.name", "idle_gpus", "fit"),
+    Column("best_change", lambda row: _change(row, 0)),
+    Column("next_change", lambda row: _change(row, 1)),
+    *(_cause(cause) for cause in REQUEST_CAUSES),
+)
+
+
+def cluster_frame(cluster: Cluster) -> Frame:
+    """One row a node; `held`: GPUs that pods have, or asked for where nobody says which."""
+    held_gpus: Counter[str] = Counter()
+    pods = Counter(pod.node for pod in cluster.pods)
+    for pod in cluster.pods:
+        held_gpus[pod.node] += len(pod.gpus) or pod.gpu_request
+    columns: tuple[Column[ClusterNode], ...] = (
+        *fields("node=name", "gpu"),
+        Column("gpus", lambda node: len(node.gpus)),
+        Column("held", lambda node: held_gpus[node.name]),
+        Column("idle", lambda node: max(0, len(node.gpus) - held_gpus[node.name])),
+        *fields("asw", "aggregation", "nvlink_domain"),
+        Column("pods", lambda node: pods[node.name]),
+    )
+    return table_of(columns, cluster.nodes).frame()
+
+
+def diagnosis_frame(diagnosis: ClusterDiagnosis) -> Frame:
+    """One row a GPU type ("": all) and request: how often it fits, what would open most, idle GPUs by cause."""
+    return table_of(_REQUEST, diagnosis.requests).frame()
+
+
+def fragments_frame(fragmentation: Fragmentation) -> Frame:
+    """One row a kind of pod that the cluster runs: how frequent it is, idle GPUs that it could use, and those that it
+    could not for want of GPUs, CPUs or both on their node."""
+    return frame_of(
+        {
+            "gpus": pod.gpus,
+            "cpus": pod.cpu_milli / 1000,
+            "share": pod.popularity,
+            "usable": cause.usable / 1000,
+            "too few GPUs": cause.short_of_gpu / 1000,
+            "too few CPUs": cause.short_of_cpu / 1000,
+            "too few of both": cause.short_of_both / 1000,
+        }
+        for pod, cause in fragmentation.classes
+    )

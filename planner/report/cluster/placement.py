@@ -1,12 +1,12 @@
 """Where the islands lie, and what that leaves of the cluster, in words and tables."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsland, ScorePart, Shortfall, Victim
-from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.kit.markdown import bullets, escaped
 from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
-from planner.report.kit.tables import Column, counts, fields, of_part, table_of
+from planner.report.kit.tables import Column, counts, fields, matrix, of_part, table_of
 
 MOST_ROWS = 30
 """Rows of a table; the rest are counted."""
@@ -135,7 +135,6 @@ def _rates(placed: Placement) -> list[str]:
 
 def states_table(placed: Placement) -> str:
     """The cluster before and after, over the GPU types that the plan uses."""
-    before, after = placed.before, placed.after
     cells: list[tuple[str, Callable[[ClusterState], str]]] = [
         ("GPUs of the plan's types", lambda state: whole(state.gpus)),
         ("Held", lambda state: f"{whole(state.allocated)} ({percent(state.allocation)})"),
@@ -143,25 +142,28 @@ def states_table(placed: Placement) -> str:
         ("Idle, free for guaranteed work", lambda state: whole(state.headroom_gpus)),
         ("Nodes whose GPUs are all idle", lambda state: whole(state.empty_nodes)),
         ("Power (kW)", lambda state: significant(state.watts / 1000)),
+        *(cell for fragment in placed.before.fragments for cell in _fragment_cells(fragment.gpus)),
     ]
-    rows = [[name, cell(before), cell(after)] for name, cell in cells]
-    rows += _fragment_rows(before, after)
+    rows = [(name, (cell(placed.before), cell(placed.after))) for name, cell in cells]
     if placed.unplaced_rps and placed.placed_rps:
-        rows.append(["Rate of the plan (requests/s)", rate(placed.unplaced_rps), rate(placed.placed_rps)])
-    return table(["Of the cluster", "Before", "After"], rows, "lrr")
+        rows.append(("Rate of the plan (requests/s)", (rate(placed.unplaced_rps), rate(placed.placed_rps))))
+    return matrix(("Before", "After"), rows, "Of the cluster").markdown()
 
 
-def _fragment_rows(before: ClusterState, after: ClusterState) -> list[list[str]]:
-    rows = []
-    for was in before.fragments:
-        now = next((state for state in after.fragments if state.gpus == was.gpus), None)
-        request = counted(was.gpus, "GPU")
-        rows.append([f"Requests of {request} that fit", whole(was.fit), whole(now.fit) if now else NONE])
-        if was.gpus > 1:
-            rows.append(
-                [f"Idle GPUs stranded for {request}", whole(was.stranded), whole(now.stranded) if now else NONE]
-            )
-    return rows
+def _fragment_cells(gpus: int) -> Iterator[tuple[str, Callable[[ClusterState], str]]]:
+    """What fits of requests of so many GPUs, and what is stranded for them."""
+    request = counted(gpus, "GPU")
+
+    def count(name: str) -> Callable[[ClusterState], str]:
+        def cell(state: ClusterState) -> str:
+            share = next((share for share in state.fragments if share.gpus == gpus), None)
+            return whole(getattr(share, name)) if share else NONE
+
+        return cell
+
+    yield f"Requests of {request} that fit", count("fit")
+    if gpus > 1:
+        yield f"Idle GPUs stranded for {request}", count("stranded")
 
 
 def site_groups(plan: Plan, sites: Iterable[IslandSite]) -> list[SiteGroup]:

@@ -1,8 +1,7 @@
 """The frontier of a search with several goals, in words and as a table."""
 
 from planner.domain import Goal, Pick, Plan, Trial
-from planner.report.kit.bands import LEFT_OUT, banded_rate
-from planner.report.kit.quantities import counted, money, percent, rate, significant, whole
+from planner.report.kit.quantities import LEFT_OUT, banded_rate, counted, money, percent, rate, significant, whole
 from planner.report.kit.tables import Column, table_of
 
 MOST_ROWS = 20

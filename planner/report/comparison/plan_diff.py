@@ -1,9 +1,8 @@
-"""A deployed plan, and what changes between two, as Markdown and as documents for JSON."""
+"""A deployed plan, and what changes between two, as Markdown."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from planner.domain import PHASES, DeployedIsland, DeployedPlan, RateComparison
+from planner.domain import PHASES, DeployedIsland, DeployedPlan
 from planner.domain.deployed import (
     BucketComparison,
     ChangedValue,
@@ -13,11 +12,11 @@ from planner.domain.deployed import (
     PlanDiff,
     RouteChange,
 )
-from planner.report.comparison.plans.diff_head import diff_head, diff_head_document, figures_change
-from planner.report.comparison.rate_words import rate_sentence
-from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.comparison.changes import diff_head, figures_change
+from planner.report.comparison.side_by_side import rate_sentence
+from planner.report.kit.markdown import bullets, escaped
 from planner.report.kit.quantities import NONE, counted, percent, rate
-from planner.report.kit.tables import Column, counts, fields, record, table_of
+from planner.report.kit.tables import Column, counts, fields, table_of
 
 _HAPPENS = {
     IslandFate.UNCHANGED: "stays as it is",
@@ -66,27 +65,6 @@ def _labelled(noun: str, value: str) -> str:
 def _degrees(island: DeployedIsland) -> str:
     parallel = island.parallel
     return f"{parallel.replicas} x pp {parallel.pp} x dp {parallel.dp} x tp {parallel.tp}"
-
-
-def deployed_document(plan: DeployedPlan) -> dict[str, Any]:
-    """A deployed plan as plain data."""
-    return {
-        "name": plan.name,
-        "model": plan.model,
-        "engine": plan.engine,
-        "target": plan.target,
-        "gpus": plan.gpus,
-        "inventory": dict(plan.inventory),
-        "islands": table_of(_ISLAND, plan.islands).records(),
-        "routes": table_of(_ROUTE, plan.routes).records(),
-    }
-
-
-_ISLAND = fields(
-    *("id", "phase", "gpu", "size", "parallel.tp", "parallel.dp", "parallel.pp", "parallel.replicas", "batch_size"),
-    *("longest_prompt", "rate_rps", "utilisation", "price_usd_per_hour"),
-)
-_ROUTE = fields("phase", "range_start", "range_end", "island", "share")
 
 
 def diff_page(diff: PlanDiff) -> str:
@@ -139,8 +117,14 @@ def _bucket_parts(buckets: BucketComparison) -> Iterator[str]:
     """What servers are started with, cut points, and what is promised."""
     for title, changes in (("Buckets and servers", buckets.deployed), ("Promise and times", buckets.figures)):
         if changes:
-            rows = [(escaped(c.field), escaped(c.old), escaped(c.new)) for c in changes]
-            yield f"## {title}\n\n{table(('', 'old', 'new'), rows, 'lrr')}"
+            yield f"## {title}\n\n{table_of(_CHANGED, changes).markdown()}"
+
+
+_CHANGED: tuple[Column[ChangedValue], ...] = (
+    Column("", lambda change: change.field),
+    Column("old", lambda change: change.old, right=True),
+    Column("new", lambda change: change.new, right=True),
+)
 
 
 def _rates(diff: PlanDiff) -> Iterator[str]:
@@ -249,62 +233,3 @@ def _route_table(routes: Sequence[RouteChange]) -> str:
 
 def _shares(rows: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{escaped(name)} {percent(share)}" for name, share in rows) or "nobody"
-
-
-def diff_document(diff: PlanDiff) -> dict[str, Any]:
-    """What changes, as plain data."""
-    return {
-        "old": diff.old,
-        "new": diff.new,
-        "differs": diff.differs,
-        "head": [{"field": c.field, "old": c.old, "new": c.new} for c in diff.head],
-        "everything_restarts_for": list(diff.restart_reasons),
-        "pods_compared": diff.pods_compared,
-        "figures": None if diff.figures is None else diff_head_document(diff.figures),
-        "rates": None if diff.rates is None else _rates_document(diff.rates),
-        "buckets": None if diff.buckets is None else _buckets_document(diff.buckets),
-        "islands": [_change_document(change) for change in diff.islands],
-        "gpus": {change.gpu: record(_GPU, change) for change in diff.gpus},
-        "routes": [
-            record(_RANGE, change) | {"lost": dict(change.lost), "gained": dict(change.gained)}
-            for change in diff.routes
-        ],
-        "moved_share_of_all_requests": {phase.value: diff.moved_of_all(phase) for phase in PHASES},
-    }
-
-
-def _rates_document(rates: RateComparison) -> dict[str, Any]:
-    return {
-        "old_rps": rates.old_rps,
-        "new_rps": rates.new_rps,
-        "old_band": None if rates.old_band is None else record(_BAND, rates.old_band),
-        "new_band": None if rates.new_band is None else record(_BAND, rates.new_band),
-        "probability_new_is_faster": rates.probability_faster,
-    }
-
-
-def _buckets_document(buckets: BucketComparison) -> dict[str, Any]:
-    pairs = {"deployed": buckets.deployed, "figures": buckets.figures}
-    return {name: [{"field": c.field, "old": c.old, "new": c.new} for c in rows] for name, rows in pairs.items()}
-
-
-_BAND = fields("low_rps", "high_rps", "basis")
-
-
-def _change_document(change: IslandChange) -> dict[str, Any]:
-    return {
-        "fate": change.fate.value,
-        "old": record(_ISLAND, change.old) if change.old else None,
-        "new": record(_ISLAND, change.new) if change.new else None,
-        "changes": {c.field: [c.old, c.new] for c in change.changes},
-        "pods": {c.field: [c.old, c.new] for c in change.pods},
-    }
-
-
-_GPU = fields(
-    *("old", "new", "started", "stopped", "peak_starting_first=peak_surging", "peak_stopping_first", "inventory"),
-    "missing_to_start_first=missing_to_surge",
-)
-_RANGE = fields(
-    *("phase", "range_start", "range_end", "moved_share_of_range=moved", "range_share_of_all_requests=probability"),
-)

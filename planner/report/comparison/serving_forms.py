@@ -13,10 +13,9 @@ from planner.domain import (
 )
 from planner.domain.serving.routing import SPLIT_BIAS
 from planner.report.buckets.view import transfer_text
-from planner.report.kit.frames import Frame
-from planner.report.kit.markdown import escaped, table
+from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, percent, rate, significant
-from planner.report.kit.tables import Column, fields, table_of
+from planner.report.kit.tables import Column, Frame, fields, table_of
 
 FORMS = (*PURE_FORMS, ServingForm.AUTO)
 NAMES = {ServingForm.SPLIT: "split", ServingForm.AGGREGATED: "aggregated", ServingForm.AUTO: "free choice"}
@@ -117,15 +116,17 @@ def _transfer(comparison: FormComparison) -> list[str]:
 
 
 def _rates(comparison: FormComparison) -> str:
-    rows = []
-    for ms in comparison.bounds_ms:
-        points = [comparison.at(ms, form) for form in FORMS]
-        best = comparison.best(ms)
-        cells = [rate_words(point) for point in points]
-        own = " (the scenario's)" if ms == comparison.own_ms else ""
-        bold = [f"**{c}**" if p.form is best else c for p, c in zip(points, cells, strict=True)]
-        rows.append([f"{ms:g}{own}", *bold])
-    return table(["TPOT bound (ms)", "Split", "Aggregated", "Free choice"], rows, "rrrr")
+    def bound(ms: float) -> str:
+        return f"{ms:g} (the scenario's)" if ms == comparison.own_ms else f"{ms:g}"
+
+    def of(form: ServingForm) -> Column[float]:
+        def cell(ms: float) -> str:
+            bold = "**" * (form is comparison.best(ms))
+            return f"{bold}{rate_words(comparison.at(ms, form))}{bold}"
+
+        return Column(NAMES[form].capitalize(), cell, str)
+
+    return table_of((Column("TPOT bound (ms)", bound, right=True), *map(of, FORMS)), comparison.bounds_ms).markdown()
 
 
 def rate_words(point: FormPoint) -> str:

@@ -1,10 +1,19 @@
-"""The cost stage's figures, from its records. matplotlib is loaded with the first figure, not with this file."""
+"""The cost stage's results as data frames and figures. matplotlib is loaded with the first figure, not before."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from planner.domain import Accuracy, CalibrationFit, ConfigurationRates, StepExplanation
+from planner.domain import (
+    Accuracy,
+    CalibrationFit,
+    ConfigurationRates,
+    JudgedMeasurement,
+    PartOfStep,
+    SliceError,
+    StepExplanation,
+)
 from planner.errors import InputError
+from planner.report.kit.tables import Column, Frame, fields, of_part, table_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,10 +30,8 @@ def roofline_figure(explanations: Sequence[StepExplanation]) -> "Figure":
     """
     _require(explanations, "explanations", "planner.cost.explain")
     from planner.report.cost import roofline  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
 
-    with style.look():
-        return roofline.draw(explanations)
+    return _drawn(roofline.draw, explanations)
 
 
 def breakdown_figure(explanations: Sequence[StepExplanation]) -> "Figure":
@@ -35,10 +42,8 @@ def breakdown_figure(explanations: Sequence[StepExplanation]) -> "Figure":
     """
     _require(explanations, "explanations", "planner.cost.explain")
     from planner.report.cost import breakdown  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
 
-    with style.look():
-        return breakdown.draw(explanations)
+    return _drawn(breakdown.draw, explanations)
 
 
 def configurations_figure(
@@ -56,10 +61,8 @@ def configurations_figure(
             f"quantity: must be one of {', '.join(QUANTITIES)}, got {quantity!r}.", hint="Choose one of these names."
         )
     from planner.report.cost import configurations  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
 
-    with style.look():
-        return configurations.draw(rates, quantity, note)
+    return _drawn(configurations.draw, rates, quantity, note)
 
 
 def accuracy_figure(fit: CalibrationFit) -> "Figure":
@@ -70,10 +73,8 @@ def accuracy_figure(fit: CalibrationFit) -> "Figure":
     """
     _require(fit.points, "fit.points", "planner.cost.fit_calibration")
     from planner.report.cost import accuracy  # noqa: PLC0415  # matplotlib takes a second to load
-    from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
 
-    with style.look():
-        return accuracy.draw(fit)
+    return _drawn(accuracy.draw, fit)
 
 
 def judged_figure(judged: Accuracy) -> "Figure":
@@ -82,11 +83,16 @@ def judged_figure(judged: Accuracy) -> "Figure":
     Raises InputError where nothing was measured.
     """
     _require(judged.figures, "judged.figures", "planner.cost.accuracy")
-    from planner.report.cost import judged as judged_panels  # noqa: PLC0415  # matplotlib takes a second to load
+    from planner.report.cost import accuracy  # noqa: PLC0415  # matplotlib takes a second to load
+
+    return _drawn(accuracy.draw_judged, judged)
+
+
+def _drawn(draw: "Callable[..., Figure]", *arguments: object) -> "Figure":
     from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
 
     with style.look():
-        return judged_panels.draw(judged)
+        return draw(*arguments)
 
 
 def _require(entries: Sequence[object], name: str, source: str) -> None:
@@ -99,3 +105,94 @@ def encode_figure(figure: "Figure", kind: Literal["png", "svg"] = "png") -> byte
     from planner.report.kit import style  # noqa: PLC0415  # matplotlib takes a second to load
 
     return style.encoded(figure, kind)
+
+
+_CONFIGURATION = fields("gpu", "phase", "parallel.tp", "parallel.dp", "parallel.pp", "parallel.replicas")
+_SLICE = fields(
+    *(
+        "dimension",
+        "slice=name",
+        "points",
+        "mean_error=mean",
+        "median_error=median",
+        "bias",
+        "not_predicted=unanswered",
+    ),
+)
+
+
+def parts_frame(explanation: StepExplanation) -> Frame:
+    """One row a part of the step. `share` is of the parts' time, hidden communication included.
+
+    `flops_per_byte` and `attained_tflops` are missing where the part computes nothing or moves no bytes.
+    """
+    total_ms = sum(part.ms for part in explanation.parts)
+
+    def on_roofline(name: str, value: Callable[[PartOfStep], float]) -> Column[PartOfStep]:
+        return Column(name, lambda part: value(part) if part.flops > 0 and part.bytes > 0 else float("nan"))
+
+    columns = (
+        *fields("name", "ms"),
+        Column("share", lambda part: part.ms / total_ms),
+        *fields("compute_ms", "memory_ms", "network_ms", "latency_ms", "bound", "flops", "bytes"),
+        on_roofline("flops_per_byte", lambda part: part.flops / part.bytes),
+        on_roofline("attained_tflops", lambda part: part.flops / part.ms / 1e9),
+    )
+    return table_of(columns, explanation.parts).frame()
+
+
+def factors_frame(explanation: StepExplanation) -> Frame:
+    """One row a factor that went into the step, with its unit, origin and source."""
+    return table_of(fields("name", "value", "unit", "origin", "source"), explanation.factors).frame()
+
+
+def configurations_frame(rates: Sequence[ConfigurationRates]) -> Frame:
+    """One row a configuration and prompt length; a rate of 0 requests/s: it cannot serve that length."""
+    rows = [(r, place) for r in rates for place in range(len(r.lengths))]
+    columns: tuple[Column[tuple[ConfigurationRates, int]], ...] = (
+        *of_part(lambda row: row[0], _CONFIGURATION),
+        Column("length", lambda row: row[0].lengths[row[1]]),
+        Column("rate_rps", lambda row: row[0].rates_rps[row[1]]),
+        Column("batch_size", lambda row: row[0].batch_sizes[row[1]]),
+    )
+    return table_of(columns, rows).frame()
+
+
+def accuracy_frame(points: Sequence[JudgedMeasurement]) -> Frame:
+    """One row a measurement beside its prediction: tokens/s per GPU, errors as shares of the measured throughput.
+
+    `left_out_error` is missing for a measurement that is only compared with.
+    """
+    per_gpu = "tokens_per_s_per_gpu"
+    columns = (
+        *fields(*(f"measurement.{name}" for name in ("gpu", "model", "phase", "ep", "length", "batch"))),
+        *fields(f"measured_{per_gpu}=measurement.{per_gpu}"),
+        Column(f"predicted_{per_gpu}", lambda p: p.measurement.tokens_per_s_per_gpu * (1 + p.after_error)),
+        *fields("error=after_error", "left_out_error", "measurement.fitted", "measurement.source"),
+    )
+    return table_of(columns, points).frame()
+
+
+def slices_frame(judged: Accuracy) -> Frame:
+    """Errors of rates by slice: shares; `bias` is positive where predicted rates are too high."""
+    return table_of(_SLICE, judged.slices).frame()
+
+
+def accuracy_table(judged: Accuracy) -> str:
+    """Errors by kind of figure as a table in Markdown, with the order of GPU types and the bands' cover below it."""
+    table = table_of(_KIND, (row for row in judged.slices if row.dimension == "figure")).markdown()
+    order = f"{judged.in_order} of {judged.pairs} pairs of GPU types at equal work are in the right order"
+    return f"{table}\n\n{order}; {_percent('.0%')(judged.covered)} of the figures lie within their bands."
+
+
+def _percent(digits: str) -> Callable[[float], str]:
+    return lambda share: format(share, digits).replace("%", " %")
+
+
+_KIND: tuple[Column[SliceError], ...] = (
+    *fields("figure=name"),
+    Column("figures", lambda row: row.points, str),
+    Column("mean error", lambda row: row.mean, _percent(".1%")),
+    Column("median error", lambda row: row.median, _percent(".1%")),
+    Column("bias", lambda row: row.bias, _percent("+.1%")),
+)

@@ -1,6 +1,6 @@
 """Plots as still figures, for files and notebooks: the series, bounds and marks that a page shows, by matplotlib.
 
-A figure has a panel a plot, one below the other; plots over the same `x` share it.
+A figure has a panel a plot, one below the other or several beside each other; plots over the same `x` share it.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,13 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
 
 from planner.domain import Plan
 from planner.report.kit import style
-from planner.report.kit.html.plots import Kind, Plot, Series
+from planner.report.kit.colours import PHASES
+from planner.report.kit.html.plots import MOST_LABELS, Kind, Plot, Series
 
 FRAME_IN, PANEL_IN, BAR_IN = 1.2, 2.2, 0.24
 LONE_IN = 3.0
@@ -21,34 +24,44 @@ MOST_MARKED = 60
 """Points of a line that are marked one by one."""
 LONGEST = 24
 """Characters of an axis's label that stand in one line."""
+MOST_TICKS = 12
+"""Names along an axis that stand side by side; more stand upright."""
 _BARS_SHARE = 0.8
 _BOUNDS: tuple[Any, ...] = ("--", ":", (0, (6, 1.5, 1, 1.5)))
-_TONES = {"alarm": style.ALARM, "idle": style.IDLE}
+_TONES = {"alarm": style.ALARM, **PHASES}
 
 
-def still(name: str, words: str, plots: Sequence[Plot], nothing: str, *, titled: bool = False) -> Figure:
-    """The figure of what is called `name`; `nothing` says why one without plots is empty; `titled`: panels by plots."""
+def still(
+    name: str, words: str, plots: Sequence[Plot], nothing: str, *, titled: bool = False, across: int = 1
+) -> Figure:
+    """The figure of what is called `name`, so many panels beside each other, `titled` by their plots; `nothing` says
+    why one without plots is empty."""
     with style.look():
-        heights = [_height_in(plot, len(plots)) for plot in plots] or [LONE_IN]
+        rows = [plots[at : at + across] for at in range(0, len(plots), across)]
+        heights = [max(_height_in(plot, len(plots)) for plot in row) for row in rows] or [LONE_IN]
         figure = style.blank(FRAME_IN + sum(heights))
         style.heading(figure, f"{style.shown(name, 40)}: {words}")
         if not plots:
             style.nothing_to_show(figure.subplots(), nothing)
             return figure
-        shared = len({plot.x for plot in plots}) == 1 and not any(map(_upright, plots))
-        panels = figure.subplots(len(plots), 1, sharex=shared, squeeze=False, height_ratios=heights)[:, 0]
-        for axes, plot in zip(panels, plots, strict=True):
-            _panel(axes, plot)
-            if titled and len(plots) > 1:
-                axes.set_title(style.shown(plot.title, 80))
-        for axes in panels[:-1] if shared else ():
+        shared = across == 1 and len({(plot.x, plot.ticks) for plot in plots}) == 1 and not any(map(_upright, plots))
+        columns = min(across, len(plots))
+        panels = figure.subplots(len(rows), columns, sharex=shared, squeeze=False, height_ratios=heights)
+        for place, axes in enumerate(panels.flat):
+            if place < len(plots):
+                _panel(axes, plots[place], titled=titled and len(plots) > 1, told=(place + 1) % columns == 0)
+            else:
+                axes.set_visible(False)
+        for axes in panels[:-1, 0] if shared else ():
             axes.set_xlabel("")
         return figure
 
 
-def still_of_plan(plan: Plan, words: str, plots: Sequence[Plot]) -> Figure:
+def still_of_plan(plan: Plan, words: str, plots: Sequence[Plot], nothing: str = "", *, across: int = 1) -> Figure:
     """The figure of a plan, with a word of warning in reference mode."""
-    return still(plan.scenario.name, words + style.warning(plan.scenario), plots, "")
+    return still(
+        plan.scenario.name, words + style.warning(plan.scenario), plots, nothing, titled=across == 1, across=across
+    )
 
 
 def _upright(plot: Plot) -> bool:
@@ -56,29 +69,32 @@ def _upright(plot: Plot) -> bool:
     return plot.kind in (Kind.BARS, Kind.STACKED)
 
 
-def _names(plot: Plot) -> list[str]:
-    return [str(x) for x in dict.fromkeys(x for series in plot.series for x in series.x)]
-
-
 def _height_in(plot: Plot, panels: int) -> float:
     least = LONE_IN if panels == 1 else PANEL_IN
     bars = len(plot.series) if plot.kind is Kind.BARS else 1
-    return max(least, BAR_IN * len(_names(plot)) * bars) if _upright(plot) else least
+    return max(least, BAR_IN * len(plot.names) * bars) if _upright(plot) else least
 
 
-def _panel(axes: Axes, plot: Plot) -> None:
+def _panel(axes: Axes, plot: Plot, *, titled: bool, told: bool) -> None:
+    """`told`: by a legend, which the last panel of a row has for all of it."""
+    if titled:
+        axes.set_title(style.shown(plot.title, 80))
     if _upright(plot):
         _bars(axes, plot)
     else:
+        _areas(axes, [series for series in plot.series if plot.drawn_as(series) is Kind.AREAS])
         for place, series in enumerate(plot.series):
-            _line(axes, plot, series, place)
+            if plot.drawn_as(series) is not Kind.AREAS:
+                _line(axes, plot, series, place)
         _frame(axes, plot)
     for (name, value), dashes in zip(plot.bounds, cycle(_BOUNDS), strict=False):
         level = axes.axvline if _upright(plot) else axes.axhline  # bars of names lie: what they measure is across
-        level(value, color=style.ink(), linewidth=1.2, linestyle=dashes, label=style.shown(name, 40))
+        line = level(value, color=style.ink(), linewidth=1.2, linestyle=dashes, label=style.shown(name, 40))
+        line.set_path_effects([withStroke(linewidth=2.6, foreground=style.paper())])  # seen over dark areas, too
     for (name, at), dashes in zip(plot.marks, cycle(_BOUNDS), strict=False):
         axes.axvline(at, color=style.faint(), linewidth=1.2, linestyle=dashes, label=style.shown(name, 40))
-    style.legend_beside(axes)
+    if told:
+        style.legend_beside(axes)
 
 
 def _frame(axes: Axes, plot: Plot) -> None:
@@ -91,20 +107,31 @@ def _frame(axes: Axes, plot: Plot) -> None:
         style.plain_logarithm(axes, "y")
     elif plot.from_zero:
         axes.set_ylim(0, 1.1 * max(_heights(plot), default=1.0) or 1.0)
+    numbers = [x for series in plot.series for x in series.x if isinstance(x, int | float)]
+    if numbers and all(isinstance(x, int) for x in numbers):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if plot.clock is not None:
-        seconds = [x for series in plot.series for x in series.x if not isinstance(x, str)]
-        style.clock_axis(axes, plot.clock, (min(seconds), max(seconds)))
+        style.clock_axis(axes, plot.clock, (min(numbers), max(numbers)))
+    if plot.ticks:
+        upright: dict[str, Any] = (
+            {"rotation": 90, "fontsize": style.points(7.0)} if len(plot.ticks) > MOST_TICKS else {}
+        )
+        axes.set_xticks([at for at, _ in plot.ticks], [name for _, name in plot.ticks], **upright)
+    if plot.kind is Kind.AREAS and numbers:
+        axes.set_xlim(min(numbers), max(numbers))
 
 
 def _heights(plot: Plot) -> list[float]:
+    """Of all that is drawn; areas stand on each other."""
     values = [y for series in plot.series for y in (*series.y, *series.high) if y is not None]
-    return values + [value for _, value in plot.bounds]
+    areas = [_numbers(series.y) for series in plot.series if plot.drawn_as(series) is Kind.AREAS]
+    return values + [value for _, value in plot.bounds] + [sum(column) for column in zip(*areas, strict=True)]
 
 
 def _look(series: Series, place: int) -> dict[str, Any]:
     look = style.line_of(place if series.place is None else series.place)
     if series.gpu:
-        return look | {"color": style.type_colour(series.gpu)}
+        return look | {"color": style.mixed(style.type_colour(series.gpu), style.paper(), series.pale)}
     if series.tone == "faint":
         return look | {"color": style.faint()}
     if series.tone in ("chosen", "bound"):
@@ -113,24 +140,43 @@ def _look(series: Series, place: int) -> dict[str, Any]:
 
 
 def _line(axes: Axes, plot: Plot, series: Series, place: int) -> None:
-    kind, look, label = series.kind or plot.kind, _look(series, place), style.shown(series.name, 40)
-    marker = style.MARKERS[place % len(style.MARKERS)]
+    kind, look, label = plot.drawn_as(series), _look(series, place), style.shown(series.name, 40)
+    y = _numbers(series.y)
     if kind is Kind.DOTS:
-        star = series.tone == "chosen"
-        size_pt2, shape = (150, "*") if star else (26, marker)
-        y = _numbers(series.y)
-        colour, above = look["color"], 5 if star else 3
-        axes.scatter(series.x, y, size_pt2, colour, marker=shape, label=label, zorder=above, clip_on=False)
-        return
-    if series.stepped or (kind is Kind.STEPS and len(series.x) > 1):
-        axes.step(series.x, _numbers(series.y), where="pre" if series.stepped else "post", label=label, **look)
+        _dots(axes, series, place, series.x, y)
+    elif series.stepped or (kind is Kind.STEPS and len(series.x) > 1):
+        axes.step(series.x, y, where="pre" if series.stepped else "post", label=label, **look)
     else:
-        marked = marker if len(series.x) <= MOST_MARKED else None
-        axes.plot(series.x, _numbers(series.y), marker=marked, markersize=4.5, label=label, **look)
+        marked = style.MARKERS[place % len(style.MARKERS)] if len(series.x) <= MOST_MARKED else None
+        axes.plot(series.x, y, marker=marked, markersize=4.5, label=label, **look)
     if any(low is not None for low in series.low):
         low, high = _numbers(series.low), _numbers(series.high)
-        interval = plot.interval if series is plot.series[0] else ""
+        interval = series.interval or (plot.interval if series is plot.series[0] else "")
         axes.vlines(series.x, low, high, color=look["color"], alpha=0.5, linewidth=1.4, label=interval)
+
+
+def _dots(axes: Axes, series: Series, place: int, x: Sequence[Any], y: Sequence[float]) -> None:
+    """A star for what was chosen, a cross for what is broken, a stroke at a bound, else the marker of the place."""
+    size_pt2, marker = {"chosen": (150.0, "*"), "alarm": (32.0, "x"), "bound": (90.0, "_")}.get(
+        series.tone, (26.0, style.MARKERS[place % len(style.MARKERS)])
+    )
+    colour, above = _look(series, place)["color"], 5 if series.tone == "chosen" else 3
+    label = style.shown(series.name, 40)
+    axes.scatter(x, y, size_pt2, colour, marker=marker, label=label, zorder=above, clip_on=False)
+    if len(series.labels) <= MOST_LABELS:
+        for at, height, words in zip(x, y, series.labels, strict=False):
+            axes.annotate(style.shown(words), (at, height), (0, 4), textcoords="offset points", ha="center")
+
+
+def _areas(axes: Axes, areas: Sequence[Series]) -> None:
+    """Each above those before, of its type's colour, told apart in grey by hatches."""
+    ends: list[float] = []
+    for place, series in enumerate(areas):
+        starts = ends or [0.0] * len(series.x)
+        ends = [start + value for start, value in zip(starts, _numbers(series.y), strict=True)]
+        look = {"facecolor": _look(series, place)["color"], "edgecolor": style.paper(), "linewidth": 0.4}
+        hatch, label = style.bar_of(place)["hatch"], style.shown(series.name, 40)
+        axes.fill_between(series.x, starts, ends, step="post", label=label, hatch=hatch, **look)
 
 
 def _numbers(values: Sequence[float | None]) -> list[float]:
@@ -138,11 +184,12 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
 
 
 def _bars(axes: Axes, plot: Plot) -> None:
-    """A bar a name and series, beside each other or end to end."""
-    names = _names(plot)
-    lanes = 1 if plot.kind is Kind.STACKED else max(1, len(plot.series))
+    """A bar a name and series, beside each other or end to end; dots where a series has them."""
+    names = plot.names
+    drawn = [series for series in plot.series if plot.drawn_as(series) is not Kind.DOTS]
+    lanes = 1 if plot.kind is Kind.STACKED else max(1, len(drawn))
     ends = dict.fromkeys(names, 0.0)
-    for place, series in enumerate(plot.series):
+    for place, series in enumerate(drawn):
         look = style.bar_of(place if series.place is None else series.place)
         if series.gpu or series.tone:
             look["color"] = _look(series, place)["color"]
@@ -154,8 +201,14 @@ def _bars(axes: Axes, plot: Plot) -> None:
         axes.barh(at, values, _BARS_SHARE / lanes, starts, label=style.shown(series.name, 40), **look)
         for x, value in zip(series.x, values, strict=True):
             ends[str(x)] += value
+        if len(series.labels) <= MOST_LABELS:
+            for y, value, words in zip(at, values, series.labels, strict=False):
+                axes.annotate(words, (value, y), (3, 0), textcoords="offset points", va="center")
         if any(low is not None for low in series.low):
             axes.hlines(at, _numbers(series.low), _numbers(series.high), color=style.ink(), linewidth=1.4)
+    for place, series in enumerate(plot.series):
+        if series not in drawn:
+            _dots(axes, series, place, _numbers(series.y), [float(names.index(str(x))) for x in series.x])
     axes.set_yticks(range(len(names)), [style.shown(name) for name in names])
     axes.invert_yaxis()
     axes.grid(visible=True, axis="x")

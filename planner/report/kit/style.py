@@ -26,12 +26,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from planner.domain import CostMode, Inventory, Phase, Plan, Scenario
+from planner.domain import CostMode, Phase, Plan, Scenario
 from planner.errors import InputError
-from planner.report.kit.bands import Banded
-from planner.report.kit.clock import Clock, clock_ticks, clock_words
 from planner.report.kit.colours import INK, PALETTE, PHASES, gpu_colour
-from planner.report.plan.groups import IslandGroup
+from planner.report.kit.html.plots import Clock, clock_ticks, clock_words
 
 WIDTH_IN = 11.0
 DPI = 150
@@ -304,35 +302,15 @@ def shown(name: str, longest: int = 24) -> str:
     return line.replace("$", r"\$")
 
 
-def type_colours(inventory: Inventory) -> dict[str, str]:
-    """A colour per GPU type of an inventory: that which it has everywhere."""
-    return {item.gpu.name: type_colour(item.gpu.name) for item in inventory.items}
-
-
 def type_colour(gpu: str) -> str:
     """A GPU type's colour, in the user's palette where they have one."""
     return gpu_colour(gpu, palette(), ink(), paper())
-
-
-def type_hatches(inventory: Inventory) -> dict[str, str]:
-    """A hatch per GPU type, for readers in grey."""
-    return {item.gpu.name: TYPE_HATCHES[place % len(TYPE_HATCHES)] for place, item in enumerate(inventory.items)}
 
 
 def mixed(colour: str, other: str, share: float) -> str:
     """`colour` with `share` of `other` in it, as hex."""
     pairs = zip(to_rgb(colour), to_rgb(other), strict=True)
     return str(to_hex([(1 - share) * a + share * b for a, b in pairs]))
-
-
-def group_colours(plan: Plan, groups: Sequence[IslandGroup]) -> list[str]:
-    """A colour per group: its type's, the lighter the smaller the islands."""
-    base = type_colours(plan.scenario.inventory)
-    siblings = [[g for g in groups if g.gpu == group.gpu] for group in groups]
-    return [
-        mixed(base[group.gpu], paper(), 0.7 * kin.index(group) / max(1, len(kin)))
-        for group, kin in zip(groups, siblings, strict=True)
-    ]
 
 
 def legend_beside(axes: Axes, title: str = "") -> None:
@@ -348,21 +326,6 @@ def legend_beside(axes: Axes, title: str = "") -> None:
             borderaxespad=0,
             alignment="left",
         )
-
-
-def rate_bar(axes: Axes, x: float, banded: Banded) -> None:
-    """P10 to P90 of a rate that is drawn at `x`, as an upright bar."""
-    axes.errorbar(
-        [x],
-        [banded.value],
-        yerr=[[max(0.0, banded.value - banded.low)], [max(0.0, banded.high - banded.value)]],
-        fmt="none",
-        ecolor=ink(),
-        elinewidth=1.1,
-        capsize=4,
-        zorder=4,
-        label="P10–P90 of its rate",
-    )
 
 
 def nothing_to_show(axes: Axes, text: str) -> None:

@@ -1,16 +1,77 @@
 """Tables: one list of columns, from which frames, CSV, JSON, Markdown, pages and terminals are written."""
 
-from collections.abc import Callable, Iterable, Mapping
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from planner.report.kit import markdown
-from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.frames import Frame, tabled
 from planner.report.kit.html.blocks import Cell, DataTable
 from planner.report.kit.quantities import NONE, significant, whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FORMULA = re.compile(r"[=+@\t\r-].")
+_SUSPICIOUS = re.compile(r'(?:^|,)"?[=+@\t\r-]', re.MULTILINE)
+
+
+def csv_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """A header and its rows, lines ending in a newline; floats to ten digits, None as an empty cell.
+
+    A text that begins with `=`, `+`, `-` or `@` is a formula to Excel and LibreOffice: it gets an apostrophe before it,
+    which they take for "this is text". Names of nodes come from clusters, and anybody may call one `=HYPERLINK(...)`.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(_csv_cell, header))
+    writer.writerows([_csv_cell(value) for value in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def frame_csv(frame: Any, *, float_format: str | None = None) -> bytes:
+    """A data frame as CSV, without its index."""
+    text: str = frame.to_csv(index=False, lineterminator="\n", float_format=float_format)
+    if not _SUSPICIOUS.search(text):
+        return text.encode()
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    return csv_table(header, rows)
+
+
+def _csv_cell(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _is_number(value) else value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not math.isnan(float(text.removesuffix("%")))
+    except ValueError:
+        return False
+
+
+Frame: TypeAlias = "pd.DataFrame"
+"""A table; a name for annotations that costs no import of pandas."""
+
+
+def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> Frame:
+    """The rows as a data frame; `columns` name them where there are none."""
+    listed = list(rows)
+    return tabled(listed, None if listed else list(columns))
+
+
+def tabled(data: Any, columns: list[str] | None = None) -> Frame:
+    """As `pandas.DataFrame` takes them; whoever queries a column that is not there is told which are."""
+    from planner.report.kit.queried import Table  # noqa: PLC0415  # pandas takes half a second to load
+
+    return Table(data, columns=columns)
+
 
 Row = TypeVar("Row")
 
@@ -173,6 +234,17 @@ class Table(Generic[Row]):
     def values(self) -> tuple[tuple[Any, ...], ...]:
         """The exact values, row by row."""
         return tuple(tuple(column.value(row) for column in self.columns) for row in self.rows)
+
+
+def matrix(
+    names: Sequence[str], rows: Iterable[tuple[str, Sequence[Any]]], head: str = ""
+) -> Table[tuple[str, Sequence[Any]]]:
+    """Rows of a label, below `head`, and a cell under each of `names`."""
+
+    def cells(place: int) -> Column[tuple[str, Sequence[Any]]]:
+        return Column(names[place], lambda row: row[1][place], right=True)
+
+    return table_of((Column(head, lambda row: row[0]), *map(cells, range(len(names)))), rows)
 
 
 def table_of(columns: Iterable[Column[Row]], rows: Iterable[Row]) -> Table[Row]:

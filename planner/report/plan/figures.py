@@ -1,13 +1,15 @@
 """The figures of a plan, by name. matplotlib is loaded with the first figure, not with this file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from planner.domain import Plan
 from planner.errors import InputError
-from planner.report.buckets.plots import simplicity_plot
-from planner.report.buckets.view import useful_simpler
+from planner.report.buckets.view import simplicity_plot, useful_simpler
+from planner.report.kit.html.plots import Plot
 from planner.report.plan.importance import importance_of
+from planner.report.plan.routing_plots import length_plots, mix_plots, rate_plots, share_plots
+from planner.report.plan.search import parameter_plots, pareto_plots, search_plots, slice_plots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,6 +22,9 @@ SIMPLICITY = "simplicity"
 
 PARAMETERS = ("importance", "slices")
 """Of plans that searched: what the trials tell of the search's parameters."""
+
+ACROSS = 3
+"""Parameters beside each other."""
 
 PARETO = "pareto"
 PLACEMENT = "placement"
@@ -63,42 +68,45 @@ def figure(plan: Plan, name: str) -> "Figure":
         )
     from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load
 
+    if name in _PLOTS:
+        return _still(plan, name)
     with look():
-        return (_drawings() | (_bucket_drawings() if plan.outlook.pools else {}))[name](plan)
+        return _drawings()[name](plan)
 
 
 def _drawings() -> "dict[str, Callable[[Plan], Figure]]":
+    """Pictures that are no plots."""
     from planner.report.cluster import placement_figure  # noqa: PLC0415  # matplotlib, as above
-    from planner.report.comparison import pareto_figure  # noqa: PLC0415
-    from planner.report.plan import (  # noqa: PLC0415
-        importance_figures,
-        islands_figure,
-        mix_figure,
-        routing_figures,
-        search_figure,
-    )
+    from planner.report.plan import islands_figure  # noqa: PLC0415
 
-    return {
-        "search": search_figure.draw,
-        "routing": routing_figures.draw_shares,
-        "throughput": routing_figures.draw_rates,
-        "mix": mix_figure.draw,
-        "islands": islands_figure.draw,
-        PARAMETERS[0]: importance_figures.draw_importance,
-        PARAMETERS[1]: importance_figures.draw_slices,
-        PARETO: pareto_figure.draw,
-        PLACEMENT: placement_figure.draw,
-    }
+    return {"islands": islands_figure.draw, PLACEMENT: placement_figure.draw}
 
 
-def _bucket_drawings() -> "dict[str, Callable[[Plan], Figure]]":
-    """What is drawn otherwise of pools behind buckets, and of them alone."""
-    from planner.report.buckets import bucket_figures, mix_figure  # noqa: PLC0415  # as above
-    from planner.report.kit.stills import still_of_plan  # noqa: PLC0415
+def _still(plan: Plan, name: str) -> "Figure":
+    from planner.report.kit.stills import still_of_plan  # noqa: PLC0415  # matplotlib, as above
 
-    return {
-        "routing": bucket_figures.draw_shares,
-        "throughput": bucket_figures.draw_rates,
-        "mix": mix_figure.draw,
-        SIMPLICITY: lambda plan: still_of_plan(plan, "what a simpler plan would serve", (simplicity_plot(plan),)),
-    }
+    words, plots, nothing = _PLOTS[name]
+    if plan.form.row.pooled:
+        words = _OF_POOLS.get(name, words)
+    elif name == "mix" and len(plots(plan)) == 1:
+        words = "served mix equals the workload's"
+    return still_of_plan(plan, words, plots(plan), nothing, across=ACROSS if name == PARAMETERS[1] else 1)
+
+
+def _mix(plan: Plan) -> tuple[Plot, ...]:
+    return length_plots(plan) if plan.form.row.pooled else mix_plots(plan)
+
+
+_UNROUTED = "no requests are routed"
+_PLOTS: "Mapping[str, tuple[str, Callable[[Plan], tuple[Plot, ...]], str]]" = {
+    "search": ("throughput of the layouts tried", search_plots, "no search was made"),
+    "routing": ("who serves which prompts", share_plots, _UNROUTED),
+    "throughput": ("requests served per range", rate_plots, _UNROUTED),
+    "mix": ("served mix against the workload's", _mix, _UNROUTED),
+    SIMPLICITY: ("what a simpler plan would serve", lambda plan: (simplicity_plot(plan),), ""),
+    PARAMETERS[0]: ("what the search's parameters explain", parameter_plots, ""),
+    PARAMETERS[1]: ("rate of the layouts tried over each parameter", slice_plots, ""),
+    PARETO: ("layouts that no other beats in every goal", pareto_plots, ""),
+}
+"""Figure -> what it shows, its plots, and why it may have none."""
+_OF_POOLS = {"throughput": "what each bucket's pools could serve", "mix": "prompts by length, and their buckets"}

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from planner.domain import Band, BucketLatency, GpuWorth, KvFlow, Phase, PlacedPart, Plan, PlannedIsland, Route
-from planner.report.kit.frames import Frame
-from planner.report.kit.tables import Column, entries, fields, table_of
+from planner.report.kit.tables import Column, Frame, entries, fields, table_of
 
 _DEGREES = ("tp", "dp", "pp", "replicas")
 _POOL = fields(

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch, Rectangle
 from planner.domain import InventoryItem, Phase, Plan, PlannedIsland
 from planner.report.kit import style
 from planner.report.kit.quantities import money, percent_span, span
-from planner.report.plan.groups import IslandGroup, groups, merged
+from planner.report.plan.routing import IslandGroup, groups, merged
 
 # inches; the layout is fixed so that the width of labels can be compared with the width of the axes
 LEFT, RIGHT, TOP, BOTTOM = 0.8, 0.3, 1.1, 0.1

@@ -1,10 +1,108 @@
-"""The routing table seen from afar: groups instead of islands, stretches instead of ranges."""
+"""Which prompts there are and who serves them: groups instead of islands, stretches instead of ranges."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 
-from planner.domain import Phase, Plan, Route
-from planner.report.plan.groups import READABLE_GROUPS, IslandGroup, groups, merged, of_phase
+from planner.domain import PHASES, Phase, Plan, PlannedIsland, Route
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import percent, rate, span
+from planner.report.kit.tables import Column, counts, table_of
+
+PHASE_ORDER = (*Phase, None)
+"""The order in which phases are told; None is an idle island."""
+
+READABLE_GROUPS = 12
+"""Groups of one phase that a legend or a routing table can name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IslandGroup:
+    """Islands of one GPU type in one phase (None: idle), of one size; of several where groups were merged."""
+
+    gpu: str
+    phase: Phase | None
+    islands: tuple[PlannedIsland, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """GPUs of each island, descending."""
+        return tuple(sorted((i.size for i in self.islands), reverse=True))
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all the islands."""
+        return sum(self.sizes)
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests/s that the islands serve together."""
+        return sum(i.rate_rps for i in self.islands)
+
+    @property
+    def price_usd_per_hour(self) -> float:
+        """Rent of all the islands."""
+        return sum(i.price_usd_per_hour for i in self.islands)
+
+    @property
+    def label(self) -> str:
+        """`H200/16 ×4`: type, GPUs of one island, number of islands."""
+        return f"{self.gpu}/{span(self.sizes)} ×{len(self.islands)}"
+
+
+def groups(plan: Plan) -> tuple[IslandGroup, ...]:
+    """Equal islands (type, phase, size, parallel configuration) together; each pool of a plan of buckets by itself.
+
+    In the order of the inventory's types, then of PHASE_ORDER, then large before small.
+    """
+    types = [item.gpu.name for item in plan.scenario.inventory.items]
+
+    def order(island: PlannedIsland) -> tuple[int, int, int, str, str]:
+        return (
+            types.index(island.gpu),
+            PHASE_ORDER.index(island.phase),
+            -island.size,
+            repr(island.parallel),
+            island.id if plan.form.row.pooled else "",  # a pool is told from every other
+        )
+
+    equal = [tuple(members) for _, members in groupby(sorted(plan.islands, key=order), key=order)]
+    return tuple(IslandGroup(gpu=members[0].gpu, phase=members[0].phase, islands=members) for members in equal)
+
+
+def of_phase(members: Iterable[IslandGroup], phase: Phase | None) -> tuple[IslandGroup, ...]:
+    """The groups in one phase."""
+    return tuple(g for g in members if g.phase is phase)
+
+
+def merged(ordered: Sequence[IslandGroup], limit: int) -> tuple[IslandGroup, ...]:
+    """At most `limit` groups where possible: neighbours of one type and phase join, closest sizes first.
+
+    `ordered` is as `groups` gives it. Groups of different types or phases never join.
+    """
+    rows = list(ordered)
+    while len(rows) > limit:
+        gaps = [(_gap(a, b), at) for at, (a, b) in enumerate(pairwise(rows)) if _akin(a, b)]
+        if not gaps:
+            break
+        _, at = min(gaps)
+        rows[at : at + 2] = [_joined(rows[at], rows[at + 1])]
+    return tuple(rows)
+
+
+def _akin(a: IslandGroup, b: IslandGroup) -> bool:
+    return (a.gpu, a.phase) == (b.gpu, b.phase)
+
+
+def _gap(a: IslandGroup, b: IslandGroup) -> float:
+    """Ratio of the extreme sizes that the joined group would hold (log)."""
+    return math.log(a.sizes[0] / b.sizes[-1])
+
+
+def _joined(a: IslandGroup, b: IslandGroup) -> IslandGroup:
+    return IslandGroup(gpu=a.gpu, phase=a.phase, islands=a.islands + b.islands)
+
 
 MINOR_SHARE = 0.02
 """A group that takes less of a range does not make the range different from its neighbour."""
@@ -85,59 +183,95 @@ def _matrix(plan: Plan, listed: Sequence[IslandGroup], cells: Sequence[tuple[Rou
 
 def stretches(plan: Plan, phase: Phase) -> tuple[Stretch, ...]:
     """The routing of one phase in few rows, ascending by length."""
-    rows = _rows(plan, phase)
-    cuts: list[list[_Row]] = []
-    for row in rows:
+    cuts: list[list[Stretch]] = []
+    for row in _ranges(plan, phase):
         if cuts and _alike([*cuts[-1], row]):
             cuts[-1].append(row)
         else:
             cuts.append([row])
-    return tuple(_stretch(cut) for cut in cuts)
+    return tuple(map(_stretch, cuts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    interval: Interval
-    rate_rps: float
-    shares: dict[str, float]
-
-    def served_by(self) -> set[str]:
-        return {label for label, share in self.shares.items() if share >= MINOR_SHARE}
-
-
-def _rows(plan: Plan, phase: Phase) -> list[_Row]:
+def _ranges(plan: Plan, phase: Phase) -> list[Stretch]:
+    """Every range as a stretch of its own."""
     listed = merged(of_phase(groups(plan), phase), READABLE_GROUPS)
     by_share, by_rate = shares(plan, phase, listed), rates(plan, phase, listed)
     return [
-        _Row(
-            interval=interval,
+        Stretch(
+            start=interval.start,
+            end=interval.end,
+            ranges=1,
+            probability=interval.probability,
             rate_rps=sum(row[at] for row in by_rate),
-            shares={g.label: row[at] for g, row in zip(listed, by_share, strict=True) if row[at] > 0},
+            shares=tuple((g.label, row[at]) for g, row in zip(listed, by_share, strict=True) if row[at] > 0),
         )
         for at, interval in enumerate(intervals(plan))
     ]
 
 
-def _alike(rows: Sequence[_Row]) -> bool:
-    names = rows[0].served_by()
-    if any(row.served_by() != names for row in rows):
+def _served_by(row: Stretch) -> dict[str, float]:
+    return {label: share for label, share in row.shares if share >= MINOR_SHARE}
+
+
+def _alike(rows: Sequence[Stretch]) -> bool:
+    served = [_served_by(row) for row in rows]
+    if any(row.keys() != served[0].keys() for row in served):
         return False
-    spread = [[row.shares[name] for row in rows] for name in names]
+    spread = [[row[name] for row in served] for name in served[0]]
     return all(max(values) - min(values) <= SIMILAR_SHARE for values in spread)
 
 
-def _stretch(rows: Sequence[_Row]) -> Stretch:
-    names = {name for row in rows for name in row.shares}
-    weight = sum(row.interval.probability for row in rows)
+def _stretch(rows: Sequence[Stretch]) -> Stretch:
+    names = {name for row in rows for name, _ in row.shares}
+    weight = sum(row.probability for row in rows)
     means = {
-        name: sum(row.interval.probability * row.shares.get(name, 0.0) for row in rows) / (weight or 1.0)
-        for name in names
+        name: sum(row.probability * dict(row.shares).get(name, 0.0) for row in rows) / (weight or 1.0) for name in names
     }
     return Stretch(
-        start=rows[0].interval.start,
-        end=rows[-1].interval.end,
+        start=rows[0].start,
+        end=rows[-1].end,
         ranges=len(rows),
         probability=weight,
         rate_rps=sum(row.rate_rps for row in rows),
         shares=tuple(sorted(means.items(), key=lambda pair: (-pair[1], pair[0]))),
     )
+
+
+LISTED_GROUPS = 4
+"""A row of the routing table names so many groups; the rest are counted."""
+
+
+def routing_tables(plan: Plan) -> str:
+    """One table a phase, neighbouring ranges that are served alike in one row."""
+    lead = (
+        "Ranges are input lengths in tokens. `type/GPUs ×islands` names a group of islands of one size or "
+        "of neighbouring sizes. "
+        "Neighbouring ranges served by the same groups in similar shares are one row; `routing.csv` has "
+        "every cell."
+    )
+    return "\n\n".join([lead, *(f"### {phase.capitalize()}\n\n{_phase_table(plan, phase)}" for phase in PHASES)])
+
+
+def _phase_table(plan: Plan, phase: Phase) -> str:
+    rows = stretches(plan, phase)
+    if not rows:
+        return "Nothing is routed."
+    return table_of(_STRETCH, rows).markdown()
+
+
+def _servers(stretch: Stretch) -> str:
+    major = [pair for pair in stretch.shares if pair[1] >= MINOR_SHARE][:LISTED_GROUPS]
+    servers = [f"{escaped(label)} {percent(share)}" for label, share in major]
+    minor = stretch.shares[len(major) :]
+    if minor:
+        servers.append(f"{len(minor)} more {percent(sum(share for _, share in minor))}")
+    return ", ".join(servers) or "**nobody**"
+
+
+_STRETCH: tuple[Column[Stretch], ...] = (
+    Column("Input tokens", lambda stretch: stretch.label, right=True),
+    *counts("Ranges=ranges"),
+    Column("Of all requests", lambda stretch: stretch.probability, percent),
+    Column("Requests/s", lambda stretch: stretch.rate_rps, rate),
+    Column("Served by", _servers, str, right=False),
+)

@@ -1,19 +1,88 @@
 """One page on a plan, in Markdown: the verdict first, what backs it after."""
 
 from planner.domain import CostMode, Phase, Plan, Scenario
+from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
 from planner.report.buckets.headline import promise_text
-from planner.report.buckets.page import bucket_sections
-from planner.report.buckets.replayed import replayed_text
+from planner.report.buckets.tables import latency_text, losses_table, pools_table, simplicity_text
+from planner.report.buckets.view import whiteboard
 from planner.report.cluster.placement import placement_text
 from planner.report.comparison.pareto import frontier_text
-from planner.report.kit.bands import LEFT_OUT, banded_rate
 from planner.report.kit.markdown import bullets, escaped
-from planner.report.kit.quantities import money, percent, rate, significant, whole
+from planner.report.kit.quantities import LEFT_OUT, banded_rate, counted, money, percent, rate, significant, whole
 from planner.report.plan.certificate import certificate_text
+from planner.report.plan.deployment import islands_table
+from planner.report.plan.fleet import fleet_table
+from planner.report.plan.latency import service_text
 from planner.report.plan.notes import notes
-from planner.report.plan.sections import fleet_table, islands_table, provenance_list, routing_tables, search_text
-from planner.report.plan.sensitivity import sensitivity_text
-from planner.report.plan.service import service_text
+from planner.report.plan.provenance import provenance_list
+from planner.report.plan.quality import sensitivity_text
+from planner.report.plan.routing import routing_tables
+from planner.report.plan.search import search_text
+
+
+def bucket_sections(plan: Plan) -> list[str]:
+    """Whiteboard, fleet, pools, latency, losses, simplicity."""
+    simplicity, losses = simplicity_text(plan), plan.outlook.losses
+    return [
+        f"## Whiteboard\n\n{whiteboard(plan)}",
+        f"## Fleet\n\n{fleet_table(plan)}",
+        f"## Pools\n\n{_POOLS}\n\n{pools_table(plan)}",
+        f"## Latency\n\n{latency_text(plan)}",
+        *([f"## {_lost(plan)}\n\n{losses_table(plan)}"] if losses else []),
+        *([f"## Simplicity\n\n{simplicity}"] if simplicity else []),
+    ]
+
+
+_POOLS = (
+    "A pool is so many equal servers, each one copy of the model, behind one bucket of prompt lengths; the router "
+    "gives a request to the pool's server with the least work. `Takes`: share of its bucket's requests."
+)
+
+
+def _lost(plan: Plan) -> str:
+    nodes = plan.outlook.worst_loss.nodes
+    return "After losing any one node" if nodes == 1 else f"After losing any {counted(nodes, 'node')}"
+
+
+def replayed_text(plan: Plan) -> str:
+    """The replayed rate, on what it was found and tested, and what it is better than; empty without replays."""
+    replayed = plan.outlook.replayed
+    if replayed is None:
+        return ""
+    mine = replayed.plan
+    return (
+        f"**Replayed, the plan holds the levels up to {_rate_words(mine)}**, with the router `{mine.policy}` "
+        f"({escaped(replayed.arrivals)}; {_streams(replayed)}). {_rivals(plan, replayed)} Promise, capacity and bounds "
+        "are of the model of queues, which knows of no router."
+    )
+
+
+def _rate_words(rates: ReplayedRates) -> str:
+    if rates.fresh_rps is None:
+        return f"{significant(rates.search_rps)} requests/s on the search's seeds, and was not held against fresh ones"
+    return f"{significant(rates.fresh_rps)} requests/s on fresh seeds, {significant(rates.search_rps)} on the search's"
+
+
+def _streams(replayed: ReplayedChoice) -> str:
+    return (
+        f"{len(replayed.search_seeds)} seeds of {whole(replayed.requests)} requests in the search, "
+        f"{len(replayed.fresh_seeds)} fresh ones of {whole(replayed.fresh_requests)}"
+    )
+
+
+def _rivals(plan: Plan, replayed: ReplayedChoice) -> str:
+    """The pools that were solved for, and the best of the others."""
+    share = f"{100 * plan.scenario.simplicity:g} %"
+    tried = f"of {counted(replayed.replayed, 'candidate')} that were replayed"
+    if replayed.candidate is None:
+        return f"It is the pools that were solved for: none {tried} was better by more than {share}."
+    if replayed.chosen:
+        return f"The pools that were solved for, with `{replayed.solved.policy}`: {_rate_words(replayed.solved)}."
+    return (
+        f"It is the pools that were solved for: the best {tried}, with `{replayed.candidate.policy}`, is not better by "
+        f"more than {share}: {_rate_words(replayed.candidate)}."
+    )
+
 
 UNVERIFIED = (
     "The plan was saved by a version whose plan.json has no digests: rates, degrees and prices agree with each other, "

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from planner.domain.schedules import DAY_S, Schedule, ScheduleLevel, TariffKind
-from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, measured, money, rate, significant
-from planner.report.kit.tables import Column, Table, fields, of_part, table_of
+from planner.report.kit.tables import Column, Table, csv_table, fields, of_part, table_of
 
 KNOWN = "known"
 

@@ -1,33 +1,148 @@
-"""A watch as a page to send: load against promise, rent, GPUs, every change with its reason."""
+"""A watch as plots, figures and a page to send: load against promise, rent, GPUs, every change with its reason."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from planner.domain.watching import WatchLog
+from planner.domain.watching import Cause, WatchLog, WatchWindow
+from planner.errors import InputError
 from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import chart_of
+from planner.report.kit.html.plots import Clock, Kind, Plot, Series, chart_of, held_series, series_of
 from planner.report.kit.quantities import money
-from planner.report.replanning.watch_figures import ALL_WINDOWS, gpus_plot, load_plot, rent_plot
 from planner.report.replanning.watch_tables import (
     MOST_NOTES,
     NOTE_COLUMNS,
-    TALLY_COLUMNS,
     changes,
     note_rows,
-    tally_rows,
+    tallied,
     verdict,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WATCH_FIGURES = {
+    "watch": "Load, promise in force, rent and changes",
+    "gpus": "GPUs in servers, by type",
+}
+"""Names and titles of the figures of a watch."""
+ALL_WINDOWS = "watch.jsonl of the watch's folder"
+
+
+def watch_figure(log: WatchLog, name: str = "watch") -> "Figure":
+    """The figure `name`, one of WATCH_FIGURES, on an Agg canvas. Raises InputError for another name."""
+    if name not in WATCH_FIGURES:
+        raise InputError(
+            f"Figure: the name must be one of {', '.join(WATCH_FIGURES)}, got {name!r}.",
+            hint="Choose one of these names.",
+        )
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
+
+    plots = (gpus_plot(log),) if name == "gpus" else (load_plot(log), rent_plot(log))
+    return still(log.name, WATCH_FIGURES[name], plots if log.windows else (), "nothing observed yet")
+
+
+def edges_of(log: WatchLog) -> list[float]:
+    """Beginnings of the windows and the end of the last, in seconds as `clock_of` counts them."""
+    edges = [window.step.observation.at_s for window in log.windows]
+    if not edges:
+        return []
+    return [*edges, edges[-1] + 3600 * log.windows[-1].hours]
+
+
+def clock_of(log: WatchLog) -> Clock:
+    """What its times are counted from."""
+    return Clock.DATED if log.iso else Clock.DAYS
+
+
+def load_plot(log: WatchLog) -> Plot:
+    """Load and promise in force, with changes by their cause."""
+    edges = edges_of(log)
+    loads = tuple(window.step.observation.load_rps for window in log.windows)
+    promises = tuple(window.promise_rps for window in log.windows)
+    return Plot(
+        name="load-and-promise",
+        title="Load and promise",
+        says="Requests/s as observed, and the promise in force, which is the smaller of two plans' while a change is "
+        "under way.",
+        kind=Kind.STEPS,
+        x=clock_of(log).value,
+        clock=clock_of(log),
+        y="requests/s",
+        series=(
+            held_series("load", edges, loads, place=0),
+            held_series("promise in force", edges, promises, tone="chosen"),
+            *(_changes(log, cause) for cause in Cause if any(_cause(window) is cause for window in log.changes)),
+        ),
+        rest=ALL_WINDOWS,
+    )
+
+
+def rent_plot(log: WatchLog) -> Plot:
+    """USD/hour of the plan that stands."""
+    edges = edges_of(log)
+    return Plot(
+        name="rent",
+        title="Rent of the fleet",
+        says="USD/hour of the plan that stands, at the prices of the moment.",
+        kind=Kind.STEPS,
+        x=clock_of(log).value,
+        clock=clock_of(log),
+        y="USD/hour",
+        series=(held_series("rent", edges, tuple(window.usd_per_hour for window in log.windows), tone="chosen"),),
+        rest=ALL_WINDOWS,
+    )
+
+
+def gpus_plot(log: WatchLog) -> Plot:
+    """GPUs in servers, by type."""
+    edges = edges_of(log)
+    return Plot(
+        name="gpus-in-servers",
+        title="GPUs in servers",
+        says="GPUs of each type in servers of the plan that stands.",
+        kind=Kind.STEPS,
+        x=clock_of(log).value,
+        clock=clock_of(log),
+        y="GPUs",
+        series=tuple(
+            held_series(gpu, edges, gpus_of(log, gpu), place=place, gpu=gpu) for place, gpu in enumerate(gpu_types(log))
+        ),
+        rest=ALL_WINDOWS,
+    )
+
+
+def _changes(log: WatchLog, cause: Cause) -> Series:
+    """Changes of one cause, at the promise that they led to."""
+    windows = [window for window in log.changes if _cause(window) is cause]
+    points = [(window.step.observation.at_s, window.promise_rps) for window in windows]
+    return series_of(f"change: {cause.value}", points, kind=Kind.DOTS, tone="alarm" if cause is Cause.LOST else "")
+
+
+def _cause(window: WatchWindow) -> Cause | None:
+    return window.step.decision.cause
+
+
+def gpu_types(log: WatchLog) -> list[str]:
+    """GPU types that any of its plans has."""
+    return sorted({gpu for window in log.windows if window.fleet is not None for gpu, _ in window.fleet.gpus})
+
+
+def gpus_of(log: WatchLog, gpu: str) -> tuple[float, ...]:
+    """GPUs of a type in servers, window by window."""
+    return tuple(0.0 if window.fleet is None else float(dict(window.fleet.gpus).get(gpu, 0)) for window in log.windows)
 
 
 def watch_page(log: WatchLog, made_by: str, source: str = "") -> Page:
     """The page of what was watched so far."""
-    tally = DataTable(columns=TALLY_COLUMNS, rows=tuple(tally_rows(log)), caption="What it comes to")
     return Page(
         title=f"Watch of {log.name}",
         verdict=verdict(log),
         figures=tuple(_heads(log)),
         sections=(
             Section(name="load", title="Load and promise", blocks=(chart_of(load_plot(log)),)),
-            Section(name="cost", title="Rent", blocks=(chart_of(rent_plot(log)), tally)),
+            Section(
+                name="cost", title="Rent", blocks=(chart_of(rent_plot(log)), tallied(log).html("What it comes to"))
+            ),
             Section(name="gpus", title="GPUs", blocks=(chart_of(gpus_plot(log)),)),
             Section(name="changes", title="Changes", blocks=(changes(log).html("Plans in order"),)),
             Section(name="refused", title="Not believed, not met", blocks=tuple(_notes(log))),

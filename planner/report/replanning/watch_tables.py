@@ -1,11 +1,10 @@
 """A watch in words and tables: what it comes to, its changes, its observations, what was not believed."""
 
 from planner.domain.watching import Cause, Decision, Fleet, Verdict, WatchLog, WatchWindow, clock_text
-from planner.report.kit.markdown import escaped, table
+from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, measured, money, rate, significant
 from planner.report.kit.tables import Column, Table, fields, of_part, table_of
 
-TALLY_COLUMNS = ("", "value")
 NOTE_COLUMNS = ("time", "what was not believed")
 MOST_NOTES = 200
 
@@ -22,8 +21,16 @@ def verdict(log: WatchLog) -> str:
     return f"{first} {short} ({tally.unserved:.3%} of the requests)."
 
 
-def tally_rows(log: WatchLog) -> list[tuple[str, str | int]]:
+def tallied(log: WatchLog) -> Table[tuple[str, str | int]]:
     """The tally line by line."""
+    columns: tuple[Column[tuple[str, str | int]], ...] = (
+        Column("", lambda row: row[0]),
+        Column("value", lambda row: row[1], str),
+    )
+    return table_of(columns, _tally_rows(log))
+
+
+def _tally_rows(log: WatchLog) -> list[tuple[str, str | int]]:
     tally = log.tally
     static = "none of them serves all" if tally.static_usd is None else money(tally.static_usd)
     return [
@@ -110,11 +117,10 @@ def windows(log: WatchLog) -> Table[WatchWindow]:
 
 def watch_report(log: WatchLog) -> str:
     """The watch in Markdown."""
-    tallied = [[escaped(str(cell)) for cell in row] for row in tally_rows(log)]
     parts = [
         f"# Watch of {escaped(log.name)}",
         verdict(log),
-        table(TALLY_COLUMNS, tallied, "lr"),
+        tallied(log).markdown(),
         "## Plans in order",
         changes(log).markdown() if log.changes else "No plan yet.",
     ]

@@ -1,12 +1,42 @@
-"""Plots of a replay and of a sweep of rates: requests over time, islands, latency against the rate."""
+"""Plots and figures of a replay and of a sweep of rates: requests over time, islands, latency against the rate."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from planner.domain.replay import ReplayResult, ReplaySweep
+from planner.domain.replay import Moment, ReplayResult, ReplaySweep
 from planner.domain.serving.levels import Spread
+from planner.errors import InputError
 from planner.report.kit.html.plots import Kind, Plot, Series, held_series
-from planner.report.replay.curves import edges_of, late_shares, points_of, quantiles_of
-from planner.report.replay.words import TIMES, interval, level_key, share_interval
+from planner.report.kit.quantities import significant
+from planner.report.replay.words import TIMES, interval, level_key, level_quantile, share_interval, spread_of, times_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def edges_of(moments: tuple[Moment, ...]) -> list[float]:
+    """Where moments begin, and where the last one ends (s)."""
+    return [*(moment.start_s for moment in moments), moments[-1].start_s + moments[-1].seconds]
+
+
+def late_shares(moments: tuple[Moment, ...]) -> list[float]:
+    """Of those that arrived in a moment the share that broke a bound; 0 where none arrived."""
+    return [moment.late / moment.arrived if moment.arrived else 0.0 for moment in moments]
+
+
+def quantiles_of(sweep: ReplaySweep, key: str) -> tuple[str, ...]:
+    """The median, and what a level asks for (P99 where none does)."""
+    quantiles = [level_quantile(level) for level in sweep.results[0].levels if level_key(level) == key]
+    return tuple(dict.fromkeys(("p50", quantiles[0] if quantiles else "p99")))
+
+
+def points_of(results: Sequence[ReplayResult], key: str, quantile: str) -> list[tuple[float, Spread]]:
+    """Rate and time of each result that has one, above 0 and with an end."""
+    timed = [(result.rate_rps, times_of(result.total, key)) for result in results]
+    spreads = [(rate, spread_of(times, quantile)) for rate, times in timed if times is not None]
+    return [(rate, spread) for rate, spread in spreads if math.isfinite(spread.mean) and spread.mean > 0]
+
 
 INTERVAL = "95 % interval of the seeds"
 
@@ -158,3 +188,34 @@ def _rates(sweep: ReplaySweep) -> tuple[tuple[str, float], ...]:
     marks = [("promise", last.promise_rps), ("capacity", last.capacity_rps)]
     highest = [] if sweep.held_rps is None else [("holds up to", sweep.held_rps)]
     return tuple(mark for mark in (*marks, *highest) if mark[1] > 0)
+
+
+REPLAY_FIGURES = {
+    "moments": "Requests over time: arrivals, those waiting and answering, those late",
+    "islands": "How busy the islands are, and how full their KV caches",
+}
+"""Figures that every replay has, with their titles."""
+
+SWEEP = "sweep"
+SWEEP_TITLE = "Latency against the rate, with bounds, promise and capacity"
+
+
+def replay_figures_of(sweep: ReplaySweep | None) -> dict[str, str]:
+    """Names and titles of a replay's figures; that of the rates only where there is a sweep."""
+    return REPLAY_FIGURES if sweep is None else {**REPLAY_FIGURES, SWEEP: SWEEP_TITLE}
+
+
+def replay_figure(result: ReplayResult, name: str, sweep: ReplaySweep | None = None) -> "Figure":
+    """The figure `name`, one of `replay_figures_of(sweep)`, on an Agg canvas. Raises InputError for another name."""
+    names = replay_figures_of(sweep)
+    if name not in names:
+        hint = "Sweep the rates, too." if name == SWEEP else "Choose one of these names."
+        raise InputError(f"Figure: the name must be one of {', '.join(names)}, got {name!r}.", hint=hint)
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
+
+    at = f"{significant(result.rate_rps)} requests/s"
+    if sweep is not None and name == SWEEP:
+        return still(result.plan, "what requests meet at each rate", sweep_plots(sweep), "no rate was served")
+    if name == "islands":
+        return still(result.plan, f"its islands at {at}", island_plots(result), "no islands")
+    return still(result.plan, f"replayed at {at}, first seed", moment_plots(result), "no moments were recorded")

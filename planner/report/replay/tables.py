@@ -1,10 +1,12 @@
-"""The tables of a replay's page."""
+"""The tables of a replay: on its page, and, with fewer figures, as a terminal shows them."""
+
+from collections.abc import Sequence
 
 from planner.domain import Phase
 from planner.domain.replay import IslandUse, ReplayGroup, ReplayResult, ReplaySweep, Times
 from planner.domain.serving.levels import LevelCheck, Spread, Standing
 from planner.report.kit.quantities import NONE, percent, rate, significant, whole
-from planner.report.kit.tables import Column, fields, of_part, table_of
+from planner.report.kit.tables import Column, Table, fields, of_part, table_of
 from planner.report.replay.verdict import bound_words, is_narrow
 from planner.report.replay.words import (
     FELT,
@@ -16,6 +18,7 @@ from planner.report.replay.words import (
     groups_of,
     needed_share,
     number_with,
+    share,
     share_with,
     spread_of,
     time_with,
@@ -66,30 +69,29 @@ _GOODPUT: tuple[Column[ReplayGroup], ...] = (
 
 def latency_table(result: ReplayResult) -> str:
     """One row a time and group: quantiles and mean, each with its interval."""
-    return _times_table("", [(key, group) for key in FELT for group in groups_of(result)])
+    return _times("", "Prompts (tokens)", STATISTICS, FELT, result).markdown()
 
 
 def stations_table(result: ReplayResult) -> str:
-    """One row a station and group: how long requests wait there."""
-    rows = [(key, group) for key in STATIONS for group in groups_of(result)]
-    return _times_table("Waiting", [(key, group) for key, group in rows if times_of(group, key) is not None])
+    """One row a station and group that waits there: how long."""
+    table = _times("Waiting", "Prompts (tokens)", STATISTICS, STATIONS, result)
+    return table_of(table.columns, (row for row in table.rows if times_of(row[1], row[0]) is not None)).markdown()
 
 
-def _times_table(head: str, rows: list[tuple[str, ReplayGroup]]) -> str:
+def _times(
+    head: str, prompts: str, statistics: Sequence[str], keys: Sequence[str], result: ReplayResult
+) -> Table[tuple[str, ReplayGroup]]:
     columns: tuple[Column[tuple[str, ReplayGroup]], ...] = (
         Column(head, lambda row: TIMES[row[0]]),
-        Column("Prompts (tokens)", lambda row: group_name(row[1])),
-        *of_part(lambda row: times_of(row[1], row[0]), _STATISTICS),
+        Column(prompts, lambda row: group_name(row[1])),
+        *of_part(lambda row: times_of(row[1], row[0]), map(_statistic, statistics)),
     )
-    return table_of(columns, rows).markdown()
+    return table_of(columns, ((key, group) for key in keys for group in groups_of(result)))
 
 
 def _statistic(name: str) -> Column[Times]:
     heading = name.upper() if name in QUANTILES else name.capitalize()
     return Column(heading, lambda times: spread_of(times, name), time_with)
-
-
-_STATISTICS = tuple(map(_statistic, STATISTICS))
 
 
 def islands_table(result: ReplayResult) -> str:
@@ -137,4 +139,36 @@ _RATE: tuple[Column[ReplayResult], ...] = (
     Column("Within levels", lambda result: result.total.within_levels, share_with),
     *(_late(name, statistic) for statistic in ("p99", "p50") for name in ("TTFT", "TPOT")),
     Column("Goodput", lambda result: result.total.goodput_rps, number_with),
+)
+
+
+def times_on_screen(result: ReplayResult) -> Table[tuple[str, ReplayGroup]]:
+    """TTFT, TPOT and the whole request, of all and by bucket, as a terminal has room for them."""
+    return _times("", "prompts (tokens)", ("p50", "p90", "p99"), FELT, result)
+
+
+def islands_on_screen(result: ReplayResult) -> Table[IslandUse]:
+    """How busy each island is, how full, how long requests wait there."""
+    return table_of(_ISLAND_ON_SCREEN, result.islands)
+
+
+def rates_on_screen(sweep: ReplaySweep) -> Table[ReplayResult]:
+    """What each rate does."""
+    return table_of(_RATE_ON_SCREEN, sweep.results)
+
+
+_ISLAND_ON_SCREEN: tuple[Column[IslandUse], ...] = (
+    *fields("island", "phase"),
+    Column("servers", lambda use: f"{use.servers} × {use.gpu}"),
+    Column("requests/s", lambda use: use.rate_rps, rate),
+    Column("utilisation", lambda use: use.utilisation, share_with),
+    Column("KV most", lambda use: kv_words(use, use.most_kv_share), str),
+    Column("wait P99", lambda use: use.wait_ms and use.wait_ms.p99, time_words),
+)
+_RATE_ON_SCREEN: tuple[Column[ReplayResult], ...] = (
+    Column("requests/s", lambda result: result.rate_rps, rate),
+    Column("TTFT P99", lambda result: result.total.ttft_ms and result.total.ttft_ms.p99, time_words),
+    Column("TPOT P99", lambda result: result.total.tpot_ms and result.total.tpot_ms.p99, time_words),
+    Column("within levels", lambda result: result.total.within_levels.mean, share),
+    Column("levels", lambda result: LEVELS_STATE[result.standing]),
 )

@@ -1,10 +1,13 @@
-"""What a trace says, as JSON: plain values under names with their units."""
+"""A trace as JSON, as data frames, and as a picture of letters: rate over time, and lengths as bars."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
-from planner.domain import PrefixReuse
+from planner.domain import LengthProfile, PrefixReuse, RequestTrace
 from planner.domain.workload import LengthFacts, TraceReading, TraceSummary
-from planner.report.workload.words import working_set
+from planner.report.kit.tables import Frame, tabled
+from planner.report.workload.words import duration, working_set
 
 
 def workload_document(summary: TraceSummary) -> dict[str, object]:
@@ -49,3 +52,67 @@ def _cached(prefix: PrefixReuse) -> dict[str, object]:
     sizes = [*(f"{tokens}_tokens" for tokens in prefix.cache_tokens), "without_bounds"]
     shares = {f"cached_at_{size}": round(share, 4) for size, share in zip(sizes, prefix.mean_shares, strict=True)}
     return {"working_set_tokens": working_set(prefix)[0], **shares}
+
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+_POINTS = 60
+_BAR = 32
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def picture(summary: TraceSummary) -> str:
+    """Lines of at most 80 columns."""
+    lines = [] if summary.series is None else _rate_lines(summary)
+    lines += ["", "prompts (tokens)", *_bars(summary.prompts)]
+    if summary.answers is not None:
+        lines += ["", "answers (tokens)", *_bars(summary.answers)]
+    return "\n".join(lines).strip("\n")
+
+
+def _rate_lines(summary: TraceSummary) -> list[str]:
+    series = summary.series
+    if series is None or len(series.requests) < 2:
+        return []
+    width = -(-len(series.requests) // _POINTS)
+    groups = [series.requests[start : start + width] for start in range(0, len(series.requests), width)]
+    rates = [sum(group) / (len(group) * series.width_s) for group in groups]
+    window = duration(width * series.width_s)
+    return [f"requests/s by {window}, at most {max(rates):,.3g}", sparkline(rates)]
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A letter a value, from 0 to the greatest."""
+    most = max(values)
+    if most <= 0:
+        return _LEVELS[0] * len(values)
+    return "".join(_LEVELS[min(len(_LEVELS) - 1, int(value / most * len(_LEVELS)))] for value in values)
+
+
+def _bars(facts: LengthFacts) -> list[str]:
+    most = max(share for *_, share in facts.bins)
+    labels = [f"{start:,}-{end - 1:,}" if end - start > 1 else f"{start:,}" for start, end, _ in facts.bins]
+    longest = max(map(len, labels))
+    return [
+        f"{label:>{longest}}  {_bar(share / most):<{_BAR}} {share:6.1%}"
+        for label, (*_, share) in zip(labels, facts.bins, strict=True)
+    ]
+
+
+def _bar(share: float) -> str:
+    eighths = round(share * _BAR * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + (_EIGHTHS[part] if part else "")).rstrip()
+
+
+def lengths_frame(profile: LengthProfile) -> Frame:
+    """One row a prompt length (tokens): its share of the requests, and the mean answer where that is known."""
+    columns: dict[str, Any] = {"input_tokens": profile.input_tokens, "share": profile.probabilities}
+    if profile.output_tokens:
+        columns["output_tokens"] = profile.output_tokens
+    return tabled(columns)
+
+
+def requests_frame(trace: RequestTrace) -> Frame:
+    """One row a request: seconds since the first arrival, tokens in and out."""
+    columns = (trace.arrival_s, trace.input_tokens, trace.output_tokens)
+    return tabled(dict(zip(("arrival_s", "input_tokens", "output_tokens"), columns, strict=True)))

@@ -1,11 +1,12 @@
-"""The page of a trace: what was understood, requests over time, lengths, bunching, prefix reuse."""
+"""The page and the figure of a trace: what was understood, requests over time, lengths, bunching, prefix reuse."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 from planner.domain import PrefixReuse
-from planner.domain.workload import LengthFacts, TraceSummary
-from planner.report.kit.html.blocks import Block, Chart, DataTable, Figure, Page, Section
-from planner.report.workload.figure import time_axis
+from planner.domain.workload import ArrivalSeries, TraceSummary
+from planner.report.kit.html.blocks import DataTable, Figure, Page, Section
+from planner.report.kit.html.plots import Kind, Plot, chart_of, held_series, series_of
 from planner.report.workload.words import (
     duration,
     idle_share,
@@ -14,6 +15,9 @@ from planner.report.workload.words import (
     tokens_text,
     working_set,
 )
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 
 def workload_page(summary: TraceSummary, made_by: str) -> Page:
@@ -53,106 +57,129 @@ def _figures(summary: TraceSummary) -> Iterator[Figure]:
 
 
 def _sections(summary: TraceSummary) -> Iterator[Section]:
-    if summary.series is not None and len(summary.series.requests) > 1:
-        yield Section(name="arrivals", title="Arrivals", blocks=(_rate_chart(summary), *_bunching(summary)))
-    elif summary.dispersion:
-        yield Section(name="arrivals", title="Arrivals", blocks=tuple(_bunching(summary)))
-    yield Section(name="lengths", title="Lengths", blocks=(_length_chart(summary),))
-    if summary.prefix is not None:
-        yield Section(name="prefixes", title="Prefix reuse", blocks=(_reuse_chart(summary.prefix),))
+    charts = {plot.name: chart_of(plot, table) for plot, table in _drawn(summary)}
+    for name, title, plots in _SECTIONS:
+        blocks = tuple(charts[plot] for plot in plots if plot in charts)
+        if blocks:
+            yield Section(name=name, title=title, blocks=blocks)
     rows = DataTable(columns=("what", "value"), rows=tuple(summary_rows(summary)))
     yield Section(name="facts", title="What was understood", blocks=(rows,))
 
 
-def _rate_chart(summary: TraceSummary) -> Chart:
-    series = summary.series
-    assert series is not None
-    per_unit, unit = time_axis(summary.span_s or 0.0)
+_SECTIONS = (
+    ("arrivals", "Arrivals", ("rate", "bunching")),
+    ("lengths", "Lengths", ("length-bins",)),
+    ("prefixes", "Prefix reuse", ("reuse",)),
+)
+"""Name, title and plots of each."""
+
+
+def workload_figure(summary: TraceSummary) -> "matplotlib.figure.Figure":
+    """The same plots on an Agg canvas, a panel a subject; those of which nothing is known are left out."""
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
+
+    return still(summary.name, "what its requests are like", [plot for plot, _ in _drawn(summary)], "", titled=True)
+
+
+def encoded_workload_figure(summary: TraceSummary, kind: Literal["png", "svg"]) -> bytes:
+    """The figure as a file's bytes; the same summary gives the same."""
+    from planner.report.kit.style import encoded  # noqa: PLC0415  # as above
+
+    return encoded(workload_figure(summary), kind)
+
+
+def _drawn(summary: TraceSummary) -> Iterator[tuple[Plot, DataTable]]:
+    """Each plot with its numbers."""
+    if summary.series is not None and len(summary.series.requests) > 1:
+        yield _rates(summary, summary.series)
+    yield _lengths(summary)
+    if summary.dispersion:
+        yield _bunching(summary)
+    if summary.prefix is not None:
+        yield _reuse(summary.prefix)
+
+
+def _rates(summary: TraceSummary, series: ArrivalSeries) -> tuple[Plot, DataTable]:
+    per_unit, unit = _time_axis(summary.span_s or 0.0)
     rates = [requests / series.width_s for requests in series.requests]
-    width = series.width_s / per_unit
-    starts = [place * width for place in range(len(rates))]
-    bars = {"type": "bar", "x": starts, "y": rates, "name": "requests/s", "offset": 0, "width": width}
-    columns = (f"from ({unit})", "requests", "requests/s")
-    return Chart(
+    edges = [place * series.width_s / per_unit for place in range(len(rates) + 1)]
+    mean = summary.mean_rps or 0.0
+    plot = Plot(
         name="rate",
         title=f"Requests a second, in windows of {series.width_s:g} s",
-        says=f"The busiest of these windows has {max(rates):,.3g} requests a second, the mean is "
-        f"{summary.mean_rps or 0.0:,.3g}.",
-        traces=(bars,),
-        layout={"xaxis": {"title": {"text": unit}}, "yaxis": {"title": {"text": "requests/s"}}, "bargap": 0},
-        table=DataTable(columns=columns, rows=tuple(_rounded(starts, series.requests, rates))),
+        says=f"The busiest of these windows has {max(rates):,.3g} requests a second, the mean is {mean:,.3g}.",
+        kind=Kind.AREAS,
+        x=unit,
+        y="requests/s",
+        series=(held_series("requests/s", edges, rates),),
+        bounds=() if summary.mean_rps is None else ((f"mean {mean:,.3g}", mean),),
+    )
+    rows = zip(edges[:-1], series.requests, rates, strict=True)
+    return plot, DataTable(
+        columns=(f"from ({unit})", "requests", "requests/s"),
+        rows=tuple((round(start, 4), number, round(rate, 4)) for start, number, rate in rows),
     )
 
 
-def _rounded(
-    starts: Sequence[float], requests: Sequence[int], rates: Sequence[float]
-) -> Iterator[tuple[float, int, float]]:
-    for start, number, rate in zip(starts, requests, rates, strict=True):
-        yield round(start, 4), number, round(rate, 4)
+def _time_axis(span_s: float) -> tuple[float, str]:
+    """Seconds in the unit of an axis of time, and that unit."""
+    for unit, length in (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if span_s >= 3 * length:
+            return length, unit
+    return 1.0, "seconds"
 
 
-def _bunching(summary: TraceSummary) -> Iterator[Block]:
-    if not summary.dispersion:
-        return
-    windows, values = zip(*summary.dispersion, strict=True)
-    yield Chart(
+def _bunching(summary: TraceSummary) -> tuple[Plot, DataTable]:
+    points = list(summary.dispersion)
+    plot = Plot(
         name="bunching",
         title="How arrivals bunch: variance over mean of counts",
-        says=f"1 is Poisson; in windows of {windows[-1]:g} s it is {values[-1]:,.3g}.",
-        traces=(_line("this trace", windows, values),),
-        layout={
-            "xaxis": {"title": {"text": "window (s)"}, "type": "log"},
-            "yaxis": {"title": {"text": "variance over mean"}, "type": "log"},
-        },
-        table=DataTable(columns=("window (s)", "variance over mean"), rows=tuple(zip(windows, values, strict=True))),
+        says=f"1 is Poisson; in windows of {points[-1][0]:g} s it is {points[-1][1]:,.3g}.",
+        kind=Kind.LINES,
+        x="window (s)",
+        y="variance over mean",
+        series=(series_of("this trace", points),),
+        bounds=(("Poisson", 1.0),),
+        logarithmic="xy",
     )
+    return plot, DataTable(columns=("window (s)", "variance over mean"), rows=tuple(points))
 
 
-def _line(name: str, x: Sequence[float], y: Sequence[float]) -> dict[str, object]:
-    return {"type": "scatter", "mode": "lines+markers", "x": list(x), "y": list(y), "name": name}
-
-
-def _length_chart(summary: TraceSummary) -> Chart:
-    drawn = [("prompts", summary.prompts), ("answers", summary.answers)]
-    facts = [(name, lengths) for name, lengths in drawn if lengths is not None]
-    rows = [(name, start, end - 1, round(share, 6)) for name, lengths in facts for start, end, share in lengths.bins]
-    return Chart(
+def _lengths(summary: TraceSummary) -> tuple[Plot, DataTable]:
+    named = [("prompts", summary.prompts), ("answers", summary.answers)]
+    facts = [(name, lengths) for name, lengths in named if lengths is not None]
+    bins = [(name, start, end - 1, round(share, 6)) for name, lengths in facts for start, end, share in lengths.bins]
+    starts = sorted({start for _, start, _, _ in bins})
+    shares = {(name, start): share for name, lengths in facts for start, _, share in lengths.bins}
+    plot = Plot(
         name="length-bins",
         title="Lengths, by powers of two",
         says=f"Prompts: {lengths_text(summary.prompts)}.",
-        traces=tuple(_length_bars(name, lengths) for name, lengths in facts),
-        layout={
-            "xaxis": {
-                "title": {"text": "tokens, from"},
-                "type": "category",
-                "categoryorder": "array",
-                "categoryarray": [str(start) for start in sorted({start for _, start, _, _ in rows})],
-            },
-            "yaxis": {"title": {"text": "share of requests"}},
-            "barmode": "group",
-        },
-        table=DataTable(columns=("of", "from (tokens)", "to (tokens)", "share of requests"), rows=tuple(rows)),
+        kind=Kind.BARS,
+        x="tokens, from",
+        y="share of requests",
+        series=tuple(
+            series_of(name, [(str(start), shares.get((name, start))) for start in starts]) for name, _ in facts
+        ),
     )
+    return plot, DataTable(columns=("of", "from (tokens)", "to (tokens)", "share of requests"), rows=tuple(bins))
 
 
-def _length_bars(name: str, lengths: LengthFacts) -> dict[str, object]:
-    starts = [str(start) for start, _, _ in lengths.bins]
-    return {"type": "bar", "name": name, "x": starts, "y": [share for *_, share in lengths.bins]}
-
-
-def _reuse_chart(reuse: PrefixReuse) -> Chart:
+def _reuse(reuse: PrefixReuse) -> tuple[Plot, DataTable]:
     *shares, unbounded = reuse.mean_shares
     size, share = working_set(reuse)
-    columns = ("prompts from (tokens)", *(tokens_text(tokens) for tokens in reuse.cache_tokens), "without bounds")
-    rows = tuple((start, *row) for start, row in zip(reuse.starts, reuse.shares, strict=True))
-    return Chart(
+    plot = Plot(
         name="reuse",
         title="Share of prompt tokens that one prefix cache would find",
         says=f"Without bounds {unbounded:.1%}; a cache of {tokens_text(size)} tokens finds {share:.1%}.",
-        traces=(_line("all prompts", reuse.cache_tokens, shares),),
-        layout={
-            "xaxis": {"title": {"text": "tokens that the cache holds"}, "type": "log"},
-            "yaxis": {"title": {"text": "share found"}, "rangemode": "tozero"},
-        },
-        table=DataTable(columns=columns, rows=rows, caption="Hit shares by prompt length and size of the cache."),
+        kind=Kind.LINES,
+        x="tokens that the cache holds",
+        y="share found",
+        series=(series_of("all prompts", list(zip(map(float, reuse.cache_tokens), shares, strict=True))),),
+        bounds=((f"without bounds {unbounded:.1%}", unbounded),),
+        logarithmic="x",
     )
+    columns = ("prompts from (tokens)", *(tokens_text(tokens) for tokens in reuse.cache_tokens), "without bounds")
+    rows = tuple((start, *row) for start, row in zip(reuse.starts, reuse.shares, strict=True))
+    caption = "Hit shares by prompt length and size of the cache."
+    return plot, DataTable(columns=columns, rows=rows, caption=caption)

@@ -11,11 +11,10 @@ from planner.domain import PHASES, BucketLatency, GpuWorth, LoadPoint, Phase, Pl
 from planner.domain.frontier import RivalFleet
 from planner.domain.serving.levels import TIMES
 from planner.domain.serving.routing import class_of_pools
-from planner.report.buckets.certificate import forms_sentence
 from planner.report.buckets.headline import given_up_words
 from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
-from planner.report.kit.bands import LEFT_OUT, banded_rate
-from planner.report.kit.quantities import money, signed_range, significant
+from planner.report.kit.quantities import LEFT_OUT, banded_rate, money, signed_range, significant
+from planner.report.plan.certificate import forms_sentence
 from planner.runs.questions.documents import MoneyAnswer, MoneyQuestion, text_of
 
 MOST_RIVALS = 4

@@ -135,7 +135,7 @@ def _but(sentences: tuple[str, ...], *settled: str) -> tuple[str, ...]:
 
 
 def _of_batch(folder: Path, *, search: bool) -> Verification:
-    from planner.report.comparison.plans.batch_tables import batch_document  # noqa: PLC0415  (as its command loads it)
+    from planner.report.comparison.batch import batch_document  # noqa: PLC0415  (as its command loads it)
 
     batch = read_batch(folder)
     names = dict.fromkeys(entry.run for entry in batch.index.entries)

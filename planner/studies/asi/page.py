@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import bullets, escaped, table
 from planner.report.kit.quantities import counted, significant, whole
+from planner.report.kit.tables import csv_table
 from planner.studies.asi.records import AsiStudy, Drawn, TraceFigure
 
 HEADER = ("panel", "series", "x", "y")

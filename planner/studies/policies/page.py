@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TypeAlias
 
-from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.frames import Frame
 from planner.report.kit.markdown import escaped, pictures, table
 from planner.report.kit.quantities import NONE, counted, whole
+from planner.report.kit.tables import Frame, csv_table
 from planner.studies.policies.means import (
     MeanMetrics,
     PolicyCurve,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planner.report.kit.csv_tables import csv_table
 from planner.report.kit.markdown import escaped, pictures, table
 from planner.report.kit.quantities import NONE
+from planner.report.kit.tables import csv_table
 from planner.studies.policies.means import mean_metrics, savings
 from planner.studies.policies.plots import PAPER_FIGURES
 from planner.studies.policies.records import OnlineRun

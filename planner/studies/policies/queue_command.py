@@ -54,7 +54,7 @@ def command(
     """Pods come at their own times, wait where they fit nowhere, and leave: waits, allocation, energy of policies."""
     from planner import files
     from planner.placement.fragmentation import target_workload
-    from planner.report.kit.csv_tables import csv_table
+    from planner.report.kit.tables import csv_table
     from planner.studies.policies.online.arrivals import draw_tie_order
     from planner.studies.policies.online.departures import lengthened, simulate_departures
     from planner.studies.policies.online.policies import parse_policy

@@ -6,10 +6,9 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from planner.domain import VictimMethod
-from planner.report.kit.csv_tables import csv_table
-from planner.report.kit.frames import Frame
 from planner.report.kit.markdown import bullets, escaped, pictures, table
 from planner.report.kit.quantities import NONE, significant, whole
+from planner.report.kit.tables import Frame, csv_table
 from planner.studies.preemption.records import (
     GpuHolder,
     HitCount,

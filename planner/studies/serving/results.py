@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from planner.cli import screen
-from planner.report.kit.csv_tables import csv_table
+from planner.report.kit.tables import csv_table
 from planner.studies.commands import FIGURES_FOLDER, REPORT_FILE, SUMMARY_FILE, study_files
 from planner.studies.serving.measures import FIGURE_NAMES, by_minute
 from planner.studies.serving.records import ServingPool

@@ -7,6 +7,7 @@ Colours and fonts are given here. A trace takes the next colour, pattern (bars),
 |--------|----------------------------------------------------------------------------------------------------|
 | series | a number from 0: the look of that series in every chart of the page, as for a bucket               |
 | gpu    | a GPU type, which has its colour on every page and figure                                           |
+| pale   | a share of white in that colour                                                                    |
 | tone   | `bound` (a limit, dashed), `chosen` (the plan), `faint` (what is beside the point), `alarm` (broken), |
 |        | or a phase: `prefill`, `decode`, `mixed`, `idle`                                                     |
 """
@@ -14,15 +15,82 @@ Colours and fonts are given here. A trace takes the next colour, pattern (bars),
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from planner.report.kit.colours import INK, PALETTE, PHASES, gpu_colour
+from planner.report.kit.colours import INK, PALETTE, PAPER, PHASES, blended, gpu_colour, legible
 from planner.report.kit.html.blocks import Chart
-from planner.report.kit.html.line_labels import end_labels, reference_label
 from planner.report.kit.html.prose import text_html
 from planner.report.kit.html.tables import numbers_html
+
+MOST_ENDS = 6
+"""Lines of a chart that are named at their ends; of more, and of longer names, a legend tells."""
+_LONGEST = 30
+_PAPER = "rgba(255,255,255,.82)"
+
+
+def reference_label(trace: dict[str, Any], logarithmic: Collection[str]) -> dict[str, Any] | None:
+    """The annotation of a straight line that has a name, which then is in no legend; None for any other trace."""
+    x, y, name = list(trace.get("x") or ()), list(trace.get("y") or ()), trace.get("name")
+    if not _is_line(trace) or not name or len(x) != 2 or None in (*x, *y) or not _is_reference(trace):
+        return None
+    level = y[0] == y[1] and x[0] != x[1]
+    if not level and x[0] != x[1]:
+        return None
+    trace["showlegend"] = False
+    look = {"text": name, "showarrow": False, "bgcolor": _PAPER, "font": {"size": 12, "color": _colour(trace)}}
+    if level:
+        place = {
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "y": _on(y[0], "yaxis" in logarithmic),
+            "yanchor": "bottom",
+        }
+        return {"name": "level", **place, **look}
+    place = {"x": _on(x[0], "xaxis" in logarithmic), "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "top"}
+    return {"name": "upright", **place, **look}
+
+
+def end_labels(traces: Sequence[dict[str, Any]], logarithmic: Collection[str]) -> list[dict[str, Any]]:
+    """Names at the right of the lines, where there are several and room for them; else none."""
+    lines = [trace for trace in traces if _is_line(trace) and trace.get("showlegend", True) and trace.get("name")]
+    others = [trace for trace in traces if trace not in lines and trace.get("showlegend", True)]
+    if not 2 <= len(lines) <= MOST_ENDS or others or any(len(line["name"]) > _LONGEST for line in lines):
+        return []
+    ends = [(line, _last(line)) for line in lines]
+    return [
+        {
+            **{"name": "end", "text": line["name"], "showarrow": False, "font": {"size": 12, "color": _colour(line)}},
+            **{"x": 1, "xref": "paper", "xanchor": "left", "xshift": 6, "y": _on(y, "yaxis" in logarithmic)},
+        }
+        for line, y in ends
+        if y is not None
+    ]
+
+
+def _is_line(trace: dict[str, Any]) -> bool:
+    return trace.get("type", "scatter") == "scatter" and "lines" in trace.get("mode", "lines")
+
+
+def _is_reference(trace: dict[str, Any]) -> bool:
+    meta = trace.get("meta") or {}
+    return meta.get("tone") == "bound"
+
+
+def _last(line: dict[str, Any]) -> float | None:
+    return next((y for y in reversed(list(line.get("y") or ())) if y is not None), None)
+
+
+def _on(value: float, logarithmic: bool) -> float:
+    """Where plotly has annotations: on a logarithmic axis at the power of ten."""
+    return math.log10(value) if logarithmic and value > 0 else value
+
+
+def _colour(trace: dict[str, Any]) -> str:
+    return legible(trace["line"]["color"])
+
 
 PATTERNS = ("", "/", "", "x", "", "\\", ".", "-")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid", "dash")
@@ -30,7 +98,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "
 MUTED, LINE, ALARM, FAINT = "#52606D", "#D9E0E6", "#B00020", "#7B8794"
 # tone -> colour, dash of lines, pattern of bars; phases differ in lightness, for print in grey
 _TONES = MappingProxyType({
-    "bound": (INK, "dash", ""),
+    "bound": (INK, "dash", "/"),
     "chosen": (INK, "solid", ""),
     "faint": (FAINT, "solid", ""),
     "alarm": (ALARM, "dot", "x"),
@@ -90,6 +158,7 @@ def _styled(trace: dict[str, Any], place: int) -> dict[str, Any]:
     turn = series % len(PALETTE)
     colour, dash, shape = _TONES[tone] if tone else (PALETTE[turn], DASHES[turn], PATTERNS[turn])
     colour = gpu_colour(str(meta["gpu"])) if "gpu" in meta else colour
+    colour = blended(colour, PAPER, meta["pale"]) if "pale" in meta else colour
     look: dict[str, Any] = {}
     match trace.get("type", "scatter"):
         case "bar":

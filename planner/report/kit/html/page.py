@@ -5,14 +5,14 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import resources
 
 from planner.errors import PlannerError
+from planner.report.kit.colours import PHASES
 from planner.report.kit.html.blocks import Block, Chart, DataTable, Drawing, Figure, Page, Prose, Section
 from planner.report.kit.html.charts import chart_html, charts_json
-from planner.report.kit.html.glossary import explained
-from planner.report.kit.html.prose import line_html, prose_html, text_html
-from planner.report.kit.html.script import SCRIPT
-from planner.report.kit.html.style import STYLE
+from planner.report.kit.html.prose import explained, line_html, prose_html, text_html
 from planner.report.kit.html.tables import MOST_ROWS, numbers_html, table_html
 
 MOST_BYTES = 4_000_000
@@ -79,7 +79,7 @@ def _document(page: Page, chart_script: bytes, rows: int) -> str:
 <title>{text_html(page.title)}</title>
 <link rel="icon" href="data:,">
 <style>
-{STYLE}</style>
+{_style()}</style>
 </head>
 <body>
 <div class="page">
@@ -93,15 +93,32 @@ def _document(page: Page, chart_script: bytes, rows: int) -> str:
 <footer>{text_html(page.made_by)}</footer>
 </div>
 <script type="application/json" id="charts">{charts_json(charts)}</script>
-{_library(library)}<script>{SCRIPT}</script>
+{_library(library)}<script>{_script()}</script>
 </body>
 </html>
 """
 
 
+@cache
+def _style() -> str:
+    """The look of every page; drawings take their colours from its variables, those of the phases among them."""
+    variables = " ".join(f"--{phase}: {colour};" for phase, colour in PHASES.items())
+    return _shipped("page.css").replace("/* phases */", variables)
+
+
+@cache
+def _script() -> str:
+    """What a page does in a browser; it makes no HTML of texts, and reaches nothing outside the page."""
+    return _shipped("page.js")
+
+
+def _shipped(name: str) -> str:
+    return resources.files("planner.report.kit.html").joinpath(name).read_text(encoding="utf-8")
+
+
 def _policy(library: bytes) -> str:
     """Nothing from anywhere; of scripts those of the page itself, by what they hold."""
-    scripts = [SCRIPT.encode(), *([gzip.decompress(library)] if library else [])]
+    scripts = [_script().encode(), *([gzip.decompress(library)] if library else [])]
     hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'" for text in scripts)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "

@@ -4,8 +4,7 @@ import math
 from html import escape
 
 from planner.report.kit.html.blocks import Cell, DataTable
-from planner.report.kit.html.glossary import tip
-from planner.report.kit.html.prose import text_html
+from planner.report.kit.html.prose import text_html, tip
 from planner.report.kit.quantities import NONE, significant
 
 MOST_ROWS = 500
@@ -16,7 +15,7 @@ _MOST_DIGITS = 4
 
 
 def table_html(table: DataTable, *, most_rows: int = MOST_ROWS) -> str:
-    """The table whole, in a box that it is fitted to (`script.py`); below it, how many rows are left out,
+    """The table whole, in a box that it is fitted to (`page.js`); below it, how many rows are left out,
     and where they are."""
     kinds = [_kind(table, column) for column in range(len(table.columns))]
     heads = "".join(_head(name, kind) for name, kind in zip(table.columns, kinds, strict=True))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.report.kit.frames import Frame
+from planner.report.kit.tables import Frame
 from planner.studies.chapter5.records import CaseOutcome, Study
 
 TABLE = "table5.1"

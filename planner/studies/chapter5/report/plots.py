@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from planner.domain import PHASES
 from planner.errors import InputError
-from planner.report.kit.csv_tables import frame_csv
-from planner.report.kit.frames import Frame
 from planner.report.kit.html.plots import Kind, Plot, Series, series_of
+from planner.report.kit.tables import Frame, frame_csv
 from planner.studies.chapter5.records import IslandOutcome, Study
 from planner.studies.chapter5.report.frames import TABLE, study_frame
 from planner.studies.chapter5.report.page import study_page

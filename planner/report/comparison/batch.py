@@ -1,0 +1,139 @@
+"""A batch: cells for the terminal, Markdown, a page to send, rows for CSV and Parquet, a document for JSON."""
+
+from dataclasses import asdict
+from typing import Any
+
+from planner.domain.comparisons import Batch, BatchJob, PointState
+from planner.report.comparison.side_by_side import levels_documents
+from planner.report.comparison.sweep import SHOWN_FIGURES, exact_figures, shown_figures, sorted_figures
+from planner.report.kit.html.blocks import Block, Chart, Figure, Page, Prose, Section
+from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import counted
+from planner.report.kit.tables import Column, Table, fields, record, table_of
+
+MOST_LISTED = 20
+"""So many reasons are told; the table has all."""
+
+
+def jobs(batch: Batch, most: int | None = None) -> Table[BatchJob]:
+    """A row a job, of so many: its figures, or its state where there is no plan."""
+    return table_of((*fields("job=entry.name"), *shown_figures()), batch.jobs[:most])
+
+
+def counts(batch: Batch) -> dict[str, int]:
+    """How many jobs there are, of their own and in each state."""
+    return {
+        "jobs": len(batch.jobs),
+        "distinct": batch.distinct,
+        **{state.value: batch.count(state) for state in PointState},
+    }
+
+
+def verdict(batch: Batch) -> str:
+    """How many jobs ended how."""
+    states = [f"{batch.count(state)} {state.value}" for state in PointState if batch.count(state)]
+    same = len(batch.jobs) - batch.distinct
+    point = "points" if same == 1 else "point"
+    alike = f"; {counted(same, 'job')} asked what another had asked, and {point} to its run" if same else ""
+    return f"{counted(len(batch.jobs), 'job')}: {', '.join(states)}{alike}."
+
+
+def reasons(batch: Batch) -> str:
+    """Why jobs have no plan: a line each, failures first; empty where all have."""
+    lacking = [job for job in batch.jobs if job.figures is None and not job.same_as]
+    lacking.sort(key=lambda job: job.state is PointState.INFEASIBLE)
+    lines = [
+        f"- {escaped(job.entry.name)}: {job.state.value}: {escaped(job.message.partition(chr(10))[0])}"
+        for job in lacking[:MOST_LISTED]
+    ]
+    more = [f"- and {len(lacking) - MOST_LISTED} more"] if len(lacking) > MOST_LISTED else []
+    return "\n".join([*lines, *more])
+
+
+def batch_page(batch: Batch) -> str:
+    """The batch as Markdown, ending in a newline."""
+    run: Column[BatchJob] = Column(
+        "run", lambda job: f"{job.entry.run} (as {job.same_as})" if job.same_as else job.entry.run
+    )
+    parts = [
+        f"# Batch of {escaped(batch.index.source)}",
+        verdict(batch),
+        table_of((*jobs(batch).columns, run), batch.jobs).markdown(),
+        *([reasons(batch)] if reasons(batch) else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+_DOCUMENT = fields(
+    *("entry.name", "entry.scenario", "entry.settings", "entry.seed", "entry.engine", "state", "status", "entry.run"),
+    *("entry.content", "same_as", "message"),
+)
+_LAST = fields("entry.run", "same_as", "entry.content", "message")
+
+
+def exact_jobs(batch: Batch) -> Table[BatchJob]:
+    """A row a job, as in results.csv: what was asked, how it ended, all figures, the run's folder, the reason."""
+    asked: tuple[Column[BatchJob], ...] = (
+        *fields("job=entry.name", "entry.scenario"),
+        Column("settings", lambda job: " ".join(job.entry.settings)),
+        *fields("entry.seed", "entry.engine", "state", "status"),
+    )
+    return table_of((*asked, *exact_figures(), *_LAST), batch.jobs)
+
+
+def batch_document(batch: Batch, status: int) -> dict[str, Any]:
+    """The batch as plain data, the same for the same plans; `status`: the exit status of the whole."""
+    return {
+        "source": batch.index.source,
+        "status": status,
+        "counts": counts(batch),
+        "jobs": [
+            record(_DOCUMENT, job)
+            | {
+                "settings": list(job.entry.settings),
+                "figures": None if job.figures is None else asdict(job.figures) | levels_documents(job.figures),
+            }
+            for job in batch.jobs
+        ],
+    }
+
+
+_JOB = (*fields("job=entry.name"), *sorted_figures(), *fields("same as=same_as", "entry.run"))
+MOST_BARS = 200
+"""Of jobs; beyond, bars are too thin to be told apart."""
+
+
+def batch_html(batch: Batch, made_by: str) -> Page:
+    """The page: charts of the planned jobs, and every job as a row."""
+    planned = [job for job in batch.jobs if job.figures is not None and not job.same_as]
+    blocks: list[Block] = [_bars(name, planned) for name in SHOWN_FIGURES] if 0 < len(planned) <= MOST_BARS else []
+    why = reasons(batch)
+    return Page(
+        title=f"Batch of {batch.index.source}",
+        verdict=verdict(batch),
+        figures=tuple(
+            Figure(label=f"jobs {state.value}", value=str(batch.count(state)))
+            for state in PointState
+            if batch.count(state)
+        ),
+        sections=(
+            Section(name="jobs", title="Jobs", blocks=(*blocks, table_of(_JOB, batch.jobs).html("Every job"))),
+            *([Section(name="reasons", title="Jobs without a plan", blocks=(Prose(markdown=why),))] if why else []),
+        ),
+        made_by=made_by,
+    )
+
+
+def _bars(name: str, jobs: list[BatchJob]) -> Chart:
+    title, figure_of = SHOWN_FIGURES[name]
+    plot = Plot(
+        name=name,
+        title=f"{title} by job",
+        says=f"{title} of each job that has a plan; rates are comparable among jobs of the same model and workload.",
+        kind=Kind.BARS,
+        x="job",
+        y=title,
+        series=(series_of(title, [(job.entry.name, job.figures and figure_of(job.figures)) for job in jobs]),),
+    )
+    return chart_of(plot)

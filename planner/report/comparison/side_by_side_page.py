@@ -1,0 +1,155 @@
+"""Plans beside each other as a page to send."""
+
+from planner.domain import PHASES, Phase
+from planner.domain.comparisons import LatencyFigures, PlanComparison, PlanFigures
+from planner.domain.serving.levels import TIMES
+from planner.report.buckets.view import span_label
+from planner.report.comparison.side_by_side import (
+    ASKED_ALIKE,
+    HOW_TO_READ,
+    cheapest_of,
+    differences,
+    every_figure,
+    head,
+    latency_rows,
+    pools,
+    verdict,
+)
+from planner.report.kit.html.blocks import Block, Chart, Figure, Page, Prose, Section
+from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
+from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.quantities import counted, rate, significant
+from planner.report.kit.tables import Column, fields, of_part, table_of
+
+
+def comparison_html(comparison: PlanComparison, made_by: str, source: str) -> Page:
+    """The page: figures, how likely which is better, what differs, pools, latency; `source`: by which it is known."""
+    best, differing = comparison.best.figures, differences(comparison)
+    cheapest = cheapest_of([plan.figures for plan in comparison.plans])
+    return Page(
+        title=f"{counted(len(comparison.plans), 'plan')} beside each other",
+        verdict=verdict(comparison),
+        figures=(
+            Figure(label=f"requests/s at most, {best.name}", value=rate(best.rate_rps)),
+            *(
+                ()
+                if cheapest is None
+                else (
+                    Figure(
+                        label=f"USD per million tokens at least, {cheapest[0].name}", value=significant(cheapest[1])
+                    ),
+                )
+            ),
+        ),
+        sections=(
+            Section(
+                name="figures",
+                title="Figures",
+                blocks=(
+                    *_beware(comparison),
+                    head(comparison, "figure").html(HOW_TO_READ.replace("`", "")),
+                    _rates(comparison),
+                    _prices(comparison),
+                ),
+                folded=(every_figure(comparison).html("All figures"),),
+            ),
+            Section(
+                name="differences",
+                title="What differs in the scenarios",
+                blocks=(differing.html() if differing else Prose(markdown=ASKED_ALIKE),),
+            ),
+            Section(name="pools", title="Pools", blocks=(pools(comparison).html(),)),
+            *_latency(comparison),
+        ),
+        made_by=made_by,
+        source=source,
+    )
+
+
+def _beware(comparison: PlanComparison) -> tuple[Block, ...]:
+    if not comparison.warnings:
+        return ()
+    return (Prose(markdown=bullets([f"**Beware:** {escaped(sentence)}" for sentence in comparison.warnings])),)
+
+
+def _rates(comparison: PlanComparison) -> Chart:
+    plans = [plan.figures for plan in comparison.plans]
+    names, promises = [plan.name for plan in plans], [plan.promise_rps for plan in plans]
+    ends = {end: tuple(getattr(plan.band, f"{end}_rps", None) for plan in plans) for end in ("low", "high")}
+    rates = series_of("capacity", [(plan.name, plan.rate_rps) for plan in plans], **ends)
+    promised = series_of("promise", list(zip(names, promises, strict=True)), kind=Kind.DOTS, tone="bound")
+    plot = Plot(
+        name="rates",
+        title="Requests/s",
+        says="Capacity with P10–P90 of left-out measurements, and what is promised.",
+        kind=Kind.BARS,
+        x="run",
+        y="requests/s",
+        series=(rates, promised),
+    )
+    return chart_of(plot, table_of(_RATE, plans).html())
+
+
+_RATE: tuple[Column[PlanFigures], ...] = (
+    *fields("run=name", "capacity (requests/s)=rate_rps"),
+    *of_part(lambda plan: plan.band, fields("P10=low_rps", "P90=high_rps")),
+    *fields("promise (requests/s)=promise_rps"),
+)
+
+
+def _prices(comparison: PlanComparison) -> Chart:
+    plans = [plan.figures for plan in comparison.plans if plan.figures.price_usd_per_hour is not None]
+    points = [(plan.price_usd_per_hour or 0.0, plan.rate_rps) for plan in plans]
+    plot = Plot(
+        name="prices",
+        title="Rate against price",
+        says="Further up serves more, further left costs less.",
+        kind=Kind.DOTS,
+        x="USD/hour",
+        y="requests/s",
+        series=(series_of("plans", points, labels=tuple(plan.name for plan in plans)),),
+    )
+    return chart_of(plot, table_of(_PRICE, (plan.figures for plan in comparison.plans)).html())
+
+
+_PRICE: tuple[Column[PlanFigures], ...] = (
+    *fields("run=name", "USD/hour=price_usd_per_hour", "requests/s=rate_rps"),
+    *fields("USD per million tokens=price_usd_per_million_tokens"),
+    Column("kW", lambda plan: plan.watts / 1000.0),
+)
+
+
+def _latency(comparison: PlanComparison) -> tuple[Section, ...]:
+    rows = list(latency_rows(comparison))
+    if not rows:
+        return ()
+    charts = tuple(_late(comparison, phase, [row for row in rows if row[1].phase is phase]) for phase in PHASES)
+    return (Section(name="latency", title="Latency by bucket", blocks=charts),)
+
+
+def _late(comparison: PlanComparison, phase: Phase, rows: list[tuple[str, LatencyFigures]]) -> Chart:
+    def where(row: LatencyFigures) -> str:
+        return f"{row.load}, {span_label(row.start, row.end)}"
+
+    kinds = counted(len({where(row) for _, row in rows}), "load and bucket")
+    plot = Plot(
+        name=f"latency-{TIMES[phase].lower()}",
+        title=f"{TIMES[phase]}, late",
+        says=f"{TIMES[phase]} of {kinds} side by side, in ms.",
+        kind=Kind.BARS,
+        x="load and bucket",
+        y="ms",
+        series=tuple(
+            series_of(plan.figures.name, [(where(row), row.late_ms) for row in plan.latencies if row.phase is phase])
+            for plan in comparison.plans
+        ),
+    )
+    return chart_of(plot, table_of(_TIME, rows).html())
+
+
+_TIME: tuple[Column[tuple[str, LatencyFigures]], ...] = (
+    Column("run", lambda row: row[0]),
+    *of_part(lambda row: row[1], fields("load", "requests/s=rate_rps")),
+    Column("prompts (tokens)", lambda row: span_label(row[1].start, row[1].end)),
+    *of_part(lambda row: row[1], fields("P50 (ms)=p50_ms", "late is=statistic", "late (ms)=late_ms")),
+)

@@ -1,1 +1,0 @@
-"""A running deployment beside its plan, as page, table and JSON."""
