@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pipeline_scenarios import bucketed
-from test_enumerated_pools import GAP, LEVELS, PRICES, evaluator_of, every_choice, offers_of
+from test_enumerated_pools import GAP, LEVELS, evaluator_of, every_choice, offers_of
 
 from planner.domain import BucketPool, NetworkSettings, Phase, Plan, Question, kv_gb
 from planner.domain.arrivals import ReplaySettings
@@ -38,6 +38,9 @@ CASES: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
 }
 
 
+DEAR = {"prices_usd_per_gpu_hour": {"H20": 3.0, "H200": 3.5}}
+
+
 def chosen(network: dict[str, Any] | None, inventory: dict[str, int] = FEW, **changes: Any) -> BucketChoice:
     return solve_buckets(evaluator_of(inventory, network=network, **changes))
 
@@ -62,17 +65,28 @@ def test_no_pools_serve_more(name: str) -> None:
     assert choice.bound >= best * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("target_rps", [6.0, 14.0])
-def test_no_pools_reach_a_target_for_less_than_the_bound(target_rps: float) -> None:
-    """Nor does the plan fall short where the programme's own pools fill the uplink before."""
+@pytest.mark.parametrize(("target_rps", "width"), [(12.0, 0.1), (18.0, 1.0)])
+def test_no_pools_reach_a_target_for_less_than_the_bound(target_rps: float, width: float) -> None:
+    """Nor does the plan fall short where the programme's pools fill the uplink before, nor where none surely fit."""
     objective = {"kind": "target", "target_rps": target_rps}
-    judge = evaluator_of({"H20": 4, "H200": 2}, network={"uplinks_gb_s": {"H20": 0.5}}, objective=objective)
+    judge = evaluator_of({"H20": 4, "H200": 2}, network={"uplinks_gb_s": {"H20": width}}, objective=objective, **DEAR)
     choice = solve_buckets(judge)
     least = min(usd for usd, rate in every_rate(judge) if rate >= target_rps)
-    cost = sum(PRICES[pool.gpu] * pool.gpus for pool in choice.priced.pools)
+    cost = sum(DEAR["prices_usd_per_gpu_hour"][pool.gpu] * pool.gpus for pool in choice.priced.pools)
     assert choice.priced.rate_rps >= target_rps * (1 - 1e-4)
     assert choice.bound <= least * (1 + 1e-6)
     assert cost == pytest.approx(least, rel=0.01)
+
+
+def test_no_pools_serve_more_per_dollar() -> None:
+    """The programme's own pools cross the uplink, and serve next to nothing."""
+    network = {"uplinks_gb_s": {"H20": 0.1}}
+    judge = evaluator_of({"H20": 4, "H200": 2}, network=network, objective={"kind": "per_dollar"}, **DEAR)
+    choice = solve_buckets(judge)
+    cost = sum(DEAR["prices_usd_per_gpu_hour"][pool.gpu] * pool.gpus for pool in choice.priced.pools)
+    best = max(rate / usd for usd, rate in every_rate(judge))
+    assert choice.priced.rate_rps / cost == pytest.approx(best, rel=GAP)
+    assert choice.bound >= best * (1 - 1e-6)
 
 
 def mean_gb(question: Question) -> float:

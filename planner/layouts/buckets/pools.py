@@ -8,6 +8,7 @@ the solver's gap.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from planner.assignment import (
@@ -76,12 +77,21 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
     Raises InfeasibleError where nothing serves, a target is out of reach, or a loss cannot be survived; InputError
     where GPUs cost nothing and the objective counts money.
     """
-    question = evaluator.question
+    question, prices = evaluator.question, evaluator.prices
     require_prices(question.scenario)
-    wanted = question.scenario.objective.target_rps
-    objective, bound, prices = single(question.scenario.objective), None, evaluator.prices
-    compares_cost = objective.minimises or objective.kind.row.per_charge
-    reached = 0.0
+    objective = single(question.scenario.objective)
+    # A dearer fleet may pass no more through a full uplink: who compares costs asks for pools that surely do.
+    if (objective.minimises or objective.kind.row.per_charge) and (surely := prices.surely):
+        choice = _solved(question, prices, objective)
+        if choice.priced.crosses:
+            with suppress(InfeasibleError, SolverError):  # pools that fill it beyond what is sure may serve, too
+                return replace(_solved_to_target(question, surely, objective), bound=choice.bound)
+    return _solved_to_target(question, prices, objective)
+
+
+def _solved_to_target(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
+    """The best pools; a target that they do not reach together is raised. Raises as `solve_buckets` does."""
+    wanted, bound, reached = objective.target_rps, None, 0.0
     for _ in range(MOST_RAISES):
         try:
             choice = _solved(question, prices, objective)
@@ -91,10 +101,6 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
             break
         bound = choice.bound if bound is None else bound
         reached = choice.priced.rate_rps
-        # A dearer fleet may pass no more through a full uplink: who compares costs asks for pools that surely do.
-        if compares_cost and choice.priced.crosses and (surely := prices.surely):
-            prices = surely
-            continue
         if reached >= wanted * (1 - MET):
             return replace(choice, bound=bound)
         estimated = next(point.rate_rps for point in choice.simpler if point.chosen)
