@@ -38,6 +38,7 @@ def preemption_study(
         NodePolicy,
         ScaleUpMode,
         ScaleUpSettings,
+        ScaleUpWorkload,
         VictimTie,
         instances,
     )
@@ -67,7 +68,7 @@ def preemption_study(
         {"what": what, "scale_ups": scale_ups, "hits": hits, "hit_percent": 100 * hits / scale_ups}
         for what, (scale_ups, hits) in PAPER_HITS.items()
     ]
-    pods = Column("pods_of_100_nodes", lambda row: per_hundred[row.name])
+    pods: Column[ScaleUpWorkload] = Column("pods_of_100_nodes", lambda row: per_hundred[row.name])
     kinds = (*fields("workload=name", "priority", "gpus"), pods, *fields("may_be_preempted=preemptible"))
     study = StudyAtHand(
         "preemption",
