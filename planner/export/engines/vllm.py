@@ -30,8 +30,7 @@ from planner.domain import (
 )
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue, flags, read_flags, require_counts, require_plain
-from planner.export.engines.drafts import draft_tokens
-from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
+from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     CONNECTOR,
     UNCHUNKED,
@@ -44,12 +43,11 @@ from planner.export.engines.kv_caches import (
     vllm_side_channel,
     vllm_transfer,
 )
-from planner.export.engines.layer_splits import require_loadable
-from planner.export.engines.loading.vllm import NAME, REMEDY, check_model
-from planner.export.engines.overlap import Overlap, overlap
+from planner.export.engines.loading import VLLM_REMEDY, draft_tokens, require_loadable, vllm_faults
 from planner.export.engines.seam import Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.islands import ServingIsland, nests
 
+NAME = "vllm"
 _HTTP_PORT = 8000
 _RPC_PORT = 13345
 _MASTER_PORT = 29501
@@ -91,16 +89,21 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     profile = island.profile(NAME)
     check_cache_format(island, profile)
     exchange = _exchange(island, profile)
-    split = overlap(island, exchange, profile)
+    split = overlaps(island, exchange, profile)
     rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island, profile))
     leader, worker = _pods(island, (island.weights, *flags(*rows, *vllm_transfer(island))), rendezvous, exchange)
-    require_loadable(island, "vLLM", check_model(leader.arguments, island), REMEDY)
+    require_loadable(island, "vLLM", vllm_faults(leader.arguments, island), VLLM_REMEDY)
     return Launch(
         leader=leader,
         worker=worker if island.grouping.pods > 1 else None,
         ports=(Port(name="http", number=_HTTP_PORT + rendezvous.port_offset),),
         health_path="/health",
-        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island, profile), *_cache_notes(island)),
+        notes=(
+            *_notes(island, exchange),
+            *overlap_notes(island, exchange, profile),
+            *_stage_notes(island, profile),
+            *_cache_notes(island),
+        ),
     )
 
 
@@ -149,9 +152,9 @@ def _redundant(island: ServingIsland, exchange: ExpertExchange) -> bool:
     return exchange.redundant_experts > 0 and (exchange.balanced or needed)
 
 
-def _overlap(island: ServingIsland, split: Overlap) -> list[tuple[str, FlagValue]]:
+def _overlap(island: ServingIsland, split: bool) -> list[tuple[str, FlagValue]]:
     """The thresholds below which steps stay whole come down to the steps that the plan counts on."""
-    if not split.enabled:
+    if not split:
         return []
     rows: list[tuple[str, FlagValue]] = [("enable-dbo", None)]
     if island.phase is Phase.PREFILL:

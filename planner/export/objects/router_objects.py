@@ -1,0 +1,96 @@
+"""The programs of a router as Kubernetes objects: a Deployment, its Service and budget, its configuration, and rights
+to list pods where it looks for them; for islands whose pods it tells apart by address, a name that stands for all.
+
+Pods run as nobody, without privileges and with a root file system that nobody writes to (Pod Security `restricted`).
+
+By what the programs of routers are told from the islands' workloads in finished manifests.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from planner.errors import ExportError
+from planner.export.found import Manifest
+from planner.export.objects.documents import MOST_OF_A_CONFIG_MAP, config_map_bytes, yaml_text
+from planner.export.objects.names import pods_service
+from planner.export.objects.operating.draining import LEAVING_S
+from planner.export.objects.pods import PART_OF_LABEL, labels
+from planner.export.seams import CONFIG_FOLDER, Deployment, RouterProcess
+from planner.export.templating import objects_of
+
+COMPONENT_LABEL = "app.kubernetes.io/component"
+COMPONENT = "router"
+ROUTER_LABEL = "planner/router"
+PROGRAM_LABEL = "planner/router-program"
+SCRIPT_KIND = "router script"
+CONFIG_KIND = "router configuration"
+
+
+def of_router(manifest: Manifest) -> bool:
+    """Whether an object belongs to a router, and to no island."""
+    return manifest.labels.get(COMPONENT_LABEL) == COMPONENT
+
+
+def is_program(manifest: Manifest) -> bool:
+    """Whether a Deployment runs a router's program and no island's."""
+    return manifest.kind == "Deployment" and of_router(manifest)
+
+
+_CONFIG_PATH = "/etc/router"
+
+
+def router_object_files(processes: Sequence[RouterProcess], deployment: Deployment, /) -> dict[str, str]:
+    """`router.yaml` with all objects of all programs."""
+    documents = [document for process in processes for document in _objects(process, deployment)]
+    return {"router.yaml": yaml_text(_comments(processes, deployment), documents)}
+
+
+def _comments(processes: Sequence[RouterProcess], deployment: Deployment) -> Iterator[str]:
+    assert deployment.router is not None
+    behaviour = deployment.router.behaviour(deployment.plan)
+    plan = deployment.plan
+    yield f"Router {deployment.router.name} of plan {plan.scenario.name}: requests go to {processes[0].name}."
+    yield (
+        f"Among the servers of a length it chooses by {behaviour.policy.value}; the plan's promise assumes "
+        f"{plan.scenario.routing.policy.value}."
+    )
+    yield from behaviour.notes
+    for process in processes:
+        yield from (f"{process.name}: {note}" for note in process.notes)
+
+
+def _labels(process: RouterProcess, deployment: Deployment) -> dict[str, str]:
+    assert deployment.router is not None
+    return {
+        PART_OF_LABEL: deployment.name,
+        COMPONENT_LABEL: COMPONENT,
+        "app.kubernetes.io/managed-by": "planner",
+        ROUTER_LABEL: deployment.router.name,
+        PROGRAM_LABEL: process.name,
+    }
+
+
+def _objects(process: RouterProcess, deployment: Deployment) -> list[dict[str, Any]]:
+    _require_room(process, deployment)
+    return objects_of(
+        "router-program",
+        program=process,
+        metadata={"name": process.name, "labels": _labels(process, deployment)},
+        selector={PROGRAM_LABEL: process.name},
+        config=dict(process.config),
+        config_path=_CONFIG_PATH,
+        words=[word.replace(CONFIG_FOLDER, _CONFIG_PATH) for word in process.command],
+        leaving_s=LEAVING_S,
+        pods_service=pods_service,
+        labels_of=lambda island: labels(island, deployment),
+    )
+
+
+def _require_room(process: RouterProcess, deployment: Deployment) -> None:
+    size = config_map_bytes(dict(process.config))
+    if size > MOST_OF_A_CONFIG_MAP:
+        raise ExportError(
+            f"Plan {deployment.plan.scenario.name}, router {process.name}: its configuration must fit a ConfigMap's "
+            f"{MOST_OF_A_CONFIG_MAP:,} bytes, got {size:,}.",
+            hint="Plan with routing: {form: buckets}, whose pools are few, or take --router none.",
+        )

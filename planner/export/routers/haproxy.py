@@ -1,0 +1,160 @@
+"""HAProxy's configuration: a backend an interval of lengths, chosen by the size of the request's body.
+
+Servers are taken by fewest connections for their weight, which is the share that the plan gives them; where a plan's
+shares are meant as they are, in turn by weight. A request is tried again only where no connection came about, so that
+nothing is generated twice. A server that fails its checks, or twice refuses a connection, is left out.
+
+`req.body_size` is what content-length says, and for bodies in chunks what has arrived: `option http-buffer-request`
+waits for the body's end or a full buffer, so that a buffer holds more than the highest cut point.
+
+Source: HAProxy's configuration manual 2.6 (http-buffer-request, req.body_size, leastconn, redispatch, retry-on,
+observe, track, server-template, resolvers), and `haproxy -c` over what is written here.
+
+Prompt lengths as a proxy sees them: in bytes of the request's body.
+
+symbol     meaning                                             unit         source
+b          bytes of a prompt's text for each of its tokens     bytes/token  deploy.bytes_per_token; about 4 in
+                                                                            English and code with tokenizers of 100 000
+                                                                            words and more
+e          the JSON around the prompt                          bytes        counted: a chat request of the model's
+size(n)    e + ceil(b n), the body of a prompt of n tokens     bytes
+"""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from planner.domain import Plan
+from planner.export.objects.names import pods_service
+from planner.export.routers.gateways import READY
+from planner.export.routers.intervals_served import (
+    ServedInterval,
+    answer_timeout_s,
+    held_requests,
+    island_requests,
+    server_weights,
+)
+from planner.export.seams import NAMESPACE, Deployment, Endpoint, RouterProcess
+from planner.export.summary import balanced
+from planner.export.templating import configuration_of
+
+_FUZZ = 1e-9
+REFUSED_FROM = 2
+"""Bodies are refused from so many times the context on: fewer bytes may well be a prompt that an engine takes."""
+
+
+def envelope_bytes(plan: Plan) -> int:
+    """The JSON around the prompt of a chat request with the keys that most have."""
+    request = {
+        "model": plan.scenario.model.uri.removeprefix("hf://"),
+        "messages": [{"role": "user", "content": ""}],
+        "max_tokens": plan.scenario.workload.max_output_tokens,
+        "temperature": 0.0,
+        "stream": True,
+    }
+    return len(json.dumps(request).encode())
+
+
+def body_bytes(tokens: int, bytes_per_token: float, envelope: int) -> int:
+    """The body of a prompt of so many tokens; 0 of a prompt of none, as a body may be smaller than any envelope."""
+    return envelope + math.ceil(bytes_per_token * tokens - _FUZZ) if tokens else 0
+
+
+CONFIG_FILE = "haproxy.cfg"
+PORT = 8080
+HEALTH = "/health"
+CPUS = 2
+_KIB, _MIB = 1024, 1024 * 1024
+_LEAST_BUFFER, _HEADERS = 16 * _KIB, 4 * _KIB
+_MOST_CONNECTIONS = 20_000
+_BUFFERING = 500
+"""Bodies that are being read at a time, for the memory that it needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """An interval with whom its requests go to: programs with the share that they take together, and islands that
+    HAProxy reaches itself."""
+
+    interval: ServedInterval
+    programs: tuple[tuple[RouterProcess, float, int], ...]
+    direct: tuple[tuple[Endpoint, float], ...]
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Of its programs, then of a server of each island."""
+        shares = [(share, 1) for _, share, _ in self.programs]
+        return server_weights(shares + [(share, e.island.grouping.groups) for e, share in self.direct])
+
+
+def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: str) -> RouterProcess:
+    """The program `haproxy` with its configuration."""
+    images = {key.upper(): image for key, image in deployment.options.images}
+    direct = {endpoint.service: endpoint for backend in backends for endpoint, _ in backend.direct}
+    buffers = 2 * _BUFFERING * _buffer_bytes(deployment, backends)
+    return RouterProcess(
+        name=name,
+        image=images.get("HAPROXY", "haproxy:2.6.12"),
+        command=("haproxy", "-db", "-f", f"{{config}}/{CONFIG_FILE}"),
+        port=PORT,
+        health_path=HEALTH,
+        config=((CONFIG_FILE, config_text(deployment, backends)),),
+        replicas=2,
+        resolves=tuple(endpoint for endpoint in direct.values() if not endpoint.leaders),
+        cpus=CPUS,
+        memory_mib=512 + math.ceil(buffers / _MIB),
+        grace_s=answer_timeout_s(deployment.plan),
+        notes=("Requests come in here: a backend for each interval of prompt lengths, by the size of the body.",),
+    )
+
+
+def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
+    """The text of haproxy.cfg."""
+    requests = sum(
+        sum(most for _, _, most in backend.programs) + sum(island_requests(endpoint) for endpoint, _ in backend.direct)
+        for backend in backends
+    )
+    return configuration_of(
+        "haproxy",
+        plan=deployment.plan.scenario.name,
+        cluster=deployment.applied,
+        backends=backends,
+        bytes_per_token=deployment.options.bytes_per_token,
+        envelope=envelope_bytes(deployment.plan),
+        connections=min(_MOST_CONNECTIONS, 2 * requests),
+        cpus=CPUS,
+        buffer=_buffer_bytes(deployment, backends),
+        timeout=answer_timeout_s(deployment.plan),
+        port=PORT,
+        health=HEALTH,
+        ready=READY,
+        balance="leastconn" if balanced(deployment.plan) else "roundrobin",
+        refused_from=REFUSED_FROM,
+        body_bytes=_sizes(deployment),
+        held_requests=held_requests,
+        pods_service=pods_service,
+        address=_address_in_cluster if deployment.applied else _address,
+    )
+
+
+def _sizes(deployment: Deployment) -> Callable[[int], int]:
+    """Tokens of a prompt -> bytes of its request."""
+    envelope = envelope_bytes(deployment.plan)
+    return partial(body_bytes, bytes_per_token=deployment.options.bytes_per_token, envelope=envelope)
+
+
+def _buffer_bytes(deployment: Deployment, backends: Sequence[Backend]) -> int:
+    """Room for a body of the highest cut point, in whole KiB."""
+    cut = _sizes(deployment)(backends[-1].interval.start)
+    return max(_LEAST_BUFFER, _KIB * math.ceil((cut + _HEADERS) / _KIB))
+
+
+def _address(host: str, port: str | int) -> str:
+    return f"{host}:{port}"
+
+
+def _address_in_cluster(host: str, port: str | int) -> str:
+    """HAProxy's resolver knows no search list, so that names in a cluster are whole."""
+    return f'"{host}.${{{NAMESPACE}}}.svc.cluster.local:{port}"'
