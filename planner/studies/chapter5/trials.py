@@ -6,7 +6,7 @@ from dataclasses import replace
 from planner.domain import Scenario, SearchMethod
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import solve_layout
+from planner.proposing.certificate import solve_layout
 from planner.search import optimize
 from planner.studies.chapter5.records import Optimum, TrialOutcome
 from planner.workload import question_of
