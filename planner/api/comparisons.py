@@ -14,7 +14,7 @@ from planner.domain import Plan
 from planner.domain.comparisons import Batch, Sweep
 from planner.domain.explanations import SECONDS
 from planner.files.scenario.settings import Setting, swept_key
-from planner.layouts.explaining.plans import explained
+from planner.proposing.explaining.plans import explained
 from planner.report.comparison.batch import batch_page, exact_jobs
 from planner.report.comparison.explanation import Explanation, explanation_page
 from planner.report.comparison.sweep import exact_points, sweep_page
