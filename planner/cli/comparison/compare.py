@@ -12,14 +12,13 @@ from planner.cli import screen
 if TYPE_CHECKING:
     from planner.domain import Plan
     from planner.domain.comparisons import PlanComparison
+    from planner.report.comparison.side_by_side import Cells
 
 _FRAME = 3
 """Columns of the screen that a table's column takes beside its text."""
 
-Cells = tuple[str, tuple[str, ...]]
 
-
-def show_figures(title: str, names: Sequence[str], rows: Sequence[Cells]) -> None:
+def show_figures(title: str, names: Sequence[str], rows: "Sequence[Cells]") -> None:
     """Print `rows` (what each is of, and a cell for each of `names`) so that no cell is split."""
     width = screen.out().width
     if _width([[label for label, _ in rows], *_columns(names, rows)]) <= width:
@@ -31,7 +30,7 @@ def show_figures(title: str, names: Sequence[str], rows: Sequence[Cells]) -> Non
         screen.show_table(title if number == 0 else f"{title}, continued", columns, lines)
 
 
-def _columns(names: Sequence[str], rows: Sequence[Cells]) -> list[list[str]]:
+def _columns(names: Sequence[str], rows: "Sequence[Cells]") -> list[list[str]]:
     return [[name, *(cells[k] for _, cells in rows)] for k, name in enumerate(names)]
 
 
@@ -39,7 +38,7 @@ def _width(columns: Sequence[Sequence[str]]) -> int:
     return 1 + sum(_FRAME + max(map(len, column), default=0) for column in columns)
 
 
-def _parts(names: Sequence[str], rows: Sequence[Cells], width: int) -> Iterator[list[Cells]]:
+def _parts(names: Sequence[str], rows: "Sequence[Cells]", width: int) -> "Iterator[list[Cells]]":
     """Figures in groups that fit beside the names; one at least in each."""
     part: list[Cells] = []
     for row in rows:

@@ -134,6 +134,10 @@ def _bars(name: str, jobs: list[BatchJob]) -> Chart:
         kind=Kind.BARS,
         x="job",
         y=title,
-        series=(series_of(title, [(job.entry.name, job.figures and figure_of(job.figures)) for job in jobs]),),
+        series=(
+            series_of(
+                title, [(job.entry.name, None if job.figures is None else figure_of(job.figures)) for job in jobs]
+            ),
+        ),
     )
     return chart_of(plot)

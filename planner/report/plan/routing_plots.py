@@ -48,8 +48,8 @@ def routing_section(plan: Plan) -> Section:
         lengths, arrivals = length_plots(plan)
         charts = (chart_of(lengths, _lengths_table(plan)), chart_of(arrivals))
         return Section(name="routing", title="Buckets", blocks=(*charts, _buckets(plan)))
-    charts = (chart_of(plot, _served(plan, phase)) for plot, phase in zip(rate_plots(plan), PHASES, strict=True))
-    return Section(name="routing", title="Routing", blocks=(Prose(markdown=_TABLE), *charts))
+    by_phase = (chart_of(plot, _served(plan, phase)) for plot, phase in zip(rate_plots(plan), PHASES, strict=True))
+    return Section(name="routing", title="Routing", blocks=(Prose(markdown=_TABLE), *by_phase))
 
 
 def _served(plan: Plan, phase: Phase) -> DataTable:

@@ -19,7 +19,7 @@ from planner.report.replanning.schedule_tables import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as StillFigure
 
 SCHEDULE_FIGURES = {
     "load": "Load, promise and changes over the days",
@@ -30,7 +30,7 @@ SCHEDULE_FIGURES = {
 _ALL_WINDOWS = "windows.csv of the schedule's folder"
 
 
-def schedule_figure(schedule: Schedule, name: str) -> "Figure":
+def schedule_figure(schedule: Schedule, name: str) -> "StillFigure":
     """The figure `name`, one of SCHEDULE_FIGURES, on an Agg canvas. Raises InputError for another name."""
     if name not in SCHEDULE_FIGURES:
         raise InputError(

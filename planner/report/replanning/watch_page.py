@@ -18,7 +18,7 @@ from planner.report.replanning.watch_tables import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as StillFigure
 
 WATCH_FIGURES = {
     "watch": "Load, promise in force, rent and changes",
@@ -28,7 +28,7 @@ WATCH_FIGURES = {
 ALL_WINDOWS = "watch.jsonl of the watch's folder"
 
 
-def watch_figure(log: WatchLog, name: str = "watch") -> "Figure":
+def watch_figure(log: WatchLog, name: str = "watch") -> "StillFigure":
     """The figure `name`, one of WATCH_FIGURES, on an Agg canvas. Raises InputError for another name."""
     if name not in WATCH_FIGURES:
         raise InputError(

@@ -146,7 +146,7 @@ def _curve(done: SpotResults, name: str, title: str, unit: str) -> Plot:
 
 def _side_by_side(plot: Plot) -> Plot:
     """Each policy a little beside its loads, and intervals within what is drawn."""
-    loads = [float(x) for series in plot.series for x in series.x]
+    loads = [x for series in plot.series for x in series.x if isinstance(x, int | float)]
     means = [y for series in plot.series for y in series.y if y is not None]
     top = TALLEST * max([value for _, value in plot.bounds] + means, default=0.0) or 1.0
     apart = APART * ((max(loads, default=0.0) - min(loads, default=0.0)) or 1.0)
@@ -155,7 +155,11 @@ def _side_by_side(plot: Plot) -> Plot:
         series=tuple(
             replace(
                 series,
-                x=tuple(float(x) + apart * (2 * turn - len(plot.series) + 1) for x in series.x),
+                x=tuple(
+                    load + apart * (2 * turn - len(plot.series) + 1)
+                    for load in series.x
+                    if isinstance(load, int | float)
+                ),
                 high=tuple(None if high is None else min(top, high) for high in series.high),
             )
             for turn, series in enumerate(plot.series)
