@@ -5,12 +5,12 @@ from dataclasses import replace
 from planner.domain import Plan
 from planner.errors import InconsistentPlanError
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.proposals import ProposedPlan
 from planner.plans.audit import audit
 from planner.plans.exact_lengths import recounted_rps
 from planner.plans.prefix_shares import with_cached_shares
 from planner.plans.provenance import provenance_of
 from planner.plans.rate_bands import rate_band
+from planner.proposing.proposals import ProposedPlan
 
 
 def finished_plan(evaluator: Evaluator, proposed: ProposedPlan, saved: Plan | None = None) -> Plan:

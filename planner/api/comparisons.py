@@ -14,7 +14,7 @@ from planner.domain import Plan
 from planner.domain.comparisons import Batch, Sweep
 from planner.domain.explanations import SECONDS
 from planner.files.scenario.settings import Setting, swept_key
-from planner.layouts.explaining.plans import explained
+from planner.proposing.explaining.plans import explained
 from planner.report.comparison.plans.batch_tables import batch_page, exact_jobs
 from planner.report.comparison.plans.explanation_words import Explanation, explanation_page
 from planner.report.comparison.plans.sweep_tables import exact_points, sweep_page

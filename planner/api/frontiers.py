@@ -73,7 +73,7 @@ def frontier(
     type. Raises InputError, InfeasibleError where nothing serves, SolverError where no fleet is found within the work
     limit.
     """
-    from planner.layouts.frontier import frontier as frontier_of
+    from planner.proposing.frontier import frontier as frontier_of
 
     read = _scenario_of(scenario, question)
     with budget_bar(f"frontier {read.name}", progress) as heard:

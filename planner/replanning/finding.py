@@ -8,9 +8,9 @@ from planner.domain.rollouts import Replan
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.pools import chosen_near
-from planner.layouts.buckets.proposals import proposed_pools
-from planner.layouts.proposals import ProposedPlan
+from planner.proposing.buckets.pools import chosen_near
+from planner.proposing.buckets.proposals import proposed_pools
+from planner.proposing.proposals import ProposedPlan
 from planner.replanning.changes import BY_SERVERS, changes_between, require_model
 from planner.replanning.losses import no_more_than, remaining_cluster, remaining_inventory, without_lost
 from planner.replanning.replanner import Replanned, Replanner

@@ -23,9 +23,9 @@ from planner.domain.changes import ChangeLimits, ChangePoint, ChangeSettings
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.deployed import DeployedPrices
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.infeasible import stocks_of
-from planner.layouts.buckets.pools import BucketChoice, solve_buckets
-from planner.layouts.certificate import layout_settings, require_prices, single
+from planner.proposing.buckets.infeasible import stocks_of
+from planner.proposing.buckets.pools import BucketChoice, solve_buckets
+from planner.proposing.certificate import layout_settings, require_prices, single
 from planner.replanning.changes import ChangeClock
 from planner.replanning.near import MET, Choosing, NearPlan, NearService, deployed_pools, start_usd
 

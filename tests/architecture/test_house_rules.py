@@ -28,7 +28,7 @@ STAGES = frozenset({
     *("workload", "cost", "assignment", "search", "placement", "replay", "defragmentation", "export", "report"),
 })  # fmt: skip
 EVERYTHING = frozenset({source.part for source in sources()})
-JUDGES = frozenset({"evaluation", "layouts", "plans"})  # what a layout is worth, which one, and the finished plan
+JUDGES = frozenset({"evaluation", "proposing", "plans"})  # what a layout is worth, which one, and the finished plan
 MAY_IMPORT = {
     "units": frozenset(),
     "errors": frozenset(),
@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "export": LEAVES | {"export", "files.catalog", "files.disk.schema_answers"},
     "search": LEAVES | {"search", "interrupts"},
     "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "replay", "defragmentation", "processes"},
-    "layouts": LEAVES | {"layouts", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},
+    "proposing": LEAVES | {"proposing", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},
     "plans": LEAVES | {"plans", "cost", "assignment", "workload"},
     "replanning": LEAVES | JUDGES | {"replanning", "replay", "cost", "assignment", "search", "workload", "interrupts"},
     "finishing": LEAVES | JUDGES | {"placement"},

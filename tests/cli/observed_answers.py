@@ -13,7 +13,7 @@ from planner.domain.arrivals import ReplaySettings
 from planner.domain.serving.observed import EDGE, ISLAND, PLAN, Quantity
 from planner.evaluation.replay.replaying import PlanReplay
 from planner.export import island_labels, plan_label
-from planner.layouts.feasibility import posed
+from planner.proposing.feasibility import posed
 from planner.replay.engine import Engine
 from planner.replay.measures.columns import Columns
 from planner.replay.requests import RequestTable

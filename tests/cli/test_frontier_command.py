@@ -10,7 +10,7 @@ from command_line import Command
 
 from planner.domain import FrontierPoint
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED
-from planner.layouts import frontier
+from planner.proposing import frontier
 
 PRICED = """\
 name: priced

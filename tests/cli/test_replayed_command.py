@@ -9,7 +9,7 @@ import pytest
 from command_line import TRACE, Command, untimed
 
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED
-from planner.layouts.replayed.rounds import ReplayRounds
+from planner.proposing.replayed.rounds import ReplayRounds
 
 REPLAYED = """\
 name: replayed

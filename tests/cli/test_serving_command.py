@@ -10,7 +10,7 @@ from command_line import TABLE, Command
 
 from planner.domain import FormPoint
 from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE, EXIT_INTERRUPTED
-from planner.layouts import serving_forms
+from planner.proposing import serving_forms
 
 LLAMA = """\
 name: llama

@@ -11,7 +11,7 @@ from pipeline_scenarios import bucketed
 from planner.domain import ServingForm, worth_of
 from planner.errors import InfeasibleError
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.pools import solve_buckets
+from planner.proposing.buckets.pools import solve_buckets
 from planner.workload import question_of
 
 GAP = 0.005

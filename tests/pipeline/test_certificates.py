@@ -25,8 +25,8 @@ from planner.evaluation.evaluator import Evaluator
 from planner.files import scenario_from_document
 from planner.files.plan.plan_document import encode_plan, plan_document
 from planner.files.plan.plan_reader import decode_plan
-from planner.layouts.certificate import certify, offer_of, solve_layout
 from planner.pipeline import plan
+from planner.proposing.certificate import certify, offer_of, solve_layout
 from planner.report import summary
 from planner.workload import question_of, summarize
 
@@ -246,7 +246,7 @@ def test_a_budget_too_small_is_told_though_the_cheapest_fleet_is_not_found(monke
             raise SolverError("found nothing in time", hint="")
         return best_layout(offer, objective, settings)
 
-    monkeypatch.setattr("planner.layouts.certificate.best_layout", late)
+    monkeypatch.setattr("planner.proposing.certificate.best_layout", late)
     with pytest.raises(InfeasibleError, match=r"3 USD/hour rents no fleet .*; what the cheapest costs was not found"):
         solve_layout(problem, evaluator)
 

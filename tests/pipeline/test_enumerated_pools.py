@@ -16,9 +16,9 @@ from planner.domain import ServingForm
 from planner.domain.stocks import Stock
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.infeasible import stocks_of
-from planner.layouts.buckets.pools import fastest_pools, solve_buckets
-from planner.layouts.certificate import layout_settings
+from planner.proposing.buckets.infeasible import stocks_of
+from planner.proposing.buckets.pools import fastest_pools, solve_buckets
+from planner.proposing.certificate import layout_settings
 from planner.workload import question_of
 
 from assignment.enumerated_buckets import numbers_of  # isort: skip

@@ -11,7 +11,7 @@ from planner.domain import Evaluation, GpuSpec, IslandClass, Layout, Performance
 from planner.evaluation import evaluator as evaluation
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.judging import judge
-from planner.layouts.feasibility import require_room
+from planner.proposing.feasibility import require_room
 from planner.workload import question_of
 
 FLEET = small({"H200": 32, "H20": 64})

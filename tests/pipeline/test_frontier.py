@@ -20,8 +20,8 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import RATE, layout_settings, offer_of
-from planner.layouts.frontier import frontier, undominated
+from planner.proposing.certificate import RATE, layout_settings, offer_of
+from planner.proposing.frontier import frontier, undominated
 from planner.workload import question_of
 
 INVENTORY = {"H200": 24, "H20": 40}
@@ -174,6 +174,6 @@ def test_nothing_found_in_time_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> N
     def late(*_: object) -> None:
         raise SolverError("found nothing in time", hint="")
 
-    monkeypatch.setattr("planner.layouts.frontier.best_layout", late)
+    monkeypatch.setattr("planner.proposing.frontier.best_layout", late)
     with pytest.raises(SolverError, match=r"nor that there is none\. Raise search\.work_limit"):
         frontier(priced(), 2)

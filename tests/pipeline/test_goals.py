@@ -31,9 +31,9 @@ from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goals import Standing, headroom, reference_values
 from planner.evaluation.goodput import goodput_of, service_at
 from planner.files import encode_plan
-from planner.layouts import choice as layouts
 from planner.pipeline import plan
 from planner.plans.audit import audit
+from planner.proposing import choice
 from planner.search import SearchResult
 from planner.workload import divide, question_of
 
@@ -330,7 +330,7 @@ def test_a_layout_that_was_solved_for_instead_is_told_with_its_volume() -> None:
     scenario = asked({"kind": "pareto", "goals": ["rate", "price"]}, search=tiny)
     evaluator = Evaluator(question_of(scenario))
     nothing = SearchResult(record=SearchRecord(trials=(), best_trial=0), best=None)
-    answer, result = layouts._solved_instead(scenario, evaluator, nothing)
+    answer, result = choice._solved_instead(scenario, evaluator, nothing)
     (last,) = result.record.rounds
     assert answer is None
     assert last.hypervolume is not None

@@ -20,9 +20,9 @@ from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
 from planner.files import encode_plan
 from planner.files.plan.plan_reader import decode_plan
-from planner.layouts.buckets.pools import BucketChoice, solve_buckets
 from planner.pipeline import plan, replay
 from planner.plans.audit import audit
+from planner.proposing.buckets.pools import BucketChoice, solve_buckets
 from planner.report import summary
 from planner.workload import question_of
 

@@ -20,9 +20,9 @@ from planner.domain import (
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.placing import place_pools
 from planner.files import encode_plan, load_run
-from planner.layouts.feasibility import posed
 from planner.pipeline import place, plan
 from planner.placement import Fleet
+from planner.proposing.feasibility import posed
 
 
 @pytest.fixture(scope="module")

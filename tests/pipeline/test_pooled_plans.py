@@ -23,12 +23,12 @@ from planner.domain import (
 from planner.errors import InfeasibleError, InputError
 from planner.export.summary import deployed_plan
 from planner.files import encode_plan, load_run
-from planner.layouts.frontier import frontier
-from planner.layouts.measuring import what_to_measure
 from planner.pipeline import check, plan, recheck
 from planner.plans.diff import compare
 from planner.plans.exact_lengths import evaluate_exactly
 from planner.plans.router_grid import grid_of, on_grid
+from planner.proposing.frontier import frontier
+from planner.proposing.measuring import what_to_measure
 from planner.report import summary
 
 MIXED = {"H200": 32, "H20": 64}

@@ -14,8 +14,8 @@ from planner.domain import CostSource, Measurement, Origin, Phase, Question, Ser
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.pool_assembly import pool_estimates
-from planner.layouts.buckets.pools import BucketChoice, solve_buckets
 from planner.pipeline import plan
+from planner.proposing.buckets.pools import BucketChoice, solve_buckets
 
 FEW = {"H20": 3, "H200": 2}
 CONTEXTS, SEQUENCES = (256, 1024, 2048, 4096, 8192, 16384), (1, 8, 32, 64, 128, 256, 512, 1024)

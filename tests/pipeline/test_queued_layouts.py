@@ -18,9 +18,9 @@ from planner.evaluation.goodput import goodput_of
 from planner.files import scenario_from_document
 from planner.files.plan.plan_document import encode_plan
 from planner.files.plan.plan_reader import decode_plan
-from planner.layouts.certificate import RATE, layout_settings, offer_of
 from planner.pipeline import place, plan
 from planner.placement import NodeType, synthesize
+from planner.proposing.certificate import RATE, layout_settings, offer_of
 from planner.workload import question_of, summarize
 
 CODE, CONVERSATION = ("code", (2000, 40)), ("conv", (4000, 60))

@@ -13,10 +13,10 @@ from planner.evaluation.evaluator import open_evaluator
 from planner.evaluation.judging import judge
 from planner.files.plan.plan_document import encode_plan
 from planner.files.plan.plan_reader import decode_plan
-from planner.layouts.feasibility import posed
-from planner.layouts.rate_bands import uncertain_rate as rate_of_assignment
 from planner.pipeline import plan as planned
 from planner.plans.rate_bands import compare_rates, probability_better, rate_band, uncertain_rate
+from planner.proposing.feasibility import posed
+from planner.proposing.rate_bands import uncertain_rate as rate_of_assignment
 
 BAND = Band(low=0.7, high=1.4, basis="made up", points=9)
 

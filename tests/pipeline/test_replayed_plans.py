@@ -28,15 +28,15 @@ from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.replay.fleet import replay_fleet
 from planner.evaluation.replay.pooled import PooledReplay
 from planner.files import encode_plan, load_run
-from planner.layouts.buckets.certificate import REPLAYED
-from planner.layouts.buckets.pools import solve_buckets
-from planner.layouts.feasibility import posed
-from planner.layouts.replayed import rounds as replay_rounds
-from planner.layouts.replayed.choice import find_replayed
-from planner.layouts.replayed.moves import neighbours
-from planner.layouts.replayed.rounds import Judges, ReplayBudget, ReplayRounds
-from planner.layouts.replayed.space import Point, ReplaySpace
 from planner.pipeline import plan, recheck
+from planner.proposing.buckets.certificate import REPLAYED
+from planner.proposing.buckets.pools import solve_buckets
+from planner.proposing.feasibility import posed
+from planner.proposing.replayed import rounds as replay_rounds
+from planner.proposing.replayed.choice import find_replayed
+from planner.proposing.replayed.moves import neighbours
+from planner.proposing.replayed.rounds import Judges, ReplayBudget, ReplayRounds
+from planner.proposing.replayed.space import Point, ReplaySpace
 from planner.report import summary
 
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}

@@ -11,9 +11,9 @@ from planner.domain import CostMode, CostSettings, Phase, Plan, Scenario
 from planner.evaluation.evaluator import Evaluator
 from planner.files import encode_plan, plan_document
 from planner.files.plan.plan_reader import decode_plan
-from planner.layouts.certificate import RATE, offer_of
-from planner.layouts.sensitivity import sensitivity_of
 from planner.pipeline import plan
+from planner.proposing.certificate import RATE, offer_of
+from planner.proposing.sensitivity import sensitivity_of
 from planner.report import summary
 from planner.workload import question_of
 

@@ -19,8 +19,8 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.transfer import transfer_of
-from planner.layouts.serving_forms import CLOSE, compare_forms, usual_bounds
 from planner.pipeline import plan
+from planner.proposing.serving_forms import CLOSE, compare_forms, usual_bounds
 from planner.workload import question_of
 
 BOUNDS_MS = (18.0, 30.0, 100.0)

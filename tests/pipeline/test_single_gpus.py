@@ -10,9 +10,9 @@ from pipeline_scenarios import bucketed
 from planner.domain import Inventory, Phase, Question, Scenario, ServingForm
 from planner.errors import InfeasibleError
 from planner.evaluation.evaluator import open_evaluator
-from planner.layouts.buckets.pools import BucketChoice, solve_buckets
-from planner.layouts.feasibility import posed
 from planner.pipeline import plan
+from planner.proposing.buckets.pools import BucketChoice, solve_buckets
+from planner.proposing.feasibility import posed
 
 TYPES = sorted(path.stem for path in (Path(__file__).parents[2] / "gpu_specs").glob("*.yaml") if path.stem != "prices")
 MODELS = ("gpt-oss-20b", "qwen3-30b-a3b", "llama-3.1-8b")

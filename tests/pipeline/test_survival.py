@@ -8,8 +8,8 @@ from pipeline_scenarios import bucketed
 from planner.domain import SurvivalSettings
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.pools import solve_buckets
 from planner.pipeline import plan
+from planner.proposing.buckets.pools import solve_buckets
 from planner.report import summary
 from planner.workload import question_of
 

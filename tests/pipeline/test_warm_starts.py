@@ -10,11 +10,10 @@ from planner.assignment import relax
 from planner.domain import Encoding, IslandClass, Layout, Scenario, SearchMethod, SearchSettings, WarmStart
 from planner.errors import SolverError
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts import choice as layouts
-from planner.layouts import warm_starts
-from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
-from planner.layouts.warm_starts import seeds_of
 from planner.pipeline import plan
+from planner.proposing import choice, warm_starts
+from planner.proposing.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
+from planner.proposing.warm_starts import seeds_of
 from planner.workload import question_of
 
 FLEET = {"H200": 32, "H20": 64}
@@ -146,7 +145,7 @@ def test_auto_searches_where_nothing_is_solved_in_time(monkeypatch: pytest.Monke
     def too_slow(*_: object) -> None:
         raise SolverError("stopped at its work limit without a layout")
 
-    for user in (layouts, warm_starts):
+    for user in (choice, warm_starts):
         monkeypatch.setattr(user, "solve_layout", too_slow)
     scenario = searching(small(FLEET), method=SearchMethod.AUTO, iterations=1)
     trials = plan(scenario).search.trials

@@ -10,7 +10,7 @@ from planner.cost import BUILT_IN
 from planner.domain import Calibration, MeasuringAdvice, Origin, Phase, Scenario
 from planner.errors import InputError
 from planner.files import scenario_from_document
-from planner.layouts.measuring import what_to_measure
+from planner.proposing.measuring import what_to_measure
 from planner.workload import summarize
 
 

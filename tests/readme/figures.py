@@ -25,9 +25,9 @@ from planner.export.objects.operating.draining import LEAVING_S
 from planner.files.disk.opening import MIB, MOST_OF_A_DOCUMENT, MOST_OF_A_LIST
 from planner.files.tables.traces.clocks import LEAST_RPS, MOST_RPS
 from planner.files.tables.traces.streams import HELD as HELD_ROWS
-from planner.layouts.explaining.replanning import CLOSE as PRICE_CLOSE
-from planner.layouts.serving_forms import CLOSE as CHANGE_CLOSE
 from planner.placement.power_model import DEFAULT_CPU
+from planner.proposing.explaining.replanning import CLOSE as PRICE_CLOSE
+from planner.proposing.serving_forms import CLOSE as CHANGE_CLOSE
 from planner.replanning.days.replaying import WindowReplay
 from planner.replanning.rollouts.interim import QUICK
 from planner.replanning.schedules.pricing import MOST_PRICED

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from planner.domain import Plan, RequestTrace
-from planner.layouts.feasibility import posed
 from planner.pipeline import plan
+from planner.proposing.feasibility import posed
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
 

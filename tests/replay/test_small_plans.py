@@ -16,8 +16,8 @@ from planner.errors import InputError
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.replay.fleet import replay_fleet, with_servers
 from planner.files.records import record_document
-from planner.layouts.feasibility import posed
 from planner.pipeline import replay, sweep_rates
+from planner.proposing.feasibility import posed
 
 LLAMA = "dense, with levels"
 TPOT_WITHIN = 0.01

@@ -12,9 +12,9 @@ from planner.domain import BucketPool, ParallelConfig, Phase, Plan, ServerConfig
 from planner.files import scenario_from_document
 from planner.files.disk.strict_yaml import parse_yaml
 from planner.files.scenario.settings import read_setting, with_settings
-from planner.layouts.explaining.islands import explain_island
-from planner.layouts.explaining.plans import explain_plan
-from planner.layouts.explaining.pools import explain_pool
+from planner.proposing.explaining.islands import explain_island
+from planner.proposing.explaining.plans import explain_plan
+from planner.proposing.explaining.pools import explain_pool
 from planner.workload import summarize
 
 PAIR = """\

@@ -179,7 +179,7 @@ def test_an_infeasible_end_keeps_what_was_evaluated(
     def none_serves(*_arguments: object) -> None:
         raise InfeasibleError("made up")
 
-    monkeypatch.setattr("planner.layouts.choice.solve_layout", none_serves)
+    monkeypatch.setattr("planner.proposing.choice.solve_layout", none_serves)
     judge(idle=range(8))
     error = _ended(InfeasibleError, write(iterations=2), seed=3)
     assert _judged() == list(range(8))
@@ -231,7 +231,7 @@ def test_what_evaluated_nothing_leaves_nothing(write: Write, monkeypatch: pytest
     def broken(*_arguments: object) -> None:
         raise SolverError("made up", hint="Try again.")
 
-    monkeypatch.setattr("planner.layouts.choice.require_room", broken)
+    monkeypatch.setattr("planner.proposing.choice.require_room", broken)
     with pytest.raises(SolverError) as caught:
         run_job(Job(scenario=write(), folder=Path("cut")))
     assert caught.value.hint == "Try again."

@@ -24,7 +24,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Say why a plan, or one of its pools, is what it is: rivals, limits, what binds, and what would change it."""
-    from planner.layouts.explaining.plans import explained
+    from planner.proposing.explaining.plans import explained
     from planner.report.comparison.plans.explanation_words import explanation_document, explanation_page
 
     explanation = explained(saved_runs.read_run(run), island, seconds)

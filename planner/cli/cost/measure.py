@@ -24,7 +24,7 @@ def command(
 ) -> None:
     """What to measure next: the benchmark runs that narrow a scenario's plan most, as commands."""
     from planner import export, files
-    from planner.layouts.measuring import what_to_measure
+    from planner.proposing.measuring import what_to_measure
     from planner.workload import summarize
 
     export.require_tools(engine, tool)  # fails before the work, not after it

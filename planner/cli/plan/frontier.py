@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """The best fleet for each of several budgets: rate against price, and the mix of GPUs at each point."""
     from planner import files, report
-    from planner.layouts.frontier import frontier
+    from planner.proposing.frontier import frontier
     from planner.report.kit.csv_tables import frame_csv
     from planner.runs.pages import written_page
     from planner.workload import summarize

@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """From which bound on TPOT splitting prefill from decode pays: the best rate of each form of serving."""
     from planner import files
-    from planner.layouts.serving_forms import compare_forms
+    from planner.proposing.serving_forms import compare_forms
     from planner.workload import summarize
 
     bounds_ms = _bounds(tpot)

@@ -15,7 +15,7 @@ from planner.domain.arrivals import ArrivalProcess, ArrivalSettings, ReplaySetti
 from planner.domain.schedules import ReplayedRung, Schedule, ScheduledWindow
 from planner.errors import InputError
 from planner.evaluation.replay.replaying import PlanReplay
-from planner.layouts.feasibility import posed
+from planner.proposing.feasibility import posed
 
 RUNGS = 100  # of a promise
 HIGHEST_SHARE = 1.5

@@ -12,10 +12,10 @@ from planner import files, pipeline
 from planner.domain import Plan, ReportProgress, Scenario, SearchJournal, Trial, no_progress
 from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, InputError, PlannerError
 from planner.evaluation.evaluator import open_evaluator
-from planner.layouts.feasibility import posed
 from planner.plans.comparing import plan_figures
 from planner.plans.provenance import versions
 from planner.processes import TaskPool
+from planner.proposing.feasibility import posed
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE, Job, Outcome, altered, read_job, require_content
 

@@ -15,7 +15,7 @@ from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.plan.digests import KEY as DIGESTS
 from planner.files.plan.digests import MEASURED
 from planner.files.scenario.settings import Setting
-from planner.layouts.certificate import is_exact
+from planner.proposing.certificate import is_exact
 from planner.runs import pages
 from planner.runs.pages import REPLAY_FOLDER
 from planner.runs.publication import publish

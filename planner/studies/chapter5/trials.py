@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from planner.domain import Encoding, Scenario, SearchMethod, SearchSettings, Surrogate
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import solve_layout
+from planner.proposing.certificate import solve_layout
 from planner.search import optimize
 from planner.studies.chapter5.records import Case, Experiment, Optimum, Setup, TrialOutcome
 from planner.workload import question_of

@@ -44,8 +44,8 @@ from planner.domain import (
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import Evaluator
 from planner.interrupts import check
-from planner.layouts.certificate import layout_settings, offer_of, single
-from planner.layouts.feasibility import posed, require_room
+from planner.proposing.certificate import layout_settings, offer_of, single
+from planner.proposing.feasibility import posed, require_room
 
 DRAWS = 48
 FEWEST_DRAWS = 12

@@ -26,16 +26,16 @@ from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goals import reference_values
 from planner.evaluation.goodput import service_of
 from planner.evaluation.judging import judge
-from planner.layouts.buckets.infeasible import require_pools
-from planner.layouts.buckets.pools import solve_buckets
-from planner.layouts.buckets.proposals import proposed_pools, saved_pools
-from planner.layouts.buckets.ties import best_of_ties
-from planner.layouts.certificate import certified_again, certify, is_exact, solve_layout
-from planner.layouts.feasibility import nothing_found, require_room, require_saved_rate, require_target
-from planner.layouts.proposals import PlanProposer, ProposedPlan, Tell
-from planner.layouts.queued_layouts import MET, best_with_queues
-from planner.layouts.sensitivity import sensitivity_of
-from planner.layouts.warm_starts import seeds_of, seeds_of_pools
+from planner.proposing.buckets.infeasible import require_pools
+from planner.proposing.buckets.pools import solve_buckets
+from planner.proposing.buckets.proposals import proposed_pools, saved_pools
+from planner.proposing.buckets.ties import best_of_ties
+from planner.proposing.certificate import certified_again, certify, is_exact, solve_layout
+from planner.proposing.feasibility import nothing_found, require_room, require_saved_rate, require_target
+from planner.proposing.proposals import PlanProposer, ProposedPlan, Tell
+from planner.proposing.queued_layouts import MET, best_with_queues
+from planner.proposing.sensitivity import sensitivity_of
+from planner.proposing.warm_starts import seeds_of, seeds_of_pools
 from planner.search import Aim, Ground, SearchResult, Seeds, given, optimize
 
 MOST_RAISES = 6
@@ -45,7 +45,7 @@ INSTEAD = "no layout that was searched serves the workload: this one was solved 
 def proposer_of(scenario: Scenario) -> PlanProposer:
     """Who proposes the plan of a scenario."""
     if scenario.objective.kind.row.replayed:
-        from planner.layouts.replayed.choice import find_replayed  # noqa: PLC0415  (few plans are replayed)
+        from planner.proposing.replayed.choice import find_replayed  # noqa: PLC0415  (few plans are replayed)
 
         return replace(POOLS, propose=find_replayed)
     return _OF_FORM[scenario.routing_form]

@@ -15,8 +15,8 @@ from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.infeasible import stocks_of
-from planner.layouts.certificate import layout_settings
+from planner.proposing.buckets.infeasible import stocks_of
+from planner.proposing.certificate import layout_settings
 
 GAP = 0.01
 SECONDS = 2.0  # of a rival

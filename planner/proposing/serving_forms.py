@@ -27,8 +27,8 @@ from planner.errors import InfeasibleError, InputError, PlannerError, SolverErro
 from planner.evaluation.buckets.transfer import transfer_of
 from planner.evaluation.evaluator import open_evaluator
 from planner.interrupts import check, deferred
-from planner.layouts.buckets.pools import solve_buckets
-from planner.layouts.feasibility import posed, require_context
+from planner.proposing.buckets.pools import solve_buckets
+from planner.proposing.feasibility import posed, require_context
 
 FEWEST_BOUNDS, MOST_BOUNDS = 2, 100
 LEAST_MS, MOST_MS = 0.1, 1e9

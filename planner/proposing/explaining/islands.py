@@ -17,8 +17,8 @@ from planner.domain import ConfigurationRates, CostMode, InventoryItem, Plan, Pl
 from planner.domain.explanations import IslandExplanation, RivalIsland
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of
-from planner.layouts.feasibility import posed
+from planner.proposing.certificate import RATE, is_exact, layout_settings, offer_of
+from planner.proposing.feasibility import posed
 
 MOST_RIVALS = 6
 Mix = tuple[tuple[int, float], ...]

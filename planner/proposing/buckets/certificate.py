@@ -14,8 +14,8 @@ from planner.domain import Certificate, Layout, Scenario
 from planner.domain.serving.routing import class_of_pools
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.unrestricted import unrestricted_rps
-from planner.layouts.buckets.pools import BucketChoice
-from planner.layouts.certificate import ONE_OF_SEVERAL, objective_value
+from planner.proposing.buckets.pools import BucketChoice
+from planner.proposing.certificate import ONE_OF_SEVERAL, objective_value
 
 STOPPED = "the solver stopped at its work limit: the best found so far"
 SEARCHED = "searched, not solved for: the bound is the programme's"

@@ -35,7 +35,7 @@ from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.goodput import admitted, bounds_ttft
 from planner.evaluation.roles import kinds_of
-from planner.layouts.certificate import layout_settings, objective_value, offer_of, single
+from planner.proposing.certificate import layout_settings, objective_value, offer_of, single
 
 MOST_SIZES = 5
 """Sizes of a type that are combined with those of the others, of each phase."""

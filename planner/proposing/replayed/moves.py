@@ -6,7 +6,7 @@ A move that frees GPUs, or needs some, is followed by others that give or take: 
 from collections.abc import Callable, Collection, Iterator
 from random import Random
 
-from planner.layouts.replayed.space import Point, ReplaySpace
+from planner.proposing.replayed.space import Point, ReplaySpace
 
 _FURTHEST_CUT = 3  # rows
 _DRAWS = 24  # for every point that is wanted

@@ -8,8 +8,8 @@ from planner.assignment import rounded
 from planner.domain import Goal, IslandClass, Layout, Proposal, Scenario, WarmStart
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
-from planner.layouts.queued_layouts import best_with_queues
+from planner.proposing.certificate import RATE, is_exact, layout_settings, offer_of, solve_layout
+from planner.proposing.queued_layouts import best_with_queues
 
 EARLIER, RUNNING = "earlier", "runs now"
 OF_AUTO = (WarmStart.EXACT, WarmStart.RELAXATION)

@@ -12,9 +12,9 @@ from planner.domain import AssignmentSettings, ObjectiveSettings, Question, Serv
 from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.layouts.buckets.forms import value_to_beat
-from planner.layouts.buckets.infeasible import not_survived, nothing_serves, stocks_of
-from planner.layouts.buckets.simpler import Counts
+from planner.proposing.buckets.forms import value_to_beat
+from planner.proposing.buckets.infeasible import not_survived, nothing_serves, stocks_of
+from planner.proposing.buckets.simpler import Counts
 
 WORTH_PRICING = 0.005  # of the rate: pools priced together may be so far below their programme
 MOST_PRICINGS = 20

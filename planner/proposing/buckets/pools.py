@@ -34,10 +34,10 @@ from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.classes import MEDIAN_COUNTS, SolvedClass, form_is_free, solved_classes
-from planner.layouts.buckets.forms import chosen_form, other_answers
-from planner.layouts.buckets.simpler import SIMPLE_WORK, Counts, frontier_of
-from planner.layouts.certificate import layout_settings, require_prices, single
+from planner.proposing.buckets.classes import MEDIAN_COUNTS, SolvedClass, form_is_free, solved_classes
+from planner.proposing.buckets.forms import chosen_form, other_answers
+from planner.proposing.buckets.simpler import SIMPLE_WORK, Counts, frontier_of
+from planner.proposing.certificate import layout_settings, require_prices, single
 
 HALF = 0.5
 """Of the median TTFT: what a second bucket of prefill may pay with instead."""

@@ -16,11 +16,11 @@ from planner.domain.explanations import SECONDS, Alternative, IslandExplanation,
 from planner.domain.stocks import Stock
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.layouts.buckets.sensitivity import prices_of
-from planner.layouts.certificate import RATE
-from planner.layouts.explaining.islands import explain_island, most_of_table
-from planner.layouts.explaining.pools import explain_pool
-from planner.layouts.feasibility import posed
+from planner.proposing.buckets.sensitivity import prices_of
+from planner.proposing.certificate import RATE
+from planner.proposing.explaining.islands import explain_island, most_of_table
+from planner.proposing.explaining.pools import explain_pool
+from planner.proposing.feasibility import posed
 
 _RATE = ObjectiveSettings()
 

@@ -20,11 +20,11 @@ from planner.evaluation.buckets.rivals import (
     excluded_servers,
     rival_servers,
 )
-from planner.layouts.buckets.sensitivity import Neighbours, prices_of
-from planner.layouts.certificate import layout_settings
-from planner.layouts.explaining.replanning import Replanner
-from planner.layouts.explaining.what_ifs import what_ifs
-from planner.layouts.feasibility import posed
+from planner.proposing.buckets.sensitivity import Neighbours, prices_of
+from planner.proposing.certificate import layout_settings
+from planner.proposing.explaining.replanning import Replanner
+from planner.proposing.explaining.what_ifs import what_ifs
+from planner.proposing.feasibility import posed
 
 MOST_RIVALS = 6
 

@@ -29,8 +29,8 @@ from planner.domain.stocks import Stock, inventory_stocks
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import LEAST_SHARE, layout_settings
-from planner.layouts.feasibility import unreachable_bounds
+from planner.proposing.certificate import LEAST_SHARE, layout_settings
+from planner.proposing.feasibility import unreachable_bounds
 
 SOUGHT_NODES = 16  # of one server, where more GPUs than there are would do
 MOST_RULES = 2  # told of a GPU type and phase

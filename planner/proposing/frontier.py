@@ -25,12 +25,12 @@ from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.goodput import bounds_ttft
 from planner.interrupts import check, deferred
-from planner.layouts.buckets.infeasible import nothing_serves, stocks_of
-from planner.layouts.buckets.pools import fastest_pools
-from planner.layouts.certificate import MOST_REFERENCE_SIZES, RATE, layout_settings, offer_of
-from planner.layouts.feasibility import posed, require_room
-from planner.layouts.queued_layouts import layouts_with_queues
-from planner.layouts.rate_bands import with_bands
+from planner.proposing.buckets.infeasible import nothing_serves, stocks_of
+from planner.proposing.buckets.pools import fastest_pools
+from planner.proposing.certificate import MOST_REFERENCE_SIZES, RATE, layout_settings, offer_of
+from planner.proposing.feasibility import posed, require_room
+from planner.proposing.queued_layouts import layouts_with_queues
+from planner.proposing.rate_bands import with_bands
 
 FEWEST_POINTS = 2
 MOST_POINTS = 200

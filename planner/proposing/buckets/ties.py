@@ -13,9 +13,9 @@ from planner.domain.serving.routing import WORTH_A_BUCKET
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.infeasible import stocks_of
-from planner.layouts.buckets.pools import BucketChoice
-from planner.layouts.certificate import layout_settings, single
+from planner.proposing.buckets.infeasible import stocks_of
+from planner.proposing.buckets.pools import BucketChoice
+from planner.proposing.certificate import layout_settings, single
 
 ALIKE = 1e-4
 ROUNDING = 1e-9

@@ -13,10 +13,10 @@ from planner.domain import BucketPool, Phase, Plan, Scenario, ServerConfig
 from planner.domain.explanations import WhatIf
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import open_evaluator
-from planner.layouts.buckets.pools import solve_buckets
-from planner.layouts.buckets.ties import best_of_ties
-from planner.layouts.certificate import is_exact
-from planner.layouts.feasibility import posed
+from planner.proposing.buckets.pools import solve_buckets
+from planner.proposing.buckets.ties import best_of_ties
+from planner.proposing.certificate import is_exact
+from planner.proposing.feasibility import posed
 
 CLOSE = 1.02
 """Ratio of the two values between which a change is told."""

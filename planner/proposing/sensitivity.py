@@ -32,7 +32,7 @@ from planner.domain import (
 )
 from planner.errors import SolverError
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.certificate import MOST_REFERENCE_SIZES, RATE, is_exact, layout_settings, offer_of
+from planner.proposing.certificate import MOST_REFERENCE_SIZES, RATE, is_exact, layout_settings, offer_of
 
 BALANCED = 0.01
 """Phases whose rates differ by less than this share count as balanced."""

@@ -32,9 +32,9 @@ from planner.evaluation.buckets.columns import of_types
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.evaluator import Evaluator
-from planner.layouts.buckets.pools import solve_buckets
-from planner.layouts.certificate import layout_settings
-from planner.layouts.sensitivity import FASTER, Balance, drop_first, headrooms
+from planner.proposing.buckets.pools import solve_buckets
+from planner.proposing.certificate import layout_settings
+from planner.proposing.sensitivity import FASTER, Balance, drop_first, headrooms
 
 _RATE = ObjectiveSettings()
 ROUNDING = 1e-9

@@ -19,11 +19,11 @@ from planner.evaluation.buckets.judging import layout_of, pooled_assignment, poo
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.replay.pooled import PooledReplay
 from planner.interrupts import deferred
-from planner.layouts.buckets.pools import BucketChoice, solve_buckets
-from planner.layouts.buckets.proposals import proposed_pools
-from planner.layouts.proposals import ProposedPlan
-from planner.layouts.replayed.rounds import Judges, ReplayBudget, ReplayRounds
-from planner.layouts.replayed.space import Point, ReplaySpace
+from planner.proposing.buckets.pools import BucketChoice, solve_buckets
+from planner.proposing.buckets.proposals import proposed_pools
+from planner.proposing.proposals import ProposedPlan
+from planner.proposing.replayed.rounds import Judges, ReplayBudget, ReplayRounds
+from planner.proposing.replayed.space import Point, ReplaySpace
 
 SEARCH_SEEDS, FRESH_SEEDS = 2, 3
 LONGER = 2

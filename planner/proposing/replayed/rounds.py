@@ -28,8 +28,8 @@ from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.replay.pooled import Ladder, PooledReplay
 from planner.interrupts import check, deferred
-from planner.layouts.replayed.moves import neighbours
-from planner.layouts.replayed.space import Point, ReplaySpace
+from planner.proposing.replayed.moves import neighbours
+from planner.proposing.replayed.space import Point, ReplaySpace
 from planner.search import Judgement, most_promising
 
 

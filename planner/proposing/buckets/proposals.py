@@ -24,13 +24,13 @@ from planner.evaluation.buckets.service import BucketService
 from planner.evaluation.buckets.transfer import flows_of, transfer_of
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.pool_assembly import pool_estimates, pool_islands, pool_routes, unplaced_islands
-from planner.layouts.buckets.certificate import certify_buckets
-from planner.layouts.buckets.pools import BucketChoice, chosen_near, solve_buckets
-from planner.layouts.buckets.rivals import rivals_of
-from planner.layouts.buckets.sensitivity import bucketed_sensitivity, prices_of
-from planner.layouts.certificate import is_exact
-from planner.layouts.feasibility import require_saved_rate, require_target
-from planner.layouts.proposals import ProposedPlan
+from planner.proposing.buckets.certificate import certify_buckets
+from planner.proposing.buckets.pools import BucketChoice, chosen_near, solve_buckets
+from planner.proposing.buckets.rivals import rivals_of
+from planner.proposing.buckets.sensitivity import bucketed_sensitivity, prices_of
+from planner.proposing.certificate import is_exact
+from planner.proposing.feasibility import require_saved_rate, require_target
+from planner.proposing.proposals import ProposedPlan
 from planner.search import given
 
 

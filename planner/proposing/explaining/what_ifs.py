@@ -8,8 +8,8 @@ from planner.domain import BucketPool, LoadPoint, Phase, Scenario, halves_of
 from planner.domain.explanations import RivalServer, WhatIf
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.rivals import PoolPlace, alike, rival_servers, scaled_levels
-from planner.layouts.buckets.sensitivity import Neighbours
-from planner.layouts.explaining.replanning import (
+from planner.proposing.buckets.sensitivity import Neighbours
+from planner.proposing.explaining.replanning import (
     FAR,
     NEAR,
     Change,

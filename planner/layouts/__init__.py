@@ -1,1 +1,0 @@
-"""Which layout, and how good: the choice, its certificate, what is feasible, what one more GPU would add."""
