@@ -19,17 +19,16 @@ from planner.export.checking import (
 from planner.export.engines.benchmark_commands import BenchmarkCommands, benchmark_commands, require_tools
 from planner.export.engines.dialects import ENGINES, priced_engine, read_server
 from planner.export.found import Manifest
-from planner.export.manifests import check_deployable, render
-from planner.export.objects.evictions.migrations import FOLDER as MIGRATION_FOLDER
-from planner.export.objects.evictions.migrations import SCRIPT as MIGRATION_SCRIPT
-from planner.export.objects.evictions.migrations import migration_files
-from planner.export.objects.evictions.victims import FILE as EVICTIONS_FILE
+from planner.export.manifests import check_deployable, image_files, render
+from planner.export.objects.evictions import FILE as EVICTIONS_FILE
+from planner.export.objects.migrations import FOLDER as MIGRATION_FOLDER
+from planner.export.objects.migrations import SCRIPT as MIGRATION_SCRIPT
+from planner.export.objects.migrations import migration_files
 from planner.export.objects.names import one_line, weights_location
 from planner.export.objects.node_objects import node_files, node_pods, placed_nodes
 from planner.export.objects.operating.monitoring import island_labels, observe_queries, plan_label
 from planner.export.options import ExportOptions
 from planner.export.reading import read_plan, summarize_plan
-from planner.export.routers.programs.images import image_files
 from planner.export.routers.registry import NO_ROUTER, ROUTERS, chosen_router
 from planner.export.seams import Step
 from planner.export.summary import UNROUTED

@@ -1,10 +1,15 @@
-"""The comments on top of a manifest: which island, what for, and how its GPUs multiply out."""
+"""The comments on top of a manifest: which island, what for, how its GPUs multiply out, and what to expect of its
+pods."""
 
 from planner.domain import halves_of
 from planner.export.engines.kv_caches import image_notes
 from planner.export.islands import ServingIsland
 from planner.export.objects.operating.domains import domain_notes
+from planner.export.objects.operating.draining import drain_note
+from planner.export.objects.operating.network import network_notes
+from planner.export.objects.operating.probes import probe_note
 from planner.export.objects.scheduling import scheduling_notes
+from planner.export.objects.weights import weights_note
 from planner.export.seams import Deployment
 
 
@@ -74,3 +79,20 @@ def _group(island: ServingIsland) -> str:
     parallel = island.parallel
     stages = f", {parallel.pp} stages" if parallel.pp > 1 else ""
     return f"{parallel.devices} GPUs a group{stages} and tensor parallel {parallel.tp}"
+
+
+def operating_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
+    """How the pods of `island` start and end, who fetches their weights, what their namespace has to allow."""
+    return (
+        probe_note(island, deployment),
+        *_worker_notes(island),
+        drain_note(island, deployment),
+        weights_note(island.weights, deployment.options),
+        *network_notes(island, deployment),
+    )
+
+
+def _worker_notes(island: ServingIsland) -> tuple[str, ...]:
+    if island.grouping.pods == 1:
+        return ()
+    return ("Workers of a group answer no HTTP and have no probes; they stay until the leader's requests are done.",)

@@ -1,19 +1,25 @@
-"""The door: a plan becomes files, and no file leaves unchecked."""
+"""The door: a plan becomes files, and no file leaves unchecked; and the recipes of images that no registry has, folders
+beside the manifests that `docker build` takes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import resources
 
 from planner.domain import Plan, RouterGrid, Scenario
 from planner.errors import ExportError
 from planner.export.checking import CrdSchemas, check_manifests
+from planner.export.checking.structure import read_manifests
 from planner.export.engines.dialects import priced_engine
+from planner.export.found import Manifest
 from planner.export.islands import serving_islands
-from planner.export.objects.evictions.victims import eviction_files
+from planner.export.objects.evictions import eviction_files
 from planner.export.objects.names import ROUTING, plan_slug
 from planner.export.objects.operating.disruption import budget_files
 from planner.export.objects.operating.draining import slowest_step_ms
+from planner.export.objects.router_objects import SCRIPT_KIND, is_program
 from planner.export.objects.shared_files import shared_files
 from planner.export.options import ExportOptions, check_heeded, check_options
+from planner.export.routers.gateways import GATEWAYS
 from planner.export.routers.intervals import island_intervals
 from planner.export.routers.registry import router_named
 from planner.export.seams import Deployment, Endpoint, RouterFiles, Target
@@ -117,3 +123,35 @@ def _router_files(deployment: Deployment, target: Target, endpoints: Sequence[En
     written = router.render(deployment, endpoints) if router else RouterFiles()
     programs = target.processes(written.processes, deployment) if target.processes and written.processes else {}
     return {**written.files, **programs}
+
+
+DOCKERFILE, PACKAGES = "Dockerfile", "requirements.txt"
+
+
+def image_files(files: Mapping[str, str]) -> dict[str, str]:
+    """Path -> text of the folders that images of `files` (name -> text, manifests or scripts) are built from, whatever
+    they are called: steps, and packages with their hashes. The first line of a Dockerfile says how. None where an image
+    is published, or a digest says that it is built already."""
+    written: dict[str, str] = {}
+    for manifest, _ in read_manifests(files).sound:
+        for image, words in _started(manifest):
+            for program in GATEWAYS.values():
+                if program.recipe and words[: len(program.program)] == program.program and "@" not in image:
+                    written |= _folder(program.key.lower(), image, program.recipe)
+    return written
+
+
+def _started(manifest: Manifest) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The image of a router's program and the words that start it."""
+    if manifest.kind == SCRIPT_KIND:
+        yield manifest.body["image"], tuple(manifest.body["command"])
+    elif is_program(manifest):
+        for container in manifest.body["spec"]["template"]["spec"]["containers"]:
+            yield container["image"], (*container.get("command", ()), *container.get("args", ()))
+
+
+def _folder(name: str, image: str, recipe: str) -> dict[str, str]:
+    source = resources.files("planner.export.routers").joinpath(recipe)
+    texts = {file: source.joinpath(file).read_text(encoding="utf-8") for file in (DOCKERFILE, PACKAGES)}
+    texts[DOCKERFILE] = f"# docker build --tag {image} {name}\n{texts[DOCKERFILE]}"
+    return {f"{name}/{file}": text for file, text in texts.items()}

@@ -12,8 +12,7 @@ from planner.export.checking.faults import faults_text, find_faults
 from planner.export.checking.structure import read_manifests
 from planner.export.checking.tables import FoundTable, routing_tables, told_inventory
 from planner.export.found import Fault, FoundWorkload, Manifest
-from planner.export.objects.pod_fields import pod_fields
-from planner.export.objects.pods import ENGINE_LABEL, PHASE_LABEL
+from planner.export.objects.pods import ENGINE_LABEL, PHASE_LABEL, pod_fields
 from planner.export.summary import PREFIX, deployed_plan, read_island
 
 

@@ -40,9 +40,9 @@ from planner.domain import (
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import json_document
 from planner.export.objects.names import one_line
-from planner.export.objects.operating.load_time import load_time_annotation
+from planner.export.objects.operating.probes import load_time_annotation
 from planner.export.objects.scheduling import node_annotations
-from planner.export.routers.coverage import covering_routes
+from planner.export.routers.intervals import covering_routes
 from planner.export.seams import Deployment
 
 PREFIX = "planner/"

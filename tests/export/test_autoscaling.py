@@ -18,8 +18,7 @@ from planner.domain.serving.routing import SurvivalSettings
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, find_faults, render
 from planner.export.islands import serving_islands
-from planner.export.objects.operating.autoscaling import FILE
-from planner.export.objects.operating.copy_bounds import copy_bounds
+from planner.export.objects.operating.autoscaling import FILE, copy_bounds
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "replay"))
 

@@ -12,7 +12,7 @@ import yaml
 from tools import table
 
 from planner.export import TARGETS, compare
-from planner.export.checking.comparing.freedoms import FREEDOMS
+from planner.export.checking.freedoms import FREEDOMS
 from planner.export.objects.documents import yaml_documents, yaml_text
 
 DRAWN = 3

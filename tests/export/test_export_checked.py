@@ -13,7 +13,7 @@ from export_plans import example_plan
 from planner import files
 from planner.errors import InputError
 from planner.export import ROUTERS, TARGETS, ExportOptions, compare
-from planner.export.checking.comparing.items import lines_of
+from planner.export.checking.items import lines_of
 from planner.export.routers.registry import chosen_router
 from planner.runs.deployments import Rendered, render_plan
 from planner.runs.exports import check_export, written_again

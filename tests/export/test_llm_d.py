@@ -19,7 +19,7 @@ from reference_data import reference_text
 from planner.domain import ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, render
-from planner.export.targets.llm_d.release_values import GROUP_SCRIPT
+from planner.export.targets.llm_d_releases import GROUP_SCRIPT
 
 ENGINES = ("vllm", "sglang")
 SMALL = ParallelConfig(tp=8, dp=1)

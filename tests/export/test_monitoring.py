@@ -17,8 +17,8 @@ from planner.domain import BucketLatency, LoadPoint, Phase, Plan
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, find_faults, island_labels, observe_queries, render
 from planner.export.checking import read_manifests
-from planner.export.objects.operating.engine_metrics import engine_metrics
 from planner.export.objects.operating.monitoring import FILE, POD_MONITOR, RULE
+from planner.export.objects.operating.queries import engine_metrics
 from planner.files import load_engine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "replay"))

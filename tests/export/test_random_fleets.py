@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planner.domain import PHASES, ParallelConfig, Phase, Plan, PlannedIsland, Route
 from planner.errors import ExportError
 from planner.export import TARGETS, ExportOptions, find_faults, read_manifests, render
-from planner.export.checking.counts import copy_gpus
+from planner.export.checking.faults import copy_gpus
 from planner.runs.deployments import render_plan
 
 PAIRS = [(target.name, engine) for target in TARGETS.values() for engine in target.engines]

@@ -15,7 +15,7 @@ import planner
 from planner.domain import PHASES, BucketPool, Phase, Plan
 from planner.evaluation.buckets.service import BucketService
 from planner.export import read_server, render
-from planner.export.routers.coverage import covering_routes
+from planner.export.routers.intervals import covering_routes
 from planner.workload import question_of
 
 CASES = (

@@ -22,7 +22,7 @@ from tools import locations
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy, RoutingSettings
 from planner.errors import ExportError, InconsistentPlanError, InputError
 from planner.export import ExportOptions, image_files, render
-from planner.export.objects.programs.scripts import read_router_script
+from planner.export.objects.router_scripts import read_router_script
 from planner.export.routers.registry import ROUTERS
 
 GATEWAYS = [("vllm", "vllm"), ("model-gateway", "sglang")]
@@ -249,7 +249,7 @@ def test_the_image_is_built_from_what_stands_beside_the_manifests(target: str, r
     (base,) = [step for step in steps if step.startswith("FROM ")]
     assert re.fullmatch(r"FROM python:\d+\.\d+\.\d+-\S+", base)
     assert "--require-hashes" in files["vllm-router/Dockerfile"]
-    lock = resources.files("planner.export.routers.programs").joinpath("vllm_router_image/requirements.txt")
+    lock = resources.files("planner.export.routers").joinpath("vllm_router_image/requirements.txt")
     assert files["vllm-router/requirements.txt"] == lock.read_text()
 
 

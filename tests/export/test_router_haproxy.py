@@ -21,9 +21,9 @@ from routers_run.programs_run import program_words
 from planner.domain import PHASES, LengthMeasure, ParallelConfig, Phase, Plan, RouterPolicy
 from planner.errors import InputError
 from planner.export import ExportOptions, render
+from planner.export.routers.haproxy import body_bytes
 from planner.export.routers.intervals import routed_buckets
-from planner.export.routers.programs.body_sizes import body_bytes
-from planner.export.routers.programs.intervals_served import server_weights
+from planner.export.routers.intervals_served import server_weights
 from planner.export.routers.registry import ROUTERS
 
 DRAWN = range(8)

@@ -12,7 +12,7 @@ from export_plans import DECODE, PREFILL, plan_of, route
 from planner.domain import Phase, Plan
 from planner.errors import ExportError
 from planner.export import ExportOptions, find_faults, read_plan, render
-from planner.export.objects.programs import kubernetes
+from planner.export.objects import router_objects
 from planner.export.reading import summarize_plan
 from planner.export.routers import routing
 
@@ -140,7 +140,7 @@ def test_an_object_that_kubernetes_would_refuse_is_a_fault(files: dict[str, str]
 def test_a_router_whose_configuration_fits_no_object_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = wide(2)
     assert "router.yaml" in render(plan)
-    monkeypatch.setattr(kubernetes, "MOST_OF_A_CONFIG_MAP", 500)
+    monkeypatch.setattr(router_objects, "MOST_OF_A_CONFIG_MAP", 500)
     files = render(plan)
     assert "router.yaml" not in files
     assert "must fit a ConfigMap's 500 bytes" in files["routing.yaml"]

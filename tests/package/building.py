@@ -23,7 +23,7 @@ NEEDED = (
     "planner/cli/docs/guides/defragmentation.md",
     "planner/files/locks/dependencies.txt",
     "planner/files/locks/torch-cpu.txt",
-    "planner/export/routers/programs/vllm_router_image/Dockerfile",
+    "planner/export/routers/vllm_router_image/Dockerfile",
 )
 STRANGERS = ("tests/", "notebooks/", ".ipynb", "__pycache__", ".pyc")
 

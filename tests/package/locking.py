@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 DEPENDENCIES_LOCK = ROOT / "planner/files/locks/dependencies.txt"
 TORCH_LOCK = ROOT / "planner/files/locks/torch-cpu.txt"
-ROUTER_LOCK = ROOT / "planner/export/routers/programs/vllm_router_image/requirements.txt"
+ROUTER_LOCK = ROOT / "planner/export/routers/vllm_router_image/requirements.txt"
 TORCH = "torch"
 PYTHONS = ("3.11", "3.12", "3.13")
 _ENTRY = re.compile(r"([a-z0-9-]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n")

@@ -3,7 +3,7 @@ every wheel that CPython 3.11 to 3.13 on Linux may take, as the index of this ma
 
 planner/files/locks/dependencies.txt    what the planner and its extras need, in the versions of constraints.txt
 planner/files/locks/torch-cpu.txt       torch's CPU build, which other indexes have; of the files that pip finds here
-planner/export/routers/programs/vllm_router_image/requirements.txt    what is in the image of vllm-router
+planner/export/routers/vllm_router_image/requirements.txt    what is in the image of vllm-router
 
 Wheels alone: a source distribution runs its own code when it is installed. It asks pip itself whence packages come, and
 so uses what pip keeps to itself: it was written for pip 23.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.export.checking.kinds import ROUTING_TABLE
+from planner.export.checking.structure import ROUTING_TABLE
 from planner.export.found import Fault, Manifest
 from planner.export.objects.documents import json_document
 from planner.export.routers.routing import PART_KEY, ROUTING_KEY

@@ -18,8 +18,7 @@ from planner.domain import ENGINE_MEMORY_SHARE, EngineProfile, ParallelConfig, P
 from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import FlagValue, flags, read_flags, require_counts, require_plain
-from planner.export.engines.drafts import draft_tokens
-from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
+from planner.export.engines.expert_exchange import ExpertExchange, Overlap, expert_exchange, overlap, queue_depth
 from planner.export.engines.kv_caches import (
     check_cache_format,
     own_code_notes,
@@ -27,13 +26,19 @@ from planner.export.engines.kv_caches import (
     spans_generations,
     stages_fit,
 )
-from planner.export.engines.layer_splits import require_loadable
-from planner.export.engines.loading.sglang import NAME, REMEDY, check_model, is_unquantised, upcast_notes
-from planner.export.engines.overlap import Overlap, overlap
+from planner.export.engines.loading import (
+    SGLANG_REMEDY,
+    draft_tokens,
+    is_unquantised,
+    require_loadable,
+    sglang_faults,
+    upcast_notes,
+)
 from planner.export.engines.seam import BOOTSTRAP, Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.islands import ServingIsland
 from planner.units import GB
 
+NAME = "sglang"
 _HTTP_PORT = 30000
 _BOOTSTRAP_PORT = 8998
 _BOOTSTRAP_FLAG = "disaggregation-bootstrap-port"
@@ -84,7 +89,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         ),
         environment=_environment(island, exchange),
     )
-    require_loadable(island, "SGLang", check_model(pod.arguments, island), REMEDY)
+    require_loadable(island, "SGLang", sglang_faults(pod.arguments, island), SGLANG_REMEDY)
     return Launch(
         leader=pod,
         worker=pod if island.grouping.pods > 1 else None,

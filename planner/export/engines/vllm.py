@@ -30,8 +30,7 @@ from planner.domain import (
 )
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue, flags, read_flags, require_counts, require_plain
-from planner.export.engines.drafts import draft_tokens
-from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, queue_depth
+from planner.export.engines.expert_exchange import ExpertExchange, Overlap, expert_exchange, overlap, queue_depth
 from planner.export.engines.kv_caches import (
     CONNECTOR,
     UNCHUNKED,
@@ -44,12 +43,11 @@ from planner.export.engines.kv_caches import (
     vllm_side_channel,
     vllm_transfer,
 )
-from planner.export.engines.layer_splits import require_loadable
-from planner.export.engines.loading.vllm import NAME, REMEDY, check_model
-from planner.export.engines.overlap import Overlap, overlap
+from planner.export.engines.loading import VLLM_REMEDY, draft_tokens, require_loadable, vllm_faults
 from planner.export.engines.seam import Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.islands import ServingIsland, nests
 
+NAME = "vllm"
 _HTTP_PORT = 8000
 _RPC_PORT = 13345
 _MASTER_PORT = 29501
@@ -94,7 +92,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     split = overlap(island, exchange, profile)
     rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island, profile))
     leader, worker = _pods(island, (island.weights, *flags(*rows, *vllm_transfer(island))), rendezvous, exchange)
-    require_loadable(island, "vLLM", check_model(leader.arguments, island), REMEDY)
+    require_loadable(island, "vLLM", vllm_faults(leader.arguments, island), VLLM_REMEDY)
     return Launch(
         leader=leader,
         worker=worker if island.grouping.pods > 1 else None,

@@ -1,21 +1,22 @@
-"""Pod templates, the same for every Kubernetes target."""
+"""Pod templates and Services, the same for every Kubernetes target; and the fields that a controller makes pods from,
+by which two exports are compared: where one differs the pods are replaced."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from planner.domain import PodField
 from planner.errors import ExportError, InputError
 from planner.export.engines.seam import Launch, PodCommand
-from planner.export.found import FoundPod
+from planner.export.found import FoundPod, FoundWorkload
 from planner.export.islands import ServingIsland
-from planner.export.objects.model_volume import model_environment, model_mounts, model_volumes
 from planner.export.objects.names import check_node_selector, label_value
 from planner.export.objects.operating.domains import container_claims, pod_claims
 from planner.export.objects.operating.draining import drain_arguments, engine_finishes, grace_seconds, lifecycle
 from planner.export.objects.operating.network import network_environment, network_limits, privileges
 from planner.export.objects.operating.probes import probes
-from planner.export.objects.operating.weights import waiting
 from planner.export.objects.scheduling import pod_annotations, pod_scheduling, queue_labels, spread, tolerations
+from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
 from planner.export.options import image_is_pinned
 from planner.export.seams import Deployment
 
@@ -240,3 +241,64 @@ def found_pod(
         arguments=(*spec["containers"][0].get("command", ()), *spec["containers"][0].get("args", ())),
         command_path=f"{path}.spec.containers.0.command",
     )
+
+
+def island_service(
+    name: str, island: ServingIsland, deployment: Deployment, selector: Mapping[str, str], ports: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """A Service called `name` over the pods of `island` that `selector` chooses."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "labels": labels(island, deployment)},
+        "spec": {"type": "ClusterIP", "selector": dict(selector), "ports": ports},
+    }
+
+
+def launch_ports(launch: Launch) -> list[dict[str, Any]]:
+    """The leader's ports under their own names and numbers."""
+    return [{"name": port.name, "port": port.number, "targetPort": port.name} for port in launch.ports]
+
+
+def http_port(number: int) -> list[dict[str, Any]]:
+    """One port, called http."""
+    return [{"name": "http", "port": number, "targetPort": number}]
+
+
+_SCHEDULERS = ("leaderworkerset.sigs.k8s.io/", "kueue.x-k8s.io/")
+"""Labels and annotations of the object itself that its controller, or Kueue, carries on to the pods."""
+
+
+def pod_fields(workload: FoundWorkload) -> tuple[PodField, ...]:
+    """The object of the workload, fields of its template, and what schedulers take from its object."""
+    manifest = workload.manifest
+    metadata = {**manifest.labels, **manifest.annotations, **workload.labels, **workload.annotations}
+    scheduling = {f"object's {key}": value for key, value in metadata.items() if key.startswith(_SCHEDULERS)}
+    made_by = {"object": f"{manifest.kind} {manifest.name}"} if manifest.api_version else {}
+    return tuple(_flat({**made_by, **scheduling, **workload.template}, ""))
+
+
+def _flat(value: Any, path: str) -> Iterator[PodField]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        yield from _row(value, path)
+    else:
+        yield PodField(path=path, words=(_text(value),))
+
+
+def _row(values: Sequence[Any], path: str) -> Iterator[PodField]:
+    """A list of plain values is one field; objects are keyed by their names, or else by their places."""
+    if not any(isinstance(value, Mapping | list) for value in values):
+        yield PodField(path=path, words=tuple(_text(value) for value in values))
+        return
+    names = [str(value.get("name", at)) if isinstance(value, Mapping) else str(at) for at, value in enumerate(values)]
+    for at, value in enumerate(values):
+        alone = isinstance(value, Mapping) and names.count(names[at]) == 1
+        unnamed = {key: inner for key, inner in value.items() if key != "name"} if alone else value
+        yield from _flat(unnamed, f"{path}.{names[at] if alone else at}")
+
+
+def _text(value: object) -> str:
+    return str(value)

@@ -22,8 +22,7 @@ from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_documents, yaml_text
 from planner.export.objects.names import is_label_value, workload_name
-from planner.export.routers.coverage import covering_routes
-from planner.export.routers.intervals import require_intervals, routed_buckets
+from planner.export.routers.intervals import covering_routes, require_intervals, routed_buckets
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, Step
 
 NAME = "aibrix"

@@ -5,11 +5,11 @@ from types import MappingProxyType
 
 from planner.errors import ExportError, InputError
 from planner.export.routers.aibrix import AIBRIX
-from planner.export.routers.dynamo import DYNAMO
 from planner.export.routers.llm_d import LLM_D
-from planner.export.routers.programs.program_routers import HAPROXY, MODEL_GATEWAY, VLLM
+from planner.export.routers.programs import HAPROXY, MODEL_GATEWAY, VLLM
 from planner.export.routers.sglang import SGLANG
 from planner.export.seams import Router, Target
+from planner.export.targets.dynamo.router import DYNAMO
 
 _ROUTERS: tuple[Router, ...] = (LLM_D, HAPROXY, VLLM, MODEL_GATEWAY, SGLANG, AIBRIX, DYNAMO)
 ROUTERS: Mapping[str, Router] = MappingProxyType({router.name: router for router in _ROUTERS})

@@ -18,7 +18,7 @@ from typing import Any
 from planner.domain import RouterPolicy
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import ROUTING, workload_name
-from planner.export.routers.coverage import covering_routes
+from planner.export.routers.intervals import covering_routes
 from planner.export.seams import Deployment, Endpoint
 from planner.export.summary import balanced, plan_head
 

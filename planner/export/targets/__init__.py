@@ -10,7 +10,7 @@ from planner.export.targets.dynamo.target import DYNAMO
 from planner.export.targets.kserve import KSERVE
 from planner.export.targets.kubernetes import KUBERNETES
 from planner.export.targets.kueue import KUEUE
-from planner.export.targets.llm_d.target import LLM_D
+from planner.export.targets.llm_d import LLM_D
 from planner.export.targets.lws import LWS
 from planner.export.targets.script import SCRIPT
 

@@ -18,16 +18,20 @@ from typing import Any
 from planner.domain import PHASES, SWITCH_LEVELS
 from planner.errors import ExportError, InputError
 from planner.export.engines.seam import Launch
-from planner.export.explanation import island_comments
+from planner.export.explanation import island_comments, operating_notes
 from planner.export.found import FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import DIGEST, plan_slug
-from planner.export.objects.operating.notes import operating_notes
-from planner.export.objects.packing import switch_domains
-from planner.export.objects.pods import check_gpus_told_apart, island_pods, workload_labels
-from planner.export.objects.programs.kubernetes import router_object_files
-from planner.export.objects.services import island_service, launch_ports
+from planner.export.objects.pods import (
+    check_gpus_told_apart,
+    island_pods,
+    island_service,
+    launch_ports,
+    workload_labels,
+)
+from planner.export.objects.router_objects import router_object_files
+from planner.export.objects.scheduling import switch_domains
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations
 from planner.export.targets.lws import (

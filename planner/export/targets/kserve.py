@@ -34,19 +34,19 @@ from planner.export.objects.documents import yaml_text
 from planner.export.objects.operating.draining import drain_seconds, grace_seconds
 from planner.export.objects.operating.network import network_notes
 from planner.export.objects.operating.probes import probe_note, startup_budget
-from planner.export.objects.packing import packing
 from planner.export.objects.pods import (
     GPU_LABEL,
     ISLAND_LABEL,
     PHASE_LABEL,
     check_gpus_told_apart,
     gpu_resource,
+    http_port,
+    island_service,
     labels,
     pod_template,
     router_labels,
 )
-from planner.export.objects.scheduling import queue_labels, spread
-from planner.export.objects.services import http_port, island_service
+from planner.export.objects.scheduling import packing, queue_labels, spread
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import part_annotations
 from planner.export.targets.inference_services import (

@@ -19,12 +19,11 @@ from typing import Any
 from planner.domain import SWITCH_LEVELS, GpuSpec
 from planner.errors import ExportError
 from planner.export.found import Kind
-from planner.export.objects.documents import yaml_text
+from planner.export.objects.documents import amount, yaml_text
 from planner.export.objects.names import check_node_selector, island_slugs, label_value, one_line, workload_name
 from planner.export.objects.pods import GPU_RESOURCES
-from planner.export.objects.quantities import amount
 from planner.export.objects.scheduling import HOSTNAME, tolerations
-from planner.export.options.operating import hugepages_of, rdma_of
+from planner.export.options import hugepages_of, rdma_of
 from planner.export.seams import Deployment, Target, TargetFiles
 from planner.export.summary import PREFIX
 

@@ -9,16 +9,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.export.engines.seam import Launch, Rendezvous
-from planner.export.explanation import island_comments
+from planner.export.explanation import island_comments, operating_notes
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import MAX_WORKLOAD_NAME
-from planner.export.objects.operating.notes import operating_notes
-from planner.export.objects.packing import packing
-from planner.export.objects.pods import check_gpus_told_apart, found_pod, island_pods, pod_template, workload_labels
-from planner.export.objects.programs.kubernetes import router_object_files
-from planner.export.objects.services import island_service, launch_ports
+from planner.export.objects.pods import (
+    check_gpus_told_apart,
+    found_pod,
+    island_pods,
+    island_service,
+    launch_ports,
+    pod_template,
+    workload_labels,
+)
+from planner.export.objects.router_objects import router_object_files
+from planner.export.objects.scheduling import packing
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import island_annotations

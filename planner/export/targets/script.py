@@ -33,7 +33,7 @@ from planner.export.objects.launch_script import (
 )
 from planner.export.objects.names import check_node_selector
 from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
-from planner.export.objects.programs.scripts import FRONT_SCRIPT, read_router_script, router_script_files
+from planner.export.objects.router_scripts import FRONT_SCRIPT, read_router_script, router_script_files
 from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Step, Target, TargetFiles

@@ -10,7 +10,7 @@ from engine_parsers.installing import DYNAMOS, EXPORTED
 from engine_parsers.verdicts import MODEL, Case, Gpus
 from planner.domain import Plan
 from planner.export import read_manifests
-from planner.export.checking.counts import pod_gpus
+from planner.export.checking.faults import pod_gpus
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.vllm import START_RANK_SCRIPT
 from planner.export.found import FoundPod, FoundWorkload

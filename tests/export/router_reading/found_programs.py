@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.export.found import Manifest
-from planner.export.objects.programs.fields import CONFIG_KIND, ROUTER_LABEL, SCRIPT_KIND, is_program
+from planner.export.objects.router_objects import CONFIG_KIND, ROUTER_LABEL, SCRIPT_KIND, is_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from planner.export.routers.programs.body_sizes import REFUSED_FROM
-from planner.export.routers.programs.haproxy_config import BYTES_PER_TOKEN, DOMAIN, ENVELOPE
+from planner.export.routers.haproxy import BYTES_PER_TOKEN, DOMAIN, ENVELOPE, REFUSED_FROM
 
 _SECTIONS = frozenset({"global", "defaults", "frontend", "backend", "resolvers", "listen", "cache", "peers"})
 _RULE = re.compile(r"if { req\.body_size (lt|gt) ([0-9]{1,18}) }")

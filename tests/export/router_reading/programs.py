@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from planner.domain import PHASES, DeployedRoute, Phase
 from planner.export.found import Manifest
-from planner.export.routers.programs.gateways import MIXED, SELECTORS
-from planner.export.routers.programs.haproxy_config import CONFIG_FILE
+from planner.export.routers.gateways import MIXED, SELECTORS
+from planner.export.routers.haproxy import CONFIG_FILE
 from router_reading.found_programs import FoundProgram, found_programs
 from router_reading.haproxy import read_backends
 from router_reading.records import Addresses, ListedInterval, ListedServer

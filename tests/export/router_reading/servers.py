@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from planner.domain import Phase
 from planner.export.found import Fault
 from planner.export.routers.intervals import RoutedBucket
-from planner.export.routers.programs.intervals_served import server_weights
+from planner.export.routers.intervals_served import server_weights
 from router_reading.records import Addresses, ListedInterval, ListedServer
 
 

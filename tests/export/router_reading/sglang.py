@@ -11,8 +11,7 @@ from jsonschema import Draft202012Validator
 from planner.domain import DeployedRoute, Phase
 from planner.export.found import Manifest
 from planner.export.objects.documents import json_document
-from planner.export.routers.sglang import _SCHEMA, KEY, KIND
-from planner.export.routers.sglang_buckets import asked_answer
+from planner.export.routers.sglang import _SCHEMA, KEY, KIND, asked_answer
 from router_reading.records import Addresses
 
 

@@ -17,7 +17,7 @@ from tools import locations
 
 from planner.domain import Plan
 from planner.export import render
-from planner.export.objects.programs.scripts import read_router_script
+from planner.export.objects.router_scripts import read_router_script
 
 _HERE = Path(__file__).parent
 _PROGRAMS = {"vllm_router.launch_router": "vllm-router", "sglang_router.launch_router": "sglang-router"}

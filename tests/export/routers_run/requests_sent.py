@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.domain import Plan
-from planner.export.routers.programs.body_sizes import envelope_bytes
+from planner.export.routers.haproxy import envelope_bytes
 
 _TRACE = Path(__file__).parents[2] / "data" / "azure_llm_2023" / "code.csv.xz"
 BYTES_PER_TOKEN, _SPREAD, _LEAST, _MOST = 4.0, 0.4, 2.5, 6.0

@@ -14,9 +14,15 @@ from planner.errors import InputError
 from planner.export.islands import ServingIsland, serving_islands
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import ROUTING, label_value, plan_slug
-from planner.export.objects.operating.engine_metrics import EngineMetrics, engine_metrics
 from planner.export.objects.operating.promises import Rule, bucket_rules, island_rules
-from planner.export.objects.operating.queries import SCRAPE, expressions, plain_queries, recorded_query
+from planner.export.objects.operating.queries import (
+    SCRAPE,
+    EngineMetrics,
+    engine_metrics,
+    expressions,
+    plain_queries,
+    recorded_query,
+)
 from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL, PHASE_LABEL
 from planner.export.seams import Deployment
 from planner.files import catalog

@@ -19,8 +19,8 @@ from typing import Any
 
 from planner.domain import Plan
 from planner.export.islands import ServingIsland
-from planner.export.objects.operating.weights import Source, hardened, weights_source
-from planner.export.options.operating import hugepages_of, rdma_of
+from planner.export.objects.weights import Source, hardened, weights_source
+from planner.export.options import hugepages_of, rdma_of
 from planner.export.seams import Deployment
 
 IPC_LOCK = "IPC_LOCK"

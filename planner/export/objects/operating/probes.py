@@ -11,6 +11,18 @@ ALIVE    failures until a pod that served is restarted   -      6: a minute with
 The startup probe keeps the others off until it has passed, so that nothing kills an engine that loads. A pod that is
 not ready gets no requests; one whose liveness fails is started anew. Workers of a group answer no HTTP and have none:
 the set starts a group anew when one of its pods ends.
+
+How long a pod takes from its start until its engine answers.
+
+symbol   meaning                                       unit   source
+W        the model's weights, read whole by a pod      GB     ModelSpec.weights_gb: all ranks of a pod open every file,
+                                                              and the page cache keeps what one of them has read
+b        what a pod reads at                           GB/s   deploy.load_gb_per_s
+r        times that a pod moves the weights            -      2 where it fetches and then reads them (hub), else 1: what
+                                                              an init container waits for is before the probe begins
+START_S  graphs, kernels and warm-up of the engine     s      300, an assumption: half of the 10 minutes that KServe's
+                                                              presets give the whole start (kserve pull request 5063)
+T        load time = r W / b + START_S                 s
 """
 
 import math
@@ -18,8 +30,23 @@ from typing import Any
 
 from planner.export.engines.seam import Launch
 from planner.export.islands import ServingIsland
-from planner.export.objects.operating.load_time import load_seconds
+from planner.export.objects.weights import Source, weights_source
 from planner.export.seams import Deployment
+
+START_S = 300
+_ANNOTATION = "planner/load-seconds"
+
+
+def load_seconds(island: ServingIsland, deployment: Deployment) -> float:
+    """Estimated seconds from the start of a pod's engine until it serves."""
+    moves = 2 if weights_source(island.weights, deployment.options) is Source.HUB else 1
+    return moves * island.model.weights_gb / deployment.options.load_gb_per_s + START_S
+
+
+def load_time_annotation(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
+    """The estimate on the object that runs the island (s, whole), for checks that know neither storage nor options."""
+    return {_ANNOTATION: str(math.ceil(load_seconds(island, deployment)))}
+
 
 ROOM = 2
 _PERIOD_S, _READY, _ALIVE, _TIMEOUT_S = 10, 3, 6, 5

@@ -21,11 +21,10 @@ from typing import Any
 from planner.domain import Phase
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import whole_number
-from planner.export.objects.model_volume import model_environment, model_mounts, model_volumes
 from planner.export.objects.names import DIGEST, one_line
 from planner.export.objects.operating.draining import drain_seconds
-from planner.export.objects.operating.weights import waiting
 from planner.export.objects.pods import GPU_RESOURCES, PART_OF_LABEL, labels, pod_template
+from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
 from planner.export.seams import Deployment
 from planner.export.summary import PREFIX, part_annotations
 from planner.export.targets.dynamo.engines import (

@@ -24,9 +24,9 @@ from planner.export.islands import ServingIsland
 from planner.export.objects.documents import whole_number, yaml_text
 from planner.export.objects.operating.draining import drain_seconds, grace_seconds
 from planner.export.objects.operating.network import network_notes
-from planner.export.objects.operating.weights import weights_note
-from planner.export.objects.packing import packing
 from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod, island_pods
+from planner.export.objects.scheduling import packing
+from planner.export.objects.weights import weights_note
 from planner.export.seams import Deployment, Endpoint, Target, TargetFiles
 from planner.export.summary import part_path, read_part
 from planner.export.targets.dynamo.components import (

@@ -1,1 +1,0 @@
-"""Manifests beside what the export writes: what differs, and what of that operators may change."""

@@ -1,1 +1,0 @@
-"""Checks of routes and their addresses."""

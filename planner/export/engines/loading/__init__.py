@@ -1,1 +1,0 @@
-"""Which models an engine can load on how many GPUs, by engine."""

@@ -1,0 +1,231 @@
+"""The engines' own routers, one program an interval of lengths: `vllm-router` and SGLang's model gateway. They pair
+prefill with decode copies, or balance over copies that do both.
+
+What each policy does, as installed (vllm-router 0.1.17, sglang-router 0.3.2):
+power_of_two   of two workers drawn evenly the one with fewer requests in flight; vllm-router counts its own, and
+               neither knows how fast a worker is
+cache_aware    the worker whose earlier prompts share most of the text, until loads differ by 64 and by half
+
+vllm-router starts without workers that are not there by its startup timeout and takes them in once they answer; the
+gateway gives such workers up for good, so that its timeout is long. Both take requests meanwhile, answer 200 at
+/readiness once a worker is there, and leave out workers that fail their health checks. vllm-router's /health is 503 as
+soon as one worker is dead.
+
+A dead worker has the fewest requests and draws all of them: it is left out after three failures, fewer than a request
+has attempts. That is so for all but the requests that vllm-router pairs: it sends these once and answers 500 until two
+checks a second apart have failed. HAProxy in front leaves it at that, as it cannot know that nothing was generated.
+
+Sources: the help of both programs and requests that they were sent; src/policies of vllm-project/router; the pages on
+service discovery of SGLang's model gateway (annotation sglang.ai/bootstrap-port).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from planner.domain import Plan, RouterPolicy
+from planner.errors import InputError
+from planner.export.objects.names import is_dns_label
+from planner.export.routers.intervals_served import ServedInterval, answer_timeout_s, chosen
+from planner.export.seams import NAMESPACE, Deployment, Endpoint, RouterProcess
+
+LABEL = "router.planner/interval-"
+"""With an interval's number: the label of pods that take part in it; its value is what they do."""
+BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
+SPLIT, MIXED = "split", "mixed"
+READY = "/readiness"
+_FIRST_PORT, _FIRST_METRICS_PORT = 8100, 29100
+_RETRIES, _STARTUP_PERIOD_S = 5, 5
+_FAILURES, _LEFT_OUT_S = 3, 5
+HEALTH_PERIOD_S, HEALTH_FAILURES = 1, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayProgram:
+    """How an engine's router is called. `pairs`: its flag for pairing; `startup_s`: how long it waits for workers;
+    `quiet`: the word for a log of warnings alone. `resends_pairs`: a paired request that meets a dead worker goes to
+    another. `recipe`: the folder here that its image is built from; empty: it is published."""
+
+    engine: str
+    key: str
+    image: str
+    recipe: str
+    program: tuple[str, ...]
+    pairs: tuple[str, ...]
+    startup_s: int
+    quiet: str
+    resends_pairs: bool
+    more: tuple[str, ...] = ()
+
+
+VLLM_ROUTER = GatewayProgram(
+    engine="vllm",
+    key="VLLM-ROUTER",
+    image="vllm-router:0.1.17",
+    recipe="vllm_router_image",
+    program=("python3", "-m", "vllm_router.launch_router"),
+    pairs=("--vllm-pd-disaggregation", "--kv-connector", "nixl"),
+    startup_s=30,
+    quiet="warning",
+    resends_pairs=False,
+)
+MODEL_GATEWAY = GatewayProgram(
+    engine="sglang",
+    key="MODEL-GATEWAY",
+    image="lmsysorg/sgl-model-gateway:v0.3.2",
+    recipe="",
+    program=("python3", "-m", "sglang_router.launch_router"),
+    pairs=("--pd-disaggregation",),
+    startup_s=86400,
+    quiet="warn",
+    resends_pairs=True,
+    more=("--shutdown-grace-period-secs", "{grace}"),
+)
+GATEWAYS: Mapping[str, GatewayProgram] = MappingProxyType(
+    {program.engine: program for program in (VLLM_ROUTER, MODEL_GATEWAY)}
+)
+
+
+def resends_pairs(engine: str) -> bool:
+    """Whether the engine's router sends a paired request again that met a dead worker; the standard engine's where a
+    plan names none."""
+    return GATEWAYS.get(engine, VLLM_ROUTER).resends_pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """What one program serves: its interval's `way` (`split`, `mixed`). `number`: among the plan's programs, for their
+    ports; `pool`: which of the interval's prefill islands it pairs (None: all); `alone`: nothing stands in front."""
+
+    interval: ServedInterval
+    way: str
+    number: int
+    pool: int | None = None
+    alone: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """What its name ends in."""
+        if self.alone:
+            return ""
+        pool = "" if self.pool is None else f"-{self.pool}"
+        return f"-{self.interval.number}-{self.way}{pool}"
+
+
+def program_name(deployment: Deployment, suffix: str = "") -> str:
+    """The name of a router's program.
+
+    Raises:
+        InputError: an island has it already, or it is too long for a Service.
+    """
+    name = f"{deployment.name}-router{suffix}"
+    taken_names = {island.name for island in deployment.islands}
+    if name in taken_names or not is_dns_label(name):
+        raise InputError(
+            f"Router's program {name!r}: must be a DNS label that no island has.",
+            hint="Rename the island, or set deploy.name.",
+        )
+    return name
+
+
+def gateway_process(deployment: Deployment, endpoints: Sequence[Endpoint], gateway: Gateway) -> RouterProcess:
+    """The program that serves an interval's split or mixed share."""
+    program = GATEWAYS[deployment.engine.name]
+    interval, way, number = gateway.interval, gateway.way, gateway.number
+    groups = _worker_groups(interval, way, endpoints)
+    watches = not all(endpoint.leaders for group in groups.values() for endpoint in group)
+    timeout = answer_timeout_s(deployment.plan)
+    images = {key.upper(): image for key, image in deployment.options.images}
+    command = (
+        *program.program,
+        *("--host", "0.0.0.0"),  # noqa: S104  # the pod's own address, which the Service reaches
+        *("--port", str(_FIRST_PORT + number)),
+        *("--policy", policy_word(deployment.plan)),
+        *(program.pairs if way == SPLIT else ()),
+        *(_watching(interval, groups) if watches else _workers(groups)),
+        *("--request-timeout-secs", str(timeout)),
+        *("--worker-startup-timeout-secs", str(program.startup_s)),
+        *("--worker-startup-check-interval", str(_STARTUP_PERIOD_S)),
+        *("--health-check-interval-secs", str(HEALTH_PERIOD_S)),
+        *("--health-failure-threshold", str(HEALTH_FAILURES), "--health-success-threshold", "1"),
+        *("--retry-max-retries", str(_RETRIES)),
+        *("--cb-failure-threshold", str(_FAILURES), "--cb-success-threshold", "1"),
+        *("--cb-timeout-duration-secs", str(_LEFT_OUT_S)),
+        *("--prometheus-host", "0.0.0.0"),  # noqa: S104  # as above
+        *("--prometheus-port", str(_FIRST_METRICS_PORT + number)),
+        *(word.format(grace=timeout) for word in program.more),
+        *("--log-level", program.quiet),
+    )
+    return RouterProcess(
+        name=program_name(deployment, gateway.suffix),
+        image=images.get(program.key, program.image),
+        command=command,
+        port=_FIRST_PORT + number,
+        health_path=READY,
+        replicas=2,
+        watches_pods=watches,
+        grace_s=timeout,
+        notes=(f"Prompts of {interval.title}: {_way_words(interval, way)}.",),
+    )
+
+
+def policy_word(plan: Plan) -> str:
+    """The policy of both programs that comes nearest to what the plan counts on."""
+    return "cache_aware" if plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE else "power_of_two"
+
+
+def _way_words(interval: ServedInterval, way: str) -> str:
+    if way == MIXED:
+        return f"over {', '.join(name for name, _ in interval.mixed)}"
+    return f"a prefill copy of {', '.join(interval.prefill)} and a decode copy of {', '.join(interval.decode)}"
+
+
+def _worker_groups(
+    interval: ServedInterval, way: str, endpoints: Sequence[Endpoint]
+) -> dict[str, tuple[Endpoint, ...]]:
+    """Role -> where its islands answer."""
+    if way == MIXED:
+        return {"mixed": chosen((name for name, _ in interval.mixed), endpoints)}
+    return {"prefill": chosen(interval.prefill, endpoints), "decode": chosen(interval.decode, endpoints)}
+
+
+def _workers(groups: Mapping[str, Sequence[Endpoint]]) -> Iterator[str]:
+    if "mixed" in groups:
+        yield "--worker-urls"
+        yield from (f"http://{leader}" for endpoint in groups["mixed"] for leader in endpoint.leaders)
+        return
+    for endpoint in groups["prefill"]:
+        for number, leader in enumerate(endpoint.leaders):
+            yield from ("--prefill", f"http://{leader}")
+            if endpoint.bootstrap_ports:
+                yield str(endpoint.bootstrap_ports[number])
+    for endpoint in groups["decode"]:
+        for leader in endpoint.leaders:
+            yield from ("--decode", f"http://{leader}")
+
+
+SELECTORS: Mapping[str, str] = MappingProxyType(
+    {"mixed": "--selector", "prefill": "--prefill-selector", "decode": "--decode-selector"}
+)
+
+
+def _watching(interval: ServedInterval, groups: Mapping[str, Sequence[Endpoint]]) -> Iterator[str]:
+    """Leaders by label: the interval's, and what the selectors of its Services have in common. The program looks at one
+    port."""
+    ports = {endpoint.port for group in groups.values() for endpoint in group}
+    yield from ("--service-discovery", "--service-discovery-namespace", f"$({NAMESPACE})")
+    yield from ("--service-discovery-port", str(max(ports)))
+    for role, group in groups.items():
+        common = dict.fromkeys([f"{LABEL}{interval.number}={role}"])
+        rows = [dict(endpoint.selector).items() for endpoint in group]
+        common |= dict.fromkeys(f"{key}={value}" for key, value in rows[0] if all((key, value) in row for row in rows))
+        yield from (SELECTORS[role], *common)
+
+
+def interval_labels(intervals: Sequence[ServedInterval], island: str) -> dict[str, str]:
+    """Labels of an island's pods: in which intervals they take part, and as what."""
+    labels: dict[str, str] = {}
+    for interval in intervals:
+        roles = {"prefill": interval.prefill, "decode": interval.decode, "mixed": [name for name, _ in interval.mixed]}
+        labels |= {f"{LABEL}{interval.number}": role for role, names in roles.items() if island in names}
+    return labels

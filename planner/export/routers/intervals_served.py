@@ -1,0 +1,129 @@
+"""Who serves an interval of prompt lengths, as programs that take requests see it: copies that do both phases, and
+prefill and decode copies that something has to pair.
+
+symbol   meaning                                                            unit
+share    of the interval's requests that go to an island, 0..1
+weight   of a server: its share, as a whole number up to 256, the largest
+         of a backend's being 256 (HAProxy's range)
+
+How long a request may take, and how many a server may hold: what proxies have to be told, from the plan.
+
+symbol    meaning                                                             unit
+answer    longest answer of the workload                                      tokens
+TPOT      slowest step that the plan's decode routes count on                 s
+timeout   2 answer x TPOT + TTFT bound, or 60 s where there is none;          s
+          at least 300 s: what is slower than twice the plan is stuck
+hold      requests that a server may have at a time: twice the sequences      requests
+          that it runs, so that as many may wait in it
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isclose
+
+from planner.domain import PHASES, Phase, Plan
+from planner.export.islands import ServingIsland
+from planner.export.routers.intervals import RoutedBucket, covering_routes, routed_buckets
+from planner.export.seams import Endpoint
+
+MOST_WEIGHT = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedInterval:
+    """Prompts of `start` <= tokens < `end`. `split`: share of them that prefill and decode islands do together,
+    `shares` those of the prefill islands; `mixed`: (id, share) of each island that does both phases. `last`: there are
+    no longer ones."""
+
+    start: int
+    end: int
+    prefill: tuple[str, ...]
+    decode: tuple[str, ...]
+    split: float
+    mixed: tuple[tuple[str, float], ...]
+    shares: tuple[float, ...] = ()
+    number: int = 0
+    last: bool = False
+
+    def by_pool(self) -> "tuple[ServedInterval, ...]":
+        """The split share by prefill island, each with all decode islands: servers of one such part are alike."""
+        return tuple(
+            replace(self, prefill=(name,), shares=(share,), split=share, mixed=())
+            for name, share in zip(self.prefill, self.shares, strict=True)
+        )
+
+    @property
+    def title(self) -> str:
+        """The interval in words."""
+        return f"{self.start} to {self.end - 1} tokens"
+
+
+def served_intervals(plan: Plan) -> tuple[ServedInterval, ...]:
+    """The plan's intervals from no tokens to the context; neighbours that the same servers share alike are one."""
+    mixed = {island.id for island in plan.islands if island.phase is not None and island.phase.value == "mixed"}
+    buckets = routed_buckets(covering_routes(plan))
+    prefill, decode = ([bucket for bucket in buckets if bucket.phase is phase] for phase in PHASES)
+    # buckets of both phases are cut at each other's ends; lengths that a phase leaves out are left out
+    cut = [part for first in prefill for second in decode if (part := _served(first, second, mixed)) is not None]
+    merged: list[ServedInterval] = []
+    for part in sorted(cut, key=lambda part: part.start):
+        if merged and merged[-1].end == part.start and _alike(merged[-1], part):
+            merged[-1] = replace(merged[-1], end=part.end)
+        else:
+            merged.append(replace(part, number=len(merged)))
+    return tuple(replace(part, last=part is merged[-1]) for part in merged)
+
+
+def _served(prefill: RoutedBucket, decode: RoutedBucket, mixed: set[str]) -> ServedInterval | None:
+    """What two buckets have in common; None where that is nothing."""
+    start, end = max(prefill.start, decode.start), min(prefill.end, decode.end)
+    if start >= end:
+        return None
+    return ServedInterval(
+        start=start,
+        end=end,
+        prefill=tuple(name for name in prefill.names if name not in mixed),
+        decode=tuple(name for name in decode.names if name not in mixed),
+        split=sum(share for name, share in prefill.islands if name not in mixed),
+        mixed=tuple((name, share) for name, share in prefill.islands if name in mixed),
+        shares=tuple(share for name, share in prefill.islands if name not in mixed),
+    )
+
+
+def _alike(first: ServedInterval, second: ServedInterval) -> bool:
+    names = (first.prefill, first.decode, [name for name, _ in first.mixed])
+    return names == (second.prefill, second.decode, [name for name, _ in second.mixed]) and all(
+        isclose(mine, theirs, rel_tol=1e-9) for (_, mine), (_, theirs) in zip(first.mixed, second.mixed, strict=True)
+    )
+
+
+def chosen(names: Iterable[str], endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
+    """Where the islands called `names` answer."""
+    wanted = set(names)
+    return tuple(endpoint for endpoint in endpoints if endpoint.island.id in wanted)
+
+
+def server_weights(shares: Sequence[tuple[float, int]]) -> tuple[int, ...]:
+    """A weight for each (share, servers) pair: of one of the servers that have the share together."""
+    each = [share / servers for share, servers in shares]
+    most = max(each, default=0.0)
+    return tuple(max(1, round(MOST_WEIGHT * part / most)) for part in each) if most > 0 else ()
+
+
+_LEAST_S, _TTFT_S = 300, 60.0
+_MS = 1000.0
+
+
+def answer_timeout_s(plan: Plan) -> int:
+    """Seconds from a request to the end of its answer that nothing sound takes."""
+    steps = [route.step_ms for route in plan.routing if route.phase is Phase.DECODE and math.isfinite(route.step_ms)]
+    bound = plan.scenario.slo.ttft_ms
+    first = _TTFT_S if bound is None else bound / _MS
+    longest = 2 * plan.scenario.workload.max_output_tokens * max(steps, default=0.0) / _MS + first
+    return max(_LEAST_S, math.ceil(longest))
+
+
+def held_requests(island: ServingIsland) -> int:
+    """Requests that one copy may have at a time, running and waiting."""
+    return max(2, 2 * island.batch_size * island.parallel.dp)

@@ -1,1 +1,0 @@
-"""Routers that are programs in front of the engines: their configuration and command lines, written and read back."""

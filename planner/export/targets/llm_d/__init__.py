@@ -1,1 +1,0 @@
-"""Values for the llm-d-modelservice chart."""
