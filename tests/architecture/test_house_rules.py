@@ -92,6 +92,7 @@ OWNERS = {
         "planner/search/experiment.py",
     ),
     "yaml": ("planner/files/", "planner/export/"),
+    "jinja2": ("planner/export/templating.py",),
     "compression": ("planner/files/disk/opening.py",),  # zstd, of the standard library from Python 3.14 on
     "jsonschema": ("planner/files/", "planner/export/"),
     "referencing": ("planner/export/checking/crds.py",),

@@ -22,7 +22,7 @@ from tools import locations
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy, RoutingSettings
 from planner.errors import ExportError, InconsistentPlanError, InputError
 from planner.export import ExportOptions, image_files, render
-from planner.export.objects.router_scripts import read_router_script
+from planner.export.objects.scripts import read_router_script
 from planner.export.routers.registry import ROUTERS
 
 GATEWAYS = [("vllm", "vllm"), ("model-gateway", "sglang")]
@@ -46,7 +46,7 @@ def commands(files: dict[str, str]) -> dict[str, list[str]]:
         pods = {d["metadata"]["name"]: d["spec"]["template"]["spec"]["containers"][0] for d in deployments}
         words = {name: [*pod["command"], *pod["args"]] for name, pod in pods.items()}
     else:
-        scripts = [next(read_router_script(text)) for name, text in files.items() if name.startswith("router")]
+        scripts = [read_router_script(text) for name, text in files.items() if name.startswith("router")]
         words = {script["metadata"]["name"]: script["command"] for script in scripts}
     return {name: row for name, row in words.items() if row[0] != "haproxy"}
 

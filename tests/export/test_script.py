@@ -19,7 +19,7 @@ from quick_yaml import load_document
 from planner.domain import ParallelConfig, Phase, Plan
 from planner.errors import ExportError, InputError
 from planner.export import ExportOptions, read_plan, render
-from planner.export.objects.launch_script import read_script
+from planner.export.objects.scripts import read_launch_script
 
 ENGINES = ("vllm", "sglang")
 COMMANDS = {"vllm": "vllm", "sglang": "python3"}
@@ -187,11 +187,16 @@ def test_a_placed_plan_says_which_host_and_pins_only_if_asked(tmp_path: Path) ->
     free = scripts(placed_plan())["01-h200-0.sh"]
     assert "#   rank 1: placed on h3.example, GPUs 0,1,2,3,4,5,6,7\n" not in free  # comments are one line, one space
     assert "# rank 1: placed on h3.example, GPUs 0,1,2,3,4,5,6,7\n" in free
-    assert read_script(free)["pins"] == []
+    assert read_launch_script(free)["pins"] == []
     call = ("1", "1", "h2.example", "h3.example")
     assert run(free, *call, folder=tmp_path).returncode == 0
     pinned = scripts(placed_plan(), options=ExportOptions(pin_nodes=True))["01-h200-0.sh"]
-    assert read_script(pinned)["pins"] == ["0:0=h0.example", "0:1=h1.example", "1:0=h2.example", "1:1=h3.example"]
+    assert read_launch_script(pinned)["pins"] == [
+        "0:0=h0.example",
+        "0:1=h1.example",
+        "1:0=h2.example",
+        "1:1=h3.example",
+    ]
     done = run(pinned, *call, folder=tmp_path)
     assert done.returncode == 2
     assert "this host: must be h3.example, where copy 1, rank 1 is placed" in done.stderr
@@ -209,7 +214,9 @@ def test_pins_need_a_placement_and_ranks_fill_its_shares() -> None:
     halves = [replace(second, gpu_indices=second.gpu_indices[:4]), replace(second, gpu_indices=second.gpu_indices[4:])]
     uneven = replace(plan, placement=replace(plan.placement, parts=(first, *halves, *others)))
     text = scripts(uneven, options=options)["01-h200-0.sh"]
-    assert read_script(text)["pins"][:4] == [f"0:{rank}=h{host}.example" for rank, host in enumerate((0, 0, 1, 1))]
+    assert read_launch_script(text)["pins"][:4] == [
+        f"0:{rank}=h{host}.example" for rank, host in enumerate((0, 0, 1, 1))
+    ]
     assert "# rank 3: placed on h1.example, GPUs 4,5,6,7\n" in text
 
 
@@ -272,7 +279,7 @@ def test_a_script_laid_out_by_hand_still_reads() -> None:
     text = scripts(example_plan())[FILE]
     by_hand = text.replace("      vllm\n      serve\n", "      # the engine\n      vllm serve\n")
     assert by_hand != text
-    assert read_script(by_hand) == read_script(text)
+    assert read_launch_script(by_hand) == read_launch_script(text)
 
 
 @given(st.text(max_size=200), st.integers(0, 5000))
@@ -281,4 +288,4 @@ def test_any_text_is_read_or_refused(noise: str, at: int) -> None:
     text = GOLDEN.read_text(encoding="utf-8")
     for broken in (noise, text[: at % len(text)] + noise + text[at % len(text) :]):
         with suppress(ValueError):
-            assert read_script(broken)["commands"]
+            assert read_launch_script(broken)["commands"]

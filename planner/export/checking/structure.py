@@ -36,7 +36,7 @@ from planner.export.objects.node_objects import FLEXTOPO_KIND, FLEXTOPO_VERSION,
 from planner.export.objects.operating.autoscaling import HPA_KIND, KEDA_KIND
 from planner.export.objects.operating.monitoring import API_VERSION as MONITORING_VERSION
 from planner.export.objects.operating.monitoring import POD_MONITOR, RULE
-from planner.export.objects.router_scripts import ROUTER_SCRIPT_KINDS
+from planner.export.objects.scripts import ROUTER_SCRIPT_KINDS
 from planner.export.routers.registry import ROUTERS
 from planner.export.targets import TARGETS
 from planner.files.disk.schema_answers import Accepts, acceptance, keeps_to

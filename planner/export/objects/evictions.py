@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from planner.domain import Placement, Victim
 from planner.errors import InputError
-from planner.export.objects.names import MAX_DNS_LABEL, is_dns_subdomain, one_line
+from planner.export.objects.names import MAX_DNS_LABEL, is_dns_subdomain
 from planner.export.seams import Deployment
+from planner.export.templating import script_of
 
 FILE = "evictions.sh"
 KIND = "evictions"
@@ -23,23 +24,6 @@ Eviction = tuple[str, str, str]
 _UNPROTECTED = (
     "WARNING: the islands' pods name no priority class: kube-scheduler evicts nobody for them, and does not keep the "
     "freed GPUs for them. Export with --priority-class, or plan with placement.priority_class."
-)
-_BEGIN = (
-    "#!/usr/bin/env bash",
-    "set -euo pipefail",
-    "",
-    "evict() { # namespace, pod, node",
-    "  local there",
-    '  there=$(kubectl get pod "$2" --namespace "$1" --ignore-not-found --output \'jsonpath={.spec.nodeName}\')',
-    '  if [ "$there" != "$3" ]; then',
-    '    echo "$1/$2 is not on $3 any more: passed over"',
-    "    return",
-    "  fi",
-    '  printf \'{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "%s", "namespace": "%s"}}\' \\',
-    '    "$2" "$1" | kubectl create --raw "/api/v1/namespaces/$1/pods/$2/eviction" --filename -',
-    "  echo",
-    "}",
-    "",
 )
 
 
@@ -54,8 +38,7 @@ def eviction_files(deployment: Deployment, *, classed: bool) -> dict[str, str]:
         return {}
     unprotected = classed and not deployment.options.priority_class
     comments = [_UNPROTECTED, *_comments(placement)] if unprotected else _comments(placement)
-    lines = [_BEGIN[0], *(f"# {one_line(comment)}" for comment in comments), *_BEGIN[1:], *_commands(placement)]
-    return {FILE: "\n".join(lines) + "\n"}
+    return {FILE: script_of("evictions", comments=comments, lines=list(_lines(placement)))}
 
 
 def _comments(placement: Placement) -> Iterator[str]:
@@ -96,10 +79,10 @@ def _is_name(name: str, longest: int | None) -> bool:
     return is_dns_subdomain(name) and (longest is None or (len(name) <= longest and "." not in name))
 
 
-def _commands(placement: Placement) -> Iterator[str]:
+def _lines(placement: Placement) -> Iterator[str | tuple[str, ...]]:
     for victim, words in zip(placement.victims, evictions_of(placement), strict=True):
-        yield f"# {victim.order}: for {one_line(victim.island)}; priority {victim.priority}, {victim.gpus} GPUs"
-        yield shlex.join(("evict", *words))
+        yield f"# {victim.order}: for {victim.island}; priority {victim.priority}, {victim.gpus} GPUs"
+        yield "evict", *words
 
 
 def read_evictions(text: str) -> Iterator[object]:
@@ -109,7 +92,8 @@ def read_evictions(text: str) -> Iterator[object]:
         ValueError: a line that does not belong to such a script.
     """
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    begin = [line for line in _BEGIN if not line.startswith("#")]
+    blank = script_of("evictions", comments=(), lines=())
+    begin = [line for line in blank.splitlines() if not line.startswith("#")]
     if lines[: len(begin)] != begin:
         raise ValueError("it must begin as the planner writes it")
     yield {"evictions": [_read(line) for line in lines[len(begin) :]]}

@@ -127,3 +127,8 @@ def answer_timeout_s(plan: Plan) -> int:
 def held_requests(island: ServingIsland) -> int:
     """Requests that one copy may have at a time, running and waiting."""
     return max(2, 2 * island.batch_size * island.parallel.dp)
+
+
+def island_requests(endpoint: Endpoint) -> int:
+    """The same of all copies that answer there."""
+    return endpoint.island.grouping.groups * held_requests(endpoint.island)

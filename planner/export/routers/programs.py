@@ -21,7 +21,7 @@ from planner.export.routers.gateways import (
     resends_pairs,
 )
 from planner.export.routers.haproxy import Backend, haproxy_process
-from planner.export.routers.intervals_served import ServedInterval, chosen, held_requests, served_intervals
+from planner.export.routers.intervals_served import ServedInterval, chosen, island_requests, served_intervals
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, RouterProcess
 from planner.export.summary import balanced
 
@@ -86,17 +86,13 @@ def _backend(
             (
                 process,
                 gateway.interval.split if gateway.way == SPLIT else sum(shares.values()),
-                sum(_island_requests(endpoint) for endpoint in behind[gateway.way]),
+                sum(island_requests(endpoint) for endpoint in behind[gateway.way]),
             )
             for gateway, process in programs
             if gateway.interval.number == interval.number
         ),
         direct=tuple((e, shares[e.island.id]) for e in behind[MIXED]) if direct else (),
     )
-
-
-def _island_requests(endpoint: Endpoint) -> int:
-    return endpoint.island.grouping.groups * held_requests(endpoint.island)
 
 
 def pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, str]:

@@ -18,10 +18,10 @@ from typing import Any
 from planner.domain import PHASES, SWITCH_LEVELS
 from planner.errors import ExportError, InputError
 from planner.export.engines.seam import Launch
-from planner.export.explanation import island_comments, operating_notes
 from planner.export.found import FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.explanation import island_comments, operating_notes
 from planner.export.objects.names import DIGEST, plan_slug
 from planner.export.objects.pods import (
     check_gpus_told_apart,

@@ -27,10 +27,10 @@ from planner.domain import PHASES, Phase
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import read_flags
 from planner.export.engines.seam import Launch
-from planner.export.explanation import island_comments
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.explanation import island_comments
 from planner.export.objects.operating.draining import drain_seconds, grace_seconds
 from planner.export.objects.operating.network import network_notes
 from planner.export.objects.operating.probes import probe_note, startup_budget

@@ -8,10 +8,10 @@ from typing import Any
 
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch, Rendezvous
-from planner.export.explanation import island_comments, operating_notes
 from planner.export.found import FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.explanation import island_comments, operating_notes
 from planner.export.objects.pods import (
     ISLAND_LABEL,
     PART_OF_LABEL,

@@ -22,10 +22,10 @@ from typing import Any
 from planner.domain import Phase
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch, PodCommand
-from planner.export.explanation import island_comments, operating_notes
 from planner.export.found import Kind
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.explanation import island_comments, operating_notes
 from planner.export.objects.names import slug
 from planner.export.objects.operating.draining import drain_arguments, lifecycle
 from planner.export.objects.pods import (

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.export.engines.seam import Launch, Rendezvous
-from planner.export.explanation import island_comments, operating_notes
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.explanation import island_comments, operating_notes
 from planner.export.objects.names import MAX_WORKLOAD_NAME
 from planner.export.objects.pods import (
     check_gpus_told_apart,

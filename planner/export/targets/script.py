@@ -20,21 +20,22 @@ from typing import Any
 
 from planner.errors import ExportError
 from planner.export.engines.seam import Launch, PodCommand, Rendezvous
-from planner.export.explanation import island_comments
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
-from planner.export.objects.launch_script import (
+from planner.export.objects.explanation import island_comments
+from planner.export.objects.names import check_node_selector
+from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
+from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
+from planner.export.objects.scripts import (
+    FRONT_SCRIPT,
     LEADER_ADDRESS,
     OWN_ADDRESS,
     RANK,
-    LaunchScript,
-    read_script,
-    script_text,
+    launch_script,
+    read_launch_script,
+    read_router_script,
+    router_script_files,
 )
-from planner.export.objects.names import check_node_selector
-from planner.export.objects.pods import GPU_RESOURCES, engine_image, gpu_resource, labels
-from planner.export.objects.router_scripts import FRONT_SCRIPT, read_router_script, router_script_files
-from planner.export.objects.scheduling import HOSTNAME, pinned_nodes
 from planner.export.objects.shared_files import island_files
 from planner.export.seams import Deployment, Endpoint, Step, Target, TargetFiles
 from planner.export.summary import island_annotations
@@ -86,8 +87,8 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
     for file, island in island_files(deployment, ".sh"):
         launches = _launches(island, deployment, sharing)
         hosts = _placed_hosts(island, deployment)
-        script = _script(island, deployment, launches, hosts)
-        files[file] = script_text(_comments(file, island, deployment, launches, hosts), script)
+        comments = tuple(_comments(file, island, deployment, launches, hosts))
+        files[file] = _script(comments, island, deployment, launches, hosts)
         endpoints.append(_endpoint(island, launches))
     return TargetFiles(files=files, endpoints=tuple(endpoints))
 
@@ -144,20 +145,27 @@ def _placed_hosts(island: ServingIsland, deployment: Deployment) -> Hosts:
     return hosts
 
 
-def _script(island: ServingIsland, deployment: Deployment, launches: Sequence[Launch], hosts: Hosts) -> LaunchScript:
+def _script(
+    comments: Sequence[str], island: ServingIsland, deployment: Deployment, launches: Sequence[Launch], hosts: Hosts
+) -> str:
     pins = hosts if deployment.options.pin_nodes else {}
-    return LaunchScript(
-        name=island.name,
-        image=engine_image(island, deployment),
-        copies=island.grouping.groups,
-        ranks=island.grouping.pods,
-        gpus=island.grouping.gpus_per_pod,
-        devices=_DEVICES[gpu_resource(island)],
-        whole_hosts=not _shares_host(island),
-        labels=labels(island, deployment),
-        annotations=island_annotations(island, deployment, probed=False),
-        hosts=dict(island.gpu.node_selector),
-        pins=tuple(f"{copy}:{rank}={node}" for (copy, rank), (node, _) in sorted(pins.items())),
+    return launch_script(
+        comments,
+        settings={
+            "name": island.name,
+            "image": engine_image(island, deployment),
+            "copies": island.grouping.groups,
+            "ranks": island.grouping.pods,
+            "gpus": island.grouping.gpus_per_pod,
+            "devices": _DEVICES[gpu_resource(island)],
+            "whole_hosts": "no" if _shares_host(island) else "yes",
+        },
+        lists={
+            "labels": labels(island, deployment),
+            "annotations": island_annotations(island, deployment, probed=False),
+            "hosts": dict(island.gpu.node_selector),
+            "pins": [f"{copy}:{rank}={node}" for (copy, rank), (node, _) in sorted(pins.items())],
+        },
         commands=_commands(launches),
     )
 
@@ -268,12 +276,14 @@ def _found_pods(manifest: Manifest, copy: str) -> Iterator[FoundPod]:
 
 
 def _parsed(text: str) -> Iterator[object]:
-    yield read_script(text)
+    yield read_launch_script(text)
 
 
 def _steps(files: Mapping[str, str], /) -> tuple[Step, ...]:
     """One step an island."""
-    scripts = {name: read_script(text) for name, text in files.items() if name[:1].isdigit() and name.endswith(".sh")}
+    scripts = {
+        name: read_launch_script(text) for name, text in files.items() if name[:1].isdigit() and name.endswith(".sh")
+    }
     return tuple(
         Step(
             title=f"Island {script['metadata']['name']}",
@@ -291,7 +301,7 @@ def _router_steps(files: Mapping[str, str]) -> Iterator[Step]:
     """One step a program of the router; who takes the requests, `router.sh`, comes last."""
     names = [name for name in files if name.startswith("router") and name.endswith(".sh")]
     for name in sorted(names, key=lambda name: (name == FRONT_SCRIPT, name)):
-        program = next(read_router_script(files[name]))
+        program = read_router_script(files[name])
         read = [file for file in files if any(file in word for word in program["command"])]
         beside = f" and {', '.join(read)} beside it" if read else ""
         yield Step(

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from planner.export.routers.haproxy import BYTES_PER_TOKEN, DOMAIN, ENVELOPE, REFUSED_FROM
+from planner.export.routers.haproxy import REFUSED_FROM
 
 _SECTIONS = frozenset({"global", "defaults", "frontend", "backend", "resolvers", "listen", "cache", "peers"})
 _RULE = re.compile(r"if { req\.body_size (lt|gt) ([0-9]{1,18}) }")
@@ -28,7 +28,7 @@ def read_backends(text: str) -> Backends | None:
     try:
         sections = _sections(text)
         settings = {row[1]: row[2] for row in sections["global"][0] if row[0] == "setenv"}
-        scale, envelope = float(settings[BYTES_PER_TOKEN]), int(settings[ENVELOPE])
+        scale, envelope = float(settings["BYTES_PER_TOKEN"]), int(settings["ENVELOPE_BYTES"])
         if not (math.isfinite(scale) and scale >= 1):
             return None
         (frontend,) = sections["frontend"]
@@ -89,5 +89,5 @@ def _servers(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, int | None], ...
         if not 0 <= copies <= _MOST_COPIES:
             raise ValueError("a number of copies")
         weight = int(row[row.index("weight") + 1]) if "weight" in row else 1
-        servers += [(row[2 + template].replace(DOMAIN, ""), weight)] * copies
+        servers += [(row[2 + template].replace(".${NAMESPACE}.svc.cluster.local", ""), weight)] * copies
     return tuple(servers)

@@ -17,7 +17,7 @@ from tools import locations
 
 from planner.domain import Plan
 from planner.export import render
-from planner.export.objects.router_scripts import read_router_script
+from planner.export.objects.scripts import read_router_script
 
 _HERE = Path(__file__).parent
 _PROGRAMS = {"vllm_router.launch_router": "vllm-router", "sglang_router.launch_router": "sglang-router"}
@@ -88,7 +88,7 @@ def running(
     files = render(plan, target="script", engine=engine, router=router)
     table = json.loads(files["routing.json"])
     leaders = [leader for row in table["services"] for leader in row["leaders"]]
-    scripts = [next(read_router_script(text)) for name, text in files.items() if name.startswith("router")]
+    scripts = [read_router_script(text) for name, text in files.items() if name.startswith("router")]
     programs = {name: program_words(name) for script in scripts for name in [_binary(script["command"])]}
     addresses = [f"{script['metadata']['name']}:{script['port']}" for script in scripts]
     ports = iter(_free_ports(2 * len(addresses) + len(leaders)))

@@ -18,10 +18,10 @@ from typing import Any
 
 from planner.domain import PHASES, Phase
 from planner.errors import ExportError
-from planner.export.explanation import island_comments
 from planner.export.found import FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import whole_number, yaml_text
+from planner.export.objects.explanation import island_comments
 from planner.export.objects.operating.draining import drain_seconds, grace_seconds
 from planner.export.objects.operating.network import network_notes
 from planner.export.objects.pods import ENGINE_LABEL, check_gpus_told_apart, found_pod, island_pods
