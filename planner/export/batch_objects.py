@@ -6,7 +6,6 @@ memory, have no token of the cluster, and speak to nobody, or with Dask to each 
 Secret that whoever applies the objects makes, since a manifest is no place for a key.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from planner.errors import EXIT_BAD_INPUT, EXIT_INFEASIBLE, InputError
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.names import is_dns_label, is_dns_subdomain, is_label_value
+from planner.export.templating import object_of
 
 DASK_PORT = 8786
 INDEX = "$(JOB_COMPLETION_INDEX)"
@@ -69,23 +69,15 @@ class BatchObjects:
 def indexed_job_files(batch: BatchObjects) -> dict[str, str]:
     """File name -> text: a Job of `workers` pods, each with its share of the jobs; the Job that makes the tables of
     all, to be applied when that is complete; and who may speak to their pods: nobody."""
-    pods = _job(batch, "shards", [*_batch(batch), "--shard", f"{INDEX}/{batch.workers}"])
-    pods["spec"] |= {
-        "completionMode": "Indexed",
-        "completions": batch.workers,
-        "parallelism": batch.workers,
-        "backoffLimitPerIndex": 3,
-        "maxFailedIndexes": batch.workers,  # one share's failure stops no other
-        "podFailurePolicy": _failures("shards", "FailIndex"),
-    }
-    del pods["spec"]["backoffLimit"]
+    words = [*_batch(batch), "--shard", f"{INDEX}/{batch.workers}"]
     notes = (
         "A pod that is started anew goes on where it was.",
         "An index that failed with exit status 3 has done its share: some of its jobs are infeasible.",
     )
     return {
-        "10-network-policy.yaml": yaml_text((), [_policy(batch, ingress=[], egress=[])]),
-        "20-shards.yaml": yaml_text(notes, [pods]),
+        "10-network-policy.yaml": _policy(batch, speak=False),
+        # one share's failure stops no other
+        "20-shards.yaml": yaml_text(notes, [_job(batch, "shards", words, shards=batch.workers)]),
         "30-tables.yaml": _tables(batch),
     }
 
@@ -99,16 +91,16 @@ def dask_files(batch: BatchObjects) -> dict[str, str]:
     worker = ["dask", "worker", address, "--no-nanny", "--nthreads", str(batch.cpus), *pages]
     worker += ["--local-directory", str(_SCRATCH), "--death-timeout", "60"]
     client = [*_batch(batch), "--shard", "0/1", "--executor", "dask", "--scheduler", address]
-    workers = _deployment(batch, "worker", worker, batch.workers)
+    service = object_of("batch-service", metadata=_metadata(batch, "scheduler"), port=DASK_PORT)
     return {
-        "10-network-policy.yaml": yaml_text((), [_policy(batch, **_among_themselves(batch))]),
+        "10-network-policy.yaml": _policy(batch, speak=True),
         "20-scheduler.yaml": yaml_text(
-            _key_notes(batch), [_service(batch), _certified(batch, "scheduler", _scheduler(batch, scheduler))]
+            _key_notes(batch), [service, _deployment(batch, "scheduler", scheduler, cpus=1, port=DASK_PORT)]
         ),
-        "30-workers.yaml": yaml_text((), [_certified(batch, "worker", workers)]),
+        "30-workers.yaml": yaml_text((), [_deployment(batch, "worker", worker, replicas=batch.workers)]),
         "40-client.yaml": yaml_text(
             (f"Apply when the others run: kubectl rollout status deployment/{batch.name}-worker",),
-            [_certified(batch, "client", _job(batch, "client", client, cpus=1))],
+            [_job(batch, "client", client, certified=True, cpus=1)],
         ),
         "50-tables.yaml": _tables(batch),
     }
@@ -131,19 +123,6 @@ def _secret(batch: BatchObjects) -> str:
     return f"{batch.name}-tls"
 
 
-def _certified(batch: BatchObjects, role: str, thing: Object) -> Object:
-    """The Deployment or Job with the certificate in its pods, where Dask looks for that of a `role`."""
-    spec = thing["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    own = f"TLS__{role.upper()}"
-    files = {"TLS__CA_FILE": "ca.crt", f"{own}__CERT": "tls.crt", f"{own}__KEY": "tls.key"}
-    values = {"REQUIRE_ENCRYPTION": "True"} | {name: str(TLS_FOLDER / file) for name, file in files.items()}
-    container["env"] += [{"name": f"DASK_DISTRIBUTED__COMM__{name}", "value": value} for name, value in values.items()]
-    container["volumeMounts"].append({"name": "tls", "mountPath": str(TLS_FOLDER), "readOnly": True})
-    spec["volumes"].append({"name": "tls", "secret": {"secretName": _secret(batch), "defaultMode": 0o440}})
-    return thing
-
-
 def _tables(batch: BatchObjects) -> str:
     words = [*_batch(batch), "--resume"]
     return yaml_text(("Apply when the Job before it is complete.",), [_job(batch, "tables", words)])
@@ -153,129 +132,70 @@ def _batch(batch: BatchObjects) -> list[str]:
     return ["planner", "batch", str(batch.jobs), "--out", str(batch.folder), "--processes", str(batch.cpus), "--quiet"]
 
 
-def _job(batch: BatchObjects, part: str, words: list[str], *, cpus: int | None = None) -> Object:
-    pod = _pod(batch, part, words, cpus=cpus)
-    pod["spec"]["restartPolicy"] = "Never"
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": _metadata(batch, part),
-        "spec": {"backoffLimit": 3, "podFailurePolicy": _failures(part, "FailJob"), "template": pod},
-    }
+def _job(
+    batch: BatchObjects, part: str, words: list[str], *, shards: int = 0, certified: bool = False, cpus: int = 0
+) -> Object:
+    return object_of(
+        "batch-job",
+        metadata=_metadata(batch, part),
+        part=part,
+        shards=shards,
+        final_codes=[EXIT_BAD_INPUT, EXIT_INFEASIBLE],
+        pod=_pod(batch, part, words, certified=certified, cpus=cpus, once=True),
+    )
 
 
-def _failures(container: str, action: str) -> Object:
-    """What trying again does not mend is not tried again; a pod that had to leave its node is, uncounted."""
-    codes = {"containerName": container, "operator": "In", "values": [EXIT_BAD_INPUT, EXIT_INFEASIBLE]}
-    disrupted = [{"type": "DisruptionTarget", "status": "True"}]
-    return {"rules": [{"action": action, "onExitCodes": codes}, {"action": "Ignore", "onPodConditions": disrupted}]}
+def _deployment(
+    batch: BatchObjects, part: str, words: list[str], *, replicas: int = 1, cpus: int = 0, port: int = 0
+) -> Object:
+    """Replaced at once, as two versions side by side would be refused."""
+    pod = _pod(batch, part, words, certified=True, cpus=cpus, port=port)
+    return object_of("batch-deployment", metadata=_metadata(batch, part), replicas=replicas, pod=pod)
 
 
-def _deployment(batch: BatchObjects, part: str, words: list[str], replicas: int, *, cpus: int | None = None) -> Object:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _metadata(batch, part),
-        "spec": {
-            "replicas": replicas,
-            "strategy": {"type": "Recreate"},  # two versions side by side would be refused
-            "selector": {"matchLabels": _labels(batch, part)},
-            "template": _pod(batch, part, words, cpus=cpus),
-        },
-    }
+def _pod(
+    batch: BatchObjects,
+    part: str,
+    words: list[str],
+    *,
+    certified: bool,
+    cpus: int,
+    once: bool = False,
+    port: int = 0,
+) -> Object:
+    """A pod's template: one container that runs `words`; `certified`: with the certificate where Dask looks for it."""
+    return object_of(
+        "batch-pod",
+        labels=_labels(batch, part),
+        part=part,
+        image=batch.image,
+        claim=batch.claim,
+        mount=str(batch.mount),
+        scratch=str(_SCRATCH),
+        words=words,
+        cpus=str(cpus or batch.cpus),
+        memory=f"{round(batch.memory_gb * 1000)}M",
+        user=USER,
+        certified=certified,
+        tls=str(TLS_FOLDER),
+        secret=_secret(batch),
+        readable=0o440,
+        port=port,
+        once=once,
+    )
 
 
-def _scheduler(batch: BatchObjects, words: list[str]) -> Object:
-    deployment = _deployment(batch, "scheduler", words, 1, cpus=1)
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    container["ports"] = [{"name": "dask", "containerPort": DASK_PORT}]
-    container["readinessProbe"] = {"tcpSocket": {"port": "dask"}, "periodSeconds": 5}
-    return deployment
-
-
-def _service(batch: BatchObjects) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(batch, "scheduler"),
-        "spec": {
-            "selector": _labels(batch, "scheduler"),
-            "ports": [{"name": "dask", "port": DASK_PORT, "targetPort": "dask"}],
-        },
-    }
-
-
-def _pod(batch: BatchObjects, part: str, words: list[str], *, cpus: int | None) -> Object:
-    """A pod's template: one container that runs `words`."""
-    resources = {"cpu": str(cpus or batch.cpus), "memory": f"{round(batch.memory_gb * 1000)}M"}
-    scratch = str(_SCRATCH)
-    environment = {"HOME": scratch, "MPLCONFIGDIR": scratch, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    return {
-        "metadata": {"labels": _labels(batch, part)},
-        "spec": {
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": USER,
-                "runAsGroup": USER,
-                "fsGroup": USER,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [
-                {
-                    "name": part,
-                    "image": batch.image,
-                    "command": words,
-                    "workingDir": str(batch.mount),
-                    "env": [{"name": name, "value": value} for name, value in environment.items()],
-                    "resources": {"requests": resources, "limits": {"memory": resources["memory"]}},
-                    "securityContext": {
-                        "allowPrivilegeEscalation": False,
-                        "readOnlyRootFilesystem": True,
-                        "capabilities": {"drop": ["ALL"]},
-                    },
-                    "volumeMounts": [
-                        {"name": "files", "mountPath": str(batch.mount)},
-                        {"name": "scratch", "mountPath": scratch},
-                    ],
-                }
-            ],
-            "volumes": [
-                {"name": "files", "persistentVolumeClaim": {"claimName": batch.claim}},
-                {"name": "scratch", "emptyDir": {}},
-            ],
-        },
-    }
-
-
-def _policy(batch: BatchObjects, *, ingress: list[Object], egress: list[Object]) -> Object:
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": _metadata(batch, "pods"),
-        "spec": {
-            "podSelector": {"matchLabels": {_INSTANCE: batch.name}},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": ingress,
-            "egress": egress,
-        },
-    }
-
-
-def _among_themselves(batch: BatchObjects) -> Mapping[str, list[Object]]:
-    """Pods of the batch, and the cluster's names to find each other by."""
-    pods = [{"podSelector": {"matchLabels": {_INSTANCE: batch.name}}}]
-    names = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
-    ports = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
-    return {"ingress": [{"from": pods}], "egress": [{"to": pods}, {"to": [names], "ports": ports}]}
+def _policy(batch: BatchObjects, *, speak: bool) -> str:
+    """`speak`: pods of the batch to each other, and to the cluster's names, to find each other."""
+    policy = object_of("batch-policy", metadata=_metadata(batch, "pods"), pods={_INSTANCE: batch.name}, speak=speak)
+    return yaml_text((), [policy])
 
 
 def _metadata(batch: BatchObjects, part: str) -> Object:
     return {"name": f"{batch.name}-{part}", "labels": _labels(batch, part)}
 
 
-def _labels(batch: BatchObjects, part: str) -> Mapping[str, str]:
+def _labels(batch: BatchObjects, part: str) -> dict[str, str]:
     labels = {_INSTANCE: batch.name, _PART: part}
     assert all(map(is_label_value, labels.values())), "a name of an object is a label's value"
     return labels

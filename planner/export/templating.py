@@ -79,7 +79,7 @@ def _environment(quoted: Callable[[Any], str]) -> Environment:
 
 def _as_yaml(value: Any) -> str:
     """JSON is YAML but for characters that YAML takes for the end of a line, or for none."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, default=dict)
     return _BEYOND_ASCII.sub(lambda match: f"\\U{ord(match[0]):08x}", text)
 
 

@@ -16,7 +16,7 @@ from router_reading.comparing import router_faults
 from planner.domain import LengthMeasure, Phase, Plan, RouterPolicy
 from planner.errors import ExportError
 from planner.export import NO_ROUTER, ROUTERS, render
-from planner.export.routers.endpoint_picker import LENGTH_LABEL, ROLE_LABEL
+from planner.export.routers.llm_d import LENGTH_LABEL, ROLE_LABEL
 from planner.runs.deployments import render_plan
 
 FILE = "llm-d-router.yaml"

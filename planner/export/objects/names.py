@@ -96,6 +96,11 @@ def pods_service(service: str) -> str:
     return f"{service}-pods"
 
 
+def plan_labels(name: str) -> dict[str, str]:
+    """Labels of what belongs to the plan called `name` and to no island."""
+    return {"app.kubernetes.io/part-of": name, "app.kubernetes.io/managed-by": "planner"}
+
+
 def label_value(text: str) -> str:
     """`text` as a label's value: itself where allowed, else its slug."""
     return text if is_label_value(text) else slug(text)[:MAX_DNS_LABEL]

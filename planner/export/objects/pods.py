@@ -19,6 +19,7 @@ from planner.export.objects.scheduling import pod_annotations, pod_scheduling, q
 from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
 from planner.export.options import image_is_pinned
 from planner.export.seams import Deployment
+from planner.export.templating import object_of
 
 ISLAND_LABEL = "planner/island"
 PHASE_LABEL = "planner/phase"
@@ -247,12 +248,7 @@ def island_service(
     name: str, island: ServingIsland, deployment: Deployment, selector: Mapping[str, str], ports: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """A Service called `name` over the pods of `island` that `selector` chooses."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name, "labels": labels(island, deployment)},
-        "spec": {"type": "ClusterIP", "selector": dict(selector), "ports": ports},
-    }
+    return object_of("service", name=name, labels=labels(island, deployment), selector=selector, ports=ports)
 
 
 def launch_ports(launch: Launch) -> list[dict[str, Any]]:

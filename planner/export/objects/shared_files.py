@@ -6,10 +6,11 @@ from typing import Any
 
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.names import plan_labels
 from planner.export.objects.operating.autoscaling import autoscaling_files
 from planner.export.objects.operating.domains import domain_files
 from planner.export.objects.operating.monitoring import monitoring_files
-from planner.export.objects.pods import PART_OF_LABEL, engine_image
+from planner.export.objects.pods import engine_image
 from planner.export.objects.scheduling import preemption_policy
 from planner.export.objects.weights import (
     Source,
@@ -22,6 +23,7 @@ from planner.export.objects.weights import (
 from planner.export.options import secret_of
 from planner.export.routers.routing import routing_file, table_file
 from planner.export.seams import Deployment, Endpoint
+from planner.export.templating import object_of
 
 FILE = "weights-job.yaml"
 _RETRIES = 6  # Kubernetes' default; what is there already is not fetched again
@@ -57,23 +59,14 @@ def _token_notes(deployment: Deployment) -> tuple[str, ...]:
 
 def _job(deployment: Deployment) -> dict[str, Any]:
     first, options = deployment.islands[0], deployment.options
-    labels = {PART_OF_LABEL: deployment.name, "app.kubernetes.io/managed-by": "planner"}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": f"{deployment.name}-weights", "labels": labels},
-        "spec": {
-            "backoffLimit": _RETRIES,
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "restartPolicy": "OnFailure",
-                    "containers": [fetching(first.weights, options, engine_image(first, deployment))],
-                    "volumes": model_volumes(deployment),
-                },
-            },
-        },
-    }
+    return object_of(
+        "weights-job",
+        name=f"{deployment.name}-weights",
+        labels=plan_labels(deployment.name),
+        retries=_RETRIES,
+        container=fetching(first.weights, options, engine_image(first, deployment)),
+        volumes=model_volumes(deployment),
+    )
 
 
 def island_files(deployment: Deployment, suffix: str = ".yaml") -> Iterator[tuple[str, ServingIsland]]:
@@ -106,14 +99,10 @@ def option_files(deployment: Deployment) -> dict[str, str]:
 
 def _priority_class(deployment: Deployment) -> dict[str, Any]:
     settings = deployment.plan.scenario.placement
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {
-            "name": deployment.options.priority_class,
-            "labels": {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"},
-        },
-        "value": settings.priority,
-        "globalDefault": False,
-        "preemptionPolicy": preemption_policy(settings),
-    }
+    return object_of(
+        "priority-class",
+        name=deployment.options.priority_class,
+        labels=plan_labels(deployment.name),
+        value=settings.priority,
+        policy=preemption_policy(settings),
+    )

@@ -26,8 +26,10 @@ from typing import Any
 from planner.domain import ModelSpec
 from planner.errors import InputError
 from planner.export.islands import ServingIsland
+from planner.export.objects.names import plan_labels
 from planner.export.options import TOKEN, ExportOptions, secret_of
 from planner.export.seams import Deployment
+from planner.export.templating import object_of
 
 MOUNT_PATH = "/models"
 VOLUME = "model"
@@ -175,15 +177,8 @@ def model_volume_gib(model: ModelSpec) -> int:
 def model_claim(deployment: Deployment) -> dict[str, Any]:
     """The claim that every pod mounts; many nodes read it."""
     size = f"{model_volume_gib(deployment.plan.scenario.model)}Gi"
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": deployment.options.model_volume,
-            "labels": {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"},
-        },
-        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": size}}},
-    }
+    name = deployment.options.model_volume
+    return object_of("model-volume", name=name, labels=plan_labels(deployment.name), size=size)
 
 
 def model_volumes(deployment: Deployment) -> list[dict[str, Any]]:

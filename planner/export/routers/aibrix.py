@@ -24,6 +24,7 @@ from planner.export.objects.documents import yaml_documents, yaml_text
 from planner.export.objects.names import is_label_value, workload_name
 from planner.export.routers.intervals import covering_routes, require_intervals, routed_buckets
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, Step
+from planner.export.templating import object_of
 
 NAME = "aibrix"
 FILE = "aibrix.yaml"
@@ -52,15 +53,8 @@ def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterF
             f"got {', '.join(map(str, ports))}.",
             hint="Choose another router, or --router none.",
         )
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": workload_name(deployment.name, "router"),
-            "labels": {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"},
-        },
-        "data": _variables(deployment),
-    }
+    name = workload_name(deployment.name, "router")
+    config_map = object_of("config-map", name=name, part_of=deployment.name, data=_variables(deployment))
     return RouterFiles(files={FILE: yaml_text(_comments(deployment), [config_map])})
 
 

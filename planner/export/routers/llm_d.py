@@ -11,6 +11,24 @@ longer than its estimate meets an engine whose context it exceeds; it is left wh
 tokenizer's container does not have, and inside an LLMInferenceService, where one island a phase takes all lengths.
 
 Sources: llm-d/llm-d-router, config/charts/README.md (values), v0.10; serving.kserve.io/v1alpha2 (router.scheduler).
+
+llm-d's EndpointPickerConfig: who may take a prompt, who of them does, in words of its plugins; and read back.
+
+symbol  meaning                                                              unit    source
+range   lengths that a pod takes, `min-max`, both ends included              tokens  context-length-aware, README
+tokens  of prompts that an endpoint was sent and has not answered a first    tokens  inflight-load-producer, README
+        token to; the part in its cache left out
+
+Weights: a profile adds up weight x score, each score in 0..1.
+- lengths 1: pods of a bucket have the same range, so it adds the same to all; with filtering on, others are out.
+- prefill: tokens in flight 1 and nothing beside it. A queue's score is spread over 0..1 whatever it is about, and one
+  request of difference would outweigh 100 000 tokens.
+- decode: requests in flight 2, the picker's own count and never stale; free KV cache 1, scraped, which tells long
+  answers from short ones.
+- prefix 4 where the plan counts on cached prompts: a whole prompt in the cache outweighs the rest.
+Every prompt is split where the plan is split: `prefix-based-pd-decider` with nonCachedTokens 0 never splits one.
+
+Sources: llm-d/llm-d-router, READMEs of pkg/epp/framework/plugins and docs/disaggregation.md, v0.10.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,19 +39,16 @@ from planner.errors import ExportError
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_documents, yaml_text
 from planner.export.objects.names import weights_location, workload_name
-from planner.export.routers.endpoint_picker import (
-    LENGTH_LABEL,
-    ROLE_LABEL,
-    PickerSettings,
-    picker_config,
-    range_text,
-)
 from planner.export.routers.intervals import require_intervals
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles, Step
+from planner.export.templating import object_of
 
 NAME = "llm-d"
 CHART, VERSION = "llm-d-router-gateway", "v0.10.0"
 POOL_LABEL = "planner/router-pool"
+LENGTH_LABEL = "llm-d.ai/context-length-range"
+ROLE_LABEL = "llm-d.ai/role"
+WORKER_LABEL = "leaderworkerset.sigs.k8s.io/worker-index"
 FILE, VALUES_KEY, CONFIG_FILE = "llm-d-router.yaml", "values.yaml", "planner.yaml"
 _PAIRED = ("llm-d", "kserve")  # targets whose decode pods have the sidecar that fetches from a prefill pod
 _ROLES = {Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phase.MIXED: "prefill-decode"}
@@ -83,62 +98,51 @@ def _alone(deployment: Deployment) -> bool:
 
 
 def _inner(deployment: Deployment, /) -> dict[str, Any] | None:
-    return picker_config(_settings(deployment)) if _alone(deployment) else None
+    return _picker(deployment) if _alone(deployment) else None
 
 
-def _settings(deployment: Deployment) -> PickerSettings:
+def _picker(deployment: Deployment) -> dict[str, Any]:
+    """Who may take a prompt, and who of them does: the picker's configuration."""
     plan, islands = deployment.plan, deployment.islands
-    return PickerSettings(
+    return object_of(
+        "endpoint-picker",
         split=not any(island.mixed for island in islands),
-        workers=max(island.grouping.pods for island in islands) - 1,
+        workers=[str(index) for index in range(1, max(island.grouping.pods for island in islands))],
+        worker_label=WORKER_LABEL,
+        length_label=LENGTH_LABEL,
         prefixes=plan.scenario.routing.policy is RouterPolicy.PREFIX_AWARE,
-        tokenizer="" if _alone(deployment) or _by_path(plan) else islands[0].weights,
+        tokenizer=_tokenizer(deployment),
         most_tokens=max(_LEAST_TOKENS, *(island.max_model_len for island in islands)),
     )
 
 
+def _tokenizer(deployment: Deployment) -> str:
+    """The model whose tokenizer answers beside the picker; empty: lengths are estimated."""
+    return "" if _alone(deployment) or _by_path(deployment.plan) else deployment.islands[0].weights
+
+
 def _config_map(deployment: Deployment, port: int) -> dict[str, Any]:
-    """An object, as the folder's other files are, so that all of them can be applied at once."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": workload_name(deployment.name, "router"),
-            "labels": {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"},
-        },
-        "data": {VALUES_KEY: _plain(_values(deployment, port))},
-    }
+    """Values of the router's chart, which makes the InferencePool of the pods with the label, and the picker; in an
+    object, as the folder's other files are, so that all of them can be applied at once."""
+    values = object_of(
+        "llm-d-router-values",
+        pool={POOL_LABEL: deployment.name},
+        engine=deployment.engine.name,
+        port=port,
+        version=VERSION,
+        file=CONFIG_FILE,
+        picker=_plain(_picker(deployment)),
+        tokenizer=_tokenizer(deployment),
+    )
+    name = workload_name(deployment.name, "router")
+    return object_of("config-map", name=name, part_of=deployment.name, data={VALUES_KEY: _plain(values)})
 
 
 def _plain(document: Mapping[str, Any]) -> str:
     return yaml_text((), [document]).removeprefix("---\n")
 
 
-def _values(deployment: Deployment, port: int) -> dict[str, Any]:
-    """Values of the router's chart, which makes the InferencePool of the pods with the label, and the picker."""
-    settings = _settings(deployment)
-    sidecar = {"tokenizer": {"enabled": True, "modelName": settings.tokenizer}} if settings.tokenizer else {}
-    return {
-        "router": {
-            "modelServers": {
-                "matchLabels": {POOL_LABEL: deployment.name},
-                "type": deployment.engine.name,
-                "targetPorts": [{"number": port}],
-            },
-            # without the picker a gateway would send prompts to pods that cannot take them
-            "inferencePool": {"create": True, "failureMode": "FailClosed"},
-            "epp": {
-                "image": {"tag": VERSION},
-                "pluginsConfigFile": CONFIG_FILE,
-                "pluginsCustomConfig": {CONFIG_FILE: _plain(picker_config(settings))},
-            },
-            **sidecar,
-        }
-    }
-
-
 def _comments(deployment: Deployment) -> Iterator[str]:
-    settings = _settings(deployment)
     name = workload_name(deployment.name, "router")
     yield f"Plan {deployment.plan.scenario.name}: values of chart {CHART} {VERSION} of llm-d/llm-d-router."
     yield _install(name)
@@ -149,7 +153,7 @@ def _comments(deployment: Deployment) -> Iterator[str]:
         yield f"{island.id}, {island.phase}: {range_text(span) if span else 'none, and so no prompt'}"
     yield f"Assumed: {_policy(deployment.plan).value} inside a bucket, ranks of a pod left to its engine."
     yield from _notes(deployment.plan)
-    if settings.tokenizer:
+    if _tokenizer(deployment):
         yield "Prompts are counted by the model's tokenizer, beside the picker: 4 cores and 8 GiB for each picker."
     else:
         yield (
@@ -163,6 +167,11 @@ def _pod_labels(island: ServingIsland, deployment: Deployment, /) -> dict[str, s
         return {}  # without a range the picker would send it any prompt
     lengths = range_text(deployment.intervals[island.id])
     return {POOL_LABEL: deployment.name, ROLE_LABEL: _ROLES[island.phase], LENGTH_LABEL: lengths}
+
+
+def range_text(span: tuple[int, int]) -> str:
+    """An interval start <= tokens < end as a pod's label has it."""
+    return f"{span[0]}-{span[1] - 1}"
 
 
 def _policy(plan: Plan) -> RouterPolicy:

@@ -21,6 +21,7 @@ from planner.export.objects.names import ROUTING, workload_name
 from planner.export.routers.intervals import covering_routes
 from planner.export.seams import Deployment, Endpoint
 from planner.export.summary import balanced, plan_head
+from planner.export.templating import object_of
 
 ROUTING_KEY = "routing.json"
 PART_KEY = "part"
@@ -33,15 +34,12 @@ def routing_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[
     texts = _part_texts(deployment, endpoints)
     name = workload_name(deployment.name, ROUTING)
     config_maps = [
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": name if number == 1 else f"{name}-{number}",
-                "labels": _labels(deployment),
-            },
-            "data": {ROUTING_KEY: text},
-        }
+        object_of(
+            "config-map",
+            name=name if number == 1 else f"{name}-{number}",
+            part_of=deployment.name,
+            data={ROUTING_KEY: text},
+        )
         for number, text in enumerate(texts, start=1)
     ]
     parts = (
@@ -85,10 +83,6 @@ def _mixed_words(deployment: Deployment) -> tuple[str, ...]:
         "A service of phase mixed does both: a request that comes to it in prefill stays there, and goes to it once;",
         "the others share out what is left of the range in decode.",
     )
-
-
-def _labels(deployment: Deployment) -> dict[str, str]:
-    return {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
 
 
 def table_file(deployment: Deployment, endpoints: Sequence[Endpoint]) -> dict[str, str]:

@@ -42,6 +42,7 @@ from planner.export.objects.documents import json_document, yaml_text
 from planner.export.objects.names import workload_name
 from planner.export.routers.intervals import RoutedBucket, covering_routes, routed_buckets
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles
+from planner.export.templating import object_of
 from planner.units import MS_PER_S
 
 _STAGES = {Phase.PREFILL: "prefill", Phase.DECODE: "decode"}
@@ -157,15 +158,8 @@ def _render(deployment: Deployment, endpoints: Sequence[Endpoint], /) -> RouterF
     comments = tuple(_comments(deployment, [url for name in sorted(urls) for url in urls[name]]))
     if deployment.target == _ON_HOSTS:
         return RouterFiles(files={KEY: text, FILE: yaml_text(comments, ())})
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": workload_name(deployment.name, "router"),
-            "labels": {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"},
-        },
-        "data": {KEY: text},
-    }
+    name = workload_name(deployment.name, "router")
+    config_map = object_of("config-map", name=name, part_of=deployment.name, data={KEY: text})
     return RouterFiles(files={FILE: yaml_text(comments, [config_map])})
 
 

@@ -20,12 +20,19 @@ from planner.domain import SWITCH_LEVELS, GpuSpec
 from planner.errors import ExportError
 from planner.export.found import Kind
 from planner.export.objects.documents import amount, yaml_text
-from planner.export.objects.names import check_node_selector, island_slugs, label_value, one_line, workload_name
-from planner.export.objects.pods import GPU_RESOURCES
+from planner.export.objects.names import (
+    check_node_selector,
+    island_slugs,
+    label_value,
+    one_line,
+    plan_labels,
+    workload_name,
+)
+from planner.export.objects.pods import GPU_LABEL, GPU_RESOURCES
 from planner.export.objects.scheduling import HOSTNAME, tolerations
 from planner.export.options import hugepages_of, rdma_of
 from planner.export.seams import Deployment, Target, TargetFiles
-from planner.export.summary import PREFIX
+from planner.export.templating import object_of, objects_of
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"
 _MOST_FLAVORS = 64  # flavors of a resource group
@@ -53,7 +60,7 @@ def _manifests(deployment: Deployment, /) -> TargetFiles:
                 f"What the fleet of plan {scenario} has of each type: GPUs, and the cores and memory they take along.",
                 f"A workload joins with the label kueue.x-k8s.io/queue-name: {_queue_name(deployment)}.",
             ),
-            (_cluster_queue(gpus, names, deployment), _local_queue(deployment)),
+            _queues(gpus, names, deployment),
         ),
     }
     if _levels(deployment):
@@ -108,11 +115,6 @@ def _levels(deployment: Deployment) -> tuple[str, ...]:
     return tuple(labels[level] for level in reversed(SWITCH_LEVELS) if level in labels)
 
 
-def _metadata(name: str, deployment: Deployment, **labels: str) -> dict[str, Any]:
-    shared = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
-    return {"name": name, "labels": shared | {f"{PREFIX}{key}": value for key, value in labels.items()}}
-
-
 def _taints(gpu: GpuSpec, deployment: Deployment) -> list[dict[str, str]]:
     """Those that every node of the type has in the cluster file; one that only some have would keep pods off all."""
     cluster = deployment.plan.scenario.cluster
@@ -133,15 +135,16 @@ def _flavor(gpu: GpuSpec, name: str, deployment: Deployment) -> dict[str, Any]:
             f"got {len(taints)} and {len(tolerated)}.",
             hint="Join taints or tolerations that say the same.",
         )
-    metadata = _metadata(name, deployment, gpu=label_value(gpu.name))
-    metadata["annotations"] = {f"{PREFIX}gpu-type": one_line(gpu.name)}
-    spec: dict[str, Any] = {"nodeLabels": dict(gpu.node_selector)} if gpu.node_selector else {}
-    if taints:
-        spec["nodeTaints"] = taints
-    spec["tolerations"] = tolerated
-    if _levels(deployment):
-        spec["topologyName"] = deployment.name
-    return {"apiVersion": API_VERSION, "kind": "ResourceFlavor", "metadata": metadata, "spec": spec}
+    return object_of(
+        "kueue-flavor",
+        name=name,
+        labels=plan_labels(deployment.name) | {GPU_LABEL: label_value(gpu.name)},
+        gpu_type=one_line(gpu.name),
+        node_labels=dict(gpu.node_selector),
+        taints=taints,
+        tolerations=tolerated,
+        topology=deployment.name if _levels(deployment) else "",
+    )
 
 
 def _flavor_notes(gpus: Sequence[GpuSpec], deployment: Deployment) -> tuple[str, ...]:
@@ -149,28 +152,20 @@ def _flavor_notes(gpus: Sequence[GpuSpec], deployment: Deployment) -> tuple[str,
     return tuple(f"{gpu.name}: {fleet[gpu.name]} GPUs, {gpu.gpus_per_host} a host." for gpu in gpus)
 
 
-def _cluster_queue(gpus: Sequence[GpuSpec], names: dict[str, str], deployment: Deployment) -> dict[str, Any]:
+def _queues(gpus: Sequence[GpuSpec], names: dict[str, str], deployment: Deployment) -> list[dict[str, Any]]:
     resources = sorted({GPU_RESOURCES[gpu.vendor.upper()] for gpu in gpus})
     extended = [name for name, _ in _extended_quotas(1, deployment)]
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ClusterQueue",
-        "metadata": _metadata(deployment.name, deployment),
-        "spec": {
-            "namespaceSelector": {},
-            "resourceGroups": [
-                {
-                    "coveredResources": [*resources, "cpu", "memory", *extended],
-                    "flavors": [
-                        {"name": names[gpu.name], "resources": _quotas(gpu, resources, deployment)} for gpu in gpus
-                    ],
-                }
-            ],
-        },
-    }
+    return objects_of(
+        "kueue-queues",
+        name=deployment.name,
+        queue=_queue_name(deployment),
+        labels=plan_labels(deployment.name),
+        resources=[*resources, "cpu", "memory", *extended],
+        flavors={names[gpu.name]: _quotas(gpu, resources, deployment) for gpu in gpus},
+    )
 
 
-def _quotas(gpu: GpuSpec, resources: Sequence[str], deployment: Deployment) -> list[dict[str, Any]]:
+def _quotas(gpu: GpuSpec, resources: Sequence[str], deployment: Deployment) -> list[tuple[str, int | str]]:
     """In the order of the covered resources; another vendor's GPUs are none. Extended resources are asked for by the
     pod, so that pods of one GPU each are the most that the quota has to hold."""
     count, options = deployment.plan.fleet[gpu.name], deployment.options
@@ -178,8 +173,7 @@ def _quotas(gpu: GpuSpec, resources: Sequence[str], deployment: Deployment) -> l
     resource = GPU_RESOURCES[gpu.vendor.upper()]
     rows: list[tuple[str, int | str]] = [(name, count if name == resource else 0) for name in resources]
     rows += [("cpu", count * options.cpus(settings)), ("memory", f"{count * options.memory_gib(settings)}Gi")]
-    rows += _extended_quotas(count, deployment)
-    return [{"name": name, "nominalQuota": quota} for name, quota in rows]
+    return rows + _extended_quotas(count, deployment)
 
 
 def _extended_quotas(pods: int, deployment: Deployment) -> list[tuple[str, int | str]]:
@@ -195,23 +189,10 @@ def _extended_quotas(pods: int, deployment: Deployment) -> list[tuple[str, int |
     return rows
 
 
-def _local_queue(deployment: Deployment) -> dict[str, Any]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "LocalQueue",
-        "metadata": _metadata(_queue_name(deployment), deployment),
-        "spec": {"clusterQueue": deployment.name},
-    }
-
-
 def _topology(deployment: Deployment) -> dict[str, Any]:
-    labels = dict.fromkeys((*(label for label in _levels(deployment) if label != HOSTNAME), HOSTNAME))
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Topology",
-        "metadata": _metadata(deployment.name, deployment),
-        "spec": {"levels": [{"nodeLabel": label} for label in labels]},
-    }
+    levels = dict.fromkeys((*(label for label in _levels(deployment) if label != HOSTNAME), HOSTNAME))
+    labels = plan_labels(deployment.name)
+    return object_of("kueue-topology", name=deployment.name, labels=labels, levels=list(levels))
 
 
 _UNHEEDED = (

@@ -9,11 +9,11 @@ from yaml import YAMLError
 from planner.domain import PHASES, DeployedRoute, Phase
 from planner.export.found import Manifest
 from planner.export.objects.documents import yaml_documents
-from planner.export.routers.endpoint_picker import _DECIDER, _SPLIT, LENGTH_LABEL, ROLE_LABEL, WORKER_LABEL
-from planner.export.routers.llm_d import VALUES_KEY
+from planner.export.routers.llm_d import LENGTH_LABEL, ROLE_LABEL, VALUES_KEY, WORKER_LABEL
 from router_reading.records import Addresses
 
 _OBJECT = "LLMInferenceService"
+_SPLIT, _DECIDER = "disagg-profile-handler", "always-disagg-pd-decider"
 
 
 def read(manifests: Sequence[Manifest], addresses: Addresses, /) -> tuple[DeployedRoute, ...] | None:

@@ -31,6 +31,7 @@ from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.pods import labels
 from planner.export.seams import Deployment
+from planner.export.templating import object_of
 
 _ROUNDING = 1e-6
 
@@ -92,9 +93,10 @@ def _of_one_copy(plan: Plan, island: ServingIsland) -> float:
 
 
 FILE = "autoscaling.yaml"
-NONE, HPA, _ = AUTOSCALERS
+NONE, HPA, KEDA = AUTOSCALERS
 HPA_KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
 KEDA_KIND = ("keda.sh/v1alpha1", "ScaledObject")
+_TEMPLATES = MappingProxyType({HPA: "horizontalpodautoscaler", KEDA: "scaledobject"})
 METRIC = "wva_desired_replicas"
 SCALED: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"kubernetes": ("apps/v1", "Deployment"), "lws": ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")}
@@ -107,80 +109,35 @@ _UP_S = 15
 
 def autoscaling_files(deployment: Deployment) -> dict[str, str]:
     """`autoscaling.yaml`, where the options ask for it."""
-    form = deployment.options.autoscaling
-    if form == NONE:
+    if deployment.options.autoscaling == NONE:
         return {}
     bounds = {
         island.id: copy_bounds(deployment.plan, island, pinned=deployment.options.pin_nodes)
         for island in deployment.islands
     }
-    make = _hpa if form == HPA else _scaled_object
-    objects = [make(island, deployment, bounds[island.id]) for island in deployment.islands]
+    objects = [_autoscaler(island, deployment, bounds[island.id]) for island in deployment.islands]
     return {FILE: yaml_text(_comments(deployment, bounds), objects)}
 
 
-def _hpa(island: ServingIsland, deployment: Deployment, bounds: CopyBounds) -> dict[str, Any]:
-    metric = {"name": METRIC, "selector": {"matchLabels": {"variant_name": island.name}}}
-    return {
-        "apiVersion": HPA_KIND[0],
-        "kind": HPA_KIND[1],
-        "metadata": _metadata(island, deployment),
-        "spec": {
-            "scaleTargetRef": _scale_target(island, deployment),
-            "minReplicas": bounds.least,
-            "maxReplicas": bounds.most,
-            "behavior": _behavior(bounds),
-            "metrics": [
-                {
-                    "type": "External",
-                    "external": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "1"}},
-                }
-            ],
-        },
-    }
-
-
-def _scaled_object(island: ServingIsland, deployment: Deployment, bounds: CopyBounds) -> dict[str, Any]:
-    return {
-        "apiVersion": KEDA_KIND[0],
-        "kind": KEDA_KIND[1],
-        "metadata": _metadata(island, deployment),
-        "spec": {
-            "scaleTargetRef": _scale_target(island, deployment),
-            "pollingInterval": _UP_S,
-            "cooldownPeriod": _DOWN_S,
-            "minReplicaCount": bounds.least,
-            "maxReplicaCount": bounds.most,
-            "fallback": {"failureThreshold": 3, "replicas": bounds.planned, "behavior": "currentReplicasIfHigher"},
-            "advanced": {
-                "restoreToOriginalReplicaCount": False,
-                "horizontalPodAutoscalerConfig": {"behavior": _behavior(bounds)},
-            },
-            "triggers": [
-                {
-                    "type": "prometheus",
-                    "name": "wva-desired-replicas",
-                    "metadata": {
-                        "serverAddress": deployment.options.prometheus,
-                        "query": desired_query(island.name),
-                        "threshold": "1",
-                        "activationThreshold": "0",
-                    },
-                    "metricType": "AverageValue",
-                }
-            ],
-        },
-    }
+def _autoscaler(island: ServingIsland, deployment: Deployment, bounds: CopyBounds) -> dict[str, Any]:
+    version, kind = SCALED[deployment.target]
+    return object_of(
+        _TEMPLATES[deployment.options.autoscaling],
+        metadata=_metadata(island, deployment),
+        target={"apiVersion": version, "kind": kind, "name": island.name},
+        bounds=bounds,
+        behavior=_behavior(bounds),
+        metric=METRIC,
+        query=desired_query(island.name),
+        prometheus=deployment.options.prometheus,
+        up_s=_UP_S,
+        down_s=_DOWN_S,
+    )
 
 
 def desired_query(name: str) -> str:
     """How many copies WVA wants of the object of that name."""
     return f'max({METRIC}{{variant_name="{name}"}})'
-
-
-def _scale_target(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
-    version, kind = SCALED[deployment.target]
-    return {"apiVersion": version, "kind": kind, "name": island.name}
 
 
 def _behavior(bounds: CopyBounds) -> dict[str, Any]:

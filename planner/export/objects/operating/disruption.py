@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.names import plan_labels
 from planner.export.objects.operating.allowances import Budget, Crews, budgets_of, crews_of
-from planner.export.objects.pods import PART_OF_LABEL
 from planner.export.seams import Deployment, SelectPods
+from planner.export.templating import object_of
 
 FILE = "disruption-budgets.yaml"
-KIND = "PodDisruptionBudget"
 
 
 def budget_files(deployment: Deployment, select: SelectPods, *, namespace: str = "") -> dict[str, str]:
@@ -64,32 +64,18 @@ def _budget(
     budget: Budget, deployment: Deployment, labels: Mapping[str, Mapping[str, str]], namespace: str
 ) -> dict[str, Any]:
     names = {island.id: island.name for island in deployment.islands}
-    first = names[budget.islands[0]]
-    metadata: dict[str, Any] = {"name": f"{first}-and-others" if len(budget.islands) > 1 else first}
-    if namespace:
-        metadata["namespace"] = namespace
-    metadata["labels"] = {PART_OF_LABEL: deployment.name, "app.kubernetes.io/managed-by": "planner"}
-    return {
-        "apiVersion": "policy/v1",
-        "kind": KIND,
-        "metadata": metadata,
-        "spec": {
-            "maxUnavailable": budget.copies,
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
-            "selector": _selector([labels[island] for island in budget.islands]),
-        },
-    }
-
-
-def _selector(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Of several islands: what their labels have in common, and the one that they differ in."""
-    differing = _differing(rows)
-    common = {key: value for key, value in rows[0].items() if key not in differing}
-    if not differing:
-        return {"matchLabels": common}
-    (key,) = differing
-    rules = [{"key": key, "operator": "In", "values": [row[key] for row in rows]}]
-    return {"matchLabels": common, "matchExpressions": rules} if common else {"matchExpressions": rules}
+    first, rows = names[budget.islands[0]], [labels[island] for island in budget.islands]
+    differing = _differing(rows)  # one at most: the islands that share a budget have the others in common
+    return object_of(
+        "disruption-budget",
+        name=f"{first}-and-others" if len(budget.islands) > 1 else first,
+        namespace=namespace,
+        labels=plan_labels(deployment.name),
+        copies=budget.copies,
+        common={key: value for key, value in rows[0].items() if key not in differing},
+        differing="".join(differing),
+        values=[row[key] for key in differing for row in rows],
+    )
 
 
 def _differing(rows: Sequence[Mapping[str, str]]) -> list[str]:

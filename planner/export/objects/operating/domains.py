@@ -12,7 +12,9 @@ from typing import Any
 
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.names import plan_labels
 from planner.export.seams import Deployment
+from planner.export.templating import object_of
 
 FILE = "compute-domains.yaml"
 API_VERSION = "resource.nvidia.com/v1beta1"
@@ -90,12 +92,5 @@ def _template(island: ServingIsland) -> str:
 
 
 def _domain(island: ServingIsland, deployment: Deployment) -> dict[str, Any]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {
-            "name": island.name,
-            "labels": {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"},
-        },
-        "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": _template(island)}}},
-    }
+    labels = plan_labels(deployment.name)
+    return object_of("compute-domain", name=island.name, labels=labels, claim=_template(island))

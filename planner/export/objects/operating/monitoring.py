@@ -13,7 +13,7 @@ from planner.domain.serving.observed import PLAN, Quantity
 from planner.errors import InputError
 from planner.export.islands import ServingIsland, serving_islands
 from planner.export.objects.documents import yaml_text
-from planner.export.objects.names import ROUTING, label_value, plan_slug
+from planner.export.objects.names import ROUTING, label_value, plan_labels, plan_slug
 from planner.export.objects.operating.promises import Rule, bucket_rules, island_rules
 from planner.export.objects.operating.queries import (
     SCRAPE,
@@ -25,6 +25,7 @@ from planner.export.objects.operating.queries import (
 )
 from planner.export.objects.pods import ISLAND_LABEL, PART_OF_LABEL, PHASE_LABEL
 from planner.export.seams import Deployment
+from planner.export.templating import objects_of
 from planner.files import catalog
 
 FILE = "monitoring.yaml"
@@ -41,7 +42,14 @@ def monitoring_files(deployment: Deployment) -> dict[str, str]:
         return {}
     profile = deployment.islands[0].profile(deployment.engine.name)
     metrics = engine_metrics(profile)
-    objects = [_pod_monitor(deployment), _prometheus_rule(deployment, metrics)]
+    objects = objects_of(
+        "monitoring",
+        metadata={"name": deployment.name, "labels": plan_labels(deployment.name)},
+        labels=TARGET_LABELS,
+        path=METRICS_PATH,
+        scrape=SCRAPE,
+        groups=rule_groups(deployment.plan, deployment.name, deployment.islands, metrics),
+    )
     return {FILE: yaml_text(_comments(profile, metrics), objects)}
 
 
@@ -91,37 +99,6 @@ def plan_label(plan: Plan, name: str = "") -> str:
 def island_labels(plan: Plan) -> dict[str, str]:
     """Label of each serving island -> its id."""
     return {label_value(island.slug): island.id for island in serving_islands(plan, "plan")}
-
-
-def _pod_monitor(deployment: Deployment) -> dict[str, Any]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": POD_MONITOR,
-        "metadata": _metadata(deployment),
-        "spec": {
-            "selector": {
-                "matchLabels": {PART_OF_LABEL: deployment.name},
-                "matchExpressions": [{"key": ISLAND_LABEL, "operator": "Exists"}],
-            },
-            "podTargetLabels": list(TARGET_LABELS),
-            "podMetricsEndpoints": [{"port": "http", "path": METRICS_PATH, "interval": SCRAPE}],
-        },
-    }
-
-
-def _prometheus_rule(deployment: Deployment, metrics: EngineMetrics) -> dict[str, Any]:
-    groups = rule_groups(deployment.plan, deployment.name, deployment.islands, metrics)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": RULE,
-        "metadata": _metadata(deployment),
-        "spec": {"groups": groups},
-    }
-
-
-def _metadata(deployment: Deployment) -> dict[str, Any]:
-    labels = {PART_OF_LABEL: deployment.name, "app.kubernetes.io/managed-by": "planner"}
-    return {"name": deployment.name, "labels": labels}
 
 
 def _comments(profile: EngineProfile, metrics: EngineMetrics) -> tuple[str, ...]:
