@@ -190,7 +190,7 @@ class Router:
 class Target:
     """A kind of deployment: the engines that it can start, its files, and how its own kinds of object are read back.
 
-    Kinds that every target may emit (Service, ConfigMap and so on) are in `checking.kinds` and need not be listed.
+    Kinds that every target may emit (Service, ConfigMap and so on) are in `checking.structure` and need not be listed.
     `checks` look at what only this target knows of (see `CheckObjects`); they run on every folder.
     `unheeded`: names of options that nothing in its files can carry.
     `by_grid`: its routers know a uniform grid of lengths and no shares, so plans are brought onto one first.

@@ -16,11 +16,11 @@ from planner.domain import CostSettings, GroupedAttention, ModelSpec, ParallelCo
 from planner.errors import ExportError
 from planner.export import render
 from planner.export.engines.dialects import ENGINES
-from planner.export.engines.loading import sglang, vllm
+from planner.export.engines.loading import sglang_faults, vllm_faults
 from planner.export.islands import serving_islands
 from planner.files import load_model
 
-CHECKS = {"sglang": sglang.check_model, "vllm": vllm.check_model}
+CHECKS = {"sglang": sglang_faults, "vllm": vllm_faults}
 
 FP8 = replace(MODEL, architecture="DeepseekV3ForCausalLM", quantization="fp8", weight_block=128)
 GLM = load_model("glm-4.5")
