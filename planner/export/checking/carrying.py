@@ -14,11 +14,10 @@ import yaml
 
 from planner.domain import Plan
 from planner.errors import ExportError
-from planner.export.checking.expectation import expectation_of
 from planner.export.checking.structure import read_manifests
 from planner.export.found import FoundPod, FoundWorkload, Manifest
 from planner.export.objects.documents import yaml_text
-from planner.export.objects.scheduling import HOSTNAME
+from planner.export.objects.scheduling import HOSTNAME, host_name
 from planner.export.summary import ISLAND_ID
 
 Key = tuple[str, str, str]
@@ -67,7 +66,7 @@ def with_engines(files: Mapping[str, str], sources: Mapping[str, FoundWorkload])
 def require_pins(files: Mapping[str, str], plan: Plan) -> None:
     """Raises ExportError where pods are pinned to other hosts than the plan's placement gives to their island: those
     that run on cannot be pinned anew."""
-    hosts_of = expectation_of(plan).hosts
+    hosts_of = _hosts(plan)
     for island, workload in engines_of(files).items():
         for hosts in (hosts for pod in workload.pods for _, hosts in _pinned_hosts(pod)):
             if island in hosts_of and hosts != hosts_of[island]:
@@ -77,6 +76,16 @@ def require_pins(files: Mapping[str, str], plan: Plan) -> None:
                     hint="Deploy without deploy.pin_nodes, or let the island start anew: planner export, as a plan of "
                     "its own.",
                 )
+
+
+def _hosts(plan: Plan) -> dict[str, set[str]]:
+    """Island -> host names of the nodes that the placement gives it."""
+    cluster, placement = plan.scenario.cluster, plan.placement
+    nodes = {node.name: node for node in cluster.nodes} if cluster else {}
+    hosts_of: dict[str, set[str]] = {}
+    for part in placement.parts if placement else ():
+        hosts_of.setdefault(part.island, set()).add(host_name(part.node, nodes))
+    return hosts_of
 
 
 def engines_of(files: Mapping[str, str]) -> dict[str, FoundWorkload]:

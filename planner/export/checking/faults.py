@@ -10,19 +10,19 @@ What a field must hold is not told here: the export writes it, other people's ju
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from planner.domain import Plan
+from planner.domain import DeployedPlan, Plan
 from planner.errors import InconsistentPlanError
 from planner.export.checking.crds import CrdSchemas
-from planner.export.checking.expectation import Expectation, Owned, expectation_of, owned_workloads
-from planner.export.checking.routes import route_faults
+from planner.export.checking.owners import Owned, owned_workloads
+from planner.export.checking.routes import routing_faults
 from planner.export.checking.services import service_faults
 from planner.export.checking.structure import FoundManifests, read_manifests
 from planner.export.checking.tables import told_inventory
-from planner.export.checking.tables_of_routes import routing_faults
 from planner.export.found import Fault, FoundPod, FoundWorkload, Kind, Manifest
 from planner.export.objects.documents import MOST_OF_A_CONFIG_MAP, config_map_bytes, whole_number
 from planner.export.objects.names import MAX_DNS_LABEL, is_dns_label, is_dns_subdomain, label_value
 from planner.export.objects.pods import GPU_LABEL, GPU_RESOURCES, PHASE_LABEL
+from planner.export.summary import deployed_plan
 
 
 def name_faults(sound: Sequence[tuple[Manifest, Kind | None]]) -> Iterator[Fault]:
@@ -84,13 +84,13 @@ def copy_faults(owned: Owned) -> Iterator[Fault]:
         )
 
 
-def total_faults(owned: Sequence[Owned], manifests: Sequence[Manifest], expected: Expectation) -> Iterator[Fault]:
+def total_faults(owned: Sequence[Owned], manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iterator[Fault]:
     """GPUs per type over all workloads, by the type that their label names: the plan's, or at most what there is."""
     deployed: Counter[str] = Counter()
     for item in owned:
         deployed[item.workload.labels.get(GPU_LABEL, "")] += item.workload.replicas * copy_gpus(item.workload)
-    if expected.plan is not None:
-        planned = {label_value(gpu): count for gpu, count in expected.plan.gpus.items()}
+    if plan is not None:
+        planned = {label_value(gpu): count for gpu, count in plan.gpus.items()}
         if deployed != planned:
             yield Fault(
                 where="Manifests", expected=f"GPUs per type must be the plan's {planned}", got=str(dict(deployed))
@@ -139,11 +139,11 @@ def find_faults(
 
     All faults of single objects are reported; what objects make together is checked once each by itself is sound.
     """
-    manifests, expected = read_manifests(files, crds), expectation_of(plan)
+    manifests, planned = read_manifests(files, crds), None if plan is None else deployed_plan(plan)
     if tells_fleet(manifests):
         return tuple(name_faults(manifests.sound))
     workloads = [w for m, kind in manifests.sound if kind and kind.workloads for w in kind.workloads(m)]
-    owned, ownership = owned_workloads(workloads, expected, all_there=not manifests.faults)
+    owned, ownership = owned_workloads(workloads, planned, all_there=not manifests.faults)
     alone = [
         *manifests.faults,
         *name_faults(manifests.sound),
@@ -151,7 +151,7 @@ def find_faults(
         *(fault for item in owned for fault in copy_faults(item)),
         *ownership,
     ]
-    return tuple(dict.fromkeys(alone or _joint_faults(manifests.sound, owned, workloads, expected)))
+    return tuple(dict.fromkeys(alone or _joint_faults(manifests.sound, owned, workloads, planned)))
 
 
 def tells_fleet(files: Mapping[str, str] | FoundManifests) -> bool:
@@ -167,11 +167,10 @@ def _joint_faults(
     sound: Sequence[tuple[Manifest, Kind | None]],
     owned: Sequence[Owned],
     workloads: Sequence[FoundWorkload],
-    expected: Expectation,
+    planned: DeployedPlan | None,
 ) -> Iterator[Fault]:
     manifests = [manifest for manifest, _ in sound]
-    yield from total_faults(owned, manifests, expected)
+    yield from total_faults(owned, manifests, planned)
     endpoints, wrong = service_faults(manifests, workloads)
     yield from wrong
-    yield from routing_faults(manifests, endpoints, expected)
-    yield from route_faults(manifests, owned, expected)
+    yield from routing_faults(manifests, endpoints, owned, planned)

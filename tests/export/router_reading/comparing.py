@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from planner.domain import DeployedRoute, Phase, Plan
 from planner.export import find_faults, read_manifests
-from planner.export.checking.expectation import Owned, expectation_of, owned_workloads
+from planner.export.checking.owners import Owned, owned_workloads
 from planner.export.checking.tables import routing_tables
 from planner.export.found import Fault, Manifest
 from planner.export.objects.names import pods_service
 from planner.export.routers.intervals import RoutedBucket, routed_buckets
 from planner.export.routers.registry import ROUTERS
+from planner.export.summary import deployed_plan
 from router_reading import aibrix, dynamo, picker, sglang
 from router_reading.programs import listed_intervals, read_routes
 from router_reading.records import Addresses
@@ -38,7 +39,7 @@ def owned_of(files: Mapping[str, str], plan: Plan | None) -> tuple[list[Manifest
     """All objects, and each island's workload."""
     sound = read_manifests(files).sound
     workloads = [w for m, kind in sound if kind and kind.workloads for w in kind.workloads(m)]
-    owned, faults = owned_workloads(workloads, expectation_of(plan))
+    owned, faults = owned_workloads(workloads, deployed_plan(plan) if plan else None)
     assert not faults
     return [manifest for manifest, _ in sound], owned
 
