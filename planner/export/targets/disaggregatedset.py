@@ -22,7 +22,7 @@ from planner.export.found import FoundWorkload, Kind, Manifest
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.explanation import island_comments, operating_notes
-from planner.export.objects.names import DIGEST, plan_slug
+from planner.export.objects.names import DIGEST, plan_labels, plan_slug
 from planner.export.objects.pods import (
     check_gpus_told_apart,
     island_pods,
@@ -224,11 +224,10 @@ def _disaggregated_set(name: str, deployment: Deployment, launches: Mapping[str,
     if policy:
         spec["placementPolicy"] = policy
     spec["roles"] = [_role(island, deployment, launches[island.id], bool(policy)) for island in deployment.islands]
-    labels = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
     return {
         "apiVersion": "disaggregatedset.x-k8s.io/v1",
         "kind": KIND,
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": plan_labels(deployment.name)},
         "spec": spec,
     }
 

@@ -22,7 +22,6 @@ ROLES = MappingProxyType({Phase.PREFILL: "prefill", Phase.DECODE: "decode", Phas
 COMPONENT_LABELS = {"kserve.io/component": "workload"}  # on pods that answer requests, not on a group's workers
 SERVICE_PORT = 8000
 ARGUMENTS_VARIABLE = "VLLM_ADDITIONAL_ARGS"
-SIDECAR = "llm-d-routing-sidecar"
 _TEMPLATE = ("labels", "annotations", "parallelism", "template", "worker")  # of a role: what its pods are made of
 # The preset's command without its check that the prefill pod is of the object's own pool; KServe expands the templates.
 SIDECAR_COMMAND = (

@@ -31,6 +31,7 @@ from planner.export.found import Kind
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import yaml_text
 from planner.export.objects.explanation import island_comments
+from planner.export.objects.names import plan_labels
 from planner.export.objects.operating.draining import drain_seconds, grace_seconds
 from planner.export.objects.operating.network import network_notes
 from planner.export.objects.operating.probes import probe_note, startup_budget
@@ -60,12 +61,12 @@ from planner.export.targets.inference_services import (
     ROLE_LABEL,
     ROLES,
     SERVICE_PORT,
-    SIDECAR,
     SIDECAR_COMMAND,
     inference_workloads,
 )
 from planner.export.targets.lws import RENDEZVOUS
 from planner.export.targets.pairs import IslandPair, island_pairs, refuse_templates
+from planner.export.templating import object_of
 
 _IMAGES = {"nvidia.com/gpu": "ghcr.io/llm-d/llm-d-cuda:v0.6.0"}  # the presets': runs without root, as they demand
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
@@ -160,28 +161,21 @@ def _packing_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, 
 
 
 def _object(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
-    model = deployment.plan.scenario.model
-    object_labels = {"app.kubernetes.io/part-of": deployment.name, "app.kubernetes.io/managed-by": "planner"}
-    annotations = part_annotations({island.phase.value: island for island in pair.islands}, deployment)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        # those of a role are its pods', whose every change replaces them
-        "metadata": {"name": pair.name, "labels": object_labels | queue_labels(deployment), "annotations": annotations},
-        "spec": {
-            "model": {"uri": f"hf://{deployment.islands[0].weights}", "name": model.name},
-            **_role(pair.decode or pair.mixed, deployment, launches),
-            **({} if pair.mixed else {"prefill": _role(pair.prefill, deployment, launches)}),
-            **_router(deployment),
-        },
-    }
-
-
-def _router(deployment: Deployment) -> dict[str, Any]:
-    """The picker that KServe starts in front of an object's pods, with the configuration of the plan's router."""
     router = deployment.router
-    config = router.inner(deployment) if router and router.inner else None
-    return {"router": {"gateway": {}, "route": {}, "scheduler": {"config": {"inline": config}}}} if config else {}
+    return object_of(
+        "kserve-service",
+        version=API_VERSION,
+        kind=KIND,
+        name=pair.name,
+        labels=plan_labels(deployment.name) | queue_labels(deployment),
+        # those of a role are its pods', whose every change replaces them
+        annotations=part_annotations({island.phase.value: island for island in pair.islands}, deployment),
+        uri=f"hf://{deployment.islands[0].weights}",
+        model=deployment.plan.scenario.model.name,
+        role=_role(pair.decode or pair.mixed, deployment, launches),
+        prefill=None if pair.mixed else _role(pair.prefill, deployment, launches),
+        picker=router.inner(deployment) if router and router.inner else None,
+    )
 
 
 def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
@@ -237,24 +231,21 @@ def _pod(
     island: ServingIsland, deployment: Deployment, launch: Launch, spec: dict[str, Any], *, leads: bool
 ) -> dict[str, Any]:
     """A PodSpec to be merged over the preset's: the container `main`, the nodes and what else the plan fixes."""
-    main = spec["containers"][0]
-    container: dict[str, Any] = {
-        "name": "main",
-        "image": _image(island, deployment),
-        "env": [*main.get("env", []), *_flags(island, launch)],
-        "resources": main["resources"],
-    }
-    if leads:
-        container["startupProbe"] = startup_budget(island, deployment)
-    if island.grouping.pods == 1:  # presets of groups ask for more by themselves
-        container["securityContext"] = main["securityContext"]
-    scheduling: dict[str, Any] = {key: spec[key] for key in _TAKEN if key in spec}
-    memory = {"name": "dshm", "emptyDir": spec["volumes"][0]["emptyDir"]}  # the presets' name, with the plan's size
-    scheduling |= spread(island, _pods_of(island, deployment))
-    pod: dict[str, Any] = {"containers": [container], **scheduling, "volumes": [memory]}
-    if leads and island.phase is Phase.DECODE and _crosses_pairs(deployment):
-        pod["initContainers"] = [{"name": SIDECAR, "command": list(SIDECAR_COMMAND)}]
-    return pod
+    container = spec["containers"][0]
+    crosses = leads and island.phase is Phase.DECODE and _crosses_pairs(deployment)
+    return object_of(
+        "kserve-pod",
+        spec=spec,
+        container=container,
+        image=_image(island, deployment),
+        env=[*container.get("env", []), *_flags(island, launch)],
+        leads=leads,
+        startup=startup_budget(island, deployment),
+        single=island.grouping.pods == 1,
+        taken=_TAKEN,
+        spread=spread(island, _pods_of(island, deployment)),
+        sidecar=SIDECAR_COMMAND if crosses else (),
+    )
 
 
 def _image(island: ServingIsland, deployment: Deployment) -> str:

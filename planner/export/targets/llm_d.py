@@ -62,6 +62,7 @@ from planner.export.targets.llm_d_releases import (
 )
 from planner.export.targets.lws import INDEX_LABEL, RENDEZVOUS, exclusive_annotation, packing_notes
 from planner.export.targets.pairs import IslandPair, island_pairs, refuse_templates
+from planner.export.templating import object_of
 
 _TARGET_PORT = 8200  # where a decode engine listens behind its sidecar
 _SIDECAR = "ghcr.io/llm-d/llm-d-routing-sidecar:v0.7.1"
@@ -109,7 +110,7 @@ def _service_name(island: ServingIsland) -> str:
 
 def _comments(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> tuple[str, ...]:
     lines = [f"Release {pair.name}, values of chart {CHART} {CHART_VERSION}.", pair.note]
-    if _tracing(pair):
+    if _traced(pair):
         lines.append(
             f"Tracing is on, with a share of 0.0: chart {CHART} {CHART_VERSION} gives the sidecar of decode groups an "
             "env without entries otherwise, and helm install fails. Only requests that their sender traces leave "
@@ -144,46 +145,32 @@ def _class_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ..
     )
 
 
-def _proxy(pair: IslandPair, deployment: Deployment) -> dict[str, Any]:
-    """The sidecar in front of decode engines; one that does both phases fetches from nobody."""
-    if pair.mixed:
-        return {"enabled": False}
-    return {
-        "enabled": True,
-        "image": _SIDECAR,
-        "targetPort": _TARGET_PORT,
-        "connector": _CONNECTORS[deployment.engine.name],
-        "secure": False,
-    }
-
-
 def _values(pair: IslandPair, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
+    """`connector`: of the sidecar in front of decode engines; one that does both phases fetches from nobody."""
     model = deployment.plan.scenario.model
-    weights = pair.islands[0].weights
-    return {
-        "fullnameOverride": pair.name,
-        "multinode": _multinode(pair),
-        **_tracing(pair),
-        "modelArtifacts": {
-            "name": model.name,
-            "uri": weights if weights.startswith("/") else f"hf://{weights}",
-            "size": f"{model_volume_gib(model)}Gi",
-            "authSecretName": "",
-            "labels": _release_labels(pair, deployment),
-        },
-        "accelerator": {"type": _ACCELERATORS[gpu_resource(pair.islands[0])], "dra": False},
-        "routing": {"servicePort": SERVICE_PORT, "proxy": _proxy(pair, deployment)},
-        "prefill": _role(pair.prefill, deployment, launches),
-        "decode": _role(pair.decode or pair.mixed, deployment, launches),
-    }
+    return object_of(
+        "llm-d-values",
+        name=pair.name,
+        multinode=_multinode(pair),
+        traced=_traced(pair),
+        model=model,
+        weights=pair.islands[0].weights,
+        size=f"{model_volume_gib(model)}Gi",
+        labels=_release_labels(pair, deployment),
+        accelerator=_ACCELERATORS[gpu_resource(pair.islands[0])],
+        service_port=SERVICE_PORT,
+        sidecar=_SIDECAR,
+        target_port=_TARGET_PORT,
+        connector="" if pair.mixed else _CONNECTORS[deployment.engine.name],
+        prefill=_role(pair.prefill, deployment, launches),
+        decode=_role(pair.decode or pair.mixed, deployment, launches),
+    )
 
 
-def _tracing(pair: IslandPair) -> dict[str, Any]:
+def _traced(pair: IslandPair) -> bool:
     """Without it the chart's sidecar of decode groups has an `env` of nothing, which the API server refuses. No request
     is traced, so that nobody has to listen at its OTLP endpoint."""
-    if not _multinode(pair) or pair.decode is None:
-        return {}
-    return {"tracing": {"enabled": True, "sampling": {"sampler": "parentbased_traceidratio", "samplerArg": "0.0"}}}
+    return _multinode(pair) and pair.decode is not None
 
 
 def _multinode(pair: IslandPair) -> bool:
@@ -209,33 +196,32 @@ def _picked_by(island: ServingIsland, deployment: Deployment) -> dict[str, str]:
 def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[str, Launch]) -> dict[str, Any]:
     if island is None:
         return {"create": False, "replicas": 0}
-    launch = launches[island.id]
-    template = pod_template(island, deployment, launch)
-    spec = template["spec"]
-    every = labels(island, deployment)
-    role: dict[str, Any] = {
-        "create": True,
-        "replicas": island.grouping.groups,
+    launch, pod = launches[island.id], pod_template(island, deployment, launches[island.id])
+    every, container = labels(island, deployment), pod["spec"]["containers"][0]
+    command, arguments = _command(island, deployment, launch)
+    extra = {"affinity": pod["spec"]["affinity"]} if "affinity" in pod["spec"] else {}
+    # one template for leader and workers: none of them may end before the leader's requests are done
+    end = lifecycle(island, deployment, finishes=False) if launch.worker else container
+    return object_of(
+        "llm-d-role",
+        island=island,
         # the chart puts them on the LeaderWorkerSet, whose controller knows one of them
-        "annotations": {key: every[key] for key in _TOLD}
+        annotations={key: every[key] for key in _TOLD}
         | island_annotations(island, deployment)
         | exclusive_annotation(island, deployment),
-    }
-    if annotations := template["metadata"].get("annotations"):
-        role["podAnnotations"] = annotations
-    role |= {
-        "accelerator": {"type": _ACCELERATORS[gpu_resource(island)]},
-        "parallelism": _parallelism(island),
-        **_nodes(island, deployment, spec),
-        "terminationGracePeriodSeconds": spec["terminationGracePeriodSeconds"],
-        **({"initContainers": spec["initContainers"]} if "initContainers" in spec else {}),
-        "tolerations": spec["tolerations"],
-        "containers": [_container(island, deployment, launch, spec["containers"][0])],
-        "volumes": spec["volumes"],
-    }
-    if "priorityClassName" in spec:
-        role["priorityClassName"] = spec["priorityClassName"]
-    return role
+        pod=pod,
+        container=container,
+        accelerator=_ACCELERATORS[gpu_resource(island)],
+        parallelism=_parallelism(island),
+        extra=extra | spread(island, _pods_of(island, deployment)),
+        selector=island.gpu.node_selector,
+        command=command,
+        args=arguments,
+        ports=launch.ports,
+        engine_port=_engine_port(island),
+        chart_volume=not (model_volumes(deployment) or island.weights.startswith("/")),
+        lifecycle=end["lifecycle"],
+    )
 
 
 def _parallelism(island: ServingIsland) -> dict[str, int]:
@@ -257,48 +243,6 @@ def _parallelism(island: ServingIsland) -> dict[str, int]:
         "dataLocal": gpus // parallel.tp,
         "workers": island.grouping.pods,
     }
-
-
-def _nodes(island: ServingIsland, deployment: Deployment, spec: dict[str, Any]) -> dict[str, Any]:
-    """The inventory's labels, as the chart's accelerator types (one key) and as node selector (all); its accelerator
-    types are an affinity, so that pinned nodes take their place."""
-    fields: dict[str, Any] = {}
-    extra = {"affinity": spec["affinity"]} if "affinity" in spec else {}
-    if extra := extra | spread(island, _pods_of(island, deployment)):
-        fields["extraConfig"] = extra
-    if "affinity" not in spec and island.gpu.node_selector:
-        key, value = island.gpu.node_selector[0]
-        fields["acceleratorTypes"] = {"labelKey": key, "labelValues": [value]}
-    if island.gpu.node_selector:
-        fields["nodeSelector"] = dict(island.gpu.node_selector)
-    return fields
-
-
-def _container(
-    island: ServingIsland, deployment: Deployment, launch: Launch, container: dict[str, Any]
-) -> dict[str, Any]:
-    command, arguments = _command(island, deployment, launch)
-    port = _engine_port(island)
-    fields: dict[str, Any] = {
-        "name": container["name"],
-        "image": container["image"],
-        "modelCommand": "custom",
-        "command": command,
-        "args": arguments,
-        "env": container.get("env", []),
-        "ports": [{"name": p.name, "containerPort": port if p is launch.ports[0] else p.number} for p in launch.ports],
-    }
-    if island.grouping.pods == 1:
-        fields |= {probe: container[probe] for probe in ("startupProbe", "readinessProbe", "livenessProbe")}
-    claimed = bool(model_volumes(deployment)) or island.weights.startswith("/")
-    fields |= {
-        "resources": container["resources"],
-        "mountModelVolume": not claimed,
-        "volumeMounts": container["volumeMounts"],
-    }
-    # one template for leader and workers: none of them may end before the leader's requests are done
-    end = lifecycle(island, deployment, finishes=False) if launch.worker else {"lifecycle": container["lifecycle"]}
-    return fields | {"extraConfig": {"securityContext": container["securityContext"], **end}}
 
 
 def _engine_port(island: ServingIsland) -> int:

@@ -21,9 +21,9 @@ from typing import Any
 from planner.domain import Phase
 from planner.export.islands import ServingIsland
 from planner.export.objects.documents import whole_number
-from planner.export.objects.names import DIGEST, one_line
+from planner.export.objects.names import DIGEST, one_line, plan_labels
 from planner.export.objects.operating.draining import drain_seconds
-from planner.export.objects.pods import GPU_RESOURCES, PART_OF_LABEL, labels, pod_template
+from planner.export.objects.pods import GPU_RESOURCES, labels, pod_template
 from planner.export.objects.weights import model_environment, model_mounts, model_volumes, waiting
 from planner.export.seams import Deployment
 from planner.export.summary import PREFIX, part_annotations
@@ -34,6 +34,7 @@ from planner.export.targets.dynamo.engines import (
     spans_ranks,
     worker_launch,
 )
+from planner.export.templating import object_of
 
 API_VERSION = "nvidia.com/v1beta1"
 KIND = "DynamoGraphDeployment"
@@ -50,7 +51,6 @@ _VERSION_TAG = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][A-Za-z0-9.-]+)?")
 _SHARED_MEMORY = "shared-memory"
 _SYSTEM_PORT = "9090"
 SYSTEM_PORT_VARIABLE = "DYN_SYSTEM_PORT"
-_ROUTER_LIMITS = {"cpu": 4, "memory": "8Gi"}
 GRACE_VARIABLE = "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS"  # 5 by default (Dynamo's documents, graceful shutdown)
 CONFIG_FOLDER = "/etc/dynamo"
 CONFIG_KEY = "global-router.json"
@@ -91,35 +91,25 @@ def graph(
 ) -> dict[str, Any]:
     """One DynamoGraphDeployment; `islands`: by the name of the component that runs them."""
     assert len(components) <= MOST_COMPONENTS
-    spec: dict[str, Any] = {"backendFramework": deployment.engine.name, "components": list(components)}
-    if deployment.options.priority_class:
-        spec["priorityClassName"] = deployment.options.priority_class
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": _metadata(deployment, name, islands or {}),
-        "spec": spec,
-    }
+    return object_of(
+        "dynamo-graph",
+        name=name,
+        namespace=deployment.options.namespace,
+        labels=plan_labels(deployment.name),
+        annotations=_annotations(deployment) | part_annotations(islands or {}, deployment),
+        engine=deployment.engine.name,
+        components=components,
+        priority_class=deployment.options.priority_class,
+    )
 
 
-def _metadata(deployment: Deployment, name: str, islands: Mapping[str, ServingIsland]) -> dict[str, Any]:
+def _annotations(deployment: Deployment) -> dict[str, str]:
     scenario = deployment.plan.scenario
     head = {"plan": one_line(scenario.name), "model": one_line(scenario.model.name), "target": deployment.target}
     annotations = {f"{PREFIX}{key}": value for key, value in head.items()}
     if deployment.grid is not None:
         annotations |= {GRID_CELLS: str(len(deployment.grid.prefill.cells)), GRID_COST: repr(deployment.grid.cost)}
-    return {
-        "name": name,
-        "namespace": deployment.options.namespace,
-        "labels": plan_labels(deployment),
-        # not on the pod templates, whose every change replaces the workers of the graph
-        "annotations": annotations | part_annotations(islands, deployment),
-    }
-
-
-def plan_labels(deployment: Deployment) -> dict[str, str]:
-    """Labels of what belongs to the plan and to no island."""
-    return {PART_OF_LABEL: deployment.name, "app.kubernetes.io/managed-by": "planner"}
+    return annotations
 
 
 def worker(
@@ -186,12 +176,7 @@ def global_router(deployment: Deployment, graph: str, config_map: str) -> dict[s
     """Picks the pool of every prompt by its length."""
     arguments = ["--config", f"{CONFIG_FOLDER}/{CONFIG_KEY}", "--model-name", _model(deployment)]
     arguments += ["--namespace", dynamo_namespace(deployment.options.namespace, graph)]
-    component = _service(deployment, GLOBAL_ROUTER, "dynamo.global_router", arguments)
-    spec = component["podTemplate"]["spec"]
-    mount = {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True}
-    spec["containers"][0].setdefault("volumeMounts", []).append(mount)
-    spec.setdefault("volumes", []).append({"name": "config", "configMap": {"name": config_map}})
-    return component
+    return _service(deployment, GLOBAL_ROUTER, "dynamo.global_router", arguments, config_map=config_map)
 
 
 def _model(deployment: Deployment) -> str:
@@ -206,29 +191,29 @@ def _service(
     arguments: Sequence[str],
     *,
     kind: str = "",
-    env: dict[str, str] | None = None,
+    env: Mapping[str, str] = MappingProxyType({}),
+    config_map: str = "",
 ) -> dict[str, Any]:
     """A component without GPUs. A router has no type of its own."""
-    first = deployment.islands[0]
-    variables = [{"name": key, "value": value} for key, value in (env or {}).items()]
-    container: dict[str, Any] = {
-        "name": MAIN,
-        "image": _plain_image(deployment),
-        "command": ["python3", "-m", module],
-        "args": list(arguments),
-    }
-    if variables := [*variables, *model_environment(first, deployment)]:
-        container["env"] = variables
-    container["resources"] = {"limits": dict(_ROUTER_LIMITS)}
-    spec: dict[str, Any] = {"containers": [container]}
-    if volumes := model_volumes(deployment):  # they read the tokenizer beside the weights
-        container["volumeMounts"] = model_mounts(first, deployment)
-        spec["volumes"] = volumes
-    if containers := waiting(first.weights, deployment.options, _plain_image(deployment)):
-        spec["initContainers"] = containers
-    head: dict[str, Any] = {"name": name, **({"type": kind} if kind else {}), "replicas": 1}
-    template = {"metadata": {"labels": plan_labels(deployment)}, "spec": spec}
-    return _versioned(head | {"podTemplate": template})
+    first, image = deployment.islands[0], _plain_image(deployment)
+    mounts, volumes = model_mounts(first, deployment), model_volumes(deployment)  # for the tokenizer beside the weights
+    if config_map:
+        mounts.append({"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True})
+        volumes.append({"name": "config", "configMap": {"name": config_map}})
+    component = object_of(
+        "dynamo-program",
+        name=name,
+        kind=kind,
+        labels=plan_labels(deployment.name),
+        image=image,
+        module=module,
+        args=arguments,
+        env=[*({"name": key, "value": value} for key, value in env.items()), *model_environment(first, deployment)],
+        mounts=mounts,
+        volumes=volumes,
+        init=waiting(first.weights, deployment.options, image),
+    )
+    return _versioned(component)
 
 
 def _plain_image(deployment: Deployment) -> str:

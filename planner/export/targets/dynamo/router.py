@@ -26,8 +26,9 @@ from typing import Any
 
 from planner.domain import PHASES, LengthMeasure, Phase, Plan, RouterBehaviour, RouterPolicy
 from planner.export.objects.documents import yaml_text
+from planner.export.objects.names import plan_labels
 from planner.export.seams import Deployment, Endpoint, Router, RouterFiles
-from planner.export.targets.dynamo.components import CONFIG_KEY, dynamo_namespace, graph_name, plan_labels
+from planner.export.targets.dynamo.components import CONFIG_KEY, dynamo_namespace, graph_name
 from planner.export.targets.dynamo.pools import PhasePools, Pool
 
 LENGTHS = {Phase.PREFILL: "isl", Phase.DECODE: "context_length"}
@@ -76,7 +77,7 @@ def config_map(deployment: Deployment, name: str, pools: Mapping[Phase, PhasePoo
         "metadata": {
             "name": name,
             "namespace": deployment.options.namespace,
-            "labels": plan_labels(deployment),
+            "labels": plan_labels(deployment.name),
         },
         "data": {CONFIG_KEY: _text(router_config(deployment, pools))},
     }
