@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from plain_pictures import copied_pictures
-from planner.runs.comparisons.verifying import folders
 from small_schedules import hourly, small_fleet, small_schedule
 
 from planner import files, pipeline

@@ -24,6 +24,7 @@ NEEDED = (
     "planner/files/locks/dependencies.txt",
     "planner/files/locks/torch-cpu.txt",
     "planner/export/routers/vllm_router_image/Dockerfile",
+    "planner/export/templates/launch.sh",
 )
 STRANGERS = ("tests/", "notebooks/", ".ipynb", "__pycache__", ".pyc")
 

@@ -65,8 +65,8 @@ def copy_gpus(workload: FoundWorkload) -> int:
 
 def copy_faults(owned: Owned) -> Iterator[Fault]:
     """A workload of another phase, another number of copies, or copies of another number of GPUs than its island."""
-    workload, island = owned.workload, owned.island
-    parallel, manifest = island.parallel, owned.workload.manifest
+    workload, island = owned
+    parallel, manifest = island.parallel, workload.manifest
     phase = workload.labels.get(PHASE_LABEL)
     if phase != island.phase:
         yield manifest.fault(
@@ -87,8 +87,8 @@ def copy_faults(owned: Owned) -> Iterator[Fault]:
 def total_faults(owned: Sequence[Owned], manifests: Sequence[Manifest], plan: DeployedPlan | None) -> Iterator[Fault]:
     """GPUs per type over all workloads, by the type that their label names: the plan's, or at most what there is."""
     deployed: Counter[str] = Counter()
-    for item in owned:
-        deployed[item.workload.labels.get(GPU_LABEL, "")] += item.workload.replicas * copy_gpus(item.workload)
+    for workload, _ in owned:
+        deployed[workload.labels.get(GPU_LABEL, "")] += workload.replicas * copy_gpus(workload)
     if plan is not None:
         planned = {label_value(gpu): count for gpu, count in plan.gpus.items()}
         if deployed != planned:

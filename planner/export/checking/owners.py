@@ -1,7 +1,6 @@
 """Whose workloads manifests hold: the islands of the plan where there is one, else those that annotations tell of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from planner.domain import DeployedIsland, DeployedPlan
 from planner.export.found import Fault, FoundWorkload
@@ -9,13 +8,8 @@ from planner.export.objects.names import slug
 from planner.export.objects.pods import ISLAND_LABEL, PHASE_LABEL
 from planner.export.summary import PREFIX, island_rows, read_island
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owned:
-    """A workload and the island that it has to run."""
-
-    workload: FoundWorkload
-    island: DeployedIsland
+Owned = tuple[FoundWorkload, DeployedIsland]
+"""A workload and the island that it has to run."""
 
 
 def owned_workloads(
@@ -35,7 +29,7 @@ def owned_workloads(
         if island is None:
             faults.append(_stray(workload))
         else:
-            owned.append(Owned(workload=workload, island=island))
+            owned.append((workload, island))
             faults += _wrong_annotations(workload, island)
     if missing and all_there:
         ids = ", ".join(island.id for island in missing.values())
@@ -76,5 +70,5 @@ def _told_by_annotations(workloads: Sequence[FoundWorkload]) -> tuple[tuple[Owne
             faults.append(_stray(workload))
             continue
         ids.add(island.id)
-        owned.append(Owned(workload=workload, island=island))
+        owned.append((workload, island))
     return tuple(owned), tuple(faults)

@@ -170,7 +170,7 @@ def _share_faults(table: FoundTable, rows: Sequence[_Row], plan: DeployedPlan | 
 def _length_faults(table: FoundTable, rows: Sequence[_Row], owned: Sequence[Owned]) -> Iterator[Fault]:
     """A range begins with a length that its island is planned for: the engine's context follows from that. It may end
     beyond, as the longest prompt of a range can be shorter than the range."""
-    longest = {item.island.id: item.island.longest_prompt for item in owned}
+    longest = {island.id: island.longest_prompt for _, island in owned}
     for row in rows:
         most = longest.get(row.island)
         if row.share > 0 and most is not None and row.span[0] > most:

@@ -71,28 +71,21 @@ def queue_depth(tokens_per_gpu: int) -> int | None:
     return None if wanted <= _DEFAULT_QUEUE_DEPTH else 1 << (wanted - 1).bit_length()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
-    """Whether to switch it on; `obstacle` says why not although the plan assumes it."""
-
-    wanted: bool
-    obstacle: str = ""
-
-    @property
-    def enabled(self) -> bool:
-        """Whether the engine is to split its steps."""
-        return self.wanted and not self.obstacle
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The difference between plan and engine, in words."""
-        if not self.obstacle:
-            return ()
-        return (f"WARNING: the plan's rates hide the experts' communication, the engine does not: {self.obstacle}.",)
+def overlap_notes(island: ServingIsland, exchange: ExpertExchange | None, profile: EngineProfile) -> tuple[str, ...]:
+    """The difference between plan and engine in words, where the plan assumes two micro-batches and there are none."""
+    obstacle = _obstacle(island, exchange, profile)
+    if not obstacle:
+        return ()
+    return (f"WARNING: the plan's rates hide the experts' communication, the engine does not: {obstacle}.",)
 
 
-def overlap(island: ServingIsland, exchange: ExpertExchange | None, profile: EngineProfile) -> Overlap:
-    """The overlap of `island`."""
+def overlaps(island: ServingIsland, exchange: ExpertExchange | None, profile: EngineProfile) -> bool:
+    """Whether the engine is to split its steps into two micro-batches."""
+    return _obstacle(island, exchange, profile) == ""
+
+
+def _obstacle(island: ServingIsland, exchange: ExpertExchange | None, profile: EngineProfile) -> str | None:
+    """Why not, although the plan assumes it; empty: nothing stands against it; None: the plan does not."""
     if not island.overlapped or exchange is None:
-        return Overlap(wanted=False)
-    return Overlap(wanted=True, obstacle=overlap_obstacle(island.exchange_site, profile, exchange.obstacle))
+        return None
+    return overlap_obstacle(island.exchange_site, profile, exchange.obstacle)

@@ -18,7 +18,7 @@ from planner.domain import ENGINE_MEMORY_SHARE, EngineProfile, ParallelConfig, P
 from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError, InputError
 from planner.export.engines.arguments import FlagValue, flags, read_flags, require_counts, require_plain
-from planner.export.engines.expert_exchange import ExpertExchange, Overlap, expert_exchange, overlap, queue_depth
+from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     check_cache_format,
     own_code_notes,
@@ -73,7 +73,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     check_cache_format(island, profile)
     _check_stages(island, profile)
     exchange = expert_exchange(island, profile)
-    split = overlap(island, exchange, profile)
+    split = overlaps(island, exchange, profile)
     pod = PodCommand(
         command=_COMMAND,
         arguments=flags(
@@ -97,7 +97,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         health_path="/health",
         notes=(
             *(exchange.gathering_notes + exchange.redundancy_notes if exchange else ()),
-            *split.notes,
+            *overlap_notes(island, exchange, profile),
             *sglang_notes(island),
             *upcast_notes(island),
             *own_code_notes(island),
@@ -116,7 +116,7 @@ def _check_stages(island: ServingIsland, profile: EngineProfile) -> None:
         )
 
 
-def _parallel(island: ServingIsland, exchange: ExpertExchange | None, split: Overlap) -> list[tuple[str, FlagValue]]:
+def _parallel(island: ServingIsland, exchange: ExpertExchange | None, split: bool) -> list[tuple[str, FlagValue]]:
     dp, pp = island.parallel.dp, island.parallel.pp
     rows: list[tuple[str, FlagValue]] = [("tp-size", island.parallel.stage_devices)]
     if pp > 1:
@@ -131,7 +131,7 @@ def _parallel(island: ServingIsland, exchange: ExpertExchange | None, split: Ove
         ]
     if exchange:
         rows += _experts(island, exchange)
-    return rows + ([("enable-two-batch-overlap", None)] if split.enabled else [])
+    return rows + ([("enable-two-batch-overlap", None)] if split else [])
 
 
 def _experts(island: ServingIsland, exchange: ExpertExchange) -> list[tuple[str, FlagValue]]:

@@ -30,7 +30,7 @@ from planner.domain import (
 )
 from planner.errors import ExportError
 from planner.export.engines.arguments import FlagValue, flags, read_flags, require_counts, require_plain
-from planner.export.engines.expert_exchange import ExpertExchange, Overlap, expert_exchange, overlap, queue_depth
+from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     CONNECTOR,
     UNCHUNKED,
@@ -89,7 +89,7 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     profile = island.profile(NAME)
     check_cache_format(island, profile)
     exchange = _exchange(island, profile)
-    split = overlap(island, exchange, profile)
+    split = overlaps(island, exchange, profile)
     rows = (*_parallel(island, exchange), *_overlap(island, split), *_limits(island), *_drafts(island, profile))
     leader, worker = _pods(island, (island.weights, *flags(*rows, *vllm_transfer(island))), rendezvous, exchange)
     require_loadable(island, "vLLM", vllm_faults(leader.arguments, island), VLLM_REMEDY)
@@ -98,7 +98,12 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
         worker=worker if island.grouping.pods > 1 else None,
         ports=(Port(name="http", number=_HTTP_PORT + rendezvous.port_offset),),
         health_path="/health",
-        notes=(*_notes(island, exchange), *split.notes, *_stage_notes(island, profile), *_cache_notes(island)),
+        notes=(
+            *_notes(island, exchange),
+            *overlap_notes(island, exchange, profile),
+            *_stage_notes(island, profile),
+            *_cache_notes(island),
+        ),
     )
 
 
@@ -147,9 +152,9 @@ def _redundant(island: ServingIsland, exchange: ExpertExchange) -> bool:
     return exchange.redundant_experts > 0 and (exchange.balanced or needed)
 
 
-def _overlap(island: ServingIsland, split: Overlap) -> list[tuple[str, FlagValue]]:
+def _overlap(island: ServingIsland, split: bool) -> list[tuple[str, FlagValue]]:
     """The thresholds below which steps stay whole come down to the steps that the plan counts on."""
-    if not split.enabled:
+    if not split:
         return []
     rows: list[tuple[str, FlagValue]] = [("enable-dbo", None)]
     if island.phase is Phase.PREFILL:

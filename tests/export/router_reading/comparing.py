@@ -84,12 +84,14 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
         hosts |= dict.fromkeys((row["service"], every, f"{every}:{row.get('port')}"), row["island"])
         for leader in row.get("leaders", ()):
             hosts[str(leader)] = hosts[str(leader).rpartition(":")[0]] = row["island"]
-    leaders = [(item.island, item.workload.pods[0]) for item in owned if item.workload.pods]
+    leaders = [(island, workload.pods[0]) for workload, island in owned if workload.pods]
     return Addresses(
         hosts=hosts,
         pods=tuple((island.id, pod.labels) for island, pod in leaders),
         annotations={island.id: pod.annotations for island, pod in leaders},
-        followers=tuple((item.island.id, pod.labels) for item in owned for pod in item.workload.pods[1:] if pod.count),
+        followers=tuple(
+            (island.id, pod.labels) for workload, island in owned for pod in workload.pods[1:] if pod.count
+        ),
         longest={island.id: island.longest_prompt for island, _ in leaders},
         leaders=named,
     )
@@ -98,7 +100,7 @@ def island_addresses(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> A
 def server_names(manifests: Sequence[Manifest], owned: Sequence[Owned]) -> dict[str, tuple[str, ...]]:
     """Island -> the names of its servers: a leader each, or as often as there are copies what stands for all."""
     tables, _ = routing_tables(manifests)
-    copies = {item.island.id: item.workload.replicas for item in owned}
+    copies = {island.id: workload.replicas for workload, island in owned}
     return {
         row["island"]: tuple(map(str, row.get("leaders", ())))
         or (f"{pods_service(row['service'])}:{row.get('port')}",) * copies.get(row["island"], 0)

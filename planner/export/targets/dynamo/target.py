@@ -13,7 +13,7 @@ Sources: nvidia.com/v1beta1 (ai-dynamo/dynamo, deploy/operator) and examples/glo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from planner.domain import PHASES, Phase
@@ -167,40 +167,21 @@ def _graphs(
     endpoints: tuple[Endpoint, ...] = ()
     for number, part in enumerate(parts):
         part_name = f"{name}-{number}" if number else name
-        built = _built(deployment, part_name, namespace, part)
-        components = built.components if number else (router, *built.components)
-        body = graph(deployment, part_name, components, built.islands)
+        workers = [(island, *worker(island, deployment, part_name, namespace)) for island in part]
+        components = [*([] if number else [router]), *(component for _, component, _ in workers)]
+        body = graph(deployment, part_name, components, {made["name"]: island for island, made, _ in workers})
         head = comments if not number else (f"More workers of graph {name}, in its Dynamo namespace {namespace}.",)
-        files[f"{file}-{number}.yaml" if number else f"{file}.yaml"] = yaml_text((*head, *built.comments), [body])
-        endpoints += built.endpoints
-    return TargetFiles(files=files, endpoints=endpoints)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Built:
-    """Islands as components of a graph, by whose names they are known, the comments on them, where they answer."""
-
-    components: tuple[dict[str, Any], ...]
-    islands: dict[str, ServingIsland]
-    comments: tuple[str, ...]
-    endpoints: tuple[Endpoint, ...]
-
-
-def _built(deployment: Deployment, name: str, namespace: str, islands: Sequence[ServingIsland]) -> _Built:
-    workers = [(island, *worker(island, deployment, name, namespace)) for island in islands]
-    return _Built(
-        components=tuple(component for _, component, _ in workers),
-        islands={component["name"]: island for island, component, _ in workers},
-        comments=tuple(
+        lines = [
             f"{component['name']}: {line}"
             for island, component, notes in workers
             for line in island_comments(island, deployment, (*_operating_notes(island, deployment), *notes))
-        ),
-        endpoints=tuple(
-            Endpoint(island=island, service=_service(name, component["name"]), port=_PORT, leaders=())
+        ]
+        files[f"{file}-{number}.yaml" if number else f"{file}.yaml"] = yaml_text((*head, *lines), [body])
+        endpoints += tuple(
+            Endpoint(island=island, service=_service(part_name, component["name"]), port=_PORT, leaders=())
             for island, component, _ in workers
-        ),
-    )
+        )
+    return TargetFiles(files=files, endpoints=endpoints)
 
 
 def _operating_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, ...]:
