@@ -1,8 +1,9 @@
 """Text of others is a template in `templates/` (Jinja2), and what stands there in `{{ }}` is quoted or refused.
 
 A template is of objects (`*.yaml`), of a script (`*.sh`) or of a configuration (`*.cfg`). Names and labels come from
-users, so that no value is written as it is: one becomes JSON, which is YAML whatever it holds, one a word of bash, and
-one of HAProxy's words has to be plain. A value that a template asks for and nobody gives is an error.
+users, so that no value is written as it is: one of an object never becomes text at all, a mark stands for it until the
+template is read; one of a script becomes a word of bash; one of HAProxy's has to be a plain word. A value that a
+template asks for and nobody gives is an error.
 """
 
 import json
@@ -12,13 +13,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 
 from planner.errors import InputError
-from planner.export.objects.documents import yaml_documents
+from planner.export.objects.documents import StrictLoader
 from planner.export.objects.names import one_line
 
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7e]")
+_KEPT, _MARK = "kept values", "!value"
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9$\"{}:._/-]*")
 
 
@@ -30,8 +33,14 @@ class _Written(str):
 
 def objects_of(template: str, **values: Any) -> list[dict[str, Any]]:
     """The objects of `templates/TEMPLATE.yaml`, in its order; a value may be any that JSON has."""
-    text = _environment(_as_yaml).get_template(f"{template}.yaml").render(values)
-    return [document for document in yaml_documents(text) if isinstance(document, dict)]
+    kept: list[Any] = []
+    text = _environment(_marked).get_template(f"{template}.yaml").render(values | {_KEPT: kept})
+    loader = _TemplateLoader(text)
+    loader.kept = kept
+    documents = []
+    while loader.check_data():
+        documents.append(loader.get_data())
+    return [document for document in documents if document is not None]
 
 
 def object_of(template: str, **values: Any) -> dict[str, Any]:
@@ -46,7 +55,7 @@ def script_of(template: str, **values: Any) -> str:
     Raises:
         InputError: a value that is not one line of printable characters.
     """
-    return _environment(shell_word).get_template(f"{template}.sh").render(values)
+    return _environment(_script_word).get_template(f"{template}.sh").render(values)
 
 
 def configuration_of(template: str, **values: Any) -> str:
@@ -59,12 +68,12 @@ def configuration_of(template: str, **values: Any) -> str:
 
 
 @cache
-def _environment(quoted: Callable[[Any], str]) -> Environment:
-    """Templates whose values are written by `quoted`, unless a filter has."""
+def _environment(quoted: Callable[..., str]) -> Environment:
+    """Templates whose values are written by `quoted`; those that a filter has quoted stay."""
     environment = Environment(
         loader=PackageLoader("planner.export"),
         undefined=StrictUndefined,
-        finalize=lambda value: value if isinstance(value, _Written) else quoted(value),
+        finalize=quoted,
         comment_start_string="##{",  # Jinja2's own stands in `${#array[@]}`
         comment_end_string="}##",
         trim_blocks=True,
@@ -77,10 +86,25 @@ def _environment(quoted: Callable[[Any], str]) -> Environment:
     return environment
 
 
-def _as_yaml(value: Any) -> str:
-    """JSON is YAML but for characters that YAML takes for the end of a line, or for none."""
-    text = json.dumps(value, ensure_ascii=False, default=dict)
-    return _BEYOND_ASCII.sub(lambda match: f"\\U{ord(match[0]):08x}", text)
+@pass_context
+def _marked(context: Context, value: Any) -> str:
+    """What stands for a value in an object, which is copied in the types that JSON has."""
+    kept = context[_KEPT]
+    kept.append(json.loads(json.dumps(value, default=dict)))
+    return f"{_MARK} {len(kept) - 1}"
+
+
+class _TemplateLoader(StrictLoader):
+    """Puts the values in the place of their marks."""
+
+    kept: list[Any]
+
+    def construct_kept(self, node: yaml.ScalarNode) -> Any:
+        """The value that a mark stands for."""
+        return self.kept[int(node.value)]
+
+
+_TemplateLoader.add_constructor(_MARK, _TemplateLoader.construct_kept)
 
 
 def shell_word(value: object) -> str:
@@ -100,9 +124,13 @@ def shell_word(value: object) -> str:
     return "".join(quoted) or "''"
 
 
+def _script_word(value: object) -> str:
+    return value if isinstance(value, _Written) else shell_word(value)
+
+
 def _plain_word(value: object) -> str:
     text = str(value)
-    if not _PLAIN_WORD.fullmatch(text):
+    if not isinstance(value, _Written) and not _PLAIN_WORD.fullmatch(text):
         raise InputError(
             f"Configuration word {text!r}: must be letters, digits and :._/-.",
             hint="Rename the island, model, plan or label that it comes from.",

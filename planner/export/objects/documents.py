@@ -75,7 +75,7 @@ _MOST_DIGITS = 18
 _INT_BITS = 64  # Kubernetes' largest; a longer one cannot even be written into an error text
 
 
-class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml's is ten times faster
+class StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml's is ten times faster
     """Plain data only, each key once (an API server refuses or drops the second), whole numbers of 64 bits."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -102,7 +102,7 @@ class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ign
         return number
 
 
-_StrictLoader.add_constructor("tag:yaml.org,2002:int", _StrictLoader.construct_yaml_int)
+StrictLoader.add_constructor("tag:yaml.org,2002:int", StrictLoader.construct_yaml_int)
 
 
 def yaml_documents(text: str) -> Iterator[object]:
@@ -111,7 +111,7 @@ def yaml_documents(text: str) -> Iterator[object]:
     Raises:
         yaml.YAMLError: the text is no such YAML.
     """
-    yield from yaml.load_all(text, Loader=_StrictLoader)  # a subclass of the safe loader
+    yield from yaml.load_all(text, Loader=StrictLoader)  # a subclass of the safe loader
 
 
 def json_document(text: str) -> Any:
