@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isclose
 
 from planner.domain import Phase, PoolGrid, Route
-from planner.errors import ExportError
+from planner.errors import ExportError, InconsistentPlanError
 from planner.export.islands import ServingIsland
 from planner.export.seams import Deployment
 
@@ -45,6 +45,7 @@ def phase_pools(deployment: Deployment, phase: Phase) -> PhasePools:
 
     Raises:
         ExportError: no grid is given, and the routing table is none.
+        InconsistentPlanError: the grid is not that of the routing table.
     """
     if deployment.grid is not None:
         return _of_grid(deployment, deployment.grid.phase(phase))
@@ -52,12 +53,30 @@ def phase_pools(deployment: Deployment, phase: Phase) -> PhasePools:
 
 
 def _of_grid(deployment: Deployment, grid: PoolGrid) -> PhasePools:
+    _check_grid(deployment.plan.routing, grid)
     islands = {island.id: island for island in deployment.islands}
     pools = tuple(
         Pool(phase=grid.phase, index=index, islands=tuple(islands[name] for name in names))
         for index, names in enumerate(grid.pools)
     )
     return PhasePools(phase=grid.phase, width=grid.width, cells=grid.cells, pools=pools)
+
+
+def _check_grid(routing: Sequence[Route], grid: PoolGrid) -> None:
+    """Raises InconsistentPlanError where the grid is not the table's: another pool takes a length than its islands."""
+    by_span: dict[tuple[int, int], set[str]] = {}
+    for route in routing:
+        if route.phase is grid.phase and route.share > 0:
+            by_span.setdefault((route.range_start, route.range_end), set()).add(route.island)
+    for (start, end), islands in sorted(by_span.items()):
+        for length in (start, end - 1):
+            pool = grid.pools[grid.cells[min(length // grid.width, len(grid.cells) - 1)]]
+            if islands != set(pool):
+                names = ", ".join(sorted(islands))
+                raise InconsistentPlanError(
+                    f"Target dynamo, grid: must send {grid.phase} of {length} tokens to {names} as the routing table, "
+                    f"got {', '.join(pool)}."
+                )
 
 
 def _of_table(deployment: Deployment, phase: Phase) -> PhasePools:
