@@ -167,7 +167,7 @@ def test_an_index_that_leads_elsewhere_is_refused(planner: Command, executed: li
     moved = index.read_text().replace('"name": "', '"name": "../')
     index.write_text(json.dumps(sealed(json.loads(moved))))
     answer = planner("report", "grid")
-    assert (answer.status, "points[0].name must be a name" in answer.err) == (2, True)
+    assert (answer.status, "points.0.name: must be the name of a folder" in answer.err) == (2, True)
 
 
 def test_killed_on_the_way_it_loses_nothing_and_repeats_nothing(planner: Command) -> None:
