@@ -29,8 +29,6 @@ ENGINES = ("export/engines/", "export/checking/", "export/targets/dynamo/checks.
 
 # module or folder -> commands that meet what it refuses; `--flag`: every command that has this flag
 SERVES: dict[str, str] = {
-    "cli/facts/trace_words.py": "workload summarize, workload show, workload sample",
-    "cli/plan/replay_options.py": "replay",
     "cli/questions/options.py": "cheapest, buy, max",
     "evaluation/replay/": "plan",
     "export/batch_objects.py": "batch-manifests",
@@ -40,7 +38,7 @@ SERVES: dict[str, str] = {
     "files/disk/folders.py": "--force",
     "files/disk/pages.py": "report",
     "files/disk/single_files.py": "--force",
-    "files/kubernetes/kubectl_times.py": "cluster import",
+    "files/kubernetes/kubectl_lists.py": "cluster import",
     "files/plan/batches/": "batch, sweep",
     "files/plan/watch_folders.py": "watch",
     "files/scenario/settings.py": "--set",
@@ -56,8 +54,7 @@ SERVES: dict[str, str] = {
     "runs/batches/choosing.py": "--executor",
     "runs/batches/dask_engine/": "--executor",
     "runs/batches/jobs.py": "batch",
-    "runs/batches/resuming.py": "plan",
-    "runs/batches/shards.py": "batch",
+    "runs/batches/running.py": "plan",
     "runs/batches/sweeps.py": "sweep",
     "runs/cluster_import.py": "cluster import",
     "runs/cluster_sources.py": "cluster import",
@@ -66,8 +63,8 @@ SERVES: dict[str, str] = {
     "runs/replays/": "replay",
     "runs/watching/": "watch",
     "studies/asi/": "study asi",
-    "studies/options.py": "--policy",
-    "studies/policies/commands/": "--policy",
+    "studies/commands.py": "--policy",
+    "studies/policies/": "--policy",
     "studies/preemption/": "simulate preemption",
     "studies/runner.py": "--processes",
     "studies/serving/": "simulate serving",
@@ -157,6 +154,9 @@ def faults(place: str, text: str) -> Iterator[str]:
     commands = served(module)
     if not commands:
         yield f"{place}: says for no command what it is a flag of (a row of SERVES is missing): {text}"
+    # kin in one file: a hint there is of the one that has the flag
+    if module not in SERVES and module in _files().values():
+        commands = [max(commands, key=lambda name: sum(flag in flags()[name] for flag in bare))]
     yield from (
         f"{place}: {name} has no {flag}: {text}" for name in commands for flag in bare if flag not in flags()[name]
     )
