@@ -35,7 +35,7 @@ from planner.errors import InfeasibleError
 
 Islands = tuple[tuple[int, int], ...]  # (type, size) of every island
 SIZES = (1, 2, 3)
-SEEDS = range(5)  # each serves the mix
+SEEDS = (1, 2, 3, 7, 8)  # each serves the mix, together some 2,000 choices
 SETTINGS = AssignmentSettings(gap=1e-6)
 SLACK = 1e-5  # of the solver's tolerances
 SHAPES = ((3, 3), (6, 2), (4, 4), (2, 2, 2), (3, 2, 1), (5, 1))
