@@ -26,7 +26,7 @@ CASES: dict[str, dict[str, Any]] = {
     "levels": {"inventory": {"H200": 32, "H20": 32}, "slo": LEVELS},
     "best": {"inventory": {"H200": 32, "H20": 32}, "slo": LEVELS, "simplicity": 0},
     "conversation": {"inventory": {"H200": 16, "H800": 32}, "slo": LEVELS, "workload": "azure-conv-2023"},
-    "tight": {"inventory": {"H20": 32}, "slo": {"ttft_ms": 2500, "tpot_ms": 40, "percentile": 99}},
+    "tight": {"inventory": {"H20": 64}, "slo": {"ttft_ms": 2500, "tpot_ms": 40, "percentile": 99}},
     "mean": {"inventory": {"H20": 32}, "slo": {"ttft_ms": 1500, "tpot_ms": 40}},
     "survives": {"inventory": {"H200": 32, "H20": 32}, "slo": LEVELS, "survive": {"nodes": 1, "share": 0.6}},
 }
