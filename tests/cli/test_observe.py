@@ -218,7 +218,8 @@ def test_a_plan_without_buckets_is_compared_by_rates_and_steps(tmp_path: Path) -
     path = write(tmp_path / "answer.json", answer(answers_at(SPLIT, SLOW, 1.3)))
     observation = observe_run(table, [path]).observation
     assert not any(figure.name.startswith(("TTFT", "TPOT")) for figure in observation.figures)
-    assert figures(observation, "all requests")["requests"].promised == plan.throughput_rps
+    assert figures(observation, "all requests")["requests"].promised == table.outlook.promise_rps
+    assert table.outlook.promise_rps == plan.scenario.routing.margin * plan.throughput_rps
     assert all(island.pace is not None for island in observation.islands)
 
 
