@@ -70,15 +70,16 @@ class TestHeadline:
         tokens_in = sum(p * (256 * j + 128) for j, p in enumerate(mass))
         tokens_per_s = 180.0 * (tokens_in + 28.0)
         usd_per_hour = 64 * 4.0 + 64 * 2.0 + 128 * 1.0
-        line = summary(plan).splitlines()[2]
+        promise, _, line = summary(plan).splitlines()[2:5]
+        assert promise == "**The 256 GPUs promise 162 requests/s**, 0.9 of the capacity of 180."
         found = re.search(
-            r"The (\d+) GPUs serve ([\d.]+) requests/s\*\*: ([\d,]+) tokens/s in and out, ([\d,]+) of them "
+            r"At capacity they serve ([\d.]+) requests/s\*\*: ([\d,]+) tokens/s in and out, ([\d,]+) of them "
             r"output, for ([\d.]+) USD/hour or ([\d.]+) USD per million tokens",
             line,
         )
         assert found, line
-        gpus, rate, tokens, output, hourly, per_million = map(number, found.groups())
-        assert (gpus, rate, hourly) == (256, 180.0, usd_per_hour)
+        rate, tokens, output, hourly, per_million = map(number, found.groups())
+        assert (rate, hourly) == (180.0, usd_per_hour)
         assert tokens == pytest.approx(tokens_per_s, rel=5e-3)
         assert output == pytest.approx(180.0 * 28.0, rel=5e-3)
         assert per_million == pytest.approx(usd_per_hour / (tokens_per_s * 3600 / 1e6), rel=5e-3)
@@ -97,7 +98,7 @@ class TestHeadline:
     def test_fleet_without_prices(self, plan):
         free = tuple(replace(i, price_usd_per_gpu_hour=0.0) for i in plan.scenario.inventory.items)
         page = summary(on_scenario(plan, inventory=replace(plan.scenario.inventory, items=free)))
-        assert "at no stated price" in page.splitlines()[2]
+        assert "at no stated price" in page.splitlines()[4]
         assert "per million" not in page
 
     def test_a_type_without_a_price_is_said_not_to_be_counted(self, plan):
@@ -105,7 +106,7 @@ class TestHeadline:
         (h20,) = (item for item in items if item.gpu.name == "H20")
         mixed = tuple(replace(i, price_usd_per_gpu_hour=0.0, price_known=False) if i is h20 else i for i in items)
         page = summary(on_scenario(plan, inventory=replace(plan.scenario.inventory, items=mixed)))
-        assert "for 384.00 USD/hour without H20, for which no price is given; " in page.splitlines()[2]
+        assert "for 384.00 USD/hour without H20, for which no price is given; " in page.splitlines()[4]
         assert "per million" not in page
         fleet, islands = tables(page)[:2]
         assert {row[0]: row[-1] for row in fleet[1:]} == {
@@ -207,7 +208,7 @@ class TestNotes:
 
     def test_reference_mode_warns_at_the_top(self, plan):
         reference = on_scenario(plan, cost=CostSettings(mode=CostMode.REFERENCE))
-        warning = summary(reference).splitlines()[4]
+        warning = summary(reference).splitlines()[6]
         assert warning.startswith("> **Warning: reference mode.**")
         assert "not physics" in warning
         assert "reference" not in summary(plan).lower()
