@@ -110,7 +110,7 @@ def _unlike(written: dict[str, Any], due: Plan) -> tuple[Difference, ...]:
 def plan_differences(run: Path, due: Plan) -> tuple[Difference, ...]:
     """What plan.json of a run says otherwise than the plan that is due."""
     path = run / PLAN_FILE if files.is_folder(run) else run
-    written, expected = _bare(read_bytes(path, most=MOST_OF_A_LIST)), _bare(files.plan_files(due)[PLAN_FILE])
+    written, expected = _bare(read_bytes(path, most_bytes=MOST_OF_A_LIST)), _bare(files.plan_files(due)[PLAN_FILE])
     return tuple(document_differences(path.name, written, expected, free=MEASURED))
 
 
@@ -153,7 +153,7 @@ def _tells(name: str) -> bool:
 
 
 def _content(path: Path) -> bytes | None:
-    return read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
+    return read_bytes(path, most_bytes=MOST_OF_A_LIST) if files.is_there(path) else None
 
 
 def _unchecked_parts(saved: Plan, folder: Path, *, near: bool, changed: bool, search: bool) -> tuple[str, ...]:
@@ -185,8 +185,8 @@ def replay_verified(run: Path, due: Plan) -> Verification:
     except InputError as error:
         refused = Difference(file=name, key="asked", written="a replay", due=error.message)
         return Verification(files=(name,), differences=(refused,))
-    there = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir()]
-    names = list(dict.fromkeys((*expected, *there)))
+    present = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir()]
+    names = list(dict.fromkeys((*expected, *present)))
     differences = [
         difference
         for name in names
