@@ -96,12 +96,12 @@ class Crews:
 
     def _worst(self, cell: Cell, budget: Budget) -> list[float]:
         """What the copies serve that a budget takes of a cell at worst."""
-        mine = [self.crews[island] for island in budget.islands if island in cell.islands]
-        return sorted((crew.each_rps for crew in mine for _ in range(crew.copies)), reverse=True)[: budget.copies]
+        of_budget = [self.crews[island] for island in budget.islands if island in cell.islands]
+        return sorted((crew.each_rps for crew in of_budget for _ in range(crew.copies)), reverse=True)[: budget.copies]
 
     def _priced_share(self, cell: Cell, budget: Budget) -> float:
-        mine = [self.crews[island].priced for island in budget.islands if island in cell.islands]
-        return budget.copies / max(1, min(mine)) if mine else 0.0
+        priced_copies = [self.crews[island].priced for island in budget.islands if island in cell.islands]
+        return budget.copies / max(1, min(priced_copies)) if priced_copies else 0.0
 
     def _rest_rps(self, cell: Cell, budgets: Sequence[Budget]) -> float:
         crews = [self.crews[island] for island in cell.islands]
@@ -178,7 +178,7 @@ def _priced_copies(crews: Crews) -> dict[str, int]:
 
 def _spare_copies(crews: Crews) -> dict[str, int]:
     """The same where every cell must keep one copy, whatever it serves."""
-    left = [sum(crews.crews[island].copies for island in cell.islands) - 1 for cell in crews.cells]
+    spare = [sum(crews.crews[island].copies for island in cell.islands) - 1 for cell in crews.cells]
     cells_of: dict[str, list[int]] = {island: [] for island in crews.crews}
     for number, cell in enumerate(crews.cells):
         for island in cell.islands:
@@ -188,10 +188,10 @@ def _spare_copies(crews: Crews) -> dict[str, int]:
     while grew:  # in turns, as above
         grew = False
         for island, cells in cells_of.items():
-            if copies[island] < crews.most(island) and all(left[number] > 0 for number in cells):
+            if copies[island] < crews.most(island) and all(spare[number] > 0 for number in cells):
                 copies[island] += 1
                 for number in cells:
-                    left[number] -= 1
+                    spare[number] -= 1
                 grew = True
     return copies
 
@@ -209,10 +209,10 @@ def _joint(crews: Crews, group: Sequence[str]) -> Budget | None:
 
 def _groups(crews: Crews) -> Iterator[tuple[str, ...]]:
     """Islands that hang together by the cells that they serve, in the plan's order."""
-    left = list(crews.crews)
-    while left:
-        group = {left[0]}
+    ungrouped = list(crews.crews)
+    while ungrouped:
+        group = {ungrouped[0]}
         while more := {i for cell in crews.cells if cell.islands & group for i in cell.islands} - group:
             group |= more
-        yield tuple(island for island in left if island in group)
-        left = [island for island in left if island not in group]
+        yield tuple(island for island in ungrouped if island in group)
+        ungrouped = [island for island in ungrouped if island not in group]

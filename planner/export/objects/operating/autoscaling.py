@@ -58,9 +58,9 @@ def copy_bounds(plan: Plan, island: ServingIsland, *, pinned: bool = False) -> C
 
 def demand_rps(plan: Plan) -> float:
     """What is asked of the whole mix; the promise where nothing is said."""
-    wanted = plan.scenario.objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
+    demanded = plan.scenario.objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
     promise = plan.outlook.promise_rps
-    return wanted or promise
+    return demanded or promise
 
 
 def spare_gpus(plan: Plan, gpu: str) -> int:
