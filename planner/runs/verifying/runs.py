@@ -116,7 +116,7 @@ def plan_differences(run: Path, due: Plan) -> tuple[Difference, ...]:
 
 def _of_files(folder: Path, due: Plan, *, changed: bool) -> Verification:
     """All files beside plan.json but those of replays and searches."""
-    expected = _wanted(folder, due)
+    expected = _expected_files(folder, due)
     drawn = files.is_folder(folder / _PICTURES)
     names = [
         name
@@ -131,7 +131,7 @@ def _of_files(folder: Path, due: Plan, *, changed: bool) -> Verification:
     return Verification(files=tuple(dict.fromkeys(names)), differences=tuple(differences))
 
 
-def _wanted(folder: Path, due: Plan) -> Mapping[str, bytes]:
+def _expected_files(folder: Path, due: Plan) -> Mapping[str, bytes]:
     published = publish(due, engine=due.scenario.engine.name or files.engine_of(folder)).files
     if not files.is_there(folder / PAGE_FILE):
         return published

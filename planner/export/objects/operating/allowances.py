@@ -80,7 +80,7 @@ class Crews:
         rests = [self._rest_rps(cell, used) / cell.load_rps for cell in self.cells if cell.load_rps > 0]
         return max(0.0, min([1.0, *rests]))
 
-    def most(self, island: str) -> int:
+    def largest_budget(self, island: str) -> int:
         """The largest budget that an island can have at all."""
         crew = self.crews[island]
         return min(crew.copies, max(1, crew.priced) if self.share else 1)
@@ -171,7 +171,7 @@ def _priced_copies(crews: Crews) -> dict[str, int]:
         grew = False
         for island in copies:
             more = copies | {island: copies[island] + 1}
-            if copies[island] < crews.most(island) and crews.keep(_alone(more)):
+            if copies[island] < crews.largest_budget(island) and crews.keep(_alone(more)):
                 copies, grew = more, True
     return copies
 
@@ -188,7 +188,7 @@ def _spare_copies(crews: Crews) -> dict[str, int]:
     while grew:  # in turns, as above
         grew = False
         for island, cells in cells_of.items():
-            if copies[island] < crews.most(island) and all(spare[number] > 0 for number in cells):
+            if copies[island] < crews.largest_budget(island) and all(spare[number] > 0 for number in cells):
                 copies[island] += 1
                 for number in cells:
                     spare[number] -= 1
@@ -202,7 +202,7 @@ def _alone(copies: Mapping[str, int]) -> tuple[Budget, ...]:
 
 def _joint(crews: Crews, group: Sequence[str]) -> Budget | None:
     """The largest common budget of islands that stand in for each other; None where no copy can be spared."""
-    sizes = range(max(1, min(crews.most(island) for island in group)), 0, -1)
+    sizes = range(max(1, min(crews.largest_budget(island) for island in group)), 0, -1)
     budgets = (Budget(islands=tuple(group), copies=count) for count in sizes)
     return next((budget for budget in budgets if crews.keep([budget])), None)
 
