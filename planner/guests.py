@@ -42,8 +42,8 @@ def guests() -> tuple[Guest, ...]:
     from importlib.metadata import entry_points
 
     points = {point.name: point for point in entry_points(group=GROUP)} | _of_a_clone()
-    found = (_guest(points[name]) for name in sorted(points))
-    return tuple(guest for guest in found if guest is not None)
+    candidates = (_guest(points[name]) for name in sorted(points))
+    return tuple(guest for guest in candidates if guest is not None)
 
 
 def load(place: str) -> Any:

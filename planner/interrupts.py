@@ -161,13 +161,13 @@ def held_back() -> Iterator[None]:
         with _holding(present):
             yield
     else:
-        came: list[int] = []
+        signals: list[int] = []
         try:
-            with _exchanged(HEEDED, lambda number, _frame: came.append(number)):
+            with _exchanged(HEEDED, lambda number, _frame: signals.append(number)):
                 yield
         finally:
-            if came:
-                signal.raise_signal(came[0])
+            if signals:
+                signal.raise_signal(signals[0])
 
 
 @contextmanager

@@ -50,9 +50,9 @@ class Meter:
         return self.limit - self.done
 
 
-def available_solver(wanted: str) -> str:
-    """`wanted`, or the other one where it cannot run here. Raises SolverError where neither can."""
-    order = [wanted, *(name for name in SOLVERS if name != wanted)]
+def available_solver(preferred: str) -> str:
+    """`preferred`, or the other one where it cannot run here. Raises SolverError where neither can."""
+    order = [preferred, *(name for name in SOLVERS if name != preferred)]
     for name in order:
         if pulp.getSolver(SOLVERS[name], msg=False).available():
             return name

@@ -167,12 +167,12 @@ def remade(saved: Plan, *, near: bool = False, search: bool = False) -> Plan:
     if search or is_exact(scenario):
         return plan(scenario)
     # a search that was cut short ends where it did
-    asked, record = scenario.search, saved.search
+    settings, record = scenario.search, saved.search
     rounds = 1 + max(trial.iteration for trial in record.trials)
-    posed_anew = replace(asked, iterations=rounds) if record.interrupted else asked
+    posed_anew = replace(settings, iterations=rounds) if record.interrupted else settings
     finished = plan(replace(scenario, search=posed_anew), journal=Retold(record))
-    told = replace(finished.search, interrupted=record.interrupted)
-    return replace(finished, scenario=scenario, search=told)
+    search_record = replace(finished.search, interrupted=record.interrupted)
+    return replace(finished, scenario=scenario, search=search_record)
 
 
 def check(scenario: Scenario, tell: Callable[[str], None] = lambda _step: None) -> Workload:

@@ -109,8 +109,8 @@ class Workers:
         waiting = [(place, 0) for place in reversed(range(len(tasks)))]
         running: dict[Future[Answer], tuple[int, int]] = {}
         ended: dict[int, Future[Answer]] = {}
-        for wanted in range(len(tasks)):
-            while wanted not in ended:
+        for next_place in range(len(tasks)):
+            while next_place not in ended:
                 while waiting and self._idle:
                     place, deaths = waiting.pop()
                     running[self._submit(function, tasks[place])] = (place, deaths)
@@ -120,7 +120,7 @@ class Workers:
                         waiting.append((place, deaths + 1))
                     else:
                         ended[place] = future
-            future = ended.pop(wanted)
+            future = ended.pop(next_place)
             error = future.exception()
             yield error if isinstance(error, BrokenProcessPool) else future.result()
 
@@ -156,12 +156,12 @@ class Workers:
 
 
 @contextmanager
-def pool_of(processes: Processes, most: int) -> Iterator[TaskPool]:
-    """The pool that `processes` is, or one of so many processes, at most `most`, that ends with the block."""
+def pool_of(processes: Processes, most_processes: int) -> Iterator[TaskPool]:
+    """The pool that `processes` is, or one of so many processes, at most `most_processes`, that ends with the block."""
     if not isinstance(processes, int):
         yield processes
         return
-    with Workers(max(1, min(processes, most))) as workers:
+    with Workers(max(1, min(processes, most_processes))) as workers:
         yield workers
 
 

@@ -26,18 +26,18 @@ def card(
     *,
     facts: Mapping[str, Cell] | None = None,
     rows: Iterable[Mapping[str, Cell]] = (),
-    rest: str = "",
+    rows_at: str = "",
 ) -> str:
     """HTML below 20 kB: `facts` as rows of name and value, then up to a dozen of `rows`, each by column.
 
-    `rest`: where the rows are that have no room here, as `plan.pools`.
+    `rows_at`: where the rows are that have no room here, as `plan.pools`.
     """
     listed = list(rows)
     most_rows, most_letters = MOST_ROWS, MOST_LETTERS
-    html = _html(heading, verdict, facts or {}, listed, rest, most_rows, most_letters)
+    html = _html(heading, verdict, facts or {}, listed, rows_at, most_rows, most_letters)
     while len(html) > MOST_CHARACTERS:
         most_rows, most_letters = most_rows // 2, most_letters * 2 // 3
-        html = _html(heading, verdict, facts or {}, listed, rest, most_rows, most_letters)
+        html = _html(heading, verdict, facts or {}, listed, rows_at, most_rows, most_letters)
     return html
 
 
@@ -46,7 +46,7 @@ def _html(
     verdict: str,
     facts: Mapping[str, Cell],
     rows: Sequence[Mapping[str, Cell]],
-    rest: str,
+    rows_at: str,
     most_rows: int,
     letters: int,
 ) -> str:
@@ -59,7 +59,7 @@ def _html(
     if columns and most_rows:
         parts.append(_table(columns, [[row.get(column) for column in columns] for row in rows[:most_rows]], letters))
     if len(rows) > most_rows or (rows and len(rows[0]) > MOST_COLUMNS):
-        where = f"; all of it: <code>{_short(rest, letters)}</code>" if rest else ""
+        where = f"; all of it: <code>{_short(rows_at, letters)}</code>" if rows_at else ""
         parts.append(f"<div>{min(len(rows), most_rows)} of {len(rows)} rows{where}</div>")
     return "".join((*parts, "</div>"))
 
@@ -82,9 +82,9 @@ def _cell(value: Cell, letters: int) -> str:
     return f"<td style='{_CELL};text-align:{'right' if number else 'left'}'>{_short(text, letters)}</td>"
 
 
-def _short(text: str, most: int) -> str:
+def _short(text: str, most_letters: int) -> str:
     """Escaped, and cut to so many letters before that."""
-    return escape(text if len(text) <= most else f"{text[: most - 1]}…")
+    return escape(text if len(text) <= most_letters else f"{text[: most_letters - 1]}…")
 
 
 _COLUMNS = ("island", "phase", "gpu", "size", "servers", "gpus_per_server", "tp", "dp", "batch_size", "share")
@@ -98,7 +98,7 @@ def plan_card(plan: Any, rate: str) -> str:
         f"Plan {plan.name}: {rate} requests/s",
         facts=dict(_facts(plan)),
         rows=rows_of(frame[[column for column in _COLUMNS if column in frame]]),
-        rest=f"plan.{parts}",
+        rows_at=f"plan.{parts}",
     )
 
 

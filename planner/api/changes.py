@@ -114,7 +114,7 @@ class ChangedDeployment(Generic[PlanAtHand]):
         )
 
     def _repr_html_(self) -> str:
-        return card(f"Change of {self.name}", self._verdict(), rows=rows_of(self.steps), rest="changed.steps")
+        return card(f"Change of {self.name}", self._verdict(), rows=rows_of(self.steps), rows_at="changed.steps")
 
 
 def changed_deployment(

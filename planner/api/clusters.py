@@ -128,7 +128,7 @@ class ClusterAtHand:
             for kind in self._state.types
         )
         nodes, pods = len(self.record.nodes), len(self.record.pods)
-        return card(f"Cluster {self.record.name}: {nodes:,} nodes, {pods:,} pods", rows=rows, rest="cluster.frame")
+        return card(f"Cluster {self.record.name}: {nodes:,} nodes, {pods:,} pods", rows=rows, rows_at="cluster.frame")
 
 
 class DiagnosisAtHand:
@@ -161,7 +161,7 @@ class DiagnosisAtHand:
 
     def _repr_html_(self) -> str:
         rows = rows_of(self.frame[self.frame["gpu"] == ""].drop(columns="gpu"))
-        return card(f"Idle GPUs of {self.record.cluster}, all types", rows=rows, rest="diagnosis.frame")
+        return card(f"Idle GPUs of {self.record.cluster}, all types", rows=rows, rows_at="diagnosis.frame")
 
 
 def cluster(
@@ -222,7 +222,7 @@ def _is_list(path: Path) -> bool:
     from planner.files.disk.documents import read_json
     from planner.files.disk.opening import MOST_OF_A_LIST
 
-    return path.suffix.lower() == ".json" and "items" in read_json(path, most=MOST_OF_A_LIST)
+    return path.suffix.lower() == ".json" and "items" in read_json(path, most_bytes=MOST_OF_A_LIST)
 
 
 def _imported(paths: Sequence[Path], name: str, gpu_types: Mapping[str, str]) -> Cluster:

@@ -41,21 +41,21 @@ class ComparedPlans:
         return f"<comparison of {names}>"
 
     def _repr_html_(self) -> str:
-        return card(f"{len(self.record.plans)} plans beside each other", rows=rows_of(self.frame), rest=".frame")
+        return card(f"{len(self.record.plans)} plans beside each other", rows=rows_of(self.frame), rows_at=".frame")
 
 
 def compare_records(*plans: Plan | str | Path) -> ComparedPlans:
     """Plans, or runs (their folders, plan.json files, folders of runs), beside each other, as by `planner.compare`."""
     if not plans:
         raise InputError("compare: needs at least one plan, got none.", hint="Give plans, or paths of runs.")
-    named: dict[str, Plan] = {}
+    by_name: dict[str, Plan] = {}
     for plan in plans:
         if isinstance(plan, str | Path):
             for name, record in read_plans([Path(plan)]).items():
-                named[_free(name, named)] = record
+                by_name[_free(name, by_name)] = record
         else:
-            named[_free(plan.scenario.name, named)] = plan
-    return ComparedPlans(compared(named))
+            by_name[_free(plan.scenario.name, by_name)] = plan
+    return ComparedPlans(compared(by_name))
 
 
 def _free(name: str, taken_names: Mapping[str, Plan]) -> str:
@@ -99,4 +99,4 @@ class VerifiedRun:
         return f"{files} files agree" if self.agrees else f"{count} differences in {files} files"
 
     def _repr_html_(self) -> str:
-        return card("Computed anew", self._verdict(), rows=rows_of(self.frame), rest="verification.frame")
+        return card("Computed anew", self._verdict(), rows=rows_of(self.frame), rows_at="verification.frame")

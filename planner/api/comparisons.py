@@ -53,7 +53,7 @@ class SweptScenario:
         return f"<sweep of {self.record.index.scenario}: {len(self.record.points)} points>"
 
     def _repr_html_(self) -> str:
-        return card(repr(self).strip("<>"), rows=rows_of(self.frame), rest=".frame")
+        return card(repr(self).strip("<>"), rows=rows_of(self.frame), rows_at=".frame")
 
 
 class PlannedBatch:
@@ -80,7 +80,7 @@ class PlannedBatch:
         return f"<batch of {self.record.index.source}: {len(self.record.jobs)} jobs>"
 
     def _repr_html_(self) -> str:
-        return card(repr(self).strip("<>"), rows=rows_of(self.frame), rest=".frame")
+        return card(repr(self).strip("<>"), rows=rows_of(self.frame), rows_at=".frame")
 
 
 class ExplainedPlan:
@@ -98,7 +98,9 @@ class ExplainedPlan:
 
     def _repr_html_(self) -> str:
         lines = [line.replace("**", "") for line in self.summary().splitlines() if line and not line.startswith("|")]
-        return card(f"Explanation of {self.record.plan}", facts={"": " ".join(lines)[:600]}, rest="print(.summary())")
+        return card(
+            f"Explanation of {self.record.plan}", facts={"": " ".join(lines)[:600]}, rows_at="print(.summary())"
+        )
 
 
 def compare(*plans: PlannedDeployment | Plan | str | Path) -> ComparedPlans:

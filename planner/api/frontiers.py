@@ -58,7 +58,7 @@ class FrontierAtHand:
             }
             for point in self.record.points
         )
-        return card(f"Frontier of {self.scenario.name}", self._best(), rows=rows, rest="frontier.frame")
+        return card(f"Frontier of {self.scenario.name}", self._best(), rows=rows, rows_at="frontier.frame")
 
 
 def frontier(

@@ -41,4 +41,6 @@ class ObservedPlan:
 
     def _repr_html_(self) -> str:
         verdict = report.observed_verdict(self.record)
-        return card(f"Observation of {self.record.plan}", verdict, rows=rows_of(self.frame), rest="observation.frame")
+        return card(
+            f"Observation of {self.record.plan}", verdict, rows=rows_of(self.frame), rows_at="observation.frame"
+        )

@@ -63,14 +63,14 @@ def _listener(
     how many are done of how many, and words beside them."""
     if callable(progress):
         yield progress
-    elif not _wanted(progress):
+    elif not _is_shown(progress):
         yield lambda *_: None
     else:
         with _bar(name, unit) as update:
             yield lambda *news: update(*state_of(*news))
 
 
-def _wanted(progress: object) -> bool:
+def _is_shown(progress: object) -> bool:
     if progress is not None and not isinstance(progress, bool):
         raise InputError(
             f"progress: must be True, False or a function, got {progress!r}.",

@@ -55,7 +55,7 @@ class ReplayedPlan:
         return f"{verdict}, {within:.1%} within levels"
 
     def _repr_html_(self) -> str:
-        return card(f"Replay of {self.record.plan}", self._verdict(), rows=rows_of(self.frame), rest="replay.frame")
+        return card(f"Replay of {self.record.plan}", self._verdict(), rows=rows_of(self.frame), rows_at="replay.frame")
 
 
 class SweptRates:
@@ -90,5 +90,5 @@ class SweptRates:
 
     def _repr_html_(self) -> str:
         return card(
-            f"Rates of {self.record.results[0].plan}", self._verdict(), rows=rows_of(self.frame), rest="sweep.frame"
+            f"Rates of {self.record.results[0].plan}", self._verdict(), rows=rows_of(self.frame), rows_at="sweep.frame"
         )

@@ -146,7 +146,7 @@ class PlannedSchedule:
             self._verdict(),
             facts={"bound (USD)": self.bound_usd, "windows carried": f"{self.carried_share:.2%}"},
             rows=levels(self.record, self.names).records(headed=True),
-            rest="schedule.frame",
+            rows_at="schedule.frame",
         )
 
 

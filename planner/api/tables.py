@@ -64,8 +64,8 @@ def with_levels(sections: Mapping[str, Any], origin: str) -> dict[str, Any]:
     slo = others.get("slo", {})
     twice = sorted(typed.keys() & slo.keys()) if isinstance(slo, Mapping) else []
     if twice or not isinstance(slo, Mapping):
-        what = f"{twice[0]} is in slo, too" if twice else f"slo must be a mapping, got {type(slo).__name__}"
-        raise InputError(f"{origin}: {what}.", hint="Give the levels in slo, or by ttft, tpot and percentile.")
+        fault = f"{twice[0]} is in slo, too" if twice else f"slo must be a mapping, got {type(slo).__name__}"
+        raise InputError(f"{origin}: {fault}.", hint="Give the levels in slo, or by ttft, tpot and percentile.")
     return {**others, "slo": {**slo, **typed}}
 
 

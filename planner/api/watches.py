@@ -116,7 +116,7 @@ class WatchAtHand:
 
         rows = changes(self.record).records()
         facts = {"beside hindsight": f"{self.regret:+.1%}", "requests beyond": f"{self.tally.unserved:.3%}"}
-        return card(f"Watch of {self.record.name}", self._verdict(), facts=facts, rows=rows, rest="watched.frame()")
+        return card(f"Watch of {self.record.name}", self._verdict(), facts=facts, rows=rows, rows_at="watched.frame()")
 
 
 def watch(

@@ -108,11 +108,11 @@ class _Curve:
     def most_ms(self, length: Array, batch: Array, *, in_turn: bool) -> Array:
         """As `TabulatedBackend.server_ms`; `in_turn`: a larger batch is taken in by several steps."""
         lengths, place = np.unique(np.maximum(length, self._points[:, 0].min()), return_inverse=True)
-        least, largest = (bound[place] for bound in self._batches(lengths))
-        ms = self.ms(lengths[place], np.clip(batch, least, np.maximum(least, largest)))
+        smallest, largest = (bound[place] for bound in self._batches(lengths))
+        ms = self.ms(lengths[place], np.clip(batch, smallest, np.maximum(smallest, largest)))
         steps = np.maximum(1.0, batch / np.maximum(largest, 1.0))
-        known = np.isfinite(ms) & (largest > 0) & (in_turn | (batch <= largest))
-        return np.where(known, ms * steps, np.inf)
+        answered = np.isfinite(ms) & (largest > 0) & (in_turn | (batch <= largest))
+        return np.where(answered, ms * steps, np.inf)
 
     def largest_batch(self, length: Array) -> Array:
         """The largest batch with an answer at each length, measured ones and some between; 0 where there is none."""
@@ -120,15 +120,15 @@ class _Curve:
 
     def _batches(self, length: Array) -> tuple[Array, Array]:
         """The least and the largest batch with an answer at each length; 0 where there is none."""
-        least, largest = np.zeros(length.shape), np.zeros(length.shape)
+        smallest, largest = np.zeros(length.shape), np.zeros(length.shape)
         measured = self._points[:, 1]
         between = np.floor(np.geomspace(measured.min(), measured.max(), _BETWEEN))
         # Ascending, so that the largest with an answer stays.
         for batch in np.union1d(measured, between):
             answered = np.isfinite(self.ms(length, np.full(length.shape, batch)))
-            least = np.where(answered & (least == 0), batch, least)
+            smallest = np.where(answered & (smallest == 0), batch, smallest)
             largest[answered] = batch
-        return least, largest
+        return smallest, largest
 
 
 def _interpolation(points: Array, ms: Array) -> Callable[[Array, Array], Array]:

@@ -30,14 +30,14 @@ class MoveBudget:
     most_at_once: int | None = None
 
     def __post_init__(self) -> None:
-        for key, value, least in (
+        for key, value, low in (
             ("most_moves", self.most_moves, 0),
             ("most_gpu_hours", self.most_gpu_hours, 0.0),
             ("most_at_once", self.most_at_once, 1),
         ):
-            if value is not None and not least <= value < float("inf"):
+            if value is not None and not low <= value < float("inf"):
                 raise InputError(
-                    f"Defragmentation: {key} must be finite and at least {least:g}, got {value:g}.",
+                    f"Defragmentation: {key} must be finite and at least {low:g}, got {value:g}.",
                     hint="Leave it out for no limit.",
                 )
 
@@ -61,7 +61,7 @@ class DefragmentationSettings:
     budget: MoveBudget = field(default_factory=MoveBudget)
 
     def __post_init__(self) -> None:
-        for key, value, least, most in (
+        for key, value, low, high in (
             ("depth", self.depth, 1, 8),
             ("rounds", self.rounds, 1, 1_000),
             ("partition_nodes", self.partition_nodes, 2, 1_000_000),
@@ -69,9 +69,9 @@ class DefragmentationSettings:
             ("seed", self.seed, 0, 2**63),
             ("overlap_hours", self.overlap_hours, 0.0, 8_760.0),
         ):
-            if not least <= value <= most:
+            if not low <= value <= high:
                 raise InputError(
-                    f"Defragmentation: {key} must be within {least:g} and {most:g}, got {value:g}.",
+                    f"Defragmentation: {key} must be within {low:g} and {high:g}, got {value:g}.",
                     hint="Correct the value.",
                 )
 

@@ -172,9 +172,9 @@ class Calibration:
 
     def factor(self, name: str, *families: str) -> Factor:
         """The factor of the first of `families` that has one, or else of any. Raises KeyError where none has."""
-        for wanted in (*families, ANY_FAMILY):
+        for family in (*families, ANY_FAMILY):
             for factor in reversed(self.factors):
-                if (factor.name, factor.family) == (name, wanted):
+                if (factor.name, factor.family) == (name, family):
                     return factor
         raise KeyError(f"{name} ({', '.join(families)})")
 

@@ -146,8 +146,8 @@ class ReplayResult:
     @property
     def seems_to_hold(self) -> bool:
         """Whether they hold by what was seen, however little: what searches among many rates or fleets go by."""
-        kept = all(level.seems_kept for level in self.levels if level.bound_ms is not None)
-        return kept and self._answers and not self.unfinished
+        bounds_kept = all(level.seems_kept for level in self.levels if level.bound_ms is not None)
+        return bounds_kept and self._answers and not self.unfinished
 
     @property
     def _answers(self) -> bool:

@@ -327,11 +327,11 @@ class Scenario:
         would start, nor their memory and queues; deviation weighs what each range gets against the mix, and a bucket
         has one rate for all of its ranges.
         """
-        asked = (
+        keys = (
             ("cost.mode: reference", self.cost.mode is CostMode.REFERENCE),
             ("assignment.formulation: deviation", self.assignment.formulation is Formulation.DEVIATION),
         )
-        return next((key for key, is_asked in asked if is_asked), "")
+        return next((key for key, is_asked in keys if is_asked), "")
 
     @property
     def serving_form(self) -> ServingForm:
@@ -345,13 +345,13 @@ class Scenario:
         Tables know islands of one phase; what running sequences leave of a cache for prefixes is not known; a profile
         has no passes of both phases; and sets of that target join prefill with decode.
         """
-        asked = (
+        keys = (
             (f"routing.form: {self.routing_form.value}", not self.bucketed),
             ("cost.kv_cache_rate: auto", self.cost.kv_cache_rate is CacheRate.AUTO),
             ("cost.source: tabulated", self.cost.source is CostSource.TABULATED),
             ("deploy.target: disaggregatedset", self.deploy.target == "disaggregatedset"),
         )
-        return next((key for key, is_asked in asked if is_asked), "")
+        return next((key for key, is_asked in keys if is_asked), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,13 +168,15 @@ def _require_devices(pod: Pod, on_node: _PodsOfNode, cores: Set[int], origin: st
     on_node.pods.append(pod)
 
 
-def _require_held(pod: Pod, on_node: _PodsOfNode, key: str, existing: Set[int], taken: set[int], origin: str) -> None:
-    """`taken`: what earlier pods of the node hold; the pod's own is added."""
+def _require_held(
+    pod: Pod, on_node: _PodsOfNode, key: str, existing: Set[int], occupied: set[int], origin: str
+) -> None:
+    """`occupied`: what earlier pods of the node hold; the pod's own is added."""
     ids: tuple[int, ...] = getattr(pod, key)
     distinct = set(ids)
-    if len(distinct) < len(ids) or not distinct <= existing or not taken.isdisjoint(distinct):
+    if len(distinct) < len(ids) or not distinct <= existing or not occupied.isdisjoint(distinct):
         raise _held_fault(pod, on_node, key, existing, origin)
-    taken |= distinct
+    occupied |= distinct
 
 
 def _held_fault(pod: Pod, on_node: _PodsOfNode, key: str, existing: Set[int], origin: str) -> InputError:

@@ -71,11 +71,11 @@ def fault_of(node: ClusterNode) -> tuple[str, str] | None:
     return next((FAULTS[taint.key] for taint in node.taints if taint.key in FAULTS), None)
 
 
-def may_lie_on(node: ClusterNode, *, known: bool, kind: GroupKind, tolerations: Sequence[Taint]) -> bool:
-    """Whether islands may lie on a node at all, however full it is; `known`: `gpus_known` of its pods. Where it is not
-    known which GPUs are free, only groups may that need not be aligned (`GroupKind.aligns`).
+def may_lie_on(node: ClusterNode, *, all_known: bool, kind: GroupKind, tolerations: Sequence[Taint]) -> bool:
+    """Whether islands may lie on a node at all, however full it is; `all_known`: `gpus_known` of its pods. Where it is
+    not known which GPUs are free, only groups may that need not be aligned (`GroupKind.aligns`).
     """
-    return bool(node.gpus) and (known or not kind.aligns) and not untolerated(node, tolerations)
+    return bool(node.gpus) and (all_known or not kind.aligns) and not untolerated(node, tolerations)
 
 
 def usable_gpus(node: ClusterNode, pods: Sequence[Pod], settings: PlacementSettings) -> int:

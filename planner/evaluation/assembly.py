@@ -52,8 +52,8 @@ def assemble(
     """
     members = [
         _NamedIsland(id=name, duty=duty, row=table.row(duty.island))
-        for duty, mine in _names(assignment.duties, names)
-        for name in mine
+        for duty, island_ids in _names(assignment.duties, names)
+        for name in island_ids
     ]
     routes = tuple(
         route
@@ -77,7 +77,7 @@ def assemble_flows(
     sums: dict[int, float] = defaultdict(float)
     for flow in assignment.flows:
         sums[flow.range_index] += flow.rate_rps
-    of_duty = {(duty.island, duty.phase): list(mine) for duty, mine in _names(assignment.duties, names)}
+    of_duty = {(duty.island, duty.phase): list(island_ids) for duty, island_ids in _names(assignment.duties, names)}
     return tuple(
         kv_flow
         for flow in sorted(assignment.flows, key=lambda flow: flow.range_index)
@@ -153,20 +153,20 @@ def _range_routes(
             )
 
 
-def _island(inventory: Inventory, member: _NamedIsland, mine: list[Route]) -> PlannedIsland:
+def _island(inventory: Inventory, member: _NamedIsland, routes: list[Route]) -> PlannedIsland:
     price = inventory.item(member.duty.island.gpu).price_usd_per_gpu_hour * member.duty.island.size
     return PlannedIsland(
         id=member.id,
         gpu=member.duty.island.gpu,
         size=member.duty.island.size,
-        phase=member.duty.phase if mine else None,
-        parallel=member.row.phase(member.duty.phase).parallel if mine else None,
-        batch_size=max((route.batch_size for route in mine), default=0),
-        longest_prompt=max((route.range_end - 1 for route in mine), default=0),
-        rate_rps=sum(route.rate_rps for route in mine),
-        utilisation=sum(route.rate_rps / route.capacity_rps for route in mine),
+        phase=member.duty.phase if routes else None,
+        parallel=member.row.phase(member.duty.phase).parallel if routes else None,
+        batch_size=max((route.batch_size for route in routes), default=0),
+        longest_prompt=max((route.range_end - 1 for route in routes), default=0),
+        rate_rps=sum(route.rate_rps for route in routes),
+        utilisation=sum(route.rate_rps / route.capacity_rps for route in routes),
         price_usd_per_hour=price,
-        note="" if mine else SPARE_NOTE,
+        note="" if routes else SPARE_NOTE,
         reach=member.duty.island.reach[0] if member.duty.island.reach else None,
     )
 

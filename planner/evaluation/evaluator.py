@@ -92,8 +92,8 @@ class Evaluator:
 
     def remember_pools(self, layout: Layout, priced: PricedPools, solver: str, *, optimal: bool = True) -> None:
         """The pools that a layout was made of stand for it, judged as those of any other."""
-        named = replace(priced, pools=named_pools(priced.pools))
-        self._known[layout] = self._placed(layout, named, solver, optimal=optimal)
+        with_ids = replace(priced, pools=named_pools(priced.pools))
+        self._known[layout] = self._placed(layout, with_ids, solver, optimal=optimal)
 
     def table(self, layout: Layout) -> PerformanceTable:
         """Rows of every class in `layout`."""
@@ -130,10 +130,10 @@ class Evaluator:
         partitions, service = self.prices.shortlist, self.prices.service
         stocks = [island_stocks(layout) for layout in fresh]
         tasks = [
-            (classes_of(self.prices.offers(mine, partitions)), layout, partitions, self.question.scenario.assignment)
-            for mine, layout in zip(stocks, fresh, strict=True)
+            (classes_of(self.prices.offers(stock, partitions)), layout, partitions, self.question.scenario.assignment)
+            for stock, layout in zip(stocks, fresh, strict=True)
         ]
-        for mine, layout, outcome in zip(stocks, fresh, self._each(solve_pools, tasks), strict=True):
+        for stock, layout, outcome in zip(stocks, fresh, self._each(solve_pools, tasks), strict=True):
             if isinstance(outcome, Evaluation):  # its process died
                 yield outcome
             elif outcome.answer is None:
@@ -146,7 +146,7 @@ class Evaluator:
                     cpu_s=outcome.cpu_s,
                 )
             else:
-                pools = named_pools(self.prices.pools(outcome.answer, mine))
+                pools = named_pools(self.prices.pools(outcome.answer, stock))
                 yield self._placed(layout, service.priced(pools), outcome.answer.solver, cpu_s=outcome.cpu_s)
 
     def _placed(

@@ -110,9 +110,9 @@ def phase_rps(assignment: Assignment, table: PerformanceTable, phase: Phase) -> 
 
 def _totals(assignment: Assignment, table: PerformanceTable, phase: Phase) -> list[float]:
     """Requests/s per range that all islands of a phase serve together."""
-    mine = [(duty, table.row(duty.island).phase(phase)) for duty in assignment.duties if duty.phase is phase]
+    of_phase = [(duty, table.row(duty.island).phase(phase)) for duty in assignment.duties if duty.phase is phase]
     return [
-        sum(duty.count * duty.time_shares[j] * performance.rates_rps[j] for duty, performance in mine)
+        sum(duty.count * duty.time_shares[j] * performance.rates_rps[j] for duty, performance in of_phase)
         for j in range(len(table.ranges))
     ]
 

@@ -124,9 +124,9 @@ def _in_roles(table: PerformanceTable, layout: Layout, reached_rps: float, quest
         return None
     rows = [table.row(island) for island, _ in layout.counts]
     kinds = kinds_of(rows, table.ranges, question.scenario.slo, question.workload.mean_output_tokens)
-    probabilities, least = [span.probability for span in table.ranges], WORTH_A_ROLE * reached_rps
+    probabilities, floor_rps = [span.probability for span in table.ranges], WORTH_A_ROLE * reached_rps
     try:
-        roles = choose_roles(kinds, layout, probabilities, question.scenario.assignment, better_than_rps=least)
+        roles = choose_roles(kinds, layout, probabilities, question.scenario.assignment, better_than_rps=floor_rps)
     except (InfeasibleError, SolverError):
         return None
     shares = {(kind.island, kind.phase): kind.share for kind in kinds}

@@ -212,5 +212,5 @@ def _require_path(option: str, path: PurePosixPath, above: PurePosixPath | None)
         raise _refused(option, "a path of printable characters, without $ and :", text, "Rename it on the volume.")
 
 
-def _refused(option: str, rule: str, came: str, hint: str) -> InputError:
-    return InputError(f"{option}: must be {rule}, got {came!r}.", hint=hint)
+def _refused(option: str, rule: str, received: str, hint: str) -> InputError:
+    return InputError(f"{option}: must be {rule}, got {received!r}.", hint=hint)

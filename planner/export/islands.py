@@ -314,9 +314,9 @@ def _assumptions(scenario: Scenario, parallel: ParallelConfig, overlapped: bool 
     cost, experts = scenario.cost, scenario.model.experts
     if cost.mode is CostMode.REFERENCE:
         return {}
-    wanted = cost.two_micro_batches if overlapped is None else overlapped
+    two_batches = cost.two_micro_batches if overlapped is None else overlapped
     return {
-        "overlapped": bool(wanted and experts and parallel.stage_devices > 1),
+        "overlapped": bool(two_batches and experts and parallel.stage_devices > 1),
         "redundant_experts": cost.redundant_experts if experts else 0,
         "draft_tokens": cost.mtp_tokens,
     }

@@ -124,7 +124,7 @@ def _check_weights(options: DeploySettings) -> None:
 _MOST_PRIORITY = 1_000_000_000  # above are Kubernetes' own
 LEAST_SHARED_GIB = 1
 """The shared memory that an engine needs at least."""
-_MOST = {"cpus_per_gpu": 1024, "memory_gib_per_gpu": 65_536, "shared_memory_gib": 65_536}
+_CEILINGS = {"cpus_per_gpu": 1024, "memory_gib_per_gpu": 65_536, "shared_memory_gib": 65_536}
 """For a GPU: a host of 8 would have 8192 cores and 512 TiB, ten times the largest there are."""
 
 _MOST_PIECES = 1_000_000
@@ -184,9 +184,9 @@ def check_heeded(options: ExportOptions, target: str, unheeded: Sequence[str]) -
 def _check_sizes(options: ExportOptions, settings: PlacementSettings) -> None:
     for key in ("cpus_per_gpu", "memory_gib_per_gpu", "shared_memory_gib"):
         value = getattr(options, key)
-        if value is not None and not 1 <= value <= _MOST[key]:
+        if value is not None and not 1 <= value <= _CEILINGS[key]:
             raise InputError(
-                f"deploy.{key}: must be at least 1 and at most {_MOST[key]}, got {value}.",
+                f"deploy.{key}: must be at least 1 and at most {_CEILINGS[key]}, got {value}.",
                 hint="Give what a host has, divided by its GPUs.",
             )
     low, high = _BYTES_PER_TOKEN

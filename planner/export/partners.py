@@ -58,12 +58,12 @@ def _spans(routes: Iterable[Route | DeployedRoute]) -> defaultdict[str, list[Spa
     return spans
 
 
-def _meet(mine: Sequence[Span], theirs: Sequence[Span]) -> bool:
+def _meet(spans: Sequence[Span], others: Sequence[Span]) -> bool:
     left_at, right_at = 0, 0
-    while left_at < len(mine) and right_at < len(theirs):
-        if max(mine[left_at][0], theirs[right_at][0]) < min(mine[left_at][1], theirs[right_at][1]):
+    while left_at < len(spans) and right_at < len(others):
+        if max(spans[left_at][0], others[right_at][0]) < min(spans[left_at][1], others[right_at][1]):
             return True
-        if mine[left_at][1] <= theirs[right_at][1]:
+        if spans[left_at][1] <= others[right_at][1]:
             left_at += 1
         else:
             right_at += 1

@@ -52,12 +52,12 @@ def _of_other_plans(workloads: Sequence[FoundWorkload]) -> Iterator[Fault]:
     """Workloads that name another plan, model or target than most of them do."""
     for key in ("plan", "model", "target"):
         name = f"{PREFIX}{key}"
-        named = [(workload, workload.annotations[name]) for workload in workloads if name in workload.annotations]
-        votes = Counter(value for _, value in named)
-        for workload, value in named:
+        annotated = [(workload, workload.annotations[name]) for workload in workloads if name in workload.annotations]
+        votes = Counter(value for _, value in annotated)
+        for workload, value in annotated:
             usual, _ = votes.most_common(1)[0]  # of equals the first
             if value != usual:
-                file = next(other.manifest.file for other, said in named if said == usual)
+                file = next(other.manifest.file for other, annotation in annotated if annotation == usual)
                 field = f"{workload.annotations_path}.{name}"
                 yield workload.manifest.fault(field, f"must be {usual!r} as in {file}", repr(value))
 

@@ -21,7 +21,7 @@ from planner.errors import InputError
 from planner.export.objects.documents import StrictLoader
 from planner.export.objects.names import one_line
 
-_KEPT, _MARK = "kept values", "!value"
+_KEPT_VALUES, _MARK = "kept values", "!value"
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9$\"{}:._/-]*")
 
 
@@ -33,10 +33,10 @@ class _Written(str):
 
 def objects_of(template: str, **values: Any) -> list[dict[str, Any]]:
     """The objects of `templates/TEMPLATE.yaml`, in its order; a value may be any that JSON has."""
-    kept: list[Any] = []
-    text = _environment(_marked).get_template(f"{template}.yaml").render(values | {_KEPT: kept})
+    kept_values: list[Any] = []
+    text = _environment(_marked).get_template(f"{template}.yaml").render(values | {_KEPT_VALUES: kept_values})
     loader = _TemplateLoader(text)
-    loader.kept = kept
+    loader.kept = kept_values
     documents = []
     while loader.check_data():
         documents.append(loader.get_data())
@@ -89,9 +89,9 @@ def _environment(quoted: Callable[..., str]) -> Environment:
 @pass_context
 def _marked(context: Context, value: Any) -> str:
     """What stands for a value in an object, which is copied in the types that JSON has."""
-    kept = context[_KEPT]
-    kept.append(json.loads(json.dumps(value, default=dict)))
-    return f"{_MARK} {len(kept) - 1}"
+    kept_values = context[_KEPT_VALUES]
+    kept_values.append(json.loads(json.dumps(value, default=dict)))
+    return f"{_MARK} {len(kept_values) - 1}"
 
 
 class _TemplateLoader(StrictLoader):

@@ -33,17 +33,18 @@ def load_engine(name: str = "", version: str = "") -> EngineProfile:
     Raises:
         InputError: there is no such engine, or no profile of that version; the text names those that there are.
     """
-    named = canonical(name, _STANDARD) if name else next(iter(_STANDARD))
-    versions = {profile.version: profile for profile in engine_profiles() if profile.name == named}
+    engine = canonical(name, _STANDARD) if name else next(iter(_STANDARD))
+    versions = {profile.version: profile for profile in engine_profiles() if profile.name == engine}
     if not versions:
         engines = sorted({profile.name for profile in engine_profiles()})
-        raise InputError(f"There is no engine {named!r}.", hint=nearest_hint(named, engines, what="engines"))
-    wanted = version or _STANDARD.get(named, next(iter(versions)))
-    if wanted not in versions:
+        raise InputError(f"There is no engine {engine!r}.", hint=nearest_hint(engine, engines, noun="engines"))
+    chosen_version = version or _STANDARD.get(engine, next(iter(versions)))
+    if chosen_version not in versions:
         raise InputError(
-            f"There is no profile of {named} {wanted!r}.", hint=nearest_hint(wanted, tuple(versions), what="versions")
+            f"There is no profile of {engine} {chosen_version!r}.",
+            hint=nearest_hint(chosen_version, tuple(versions), noun="versions"),
         )
-    return versions[wanted]
+    return versions[chosen_version]
 
 
 def read_engine(document: Section) -> EngineProfile:
@@ -66,8 +67,8 @@ def _profile_at(section: Section, key: str, name: str, version: str = "") -> Eng
     try:
         return load_engine(name, version)
     except InputError as error:
-        what = f"a version of {name} with a profile" if version else "an engine with a profile"
-        raise section.fault(key, what, hint=error.hint or "") from None
+        rule = f"a version of {name} with a profile" if version else "an engine with a profile"
+        raise section.fault(key, rule, hint=error.hint or "") from None
 
 
 def engine_document(profile: EngineProfile) -> dict[str, str] | None:

@@ -91,7 +91,7 @@ class Section:
         for key in self._values:
             if key not in keys:
                 raise self.refusal(
-                    key, "is not a known key", hint=nearest_hint(key, keys, what="keys here"), unknown=True
+                    key, "is not a known key", hint=nearest_hint(key, keys, noun="keys here"), unknown=True
                 )
 
     def fault(self, key: str, rule: str, *, hint: str = "") -> FaultyKeyError:
@@ -231,7 +231,7 @@ class Section:
             return default
         value = self._values.get(key)
         if not isinstance(value, str) or str(value) not in options:
-            hint = nearest_hint(str(value), options, what="values")
+            hint = nearest_hint(str(value), options, noun="values")
             raise self._wrong(key, f"one of {', '.join(options)}", default, options[0], hint=hint)
         return str(value)
 
@@ -367,21 +367,21 @@ def top_level(document: object, file: str, text: str = "") -> Section:
     return Section(document, file=file, text=text)
 
 
-def nearest_hint(word: str, candidates: Collection[str], *, what: str) -> str:
+def nearest_hint(word: str, candidates: Collection[str], *, noun: str) -> str:
     """`Did you mean ...? The ... are ...`, for a word that is not among the known ones."""
     near = _nearest(word, candidates)
     ask = f"Did you mean {' or '.join(near)}? " if near else ""
-    return f"{ask}The {what} are {', '.join(candidates)}."
+    return f"{ask}The {noun} are {', '.join(candidates)}."
 
 
-def _nearest(word: str, candidates: Collection[str], most: int = 3) -> list[str]:
+def _nearest(word: str, candidates: Collection[str], limit: int = 3) -> list[str]:
     """At most so many: those that have the word in them (DGX-B200 for B200), then those spelt like it."""
     folded = {name.casefold(): name for name in candidates}
     holding = [folded[name] for name in folded if word.casefold() in re.split(r"[-_. ]", name)]
-    alike = difflib.get_close_matches(word, candidates, n=most, cutoff=0.5) or [
-        folded[name] for name in difflib.get_close_matches(word.casefold(), folded, n=most, cutoff=0.5)
+    alike = difflib.get_close_matches(word, candidates, n=limit, cutoff=0.5) or [
+        folded[name] for name in difflib.get_close_matches(word.casefold(), folded, n=limit, cutoff=0.5)
     ]
-    return list(dict.fromkeys([*holding, *alike]))[:most]
+    return list(dict.fromkeys([*holding, *alike]))[:limit]
 
 
 @contextmanager

@@ -91,15 +91,15 @@ def _coverage(plan: Plan, workload: Workload, phase: Phase) -> Iterator[str]:
         if route.phase is phase:
             rows[route.range_start].append(route)
     for span in _spans(workload, rows):
-        mine = rows.pop(span.start, [])
-        if not all(route.range_end == span.end and close(route.probability, span.probability) for route in mine):
+        span_routes = rows.pop(span.start, [])
+        if not all(route.range_end == span.end and close(route.probability, span.probability) for route in span_routes):
             yield f"{phase} routes of {span.label} tokens have another end or probability than the workload"
-        if not abs(sum(route.share for route in mine) - 1) <= TOLERANCE:
-            yield f"{phase} shares of {span.label} tokens sum to {sum(r.share for r in mine):.6g}, not 1"
-        if not all(0 < route.share <= 1 + TOLERANCE for route in mine):
+        if not abs(sum(route.share for route in span_routes) - 1) <= TOLERANCE:
+            yield f"{phase} shares of {span.label} tokens sum to {sum(r.share for r in span_routes):.6g}, not 1"
+        if not all(0 < route.share <= 1 + TOLERANCE for route in span_routes):
             yield f"a {phase} share of {span.label} tokens lies outside (0, 1]"
         due = plan.throughput_rps * span.probability
-        if not sum(route.rate_rps for route in mine) >= due * (1 - TOLERANCE):
+        if not sum(route.rate_rps for route in span_routes) >= due * (1 - TOLERANCE):
             yield f"{phase} of {span.label} tokens serves less than {due:.6g} requests/s"
     if rows:
         yield f"{phase} routes prompts of lengths that the workload does not have"
@@ -143,14 +143,14 @@ def _totals(plan: Plan) -> Iterator[str]:
         by_island[route.island].append(route)
     for island in plan.islands:
         first = Phase.PREFILL if island.phase is Phase.MIXED else island.phase  # its requests have a route in either
-        mine = [route for route in by_island[island.id] if route.phase is first]
-        if not close(island.rate_rps, sum(route.rate_rps for route in mine)):
+        island_routes = [route for route in by_island[island.id] if route.phase is first]
+        if not close(island.rate_rps, sum(route.rate_rps for route in island_routes)):
             yield f"island {island.id}: rate is not the sum of its routes"
-        if not close(island.utilisation, sum(route.rate_rps / route.capacity_rps for route in mine)):
+        if not close(island.utilisation, sum(route.rate_rps / route.capacity_rps for route in island_routes)):
             yield f"island {island.id}: utilisation is not that of its routes"
-        if island.batch_size != max((route.batch_size for route in mine), default=0):
+        if island.batch_size != max((route.batch_size for route in island_routes), default=0):
             yield f"island {island.id}: batch size is not the largest of its routes"
-        if island.longest_prompt != max((route.range_end - 1 for route in mine), default=0):
+        if island.longest_prompt != max((route.range_end - 1 for route in island_routes), default=0):
             yield f"island {island.id}: longest prompt is not the longest of its routes"
 
 
@@ -166,7 +166,7 @@ def _searched_rps(plan: Plan) -> float:
 
 def _several_goals(plan: Plan) -> Iterator[str]:
     """The plan is one of the frontier and has its goals; the frontier holds what no trial beats, and no more."""
-    record, wanted = plan.search, plan.scenario.objective.goals
+    record, goals = plan.search, plan.scenario.objective.goals
     if not plan.scenario.objective.kind.row.several:
         if record.frontier:
             yield "it has a frontier, the scenario a single goal"
@@ -176,17 +176,17 @@ def _several_goals(plan: Plan) -> Iterator[str]:
         yield f"trial {record.best_trial}, the plan's, or another of the frontier is not on it or serves nothing"
         return
     for trial in served.values():
-        if [name for name, _ in trial.goals] != [goal.value for goal in wanted]:
+        if [name for name, _ in trial.goals] != [goal.value for goal in goals]:
             yield f"trial {trial.index} has other goals than the scenario"
             return
     yield from _own_goals(plan, dict(served[record.best_trial].goals))
     front = [served[index] for index in record.frontier]
     for trial in served.values():
         on_it = trial.index in record.frontier
-        if any(_beats(other, trial, wanted) for other in front):
+        if any(_beats(other, trial, goals) for other in front):
             if on_it:
                 yield f"trial {trial.index} of the frontier is beaten"
-        elif not on_it and not any(_beats(other, trial, wanted, ties=True) for other in front):
+        elif not on_it and not any(_beats(other, trial, goals, ties=True) for other in front):
             yield f"trial {trial.index} is not beaten and not on the frontier"
 
 
@@ -213,10 +213,10 @@ def _own_goals(plan: Plan, claimed: dict[str, float]) -> Iterator[str]:
     if Goal.CHANGE_COST in plan.scenario.objective.goals and plan.placement is None:
         due[Goal.CHANGE_COST.value] = change_usd(plan.scenario, plan.scenario.objective.running_servers, _servers(plan))
     layout = next(trial.layout for trial in plan.search.trials if trial.index == plan.search.best_trial)
-    whole = sum(island.size for island in plan.islands) == sum(kind.size * count for kind, count in layout.counts)
-    if not whole:  # pools that lost servers on a cluster: their goals count these, too
+    all_placed = sum(island.size for island in plan.islands) == sum(kind.size * count for kind, count in layout.counts)
+    if not all_placed:  # pools that lost servers on a cluster: their goals count these, too
         del due[Goal.PRICE.value], due[Goal.WATTS.value]
-    if plan.placement is not None and (plan.placement.shortfalls or not whole):
+    if plan.placement is not None and (plan.placement.shortfalls or not all_placed):
         del due[Goal.CHANGES.value]  # counted as if every island found room
     for name, value in claimed.items():
         if name in due and not close(value, due[name]):
@@ -324,7 +324,7 @@ def _is_pool(island: PlannedIsland, pool: BucketPool) -> bool:
 
 def _false_routes(plan: Plan, buckets: BucketPlan) -> Iterator[str]:
     routes = {(route.island, route.phase): route for route in plan.routing}
-    for pool, phase in [(mine, half) for mine in buckets.pools for half in halves_of(mine.phase)]:
+    for pool, phase in [(bucket_pool, half) for bucket_pool in buckets.pools for half in halves_of(bucket_pool.phase)]:
         route = routes.get((pool.island, phase))
         if route is None:
             yield f"pool {pool.island} has no {phase} route"

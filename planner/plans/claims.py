@@ -14,9 +14,9 @@ SLIVERS = 1e-4  # what routes too small to be listed may add to a rate
 BALANCED = 0.01  # phases whose rates differ by less bind alike
 
 
-def close(came: float, due: float, tolerance: float = TOLERANCE) -> bool:
+def close(figure: float, due: float, tolerance: float = TOLERANCE) -> bool:
     """Whether two figures agree: relative to the second, or absolute where that is below 1."""
-    return abs(came - due) <= tolerance * max(1.0, abs(due))
+    return abs(figure - due) <= tolerance * max(1.0, abs(due))
 
 
 def false_claims(plan: Plan) -> Iterator[str]:
@@ -33,9 +33,9 @@ def false_claims(plan: Plan) -> Iterator[str]:
     yield from _rounds(plan)
 
 
-def _due(key: str, came: float, due: float, tolerance: float = TOLERANCE) -> Iterator[str]:
-    if not close(came, due, tolerance):
-        yield f"{key} must be {due:.6g}, got {came:.6g}"
+def _due(key: str, stated: float, due: float, tolerance: float = TOLERANCE) -> Iterator[str]:
+    if not close(stated, due, tolerance):
+        yield f"{key} must be {due:.6g}, got {stated:.6g}"
 
 
 def _rates(plan: Plan) -> Iterator[str]:
@@ -44,13 +44,13 @@ def _rates(plan: Plan) -> Iterator[str]:
     if plan.service is not None:
         yield from _due("service.goodput_rps", plan.service.goodput_rps, plan.throughput_rps)
     totals = []
-    for phase, came in ((Phase.PREFILL, plan.prefill_rps), (Phase.DECODE, plan.decode_rps)):
+    for phase, stated_rps in ((Phase.PREFILL, plan.prefill_rps), (Phase.DECODE, plan.decode_rps)):
         sums: dict[tuple[int, float], float] = defaultdict(float)
         for route in _routes(plan, phase):
             sums[route.range_start, route.probability] += route.assigned_rps
         totals.append(sum(sums.values()))
         mix = min((rate / probability for (_, probability), rate in sums.items() if probability > 0), default=0.0)
-        yield from _due(f"{phase.value}_rps", came, factor * mix, SLIVERS)
+        yield from _due(f"{phase.value}_rps", stated_rps, factor * mix, SLIVERS)
     yield from _due("assignment.objective_rps", plan.objective_rps, min(totals), SLIVERS)
 
 
@@ -67,8 +67,8 @@ def _certified(plan: Plan, certificate: Certificate) -> Iterator[str]:
         if bound is not gap:
             yield "objective.bound and objective.gap must both be given, or neither"
         return
-    least, most = (bound, value) if plan.scenario.objective.minimises else (value, bound)
-    if not least <= most + TOLERANCE * max(1.0, abs(most)):
+    lower, upper = (bound, value) if plan.scenario.objective.minimises else (value, bound)
+    if not lower <= upper + TOLERANCE * max(1.0, abs(upper)):
         yield f"objective.bound must be no worse than the plan's own value, {value:.6g}, got {bound:.6g}"
     yield from _due("objective.gap", gap, abs(value - bound) / max(abs(bound), 1e-12))
 
@@ -126,19 +126,21 @@ def _headrooms(plan: Plan, sensitivity: Sensitivity) -> Iterator[str]:
     for route in plan.routing:
         idle = spare.get(route.island, 0.0) * route.capacity_rps
         due[route.phase, route.range_start, route.range_end] += idle / (route.probability * plan.throughput_rps)
-    came = [(row.phase, row.range_start, row.range_end) for row in sensitivity.ranges]
-    if sorted(came) != sorted(due):
+    keys = [(row.phase, row.range_start, row.range_end) for row in sensitivity.ranges]
+    if sorted(keys) != sorted(due):
         yield "sensitivity.ranges must have one row for each phase and range of routing"
         return
     for row, headroom in enumerate(sensitivity.ranges):
-        yield from _due(f"sensitivity.ranges.{row}.headroom", headroom.headroom, due[came[row]])
+        yield from _due(f"sensitivity.ranges.{row}.headroom", headroom.headroom, due[keys[row]])
 
 
 def _rounds(plan: Plan) -> Iterator[str]:
     """Each round of the search reports what its trials come to."""
     best = 0.0
     for row, entry in enumerate(plan.search.rounds):
-        mine = [plan.search.judged_rps(trial) for trial in plan.search.trials if trial.iteration == entry.iteration]
-        best = max([best, *mine])
-        yield from _due(f"search.rounds.{row}.evaluations", entry.evaluations, len(mine))
+        judged_rps = [
+            plan.search.judged_rps(trial) for trial in plan.search.trials if trial.iteration == entry.iteration
+        ]
+        best = max([best, *judged_rps])
+        yield from _due(f"search.rounds.{row}.evaluations", entry.evaluations, len(judged_rps))
         yield from _due(f"search.rounds.{row}.best_rps", entry.best_rps, best)

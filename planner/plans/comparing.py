@@ -44,8 +44,8 @@ def _with_odds(rows: Sequence[ComparedPlan], plans: Sequence[Plan]) -> list[Comp
         shares = shares_of_best([uncertain_rate(plan) for plan in plans], [1.0] * len(plans))
     best = shares or [None] * len(rows)
     return [
-        replace(row, better_than_first=chance, best_probability=most)
-        for row, chance, most in zip(rows, odds, best, strict=True)
+        replace(row, better_than_first=chance, best_probability=best_chance)
+        for row, chance, best_chance in zip(rows, odds, best, strict=True)
     ]
 
 

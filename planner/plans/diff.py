@@ -139,11 +139,11 @@ def _pod_changes(old: DeployedIsland, new: DeployedIsland) -> Iterator[ChangedVa
             yield ChangedValue(field=path, old=_words(was, will), new=_words(will, was))
 
 
-def _words(mine: Sequence[str], others: Sequence[str]) -> str:
-    """The words that only `mine` has; all where it differs in their order or number alone."""
-    new = [word for word in mine if word not in others]
-    moved = not new and all(word in mine for word in others)
-    return " ".join(mine if moved else new) or "none"
+def _words(words: Sequence[str], others: Sequence[str]) -> str:
+    """The words that only `words` has; all where it differs in their order or number alone."""
+    new = [word for word in words if word not in others]
+    moved = not new and all(word in words for word in others)
+    return " ".join(words if moved else new) or "none"
 
 
 def _fate(old: DeployedIsland, new: DeployedIsland, changes: Sequence[ChangedValue], *, restart: bool) -> IslandFate:
@@ -218,8 +218,8 @@ def _moves(
     bounds = sorted({bound for span in (*before, *after) for bound in span})
     was, will, weights = _Sweep(before), _Sweep(after), _Weights(phase, old, new)
     for start, end in pairwise(bounds):
-        mine, theirs = was.at(start), will.at(start)
-        lost, gained = _surplus(mine, theirs), _surplus(theirs, mine)
+        old_shares, new_shares = was.at(start), will.at(start)
+        lost, gained = _surplus(old_shares, new_shares), _surplus(new_shares, old_shares)
         if lost or gained:
             moved = max(sum(share for _, share in lost), sum(share for _, share in gained))
             yield RouteChange(
@@ -280,9 +280,9 @@ class _Weights:
         return probability * (end - start) / (last - first) if first <= start and end <= last else 0.0
 
 
-def _surplus(mine: Shares, theirs: Shares) -> tuple[tuple[str, float], ...]:
-    """What `mine` has more than `theirs`, by island."""
-    rows = ((name, share - theirs.get(name, 0.0)) for name, share in sorted(mine.items()))
+def _surplus(shares: Shares, others: Shares) -> tuple[tuple[str, float], ...]:
+    """What `shares` has more than `others`, by island."""
+    rows = ((name, share - others.get(name, 0.0)) for name, share in sorted(shares.items()))
     return tuple((name, more) for name, more in rows if more > _SHARE_TOLERANCE)
 
 

@@ -228,8 +228,8 @@ def _exact_times(plan: Plan, own_answers: bool) -> dict[Key, float]:
     times: dict[Key, float] = {}
     for deployed, routes in alike.items():
         spans = {(route.range_start, route.batch_size): route for route in routes}
-        there = deployed.priced(plan.scenario)
-        by_span = dict(zip(spans, _times(there, prompts, deployed, list(spans.values())), strict=True))
+        priced = deployed.priced(plan.scenario)
+        by_span = dict(zip(spans, _times(priced, prompts, deployed, list(spans.values())), strict=True))
         times |= {(route.island, route.range_start): by_span[route.range_start, route.batch_size] for route in routes}
     return times
 
@@ -251,11 +251,11 @@ def _times(
 ) -> Iterator[float]:
     """w of each of `routes`, which are of one GPU type, phase and configuration; inf where a length is not served."""
     members = [[p for p in prompts if route.range_start <= p.tokens < route.range_end] for route in routes]
-    batches = [route.batch_size for route, mine in zip(routes, members, strict=True) for _ in mine]
-    rates = iter(_rates(scenario, deployed, [prompt for mine in members for prompt in mine], batches))
-    for mine in members:
+    batches = [route.batch_size for route, in_range in zip(routes, members, strict=True) for _ in in_range]
+    rates = iter(_rates(scenario, deployed, [prompt for in_range in members for prompt in in_range], batches))
+    for in_range in members:
         yield math.fsum(
-            prompt.probability / rate if rate > 0 else math.inf for prompt, rate in zip(mine, rates, strict=False)
+            prompt.probability / rate if rate > 0 else math.inf for prompt, rate in zip(in_range, rates, strict=False)
         )
 
 
@@ -301,7 +301,7 @@ def _prefill_rates(scenario: Scenario, deployed: Deployed, prompts: Sequence[_Pr
     context = CostContext(gpu=spec, model=scenario.model, settings=cost)
     hits = shape_hits(context, lengths, parallel)
     budget = [max(1.0, cost.max_tokens_per_step / max(1e-6, new)) for new in fresh_tokens(lengths, hits).tolist()]
-    batch = as_array([min(n, most if deployed.fills else int(most)) for n, most in zip(batches, budget, strict=True)])
+    batch = as_array([min(n, room if deployed.fills else int(room)) for n, room in zip(batches, budget, strict=True)])
     steps = _steps(Phase.PREFILL, parallel, lengths, batch.clip(min=1), cached=hits)
     started = parallel.replicas * parallel.dp * parallel.pp * batch
     return as_array(pool_share(context) * started * MS_PER_S / _step_ms(context, steps, deployed.overlapped))

@@ -108,7 +108,7 @@ def _exact(plan: Plan) -> Workload:
 def _phase_grid(plan: Plan, phase: Phase, exact: Workload, width: int, cells: int) -> PoolGrid:
     islands = [island for island in plan.islands if island.phase is phase]
     times = [_times(plan, island, exact) for island in islands]
-    work = [_by_cell(exact.ranges, mine, width, cells) for mine in times]
+    work = [_by_cell(exact.ranges, island_times, width, cells) for island_times in times]
     if plan.form.row.pooled:
         pools, settled = bucket_pools(plan, phase), bucket_cells(plan, phase, exact, width, cells)
         numbers = {island.id: i for i, island in enumerate(islands)}

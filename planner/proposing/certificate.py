@@ -51,9 +51,9 @@ def offer_of(scenario: Scenario, evaluator: Evaluator, sizes: Sizes = SizeSet.AL
 
 def _sizes(scenario: Scenario, item: InventoryItem, sizes: Sizes) -> Iterator[int]:
     """Sizes of islands from the minimum up. Beyond the largest replica there are only copies of smaller islands."""
-    least = scenario.search.min_island_size
-    most = min(item.count, least + _largest_replica(scenario, item))
-    return (size for size in range(least, most + 1) if admits(sizes, item.gpu, size))
+    smallest = scenario.search.min_island_size
+    largest = min(item.count, smallest + _largest_replica(scenario, item))
+    return (size for size in range(smallest, largest + 1) if admits(sizes, item.gpu, size))
 
 
 def _largest_replica(scenario: Scenario, item: InventoryItem) -> int:
@@ -80,11 +80,11 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
             f"{scenario.search.sizes!r}.",
             hint="Choose sizes between search.min_island_size and the inventory's counts.",
         )
-    most = _require_reachable(scenario, offer, settings)
-    least = LEAST_SHARE * most
+    highest_rps = _require_reachable(scenario, offer, settings)
+    floor_rps = LEAST_SHARE * highest_rps
     try:
-        if 0 < objective.target_rps < least:  # a smaller rate drowns in the solver's tolerance
-            return replace(best_layout(offer, replace(objective, target_rps=least), settings), proven=False)
+        if 0 < objective.target_rps < floor_rps:  # a smaller rate drowns in the solver's tolerance
+            return replace(best_layout(offer, replace(objective, target_rps=floor_rps), settings), proven=False)
         return best_layout(offer, objective, settings)
     except SolverError as error:
         raise SolverError(
@@ -96,15 +96,15 @@ def solve_layout(scenario: Scenario, evaluator: Evaluator) -> LayoutAnswer:
             raise
         raise InfeasibleError(
             f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
-            f"rents no fleet that serves the workload; {_cheapest_words(offer, objective, least, settings)}.",
+            f"rents no fleet that serves the workload; {_cheapest_words(offer, objective, floor_rps, settings)}.",
             hint="Raise the budget, or offer cheaper GPUs.",
         ) from None
 
 
-def _cheapest_words(offer: Offer, objective: ObjectiveSettings, least: float, settings: AssignmentSettings) -> str:
+def _cheapest_words(offer: Offer, objective: ObjectiveSettings, floor_rps: float, settings: AssignmentSettings) -> str:
     """What the cheapest fleet costs; that a budget is too small is known without it."""
     try:
-        cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=least), settings)
+        cheapest = best_layout(offer, replace(objective, kind=ObjectiveKind.TARGET, target_rps=floor_rps), settings)
     except SolverError:
         return "what the cheapest costs was not found within the work limit"
     return f"the cheapest costs {cheapest.value:.2f}"
@@ -135,14 +135,14 @@ def require_prices(scenario: Scenario) -> None:
 def _require_reachable(scenario: Scenario, offer: Offer, settings: AssignmentSettings) -> float:
     """The highest rate of the relaxation. Raises InfeasibleError where the target is above it."""
     target = scenario.objective.target_rps
-    most = relax(offer, RATE, settings).rate
-    if target > most:
+    highest_rps = relax(offer, RATE, settings).rate
+    if target > highest_rps:
         raise InfeasibleError(
             f"scenario {scenario.name}: objective.target_rps: {target:g} requests/s is above what the offered GPUs can "
-            f"reach, at most {most:.1f}.",
+            f"reach, at most {highest_rps:.1f}.",
             hint="Lower the target, offer more GPUs, or loosen the service levels.",
         )
-    return most
+    return highest_rps
 
 
 def certify(
@@ -158,7 +158,7 @@ def certify(
             certificate = _of_answer(scenario, evaluator, layout, throughput_rps, answer)
     except SolverError as error:
         return _unknown(objective_value(scenario, layout, throughput_rps), error.message)
-    unseen = [aspect for aspect, there in _unseen(scenario) if there]
+    unseen = [aspect for aspect, present in _unseen(scenario) if present]
     if unseen:
         blind = f"the bound does not see the {' and '.join(unseen)}, so the plan may be closer to the best than this"
         certificate = replace(certificate, note="; ".join(filter(None, (certificate.note, blind))))
@@ -295,4 +295,4 @@ def is_exact(scenario: Scenario) -> bool:
     if objective.rents:
         return True
     counts = objective.kind.row.placed  # else the best layout is placed as it is
-    return not any(there and (counts or aspect != PLACEMENT) for aspect, there in _unseen(scenario))
+    return not any(present and (counts or aspect != PLACEMENT) for aspect, present in _unseen(scenario))

@@ -194,7 +194,7 @@ def _solved_to_target(
     scenario: Scenario, evaluator: Evaluator, progress: ReportProgress
 ) -> tuple[LayoutAnswer, SearchResult]:
     """A target is met with the waiting that the programme does not see; the bound stays that of the target as set."""
-    wanted = scenario.objective.target_rps
+    target_rps = scenario.objective.target_rps
     posed, bound, reached, start = scenario, None, 0.0, time.process_time()
     for _ in range(MOST_RAISES):
         try:
@@ -205,18 +205,18 @@ def _solved_to_target(
             break
         # of the target as it was set: a raised one is met by fewer layouts, whose bound says nothing of the others
         bound = answer.bound if bound is None else bound
-        answer = replace(answer, layout=best_with_queues(posed, evaluator, answer.layout, wanted))
+        answer = replace(answer, layout=best_with_queues(posed, evaluator, answer.layout, target_rps))
         result = given(answer.layout, evaluator, progress, solving_cpu_s=_since(start, scenario))
         reached = result.best.throughput_rps if result.best else 0.0
         # a layout that serves nothing gives no measure to raise the target by
-        if reached >= wanted * (1 - MET) or not reached:
+        if reached >= target_rps * (1 - MET) or not reached:
             return replace(answer, bound=bound), result
         # as if queues took the same share again
-        raised = posed.objective.target_rps * wanted / reached * (1 + MET)
+        raised = posed.objective.target_rps * target_rps / reached * (1 + MET)
         posed = replace(posed, objective=replace(posed.objective, target_rps=raised))
     raise InfeasibleError(
-        f"scenario {scenario.name}: objective.target_rps: {wanted:g} requests/s is not reached with the queues and the "
-        f"network that the layout's programme does not see; the closest layout reaches {reached:.1f}.",
+        f"scenario {scenario.name}: objective.target_rps: {target_rps:g} requests/s is not reached with the queues and "
+        f"the network that the layout's programme does not see; the closest layout reaches {reached:.1f}.",
         hint="Lower the target, loosen the service levels, or widen the network.",
     )
 

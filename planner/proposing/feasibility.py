@@ -287,7 +287,7 @@ def _at(missed: _Missed) -> str:
     return f", at {islands * missed.best.rate_rps:.3g} requests/s from {missed.count} {missed.best.gpu}"
 
 
-def require_saved_rate(saved: Plan, rate_rps: float, who: str) -> None:
+def require_saved_rate(saved: Plan, rate_rps: float, source: str) -> None:
     """What is placed serves what the plan showed before it lay anywhere.
 
     A placed plan holds only what found room: what was left out cannot be placed from it on another cluster.
@@ -298,7 +298,8 @@ def require_saved_rate(saved: Plan, rate_rps: float, who: str) -> None:
         return
     lost = saved.placement is not None and rate_rps < was
     raise InputError(
-        f"plan {saved.scenario.name}: throughput_rps must be what its {who}, {rate_rps:.6g} requests/s, got {was:.6g}.",
+        f"plan {saved.scenario.name}: throughput_rps must be what its {source}, {rate_rps:.6g} requests/s, got "
+        f"{was:.6g}.",
         hint="Servers or islands of it found no room when it was placed, and are not in it any more: place the plan as "
         "it was before that, or plan again, with the cluster in the scenario."
         if lost

@@ -66,8 +66,8 @@ def frontier(scenario: Scenario, points: int, progress: ReportPoint = lambda *_:
     with open_evaluator(posed(judged)) as evaluator:
         settings = layout_settings(judged)
         settings = replace(settings, gap=max(GAP, settings.gap), work_limit=settings.work_limit * SHARE_OF_TIME)
-        least, best = (_of_pools if judged.bucketed else _of_layouts)(evaluator, settings)
-        budgets = _budgets(judged, least, points)
+        cheapest, best = (_of_pools if judged.bucketed else _of_layouts)(evaluator, settings)
+        budgets = _budgets(judged, cheapest, points)
         by_budget: dict[float, FrontierPoint | None] = {}
         with suppress(KeyboardInterrupt), deferred():
             for budget in budgets:
@@ -138,10 +138,10 @@ def _of_pools(evaluator: Evaluator, settings: AssignmentSettings) -> tuple[float
 def _point(evaluator: Evaluator, best: Best, budget: float) -> FrontierPoint | None:
     """The best fleet for a budget; None where none is found."""
     enough = budget * (1 + ROUNDING)  # a budget must not fall short of a price by the last digit
-    found = best(ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=enough))
-    if found is None or not found[1] > 0:
+    solution = best(ObjectiveSettings(kind=ObjectiveKind.BUDGET, budget_usd_per_hour=enough))
+    if solution is None or not solution[1] > 0:
         return None
-    layout, rate_rps, bound_rps = found
+    layout, rate_rps, bound_rps = solution
     items, gpus = evaluator.question.scenario.inventory.items, layout.gpus
     return FrontierPoint(
         budget_usd_per_hour=budget,
@@ -161,10 +161,10 @@ def _price(layout: Layout, items: Sequence[InventoryItem]) -> float:
 
 def _budgets(scenario: Scenario, cheapest: float, points: int) -> list[float]:
     """Evenly from the cheapest fleet's price to the whole offer's."""
-    most = scenario.inventory.price_usd_per_hour
-    least = min(cheapest, most)
-    step = (most - least) / (points - 1)
-    return [*(least + k * step for k in range(points - 1)), most]
+    dearest = scenario.inventory.price_usd_per_hour
+    start = min(cheapest, dearest)
+    step = (dearest - start) / (points - 1)
+    return [*(start + k * step for k in range(points - 1)), dearest]
 
 
 def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) -> float:
@@ -174,16 +174,16 @@ def _cheapest(evaluator: Evaluator, offer: Offer, settings: AssignmentSettings) 
     of several is taken, and the largest are asked only where the small ones find nothing. Raises InfeasibleError where
     nothing serves, SolverError where that is not known within the work limit.
     """
-    most = relax(offer, RATE, settings).rate
+    highest_rps = relax(offer, RATE, settings).rate
     prices: list[float] = []
     late = False
     for share in LEAST_SHARES:
         # a small share has found one: larger ones cost no less
         if prices and share > LEAST_SHARES[2]:
             break
-        target = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=share * most)
+        target = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=share * highest_rps)
         try:
-            answer = best_layout(offer, target, settings) if most > 0 else None
+            answer = best_layout(offer, target, settings) if highest_rps > 0 else None
         except InfeasibleError:
             continue
         except SolverError:
@@ -227,10 +227,10 @@ def _cheapest_pools(evaluator: Evaluator, settings: AssignmentSettings) -> float
     rate = ObjectiveSettings()
     stocks, partitions = stocks_of(question, rate), prices.partitions[:1]
     offer = prices.offer(stocks, partitions)
-    most = max(relaxed_values(offer, partitions, rate, settings).values(), default=0.0)
-    if not most:
+    highest_rps = max(relaxed_values(offer, partitions, rate, settings).values(), default=0.0)
+    if not highest_rps:
         raise nothing_serves(question, prices, rate)
-    target = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=LEAST_SHARE_OF_POOLS * most)
+    target = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=LEAST_SHARE_OF_POOLS * highest_rps)
     try:
         return best_pools(offer, partitions, target, settings).value
     except InfeasibleError:
@@ -263,9 +263,9 @@ def undominated(points: list[FrontierPoint]) -> tuple[FrontierPoint, ...]:
 
 
 def _tightened(points: list[FrontierPoint]) -> list[FrontierPoint]:
-    least, rows = math.inf, []
+    bound_rps, rows = math.inf, []
     for point in sorted(points, key=lambda p: -p.budget_usd_per_hour):
         # from the largest budget down; a point found above the bound of a larger budget is within the solver's gap
-        least = max(point.rate_rps, min(least, point.bound_rps))
-        rows.append(replace(point, bound_rps=least))
+        bound_rps = max(point.rate_rps, min(bound_rps, point.bound_rps))
+        rows.append(replace(point, bound_rps=bound_rps))
     return rows

@@ -289,8 +289,8 @@ def _first(central: _Machines) -> tuple[Sizes, Layout]:
     """Sizes of islands that suit the scenario, and the best decision of these. Raises as `_Machines.best` does."""
     size_set = central.scenario.search.sizes
     every = size_set in (SizeSet.ALL, SizeSet.WHOLE_NODES)
-    wanted = (_whole_hosts(central.scenario), SizeSet.POWERS_OF_TWO) if every else ()
-    for sizes in wanted:
+    size_sets = (_whole_hosts(central.scenario), SizeSet.POWERS_OF_TWO) if every else ()
+    for sizes in size_sets:
         with suppress(InfeasibleError):
             return sizes, central.best(sizes)
     return size_set, central.best(size_set)
@@ -337,8 +337,8 @@ def _proposed(central: _Machines, configuration: _Configuration) -> ProposedRun 
     answer = workload.mean_output_tokens if span.mean_output_tokens is None else span.mean_output_tokens
     prefills = phase is Phase.PREFILL
     batch = max(1, bench.batch_sizes[j])
-    most = central.scenario.model.max_context - 1
-    tokens_in, tokens_out = _lengths(phase, span.mean_input_tokens, answer, most)
+    longest = central.scenario.model.max_context - 1
+    tokens_in, tokens_out = _lengths(phase, span.mean_input_tokens, answer, longest)
     concurrency = batch * parallel.dp * (2 if prefills else 1)  # prompts wait for the step after this one
     return ProposedRun(
         gpu=gpu,
@@ -355,11 +355,11 @@ def _proposed(central: _Machines, configuration: _Configuration) -> ProposedRun 
     )
 
 
-def _lengths(phase: Phase, prompt: float, answer: float, most: int) -> tuple[int, int]:
+def _lengths(phase: Phase, prompt: float, answer: float, longest: int) -> tuple[int, int]:
     """Tokens in and out of a run that is nearly all of one phase: prompts as they are and one token, or short prompts
     whose answers have the same mean context."""
     if phase is Phase.PREFILL:
-        return min(most - 1, round(prompt)), 1
+        return min(longest - 1, round(prompt)), 1
     context = prompt + answer / 2
-    tokens_in = min(max(LEAST_PROMPT, round(context / PROMPT_SHARE)), most // 2)
-    return tokens_in, max(1, min(round(2 * (context - tokens_in)), most - tokens_in))
+    tokens_in = min(max(LEAST_PROMPT, round(context / PROMPT_SHARE)), longest // 2)
+    return tokens_in, max(1, min(round(2 * (context - tokens_in)), longest - tokens_in))

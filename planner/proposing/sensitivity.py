@@ -182,10 +182,10 @@ def headrooms(plan: Plan, worth: Callable[[Phase, int, float], float]) -> Iterat
     and probability."""
     spare = {island.id: max(0.0, 1 - island.utilisation) for island in plan.islands}
     for phase in PHASES:
-        mine = [route for route in plan.routing if route.phase is phase]
-        spans = sorted({(route.range_start, route.range_end, route.probability) for route in mine})
+        phase_routes = [route for route in plan.routing if route.phase is phase]
+        spans = sorted({(route.range_start, route.range_end, route.probability) for route in phase_routes})
         for j, (start, end, probability) in enumerate(spans):
-            idle = sum(spare[r.island] * r.capacity_rps for r in mine if r.range_start == start)
+            idle = sum(spare[r.island] * r.capacity_rps for r in phase_routes if r.range_start == start)
             yield RangeHeadroom(
                 phase=phase,
                 range_start=start,

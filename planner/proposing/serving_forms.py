@@ -173,13 +173,13 @@ class _Comparison:
 
     def _own_transfer(self) -> KvTransfer | None:
         """Of split pools under the scenario's own bound."""
-        own = replace(self._scenario, serving=ServingForm.SPLIT)
-        own_ms = own.slo.tpot_ms
-        known = () if own_ms is None else self.solved.get(own_ms, ())
-        point = next((point for point in known if point.form is ServingForm.SPLIT), None)
-        point = point or _solved(own, own_ms, ServingForm.SPLIT)
+        split = replace(self._scenario, serving=ServingForm.SPLIT)
+        own_ms = split.slo.tpot_ms
+        solved_points = () if own_ms is None else self.solved.get(own_ms, ())
+        point = next((point for point in solved_points if point.form is ServingForm.SPLIT), None)
+        point = point or _solved(split, own_ms, ServingForm.SPLIT)
         check()
-        return transfer_of(posed(own), point.pools, point.rate_rps * own.routing.margin) if point.pools else None
+        return transfer_of(posed(split), point.pools, point.rate_rps * split.routing.margin) if point.pools else None
 
 
 def _halvings(below_ms: float, above_ms: float) -> int:

@@ -124,9 +124,9 @@ def _levels(
     for level, label in sources.levels:
         if level not in SWITCH_LEVELS:
             notes.append((f"--level {level}={label}", f"passed over: levels are {' and '.join(SWITCH_LEVELS)}"))
-    named = tuple((level, label) for level, label in sources.levels if level in SWITCH_LEVELS)
-    if named:
-        return named
+    stated = tuple((level, label) for level, label in sources.levels if level in SWITCH_LEVELS)
+    if stated:
+        return stated
     hosts = [
         dict(report.labels)
         for reports in by_node.values()
@@ -145,14 +145,14 @@ def _within(
     by_node: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         by_node[pod.node].append(pod)
-    for name, mine in by_node.items():
+    for name, node_pods in by_node.items():
         if name in nodes:
             try:
-                require_sound_node(nodes[name], "pods", mine)
+                require_sound_node(nodes[name], "pods", node_pods)
             except InputError as fault:
                 left_out.add(name, fault, "pods")
         elif name not in left_out.nodes:
-            place = f"pod {mine[0].key}: node must be in the list of nodes"
+            place = f"pod {node_pods[0].key}: node must be in the list of nodes"
             left_out.add(name, InputError(f"{place}, got {name!r}.", hint="Take both lists at the same time."))
     readable = {name: node for name, node in nodes.items() if name not in left_out.nodes}
     return readable, [pod for pod in pods if pod.node in readable]

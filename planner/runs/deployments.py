@@ -89,15 +89,15 @@ def render_plan(
     settings = options or plan.scenario.deploy
     target, router = target or settings.target or DEFAULT_TARGET, router or settings.router
     topology = topology_files(plan, schemas) if topology_objects else {}
-    there, grid = routed_plan(plan, target=target, cells=cells)
+    routed, grid = routed_plan(plan, target=target, cells=cells)
     texts = export.render(
-        there, target=target, engine=engine, options=settings, schemas=schemas, grid=grid, router=router
+        routed, target=target, engine=engine, options=settings, schemas=schemas, grid=grid, router=router
     )
     texts = {**texts, **topology}
-    engine_name = export.priced_engine(there, engine).name
+    engine_name = export.priced_engine(routed, engine).name
     chosen_router = export.NO_ROUTER if _gave_way(texts) else export.chosen_router(export.TARGETS[target], router)
-    losses = _router_losses(there, chosen_router) if price_router else ()
-    page = runbook.runbook(there, texts, target=target, engine=engine_name, router=chosen_router)
+    losses = _router_losses(routed, chosen_router) if price_router else ()
+    page = runbook.runbook(routed, texts, target=target, engine=engine_name, router=chosen_router)
     return Rendered(
         files=texts,
         page=page,
@@ -106,7 +106,7 @@ def render_plan(
         cells=cells,
         topology_objects=topology_objects,
         images=export.image_files(texts),
-        plan=there,
+        plan=routed,
         grid=grid,
         engine=engine_name,
         target=target,

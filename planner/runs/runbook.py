@@ -147,13 +147,15 @@ def _images(files: Mapping[str, str]) -> Iterator[export.Step]:
             folder = name.rpartition("/")[0]
             beside = " and ".join(f"`{file}`" for file in sorted(files) if file.startswith(f"{folder}/"))
             image = shlex.quote(match["image"])
-            named = "/" in image  # after the registry that nodes pull it from
-            where = "" if named else " Load it onto the nodes; or push it to where they pull from, and export with "
-            where += "" if named else f"`--image {folder.upper()}=NAME`, as it is called there."
+            in_registry = "/" in image  # after the registry that nodes pull it from
+            where = (
+                "" if in_registry else " Load it onto the nodes; or push it to where they pull from, and export with "
+            )
+            where += "" if in_registry else f"`--image {folder.upper()}=NAME`, as it is called there."
             yield export.Step(
                 title=f"The image {match['image']}",
                 why=f"Nobody publishes it: it is built from {beside}.{where}",
-                commands=(match["build"], *((f"docker push {image}",) if named else ())),
+                commands=(match["build"], *((f"docker push {image}",) if in_registry else ())),
                 looks=(f"docker run --rm {image} id -u # says 65532: no root",),
             )
 

@@ -53,7 +53,9 @@ def sample_of_trace(path: Path, options: TraceOptions, sample: int, seed: int) -
 
 
 def _sampled(summary: TraceSummary, blocks: Iterable[Requests], sample: int, seed: int) -> Iterator[Requests]:
-    stretches = draw_stretches(requests=summary.requests or 0, span_s=summary.span_s or 0.0, wanted=sample, seed=seed)
+    stretches = draw_stretches(
+        requests=summary.requests or 0, span_s=summary.span_s or 0.0, sample_size=sample, seed=seed
+    )
     return take_stretches(blocks, stretches)
 
 

@@ -71,8 +71,8 @@ def option_of(name: str) -> str:
 
 def typed_options(context: typer.Context) -> set[str]:
     """Parameters that stood on the command line."""
-    given = (name for name, value in context.params.items() if value is not None)
-    return {name for name in given if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"}
+    names = (name for name, value in context.params.items() if value is not None)
+    return {name for name in names if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"}
 
 
 @contextmanager
@@ -101,11 +101,11 @@ Step = TypeVar("Step", bound=RunsStep)
 
 @contextmanager
 def at_work(
-    name: str, line: Callable[[Any], None], who: tuple[str, int | None, str | None], *, runs: int, quiet: bool
+    name: str, line: Callable[[Any], None], execution: tuple[str, int | None, str | None], *, runs: int, quiet: bool
 ) -> "Iterator[tuple[Workers, Callable[[Any], None]]]":
-    """What a study of so many `runs` is handed: its workers and who listens. `who`: the executor, its processes (None:
-    all cores, no more than runs), and its scheduler."""
-    executor, processes, scheduler = who
+    """What a study of so many `runs` is handed: its workers and who listens. `execution`: the executor, its processes
+    (None: all cores, no more than runs), and its scheduler."""
+    executor, processes, scheduler = execution
     workers = processes or min(len(os.sched_getaffinity(0)), runs)
     with workers_of(executor, workers, scheduler) as pool, runs_progress(name, line, quiet=quiet) as listen:
         yield pool, listen

@@ -80,7 +80,7 @@ class StudyAtHand:
             f"Study: {self.name}",
             facts={name: value for name, value in more.items() if value},
             rows=rows_of(self.frame),
-            rest="study.frame",
+            rows_at="study.frame",
         )
 
 

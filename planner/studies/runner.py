@@ -48,8 +48,8 @@ def run_tasks(
 def require_each_once(name: str, listed: Sequence[object]) -> None:
     """InputError where nothing is there to compare, or the same twice."""
     if not listed or len(set(listed)) < len(listed):
-        came = ", ".join(map(str, listed)) or "none"
-        raise InputError(f"{name}: must be at least one, each once, got {came}.", hint="Drop what came twice.")
+        received = ", ".join(map(str, listed)) or "none"
+        raise InputError(f"{name}: must be at least one, each once, got {received}.", hint="Drop what came twice.")
 
 
 def _one_by_one(
@@ -66,7 +66,7 @@ def _one_by_one(
 def _at_once(
     study: str, function: Callable[..., Run], tasks: Sequence[Task], processes: Processes
 ) -> Generator[Run, None, None]:
-    with pool_of(processes, most=len(tasks)) as pool:
+    with pool_of(processes, most_processes=len(tasks)) as pool:
         for run in pool.run(function, tasks):
             if isinstance(run, BrokenExecutor):
                 raise SolverError(

@@ -190,14 +190,16 @@ class Stretches:
     places: tuple[int, ...]
 
 
-def draw_stretches(*, requests: int, span_s: float, wanted: int, seed: int) -> Stretches:
-    """Stretches that together hold about `wanted` of a trace's requests. Raises InputError for no request."""
-    if wanted < 1:
-        raise InputError(f"requests: must be at least 1, got {wanted}.", hint="Say how many the sample is to have.")
-    if wanted >= requests or span_s <= 0:
+def draw_stretches(*, requests: int, span_s: float, sample_size: int, seed: int) -> Stretches:
+    """Stretches that together hold about `sample_size` of a trace's requests. Raises InputError for no request."""
+    if sample_size < 1:
+        raise InputError(
+            f"requests: must be at least 1, got {sample_size}.", hint="Say how many the sample is to have."
+        )
+    if sample_size >= requests or span_s <= 0:
         return Stretches(width_s=max(span_s, 1.0), many=1, places=(0,))
-    drawn = min(STRETCHES, wanted)
-    many = -(-drawn * requests // wanted)
+    drawn = min(STRETCHES, sample_size)
+    many = -(-drawn * requests // sample_size)
     places = np.sort(np.random.default_rng(seed).choice(many, size=drawn, replace=False))
     return Stretches(width_s=span_s / many, many=many, places=tuple(places.tolist()))
 

@@ -186,7 +186,7 @@ def test_a_placed_plan_of_many_islands_has_a_short_card() -> None:
 def test_cards_escape_and_end() -> None:
     hostile = "<script>alert(1)</script>&'\"" * 200
     rows = [{hostile: hostile, **{f"{k}": hostile for k in range(30)}}] * 5000
-    html = cards.card(hostile, hostile, facts={hostile: hostile}, rows=rows, rest=hostile)
+    html = cards.card(hostile, hostile, facts={hostile: hostile}, rows=rows, rows_at=hostile)
     assert _is_short(html)
     assert "<script" not in html
     assert "5000" in html

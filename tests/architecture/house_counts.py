@@ -21,7 +21,6 @@ RUN = 6
 ASKS = re.compile(r"^.*\bbuckets is (?:not )?None.*$", re.MULTILINE)
 EXPLAINED = ("assignment", "proposing", "cost", "evaluation", "placement", "replay", "search")
 """Rooms where bodies decide, so that comments say why."""
-NEW_EMPTY = frozenset({"most", "least", "wanted", "mine", "came", "there"})
 BESIDE_TOKENS = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -91,7 +90,7 @@ def empty_names(listed: Iterable[Source]) -> float:
     counts = Counter[bool]()
     for source in listed:
         for name in bindings(source.tree):
-            counts[says_nothing(name) or name.strip("_").lower() in NEW_EMPTY] += 1
+            counts[says_nothing(name)] += 1
     return 100 * counts[True] / counts.total()
 
 

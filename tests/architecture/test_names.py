@@ -9,9 +9,9 @@ from source_tree import PACKAGE, functions_of, nodes_of, sources
 
 EMPTY = frozenset({
     *("found", "one", "told", "known", "held", "own", "whole", "asked", "given", "said", "named", "seen", "kept"),
-    *("taken", "made", "left", "rest", "what", "who", "it", "that"),
+    *("taken", "made", "left", "rest", "what", "who", "it", "that", "most", "least", "wanted", "mine", "came", "there"),
 })  # fmt: skip
-MOST_SHARE = 0.01
+MOST_SHARE = 0.003
 CLOCK = re.compile(r"\btime[ _\\]+limit|in the time given|(?:found|known) in time\b|solver more time", re.IGNORECASE)
 """Words of a solver that is stopped by the clock, where limits are amounts of work."""
 

@@ -115,13 +115,13 @@ def test_yaml_has_a_bound_of_values(tmp_path: Path) -> None:
     path = tmp_path / "d.yaml"
     most = 2**20 // budget.BYTES_A_VALUE
     path.write_text(f"a: [{'1,' * (most - 5)}1]\n")
-    assert read_yaml(path, most=2**20)
+    assert read_yaml(path, most_bytes=2**20)
     path.write_text(f"a: [{'1,' * most}1]\n")
-    assert f"must hold at most {most:,} values" in told(lambda: read_yaml(path, most=2**20))
+    assert f"must hold at most {most:,} values" in told(lambda: read_yaml(path, most_bytes=2**20))
     path.write_text("a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + f"b: [{'*a,' * (most // 10)}*a]\n")
-    assert f"must hold at most {most:,} values" in told(lambda: read_yaml(path, most=2**20))
+    assert f"must hold at most {most:,} values" in told(lambda: read_yaml(path, most_bytes=2**20))
     path.write_text("a: |\n" + "  4096,1\n" * 40_000)  # one value, however long
-    assert read_yaml(path, most=2**20)
+    assert read_yaml(path, most_bytes=2**20)
 
 
 @pytest.mark.parametrize("entry", ["- 1\n", "- [1]\n", "- {}\n", "k%d: 1\n"])
@@ -130,12 +130,12 @@ def test_yaml_has_a_bound_of_what_is_no_row(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(documents, "MOST_PLAIN", 1000)
     path = tmp_path / "d.yaml"
     path.write_text("a:\n" + "  - {a: 1}\n" * 5000)
-    assert read_yaml(path, most=MOST_OF_A_LIST)
+    assert read_yaml(path, most_bytes=MOST_OF_A_LIST)
     lines = [f"  {entry.replace('%d', str(k))}" for k in range(1001)]
     path.write_text("a:\n" + "".join(lines[:1000]))
-    assert read_yaml(path, most=MOST_OF_A_LIST)
+    assert read_yaml(path, most_bytes=MOST_OF_A_LIST)
     path.write_text("a:\n" + "".join(lines) + "]")  # what comes behind is not read
-    message = told(lambda: read_yaml(path, most=MOST_OF_A_LIST))
+    message = told(lambda: read_yaml(path, most_bytes=MOST_OF_A_LIST))
     assert message.startswith(f"{path}: line 1002, column ")
     assert "more than 1,000 plain values, or a mapping more keys" in message
 
@@ -144,10 +144,10 @@ def test_yaml_has_a_bound_of_what_is_no_row(tmp_path: Path, monkeypatch: pytest.
 def test_packed_documents_are_bounded(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "packed"
     path.write_bytes(pack(b"sound"))
-    assert read_unpacked(path, most=2**20) == b"sound"
+    assert read_unpacked(path, most_bytes=2**20) == b"sound"
     path.write_bytes(pack(b"ab" * 2**22))
-    message = told(lambda: read_unpacked(path, most=2**20))
+    message = told(lambda: read_unpacked(path, most_bytes=2**20))
     assert message.startswith(f"{path}: must ")
     assert "1 MiB unpacked" in message or "unpack to at most 1100 times its size" in message
     path.write_bytes(pack(b"sound" * 100)[:-9])
-    assert "must be a whole" in told(lambda: read_unpacked(path, most=2**20))
+    assert "must be a whole" in told(lambda: read_unpacked(path, most_bytes=2**20))

@@ -33,9 +33,9 @@ def test_our_own_files_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch) -
     full = parse_large_yaml(TEXT, file="f").plain()
     seen: list[str] = []
 
-    def watched(text: str, *, file: str, most: int) -> object:
+    def watched(text: str, *, file: str, most_bytes: int) -> object:
         seen.append(text)
-        return parse_large_yaml(text, file=file, most=most)
+        return parse_large_yaml(text, file=file, most_bytes=most_bytes)
 
     monkeypatch.setattr(quick_rows, "parse_large_yaml", watched)
     assert parse_cluster_yaml(TEXT, file="f").plain() == full

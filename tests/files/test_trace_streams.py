@@ -24,7 +24,7 @@ HEADER = "time,input_tokens,output_tokens\n"
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_BLOCK", 7)
-    monkeypatch.setattr(streams, "HELD", 11)
+    monkeypatch.setattr(streams, "ROWS_HELD", 11)
     monkeypatch.setattr("planner.workload.summary._BLOCK", 5)
 
 

@@ -24,7 +24,7 @@ from planner.export.batch_objects import USER
 from planner.export.objects.operating.draining import LEAVING_S
 from planner.files.disk.opening import MIB, MOST_OF_A_DOCUMENT, MOST_OF_A_LIST
 from planner.files.tables.traces.clocks import LEAST_RPS, MOST_RPS
-from planner.files.tables.traces.streams import HELD as HELD_ROWS
+from planner.files.tables.traces.streams import ROWS_HELD
 from planner.placement.power_model import DEFAULT_CPU
 from planner.proposing.explaining.replanning import CLOSE as PRICE_CLOSE
 from planner.proposing.serving_forms import CLOSE as CHANGE_CLOSE
@@ -125,7 +125,7 @@ DERIVED: dict[str, list[tuple[str, Value]]] = {
     "traces-and-costs": [
         ("(below {:g} or above", lambda: LEAST_RPS),
         ("above {} requests/s, more than ten years)", lambda: f"{MOST_RPS:,.0f}".replace(",", " ")),
-        ("come late by {} rows", lambda: f"{HELD_ROWS:,}".replace(",", " ")),
+        ("come late by {} rows", lambda: f"{ROWS_HELD:,}".replace(",", " ")),
         ("Scenarios, models and workloads may have {:.0f} MiB", lambda: MOST_OF_A_DOCUMENT / MIB),
         ("clusters, plans and lists from kubectl {:.0f}", lambda: MOST_OF_A_LIST / MIB),
         ("each block of {} tokens", lambda: BLOCK_TOKENS),

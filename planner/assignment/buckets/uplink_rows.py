@@ -69,10 +69,10 @@ def uplink_rows(
     ]
     surely = uplinks.surely and not relaxed
     if surely:
-        most = sum(v.upBound * option.rate_rps for (_, option), v in servers.items()) / min(
+        rate_bound = sum(v.upBound * option.rate_rps for (_, option), v in servers.items()) / min(
             offer.probabilities.values()
         )
-        crossing = _surely(model, ends, rate, len(uplinks.gb_s), most)
+        crossing = _surely(model, ends, rate, len(uplinks.gb_s), rate_bound)
     else:
         crossing = _at_least(model, ends, rate)
     for (group, way), load in crossing.items():
@@ -160,8 +160,10 @@ def _at_least(model: pulp.LpProblem, ends: list[_Ends], rate: pulp.LpVariable) -
     return crossing
 
 
-def _surely(model: pulp.LpProblem, ends: list[_Ends], rate: pulp.LpVariable, uplinks: int, most: float) -> Crossing:
-    """What crosses at the most, however servers are paired; `most`: requests/s that nothing passes."""
+def _surely(
+    model: pulp.LpProblem, ends: list[_Ends], rate: pulp.LpVariable, uplinks: int, rate_bound: float
+) -> Crossing:
+    """What crosses at the most, however servers are paired; `rate_bound`: requests/s that nothing passes."""
     crossing: Crossing = {}
     for pair in ends:
         for group in sorted({*pair.sent, *pair.received} & {*range(uplinks)}):
@@ -169,7 +171,7 @@ def _surely(model: pulp.LpProblem, ends: list[_Ends], rate: pulp.LpVariable, upl
                 senders = _part(pair.sent, group, inside=leaves)
                 receivers = _part(pair.received, group, inside=not leaves)
                 load = pulp.LpVariable(f"crossing_{way}_{group}_{pair.name}", lowBound=0)
-                _bounded(model, load, rate, (senders, pair.sent), (receivers, pair.received), most)
+                _bounded(model, load, rate, (senders, pair.sent), (receivers, pair.received), rate_bound)
                 crossing[group, way] = crossing.get((group, way), pulp.LpAffineExpression()) + pair.gb * load
     return crossing
 
@@ -184,22 +186,22 @@ def _bounded(
     rate: pulp.LpVariable,
     senders: tuple[pulp.LpAffineExpression, Mapping[int, pulp.LpAffineExpression]],
     receivers: tuple[pulp.LpAffineExpression, Mapping[int, pulp.LpAffineExpression]],
-    most: float,
+    rate_bound: float,
 ) -> None:
     """The load is no less than one of u u' lambda, u' S and u R, where u and u' are no less than the shares of the
     senders and the receivers."""
     ways = [pulp.LpVariable(f"way_{n}_{load.name}", cat=pulp.LpBinary) for n in range(3)]
     model += pulp.lpSum(ways) == 1
     sent, received = (
-        _share_steps(model, f"{end}_{load.name}", flow, of_bucket, most)
+        _share_steps(model, f"{end}_{load.name}", flow, of_bucket, rate_bound)
         for end, (flow, of_bucket) in (("sent", senders), ("received", receivers))
     )
     for (u, first), (v, other) in product(sent.items(), received.items()):
-        model += load - u * v * rate + most * (3 - ways[0] - first - other) >= 0
+        model += load - u * v * rate + rate_bound * (3 - ways[0] - first - other) >= 0
     for v, other in received.items():
-        model += load - v * senders[0] + most * (2 - ways[1] - other) >= 0
+        model += load - v * senders[0] + rate_bound * (2 - ways[1] - other) >= 0
     for u, first in sent.items():
-        model += load - u * receivers[0] + most * (2 - ways[2] - first) >= 0
+        model += load - u * receivers[0] + rate_bound * (2 - ways[2] - first) >= 0
 
 
 def _share_steps(
@@ -207,12 +209,12 @@ def _share_steps(
     name: str,
     flow: pulp.LpAffineExpression,
     of_bucket: Mapping[int, pulp.LpAffineExpression],
-    most: float,
+    rate_bound: float,
 ) -> dict[float, pulp.LpVariable]:
     """Which step a share of a bucket is no more than."""
     steps = {u: pulp.LpVariable(f"step_{n}_{name}", cat=pulp.LpBinary) for n, u in enumerate(STEPS)}
     model += pulp.lpSum(steps.values()) == 1
     for u, step in steps.items():
         if u < 1:
-            model += flow - u * pulp.lpSum(of_bucket.values()) - most * (1 - step) <= 0
+            model += flow - u * pulp.lpSum(of_bucket.values()) - rate_bound * (1 - step) <= 0
     return steps

@@ -96,8 +96,8 @@ def command(
     for path in filter(None, (csv, html)):
         files.refuse_existing(path, force=force)
     comparison = compared(_sorted(read_plans(runs), sort))
-    wanted = ((csv, lambda plans: every_figure(plans).csv()), (html, comparison_bytes))
-    files.write_files({path: made(comparison) for path, made in wanted if path is not None}, force=force)
+    outputs = ((csv, lambda plans: every_figure(plans).csv()), (html, comparison_bytes))
+    files.write_files({path: encoded(comparison) for path, encoded in outputs if path is not None}, force=force)
     if json:
         screen.show_json(comparison_document(comparison))
     else:

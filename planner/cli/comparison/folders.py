@@ -47,75 +47,75 @@ def _holds_runs(folder: Path) -> bool:
     return any(folder.glob("*/plan.json"))
 
 
-def _report_schedule(folder: Path, wanted: _Report) -> None:
+def _report_schedule(folder: Path, request: _Report) -> None:
     from planner import files
     from planner.cli.replanning.schedule import show
     from planner.files.plan.stored_schedules import load_schedule
     from planner.runs.replanning.scheduling import schedule_html, source_of, write_schedule
 
     schedule = load_schedule(folder)
-    if wanted.out is not None:
-        write_schedule(wanted.out, schedule, force=wanted.force)
-    elif wanted.page and not wanted.as_json:
+    if request.out is not None:
+        write_schedule(request.out, schedule, force=request.force)
+    elif request.page and not request.as_json:
         files.write_page(
-            folder / files.PAGE_FILE, schedule_html(schedule), source=source_of(schedule), force=wanted.force
+            folder / files.PAGE_FILE, schedule_html(schedule), source=source_of(schedule), force=request.force
         )
-    show(schedule, wanted.out or folder, as_json=wanted.as_json)
+    show(schedule, request.out or folder, as_json=request.as_json)
 
 
-def _report_watch(folder: Path, wanted: _Report) -> None:
+def _report_watch(folder: Path, request: _Report) -> None:
     from planner import files
     from planner.cli.replanning.watch import show
     from planner.runs.watching.watches import read_log, source_of, watch_files, watch_html
 
     log = read_log(folder)
-    if wanted.out is not None:
-        files.write_folder(wanted.out, watch_files(log, source_of(folder)), force=wanted.force)
-    elif wanted.page and not wanted.as_json:
+    if request.out is not None:
+        files.write_folder(request.out, watch_files(log, source_of(folder)), force=request.force)
+    elif request.page and not request.as_json:
         place, source = folder / files.PAGE_FILE, source_of(folder)
-        files.write_page(place, watch_html(log, source), source=source, force=wanted.force)
+        files.write_page(place, watch_html(log, source), source=source, force=request.force)
         screen.show_note(f"Page: {place}")
-    show(log, wanted.out or folder, as_json=wanted.as_json)
+    show(log, request.out or folder, as_json=request.as_json)
 
 
-def _report_sweep(folder: Path, wanted: _Report) -> None:
+def _report_sweep(folder: Path, request: _Report) -> None:
     from planner import files
     from planner.cli.comparison.sweep import show
     from planner.runs.batches.sweeps import read_sweep
     from planner.runs.comparisons import sweep_files
 
     sweep = read_sweep(folder)
-    if wanted.out is not None:
-        files.write_folder(wanted.out, sweep_files(sweep), force=wanted.force)
-    show(sweep, folder, as_json=wanted.as_json)
+    if request.out is not None:
+        files.write_folder(request.out, sweep_files(sweep), force=request.force)
+    show(sweep, folder, as_json=request.as_json)
 
 
-def _report_batch(folder: Path, wanted: _Report) -> None:
+def _report_batch(folder: Path, request: _Report) -> None:
     from planner import files
     from planner.cli.batches.batch import show
     from planner.runs.batches.batches import read_batch
     from planner.runs.comparisons import batch_files
 
     batch = read_batch(folder)
-    if wanted.out is not None:
-        files.write_folder(wanted.out, batch_files(batch), force=wanted.force)
-    show(batch, folder, as_json=wanted.as_json)
+    if request.out is not None:
+        files.write_folder(request.out, batch_files(batch), force=request.force)
+    show(batch, folder, as_json=request.as_json)
 
 
-def _report_runs(folder: Path, wanted: _Report) -> None:
+def _report_runs(folder: Path, request: _Report) -> None:
     from planner import files
     from planner.cli.comparison.compare import show
     from planner.report.comparison.side_by_side import comparison_document
     from planner.runs.comparisons import FOLDER_SOURCE, compared, comparison_bytes, comparison_files, read_plans
 
     comparison = compared(read_plans([folder]))
-    if wanted.out is not None:
-        files.write_folder(wanted.out, comparison_files(comparison), force=wanted.force)
-    elif wanted.page and not wanted.as_json:
+    if request.out is not None:
+        files.write_folder(request.out, comparison_files(comparison), force=request.force)
+    elif request.page and not request.as_json:
         place = folder / files.PAGE_FILE
-        files.write_page(place, comparison_bytes(comparison), source=FOLDER_SOURCE, force=wanted.force)
+        files.write_page(place, comparison_bytes(comparison), source=FOLDER_SOURCE, force=request.force)
         screen.show_note(f"Page: {place}")
-    if wanted.as_json:
+    if request.as_json:
         screen.show_json(comparison_document(comparison))
     else:
         show(comparison)

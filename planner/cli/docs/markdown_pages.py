@@ -51,9 +51,9 @@ def _section(part: Part, shared: Mapping[str, str]) -> Iterator[str]:
     if part.typed:
         yield "\n".join(["```text", *part.typed, "```"])
     elsewhere = [name for name, meaning in part.terms if part.below and shared.get(name) == meaning]
-    own = [_row(name, meaning) for name, meaning in part.terms if name not in elsewhere]
-    if own:
-        yield table(("Argument or option" if part.below else "Name", "Meaning"), own, "ll")
+    own_rows = [_row(name, meaning) for name, meaning in part.terms if name not in elsewhere]
+    if own_rows:
+        yield table(("Argument or option" if part.below else "Name", "Meaning"), own_rows, "ll")
     if elsewhere:
         names = ", ".join(f"`{name}`" for name in elsewhere)
         yield f"And, as [several commands](#{_SHARED.lower().replace(' ', '-')}) have them: {names}."

@@ -101,12 +101,12 @@ def _packages() -> Iterator[Finding]:
         for name, tested in tested_versions().items()
         if name in needed and (_version(name) or "").partition("+")[0] != tested
     ]
-    seen = f"{len(needed)} needed, all there"
+    state = f"{len(needed)} needed, all there"
     if others:
         remedy = "If something fails, install the tested versions: pip install -c constraints.txt, from the sources."
-        yield Finding(subject="packages", health=Health.NOTE, seen=f"{seen}; {'; '.join(others)}", remedy=remedy)
+        yield Finding(subject="packages", health=Health.NOTE, seen=f"{state}; {'; '.join(others)}", remedy=remedy)
     else:
-        yield Finding(subject="packages", health=Health.GOOD, seen=seen)
+        yield Finding(subject="packages", health=Health.GOOD, seen=state)
 
 
 def _needed() -> list[str]:

@@ -59,14 +59,14 @@ def _rules(profile: "EngineProfile") -> _Rows:
 
 def _layer_rules(profile: "EngineProfile") -> _Rows:
     layers = profile.layers
-    whole = {
+    unsplit_words = {
         "never": "",
         "exchanged": ", whole with an all-to-all backend",
         "several_groups": ", whole in several groups",
     }
     yield "layers", "heads and vocabulary are shared out over an attention group"
     yield "layers", f"dense layers are shared out over a {layers.dense}"
-    yield "layers", f"the shared expert is shared out over a {layers.shared}{whole[layers.shared_whole]}"
+    yield "layers", f"the shared expert is shared out over a {layers.shared}{unsplit_words[layers.shared_whole]}"
     if layers.shared_split_always:
         yield "layers", f"{', '.join(layers.shared_split_always)}: never whole"
     yield "experts", f"ranks hold equal numbers{'' if layers.experts_even else ' where they are balanced by load'}"

@@ -240,10 +240,10 @@ def _require_free(force: bool, picture: Path | None, *others: Path | None) -> No
 
     if picture is not None and picture.suffix.lower() not in (".png", ".svg"):
         raise InputError(f"--picture: must end in .png or .svg, got {picture.name!r}.", hint="Rename it.")
-    named = [path for path in (picture, *others) if path is not None]
-    for path in named:
+    outputs = [path for path in (picture, *others) if path is not None]
+    for path in outputs:
         files.refuse_existing(path, force=force)
-        if named.count(path) > 1:
+        if outputs.count(path) > 1:
             raise InputError(f"{path}: two outputs would be written there.", hint="Give them different names.")
 
 

@@ -131,25 +131,25 @@ def verify(
 
     if settings and scenario is None:
         raise InputError("--set: goes with --scenario only.", hint="Name the scenario that the run was planned from.")
-    found = verify(run, scenario=scenario, settings=tuple(map(read_setting, settings or [])), search=search)
+    verification = verify(run, scenario=scenario, settings=tuple(map(read_setting, settings or [])), search=search)
     if json:
-        screen.show_json(_document(run, found))
+        screen.show_json(_document(run, verification))
     else:
-        _show(run, found)
-    if not found.agrees:
+        _show(run, verification)
+    if not verification.agrees:
         raise typer.Exit(EXIT_BAD_INPUT)
 
 
-def _document(run: Path, found: "Verification") -> dict[str, object]:
+def _document(run: Path, verification: "Verification") -> dict[str, object]:
     from dataclasses import asdict
 
-    return {"run": str(run), "agrees": found.agrees, **asdict(found)}
+    return {"run": str(run), "agrees": verification.agrees, **asdict(verification)}
 
 
-def _show(run: Path, found: "Verification") -> None:
-    count = len(found.differences)
-    if found.differences:
-        rows = [(row.file, row.key, row.written, row.due) for row in found.differences[:MOST_ROWS]]
+def _show(run: Path, verification: "Verification") -> None:
+    count = len(verification.differences)
+    if verification.differences:
+        rows = [(row.file, row.key, row.written, row.due) for row in verification.differences[:MOST_ROWS]]
         screen.show_table(
             f"{run}: written, and computed anew",
             ("file", "key", "written", "comes out"),
@@ -158,10 +158,12 @@ def _show(run: Path, found: "Verification") -> None:
         )
     if count > MOST_ROWS:
         screen.show_note(f"and {count - MOST_ROWS:,} more; --json has all.")
-    if found.unchecked:
+    if verification.unchecked:
         screen.show_text("Taken as it is written:")
-        for sentence in found.unchecked:
+        for sentence in verification.unchecked:
             screen.show_text(f"  {sentence}")
-    files = f"{len(found.files):,} file{'s' * (len(found.files) != 1)}"
-    verdict = "agree with what comes out" if found.agrees else f"looked at: {count:,} difference{'s' * (count != 1)}"
+    files = f"{len(verification.files):,} file{'s' * (len(verification.files) != 1)}"
+    verdict = (
+        "agree with what comes out" if verification.agrees else f"looked at: {count:,} difference{'s' * (count != 1)}"
+    )
     screen.show_prose(f"{run}: {files} {verdict}.")

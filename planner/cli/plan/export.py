@@ -308,8 +308,8 @@ def _check(folder: Path, run: Path | None, schemas: Path | None, *, as_json: boo
     source = run or exports.run_above(folder)
     checked = exports.check_export(folder, None if source is None else saved_runs.read_run(source))
     crds = _schemas(schemas)
-    given = export.read_manifests(checked.manifests, crds).faults if crds else ()
-    faults, others = (*checked.compared.faults, *given), checked.compared.others
+    schema_faults = export.read_manifests(checked.manifests, crds).faults if crds else ()
+    faults, others = (*checked.compared.faults, *schema_faults), checked.compared.others
     if as_json:
         screen.show_json(
             {

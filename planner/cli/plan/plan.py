@@ -178,8 +178,8 @@ def _answer_last(summary: str) -> str:
     """A finished plan as it is read above a prompt: its parts, then what it promises. Versions and digests are in the
     file."""
     head, *parts = summary.split("\n## ")
-    told = [f"## {part.strip()}" for part in parts if not part.startswith("Provenance")]
-    return "\n\n".join([*told, head.strip()]) + "\n"
+    sections = [f"## {part.strip()}" for part in parts if not part.startswith("Provenance")]
+    return "\n\n".join([*sections, head.strip()]) + "\n"
 
 
 def _tell_how_to_go_on(folders: Iterable[Path]) -> None:

@@ -172,8 +172,8 @@ def command(
     if sweep:
         rates = pipeline.sweep_rates(plan, source, settings, _progress("sweep", quiet=quiet or json))
     if out is not None:
-        asked = AskedReplay(trace=trace, rate_rps=rate_rps, sweep=sweep, settings=settings)
-        files.write_folder(out, replay_folder(asked, result, rates), force=force, kinds=NAMES)
+        request = AskedReplay(trace=trace, rate_rps=rate_rps, sweep=sweep, settings=settings)
+        files.write_folder(out, replay_folder(request, result, rates), force=force, kinds=NAMES)
     if json:
         screen.show_json({"folder": None if out is None else str(out), **report.replay_document(result, rates)})
     else:

@@ -61,10 +61,10 @@ def command(
     else:
         _show(comparison, out)
     if comparison.interrupted:
-        kept = "" if out is None else f"; what was found is in {out}"
+        folder_note = "" if out is None else f"; what was found is in {out}"
         before = len(comparison.unasked)
         where = f"{before} bounds before the end" if before else "before all changes were narrowed down"
-        screen.show_note(f"Interrupted {where}{kept}")
+        screen.show_note(f"Interrupted {where}{folder_note}")
         raise typer.Exit(EXIT_INTERRUPTED)
 
 

@@ -78,5 +78,5 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command itself, to be run or to complete its options."""
-        name, listed, rest = super().resolve_command(ctx, args)
-        return name, None if listed is None or name is None else self.commands[name], rest
+        name, listed, remaining_args = super().resolve_command(ctx, args)
+        return name, None if listed is None or name is None else self.commands[name], remaining_args

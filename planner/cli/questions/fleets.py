@@ -28,32 +28,32 @@ class Wanted:
     flags: str
 
 
-def answer_with(wanted: Wanted, name: str, ask: "Callable[[ReportProgress], MoneyAnswer]") -> None:
+def answer_with(output: Wanted, name: str, ask: "Callable[[ReportProgress], MoneyAnswer]") -> None:
     """Ask, write what is to be written, print. What cannot be written fails before the work, not after it."""
     from planner import files
     from planner.runs.questions import answer_document, answer_text
     from planner.runs.questions.documents import text_of
     from planner.runs.questions.words import next_questions
 
-    if wanted.scenario is not None:
-        files.refuse_existing(wanted.scenario, force=wanted.force)
-    if wanted.out is not None:
-        files.claim_run_folder(wanted.out, force=wanted.force)
-    with screen.search_progress(name, quiet=wanted.quiet or wanted.json) as progress:
+    if output.scenario is not None:
+        files.refuse_existing(output.scenario, force=output.force)
+    if output.out is not None:
+        files.claim_run_folder(output.out, force=output.force)
+    with screen.search_progress(name, quiet=output.quiet or output.json) as progress:
         answer = ask(progress)
-    texts = {} if wanted.scenario is None else {wanted.scenario: text_of(answer, wanted.scenario.parent).encode()}
-    with files.files_written(texts, force=wanted.force):
-        warnings = () if wanted.out is None else _published(answer, wanted.out, force=wanted.force)
-    if wanted.json:
-        screen.show_json(answer_document(answer, scenario=wanted.scenario, run=wanted.out, flags=wanted.flags))
+    texts = {} if output.scenario is None else {output.scenario: text_of(answer, output.scenario.parent).encode()}
+    with files.files_written(texts, force=output.force):
+        warnings = () if output.out is None else _published(answer, output.out, force=output.force)
+    if output.json:
+        screen.show_json(answer_document(answer, scenario=output.scenario, run=output.out, flags=output.flags))
     else:
         screen.show_prose(answer_text(answer))
-        _show_scenario(text_of(answer), wanted.scenario, str(answer.document["name"]))
+        _show_scenario(text_of(answer), output.scenario, str(answer.document["name"]))
         screen.show_text("What to ask next")
-        for why, command in next_questions(answer, wanted.scenario, wanted.flags, wanted.out):
+        for why, command in next_questions(answer, output.scenario, output.flags, output.out):
             screen.show_text(f"  {why}\n    {command}")
-        if wanted.out is not None:
-            screen.show_text(f"Written to {wanted.out}")
+        if output.out is not None:
+            screen.show_text(f"Written to {output.out}")
     for warning in warnings:
         screen.show_warning(warning)
 
@@ -101,10 +101,10 @@ def cheapest(
         engine=engine, serving=serving, name=name,
     )  # fmt: skip
     demand, gpus = typed.demand(), options.offer_of(offer, prices)
-    wanted = Wanted(
+    output = Wanted(
         scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(offer=offer, prices=prices)
     )
-    answer_with(wanted, "cheapest", lambda progress: cheapest_fleet(demand, rps, gpus, progress))
+    answer_with(output, "cheapest", lambda progress: cheapest_fleet(demand, rps, gpus, progress))
 
 
 def buy(
@@ -135,10 +135,10 @@ def buy(
         engine=engine, serving=serving, name=name,
     )  # fmt: skip
     demand, gpus = typed.demand(), options.offer_of(offer, prices)
-    wanted = Wanted(
+    output = Wanted(
         scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(offer=offer, prices=prices)
     )
-    answer_with(wanted, "buy", lambda progress: best_fleet_for(demand, usd, gpus, progress))
+    answer_with(output, "buy", lambda progress: best_fleet_for(demand, usd, gpus, progress))
 
 
 def largest(
@@ -169,5 +169,5 @@ def largest(
     )  # fmt: skip
     demand, gpus = typed.demand(), inventory_of("--inventory", inventory)
     rent = {} if prices is None else prices_of("--prices", prices)
-    wanted = Wanted(scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(prices=prices))
-    answer_with(wanted, "max", lambda progress: most_of_fleet(demand, gpus, rent, progress))
+    output = Wanted(scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(prices=prices))
+    answer_with(output, "max", lambda progress: most_of_fleet(demand, gpus, rent, progress))

@@ -59,11 +59,11 @@ def command(
                 "--inventory H200=64,H20=128 --ttft 4s --tpot 60ms",
             )
         typed.ask()
-    rest = options.Typed(
+    demand_flags = options.Typed(
         model="", workload="", ttft=None, tpot=None, percentile=percentile, survive=survive, share=share,
         engine=engine, serving=serving, name=name or file.stem,
     )  # fmt: skip
-    draft = _checked(typed, rest, usd or 0.0, file.parent)
+    draft = _checked(typed, demand_flags, usd or 0.0, file.parent)
     _write(draft, file, force=force)
 
 
@@ -122,31 +122,31 @@ class _Answers:
         self.ttft = _answer_to("Bound on the time to the first token (Enter: none)", "", _time("--ttft")) or None
         self.tpot = _answer_to("Bound on the time for each further token (Enter: none)", "", _time("--tpot")) or None
 
-    def draft(self, rest: options.Typed, usd: float) -> "Draft":
+    def draft(self, demand_flags: options.Typed, usd: float) -> "Draft":
         """The scenario of the answers."""
         from planner.runs.questions import Draft
 
         return Draft(
-            name=rest.name,
+            name=demand_flags.name,
             model=self.model or "",
             workload=self.workload or "",
             inventory=inventory_of("--inventory", self.inventory or ""),
             prices={} if self.prices is None else prices_of("--prices", self.prices),
-            slo=options.levels_of(self.ttft, self.tpot, rest.percentile),
+            slo=options.levels_of(self.ttft, self.tpot, demand_flags.percentile),
             demand_rps=self.rps or 0.0,
             budget_usd_per_hour=usd,
-            sections=rest.demand().sections,
+            sections=demand_flags.demand().sections,
         )
 
 
-def _checked(answers: _Answers, rest: options.Typed, usd: float, folder: Path) -> "Draft":
+def _checked(answers: _Answers, demand_flags: options.Typed, usd: float, folder: Path) -> "Draft":
     """A draft that `planner check` takes; on a terminal the fleet and the levels are asked for until it does."""
     from planner import files, pipeline
     from planner.workload import summarize
 
     while True:
         try:
-            draft = answers.draft(rest, usd)
+            draft = answers.draft(demand_flags, usd)
             document = draft.document(folder)
             pipeline.check(files.scenario_from_document(document, origin="init", base=folder, summarize=summarize))
         except PlannerError as error:

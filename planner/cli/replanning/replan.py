@@ -96,7 +96,7 @@ def command(
         lost=lost_servers(saved, lost or []),
         least_share=least_share,
         replays=replay,
-        meanwhile=inventory_of("--meanwhile", meanwhile, least=0) if meanwhile is not None else {},
+        meanwhile=inventory_of("--meanwhile", meanwhile, fewest=0) if meanwhile is not None else {},
     )
     if out.resolve() == run.resolve():
         raise InputError(f"--out {out}: is the deployed plan's own folder.", hint="Give the new plan another folder.")
@@ -124,7 +124,7 @@ def _scenario(
         saved,
         scenario,
         workload=workload,
-        inventory=None if inventory is None else inventory_of("--inventory", inventory, least=0),
+        inventory=None if inventory is None else inventory_of("--inventory", inventory, fewest=0),
         cluster=cluster,
         settings=tuple(map(read_setting, settings)),
     )

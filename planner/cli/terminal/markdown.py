@@ -89,8 +89,8 @@ def _drawing_lines(line: str, width: int) -> list[str]:
     lead = "" if start is None else "".join("│" if c in "├┬│" else " " for c in start.group())
     if len(line) <= width or len(lead) > width // 2:
         return [line]
-    first, *rest = _between_words(line[len(lead) :], width - len(lead))
-    return [line[: len(lead)] + first, *(lead + part for part in rest)]
+    first, *further = _between_words(line[len(lead) :], width - len(lead))
+    return [line[: len(lead)] + first, *(lead + part for part in further)]
 
 
 def _between_words(text: str, width: int) -> list[str]:

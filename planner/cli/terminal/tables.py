@@ -76,17 +76,17 @@ def continued(table: TableText, width: int) -> "Iterator[RenderableType]":
     table of their own, behind the first column once more."""
     from rich.text import Text
 
-    rest = list(range(len(table.columns)))
+    remaining = list(range(len(table.columns)))
     while True:
-        part = _part(table, rest)
+        part = _part(table, remaining)
         shown = _shown(part, width)
         if shown is None:
             yield from _cards(part, width)
             return
         fitting, gap, widths = shown
         yield _drawn(part, fitting, widths, gap if len(fitting) == len(table.columns) else _LEAN)
-        rest = [0, *(place for index, place in enumerate(rest) if index not in fitting)]
-        if len(rest) == 1:
+        remaining = [0, *(place for index, place in enumerate(remaining) if index not in fitting)]
+        if len(remaining) == 1:
             return
         yield Text("")
 
@@ -123,8 +123,8 @@ def _span(table: TableText, place: int) -> _Span:
     words = table.columns[place].split(" ")
     natural = max(map(cell_len, (table.columns[place], *cells)), default=0)
     parts = [part for cell in cells for part in (cell.split(" ") if is_prose(cell) else (cell,))]
-    least = max(map(cell_len, (*words, *parts)), default=0)
-    return _Span(max(least, min(natural, PROSE_LEAST)) if prose else least, natural)
+    narrowest = max(map(cell_len, (*words, *parts)), default=0)
+    return _Span(max(narrowest, min(natural, PROSE_LEAST)) if prose else narrowest, natural)
 
 
 def is_prose(cell: str) -> bool:
@@ -134,8 +134,8 @@ def is_prose(cell: str) -> bool:
 
 def _fitting(table: TableText, spans: Sequence[_Span], width: int) -> list[int]:
     """The columns that have room, the important before the others, in the table's order."""
-    wanted = [table.columns.index(name) for name in table.important if name in table.columns]
-    order = dict.fromkeys([0, *wanted, *range(len(spans))])
+    important = [table.columns.index(name) for name in table.important if name in table.columns]
+    order = dict.fromkeys([0, *important, *range(len(spans))])
     room, fitting = width, list[int]()
     for place in order:
         needed = spans[place].least + (_LEAN if fitting else 0)

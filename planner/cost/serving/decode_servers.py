@@ -222,10 +222,10 @@ class DecodeServers:
         served = self.ranks[:, None, None] * grid * MS_PER_S / (tokens[:, None] * plain)
         used = np.empty(rate.shape)
         for o, b in np.ndindex(rate.shape):
-            known = np.isfinite(step[o, b] + plain[o, b])
-            load = float(np.interp(rate[o, b], served[o, b][known], grid[known]))
+            finite = np.isfinite(step[o, b] + plain[o, b])
+            load = float(np.interp(rate[o, b], served[o, b][finite], grid[finite]))
             load = min(load + deviations * math.sqrt(load), max(1.0, float(batch[o, b])))
-            used[o, b] = np.interp(load, grid[known], step[o, b][known])
+            used[o, b] = np.interp(load, grid[finite], step[o, b][finite])
         return used
 
     def config(self, row: int, batch: int) -> ServerConfig:

@@ -99,8 +99,8 @@ def _splits(model: ModelSpec, loading: Loading, rules: LayerRules) -> Iterator[_
     yield from _attention_splits(model, loading.group, blocks=blocks)
     padded = -(-model.vocab_size // _VOCABULARY_PADDING) * _VOCABULARY_PADDING
     yield _group_split("rows of the padded vocabulary", padded, loading.group)
-    whole = rules.dense_whole_in_groups and loading.dense_whole and model.experts
-    if model.dense_ffn_size and not whole:
+    dense_unsplit = rules.dense_whole_in_groups and loading.dense_whole and model.experts
+    if model.dense_ffn_size and not dense_unsplit:
         yield _columns("dense feed-forward layers", model.dense_ffn_size, loading, rules.dense)
     if model.experts and model.experts.shared and not _keeps_shared(model, loading, rules):
         yield _columns("shared expert", model.experts.shared * model.experts.ffn_size, loading, rules.shared)
@@ -116,8 +116,8 @@ def _keeps_shared(model: ModelSpec, loading: Loading, rules: LayerRules) -> bool
         return not rules.split_unspread
     if model.architecture in rules.shared_split_always:
         return False
-    whole = {SharedExpert.EXCHANGED: loading.exchanged, SharedExpert.SEVERAL_GROUPS: loading.groups > 1}
-    return whole.get(rules.shared_whole, False)
+    unsplit_where = {SharedExpert.EXCHANGED: loading.exchanged, SharedExpert.SEVERAL_GROUPS: loading.groups > 1}
+    return unsplit_where.get(rules.shared_whole, False)
 
 
 def _experts(model: ModelSpec, loading: Loading, rules: LayerRules) -> _Split:

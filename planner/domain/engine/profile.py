@@ -157,9 +157,9 @@ class PrecisionRule:
         """Whether `gpu` is one of them; where nobody told its capability or family, it is taken to be."""
         if gpu.vendor.upper() != self.vendor:
             return False
-        known = gpu.family not in _UNKNOWN_FAMILIES
+        family_known = gpu.family not in _UNKNOWN_FAMILIES
         return (not gpu.compute_capability or gpu.compute_capability >= self.from_capability) and (
-            not self.families or not known or gpu.family in self.families
+            not self.families or not family_known or gpu.family in self.families
         )
 
 
@@ -258,13 +258,13 @@ def _common_backend(model: ModelSpec, gpus: Collection[GpuSpec]) -> str:
 
 def own_reader(engine: str, model: ModelSpec, gpu: GpuSpec) -> str:
     """What an engine takes that is told nothing; empty where that is not known."""
-    return _OWN.get(engine, _own_backend)(model, gpu)
+    return _BACKEND_OF_ENGINE.get(engine, _own_backend)(model, gpu)
 
 
 def _own_backend(model: ModelSpec, gpu: GpuSpec) -> str:
     attention, capability = model.attention, gpu.compute_capability
-    known = gpu.vendor.upper() == "NVIDIA" and model.kv_bytes > 1
-    if not known or not _AMPERE <= capability < _BLACKWELL:
+    covered = gpu.vendor.upper() == "NVIDIA" and model.kv_bytes > 1
+    if not covered or not _AMPERE <= capability < _BLACKWELL:
         return ""
     if isinstance(attention, GroupedAttention):
         return "" if attention.windowed_layers else "FLASH_ATTN"
@@ -274,5 +274,7 @@ def _own_backend(model: ModelSpec, gpu: GpuSpec) -> str:
 _COMMON: Mapping[str, Callable[[ModelSpec, Collection[GpuSpec]], str]] = MappingProxyType(
     {"sglang": lambda _model, _gpus: str(PAGE_SIZE)}
 )
-_OWN: Mapping[str, Callable[[ModelSpec, GpuSpec], str]] = MappingProxyType({"sglang": lambda _model, _gpu: ""})
+_BACKEND_OF_ENGINE: Mapping[str, Callable[[ModelSpec, GpuSpec], str]] = MappingProxyType(
+    {"sglang": lambda _model, _gpu: ""}
+)
 """By engine, where it is not vLLM's."""

@@ -122,8 +122,10 @@ class LevelCheck:
             return 0
         if self.seems_kept or self._of_times:
             return fewest_requests(self.needed)
-        kept = self.keeping
-        return max(self.requests + 1, math.ceil(CERTAIN**2 * kept * (1 - kept) / (self.needed - kept) ** 2))
+        kept_share = self.keeping
+        return max(
+            self.requests + 1, math.ceil(CERTAIN**2 * kept_share * (1 - kept_share) / (self.needed - kept_share) ** 2)
+        )
 
     @property
     def _of_times(self) -> bool:
@@ -169,8 +171,8 @@ class JudgedLevels:
 
     def of(self, phase: Phase) -> tuple[LevelCheck, ...]:
         """The checks of one phase that are on prompts of some lengths, or on all where there are no others."""
-        mine = [check for check in self.checks if check.phase is phase]
-        return tuple([check for check in mine if check.end] or mine)
+        phase_checks = [check for check in self.checks if check.phase is phase]
+        return tuple([check for check in phase_checks if check.end] or phase_checks)
 
     def tightest(self, phase: Phase) -> LevelCheck | None:
         """The check of the phase that is nearest to its bound, or beyond it by most; without bounds the slowest."""
@@ -217,7 +219,7 @@ def _of_all(slo: SloSettings, rows: Sequence[BucketLatency]) -> list[LevelCheck]
     part = sum(row.part for row in bounded)
     if not part:
         return []
-    kept = sum(row.part * (row.kept_share or 0.0) for row in bounded) / part
+    kept_share = sum(row.part * (row.kept_share or 0.0) for row in bounded) / part
     mean_ms = sum(row.part * _endless(row.late_ms) for row in bounded) / part
     return [
         LevelCheck(
@@ -225,7 +227,7 @@ def _of_all(slo: SloSettings, rows: Sequence[BucketLatency]) -> list[LevelCheck]
             part=part,
             bound_ms=sum(row.part * (row.bound_ms or 0.0) for row in bounded) / part,
             needed=slo.needed,
-            share=Spread(mean=kept) if slo.needed else None,
+            share=Spread(mean=kept_share) if slo.needed else None,
             value_ms=None if slo.needed or math.isinf(mean_ms) else Spread(mean=mean_ms),
         )
     ]

@@ -144,10 +144,10 @@ POOL_CLASSES = {
 }
 
 
-def class_of_pools(asked: ServingForm, forms: FormChoice | None) -> str:
+def class_of_pools(requested: ServingForm, forms: FormChoice | None) -> str:
     """What a bound and a gap are of: aggregated pools where they were chosen, else all that the scenario admits."""
     chosen = forms is not None and forms.chosen is ServingForm.AGGREGATED
-    return POOL_CLASSES[ServingForm.AGGREGATED if chosen else asked]
+    return POOL_CLASSES[ServingForm.AGGREGATED if chosen else requested]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,8 +97,8 @@ def decode_column(
     """Servers that decode: shape, whether communication is overlapped."""
     if not options:
         return _no_servers(buckets)
-    most = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
-    servers = DecodeServers.of(context, options, buckets, longest_answer, most)
+    batch_limits = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
+    servers = DecodeServers.of(context, options, buckets, longest_answer, batch_limits)
     batches, full = servers.batches(buckets, levels)
     capped = np.minimum(full, buckets.rps_of(servers.nic_s))
     return Column(servers=servers, batches=batches, capped=capped, full=full)
@@ -115,8 +115,8 @@ def mixed_column(
     """Servers that do both: shape, token budget of a pass."""
     if not options:
         return _no_servers(buckets)
-    most = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
-    servers = MixedServers.of(context, options, buckets, longest_answer, most)
+    batch_limits = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
+    servers = MixedServers.of(context, options, buckets, longest_answer, batch_limits)
     batches, full = servers.full_rps(buckets, levels)
     return Column(servers=servers, batches=batches, capped=full, full=full)
 

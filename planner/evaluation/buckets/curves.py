@@ -19,7 +19,7 @@ from planner.domain import BucketPool, Question
 from planner.evaluation.buckets.priced import capped_rates, full_rates, servers_of
 
 POINTS = 48
-MOST = 2000.0
+CURVE_END = 2000.0
 """Times the rate of one server, up to which a curve goes; from there on it is taken to be flat, which is below it."""
 
 
@@ -37,7 +37,7 @@ class CapacityCurve:
 
 
 def capacity_curve(question: Question, pool: BucketPool) -> CapacityCurve:
-    """The curve from one such server to as much as `MOST` of them serve."""
+    """The curve from one such server to as much as `CURVE_END` of them serve."""
     workload, scenario = question.workload, question.scenario
     rows = [j for j, span in enumerate(workload.ranges) if pool.start <= span.start and span.end <= pool.end]
     buckets = Buckets.of(workload, [(rows[0], rows[-1] + 1)] * POINTS)
@@ -46,6 +46,6 @@ def capacity_curve(question: Question, pool: BucketPool) -> CapacityCurve:
     levels = Levels.of(scenario.slo, workload, late)
     servers = servers_of(question, pool, buckets)
     full = float(full_rates(pool, servers, buckets, levels)[0])
-    together = np.geomspace(1.0, MOST, POINTS) * full
+    together = np.geomspace(1.0, CURVE_END, POINTS) * full
     capped = capped_rates(pool, servers, buckets, levels, together, arrivals) if full > 0 else np.zeros(POINTS)
     return CapacityCurve(full_rps=full, together_rps=tuple(together.tolist()), capped_rps=tuple(capped.tolist()))

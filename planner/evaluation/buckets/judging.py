@@ -73,9 +73,9 @@ def _worth_their_buckets(
     """Of the answers by number of buckets, the fewest that the next do not outdo by `WORTH_A_BUCKET` each."""
     chosen: BucketAnswer | None = None
     for count in sorted({buckets_of(partition) for partition in partitions}):
-        mine = [partition for partition in partitions if buckets_of(partition) == count]
+        of_count = [partition for partition in partitions if buckets_of(partition) == count]
         try:
-            answer = best_pools(offer, mine, ObjectiveSettings(), settings)
+            answer = best_pools(offer, of_count, ObjectiveSettings(), settings)
         except InfeasibleError:
             continue
         added = 0 if chosen is None else count - chosen.buckets
@@ -120,12 +120,12 @@ def pooled_evaluation(layout: Layout, assignment: Assignment, cpu_s: float = 0.0
 def named_pools(pools: Sequence[BucketPool]) -> tuple[BucketPool, ...]:
     """The pools with the ids of their islands: GPU type, GPUs of a server, phase, number."""
     numbers: Counter[str] = Counter()
-    named = []
+    with_ids = []
     for pool in pools:
         stem = stem_of(pool)
         numbers[stem] += 1
-        named.append(replace(pool, island=f"{stem}-{numbers[stem]}"))
-    return tuple(named)
+        with_ids.append(replace(pool, island=f"{stem}-{numbers[stem]}"))
+    return tuple(with_ids)
 
 
 def stem_of(pool: BucketPool) -> str:

@@ -54,15 +54,15 @@ def latencies_at(
     """TTFT of every prefill bucket and TPOT of every decode bucket; None where a queue has no end."""
     first_ms = first_step_ms(buckets, rate, judged)
     for phase in PHASES:
-        for span, mine in _by_span(buckets, phase):
-            times = _ttft(mine, rate, first_ms, judged) if phase is Phase.PREFILL else _tpot(mine, rate, judged)
+        for span, of_span in _by_span(buckets, phase):
+            times = _ttft(of_span, rate, first_ms, judged) if phase is Phase.PREFILL else _tpot(of_span, rate, judged)
             yield BucketLatency(
                 load=load,
                 rate_rps=rate,
                 phase=phase,
                 start=span[0],
                 end=span[1],
-                part=float(mine[0].buckets.probabilities[0]),
+                part=float(of_span[0].buckets.probabilities[0]),
                 p50_ms=times.p50_ms,
                 late_ms=times.late_ms,
                 bound_ms=times.bound_ms,
@@ -110,14 +110,14 @@ def _ttft(groups: Sequence[PricedBucket], rate: float, first_ms: float, judged: 
         """Share of the requests whose TTFT passes the limit, one for all ranges or one each."""
         return sum(part / of_bucket * _late(limit_ms - service, of, *waits) for part, service, waits in queues)
 
-    kept = None
+    kept_share = None
     if bound_ms is not None and judged.late is not None:
-        kept = 1 - later(np.where(bounded > 0, bounds, 0.0), bounded / bounded.sum())
+        kept_share = 1 - later(np.where(bounded > 0, bounds, 0.0), bounded / bounded.sum())
     return _Times(
         p50_ms=_quantile(later, MEDIAN),
         late_ms=_mean(later) if judged.late is None else _quantile(later, judged.late),
         bound_ms=bound_ms,
-        kept_share=kept,
+        kept_share=kept_share,
     )
 
 

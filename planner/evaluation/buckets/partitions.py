@@ -58,11 +58,11 @@ _SERVING = {
 }
 
 
-def bucket_space(question: Question, most: int, edges: Collection[int] = ()) -> BucketSpace:
-    """What a plan of at most `most` buckets a phase may be cut into; `edges`: lengths where it may be, too."""
+def bucket_space(question: Question, limit: int, edges: Collection[int] = ()) -> BucketSpace:
+    """What a plan of at most `limit` buckets a phase may be cut into; `edges`: lengths where it may be, too."""
     serving = _SERVING[question.scenario.serving_form]
     mixed = Phase.MIXED in serving
-    prefill, decode = (phase_buckets(question, phase, most, edges, aligned=mixed) for phase in PHASES)
+    prefill, decode = (phase_buckets(question, phase, limit, edges, aligned=mixed) for phase in PHASES)
     numbers = {interval: number for number, interval in enumerate(decode.buckets.intervals)}
     halves = {
         bucket: ((Phase.PREFILL, bucket), (Phase.DECODE, numbers[interval]))
@@ -90,9 +90,9 @@ def bucket_space(question: Question, most: int, edges: Collection[int] = ()) -> 
 
 
 def phase_buckets(
-    question: Question, phase: Phase, most: int, edges: Collection[int] = (), *, aligned: bool = False
+    question: Question, phase: Phase, limit: int, edges: Collection[int] = (), *, aligned: bool = False
 ) -> PhaseBuckets:
-    """What a phase may have of at most `most` buckets; `edges`: lengths where it may be cut, too; `aligned`: decode at
+    """What a phase may have of at most `limit` buckets; `edges`: lengths where it may be cut, too; `aligned`: decode at
     the cut points of prefill, too."""
     workload, slo = question.workload, question.scenario.slo
     rows: dict[tuple[Interval, float], int] = {}
@@ -104,24 +104,24 @@ def phase_buckets(
             for misses in _ways_to_miss(slo, phase, [float(chances[a:b].sum()) for a, b in intervals]):
                 yield tuple(rows.setdefault(key, len(rows)) for key in zip(intervals, misses, strict=True))
 
-    partitions = tuple(numbered(_edges(question, phase, most, edges)))
+    partitions = tuple(numbered(_edges(question, phase, limit, edges)))
     others = (
-        tuple(numbered(_edges(question, Phase.PREFILL, most, edges)[1:])) if aligned and phase is Phase.DECODE else ()
+        tuple(numbered(_edges(question, Phase.PREFILL, limit, edges)[1:])) if aligned and phase is Phase.DECODE else ()
     )
     buckets = Buckets.of(workload, [interval for interval, _ in rows])
     levels = Levels.of(slo, workload, np.array([share for _, share in rows]))
     return PhaseBuckets(buckets=buckets, levels=levels, partitions=partitions, aligned=others)
 
 
-def _edges(question: Question, phase: Phase, most: int, edges: Collection[int]) -> list[tuple[int, ...]]:
-    """Where partitions of at most `most` buckets begin, cut and end; that of a single bucket is the first. `edges`:
+def _edges(question: Question, phase: Phase, limit: int, edges: Collection[int]) -> list[tuple[int, ...]]:
+    """Where partitions of at most `limit` buckets begin, cut and end; that of a single bucket is the first. `edges`:
     lengths where it may be cut, too; at these alone into as many buckets as they make, and no more than `MOST_EDGES`.
     """
-    cuts = _cut_points(question, phase, PREFILL_CUTS if phase is Phase.PREFILL else DECODE_CUTS) if most > 1 else []
+    cuts = _cut_points(question, phase, PREFILL_CUTS if phase is Phase.PREFILL else DECODE_CUTS) if limit > 1 else []
     n = len(question.workload.ranges)
     further = sorted({sum(span.end <= edge for span in question.workload.ranges) for edge in edges} - {0, n})
-    every = sorted({*cuts, *further}) if most > 1 else []
-    inner = [ends for count in range(min(most, len(every) + 1)) for ends in combinations(every, count)]
+    every = sorted({*cuts, *further}) if limit > 1 else []
+    inner = [ends for count in range(min(limit, len(every) + 1)) for ends in combinations(every, count)]
     counts = range(1, min(MOST_EDGES, len(further)) + 1)
     inner += [ends for count in counts for ends in combinations(further, count)]
     return [(0, *ends, n) for ends in dict.fromkeys(inner)]

@@ -107,8 +107,8 @@ def place_pools(
 
 def _without_level(pools: Sequence[BucketPool], question: Question, reaches: Mapping[str, Reach]) -> set[str]:
     """Pools whose servers serve nothing within the service levels where they lie."""
-    whole = replace(question, scenario=replace(question.scenario, survive=SurvivalSettings()))
-    priced = BucketService(whole, reaches).priced(pools).pools
+    fault_free = replace(question, scenario=replace(question.scenario, survive=SurvivalSettings()))
+    priced = BucketService(fault_free, reaches).priced(pools).pools
     return {pool.island for pool in priced if not pool.capacity_rps}
 
 
@@ -116,9 +116,9 @@ def _too_slow(
     pools: Sequence[BucketPool], placed: Sequence[BucketPool], slow: Mapping[str, int]
 ) -> Iterator[Shortfall]:
     """Pools that have room, of which no server keeps a level there."""
-    there = {pool.island for pool in placed}
+    placed_islands = {pool.island for pool in placed}
     for pool in pools:
-        if pool.island in slow and pool.island not in there:
+        if pool.island in slow and pool.island not in placed_islands:
             reason = f"its servers {_SLOW}: under several switches, or far from those that they work with"
             yield Shortfall(
                 island=pool.island,
@@ -134,8 +134,8 @@ def _require_service(
     pools: Sequence[BucketPool], placed: Sequence[BucketPool], shortfalls: Sequence[Shortfall], placement: Placement
 ) -> None:
     if frozenset().union(*map(serves, placed)) != frozenset().union(*map(serves, pools)):
-        there = {pool.island for pool in placed}
-        missing = [row for row in shortfalls if row.island not in there] or list(shortfalls)
+        placed_islands = {pool.island for pool in placed}
+        missing = [row for row in shortfalls if row.island not in placed_islands] or list(shortfalls)
         reasons = "; ".join(f"{row.island}: {row.reason}" for row in missing[:3])
         raise InfeasibleError(
             f"placement: the pools that find room on cluster {placement.cluster} do not serve every bucket: {reasons}.",
@@ -183,17 +183,17 @@ def _giver(short: BucketPool, pools: Sequence[BucketPool], question: Question) -
 
 def _lasts(pools: Sequence[BucketPool], question: Question) -> bool:
     """Whether every bucket has servers, whatever nodes are lost that are to be survived."""
-    scenario, there = question.scenario, [pool for pool in pools if pool.count]
-    if frozenset().union(*map(serves, there)) != frozenset().union(*map(serves, pools)):
+    scenario, in_use = question.scenario, [pool for pool in pools if pool.count]
+    if frozenset().union(*map(serves, in_use)) != frozenset().union(*map(serves, pools)):
         return False
     if not scenario.survive.share:
         return True
     hosts = {item.gpu.name: item.gpu.gpus_per_host for item in scenario.inventory.items}
-    every = frozenset().union(*map(serves, there))
-    for number in range(len(there)):
-        lost = lost_servers(there, hosts, number, scenario.survive.nodes)
-        left = (pool for k, pool in enumerate(there) if pool.count > lost.get(k, 0))
-        if frozenset().union(*map(serves, left)) != every:
+    every = frozenset().union(*map(serves, in_use))
+    for number in range(len(in_use)):
+        lost = lost_servers(in_use, hosts, number, scenario.survive.nodes)
+        surviving = (pool for k, pool in enumerate(in_use) if pool.count > lost.get(k, 0))
+        if frozenset().union(*map(serves, surviving)) != every:
             return False
     return True
 

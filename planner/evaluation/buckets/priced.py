@@ -76,25 +76,25 @@ def priced_buckets(
     arrivals: Arrivals,
     reaches: Mapping[str, Reach],
     first_ms: float | None = None,
-    known: dict[PricedKey, PricedBucket] | None = None,
+    priced_before: dict[PricedKey, PricedBucket] | None = None,
 ) -> list[PricedBucket]:
     """The pools by bucket, with their capacities and shares; `arrivals`: how requests come to them; `first_ms`: what
-    the first decode step takes of a TTFT, None: the bound on TPOT. `known`: buckets priced before, and now these."""
+    the first decode step takes of a TTFT, None: the bound on TPOT. `priced_before`: grows by these."""
     grouped: dict[tuple[Phase, int, int], list[BucketPool]] = {}
     for pool in pools:
         grouped.setdefault((pool.phase, pool.start, pool.end), []).append(pool)
     order = tuple(Phase)
     keys = sorted(grouped, key=lambda key: (order.index(key[0]), *key[1:]))
-    known = {} if known is None else known
+    priced_before = {} if priced_before is None else priced_before
     buckets = []
     for key in keys:
         pools_of = tuple(replace(pool, capacity_rps=0.0, full_rps=0.0, share=0.0) for pool in grouped[key])
         question_of = (pools_of, arrivals, first_ms)
-        if question_of not in known:
-            if len(known) >= MOST_KNOWN:  # a search may ask for thousands of layouts
-                known.clear()
-            known[question_of] = _priced(question, pools_of, arrivals, reaches, first_ms)
-        buckets.append(known[question_of])
+        if question_of not in priced_before:
+            if len(priced_before) >= MOST_KNOWN:  # a search may ask for thousands of layouts
+                priced_before.clear()
+            priced_before[question_of] = _priced(question, pools_of, arrivals, reaches, first_ms)
+        buckets.append(priced_before[question_of])
     return list(_shared(buckets))
 
 
@@ -137,7 +137,7 @@ def _priced(
     arrivals, late = arrivals.thinned(float(buckets.probabilities[0])), pools[0].late_share
     levels = replace(Levels.of(scenario.slo, workload, None if late is None else np.array([late])), first_ms=first_ms)
     servers = tuple(servers_of(question, pool, buckets, reaches.get(pool.island)) for pool in pools)
-    full = [_full_rps(pool, mine, buckets, levels) for pool, mine in zip(pools, servers, strict=True)]
+    full = [_full_rps(pool, of_pool, buckets, levels) for pool, of_pool in zip(pools, servers, strict=True)]
 
     def capped_rps(number: int, together: float) -> float:
         return _capped_rps(pools[number], servers[number], buckets, levels, together, arrivals)
@@ -157,15 +157,15 @@ def served_together(
 ) -> list[float]:
     """What one server of each pool of a bucket serves within the levels; `full`: where nobody waits (requests/s);
     `capped_rps`: of a pool by its number and X. The less all serve together, the less X some see."""
-    capped, seen = list(full), [0.0] * len(full)
+    capped, seen_rps = list(full), [0.0] * len(full)
     for _ in range(_ROUNDS):
         now = _seen_rps(counts, full, capped)
-        moved = [abs(after - before) > SETTLED * before for before, after in zip(seen, now, strict=True)]
+        moved = [abs(after - before) > SETTLED * before for before, after in zip(seen_rps, now, strict=True)]
         if not any(moved):
             break
         for number in (number for number, anew in enumerate(moved) if anew):
             capped[number] = capped_rps(number, now[number])
-        seen = now
+        seen_rps = now
     return capped
 
 

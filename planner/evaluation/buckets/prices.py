@@ -64,11 +64,11 @@ SHORTLIST = 4  # partitions that a searched layout is judged by, beside that of 
 
 
 class BucketPrices:
-    """Prices of one question. `most`: buckets of a phase; `edges`: lengths that may be cut at, too (tokens)."""
+    """Prices of one question. `most_buckets`: buckets of a phase; `edges`: lengths that may be cut at, too (tokens)."""
 
-    def __init__(self, question: Question, most: int | None = None, edges: Collection[int] = ()) -> None:
+    def __init__(self, question: Question, most_buckets: int | None = None, edges: Collection[int] = ()) -> None:
         self.question = question
-        self.most = question.scenario.routing.most if most is None else most
+        self.most = question.scenario.routing.most if most_buckets is None else most_buckets
         self.space = bucket_space(question, self.most, edges)
         self.phases = self.space.phases
         self._further_edges = edges
@@ -132,17 +132,17 @@ class BucketPrices:
         if math.isfinite(self._most_rps):
             return self._most_rps
         objective = self._scenario.objective
-        most = ROOM * self._relaxed_rps(self._full_column)
-        if objective.minimises and most >= FAR * objective.target_rps:
+        bound = ROOM * self._relaxed_rps(self._full_column)
+        if objective.minimises and bound >= FAR * objective.target_rps:
             return ROOM * objective.target_rps
         if not self.phases[Phase.PREFILL].levels.bounds_ttft:
-            return most
+            return bound
         for _ in range(PASSES):
-            before = most
-            most = min(most, ROOM * self._relaxed_rps(partial(self._capped, served_rps=before, halvings=ROUGHLY)))
-            if most >= before * (1 - RESTS):
+            before = bound
+            bound = min(bound, ROOM * self._relaxed_rps(partial(self._capped, served_rps=before, halvings=ROUGHLY)))
+            if bound >= before * (1 - RESTS):
                 break
-        return min(most, ROOM * objective.target_rps) if objective.minimises else most
+        return min(bound, ROOM * objective.target_rps) if objective.minimises else bound
 
     def _relaxed_rps(self, column_of: Callable[[str, Phase], Column]) -> float:
         """The most of any partition where servers are divisible, for the budget where there is one; a rate too low for
@@ -248,9 +248,9 @@ class BucketPrices:
         if phase not in self.space.serving:
             return ()
         column, after = columns[stock.gpu, phase]
-        rates, left = column.capped[:, bucket], after.capped[:, bucket]
+        rates, after_loss = column.capped[:, bucket], after.capped[:, bucket]
         options, host = [], self._scenario.inventory.item(stock.gpu).gpu.gpus_per_host
-        for row in dict.fromkeys((*column.fastest(bucket), *column.fastest(bucket, left))):
+        for row in dict.fromkeys((*column.fastest(bucket), *column.fastest(bucket, after_loss))):
             config = column.config(row, bucket)
             devices = config.parallel.devices
             if stock.unit > 1 and stock.unit % devices:
@@ -263,7 +263,7 @@ class BucketPrices:
                     server=row,
                     kind=hash_of(config, mixed=phase is Phase.MIXED),
                     rate_rps=float(rates[row]) * copies,
-                    left_rps=float(left[row]) * copies if self._scenario.survive.share else None,
+                    left_rps=float(after_loss[row]) * copies if self._scenario.survive.share else None,
                     nodes=stock.nodes_for(devices * copies, host),
                     shared=devices * copies < host,
                     shape=hash_of(ServerConfig(parallel=config.parallel)),
@@ -331,15 +331,15 @@ class BucketPrices:
         return [shape for shape in both[0] if shape in both[1] and shape.pp == 1]
 
     def _priced(self, gpu: str, phase: Phase) -> Column:
-        mine, shapes, longest = self.phases[phase], self.shapes(gpu, phase), self.question.workload.max_output_tokens
+        cuts, shapes, longest = self.phases[phase], self.shapes(gpu, phase), self.question.workload.max_output_tokens
         if phase is Phase.MIXED:
             options = [(shape, budget) for shape in shapes for budget in self.budgets()]
-            return mixed_column(self.context(gpu), self._scenario.engine, options, mine.buckets, mine.levels, longest)
+            return mixed_column(self.context(gpu), self._scenario.engine, options, cuts.buckets, cuts.levels, longest)
         ways = [(shape, overlapped) for shape in shapes for overlapped in self._ways(gpu, phase, shape)]
         if phase is Phase.PREFILL:
             chunked = [(shape, budget, overlapped) for shape, overlapped in ways for budget in self.budgets()]
-            return prefill_column(self.context(gpu), chunked, mine.buckets)
-        return decode_column(self.context(gpu), self._scenario.engine, ways, mine.buckets, mine.levels, longest)
+            return prefill_column(self.context(gpu), chunked, cuts.buckets)
+        return decode_column(self.context(gpu), self._scenario.engine, ways, cuts.buckets, cuts.levels, longest)
 
     def sizes(self, gpu: GpuSpec) -> Iterator[int]:
         """GPUs of a copy that the scenario admits."""
@@ -365,8 +365,8 @@ class BucketPrices:
 
     def budgets(self) -> tuple[int, ...]:
         """Token budgets of a rank and prefill step: the engine's, up to what the scenario allows, and that."""
-        most = self._scenario.cost.max_tokens_per_step
-        return (*(budget for budget in prefill_budgets(self._scenario.engine) if budget < most), most)
+        largest = self._scenario.cost.max_tokens_per_step
+        return (*(budget for budget in prefill_budgets(self._scenario.engine) if budget < largest), largest)
 
     def pools(self, answer: BucketAnswer, stocks: Sequence[Stock]) -> tuple[BucketPool, ...]:
         """The pools of an answer, as the programme priced them."""

@@ -132,8 +132,8 @@ def _batch_limit(prices: BucketPrices, place: PoolPlace, servers: DecodeServers,
         return Limit.TPOT
     if batch >= max(size for size in BATCHES if size <= float(among.batch_limit[0])):
         context = prices.context(place.gpu)
-        most = greatest_batch(context, Phase.DECODE, among.shapes[0][0], prices.question.scenario.engine)
-        return Limit.ENGINE if most else Limit.BATCH
+        greatest = greatest_batch(context, Phase.DECODE, among.shapes[0][0], prices.question.scenario.engine)
+        return Limit.ENGINE if greatest else Limit.BATCH
     larger = BATCHES[BATCHES.index(batch) + 1]
     fits = among.fits(of_phase.buckets)[0, place.bucket, BATCHES.index(larger)]
     return Limit.STEPS if fits else Limit.MEMORY

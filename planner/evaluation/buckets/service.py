@@ -94,16 +94,16 @@ class BucketService:
         used as far as the others can stand in.
         """
         share = self.question.scenario.survive.share
-        mine = spread(pools, self.question.scenario.inventory) if share else tuple(pools)
-        unbroken = self.unbroken(mine, counts)
+        spread_pools = spread(pools, self.question.scenario.inventory) if share else tuple(pools)
+        unbroken = self.unbroken(spread_pools, counts)
         if not share or not unbroken.rate_rps:
             return unbroken
-        left = [self._without(mine, number, counts)[1] for number in range(len(mine))]
+        after_losses = [self._without(spread_pools, number, counts)[1] for number in range(len(spread_pools))]
         used = {
-            phase: min(1.0, *(after.phase_rps(phase) / share / unbroken.phase_rps(phase) for after in left))
+            phase: min(1.0, *(after.phase_rps(phase) / share / unbroken.phase_rps(phase) for after in after_losses))
             for phase in PHASES
         }
-        if any(pool.phase is Phase.MIXED for pool in mine):  # which are used alike in both
+        if any(pool.phase is Phase.MIXED for pool in spread_pools):  # which are used alike in both
             used = dict.fromkeys(Phase, min(used.values()))
         return unbroken.used(used)
 
@@ -123,7 +123,7 @@ class BucketService:
         TPOT, then as the pools take at the rate that is known to be reached so, and a little beyond."""
         every, slo = tuple(pools), self.question.scenario.slo
         arrivals = Arrivals.of(self.question.scenario.routing.policy, counts)
-        buckets = priced_buckets(self.question, every, arrivals, self._reaches, known=self._known)
+        buckets = priced_buckets(self.question, every, arrivals, self._reaches, priced_before=self._known)
         rates = [phase_rps(buckets, phase) for phase in PHASES]
         prefills = any(pool.phase is Phase.PREFILL for pool in every)
         if slo.ttft_ms is None or not prefills or not 0 < rates[0] < rates[1]:
@@ -138,8 +138,8 @@ class BucketService:
         scenario = self.question.scenario
         hosts = {item.gpu.name: item.gpu.gpus_per_host for item in scenario.inventory.items}
         lost = lost_servers(pools, hosts, number, nodes or scenario.survive.nodes)
-        left = [replace(other, count=other.count - lost.get(k, 0)) for k, other in enumerate(pools)]
-        remaining = [other for other in left if other.count]
+        reduced = [replace(other, count=other.count - lost.get(k, 0)) for k, other in enumerate(pools)]
+        remaining = [other for other in reduced if other.count]
         after = self.unbroken(remaining, counts)
         served = frozenset().union(*map(serves, remaining))
         unserved = {phase for phase, _ in frozenset().union(*map(serves, pools)) - served}

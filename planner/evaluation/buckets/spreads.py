@@ -23,10 +23,10 @@ def spread(pools: Iterable[BucketPool], inventory: Inventory) -> tuple[BucketPoo
     per_node: dict[int, int] = {}
     for item in inventory.items:
         host = item.gpu.gpus_per_host
-        mine = [k for k, pool in enumerate(every) if pool.gpu == item.gpu.name]
-        large = sum(-(-every[k].gpus // host) * host for k in mine if every[k].server.parallel.devices >= host)
+        of_type = [k for k, pool in enumerate(every) if pool.gpu == item.gpu.name]
+        large = sum(-(-every[k].gpus // host) * host for k in of_type if every[k].server.parallel.devices >= host)
         rooms = _rooms(item.count - large, host)
-        small = [k for k in mine if every[k].server.parallel.devices < host]
+        small = [k for k in of_type if every[k].server.parallel.devices < host]
         for k in sorted(small, key=lambda k: -every[k].server.parallel.devices):
             per_node[k] = _placed(rooms, every[k].server.parallel.devices, every[k].count)
     return tuple(replace(pool, per_node=per_node.get(k, 0)) for k, pool in enumerate(every))
@@ -38,11 +38,11 @@ def _rooms(gpus: int, host: int) -> list[int]:
 
 def _placed(rooms: list[int], devices: int, count: int) -> int:
     """Most servers of a pool that come to share a node; `rooms`: GPUs that are free on each, less those taken."""
-    taken = [0] * len(rooms)
+    hosted = [0] * len(rooms)
     per_node = -(-count // max(1, len(rooms)))
     for _ in range(count):
         while True:
-            open_to = [n for n, room in enumerate(rooms) if room >= devices and taken[n] < per_node]
+            open_to = [n for n, room in enumerate(rooms) if room >= devices and hosted[n] < per_node]
             if open_to or per_node >= count:
                 break
             per_node += 1
@@ -50,8 +50,8 @@ def _placed(rooms: list[int], devices: int, count: int) -> int:
             return 0  # no room: sizes that do not divide a node; as many as fit
         node = max(open_to, key=lambda n: (rooms[n], -n))
         rooms[node] -= devices
-        taken[node] += 1
-    return max(taken, default=0)
+        hosted[node] += 1
+    return max(hosted, default=0)
 
 
 def most_per_node(pool: BucketPool, host: int) -> int:
@@ -77,9 +77,11 @@ def _worst(
     pools: Sequence[BucketPool], hosts: Mapping[str, int], lost: Mapping[int, int], beside: Sequence[int]
 ) -> int | None:
     """The pool of the same bucket of which a node takes most."""
-    left = [k for k in beside if pools[k].count > lost[k]]
+    surviving = [k for k in beside if pools[k].count > lost[k]]
     return max(
-        left, key=lambda k: (pools[k].capacity_rps * most_per_node(pools[k], hosts[pools[k].gpu]), -k), default=None
+        surviving,
+        key=lambda k: (pools[k].capacity_rps * most_per_node(pools[k], hosts[pools[k].gpu]), -k),
+        default=None,
     )
 
 

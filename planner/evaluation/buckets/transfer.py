@@ -73,9 +73,9 @@ def _handed(question: Question, pools: Iterable[BucketPool]) -> Iterator[_Handed
         if pool.phase is Phase.DECODE:
             split[pool.start, pool.end] += pool.share
     for span in question.workload.ranges:
-        mine = [pool for pool in every if pool.start <= span.start and span.end <= pool.end]
-        for prefill in (pool for pool in mine if pool.phase is Phase.PREFILL):
-            for decode in (pool for pool in mine if pool.phase is Phase.DECODE):
+        covering = [pool for pool in every if pool.start <= span.start and span.end <= pool.end]
+        for prefill in (pool for pool in covering if pool.phase is Phase.PREFILL):
+            for decode in (pool for pool in covering if pool.phase is Phase.DECODE):
                 yield _Handed(prefill, decode, span, prefill.share * decode.share / split[decode.start, decode.end])
 
 

@@ -39,7 +39,7 @@ def unrestricted_rps(prices: BucketPrices, counts: dict[str, int]) -> float | No
     offer = BucketOffer(
         counts=tuple(counts[item.gpu.name] for item in items),
         charges=(0.0,) * len(items),
-        options={place: tuple(mine) for place, mine in options.items()},
+        options={place: tuple(choices) for place, choices in options.items()},
         probabilities={(phase, j): p for phase in PHASES for j, p in enumerate(chances)},
         halves={(Phase.MIXED, j): ((Phase.PREFILL, j), (Phase.DECODE, j)) for j in range(len(ranges))},
     )
@@ -52,25 +52,27 @@ def unrestricted_rps(prices: BucketPrices, counts: dict[str, int]) -> float | No
 def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phase: Phase) -> np.ndarray:
     """Best rate of one GPU on each range."""
     context = CostContext(gpu=item.gpu, model=scenario.model, settings=scenario.cost)
-    workload, mine = prices.question.workload, prices.phases[phase]
+    workload, of_phase = prices.question.workload, prices.phases[phase]
     singles = [(j, j + 1) for j in range(len(workload.ranges))]
     levels = Levels.of(scenario.slo, workload)
-    held = Buckets.of(workload, [*dict.fromkeys((*mine.buckets.intervals, *singles))])
+    all_buckets = Buckets.of(workload, [*dict.fromkeys((*of_phase.buckets.intervals, *singles))])
     best = np.zeros(len(workload.ranges))
     for shapes in _pieces(context, item.count, stages=phase is not Phase.MIXED):
         ways = [(shape, flag) for shape in shapes for flag in (False, True) if not flag or _may_hide(scenario, shape)]
         gpus = np.array([float(shape.devices) for shape, _ in ways])[:, None]
         if phase is Phase.PREFILL:
             options = [(shape, budget, flag) for shape, flag in ways for budget in prices.budgets()]
-            servers = PrefillServers.of(context, options, held, queued=False)
+            servers = PrefillServers.of(context, options, all_buckets, queued=False)
             gpus = np.array([float(config.parallel.devices) for config in servers.configs])[:, None]
             rates = servers.range_rps()
         elif phase is Phase.MIXED:
             pairs = [(shape, budget) for shape in shapes for budget in prices.budgets()]
-            both = MixedServers.of(context, pairs, held, workload.max_output_tokens)
-            gpus, rates = both.devices[:, None], both.range_rps(held, levels)
+            both = MixedServers.of(context, pairs, all_buckets, workload.max_output_tokens)
+            gpus, rates = both.devices[:, None], both.range_rps(all_buckets, levels)
         else:
-            rates = DecodeServers.of(context, ways, held, workload.max_output_tokens).range_rps(held, levels)
+            rates = DecodeServers.of(context, ways, all_buckets, workload.max_output_tokens).range_rps(
+                all_buckets, levels
+            )
         best = np.maximum(best, (rates / gpus).max(axis=0))
     return best
 

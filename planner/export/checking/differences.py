@@ -14,7 +14,7 @@ from planner.export.found import Fault
 _LONGEST = 120
 _GLOBAL = frozenset({"PriorityClass", "ClusterQueue", "ResourceFlavor", "Topology", "NodeResourceTopology", "FlexTopo"})
 """Kinds whose objects lie in no namespace."""
-_LEAST, _MOST = ("minReplicas", "minReplicaCount"), ("maxReplicas", "maxReplicaCount")
+_MIN_REPLICAS, _MAX_REPLICAS = ("minReplicas", "minReplicaCount"), ("maxReplicas", "maxReplicaCount")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +54,18 @@ def _paired(
 ) -> tuple[list[tuple[Item, Item]], list[Item], list[Item]]:
     """Things that belong together, those that are missing, and those that are there besides; the second of two objects
     of one name is among these."""
-    there: dict[tuple[str, ...], list[Item]] = {}
+    by_key: dict[tuple[str, ...], list[Item]] = {}
     for item in written:
-        there.setdefault(item.key, []).append(item)
+        by_key.setdefault(item.key, []).append(item)
     pairs: list[tuple[Item, Item]] = []
     absent: list[Item] = []
     for item in expected:
-        alike = there.get(item.key, [])
+        alike = by_key.get(item.key, [])
         if alike:
             pairs.append((item, alike.pop(next((n for n, other in enumerate(alike) if other.file == item.file), 0))))
         else:
             absent.append(item)
-    further = [item for items in there.values() for item in items]
+    further = [item for items in by_key.values() for item in items]
     for item in list(absent):  # one whose name, kind or version was changed
         renamed = next((other for other in further if other.file == item.file and _is_like(item, other)), None)
         if renamed is not None:
@@ -79,7 +79,7 @@ def _is_like(item: Item, other: Item) -> bool:
     """Whether two of version, kind and name are the same, or the place of two things that are not both objects."""
     if not item.name or not other.name:
         return item.number == other.number and not (item.name and other.kind)
-    return sum(part == came for part, came in zip(item.key, other.key, strict=True)) > 1
+    return sum(part == other_part for part, other_part in zip(item.key, other.key, strict=True)) > 1
 
 
 def _differences(around: Surroundings) -> Iterator[Fault]:
@@ -110,8 +110,8 @@ def _namespace(item: Item) -> str:
 def _fault(item: Item, change: Change) -> Fault:
     start = _common(change.planned, change.written)
     rule = "must be left out" if change.planned is MISSING else f"must be {_shown(change.planned, start)} as planned"
-    came = "nothing" if change.written is MISSING else _shown(change.written, start)
-    return Fault(where=f"{item.place}, {change.field}", expected=rule, got=came)
+    received = "nothing" if change.written is MISSING else _shown(change.written, start)
+    return Fault(where=f"{item.place}, {change.field}", expected=rule, got=received)
 
 
 def _common(planned: object, written: object) -> int:
@@ -147,6 +147,6 @@ def _bounds(expected: Sequence[Item]) -> dict[str, tuple[int, int]]:
         spec: Any = item.body.get("spec") if isinstance(item.body, Mapping) else None
         target = spec.get("scaleTargetRef") if isinstance(spec, Mapping) else None
         if isinstance(target, Mapping):
-            low, high = (next((spec[key] for key in keys if key in spec), 1) for keys in (_LEAST, _MOST))
+            low, high = (next((spec[key] for key in keys if key in spec), 1) for keys in (_MIN_REPLICAS, _MAX_REPLICAS))
             bounds[str(target.get("name"))] = (low, high)
     return bounds

@@ -96,12 +96,12 @@ def total_faults(owned: Sequence[Owned], manifests: Sequence[Manifest], plan: De
                 where="Manifests", expected=f"GPUs per type must be the plan's {planned}", got=str(dict(deployed))
             )
         return
-    there = {label_value(gpu): count for gpu, count in told_inventory(manifests).items()}
+    inventory = {label_value(gpu): count for gpu, count in told_inventory(manifests).items()}
     for gpu, count in deployed.items():
-        if count > there.get(gpu, 0):
+        if count > inventory.get(gpu, 0):
             yield Fault(
                 where="Manifests",
-                expected=f"GPUs of type {gpu} must be at most the {there.get(gpu, 0)} of the inventory",
+                expected=f"GPUs of type {gpu} must be at most the {inventory.get(gpu, 0)} of the inventory",
                 got=str(count),
             )
 

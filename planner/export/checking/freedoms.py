@@ -44,7 +44,7 @@ class Freedom:
         """Whether this row allows the change."""
         path = change.path[-len(self.where) :]
         fits = len(path) == len(self.where) and all(
-            part in ("*", came) for part, came in zip(self.where, path, strict=True)
+            part in ("*", step) for part, step in zip(self.where, path, strict=True)
         )
         on_the_way = not self.within or not self.within.isdisjoint(change.path)
         return fits and on_the_way and self.allows(change, around)

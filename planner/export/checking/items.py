@@ -44,7 +44,7 @@ def obstacle(body: Mapping[str, Any], kinds: Sequence[Kind]) -> str:
         return "the kind is known in another version"
     if any(row.api_version == version and version not in _BUILT_IN for row in versioned):
         return "the version has no such kind"
-    fields = {key for key, value in _fields(body) if key in _wanted() and _asks(value)}
+    fields = {key for key, value in _fields(body) if key in _asking_keys() and _asks(value)}
     if gpus := sorted(fields & (set(GPU_RESOURCES.values()) | {_CLAIMED})):
         return f"it asks for GPUs ({', '.join(gpus)}) that no plan gives it"
     return "it changes the number of copies" if fields & _SCALED else ""
@@ -55,7 +55,7 @@ def meddling(body: Mapping[str, Any], names: frozenset[str]) -> str:
     can."""
     if managed(body):
         return "an object of the planner that the plan does not write"
-    fields = [(key, value) for key, value in _fields(body) if key in _wanted() and _asks(value)]
+    fields = [(key, value) for key, value in _fields(body) if key in _asking_keys() and _asks(value)]
     if gpus := sorted({key for key, _ in fields} & (set(GPU_RESOURCES.values()) | {_CLAIMED})):
         return f"it asks for GPUs ({', '.join(gpus)}) that no plan gives it"
     targets = {str(value.get("name")) for key, value in fields if key in _SCALED and isinstance(value, Mapping)}
@@ -69,7 +69,7 @@ def managed(body: Mapping[str, Any]) -> bool:
     return isinstance(labels, dict) and labels.get(_MANAGED) == "planner"
 
 
-def _wanted() -> frozenset[str]:
+def _asking_keys() -> frozenset[str]:
     return _SCALED | {_CLAIMED, *GPU_RESOURCES.values()}
 
 

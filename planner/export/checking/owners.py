@@ -49,9 +49,11 @@ def _stray(workload: FoundWorkload) -> Fault:
 def _wrong_annotations(workload: FoundWorkload, island: DeployedIsland) -> list[Fault]:
     """What is read back from the manifests has to be the plan."""
     return [
-        workload.manifest.fault(f"{workload.annotations_path}.{key}", f"must be {value!r} as in the plan", repr(came))
+        workload.manifest.fault(
+            f"{workload.annotations_path}.{key}", f"must be {value!r} as in the plan", repr(received)
+        )
         for key, value in island_rows(island).items()
-        if (came := workload.annotations.get(key)) != value
+        if (received := workload.annotations.get(key)) != value
     ]
 
 

@@ -104,12 +104,14 @@ def _serves(answers: Answering | None, phase: Phase) -> bool:
 
 def _stay_faults(table: FoundTable, rows: Sequence[_Row], endpoints: Mapping[str, Answering]) -> Iterator[Fault]:
     """A request stays on an island that does both phases: it takes the same share of a range in both."""
-    taken: dict[tuple[str, tuple[int, int]], dict[Phase, float]] = defaultdict(lambda: dict.fromkeys(PHASES, 0.0))
+    shares_taken: dict[tuple[str, tuple[int, int]], dict[Phase, float]] = defaultdict(
+        lambda: dict.fromkeys(PHASES, 0.0)
+    )
     for row in rows:
         answers = endpoints.get(row.service)
         if answers is not None and answers.workload.labels.get(PHASE_LABEL) == Phase.MIXED.value:
-            taken[row.service, row.span][row.phase] += row.share
-    for (service, (start, end)), shares in sorted(taken.items()):
+            shares_taken[row.service, row.span][row.phase] += row.share
+    for (service, (start, end)), shares in sorted(shares_taken.items()):
         prefill, decode = (shares[phase] for phase in PHASES)
         if abs(prefill - decode) > _SHARE_TOLERANCE:
             rule = f"{service} must take the same share in both phases, as it does both"
@@ -172,9 +174,9 @@ def _length_faults(table: FoundTable, rows: Sequence[_Row], owned: Sequence[Owne
     beyond, as the longest prompt of a range can be shorter than the range."""
     longest = {island.id: island.longest_prompt for _, island in owned}
     for row in rows:
-        most = longest.get(row.island)
-        if row.share > 0 and most is not None and row.span[0] > most:
-            rule = f"must go to an island that takes such prompts; {row.island} takes {most} tokens at most"
+        longest_prompt = longest.get(row.island)
+        if row.share > 0 and longest_prompt is not None and row.span[0] > longest_prompt:
+            rule = f"must go to an island that takes such prompts; {row.island} takes {longest_prompt} tokens at most"
             yield table.fault(row.title, rule, row.island)
 
 

@@ -35,8 +35,8 @@ def routing_tables(manifests: Sequence[Manifest]) -> tuple[tuple[FoundTable, ...
             field = f"data[{ROUTING_KEY}]"
             try:
                 table = json_document(manifest.body["data"][ROUTING_KEY])
-                found = FoundTable(manifest=manifest, field=field, table=dict(table))
-                _sort_in(found, parts if PART_KEY in found.table else tables, faults)
+                read_table = FoundTable(manifest=manifest, field=field, table=dict(table))
+                _sort_in(read_table, parts if PART_KEY in read_table.table else tables, faults)
             except (ValueError, TypeError) as error:
                 rule = "must hold JSON rows of phase, range, service and share"
                 faults.append(manifest.fault(field, rule, error))

@@ -76,8 +76,8 @@ def read_count(values: Mapping[str, str], name: str, default: int) -> int:
 def require_plain(arguments: Sequence[str], names: Collection[str], short: Collection[str], engine: str) -> None:
     """Raises InputError where a flag of `names` is given twice, or in another form than `read_flags` reads."""
     for faults in (disguised(arguments, names, short), doubled(arguments, names)):
-        for rule, came in faults:
-            raise _unreadable(engine, rule, came)
+        for rule, received in faults:
+            raise _unreadable(engine, rule, received)
 
 
 def require_counts(values: Mapping[str, str], defaults: Mapping[str, int | None], engine: str) -> dict[str, int]:
@@ -91,8 +91,8 @@ def require_counts(values: Mapping[str, str], defaults: Mapping[str, int | None]
     return counts
 
 
-def _unreadable(engine: str, rule: str, came: str) -> InputError:
+def _unreadable(engine: str, rule: str, received: str) -> InputError:
     return InputError(
-        f"Command line of {engine}: {rule}, got {came or 'no value'}.",
+        f"Command line of {engine}: {rule}, got {received or 'no value'}.",
         hint="Give degrees, budget and batch by the long flags that `planner export` writes.",
     )

@@ -67,8 +67,8 @@ def expert_exchange(island: ServingIsland, profile: EngineProfile) -> ExpertExch
 
 def queue_depth(tokens_per_gpu: int) -> int | None:
     """NVSHMEM_QP_DEPTH for low-latency kernels of `tokens_per_gpu`; None where the default is deep enough."""
-    wanted = 2 * (tokens_per_gpu + 1)
-    return None if wanted <= _DEFAULT_QUEUE_DEPTH else 1 << (wanted - 1).bit_length()
+    needed = 2 * (tokens_per_gpu + 1)
+    return None if needed <= _DEFAULT_QUEUE_DEPTH else 1 << (needed - 1).bit_length()
 
 
 def overlap_notes(island: ServingIsland, exchange: ExpertExchange | None, profile: EngineProfile) -> tuple[str, ...]:

@@ -53,18 +53,18 @@ def loading_faults(
 ) -> Iterator[Breach]:
     """What of the model cannot be loaded so; `flag_of` names the flag of each degree."""
     for fault in layer_faults(model, loading, profile.layers):
-        came = f"{fault.degree}, {fault.came}" if fault.came else str(fault.degree)
-        yield f"--{flag_of[fault.over]} must {fault.rule}", came
+        received = f"{fault.degree}, {fault.came}" if fault.came else str(fault.degree)
+        yield f"--{flag_of[fault.over]} must {fault.rule}", received
 
 
 def require_loadable(island: ServingIsland, engine: str, faults: Iterable[Breach], remedy: str) -> None:
     """Raises ExportError for the first of `faults`, as an engine that cannot load the model is no deployment."""
     breach = next(iter(faults), None)
     if breach is not None:
-        expected, came = breach
+        expected, received = breach
         raise ExportError(
             f"Island {island.id}: {engine} cannot load {island.model.name} on its {island.parallel.devices} GPUs: "
-            f"{expected}, got {came}.",
+            f"{expected}, got {received}.",
             hint=remedy,
         )
 

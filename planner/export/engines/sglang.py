@@ -247,15 +247,15 @@ def read_server(arguments: Sequence[str], phase: Phase, /) -> ServerConfig:
     require_plain(arguments, _READ_FLAGS, _SHORT_FLAGS, NAME)
     values = read_flags(arguments)
     budget = ["chunked-prefill-size"] if Phase.PREFILL in halves_of(phase) else []
-    own, running = (["prefill-max-requests"], []) if phase is Phase.PREFILL else ([], ["max-running-requests"])
+    own_flags, running = (["prefill-max-requests"], []) if phase is Phase.PREFILL else ([], ["max-running-requests"])
     degrees = {"tp-size": 1, "dp-size": 1, "pp-size": 1}
-    counts = require_counts(values, degrees | dict.fromkeys([*budget, *running, *own]), NAME)
+    counts = require_counts(values, degrees | dict.fromkeys([*budget, *running, *own_flags]), NAME)
     groups = counts["dp-size"]
     _require_groups(values, {name: counts[name] for name in ("tp-size", *budget, *running)}, groups)
     return ServerConfig(
         parallel=ParallelConfig(tp=counts["tp-size"] // groups, dp=groups, pp=counts["pp-size"]),
         tokens_per_step=sum(counts[name] // groups for name in budget),
-        batch_size=counts[own[0]] if own else counts[running[0]] // groups,
+        batch_size=counts[own_flags[0]] if own_flags else counts[running[0]] // groups,
         overlapped="enable-two-batch-overlap" in values,
     )
 

@@ -117,12 +117,12 @@ def check_gpus_told_apart(deployment: Deployment) -> None:
     for gpu, island in types.items():
         check_node_selector(gpu, island.gpu.node_selector)
     for first, second in combinations(types.values(), 2):
-        mine, theirs = dict(first.gpu.node_selector), dict(second.gpu.node_selector)
-        apart = any(theirs.get(key, value) != value for key, value in mine.items())
+        first_labels, second_labels = dict(first.gpu.node_selector), dict(second.gpu.node_selector)
+        apart = any(second_labels.get(key, value) != value for key, value in first_labels.items())
         if gpu_resource(first) == gpu_resource(second) and not apart:
             raise ExportError(
                 f"GPUs {first.gpu.name} and {second.gpu.name}, node_selector: "
-                f"must differ in the value of one key, got {mine} and {theirs}.",
+                f"must differ in the value of one key, got {first_labels} and {second_labels}.",
                 hint="Give each type its node labels, for example nvidia.com/gpu.product.",
             )
 

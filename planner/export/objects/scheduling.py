@@ -51,10 +51,10 @@ def packing(island: ServingIsland, deployment: Deployment) -> Packing | None:
         return None
     for level in levels:
         domains = switch_domains(deployment, level)
-        mine = [switches for (name, _), switches in domains.items() if name == island.id]
-        if mine and all(len(switches) == 1 and "" not in switches for switches in mine):
+        island_domains = [switches for (name, _), switches in domains.items() if name == island.id]
+        if island_domains and all(len(switches) == 1 and "" not in switches for switches in island_domains):
             users = Counter(domain for switches in domains.values() for domain in switches)
-            alone = all(users[domain] == 1 for switches in mine for domain in switches)
+            alone = all(users[domain] == 1 for switches in island_domains for domain in switches)
             return Packing(level=level, label=labels[level], required=True, exclusive=alone)
     return Packing(level=levels[0], label=labels[levels[0]], required=False, exclusive=False)
 

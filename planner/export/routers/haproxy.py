@@ -113,7 +113,8 @@ def haproxy_process(deployment: Deployment, backends: Sequence[Backend], name: s
 def config_text(deployment: Deployment, backends: Sequence[Backend]) -> str:
     """The text of haproxy.cfg."""
     requests = sum(
-        sum(most for _, _, most in backend.programs) + sum(island_requests(endpoint) for endpoint, _ in backend.direct)
+        sum(most_requests for _, _, most_requests in backend.programs)
+        + sum(island_requests(endpoint) for endpoint, _ in backend.direct)
         for backend in backends
     )
     return configuration_of(

@@ -94,21 +94,22 @@ def _served(prefill: RoutedBucket, decode: RoutedBucket, mixed: set[str]) -> Ser
 def _alike(first: ServedInterval, second: ServedInterval) -> bool:
     names = (first.prefill, first.decode, [name for name, _ in first.mixed])
     return names == (second.prefill, second.decode, [name for name, _ in second.mixed]) and all(
-        isclose(mine, theirs, rel_tol=1e-9) for (_, mine), (_, theirs) in zip(first.mixed, second.mixed, strict=True)
+        isclose(share, other_share, rel_tol=1e-9)
+        for (_, share), (_, other_share) in zip(first.mixed, second.mixed, strict=True)
     )
 
 
 def chosen(names: Iterable[str], endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
     """Where the islands called `names` answer."""
-    wanted = set(names)
-    return tuple(endpoint for endpoint in endpoints if endpoint.island.id in wanted)
+    ids = set(names)
+    return tuple(endpoint for endpoint in endpoints if endpoint.island.id in ids)
 
 
 def server_weights(shares: Sequence[tuple[float, int]]) -> tuple[int, ...]:
     """A weight for each (share, servers) pair: of one of the servers that have the share together."""
     each = [share / servers for share, servers in shares]
-    most = max(each, default=0.0)
-    return tuple(max(1, round(MOST_WEIGHT * part / most)) for part in each) if most > 0 else ()
+    largest = max(each, default=0.0)
+    return tuple(max(1, round(MOST_WEIGHT * part / largest)) for part in each) if largest > 0 else ()
 
 
 _LEAST_S, _TTFT_S = 300, 60.0

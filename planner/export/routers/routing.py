@@ -103,14 +103,14 @@ def _part_texts(deployment: Deployment, endpoints: Sequence[Endpoint]) -> list[s
         return [text]
     room = MOST_BYTES - len(json.dumps(_text(_part_head(len(routes), len(routes)), deployment, [], [])))
     parts: list[tuple[list[str], list[str]]] = [([], [])]
-    left = room
+    room_left = room
     for kind, row in [*((0, row) for row in services), *((1, row) for row in routes)]:
         size = len(json.dumps(f"{row},\n")) - len('""')
-        if size > left and any(parts[-1]):
+        if size > room_left and any(parts[-1]):
             parts.append(([], []))
-            left = room
+            room_left = room
         parts[-1][kind].append(row)
-        left -= size
+        room_left -= size
     return [_text(_part_head(number, len(parts)), deployment, *rows) for number, rows in enumerate(parts, start=1)]
 
 

@@ -62,14 +62,14 @@ def bucket_rows(
     decode = {name for b in buckets if b.phase is Phase.DECODE for name in b.names if not islands[name].mixed}
     answer = asked_answer({name: islands[name].max_model_len for name in decode}, longest)
     for phase, stage in _STAGES.items():
-        mine = [b for b in buckets if b.phase is phase and (phase is Phase.PREFILL or decode.intersection(b.names))]
-        for number, bucket in enumerate(mine):
+        of_stage = [b for b in buckets if b.phase is phase and (phase is Phase.PREFILL or decode.intersection(b.names))]
+        for number, bucket in enumerate(of_stage):
             yield {
                 "id": f"{stage}-{bucket.start}",
                 "stage": stage,
                 "rank": _RANKS * (number + 1),
                 "worker_ids": [url for name in bucket.names for url in urls[name]],
-                **_limits(bucket, answer, first=number == 0, last=number == len(mine) - 1),
+                **_limits(bucket, answer, first=number == 0, last=number == len(of_stage) - 1),
                 "max_context_tokens": min(islands[name].max_model_len for name in bucket.names),
                 **_capacity(plan, bucket),
             }
@@ -101,13 +101,13 @@ def _capacity(plan: Plan, bucket: RoutedBucket) -> dict[str, float | int]:
 def _late_ms(plan: Plan, bucket: RoutedBucket) -> float | None:
     """Of TTFT (prefill) or TPOT (decode) at capacity, the worst of what the bucket covers."""
     parts = plan.outlook.latencies
-    mine = [
+    covered_ms = [
         part.late_ms
         for part in parts
         if part.load is LoadPoint.CAPACITY and part.phase is bucket.phase and _overlap(part, bucket)
     ]
-    sound = [late_ms for late_ms in mine if late_ms is not None]
-    return max(sound) if sound and len(sound) == len(mine) else None
+    sound = [late_ms for late_ms in covered_ms if late_ms is not None]
+    return max(sound) if sound and len(sound) == len(covered_ms) else None
 
 
 def _overlap(part: Any, bucket: RoutedBucket) -> bool:  # a pool or a latency: both have ends

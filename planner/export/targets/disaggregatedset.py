@@ -51,7 +51,7 @@ LONGEST_LABEL = 63
 # "-0-<8 of revision>-" between set and role, "-" before the group's number, "-<10 of hash>" of the revision label
 _GENERATED = 12 + 1 + 11
 
-_TOLD = 0.0005  # shares that are not 0.0 % in words
+_SHOWN_SHARE = 0.0005  # shares that are not 0.0 % in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ def _split_notes(parts: Sequence[_Part], deployment: Deployment) -> Iterator[str
     across = sum(part.roles.handed - part.roles.retained for part in parts)
     crossing = (
         f"{across:.1%} of the KV cache goes from one set to another, whose ends may then be of two revisions"
-        if across >= _TOLD
+        if across >= _SHOWN_SHARE
         else "no KV cache to speak of goes from one set to another"
     )
     yield (
@@ -241,9 +241,9 @@ def _placement_policy(deployment: Deployment) -> dict[str, str]:
         if level not in options or deployment.options.queue:
             continue
         domains = switch_domains(deployment, level)
-        mine = {key: switches for key, switches in domains.items() if key[0] in ids}
-        switches = set().union(*mine.values())
-        if len(switches) == 1 and "" not in switches and {island for island, _ in mine} == ids:
+        own_domains = {key: switches for key, switches in domains.items() if key[0] in ids}
+        switches = set().union(*own_domains.values())
+        if len(switches) == 1 and "" not in switches and {island for island, _ in own_domains} == ids:
             return {"type": "ExclusiveSlice", "topology": options[level]}
     return {}
 

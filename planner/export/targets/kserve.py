@@ -70,8 +70,8 @@ from planner.export.templating import object_of
 
 _IMAGES = {"nvidia.com/gpu": "ghcr.io/llm-d/llm-d-cuda:v0.6.0"}  # the presets': runs without root, as they demand
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
-_TOLD = (ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
-_TAKEN = ("nodeSelector", "affinity", "priorityClassName", "tolerations", "terminationGracePeriodSeconds")
+_SHOWN_LABELS = (ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
+_POD_FIELDS = ("nodeSelector", "affinity", "priorityClassName", "tolerations", "terminationGracePeriodSeconds")
 _LONGEST_SUFFIX = "-kserve-mn-prefill"
 
 
@@ -184,7 +184,7 @@ def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[s
     launch, grouped = launches[island.id], island.grouping.pods > 1
     every, template = labels(island, deployment), pod_template(island, deployment, launch)
     role: dict[str, Any] = {
-        "labels": {key: every[key] for key in _TOLD}
+        "labels": {key: every[key] for key in _SHOWN_LABELS}
         | {key: value for key, value in router_labels(island, deployment).items() if key != ROLE_LABEL},
         **({"annotations": pods_own} if (pods_own := template["metadata"].get("annotations")) else {}),
         "replicas": island.grouping.groups,
@@ -242,7 +242,7 @@ def _pod(
         leads=leads,
         startup=startup_budget(island, deployment),
         single=island.grouping.pods == 1,
-        taken=_TAKEN,
+        taken=_POD_FIELDS,
         spread=spread(island, _pods_of(island, deployment)),
         sidecar=SIDECAR_COMMAND if crosses else (),
     )

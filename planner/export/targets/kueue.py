@@ -88,14 +88,14 @@ def _check_types(gpus: Sequence[GpuSpec], deployment: Deployment) -> None:
                 hint="Give the type its node labels, for example nvidia.com/gpu.product.",
             )
     for first, second in combinations(gpus, 2):
-        mine, theirs = dict(first.node_selector), dict(second.node_selector)
+        first_labels, second_labels = dict(first.node_selector), dict(second.node_selector)
         # another vendor's GPUs have quota 0 in the flavor, which tells them apart
         if first.vendor.upper() == second.vendor.upper() and all(
-            theirs.get(key, value) == value for key, value in mine.items()
+            second_labels.get(key, value) == value for key, value in first_labels.items()
         ):
             raise ExportError(
                 f"GPUs {first.name} and {second.name}, node_selector: must differ in the value of one key, "
-                f"got {mine} and {theirs}.",
+                f"got {first_labels} and {second_labels}.",
                 hint="Give each type its node labels, for example nvidia.com/gpu.product.",
             )
 

@@ -68,7 +68,7 @@ _TARGET_PORT = 8200  # where a decode engine listens behind its sidecar
 _SIDECAR = "ghcr.io/llm-d/llm-d-routing-sidecar:v0.7.1"
 _CONNECTORS = {"vllm": "nixlv2", "sglang": "sglang"}
 _ACCELERATORS = {GPU_RESOURCES["NVIDIA"]: "nvidia", GPU_RESOURCES["AMD"]: "amd"}
-_TOLD = (ENGINE_LABEL, ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
+_SHOWN_LABELS = (ENGINE_LABEL, ISLAND_LABEL, PHASE_LABEL, GPU_LABEL)
 
 
 def _manifests(deployment: Deployment, /) -> TargetFiles:
@@ -206,7 +206,7 @@ def _role(island: ServingIsland | None, deployment: Deployment, launches: dict[s
         "llm-d-role",
         island=island,
         # the chart puts them on the LeaderWorkerSet, whose controller knows one of them
-        annotations={key: every[key] for key in _TOLD}
+        annotations={key: every[key] for key in _SHOWN_LABELS}
         | island_annotations(island, deployment)
         | exclusive_annotation(island, deployment),
         pod=pod,

@@ -72,12 +72,12 @@ def _matched(
     prefills: Sequence[ServingIsland], decodes: Sequence[ServingIsland], alike: Callable[[ServingIsland], object]
 ) -> Iterator[tuple[ServingIsland | None, ServingIsland | None]]:
     """Each prefill island with the first decode island left that is like it; then the decode islands left over."""
-    left = [(alike(decode), decode) for decode in decodes]
+    unmatched = [(alike(decode), decode) for decode in decodes]
     for prefill in prefills:
         kind = alike(prefill)
-        at = next((at for at, (other, _) in enumerate(left) if other == kind), None)
-        yield prefill, None if at is None else left.pop(at)[1]
-    yield from ((None, decode) for _, decode in left)
+        at = next((at for at, (other, _) in enumerate(unmatched) if other == kind), None)
+        yield prefill, None if at is None else unmatched.pop(at)[1]
+    yield from ((None, decode) for _, decode in unmatched)
 
 
 def refuse_templates(deployment: Deployment) -> None:

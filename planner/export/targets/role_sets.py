@@ -24,7 +24,7 @@ from planner.domain import PHASES, Phase, Plan
 from planner.export.islands import ServingIsland
 
 FEWEST_ROLES, MOST_ROLES = 2, 10
-_WHOLE = 1_000_000_000  # parts of all weight
+_ALL_WEIGHT = 1_000_000_000  # parts of all weight
 _BEGINNINGS, _MOST_BEGUN = 48, 2400  # islands begun with, in all: beginnings become fewer above fifty
 
 _Matrix = list[list[int]]
@@ -81,7 +81,7 @@ def _handed_over(plan: Plan, islands: Sequence[ServingIsland]) -> _Matrix:
     total = sum(amounts.values())
     kv = [[0] * len(islands) for _ in islands]
     for (first, second), amount in amounts.items():
-        kv[first][second] = kv[second][first] = round(amount / total * _WHOLE) if total > 0.0 else 0
+        kv[first][second] = kv[second][first] = round(amount / total * _ALL_WEIGHT) if total > 0.0 else 0
     return kv
 
 

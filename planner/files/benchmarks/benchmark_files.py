@@ -78,7 +78,7 @@ def _read(path: Path) -> ToolResult | tuple[BenchmarkRun, ...]:
         return read_point_table(path) if is_point_table(first_line) else _read_document(read_yaml(path))
     if _begins_with_a_record(first_line):
         return read_aiperf_records(path)
-    return _read_document(read_json(path, most=MOST_OF_A_LIST))
+    return _read_document(read_json(path, most_bytes=MOST_OF_A_LIST))
 
 
 def _begins_with_a_record(line: str) -> bool:
@@ -160,13 +160,13 @@ def require_names(
     models: Mapping[str, ModelSpec] | None = None,
 ) -> tuple[NamedRun, ...]:
     """As `resolve_names`; InputError with file, row and reason of the first five runs that have one."""
-    named = resolve_names(runs, gpus=gpus, models=models)
-    faults = [item for item in named if item.reason]
+    resolved = resolve_names(runs, gpus=gpus, models=models)
+    faults = [item for item in resolved if item.reason]
     if faults:
         messages = " ".join(f"{item.run.file}: row {item.run.row}: {item.reason}" for item in faults[:MOST_FAULTS])
         more = f" And {len(faults) - MOST_FAULTS} more runs." if len(faults) > MOST_FAULTS else ""
         raise InputError(f"{messages}{more}", hint=faults[0].hint)
-    return named
+    return resolved
 
 
 def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[str, ModelSpec]) -> NamedRun:
@@ -174,10 +174,10 @@ def _resolved(run: BenchmarkRun, specs: Mapping[str, GpuSpec], further: Mapping[
     model = further.get(run.model) or _shipped_model(run.model)
     reason, hint = run.precision.doubt, f"precision may be {PRECISION_RULE}." if run.precision.doubt else ""
     if gpu is None:
-        reason, hint = f"there is no GPU type {run.gpu!r:.80}.", nearest_hint(run.gpu[:80], specs, what="GPU types")
+        reason, hint = f"there is no GPU type {run.gpu!r:.80}.", nearest_hint(run.gpu[:80], specs, noun="GPU types")
     elif model is None:
         names = {**further, **shipped_models()}
-        reason, hint = f"there is no model {run.model!r:.80}.", nearest_hint(run.model[:80], names, what="models")
+        reason, hint = f"there is no model {run.model!r:.80}.", nearest_hint(run.model[:80], names, noun="models")
     elif not run.decode.gpus or (run.prefill is not None and not run.prefill.gpus):
         reason = "its degrees and workers do not make up the GPUs that it tells."
         hint = "Give workers and degrees of each pool whose product is its GPUs, or leave the run out."

@@ -123,7 +123,7 @@ class Deployment:
     engine: str
 
 
-_ASKED = ("gpu", "model", "tp", "dp", "ep", "gpus", "precision")
+_CONDITIONS = ("gpu", "model", "tp", "dp", "ep", "gpus", "precision")
 _POOL_FLAGS = ("tp", "dp", "ep", "gpus")
 
 
@@ -132,12 +132,12 @@ def require_conditions(files: Iterable[Stated], conditions: Conditions) -> None:
     missing = {
         name: stated.file
         for stated in files
-        for name in _ASKED
+        for name in _CONDITIONS
         if getattr(conditions, name) is None and not _says(stated, name)
     }
     if not missing:
         return
-    names = [name for name in _ASKED if name in missing]
+    names = [name for name in _CONDITIONS if name in missing]
     raise InputError(
         f"{missing[names[0]]}: does not say under which conditions it was measured; missing: {', '.join(names)}.",
         hint=f"Give {', '.join(f'--{name}' for name in names)}. (--engine may be given, too.)",
@@ -215,9 +215,9 @@ def _refuse_contradictions(place: str, conditions: Conditions, stated_values: Ma
             raise _contradiction(place, field.name, stated_values[field.name], condition)
 
 
-def _contradiction(place: str, name: str, there: object, here: object) -> InputError:
+def _contradiction(place: str, name: str, in_file: object, typed: object) -> InputError:
     return InputError(
-        f"{place}: {name} is {there!r:.80} there, --{name} must say the same, got {here!r:.80}.",
+        f"{place}: {name} is {in_file!r:.80} there, --{name} must say the same, got {typed!r:.80}.",
         hint=f"Leave out --{name}, or give the file that was meant.",
     )
 

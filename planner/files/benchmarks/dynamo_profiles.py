@@ -86,8 +86,8 @@ def _prefill_runs(path: Path, lengths: Floats, times_ms: Floats, rates: Floats) 
 def _decode_runs(path: Path, arrays: dict[str, Floats]) -> tuple[ToolRun, ...]:
     usage, contexts, times_ms, rates = _columns(path, arrays, _DECODE)
     (cache,) = _columns(path, arrays, (_CACHE,))
-    most = (1.0, MOST_TOKENS, MOST_MS, MOST_TOKENS_PER_S)
-    for name, values, bound in zip(_DECODE, (usage, contexts, times_ms, rates), most, strict=True):
+    limits = (1.0, MOST_TOKENS, MOST_MS, MOST_TOKENS_PER_S)
+    for name, values, bound in zip(_DECODE, (usage, contexts, times_ms, rates), limits, strict=True):
         _check(path, name, values, bound)
     _check(path, _CACHE, cache, 1e12)
     if len(cache) != 1:
@@ -109,12 +109,12 @@ def _decode_runs(path: Path, arrays: dict[str, Floats]) -> tuple[ToolRun, ...]:
     )
 
 
-def _check(path: Path, name: str, values: Floats, most: float) -> None:
-    """InputError for the first value that is not above 0 and at most `most`."""
-    wrong = np.flatnonzero(~((values > 0) & (values <= most)))
+def _check(path: Path, name: str, values: Floats, limit: float) -> None:
+    """InputError for the first value that is not above 0 and at most `limit`."""
+    wrong = np.flatnonzero(~((values > 0) & (values <= limit)))
     if len(wrong):
         raise InputError(
-            f"{path}: {name}[{wrong[0]}] must be a number above 0 and at most {most:g}, got {values[wrong[0]]:g}.",
+            f"{path}: {name}[{wrong[0]}] must be a number above 0 and at most {limit:g}, got {values[wrong[0]]:g}.",
             hint="Leave the point out, or profile it again.",
         )
 
@@ -134,7 +134,7 @@ def _columns(path: Path, arrays: dict[str, Floats], names: Iterable[str]) -> lis
 
 def _arrays(path: Path) -> dict[str, Floats]:
     """The arrays that profiles have, by name; others are left alone."""
-    data = read_bytes(path, most=_MOST_BYTES)
+    data = read_bytes(path, most_bytes=_MOST_BYTES)
     arrays = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -157,10 +157,10 @@ def _stated(document: Section) -> Stated:
         return Stated(file=document.file)
     models = {engine.section("model").printable("name") for engine in engines}
     gpus = {engine.section("accelerator").printable("model") for engine in engines}
-    for what, names in (("model", models), ("GPU type", gpus)):
+    for subject, names in (("model", models), ("GPU type", gpus)):
         if len(names) > 1:
             raise InputError(
-                f"{document.file}: scenario.stack must have engines of one {what}, got "
+                f"{document.file}: scenario.stack must have engines of one {subject}, got "
                 f"{', '.join(sorted(names))[:200]}.",
                 hint="A run is predicted for one model on one GPU type.",
             )
@@ -205,9 +205,9 @@ def _joined_pool(document: Section, engines: list[Section]) -> Pool:
 def _pool(engine: Section) -> Pool:
     accelerator: Section = engine.section("accelerator")
     degrees: Section = accelerator.section("parallelism")
-    most: dict[str, Any] = {"default": 1, "low": 1, "high": 65536}
-    tp, dp, ep = (degrees.integer(key, **most) for key in ("tp", "dp", "ep"))
-    if degrees.integer("pp", **most) != 1:
+    bounds: dict[str, Any] = {"default": 1, "low": 1, "high": 65536}
+    tp, dp, ep = (degrees.integer(key, **bounds) for key in ("tp", "dp", "ep"))
+    if degrees.integer("pp", **bounds) != 1:
         raise degrees.fault("pp", "1: engines with pipeline stages are not predicted")
     if (tp * dp) % ep:
         raise degrees.fault("ep", f"a divisor of tp x dp ({tp * dp})")

@@ -24,7 +24,7 @@ from typing import TypeVar
 from planner.domain import BenchmarkRun, Load, Metric, Pool, Precision
 from planner.errors import InputError
 from planner.files.benchmarks.conditions import parse_precision
-from planner.files.disk.csv_rows import MOST, CsvRow, csv_rows
+from planner.files.disk.csv_rows import LARGEST, CsvRow, csv_rows
 
 MOST_POINTS = 100_000
 MOST_FAULTS = 5
@@ -39,8 +39,8 @@ class PointRow(CsvRow):
     def positive(self, column: str) -> float:
         """A number above 0."""
         number = self.number(column)
-        if not 0 < number <= MOST:
-            raise self.fault(column, f"must be a number above 0 and at most {MOST:g}")
+        if not 0 < number <= LARGEST:
+            raise self.fault(column, f"must be a number above 0 and at most {LARGEST:g}")
         return number
 
     def positive_or_none(self, column: str) -> float | None:

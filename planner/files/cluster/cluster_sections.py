@@ -231,7 +231,7 @@ def _node(row: Section, shapes: dict[str, ClusterNode]) -> ClusterNode:
     name, word = row.printable("name"), row.text("shape")
     shape = shapes.get(word)
     if shape is None:
-        raise row.fault("shape", "one of shapes", hint=nearest_hint(word, shapes, what="shapes"))
+        raise row.fault("shape", "one of shapes", hint=nearest_hint(word, shapes, noun="shapes"))
     uuids = row.texts("uuids") if "uuids" in row else None
     if uuids is not None and (len(uuids) != len(shape.gpus) or not all(map(is_printable, uuids))):
         raise row.fault("uuids", f"a list of {len(shape.gpus)} texts, one a GPU of its shape")
@@ -249,9 +249,9 @@ def _node(row: Section, shapes: dict[str, ClusterNode]) -> ClusterNode:
 
 def _named_gpus(node: str, shape: ClusterNode, uuids: Sequence[str] | None) -> tuple[NodeGpu, ...]:
     """The shape's GPUs as a node has them; None: nobody named them."""
-    named = uuids if uuids is not None else [default_uuid(node, gpu.index) for gpu in shape.gpus]
+    names = uuids if uuids is not None else [default_uuid(node, gpu.index) for gpu in shape.gpus]
     return tuple(
-        NodeGpu(index=gpu.index, uuid=uuid, numa=gpu.numa) for gpu, uuid in zip(shape.gpus, named, strict=True)
+        NodeGpu(index=gpu.index, uuid=uuid, numa=gpu.numa) for gpu, uuid in zip(shape.gpus, names, strict=True)
     )
 
 

@@ -35,7 +35,7 @@ def load_cluster(path: Path) -> Cluster:
     _require_suffix(path)
     with without_collection():
         parse = parse_json if _is_json(path) else parse_cluster_yaml
-        return read_all(parse(read_text(path, most=MOST_OF_A_LIST), file=str(path)), cluster_from_section)
+        return read_all(parse(read_text(path, most_bytes=MOST_OF_A_LIST), file=str(path)), cluster_from_section)
 
 
 @contextmanager
@@ -143,14 +143,14 @@ def read_stored_cluster(reference: Mapping[str, Any], folder: Path, origin: str)
     if not is_there(path):
         raise InputError(f"{origin}: scenario.cluster: {path} must be there, is missing.", hint=_REMEDY)
     try:
-        data = read_unpacked(path, most=MOST_OF_A_LIST)
+        data = read_unpacked(path, most_bytes=MOST_OF_A_LIST)
     except InputError as error:
         raise InputError(error.message, hint=_REMEDY) from None
-    came = hashlib.sha256(data).hexdigest()
-    if came != reference["sha256"]:
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != reference["sha256"]:
         raise InputError(
             f"{path}: must be the cluster that {origin} was made for (SHA-256 {reference['sha256']!s:.12}...), got "
-            f"another ({came:.12}...).",
+            f"another ({digest:.12}...).",
             hint=_REMEDY,
         )
     try:

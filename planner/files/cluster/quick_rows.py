@@ -122,7 +122,7 @@ def parse_cluster_yaml(text: str, *, file: str) -> Section:
     try:
         return top_level(_document(text, file), file, text)
     except (_UnusualError, InputError, ValueError, RecursionError):
-        return parse_large_yaml(text, file=file, most=MOST_OF_A_LIST)
+        return parse_large_yaml(text, file=file, most_bytes=MOST_OF_A_LIST)
 
 
 def _document(text: str, file: str) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _plain_keys(text: str, file: str) -> Iterator[tuple[str, object]]:
         return iter(())
     if not _ORDINARY.match(text) or _DOCUMENT_MARK.search(text):
         raise _UnusualError("another layout")
-    return iter(parse_large_yaml(text, file=file, most=MOST_OF_A_LIST).plain().items())
+    return iter(parse_large_yaml(text, file=file, most_bytes=MOST_OF_A_LIST).plain().items())
 
 
 class _Quoted(dict[str, str]):

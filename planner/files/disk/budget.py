@@ -52,10 +52,10 @@ def too_deep(file: str) -> InputError:
     )
 
 
-def too_many_values(file: str, most: int) -> InputError:
-    """The error of a YAML text with more values than `most`."""
+def too_many_values(file: str, limit: int) -> InputError:
+    """The error of a YAML text with more values than `limit`."""
     return InputError(
-        f"{file}: must hold at most {most:,} values, what aliases (*) stand for counted each time; holds more.",
+        f"{file}: must hold at most {limit:,} values, what aliases (*) stand for counted each time; holds more.",
         hint=MEANT,
     )
 
@@ -96,9 +96,9 @@ def _require_short_numbers(text: str, file: str) -> None:
 class Growth:
     """What a packed file has grown to so far."""
 
-    def __init__(self, path: Path, most: int | None = None) -> None:
-        """`most`: bytes that it may have, whatever it was packed to."""
-        self._path, self._most = path, most
+    def __init__(self, path: Path, most_bytes: int | None = None) -> None:
+        """`most_bytes`: bytes that it may have, whatever it was packed to."""
+        self._path, self._most = path, most_bytes
         self._size, self._packed, self._excess = 0, 0, 0
 
     def take(self, size: int, packed: int) -> None:

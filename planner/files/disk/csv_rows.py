@@ -11,7 +11,7 @@ from planner.errors import InputError
 from planner.files.disk.budget import MOST_COLUMNS, with_few_empty
 from planner.files.disk.opening import text_lines
 
-MOST = 10**9
+LARGEST = 10**9
 
 
 class CsvRow:
@@ -41,7 +41,7 @@ class CsvRow:
         """A number; NaN where the cell is none."""
         return number_of(self.text(column))
 
-    def whole(self, column: str, *, low: int = 0, high: int = MOST, default: int | None = None) -> int:
+    def whole(self, column: str, *, low: int = 0, high: int = LARGEST, default: int | None = None) -> int:
         """A whole number in low..high; `default` for an empty cell."""
         if not self.text(column) and default is not None:
             return default
@@ -85,10 +85,12 @@ def _cells(lines: Iterable[str], origin: object, separator: str) -> Iterator[lis
         raise InputError(f"{origin}: line {reader.line_num} is not CSV: {error}.", hint="Mend that line.") from None
 
 
-def listed(names: Iterable[str], most: int = 20) -> str:
+def listed(names: Iterable[str], shown_names: int = 20) -> str:
     """The first names, and how many more there are: a file may have any number of columns."""
     shown = [name if len(name) <= 60 else f"{name[:57]}..." for name in names]
-    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
+    return ", ".join(shown[:shown_names]) + (
+        f" and {len(shown) - shown_names} more" if len(shown) > shown_names else ""
+    )
 
 
 def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[CsvRow]:

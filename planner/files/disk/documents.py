@@ -33,13 +33,13 @@ class _UnusualError(PlannerError):
     """Something that only the full loader builds."""
 
 
-def parse_large_yaml(text: str, *, file: str, most: int = MOST_OF_A_DOCUMENT) -> Section:
-    """The top-level mapping of a YAML text; `file` names it in errors. What `parse_yaml` gives, sooner; `most`: bytes
-    that such a file may have, from which follows how many values."""
+def parse_large_yaml(text: str, *, file: str, most_bytes: int = MOST_OF_A_DOCUMENT) -> Section:
+    """The top-level mapping of a YAML text; `file` names it in errors. What `parse_yaml` gives, sooner; `most_bytes`:
+    what such a file may have, from which follows how many values."""
     if not yaml.__with_libyaml__:
         return parse_yaml(text, file=file)
     try:
-        document = _Builder(text, file, most // BYTES_A_VALUE).document()
+        document = _Builder(text, file, most_bytes // BYTES_A_VALUE).document()
     except _UnusualError:
         return parse_yaml(text, file=file)
     except yaml.YAMLError as error:
@@ -194,14 +194,14 @@ class _Open:
 __all__ = ["input_hash", "parse_json", "parse_yaml", "read_bytes", "read_json", "read_text", "read_yaml"]
 
 
-def read_yaml(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> Section:
-    """The top-level mapping of a YAML file of at most `most` bytes."""
-    return parse_large_yaml(read_text(path, most=most), file=str(path), most=most)
+def read_yaml(path: Path, *, most_bytes: int = MOST_OF_A_DOCUMENT) -> Section:
+    """The top-level mapping of a YAML file of at most `most_bytes`."""
+    return parse_large_yaml(read_text(path, most_bytes=most_bytes), file=str(path), most_bytes=most_bytes)
 
 
-def read_json(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> Section:
-    """The top-level object of a JSON file of at most `most` bytes."""
-    return parse_json(read_text(path, most=most), file=str(path))
+def read_json(path: Path, *, most_bytes: int = MOST_OF_A_DOCUMENT) -> Section:
+    """The top-level object of a JSON file of at most `most_bytes`."""
+    return parse_json(read_text(path, most_bytes=most_bytes), file=str(path))
 
 
 def parse_json(text: str, *, file: str) -> Section:

@@ -46,7 +46,7 @@ def load_recipes(folder: Path, names: Iterable[str]) -> dict[str, str]:
     paths = {name: folder / name for name in names if (folder / name).is_file()}
     for path in paths.values():
         _size(path, folder)
-    return {name: read_text(path, most=_MOST_BYTES) for name, path in paths.items()}
+    return {name: read_text(path, most_bytes=_MOST_BYTES) for name, path in paths.items()}
 
 
 def _texts(folder: Path, suffixes: tuple[str, ...], kind: str) -> dict[str, str]:
@@ -64,7 +64,7 @@ def _texts(folder: Path, suffixes: tuple[str, ...], kind: str) -> dict[str, str]
                 f"{size >> 20}.",
                 hint="Give the folder that `planner export` wrote.",
             )
-    return {path.relative_to(folder).as_posix(): read_text(path, most=_MOST_BYTES) for path in paths}
+    return {path.relative_to(folder).as_posix(): read_text(path, most_bytes=_MOST_BYTES) for path in paths}
 
 
 def _paths(folder: Path, suffixes: tuple[str, ...], kind: str) -> Iterator[Path]:

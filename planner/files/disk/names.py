@@ -20,8 +20,8 @@ def same_names(name: str, names: Iterable[str]) -> list[str]:
     names = list(names)
     if name in names:
         return [name]
-    wanted = folded(name)
-    return [candidate for candidate in names if folded(candidate) == wanted] if wanted else []
+    folded_name = folded(name)
+    return [candidate for candidate in names if folded(candidate) == folded_name] if folded_name else []
 
 
 def canonical(name: str, names: Collection[str]) -> str:
@@ -32,15 +32,15 @@ def canonical(name: str, names: Collection[str]) -> str:
     return meant[0] if meant else name
 
 
-def canonical_keys(section: Section, names: Collection[str], *, rule: str, what: str) -> dict[str, str]:
+def canonical_keys(section: Section, names: Collection[str], *, rule: str, noun: str) -> dict[str, str]:
     """Key as it is written -> the one of `names` that is meant, in the section's order. InputError where a key is none
-    of them, may be several, or two keys are the same (`rule`: what is then said, with {key}; `what`: what the
+    of them, may be several, or two keys are the same (`rule`: what is then said, with {key}; `noun`: what the
     names are)."""
     meant: dict[str, str] = {}
     for key in section:
         candidates = same_names(key, names)
         if not candidates:
-            raise section.refusal(key, rule.format(key=key), hint=nearest_hint(key, tuple(names), what=what))
+            raise section.refusal(key, rule.format(key=key), hint=nearest_hint(key, tuple(names), noun=noun))
         if len(candidates) > 1:
             raise section.refusal(key, f"may be {' or '.join(candidates)}", hint="Write it as one of them.")
         if candidates[0] in meant.values():

@@ -153,23 +153,23 @@ def _unreadable(path: Path, reason: str) -> InputError:
     return InputError(f"{path}: cannot be read: {reason}.", hint="Give a readable file, not a folder or a device.")
 
 
-def read_bytes(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> bytes:
-    """The file's bytes. InputError where `opened` raises it, or there are more than `most`."""
+def read_bytes(path: Path, *, most_bytes: int = MOST_OF_A_DOCUMENT) -> bytes:
+    """The file's bytes. InputError where `opened` raises it, or there are more than `most_bytes`."""
     with opened(path) as stream:
         size = os.fstat(stream.fileno()).st_size
-        data = stream.read(most + 1) if size <= most else b""
-    if size > most or len(data) > most:
-        shown = f"has {size / MIB:,.0f}" if size > most else "has more"
+        data = stream.read(most_bytes + 1) if size <= most_bytes else b""
+    if size > most_bytes or len(data) > most_bytes:
+        shown = f"has {size / MIB:,.0f}" if size > most_bytes else "has more"
         raise InputError(
-            f"{path}: must have at most {most // MIB} MiB, {shown}.",
+            f"{path}: must have at most {most_bytes // MIB} MiB, {shown}.",
             hint=MEANT,
         )
     return data
 
 
-def read_text(path: Path, *, most: int = MOST_OF_A_DOCUMENT) -> str:
+def read_text(path: Path, *, most_bytes: int = MOST_OF_A_DOCUMENT) -> str:
     """The file as UTF-8 text, a byte-order mark dropped; InputError names the first other byte."""
-    data = read_bytes(path, most=most)
+    data = read_bytes(path, most_bytes=most_bytes)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -229,12 +229,12 @@ def _texts(path: Path, read: Callable[[io.TextIOWrapper], str]) -> Iterator[str]
             ) from None
 
 
-def read_unpacked(path: Path, *, most: int) -> bytes:
+def read_unpacked(path: Path, *, most_bytes: int) -> bytes:
     """The bytes of a file, unpacked where it is packed. InputError where `opened` raises it, there are more than
-    `most`, it grows beyond measure, or it is not whole."""
+    `most_bytes`, it grows beyond measure, or it is not whole."""
     pieces = []
     with opened(path) as packed:
-        packing, growth = packing_of(path, packed), Growth(path, most)
+        packing, growth = packing_of(path, packed), Growth(path, most_bytes)
         try:
             stream = unpacked(path, packed, packing)
             while piece := stream.read(_PIECE):

@@ -93,11 +93,11 @@ class _Compiler:
     def _additionalproperties(self, rule: Any, schema: Mapping[str, Any]) -> Accepts:
         if "patternProperties" in schema:
             raise _UnknownKeywordError("patternProperties")
-        named, other = frozenset(schema.get("properties", ())), self.all_of(rule)
+        declared, other = frozenset(schema.get("properties", ())), self.all_of(rule)
         if rule is False:
-            return lambda value: not isinstance(value, dict) or value.keys() <= named
+            return lambda value: not isinstance(value, dict) or value.keys() <= declared
         return lambda value: (
-            not isinstance(value, dict) or all(other(item) for name, item in value.items() if name not in named)
+            not isinstance(value, dict) or all(other(item) for name, item in value.items() if name not in declared)
         )
 
     def _required(self, rule: list[str], _: Mapping[str, Any]) -> Accepts:
@@ -213,7 +213,7 @@ def _bound(holds: Callable[[float, float], bool], limit: float) -> Accepts:
     return lambda value: not _is_number(value) or holds(value, limit)
 
 
-def _size(kind: type[Any], least: bool, limit: int) -> Accepts:
-    if least:
+def _size(kind: type[Any], is_minimum: bool, limit: int) -> Accepts:
+    if is_minimum:
         return lambda value: not isinstance(value, kind) or len(value) >= limit
     return lambda value: not isinstance(value, kind) or len(value) <= limit

@@ -16,9 +16,9 @@ def bounds_text(low: float | None, high: float | None, above: float | None = Non
 
 def within(low: float | None, high: float | None, above: float | None = None, below: float | None = None) -> float:
     """Some number that keeps to the limits, 1 where it does."""
-    least = low if low is not None else above
-    most = high if high is not None else below
-    if (least is None or least < 1) and (most is None or most > 1):
+    lower = low if low is not None else above
+    upper = high if high is not None else below
+    if (lower is None or lower < 1) and (upper is None or upper > 1):
         return 1
     if low is not None or high is not None:
         return low if low is not None else 1 if high is None else high

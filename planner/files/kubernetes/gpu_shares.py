@@ -33,7 +33,7 @@ from planner.errors import InputError
 from planner.files.kubernetes.kubernetes_objects import count
 from planner.files.sections import Section
 
-WHOLE = ("nvidia.com/gpu", "amd.com/gpu", "alibabacloud.com/gpu-count")
+WHOLE_GPUS = ("nvidia.com/gpu", "amd.com/gpu", "alibabacloud.com/gpu-count")
 HAMI = "hami.io/node-nvidia-register"
 _PART = re.compile(
     r"nvidia\.com/(mig-.+|gpu\.shared|vgpu|GRID.+|gpu-[0-9]+gb)|amd\.com/(spx|dpx|tpx|qpx|cpx)_nps[0-9]"
@@ -87,8 +87,8 @@ def gpus_of_node(
     parts = {name: pieces for name, pieces in parts.items() if pieces}
     shares = {name: _share_of(name, labels, allocatable) for name in parts}
     notes = [f"offers GPUs in parts: {_shown(parts)}; islands take whole GPUs, not cut up or shared"] if parts else []
-    whole = lost = 0
-    for resource in WHOLE:
+    whole_gpus = lost = 0
+    for resource in WHOLE_GPUS:
         present = count(capacity if resource in capacity else allocatable, resource)
         usable = count(allocatable, resource)
         if usable > present:
@@ -101,9 +101,9 @@ def gpus_of_node(
             parts[resource], shares[resource] = usable, pieces[0]
             notes.append(pieces[1])
         elif usable or not parts:  # a plugin that now offers parts leaves the old capacity behind
-            whole, lost = whole + present, lost + present - usable
+            whole_gpus, lost = whole_gpus + present, lost + present - usable
     return NodeGpus(
-        whole=whole,
+        whole=whole_gpus,
         lost=lost,
         offers=tuple(sorted((name, pieces) for name, pieces in parts.items() if pieces)),
         share_of=tuple(sorted(shares.items())),
@@ -243,7 +243,7 @@ def holding(
 ) -> GpuHolding:
     """What a pod holds of its node's GPUs. InputError where an annotation is no number above 0."""
     pieces = node or NodeGpus()
-    whole, share, notes = 0.0, 0.0, []
+    whole_gpus, share, notes = 0.0, 0.0, []
     of_offer = False
     for resource, amount in amounts.items():
         piece = pieces.share(resource)
@@ -253,18 +253,18 @@ def holding(
             share += part
             notes += [] if part or resource not in (*WHOLE_POD, "nvidia.com/gpu.shared") else [NO_SIZE]
         elif resource in WHOLE_POD:
-            whole += amount
-    if not of_offer and _asks_hami(amounts) and whole and (part := _hami_part(amounts, pieces)) < 1:
-        return GpuHolding(share=whole * part, devices=round(whole))
+            whole_gpus += amount
+    if not of_offer and _asks_hami(amounts) and whole_gpus and (part := _hami_part(amounts, pieces)) < 1:
+        return GpuHolding(share=whole_gpus * part, devices=round(whole_gpus))
     fraction = _fraction(amounts, annotations, pieces, origin)
     if fraction is not None:
         return GpuHolding(
-            whole=fraction.whole or round(whole),
+            whole=fraction.whole or round(whole_gpus),
             share=share + fraction.share,
             devices=fraction.devices,
             notes=fraction.notes,
         )
-    return GpuHolding(whole=round(whole), share=share, of_offer=of_offer, notes=tuple(notes))
+    return GpuHolding(whole=round(whole_gpus), share=share, of_offer=of_offer, notes=tuple(notes))
 
 
 def _piece_of_gpu(amounts: Mapping[str, float], node: NodeGpus, piece: float) -> float:

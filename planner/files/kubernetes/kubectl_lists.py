@@ -105,11 +105,11 @@ def with_budgets(
     budgeted, notes = [], []
     for pod, item in pods:
         labels = dict(string_map(below(item.body, "metadata", "labels"))) if budgets else {}
-        mine = [budget for of, budget in budgets if _covers(of, pod, labels)]
-        if len(mine) > 1:
+        covering = [budget for of, budget in budgets if _covers(of, pod, labels)]
+        if len(covering) > 1:
             notes.append((f"pod {pod.key}", SEVERAL))
-        budget = mine[0].name if len(mine) == 1 else ""
-        budgeted.append(replace(pod, disruption_budget=budget, locked=pod.locked or len(mine) > 1))
+        budget = covering[0].name if len(covering) == 1 else ""
+        budgeted.append(replace(pod, disruption_budget=budget, locked=pod.locked or len(covering) > 1))
     return budgeted, tuple(budget for _, budget in budgets), notes
 
 
@@ -234,7 +234,7 @@ def _with_claims(
     """Pods with the GPUs of their claims, and the keys of those whose claims nobody resolves. A claim of several pods
     counts with the first of them; who also asks a device plugin for GPUs claims something else.
     """
-    taken: set[str] = set()
+    counted: set[str] = set()
     claimed: list[ReadPod] = []
     unresolved: list[str] = []
     for read in reads:
@@ -244,8 +244,8 @@ def _with_claims(
             notes.append((f"pod {read.pod.key}", "has device claims beside its GPUs: taken for other devices"))
         elif names is None:
             unresolved.append(read.pod.key)
-        claims = [allocated[name] for name in names or () if name not in taken]
-        taken |= set(names or ())
+        claims = [allocated[name] for name in names or () if name not in counted]
+        counted |= set(names or ())
         gpus = tuple(sorted(index for claim in claims for index in claim.gpus))
         if any(claim.parts for claim in claims):
             notes.append((f"pod {read.pod.key}", "claims parts of GPUs, whose size is not told: counted as nothing"))
@@ -254,12 +254,12 @@ def _with_claims(
     return claimed, unresolved
 
 
-def _with_fractions(node: ReadNode, there: Sequence[ReadPod], notes: Notes) -> NodeReport:
+def _with_fractions(node: ReadNode, node_pods: Sequence[ReadPod], notes: Notes) -> NodeReport:
     """The report without the GPUs that its pods share: at most one a fraction, where no reservation holds them."""
-    shared = sum(read.gpus.devices for read in there if read.gpus.share and not read.gpus.of_offer)
-    if not shared or any(read.pod.namespace in RESERVATIONS and read.pod.gpu_request for read in there):
+    shared = sum(read.gpus.devices for read in node_pods if read.gpus.share and not read.gpus.of_offer)
+    if not shared or any(read.pod.namespace in RESERVATIONS and read.pod.gpu_request for read in node_pods):
         return node.report
-    free = max(0, node.gpus.whole - sum(read.pod.gpu_request for read in there))
+    free = max(0, node.gpus.whole - sum(read.pod.gpu_request for read in node_pods))
     cut_up = min(shared, free)
     name = node.report.node
     notes.append((f"node {name}", f"{cut_up} GPUs at most are handed out in fractions: they are not counted as whole"))

@@ -84,7 +84,7 @@ def _gpu_of(key: str, value: str, labels: Mapping[str, str], rows: tuple[_NameRo
         if (
             fnmatchcase(value.lower(), row.value)
             and row.label in ("", key)
-            and all(labels.get(label) == wanted for label, wanted in row.also)
+            and all(labels.get(label) == label_value for label, label_value in row.also)
         ):
             return row.gpu
     return ""
@@ -192,11 +192,11 @@ def _taints(item: KubernetesObject, *, unhealthy: bool) -> tuple[Taint, ...]:
         for entry in items_below(spec, "taints")
     ]
     cordoned = not spec.is_empty("unschedulable") and spec.flag("unschedulable")
-    wanted = [CORDON_TAINT] if cordoned else []
-    wanted += [_fault_of(item)] if _fault_of(item) else []
-    wanted += [UNHEALTHY_TAINT] if unhealthy else []
+    added = [CORDON_TAINT] if cordoned else []
+    added += [_fault_of(item)] if _fault_of(item) else []
+    added += [UNHEALTHY_TAINT] if unhealthy else []
     keys = {taint.key for taint in taints}
-    return (*taints, *(Taint(key=key) for key in wanted if key not in keys))
+    return (*taints, *(Taint(key=key) for key in added if key not in keys))
 
 
 def _fault_of(item: KubernetesObject) -> str:

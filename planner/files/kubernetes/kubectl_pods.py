@@ -23,7 +23,7 @@ from planner.units import GB
 
 CLAIM, SLICE = "ResourceClaim", "ResourceSlice"
 DRIVERS = ("gpu.nvidia.com", "gpu.amd.com")
-_WHOLE = re.compile(r"gpu-([0-9]{1,3})")
+_WHOLE_GPU = re.compile(r"gpu-([0-9]{1,3})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def _allocated_gpus(item: KubernetesObject) -> ClaimedGpus:
         for row in items_below(below(item.body, "status", "allocation", "devices"), "results")
         if row.text("driver") in DRIVERS
     ]
-    indices = [int(match[1]) for name in rows if (match := _WHOLE.fullmatch(name))]
+    indices = [int(match[1]) for name in rows if (match := _WHOLE_GPU.fullmatch(name))]
     return ClaimedGpus(gpus=tuple(sorted(indices)), parts=len(rows) - len(indices))
 
 
@@ -77,14 +77,14 @@ def listed_gpus(objects: Iterable[KubernetesObject]) -> dict[str, tuple[Reported
         spec = below(item.body, "spec")
         if spec.is_empty("nodeName") or spec.is_empty("driver") or spec.text("driver") not in DRIVERS:
             continue
-        there = gpus.setdefault(spec.text("nodeName"), {})
-        there.update((gpu.index, gpu) for gpu in _whole_gpus(spec))
+        of_node = gpus.setdefault(spec.text("nodeName"), {})
+        of_node.update((gpu.index, gpu) for gpu in _whole_gpus(spec))
     return {node: tuple(listed[index] for index in sorted(listed)) for node, listed in gpus.items()}
 
 
 def _whole_gpus(spec: Section) -> Iterator[ReportedGpu]:
     for device in items_below(spec, "devices"):
-        match = _WHOLE.fullmatch(device.text("name"))
+        match = _WHOLE_GPU.fullmatch(device.text("name"))
         if match:
             attributes = below(device, "basic", "attributes") if "basic" in device else below(device, "attributes")
             yield ReportedGpu(

@@ -40,11 +40,11 @@ def read_objects(
     """The objects of a file, lists unpacked; InputError where one is named twice, or of none of the `kinds`: those are
     passed over where `passed` is given, which counts them by kind.
     """
-    text = read_text(path, most=MOST_OF_A_LIST)
+    text = read_text(path, most_bytes=MOST_OF_A_LIST)
     if path.suffix == ".json" or text.lstrip().startswith("{"):
         documents = [parse_json(text, file=str(path))]
     else:
-        documents = [parse_large_yaml(part, file=str(path), most=MOST_OF_A_LIST) for part in _yaml_parts(text)]
+        documents = [parse_large_yaml(part, file=str(path), most_bytes=MOST_OF_A_LIST) for part in _yaml_parts(text)]
     objects = [item for document in documents for item in _unpacked(document, kinds, passed)]
     if not objects:
         raise InputError(

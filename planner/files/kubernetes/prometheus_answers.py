@@ -17,7 +17,7 @@ from planner.files.disk.opening import MOST_OF_A_LIST
 from planner.files.sections import Section
 
 _FORMS = {"vector": "value", "matrix": "values"}
-_MOST = 1e15
+_LARGEST = 1e15
 _ROUNDING = 1e-9
 _MOST_APART_S = 3600.0
 _QUERIES_HINT = "Ask with the queries of `planner observe RUN --queries`."
@@ -34,21 +34,21 @@ def load_answers(paths: Sequence[Path]) -> tuple[ObservedSeries, ...]:
     series = [item for path in paths for item in _series(path)]
     if not series:
         raise InputError("Answers: at least one file must be given, got none.", hint=_QUERIES_HINT)
-    seen: dict[tuple[object, ...], ObservedSeries] = {}
+    by_key: dict[tuple[object, ...], ObservedSeries] = {}
     for item in series:
         key = (item.quantity, item.plan, item.island, item.edge_s)
-        if key in seen:
+        if key in by_key:
             raise InputError(
-                f"{item.file}: {item.quantity} of {item.island!r} must be given once, is in {seen[key].file}, too.",
+                f"{item.file}: {item.quantity} of {item.island!r} must be given once, is in {by_key[key].file}, too.",
                 hint="Give each answer once, and one query's alone where there are several forms of it.",
             )
-        seen[key] = item
+        by_key[key] = item
     _refuse_apart(series)
     return tuple(series)
 
 
 def _series(path: Path) -> Iterator[ObservedSeries]:
-    document = read_json(path, most=MOST_OF_A_LIST)
+    document = read_json(path, most_bytes=MOST_OF_A_LIST)
     if document.one_of("status", ("success", "error")) == "error":
         reason = document.text("error", default="no reason")
         raise InputError(
@@ -116,7 +116,7 @@ def _samples(row: Section, form: str, quantity: Quantity) -> list[tuple[float, f
 
 
 def _time(row: Section, key: str, moment: object) -> float:
-    if isinstance(moment, bool) or not isinstance(moment, int | float) or not 0 <= moment <= _MOST:
+    if isinstance(moment, bool) or not isinstance(moment, int | float) or not 0 <= moment <= _LARGEST:
         raise row.fault(key, f"at times in seconds since 1970, not {moment!r:.40}")
     return float(moment)
 
@@ -126,14 +126,14 @@ def _value(row: Section, key: str, text: object, quantity: Quantity) -> float:
         value = float(text) if isinstance(text, str) else math.nan
     except ValueError:
         value = math.nan
-    most = 1.0 if quantity.is_share else _MOST
-    if not 0 <= value <= most * (1 + _ROUNDING):  # NaN, too
+    limit = 1.0 if quantity.is_share else _LARGEST
+    if not 0 <= value <= limit * (1 + _ROUNDING):  # NaN, too
         raise row.fault(
             key,
-            f"finite numbers as texts, 0 to {most:g} for {quantity}, not {text!r:.40}",
+            f"finite numbers as texts, 0 to {limit:g} for {quantity}, not {text!r:.40}",
             hint="A share of no requests is NaN: take a time with load.",
         )
-    return min(value, most)
+    return min(value, limit)
 
 
 def _refuse_apart(series: Sequence[ObservedSeries]) -> None:

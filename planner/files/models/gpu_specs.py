@@ -115,7 +115,7 @@ def gpu_spec_file(name: str, extra: Path | None = None) -> Path:
     files = gpu_spec_files(extra)
     meant = canonical(name, files)
     if meant not in files:
-        raise InputError(f"There is no GPU type {name!r}.", hint=nearest_hint(name, files, what="GPU types"))
+        raise InputError(f"There is no GPU type {name!r}.", hint=nearest_hint(name, files, noun="GPU types"))
     return files[meant]
 
 

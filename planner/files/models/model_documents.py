@@ -14,7 +14,7 @@ from planner.domain.model import LARGEST_SIZE, MOST_CONTEXT, MOST_LAYERS
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section
 
-_MOST = {
+_CEILINGS = {
     "num_hidden_layers": MOST_LAYERS,
     "layers": MOST_LAYERS,
     "num_nextn_predict_layers": MOST_LAYERS,
@@ -35,7 +35,7 @@ class ModelSection(Section):
     def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
         """A whole number in low..high; sizes of models stay below what products of several of them overflow at."""
         return super().integer(
-            key, default=default, low=low, high=_MOST.get(key, LARGEST_SIZE) if high is None else high
+            key, default=default, low=low, high=_CEILINGS.get(key, LARGEST_SIZE) if high is None else high
         )
 
     def inner(self, key: str) -> "ModelSection":

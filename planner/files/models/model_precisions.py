@@ -16,7 +16,7 @@ _FP8, _NVFP4, _MXFP4, _HALF = 1.0, 0.5625, 0.53125, 2.0
 _BYTES_BY_DTYPE = {"bfloat16": _HALF, "float16": _HALF}
 _LONGEST_BLOCK = 1 << 20
 _METHODS = ("fp8", "mxfp4", "compressed-tensors", "modelopt")
-_NAMED = "Give the bytes per element as _planner.weight_bytes and _planner.expert_bytes."
+_GIVE_BYTES = "Give the bytes per element as _planner.weight_bytes and _planner.expert_bytes."
 # modules that stay at two bytes in our count too, or hold next to no weights
 _UNCOUNTED = re.compile(r"(.*[.*])?(lm_head|embed_tokens|gate|router|shared_expert_gate|\w*norm)")
 _LAYER = re.compile(r"(?:.*\.)?layers\.(\d+)\b")
@@ -70,7 +70,7 @@ def _mxfp4(config: ModelSection, quantization: ModelSection) -> tuple[float, flo
     """gpt-oss keeps attention in BF16 and says so; without that word the split is open."""
     modules = quantization.texts("modules_to_not_convert")
     if "GptOssForCausalLM" not in config.texts("architectures") or not any("self_attn" in name for name in modules):
-        raise quantization.fault("modules_to_not_convert", "of gpt-oss, and name self_attn", hint=_NAMED)
+        raise quantization.fault("modules_to_not_convert", "of gpt-oss, and name self_attn", hint=_GIVE_BYTES)
     return _HALF, _MXFP4
 
 
@@ -85,7 +85,7 @@ def _refuse_exceptions(config: ModelSection, quantization: ModelSection) -> None
                 raise InputError(
                     f"{config.file}: {quantization.key_path(key)} must leave only head, embeddings, routers, norms "
                     f"and layers beyond num_hidden_layers unquantised; it names {name!r}.",
-                    hint=_NAMED,
+                    hint=_GIVE_BYTES,
                 )
 
 
@@ -98,20 +98,20 @@ def _is_uncounted(name: str, layers: int) -> bool:
 def _modelopt(quantization: ModelSection) -> float:
     size = {"FP8": _FP8, "NVFP4": _NVFP4}[quantization.one_of("quant_algo", ("FP8", "NVFP4"))]
     if "config_groups" in quantization and _grouped(quantization) != size:
-        raise quantization.fault("config_groups", f"of the format {quantization.text('quant_algo')}", hint=_NAMED)
+        raise quantization.fault("config_groups", f"of the format {quantization.text('quant_algo')}", hint=_GIVE_BYTES)
     return size
 
 
 def _grouped(quantization: ModelSection) -> float:
     sizes = {_group(group) for group in quantization.mappings("config_groups")}
     if len(sizes) != 1:
-        raise quantization.fault("config_groups", "one format for all weights", hint=_NAMED)
+        raise quantization.fault("config_groups", "one format for all weights", hint=_GIVE_BYTES)
     return sizes.pop()
 
 
 def _group(group: ModelSection) -> float:
     if group.texts("targets") != ("Linear",):
-        raise group.fault("targets", '["Linear"]: all weights alike', hint=_NAMED)
+        raise group.fault("targets", '["Linear"]: all weights alike', hint=_GIVE_BYTES)
     weights = ModelSection.of(group.section("weights"))
     weights.one_of("type", ("float",))
     bits = weights.integer("num_bits", low=4, high=8)
@@ -119,4 +119,4 @@ def _group(group: ModelSection) -> float:
         return _FP8
     if bits == 4 and weights.integer("group_size", low=1) == 16:
         return _NVFP4
-    raise weights.fault("num_bits", "8 (FP8), or 4 with a group_size of 16 (NVFP4)", hint=_NAMED)
+    raise weights.fault("num_bits", "8 (FP8), or 4 with a group_size of 16 (NVFP4)", hint=_GIVE_BYTES)

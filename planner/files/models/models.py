@@ -36,7 +36,7 @@ def model_file(name_or_path: str, base: Path | None = None) -> Path:
     if name not in shipped:
         raise InputError(
             f"There is no model {name_or_path!r}.",
-            hint=nearest_hint(name_or_path, shipped, what="shipped models")
+            hint=nearest_hint(name_or_path, shipped, noun="shipped models")
             + " For another model give the path of its config.json.",
         )
     return shipped[name]

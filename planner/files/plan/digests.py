@@ -30,7 +30,7 @@ UNSEALED_VERSION = 1
 """Of plan.json before digests: read, and said to be unverified."""
 
 KEY = "digests"
-WHOLE = "plan"
+WHOLE_PLAN = "plan"
 REMEDY = "Plan again, or restore the file."
 MEASURED = frozenset({"generation_cpu_s", "evaluation_cpu_s"})
 """Keys of a round of the search that no digest covers."""
@@ -46,8 +46,8 @@ def sealed(document: Document) -> Document:
     content = {key: value for key, value in document.items() if key != KEY}
     plain = _plain(content)
     parts = dict(_parts(plain))
-    whole = _digest_of_all(plain, parts)  # in place of that of a key of its name, which it covers
-    return {**content, KEY: {WHOLE: whole} | parts | {WHOLE: whole}}
+    digest_of_all = _digest_of_all(plain, parts)  # in place of that of a key of its name, which it covers
+    return {**content, KEY: {WHOLE_PLAN: digest_of_all} | parts | {WHOLE_PLAN: digest_of_all}}
 
 
 def require_unedited(document: Document, origin: str, *, hint: str = REMEDY) -> None:
@@ -56,17 +56,19 @@ def require_unedited(document: Document, origin: str, *, hint: str = REMEDY) -> 
     content = _plain({key: value for key, value in document.items() if key != KEY})
     parts = dict(_parts(content))
     for path in dict.fromkeys((*parts, *written)):
-        if path != WHOLE and parts.get(path) != written.get(path):
+        if path != WHOLE_PLAN and parts.get(path) != written.get(path):
             raise _edited(origin, content, path, parts.get(path), written.get(path), hint)
-    if written[WHOLE] != _digest_of_all(content, parts):
-        raise _edited(origin, document, f"{KEY}.{WHOLE}", _digest_of_all(content, parts), written[WHOLE], hint)
+    if written[WHOLE_PLAN] != _digest_of_all(content, parts):
+        raise _edited(
+            origin, document, f"{KEY}.{WHOLE_PLAN}", _digest_of_all(content, parts), written[WHOLE_PLAN], hint
+        )
 
 
 def _written(digests: Any, origin: str, hint: str) -> dict[str, str]:
     """The digests of a document, if they are some: names and texts, that of the whole among them."""
     if not isinstance(digests, dict):
         raise InputError(f"{origin}: {KEY}: must be a mapping of digests, got {_shown(digests)}.", hint=hint)
-    for name in dict.fromkeys((WHOLE, *digests)):
+    for name in dict.fromkeys((WHOLE_PLAN, *digests)):
         if not isinstance(digests.get(name), str):
             actual = f"got {_shown(digests[name])}" if name in digests else "is missing"
             raise InputError(f"{origin}: {KEY}.{name}: must be a digest, {actual}.", hint=hint)
@@ -170,7 +172,7 @@ def read_sealed(path: Path, *, hint: str = UNSEALED) -> Section:
 
     Raises InputError where there is none, it is no JSON object, has no digests, or is not as it was written.
     """
-    return sealed_section(read_text(path, most=MOST_OF_A_LIST), str(path), hint=hint)
+    return sealed_section(read_text(path, most_bytes=MOST_OF_A_LIST), str(path), hint=hint)
 
 
 def sealed_section(text: str, origin: str, *, hint: str = UNSEALED) -> Section:
@@ -201,8 +203,8 @@ def require_schema(record: type, document: Document, origin: str, *, hint: str =
     errors = jsonschema.Draft202012Validator(_schema(record)).iter_errors(document)
     for broken in sorted(errors, key=lambda error: [str(part) for part in error.absolute_path]):
         where = ".".join(str(part) for part in broken.absolute_path) or "top level"
-        said = broken.message if len(broken.message) <= _LONGEST_FAULT else f"{broken.message[:_LONGEST_FAULT]} ..."
-        raise InputError(f"{origin}: {where}: {said}.", hint=hint)
+        message = broken.message if len(broken.message) <= _LONGEST_FAULT else f"{broken.message[:_LONGEST_FAULT]} ..."
+        raise InputError(f"{origin}: {where}: {message}.", hint=hint)
 
 
 @cache
@@ -217,7 +219,7 @@ def _accepted(record: type) -> Accepts | None:
 
 def read_saved_plan(path: Path) -> Section:
     """Its top level. Raises InputError where it is no JSON object, or was edited; earlier plans have no digests."""
-    text = read_text(path, most=MOST_OF_A_LIST)
+    text = read_text(path, most_bytes=MOST_OF_A_LIST)
     section = parse_json(text, file=str(path))
     document = json.loads(text)
     if KEY in document:

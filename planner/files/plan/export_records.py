@@ -14,7 +14,7 @@ from planner.files.sections import Section
 
 EXPORT_RECORD_FILE = "export.record"
 SCHEMA_VERSION = 1
-_OWN = ("schema_version", "options", "carried")
+_OWN_KEYS = ("schema_version", "options", "carried")
 
 
 def export_record_text(record: ExportRecord) -> bytes:
@@ -56,8 +56,10 @@ def export_record_of(text: str, origin: str) -> ExportRecord:
         raise document.fault("schema_version", f"{SCHEMA_VERSION}, which this version reads")
     options = read_record(DeploySettings, document.section("options"))
     carried = _carried(document)
-    document.allow_only(*_OWN, *record_keys(ExportRecord))
-    return read_record(ExportRecord, _without(document, _OWN), options=lambda _: options, carried=lambda _: carried)
+    document.allow_only(*_OWN_KEYS, *record_keys(ExportRecord))
+    return read_record(
+        ExportRecord, _without(document, _OWN_KEYS), options=lambda _: options, carried=lambda _: carried
+    )
 
 
 def _carried(document: Section) -> dict[str, tuple[dict[str, Any], ...]]:

@@ -53,7 +53,7 @@ def write_all(path: Path, data: bytes) -> None:
 
 def rows_of(path: Path, descriptor: int, *, heal: bool = True) -> list[Document]:
     """The whole lines; what a kill left of one more is cut off, or with `heal` False passed over."""
-    data = read_bytes(path, most=MOST_OF_A_LIST)
+    data = read_bytes(path, most_bytes=MOST_OF_A_LIST)
     *lines, torn = data.split(b"\n")
     if not lines:
         raise damaged(path, 1, "is not whole")

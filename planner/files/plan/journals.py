@@ -171,7 +171,7 @@ class Journal:
         where it was interrupted, else the experiment alone."""
         names = [EXPERIMENT_FILE, *([JOURNAL_FILE] if interrupted else [])]
         paths = [path for path in map(self._search.joinpath, names) if path.exists()]
-        return {f"{SEARCH_FOLDER}/{path.name}": read_bytes(path, most=MOST_OF_A_LIST) for path in paths}
+        return {f"{SEARCH_FOLDER}/{path.name}": read_bytes(path, most_bytes=MOST_OF_A_LIST) for path in paths}
 
     def discard(self) -> None:
         """Leave the folder as if the search had never begun; but not where the disk refused what was to be kept."""

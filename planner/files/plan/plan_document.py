@@ -25,7 +25,7 @@ from planner.domain.cluster import HIGHEST_CORE
 from planner.files.cluster.clusters import cluster_reference, store_cluster
 from planner.files.disk.folders import CLUSTER_FILE, PLAN_FILE
 from planner.files.disk.values import read_ranges
-from planner.files.plan.digests import KEY, SCHEMA_VERSION, WHOLE, sealed
+from planner.files.plan.digests import KEY, SCHEMA_VERSION, WHOLE_PLAN, sealed
 from planner.files.plan.plan_schemas import IDLE_KEYS, SERVING_KEYS
 from planner.files.records import Document, load_record, record_document
 from planner.files.scenario.scenario_documents import scenario_document
@@ -115,7 +115,7 @@ def plan_digest(plan: Plan) -> str:
     """The digest that stands in the plan.json of its run folder."""
     cluster = plan.scenario.cluster
     reference = None if cluster is None else cluster_reference(cluster)
-    return str(sealed(_content(plan, scenario_document(plan.scenario, reference)))[KEY][WHOLE])
+    return str(sealed(_content(plan, scenario_document(plan.scenario, reference)))[KEY][WHOLE_PLAN])
 
 
 def plan_answers(plan: Plan) -> Document:

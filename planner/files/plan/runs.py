@@ -65,7 +65,7 @@ def load_run(path: Path) -> Plan:
     if not os.path.lexists(file):
         raise InputError(f"{file}: cannot be read: there is no such file.", hint=hint)
     try:
-        text = read_bytes(file, most=MOST_OF_A_LIST)
+        text = read_bytes(file, most_bytes=MOST_OF_A_LIST)
     except InputError as error:
         raise InputError(error.message, hint=hint) from None
     return decode_plan(text, file)
@@ -75,7 +75,7 @@ def search_files(folder: Path) -> dict[str, bytes]:
     """What a finished search left in a run folder besides the plan: relative path -> content."""
     place = folder / SEARCH_FOLDER
     names = sorted(path.name for path in place.iterdir()) if is_folder(place) else []
-    return {f"{SEARCH_FOLDER}/{name}": read_bytes(place / name, most=MOST_OF_A_LIST) for name in names}
+    return {f"{SEARCH_FOLDER}/{name}": read_bytes(place / name, most_bytes=MOST_OF_A_LIST) for name in names}
 
 
 def engine_of(folder: Path) -> str:

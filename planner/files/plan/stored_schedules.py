@@ -20,7 +20,7 @@ from planner.domain.schedules import (
 )
 from planner.errors import InputError
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.plan.digests import KEY, REMEDY, WHOLE, read_sealed, sealed, sealed_text
+from planner.files.plan.digests import KEY, REMEDY, WHOLE_PLAN, read_sealed, sealed, sealed_text
 from planner.files.plan.plan_document import plan_document
 from planner.files.plan.runs import load_run
 from planner.files.records import read_record, record_document
@@ -53,7 +53,7 @@ def schedule_text(schedule: Schedule) -> bytes:
 
 def schedule_digest(schedule: Schedule) -> str:
     """The digest of what schedule.json says."""
-    return str(sealed(_document(schedule))[KEY][WHOLE])
+    return str(sealed(_document(schedule))[KEY][WHOLE_PLAN])
 
 
 def _document(schedule: Schedule) -> dict[str, Any]:

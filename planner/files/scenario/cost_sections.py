@@ -214,7 +214,7 @@ def read_network(document: Section, types: Collection[str]) -> NetworkSettings |
     if not settings.switch_gb_s:
         return settings
     rule = "must be a GPU type of the inventory; {key} is not"
-    meant = canonical_keys(section.section("uplinks_gb_s"), types, rule=rule, what="inventory's types")
+    meant = canonical_keys(section.section("uplinks_gb_s"), types, rule=rule, noun="inventory's types")
     return replace(settings, switch_gb_s=tuple(sorted((meant[gpu], rate) for gpu, rate in settings.switch_gb_s)))
 
 

@@ -61,7 +61,7 @@ def _require_types(file: str, counts: Mapping[str, int], cluster: Cluster | None
         if cluster is not None and gpu not in types:
             raise FaultyKeyError(
                 f"{file}: inventory.{gpu} must be a GPU type of the cluster {cluster.name}; no node has {gpu}.",
-                hint=nearest_hint(gpu, types, what="cluster's types") if types else "Give another cluster.",
+                hint=nearest_hint(gpu, types, noun="cluster's types") if types else "Give another cluster.",
                 section_path="inventory",
                 key=gpu,
             )
@@ -84,7 +84,7 @@ def _idle(document: Section, cluster: Cluster | None, settings: PlacementSetting
         raise InputError(
             f"{document.file}: inventory: cluster {cluster.name} must have an idle GPU of a known type that islands "
             f"may use; it has none: {why}.",
-            hint=nearest_hint(next(iter(usable)), spec_files, what="GPU types")
+            hint=nearest_hint(next(iter(usable)), spec_files, noun="GPU types")
             if usable
             else _freeing(cluster, settings),
         )
@@ -110,7 +110,7 @@ def _counts(section: Section) -> dict[str, int]:
             hint="Write a line such as `H200: 64` for each type.",
             key=section.path,
         )
-    meant = canonical_keys(section, gpu_spec_files(), rule="is not a known GPU type", what="GPU types")
+    meant = canonical_keys(section, gpu_spec_files(), rule="is not a known GPU type", noun="GPU types")
     for gpu in section:
         if section.holds_number(gpu) and section.number(gpu) == 0:
             raise section.fault(gpu, "a whole number of at least 1", hint=f"Leave {gpu} out.")
@@ -145,14 +145,14 @@ def _refuse_slips(
             raise section.refusal(gpu, f"is {name} once more", hint="Give each type once.")
         priced.add(name)
         if name not in names and difflib.get_close_matches(folded(gpu), list(map(folded, without)), cutoff=0.5):
-            hint = nearest_hint(gpu, tuple(names), what="GPU types")
+            hint = nearest_hint(gpu, tuple(names), noun="GPU types")
             raise section.refusal(gpu, f"must be a known GPU type; {gpu} is not", hint=hint)
 
 
 def _selectors(document: Section, counts: Mapping[str, int]) -> dict[str, tuple[tuple[str, str], ...]]:
     selectors = document.section("node_selectors", optional=True)
     meant = canonical_keys(
-        selectors, counts, rule="must be a GPU type of the inventory; {key} is not", what="GPU types"
+        selectors, counts, rule="must be a GPU type of the inventory; {key} is not", noun="GPU types"
     )
     return {meant[gpu]: read_labels(selectors.section(gpu)) for gpu in selectors}
 

@@ -60,10 +60,12 @@ def read_objective(section: Section, base: Path) -> tuple[ObjectiveSettings, tup
 def _several(section: Section, base: Path) -> tuple[ObjectiveSettings, tuple[InputHash, ...]]:
     settings = read_record(ObjectiveSettings, section, goals=_goals, current=lambda _: ())
     goals = settings.goals
-    _only_with(section, "within", there=settings.pick is Pick.WITHIN, what="objective.pick is within")
-    _only_with(section, "demand_rps", there=Goal.HEADROOM in goals, what="headroom is among objective.goals")
+    _only_with(section, "within", allowed=settings.pick is Pick.WITHIN, condition="objective.pick is within")
+    _only_with(section, "demand_rps", allowed=Goal.HEADROOM in goals, condition="headroom is among objective.goals")
     measured = next((goal for goal in reversed(goals) if goal.of_changes), None)
-    _only_with(section, "current", there=measured is not None, what="changes or change_cost is among objective.goals")
+    _only_with(
+        section, "current", allowed=measured is not None, condition="changes or change_cost is among objective.goals"
+    )
     current, inputs = ((), ()) if measured is None else _current(section, base, goals)
     return replace(settings, current=current), inputs
 
@@ -75,7 +77,7 @@ def _goals(section: Section) -> tuple[Goal, ...]:
     for word in words:
         if word not in names:
             text = f"must be of {', '.join(names)}, got {word!r}"
-            raise section.refusal("goals", text, hint=nearest_hint(word, names, what="goals"))
+            raise section.refusal("goals", text, hint=nearest_hint(word, names, noun="goals"))
     if len(words) < _FEWEST_GOALS or len(set(words)) < len(words):
         raise section.fault("goals", "at least two different goals", hint="For a single goal choose another kind.")
     if Goal.RATE.value not in words:
@@ -85,9 +87,9 @@ def _goals(section: Section) -> tuple[Goal, ...]:
     return tuple(Goal(word) for word in words)
 
 
-def _only_with(section: Section, key: str, *, there: bool, what: str) -> None:
-    if key in section and not there:
-        raise section.fault(key, f"left out unless {what}", hint="Leave it out.")
+def _only_with(section: Section, key: str, *, allowed: bool, condition: str) -> None:
+    if key in section and not allowed:
+        raise section.fault(key, f"left out unless {condition}", hint="Leave it out.")
 
 
 def _current(
@@ -164,9 +166,9 @@ def _require_engines(scenario: Scenario, saved: Section) -> None:
         raise saved.fault("model", f"that of the scenario, {scenario.model.name}", hint="Name a run of this model.")
     if "engine" in saved and not saved.is_empty("engine") and scenario.engine.name:
         engine = saved.section("engine")
-        for key, wanted in (("name", scenario.engine.name), ("version", scenario.engine.version)):
-            if engine.text(key) != wanted:
-                raise engine.fault(key, f"that of the scenario, {wanted}", hint="Another engine runs no server on.")
+        for key, planned in (("name", scenario.engine.name), ("version", scenario.engine.version)):
+            if engine.text(key) != planned:
+                raise engine.fault(key, f"that of the scenario, {planned}", hint="Another engine runs no server on.")
 
 
 def objective_document(settings: ObjectiveSettings) -> dict[str, object]:

@@ -70,7 +70,7 @@ def _spec(rows: Section, gpu: str, specs: Mapping[str, GpuSpec]) -> GpuSpec:
     try:
         return specs[gpu] if gpu in specs else load_gpu_spec(gpu)
     except InputError:
-        hint = nearest_hint(gpu, specs, what="GPU types")
+        hint = nearest_hint(gpu, specs, noun="GPU types")
         raise rows.refusal(gpu, "is not a known GPU type", hint=hint) from None
 
 
@@ -145,10 +145,10 @@ def pairs(flag: str, text: str, example: str) -> dict[str, str]:
     return rows
 
 
-def inventory_of(flag: str, text: str, *, least: int = 1) -> dict[str, int]:
-    """GPUs by type, `least` of each."""
+def inventory_of(flag: str, text: str, *, fewest: int = 1) -> dict[str, int]:
+    """GPUs by type, `fewest` of each."""
     typed = pairs(flag, text, "H100=40,A100=24")
-    return _by_type(flag, {gpu: _count(flag, gpu, value, least) for gpu, value in typed.items()})
+    return _by_type(flag, {gpu: _count(flag, gpu, value, fewest) for gpu, value in typed.items()})
 
 
 def _by_type(flag: str, figures: Mapping[str, Number]) -> dict[str, Number]:
@@ -166,11 +166,11 @@ def _twice(flag: str, gpu: str) -> InputError:
     return InputError(f"{flag}: must name each GPU type once, got {gpu} twice.", hint="Name it once.")
 
 
-def _count(flag: str, gpu: str, value: str, least: int) -> int:
+def _count(flag: str, gpu: str, value: str, fewest: int) -> int:
     count = int(value) if value.isdecimal() and value.isascii() and len(value) <= 9 else -1
-    if not least <= count <= _MOST_GPUS:
+    if not fewest <= count <= _MOST_GPUS:
         raise InputError(
-            f"{flag}: {gpu} must be a whole number of {least}..{_MOST_GPUS}, got {value!r}.", hint=f"Write {gpu}=8."
+            f"{flag}: {gpu} must be a whole number of {fewest}..{_MOST_GPUS}, got {value!r}.", hint=f"Write {gpu}=8."
         )
     return count
 

@@ -138,7 +138,7 @@ def scenario_path(path: Path) -> Path:
         return path  # its reader says what is wrong with it
     raise InputError(
         f"{name}: no such file, nor is there a shipped scenario of that name.",
-        hint=nearest_hint(name, shipped, what="shipped scenarios") + " For your own give its path (.yaml).",
+        hint=nearest_hint(name, shipped, noun="shipped scenarios") + " For your own give its path (.yaml).",
     )
 
 

@@ -87,14 +87,14 @@ def _skews(section: Section) -> tuple[float, float | None]:
     if len(pair) != 2:
         raise section.fault("skew", rule)
     ends = Section({"least": pair[0], "largest": pair[1]}, file=section.file, path=section.key_path("skew"))
-    least, largest = (ends.number(end, low=-STEEPEST, high=STEEPEST) for end in ("least", "largest"))
-    if not least < largest:
+    smallest, largest = (ends.number(end, low=-STEEPEST, high=STEEPEST) for end in ("least", "largest"))
+    if not smallest < largest:
         raise section.refusal(
             "skew",
-            f"must be {rule}, got [{least:g}, {largest:g}]",
-            hint=f"Write [{largest:g}, {least:g}]." if least > largest else "Widen the range.",
+            f"must be {rule}, got [{smallest:g}, {largest:g}]",
+            hint=f"Write [{largest:g}, {smallest:g}]." if smallest > largest else "Widen the range.",
         )
-    return largest, None if least == -largest else least
+    return largest, None if smallest == -largest else smallest
 
 
 def _sizes(section: Section, default: Sizes) -> Sizes:
@@ -108,14 +108,14 @@ def _sizes(section: Section, default: Sizes) -> Sizes:
 
 def _require_islands(section: Section, settings: SearchSettings, inventory: Inventory) -> None:
     """Raises InputError where no layout of the encoding can have an island for each phase, but others can."""
-    stocks, least = settings.stocks(inventory), settings.min_island_size
+    stocks, smallest = settings.stocks(inventory), settings.min_island_size
     largest = max(stocks, key=lambda stock: stock.largest_island)
     if not any(stock.most_islands for stock in stocks):
         whole_nodes = settings.sizes is SizeSet.WHOLE_NODES
-        most = "largest island of search.sizes whole_nodes" if whole_nodes else "largest count of the inventory"
+        limit = "largest island of search.sizes whole_nodes" if whole_nodes else "largest count of the inventory"
         raise section.refusal(
             "min_island_size",
-            f"must be at most the {most}, {largest.largest_island} ({largest.gpu}), got {least}",
+            f"must be at most the {limit}, {largest.largest_island} ({largest.gpu}), got {smallest}",
             hint="Lower search.min_island_size or add GPUs.",
             by_itself=False,
         )
@@ -124,7 +124,7 @@ def _require_islands(section: Section, settings: SearchSettings, inventory: Inve
         lower = f", or search.min_island_size to at most {max(others)}, for a second GPU type" if others else ""
         raise InputError(
             f"{section.file}: search.slots must be at least 2, an island for prefill and one for decode, where "
-            f"search.min_island_size ({least}) leaves {largest.gpu} alone to form any, got {settings.slots}.",
+            f"search.min_island_size ({smallest}) leaves {largest.gpu} alone to form any, got {settings.slots}.",
             hint=f"Set search.slots to 2 or more{lower}.",
         )
 

@@ -139,12 +139,12 @@ def with_settings(document: Mapping[str, object], settings: Iterable[Setting], o
 
     Raises InputError where something else than a mapping stands above a key, or a key is set twice.
     """
-    result, seen = dict(document), set[str]()
+    result, keys_set = dict(document), set[str]()
     for setting in settings:
-        above = [key for key in seen if _below(setting.key, key) or _below(key, setting.key)]
+        above = [key for key in keys_set if _below(setting.key, key) or _below(key, setting.key)]
         if above:
             raise InputError(f"{origin}: {setting.key} is set twice.", hint="Set each key once.")
-        seen.add(setting.key)
+        keys_set.add(setting.key)
         _set(result, setting.key.split("."), setting, origin)
     return result
 

@@ -147,9 +147,9 @@ def _value(row: CsvRow, columns: _Columns, gpus: Collection[str], at_s: float) -
         value = float(row.whole(columns.value, high=1))
     else:
         value = row.number(columns.value)
-        least = "above" if columns.kind is FeedKind.PRICE else "of at least"
+        bound = "above" if columns.kind is FeedKind.PRICE else "of at least"
         if not 0 <= value <= MOST_VALUE or (columns.kind is FeedKind.PRICE and not value):
-            raise row.fault(columns.value, f"must be a number {least} 0, at most {MOST_VALUE:g}", "")
+            raise row.fault(columns.value, f"must be a number {bound} 0, at most {MOST_VALUE:g}", "")
     name = row.name(columns.name) if columns.name else ""
     where = f"{row.path}: row {row.place}"
     return FeedValue(kind=columns.kind, name=type_of(name, gpus), value=value, where=where, at_s=at_s)

@@ -29,7 +29,7 @@ from planner.files.disk.csv_rows import number_of, text_cells
 from planner.files.sections import MOST_TOKENS, MOST_WHOLE, Section
 
 _SUM_TOLERANCE = 1e-6
-_WHOLE = ("input_tokens", "requests")
+_WHOLE_NUMBERS = ("input_tokens", "requests")
 _HIGH = float(MOST_TOKENS)
 _HEADERS = (
     ("input_tokens", "requests"),
@@ -89,7 +89,7 @@ def _numbers(document: Section, number: int, row: list[str], header: tuple[str, 
 
 
 def _cell(document: Section, number: int, cell: str, column: str) -> float:
-    integral = column in _WHOLE
+    integral = column in _WHOLE_NUMBERS
     high = 1.0 if column == "probability" else _HIGH
     try:
         value = float(cell)
@@ -175,17 +175,17 @@ def _shares(section: Section, place: str, cells: Sequence[str]) -> tuple[float, 
     return shares
 
 
-def _whole_tokens(section: Section, place: str, cell: str, most: int) -> int:
+def _whole_tokens(section: Section, place: str, cell: str, limit: int) -> int:
     number = number_of(cell)
-    if not number.is_integer() or not 1 <= number <= most:
-        raise _fault(section, f"have whole numbers of tokens from 1 to {most} in {place}", repr(cell))
+    if not number.is_integer() or not 1 <= number <= limit:
+        raise _fault(section, f"have whole numbers of tokens from 1 to {limit} in {place}", repr(cell))
     return int(number)
 
 
-def _require_ascending(section: Section, what: str, numbers: Sequence[int]) -> None:
+def _require_ascending(section: Section, subject: str, numbers: Sequence[int]) -> None:
     for before, after in pairwise(numbers):
         if after <= before:
-            raise _fault(section, f"ascend in {what}", f"{after} after {before}")
+            raise _fault(section, f"ascend in {subject}", f"{after} after {before}")
 
 
 def _fault(section: Section, rule: str, shown: str) -> InputError:
@@ -205,7 +205,7 @@ def prefix_document(reuse: PrefixReuse) -> dict[str, object]:
 
 _HEADER = ["window_s", "dispersion"]
 _LONGEST_S = 1e9
-_MOST = 1e12
+_LARGEST_DISPERSION = 1e12
 
 
 def read_counts(document: Section) -> CountDispersion:
@@ -215,7 +215,9 @@ def read_counts(document: Section) -> CountDispersion:
         raise document.fault("counts", f"a table with the header {','.join(_HEADER)} and a row at least")
     for number, row in enumerate(rows[1:], start=1):
         numbers = [number_of(cell) for cell in row]
-        if len(numbers) != len(_HEADER) or not (0 < numbers[0] <= _LONGEST_S and 0 <= numbers[1] <= _MOST):
+        if len(numbers) != len(_HEADER) or not (
+            0 < numbers[0] <= _LONGEST_S and 0 <= numbers[1] <= _LARGEST_DISPERSION
+        ):
             raise document.fault("counts", f"seconds above 0 and a dispersion of at least 0 in row {number}")
     windows, dispersion = zip(*((number_of(first), number_of(last)) for first, last in rows[1:]), strict=True)
     if any(after <= before for before, after in pairwise(windows)):

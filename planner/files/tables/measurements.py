@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.domain import PHASES, GpuSpec, Measurement, ModelSpec, Phase
 from planner.errors import InputError
-from planner.files.disk.csv_rows import MOST, listed, number_of, text_cells
+from planner.files.disk.csv_rows import LARGEST, listed, number_of, text_cells
 from planner.files.disk.names import shipped_models
 from planner.files.disk.opening import read_text
 from planner.files.models.gpu_specs import load_gpu_specs
@@ -132,8 +132,8 @@ class _Row:
 
     def number_of(self, column: str, rule: str = "a positive number") -> float:
         value = number_of(self.text(column))
-        if not 0 < value <= MOST:
-            raise self.fault(column, f"{rule}, at most {MOST:g}" if value > MOST else rule)
+        if not 0 < value <= LARGEST:
+            raise self.fault(column, f"{rule}, at most {LARGEST:g}" if value > LARGEST else rule)
         return value
 
     def count(self, column: str, default: int | None = None) -> int:
@@ -200,13 +200,13 @@ def measured_records(
         if m.gpu not in specs:
             raise InputError(
                 f"{origin}: row {m.row}: there is no GPU type {m.gpu!r}.",
-                hint=nearest_hint(m.gpu, specs, what="GPU types"),
+                hint=nearest_hint(m.gpu, specs, noun="GPU types"),
             )
         gpus[m.gpu] = specs[m.gpu]
         if m.model not in models and m.model not in shipped:
             raise InputError(
                 f"{origin}: row {m.row}: there is no model {m.model!r}.",
-                hint=nearest_hint(m.model, shipped, what="shipped models"),
+                hint=nearest_hint(m.model, shipped, noun="shipped models"),
             )
         if m.model not in models:
             models[m.model] = load_model(m.model)

@@ -61,7 +61,7 @@ def load_rate_curve(name_or_path: str, base: Path | None = None) -> RateCurve:
     if name_or_path not in shipped:
         raise InputError(
             f"There is no rate curve {name_or_path!r}.",
-            hint=nearest_hint(name_or_path, shipped, what="shipped rate curves")
+            hint=nearest_hint(name_or_path, shipped, noun="shipped rate curves")
             + " For your own give the path of its file (.yaml).",
         )
     return rate_curve_from_document(read_yaml(shipped[name_or_path]))
@@ -105,9 +105,9 @@ def _pair(document: Section, number: int, row: Sequence[str]) -> tuple[float, fl
     return start, rate
 
 
-def _fault(document: Section, rule: str, came: str) -> InputError:
+def _fault(document: Section, rule: str, received: str) -> InputError:
     return InputError(
-        f"{document.file}: {document.key_path('rates')} must {rule}, got {came}.",
+        f"{document.file}: {document.key_path('rates')} must {rule}, got {received}.",
         hint="One row a stretch of time: second of its start, requests a second.",
     )
 
@@ -174,7 +174,7 @@ class _RateTable:
         pools = listed(self.rows)
         if pool is not None:
             raise InputError(
-                f"{self.path}: holds no pool {pool!r}.", hint=nearest_hint(pool, self.rows, what="pools of the file")
+                f"{self.path}: holds no pool {pool!r}.", hint=nearest_hint(pool, self.rows, noun="pools of the file")
             )
         if len(self.rows) > 1:
             raise InputError(
@@ -225,8 +225,8 @@ class _RateTable:
                 f"{self.path}: must hold at least two windows of a pool, to tell how long they are; got one.",
                 hint="Give a row a window.",
             )
-        most = max(steps.values())
-        window_s = min(step for step, times in steps.items() if times == most)
+        repeats = max(steps.values())
+        window_s = min(step for step, times in steps.items() if times == repeats)
         for before, row in pairwise(rows):
             step_s = row.start_s - before.start_s
             if abs(step_s / window_s - max(1, round(step_s / window_s))) > _SAME_STEP:
@@ -326,15 +326,15 @@ def _starts_s(path: Path, column: str, rows: Sequence[CsvRow]) -> list[float]:
         _require_times(column, rows, dates)
         return dates
     _require_times(column, rows, numbers)
-    least, greatest = min(range(len(rows)), key=numbers.__getitem__), max(range(len(rows)), key=numbers.__getitem__)
+    earliest, latest = min(range(len(rows)), key=numbers.__getitem__), max(range(len(rows)), key=numbers.__getitem__)
     times = Times(
         path=path,
         column=column,
         count=len(rows),
-        least=numbers[least],
-        greatest=numbers[greatest],
-        least_row=rows[least].place,
-        greatest_row=rows[greatest].place,
+        least=numbers[earliest],
+        greatest=numbers[latest],
+        least_row=rows[earliest].place,
+        greatest_row=rows[latest].place,
     )
     by_size, by_name = epoch_unit(times), named_unit(column)
     if by_size is not None and by_name not in (None, by_size):
@@ -383,7 +383,7 @@ def _shipped(name: str, pool: str | None) -> RateSeries:
     if name not in curves:
         raise InputError(
             f"There are no rates called {name!r}.",
-            hint=nearest_hint(name, curves, what="shipped rates") + " For your own give the path of a CSV file.",
+            hint=nearest_hint(name, curves, noun="shipped rates") + " For your own give the path of a CSV file.",
         )
     if pool is not None:
         raise InputError(f"Rates {name} are of one pool, got pool {pool!r}.", hint="Leave the pool out.")

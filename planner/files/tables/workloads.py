@@ -65,7 +65,7 @@ def workload_file(name_or_path: str, base: Path | None = None) -> Path:
     if name not in shipped:
         raise InputError(
             f"There is no workload {name_or_path!r}.",
-            hint=nearest_hint(name_or_path, shipped, what="shipped workloads")
+            hint=nearest_hint(name_or_path, shipped, noun="shipped workloads")
             + " For your own give the path of a workload file (.yaml) or a trace (.csv, .jsonl).",
         )
     return shipped[name]

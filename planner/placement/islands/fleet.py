@@ -183,7 +183,7 @@ class Occupancy:
         return (
             record.gpu == ask.gpu
             and (not ask.selector or set(ask.selector) <= set(record.labels))
-            and may_lie_on(record, known=self.fleet.open[node], kind=ask.kind, tolerations=self.tolerations)
+            and may_lie_on(record, all_known=self.fleet.open[node], kind=ask.kind, tolerations=self.tolerations)
         )
 
     def _know(self, ask: Ask) -> None:

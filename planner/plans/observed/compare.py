@@ -22,7 +22,7 @@ _LOST = 0.05
 _FEW = 0.99
 
 
-_LEAST = 0.02
+_LOWEST_FACTOR = 0.02
 
 
 def compare_observed(
@@ -82,14 +82,14 @@ def _free(observation: Observation, families: Mapping[str, str]) -> tuple[FreeFa
     computes, the bandwidth as well."""
     pairs = sorted({(families[step.gpu], step.phase) for step in observation.measurements})
     kernels = [
-        FreeFactor(name=f"kernels_{phase}", family=family, sigma=_KERNELS, low=_LEAST, high=1)
+        FreeFactor(name=f"kernels_{phase}", family=family, sigma=_KERNELS, low=_LOWEST_FACTOR, high=1)
         for family, phase in pairs
     ]
     reading = [family for family, phase in pairs if phase is Phase.DECODE]
     return (
         *kernels,
         *(
-            FreeFactor(name=name, family=family, sigma=_BANDWIDTH, low=_LEAST, high=1)
+            FreeFactor(name=name, family=family, sigma=_BANDWIDTH, low=_LOWEST_FACTOR, high=1)
             for family in reading
             for name in ("memory", "cache")
         ),

@@ -151,11 +151,11 @@ def _time(
     low, high = _time_band(promised, band)
     verdict = Verdict.UNKNOWN
     if low is not None and high is not None:
-        least, most = ((edge + later_s) * MS_PER_S for edge in (measured.low, measured.high))
-        verdict = Verdict.WORSE if least > high else Verdict.BETTER if most < low else Verdict.AS_PLANNED
+        low_ms, high_ms = ((edge + later_s) * MS_PER_S for edge in (measured.low, measured.high))
+        verdict = Verdict.WORSE if low_ms > high else Verdict.BETTER if high_ms < low else Verdict.AS_PLANNED
         value = (measured.value + later_s) * MS_PER_S
         if verdict is Verdict.AS_PLANNED and not low <= value <= high and not math.isinf(measured.high):
-            basis += f"; the histogram's class is {least:.4g} to {most:.4g} ms"
+            basis += f"; the histogram's class is {low_ms:.4g} to {high_ms:.4g} ms"
     return ComparedFigure(
         subject=subject,
         phase=phase,

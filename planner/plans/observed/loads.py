@@ -41,12 +41,12 @@ class TimeHistogram:
         """None without observations."""
         if not self.count:
             return None
-        wanted, below, low = q * self.count, 0.0, 0.0
+        rank, below, low = q * self.count, 0.0, 0.0
         for edge, count in self.classes:
-            if count >= wanted and count > below:
+            if count >= rank and count > below:
                 if math.isinf(edge):
                     return TimeQuantile(value=low, low=low, high=edge)
-                value = low + (edge - low) * (wanted - below) / (count - below)
+                value = low + (edge - low) * (rank - below) / (count - below)
                 return TimeQuantile(value=value, low=low, high=edge)
             below, low = max(below, count), edge
         return TimeQuantile(value=low, low=low, high=math.inf)  # pragma: no cover  # the last class has all

@@ -40,8 +40,8 @@ def certify_buckets(
     if scenario.objective.rents:
         counts = dict(layout.gpus)
     unrestricted = unrestricted_rps(prices, counts)
-    most = None if unrestricted is None else max(unrestricted, rate_rps)
-    reached = most or value if math.isinf(choice.bound) else choice.bound_of_form
+    bound_rps = None if unrestricted is None else max(unrestricted, rate_rps)
+    reached = bound_rps or value if math.isinf(choice.bound) else choice.bound_of_form
     bound = min(reached, value) if scenario.objective.minimises else max(reached, value)
     several = scenario.objective.kind.row.several
     notes = (
@@ -55,8 +55,8 @@ def certify_buckets(
         PLACED if scenario.cluster is not None else "",
     )
     return Certificate(
-        bound_rps=most,
-        gap=None if most is None else 1 - rate_rps / most,
+        bound_rps=bound_rps,
+        gap=None if bound_rps is None else 1 - rate_rps / bound_rps,
         objective_value=value,
         objective_bound=None if several else bound,
         objective_gap=None if several else abs(value - bound) / max(abs(bound), 1e-12),

@@ -34,7 +34,7 @@ from planner.proposing.feasibility import unreachable_bounds
 
 SOUGHT_NODES = 16  # of one server, where more GPUs than there are would do
 MOST_RULES = 2  # told of a GPU type and phase
-_WHOLE = 0  # the bucket of all lengths
+_ALL_LENGTHS = 0  # the bucket of all lengths
 ROUGH_GAP = 0.5  # where only whether there are pools is asked
 LATE_SECONDS = 2.0
 _SURVIVAL_STEPS = 50
@@ -54,20 +54,21 @@ def nothing_serves(question: Question, prices: BucketPrices, objective: Objectiv
     scenario = question.scenario
     offer = prices.offer(stocks_of(question, objective), prices.partitions[:1])
     fastest = relaxed_values(offer, prices.partitions[:1], ObjectiveSettings(), scenario.assignment)
-    most = max(fastest.values(), default=0.0)
+    highest_rps = max(fastest.values(), default=0.0)
     # not even servers that can be divided serve anything: then neither a budget nor a target is to blame
-    if not most:
+    if not highest_rps:
         return _excluded(question, prices)
     if objective.target_rps:
         return InfeasibleError(
             f"scenario {scenario.name}: objective.target_rps: {objective.target_rps:g} requests/s is above what the "
-            f"offered GPUs can reach, at most {most:.1f}.",
+            f"offered GPUs can reach, at most {highest_rps:.1f}.",
             hint="Lower the target, offer more GPUs, or loosen the service levels.",
         )
     if objective.kind.row.budgeted:
         return InfeasibleError(
             f"scenario {scenario.name}: objective.budget_usd_per_hour: {objective.budget_usd_per_hour:g} USD/hour "
-            f"rents no fleet that serves the workload; {_cheapest_words(question, offer, prices.partitions[0], most)}.",
+            "rents no fleet that serves the workload; "
+            f"{_cheapest_words(question, offer, prices.partitions[0], highest_rps)}.",
             hint="Raise the budget, or offer cheaper GPUs.",
         )
     return _without_room(question, prices)
@@ -95,9 +96,9 @@ def _without_room(question: Question, prices: BucketPrices) -> InfeasibleError:
     )
 
 
-def _cheapest_words(question: Question, offer: BucketOffer, partition: Partition, most: float) -> str:
+def _cheapest_words(question: Question, offer: BucketOffer, partition: Partition, highest_rps: float) -> str:
     """What the cheapest fleet costs; that a budget is too small is known without it."""
-    cheapest = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=LEAST_SHARE * most)
+    cheapest = ObjectiveSettings(kind=ObjectiveKind.TARGET, target_rps=LEAST_SHARE * highest_rps)
     try:
         answer = best_pools(offer, [partition], cheapest, layout_settings(question.scenario))
     except (InfeasibleError, SolverError):
@@ -219,14 +220,14 @@ def smallest_servers(prices: BucketPrices, phase: Phase) -> dict[str, int]:
     """GPUs of the smallest server that serves all lengths, by GPU type; types that serve nothing are left out."""
     items = prices.question.scenario.inventory.items
     sizes = {item.gpu.name: _serving(prices, item.gpu.name, phase, capped=True) for item in items}
-    return {gpu: min(mine) for gpu, mine in sizes.items() if mine}
+    return {gpu: min(type_sizes) for gpu, type_sizes in sizes.items() if type_sizes}
 
 
 def _serving(prices: BucketPrices, gpu: str, phase: Phase, *, capped: bool) -> list[int]:
     """GPUs of the servers that serve all lengths, with queues or without."""
     column = prices.column(gpu, phase)
-    rates = (column.capped if capped else column.full)[:, _WHOLE].tolist()
-    return [column.config(row, _WHOLE).parallel.devices for row, rate in enumerate(rates) if rate > 0]
+    rates = (column.capped if capped else column.full)[:, _ALL_LENGTHS].tolist()
+    return [column.config(row, _ALL_LENGTHS).parallel.devices for row, rate in enumerate(rates) if rate > 0]
 
 
 def _reason(prices: BucketPrices, item: InventoryItem, phase: Phase) -> str:
@@ -272,7 +273,7 @@ def _memory_or_levels(
     many = max(item.count, SOUGHT_NODES * item.gpu.gpus_per_host)
     inventory = Inventory(items=(replace(item, count=many),))
     offered = replace(scenario, inventory=inventory, slo=SloSettings())
-    unbounded = BucketPrices(replace(question, scenario=offered), most=1)
+    unbounded = BucketPrices(replace(question, scenario=offered), most_buckets=1)
     serving = _serving(unbounded, item.gpu.name, phase, capped=False)
     if any(devices <= item.count for devices in serving):
         return "memory suffices, the service levels are not reached"

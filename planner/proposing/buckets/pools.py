@@ -91,7 +91,7 @@ def solve_buckets(evaluator: Evaluator) -> BucketChoice:
 
 def _solved_to_target(question: Question, prices: BucketPrices, objective: ObjectiveSettings) -> BucketChoice:
     """The best pools; a target that they do not reach together is raised. Raises as `solve_buckets` does."""
-    wanted, bound, reached = objective.target_rps, None, 0.0
+    target_rps, bound, reached = objective.target_rps, None, 0.0
     for _ in range(MOST_RAISES):
         try:
             choice = _solved(question, prices, objective)
@@ -101,14 +101,14 @@ def _solved_to_target(question: Question, prices: BucketPrices, objective: Objec
             break
         bound = choice.bound if bound is None else bound
         reached = choice.priced.rate_rps
-        if reached >= wanted * (1 - MET):
+        if reached >= target_rps * (1 - MET):
             return replace(choice, bound=bound)
         estimated = next(point.rate_rps for point in choice.simpler if point.chosen)
         # Up to what the programme holds these pools for it would choose the same again.
-        least = max(objective.target_rps * wanted / reached, estimated)
-        objective = replace(objective, target_rps=least * (1 + MET))
+        raised_rps = max(objective.target_rps * target_rps / reached, estimated)
+        objective = replace(objective, target_rps=raised_rps * (1 + MET))
     raise InfeasibleError(
-        f"scenario {question.scenario.name}: objective.target_rps: {wanted:g} requests/s is not reached with the "
+        f"scenario {question.scenario.name}: objective.target_rps: {target_rps:g} requests/s is not reached with the "
         f"queues of the pools together; the closest reach {reached:.1f}.",
         hint="Lower the target, or loosen the service levels.",
     )

@@ -86,8 +86,8 @@ def _bunched(
     served = service.unbroken(pools, counts).rate_rps
     if not survive.share:
         return served * margin, None
-    left = min(loss.rate_rps for loss in service.losses(pools, survive.nodes, counts))
-    return min(served, rate_rps) * margin, left
+    remaining_rps = min(loss.rate_rps for loss in service.losses(pools, survive.nodes, counts))
+    return min(served, rate_rps) * margin, remaining_rps
 
 
 def proposed_pools(

@@ -32,7 +32,7 @@ def rivals_of(plan: Plan, evaluator: Evaluator) -> tuple[RivalFleet, ...]:
     without = [(f"without {gpu}", [name for name in every if name != gpu]) for gpu in used[:MOST_WITHOUT]]
     alone = [(f"{gpu} alone", [gpu]) for gpu in every if used != [gpu]]
     yard = _Yard(plan.scenario.objective, evaluator)
-    rivals = [yard.rival(what, gpus) for what, gpus in (*(without if len(every) > 1 else ()), *alone)]
+    rivals = [yard.rival(name_of_fleet, gpus) for name_of_fleet, gpus in (*(without if len(every) > 1 else ()), *alone)]
     return tuple(sorted((rival for rival in rivals if rival), key=lambda rival: (yard.rank(rival), rival.what)))
 
 
@@ -58,26 +58,26 @@ class _Yard:
         self._offer = evaluator.prices.offer(self._stocks, self._partitions)
         self._rent = {item.gpu.name: item.price_usd_per_gpu_hour for item in scenario.inventory.items}
 
-    def rival(self, what: str, gpus: Collection[str]) -> RivalFleet | None:
+    def rival(self, name: str, gpus: Collection[str]) -> RivalFleet | None:
         """The best fleet found of these types, of those that hand KV caches to each other; None: none serves."""
         families = [family & set(gpus) for family in self.prices.families]
-        fleets = [self._fleet(what, family) for family in families if family]
+        fleets = [self._fleet(name, family) for family in families if family]
         return min((fleet for fleet in fleets if fleet), key=self.rank, default=None)
 
     def rank(self, fleet: RivalFleet) -> float:
         """Lower is better."""
         return fleet.price_usd_per_hour if self.objective.minimises else -fleet.rate_rps
 
-    def _fleet(self, what: str, gpus: Collection[str]) -> RivalFleet | None:
+    def _fleet(self, name: str, gpus: Collection[str]) -> RivalFleet | None:
         """A target is met with the queues of the pools together."""
-        wanted, posed = self.objective.target_rps, self.objective
+        target_rps, posed = self.objective.target_rps, self.objective
         for _ in range(RAISES):
             priced = self._pools(posed, gpus)
             if priced is None:
                 return None
-            if priced.rate_rps >= wanted * (1 - MET):
-                return self._rented(what, priced)
-            posed = replace(posed, target_rps=posed.target_rps * wanted / priced.rate_rps * (1 + MET))
+            if priced.rate_rps >= target_rps * (1 - MET):
+                return self._rented(name, priced)
+            posed = replace(posed, target_rps=posed.target_rps * target_rps / priced.rate_rps * (1 + MET))
         return None
 
     def _pools(self, objective: ObjectiveSettings, gpus: Collection[str]) -> PricedPools | None:
@@ -89,10 +89,10 @@ class _Yard:
         priced = self._service.priced(self.prices.pools(answer, self._stocks))
         return priced if priced.rate_rps > 0 else None
 
-    def _rented(self, what: str, priced: PricedPools) -> RivalFleet:
+    def _rented(self, name: str, priced: PricedPools) -> RivalFleet:
         counts = layout_of(priced.pools).gpus
         return RivalFleet(
-            what=what,
+            what=name,
             gpus=tuple(sorted(counts.items())),
             price_usd_per_hour=sum(self._rent[gpu] * count for gpu, count in counts.items()),
             rate_rps=priced.rate_rps,

@@ -121,8 +121,10 @@ class Neighbours:
         offer: BucketOffer = replace(self.offer, counts=tuple(counts[stock.gpu] for stock in self.stocks))
         if faster is not None:
             options = {
-                place: tuple(replace(o, rate_rps=o.rate_rps * FASTER) for o in mine) if place[0] is faster else mine
-                for place, mine in offer.options.items()
+                place: tuple(replace(o, rate_rps=o.rate_rps * FASTER) for o in choices)
+                if place[0] is faster
+                else choices
+                for place, choices in offer.options.items()
             }
             offer = replace(offer, options=options)
         return relaxed_buckets(offer, self.partition, _RATE, self._settings)

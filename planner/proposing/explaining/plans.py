@@ -102,8 +102,8 @@ def _of_buckets(plan: Plan) -> Iterator[Alternative]:
 def _reached(plan: Plan, form: ServingForm) -> float | None:
     """What pools of the form were found to serve when the plan's own was chosen; None where that is not known."""
     forms, row = plan.outlook.forms, plan.scenario.objective.kind.row
-    told = forms is not None and forms.other is form and row.unit == RATE.kind.row.unit and not row.several
-    return forms.other_value if told and forms is not None else None
+    comparable = forms is not None and forms.other is form and row.unit == RATE.kind.row.unit and not row.several
+    return forms.other_value if comparable and forms is not None else None
 
 
 def _fewer_buckets(plan: Plan, prices: BucketPrices) -> Iterator[Alternative]:
@@ -111,9 +111,11 @@ def _fewer_buckets(plan: Plan, prices: BucketPrices) -> Iterator[Alternative]:
     if chosen is None or chosen.prefill_buckets + chosen.decode_buckets <= 2:
         return
     # of either phase: which one goes is left to the bound
-    most = chosen.prefill_buckets + chosen.decode_buckets - 1
-    fewer = [partition for partition in prices.partitions if sum(partition.counts) <= most]
-    solved = [point.rate_rps for point in plan.outlook.simpler if point.prefill_buckets + point.decode_buckets <= most]
+    most_buckets = chosen.prefill_buckets + chosen.decode_buckets - 1
+    fewer = [partition for partition in prices.partitions if sum(partition.counts) <= most_buckets]
+    solved = [
+        point.rate_rps for point in plan.outlook.simpler if point.prefill_buckets + point.decode_buckets <= most_buckets
+    ]
     yield Alternative(
         name="one bucket less",
         bound_rps=_bound(prices, plan.fleet, fewer),

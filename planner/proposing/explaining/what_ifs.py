@@ -100,9 +100,9 @@ def _estimated(prices: BucketPrices, place: PoolPlace, key: str, near: float, fa
         rivals = rival_servers(prices, place, scaled_levels(prices, place.phase, **scales))
         return next((rival for rival in rivals if rival.left_rps >= place.kept_rps), None)
 
-    here, there = best(1.0), best(factor)
+    here, scaled = best(1.0), best(factor)
     # single servers do not show why the pool is what it is even now: where that changes, they cannot tell either
-    if here is None or not alike(here.server, place.server) or (there and alike(there.server, here.server)):
+    if here is None or not alike(here.server, place.server) or (scaled and alike(scaled.server, here.server)):
         return None
     same, other = 1.0, factor
     for _ in range(HALVINGS):
@@ -112,13 +112,13 @@ def _estimated(prices: BucketPrices, place: PoolPlace, key: str, near: float, fa
         if between is not None and alike(between.server, here.server):
             same = middle
         else:
-            other, there = middle, between
+            other, scaled = middle, between
     return WhatIf(
         key=key,
         value=float(f"{near * other:.3g}"),
         same_at=None,
         changes=True,
-        becomes=_words(there, place.gpu),
+        becomes=_words(scaled, place.gpu),
         rate_rps=None,
         planned=False,
     )

@@ -15,14 +15,14 @@ Move = Callable[[ReplaySpace, Point, Random], Point]
 
 
 def neighbours(
-    space: ReplaySpace, origins: list[Point], known: Collection[Point], count: int, rng: Random
+    space: ReplaySpace, origins: list[Point], tried: Collection[Point], count: int, rng: Random
 ) -> Iterator[tuple[str, Point]]:
-    """At most `count` points that are not `known`, by one to three moves from the first of `origins` most often; with
+    """At most `count` points that are not `tried`, by one to three moves from the first of `origins` most often; with
     the word of their first move."""
-    seen = set(known)
-    wanted = count
+    visited = set(tried)
+    missing = count
     for _ in range(_DRAWS * count):
-        if not wanted:
+        if not missing:
             return
         origin = origins[min(int(rng.expovariate(1.0)), len(origins) - 1)]
         words = rng.choices(list(MOVES), k=rng.choice((1, 1, 1, 2, 2, 3)))
@@ -30,9 +30,9 @@ def neighbours(
         for word in words:
             point = MOVES[word](space, point, rng)
         point = _filled(space, point, rng)
-        if point not in seen and space.pools(point):
-            seen.add(point)
-            wanted -= 1
+        if point not in visited and space.pools(point):
+            visited.add(point)
+            missing -= 1
             yield words[0], point
 
 

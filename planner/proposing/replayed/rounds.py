@@ -161,9 +161,9 @@ class ReplayRounds:
             yield self.space.base, ""
         ranked = sorted(self.dear, key=lambda point: -(self.dear[point].replayed_rps or 0.0))
         origins = ranked[:_ORIGINS] or [self.space.base]
-        known = {*self.cheap, self.space.base}
+        tried = {*self.cheap, self.space.base}
         count = max(1, self.settings.batch_size - (1 if first else self.budget.replays))
-        for move, point in neighbours(self.space, origins, known, count, rng):
+        for move, point in neighbours(self.space, origins, tried, count, rng):
             yield point, move
 
     def _finalists(self, iteration: int, moves: dict[Point, str]) -> list[Point]:

@@ -42,8 +42,8 @@ class ServerMenu:
         server = self.servers.get((shape, budget))
         if server is None or step == 0:
             return server
-        most = server.batch_size * _LOWER**-step
-        batch = max((batch for batch in BATCHES if batch <= most), default=0)
+        limit = server.batch_size * _LOWER**-step
+        batch = max((batch for batch in BATCHES if batch <= limit), default=0)
         return replace(server, batch_size=batch) if batch else None
 
 
@@ -57,9 +57,9 @@ def menu_of(prices: BucketPrices, pool: BucketPool) -> ServerMenu:
         shape = (server.parallel, server.overlapped)
         rates[shape] = max(rates.get(shape, 0.0), rate / server.parallel.devices)
         servers[*shape, server.tokens_per_step] = server
-    mine = (pool.server.parallel, pool.server.overlapped)
-    servers[*mine, pool.server.tokens_per_step] = pool.server
-    shapes = (mine, *_others(rates, mine))
+    own_shape = (pool.server.parallel, pool.server.overlapped)
+    servers[*own_shape, pool.server.tokens_per_step] = pool.server
+    shapes = (own_shape, *_others(rates, own_shape))
     budgets = tuple(sorted({server.tokens_per_step for server in servers.values()}))
     return ServerMenu(
         shapes=shapes,
@@ -88,13 +88,13 @@ def _options(column: Column, bucket: int) -> Iterator[tuple[float, ServerConfig]
 
 
 def _others(
-    rates: Mapping[tuple[ParallelConfig, bool], float], mine: tuple[ParallelConfig, bool]
+    rates: Mapping[tuple[ParallelConfig, bool], float], own_shape: tuple[ParallelConfig, bool]
 ) -> list[tuple[ParallelConfig, bool]]:
     """The best other shape of every number of GPUs, the best first."""
-    least = NEAR * max(rates.values(), default=0.0)
+    floor = NEAR * max(rates.values(), default=0.0)
     by_size: dict[int, tuple[ParallelConfig, bool]] = {}
     for shape in sorted(rates, key=lambda shape: -rates[shape]):
-        if shape != mine and rates[shape] >= least:
+        if shape != own_shape and rates[shape] >= floor:
             by_size.setdefault(shape[0].devices, shape)
     return list(by_size.values())[: MOST_SHAPES - 1]
 
@@ -157,12 +157,12 @@ class ReplaySpace:
             yield Dial(kind="cut", name=cut.name, values=cut.values)
         yield Dial(kind="policy", name="policy", values=tuple(range(len(self.policies))))
         for number, slot in enumerate(self.slots):
-            least = min(shape.devices for shape, _ in slot.menu.shapes)
-            most = self.counts[slot.pool.gpu] // least
+            smallest = min(shape.devices for shape, _ in slot.menu.shapes)
+            most_servers = self.counts[slot.pool.gpu] // smallest
             island = slot.pool.island
-            yield Dial(kind="servers", name=f"servers_{island}", values=tuple(range(most + 1)), pool=number)
+            yield Dial(kind="servers", name=f"servers_{island}", values=tuple(range(most_servers + 1)), pool=number)
             if any(not cut.row and cut.phase is slot.pool.phase for cut in cuts):
-                yield Dial(kind="above", name=f"above_{island}", values=tuple(range(most + 1)), pool=number)
+                yield Dial(kind="above", name=f"above_{island}", values=tuple(range(most_servers + 1)), pool=number)
             if len(slot.menu.shapes) > 1:
                 shapes = tuple(range(len(slot.menu.shapes)))
                 yield Dial(kind="shape", name=f"shape_{island}", values=shapes, pool=number)
@@ -210,10 +210,10 @@ class ReplaySpace:
 
     def spare(self, point: Point) -> dict[str, int]:
         """GPUs of each type that no pool has; below 0 where there are too few."""
-        left = dict(self.counts)
+        free_gpus = dict(self.counts)
         for number, slot in enumerate(self.slots):
-            left[slot.pool.gpu] -= self._gpus(point, number)
-        return left
+            free_gpus[slot.pool.gpu] -= self._gpus(point, number)
+        return free_gpus
 
     def parameters(self, point: Point) -> tuple[tuple[str, float], ...]:
         """The point as a trial has it."""
@@ -299,8 +299,8 @@ def _cuts(pools: Sequence[BucketPool], question: Question) -> list[_Cut]:
     mixed = any(pool.phase is Phase.MIXED for pool in pools)
     n, cuts = len(question.workload.ranges), list[_Cut]()
     for phase in (None,) if mixed else PHASES:
-        mine = [pool for pool in pools if phase in (None, pool.phase)]
-        marks = sorted({0, n}.union(*(_rows(question, pool) for pool in mine)))
+        phase_pools = [pool for pool in pools if phase in (None, pool.phase)]
+        marks = sorted({0, n}.union(*(_rows(question, pool) for pool in phase_pools)))
         scope = "both" if phase is None else phase.value
         for number, (before, row, after) in enumerate(zip(marks, marks[1:], marks[2:], strict=False), start=1):
             # half way at most, so that moved bounds cannot pass each other

@@ -261,7 +261,7 @@ def _fullest_stops(order: Order, before: Stage, orders: int, *, new_table: bool)
     for turn in _turns(len(order.stops), orders):
         counts = before.stopped
         for number in turn:
-            counts = _most(
+            counts = _with_most(
                 counts, number, order.stops[number], lambda c: order.holds(c, before.started, new_table=new_table)
             )
             choices.add(counts)
@@ -274,7 +274,7 @@ def _fullest_starts(order: Order, before: Stage, stopped: Counts, orders: int) -
     for turn in _turns(len(order.starts), orders):
         counts = before.started
         for number in turn:
-            counts = _most(counts, number, order.starts[number], lambda c: order.fits(before.started, stopped, c))
+            counts = _with_most(counts, number, order.starts[number], lambda c: order.fits(before.started, stopped, c))
         choices.add(counts)
     return choices
 
@@ -286,7 +286,7 @@ def _turns(groups: int, limit: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(turns))[:limit] or [()]
 
 
-def _most(counts: Counts, number: int, group: Group, allowed: Callable[[Counts], bool]) -> Counts:
+def _with_most(counts: Counts, number: int, group: Group, allowed: Callable[[Counts], bool]) -> Counts:
     """The counts with as many of one group as are allowed, by halving; fewer are allowed where more are."""
     low, high = counts[number], group.count
     while low < high:

@@ -38,7 +38,7 @@ def roll_out(
     current, new = (way.fleet.exact_rps(counts, new_table=table) for counts, table in ends)
     lower = min(way.fleet.rate_rps(counts, new_table=table) for counts, table in ends)
     order = way.order(inventory, least_share * lower)
-    steps = _least(way, order, least_share * min(current, new))
+    steps = _in_fewest_steps(way, order, least_share * min(current, new))
     if steps is None:
         raise _infeasible(way, order, least_share, lower)
     return RollOut(
@@ -51,7 +51,7 @@ def roll_out(
     )
 
 
-def _least(way: "_Way", order: Order, floor_rps: float) -> tuple[RollOutStep, ...] | None:
+def _in_fewest_steps(way: "_Way", order: Order, floor_rps: float) -> tuple[RollOutStep, ...] | None:
     """The fewest steps whose exact rates are at least `floor_rps`. They are looked for by curves, which lie a little
     below these: where one is below all the same, the next search is stricter by so much."""
     if not way.going and not way.coming:

@@ -119,16 +119,16 @@ def loss_sentence(plan: Plan) -> str:
     worst, share = plan.outlook.worst_loss, plan.scenario.survive.share
     lost = "any one node" if worst.nodes == 1 else f"any {counted(worst.nodes, 'node')}"
     if worst.rate_rps <= 0:
-        left = f"nothing may be left (worst: {escaped(worst.island)} has no server elsewhere)"
+        remains = f"nothing may be left (worst: {escaped(worst.island)} has no server elsewhere)"
     else:
-        left = (
+        remains = (
             f"at least {significant(worst.rate_rps)} requests/s remain, "
             f"{percent(worst.rate_rps / plan.throughput_rps)} of the capacity (worst: {escaped(worst.island)})"
         )
     cost = plan.outlook.survival_cost_rps
     price = f", which costs {significant(cost)} requests/s" if cost is not None else ""
     bunched = _left_where_they_bunch(plan)
-    return f"After losing {lost} {left}{f'; {percent(share)} were asked for{price}' if share else ''}{bunched}."
+    return f"After losing {lost} {remains}{f'; {percent(share)} were asked for{price}' if share else ''}{bunched}."
 
 
 def _left_where_they_bunch(plan: Plan) -> str:

@@ -168,11 +168,11 @@ def simplicity_words(plan: Plan) -> str:
     """The simplest other plan, and what may be given up for being simpler."""
     rows = useful_simpler(plan)
     chosen = next((row for row in rows if row.chosen), None)
-    lead = [_least(rows, chosen) if chosen else "", _slack(plan), "Rates here are the programme's."]
+    lead = [_simplest_words(rows, chosen) if chosen else "", _slack(plan), "Rates here are the programme's."]
     return " ".join(part for part in lead if part)
 
 
-def _least(rows: Sequence[SimplerPlan], chosen: SimplerPlan) -> str:
+def _simplest_words(rows: Sequence[SimplerPlan], chosen: SimplerPlan) -> str:
     """The simplest other plan in words."""
     other = min((row for row in rows if row is not chosen), key=lambda row: (row.kinds, row.pools), default=None)
     if other is None:

@@ -189,9 +189,9 @@ def _bounds(plan: Plan) -> Iterator[tuple[str, float]]:
     if certificate is not None and certificate.objective_bound is not None and plan.scenario.objective.kind.row.plain:
         best = certificate.objective_bound
         yield f"no deployable pools serve more ({significant(best)})", best
-    most = plan.outlook.unrestricted_rps
-    if most is not None:
-        yield f"no layout does ({significant(most)})", most
+    unrestricted_rps = plan.outlook.unrestricted_rps
+    if unrestricted_rps is not None:
+        yield f"no layout does ({significant(unrestricted_rps)})", unrestricted_rps
 
 
 _ARROWS = {"single": "──▶", "first": "┬─▶", "middle": "├─▶", "last": "└─▶"}
@@ -238,12 +238,12 @@ def _cells(plan: Plan, pool: BucketPool) -> tuple[str, ...]:
     server = pool.server
     noun = "server" if pool.count == 1 else "servers"
     tokens, batch = f"{server.tokens_per_step:,} tokens a step", f"batch {server.batch_size}"
-    held = {Phase.PREFILL: tokens, Phase.DECODE: batch, Phase.MIXED: f"{tokens}, {batch}"}[pool.phase]
+    step_words = {Phase.PREFILL: tokens, Phase.DECODE: batch, Phase.MIXED: f"{tokens}, {batch}"}[pool.phase]
     share = percent(pool.share)
     return (
         f"{pool.count:>2} {noun} of {server.parallel.devices} {' '.join(pool.gpu.replace('`', '').split())}",
         degrees(plan, pool),
-        f"{held}{', overlapped' if server.overlapped else ''}",
+        f"{step_words}{', overlapped' if server.overlapped else ''}",
         f"takes {share}" if pool.share < 1 - 1e-9 else "takes all",
     )
 

@@ -72,11 +72,11 @@ def _of_node(node: ClusterNode, pods: Sequence[Pod], planned: Sequence[tuple[int
     holders = [(Owner(pod.kind.value), pod.gpus) for pod in pods] + [(Owner.PLANNED, gpus) for gpus in planned]
     groups = []
     for owner, gpus in holders:
-        mine = tuple(sorted(place[gpu] for gpu in gpus))
-        for at in mine:
+        places = tuple(sorted(place[gpu] for gpu in gpus))
+        for at in places:
             owners[at] = owner
-        if len(mine) > 1:
-            groups.append(HeldGroup(owner=owner, places=mine, crossing=bool(crosses_sockets(node, gpus))))
+        if len(places) > 1:
+            groups.append(HeldGroup(owner=owner, places=places, crossing=bool(crosses_sockets(node, gpus))))
     for _ in range(sum(pod.gpu_count - len(pod.gpus) for pod in pods)):
         if Owner.IDLE in owners:
             owners[owners.index(Owner.IDLE)] = Owner.UNKNOWN
@@ -297,9 +297,9 @@ def _bars(axes: Axes, lines: Sequence[_Line]) -> None:
 
 
 def _finish(figure: Figure, cluster: Cluster, text: str, nodes: Sequence[NodeOwners], *, linked: bool) -> None:
-    there = {owner for node in nodes for owner in node.owners}
+    present = {owner for node in nodes for owner in node.owners}
     handles: list[Patch | Line2D] = [
-        Patch(facecolor=COLOURS[owner], edgecolor=style.GRID, label=owner.value) for owner in Owner if owner in there
+        Patch(facecolor=COLOURS[owner], edgecolor=style.GRID, label=owner.value) for owner in Owner if owner in present
     ]
     groups = [group for node in nodes for group in node.groups]
     if linked and groups:

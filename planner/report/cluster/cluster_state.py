@@ -163,27 +163,27 @@ def fragments(idle: Iterable[int]) -> tuple[FragmentShare, ...]:
 
 
 def _of_type(gpu: str, hosts: list[ClusterNode], busy: Counter[str]) -> TypeState:
-    mine = [node for node in hosts if node.gpu == gpu]
+    nodes = [node for node in hosts if node.gpu == gpu]
     return TypeState(
         gpu=gpu,
-        nodes=len(mine),
-        gpus=sum(len(node.gpus) for node in mine),
-        held=sum(busy[node.name] for node in mine),
-        shut=sum(len(node.gpus) - busy[node.name] for node in mine if fault_of(node)),
-        empty_nodes=sum(not busy[node.name] and not fault_of(node) for node in mine),
-        switches=tuple(sorted(Counter(node.asw for node in mine if node.asw).values())),
+        nodes=len(nodes),
+        gpus=sum(len(node.gpus) for node in nodes),
+        held=sum(busy[node.name] for node in nodes),
+        shut=sum(len(node.gpus) - busy[node.name] for node in nodes if fault_of(node)),
+        empty_nodes=sum(not busy[node.name] and not fault_of(node) for node in nodes),
+        switches=tuple(sorted(Counter(node.asw for node in nodes if node.asw).values())),
     )
 
 
 def _of_class(kind: PodClass, pods: Iterable[Pod]) -> ClassState:
-    mine = [pod for pod in pods if pod.kind is kind and pod.gpu_count]
+    members = [pod for pod in pods if pod.kind is kind and pod.gpu_count]
     return ClassState(
         kind=kind,
-        pods=len(mine),
-        gpus=sum(pod.gpu_count for pod in mine),
-        cpus=sum(pod.cpus for pod in mine),
-        preemptible_gpus=sum(pod.gpu_count for pod in mine if pod.preemptible),
-        locked_gpus=sum(pod.gpu_count for pod in mine if pod.locked),
+        pods=len(members),
+        gpus=sum(pod.gpu_count for pod in members),
+        cpus=sum(pod.cpus for pod in members),
+        preemptible_gpus=sum(pod.gpu_count for pod in members if pod.preemptible),
+        locked_gpus=sum(pod.gpu_count for pod in members if pod.locked),
     )
 
 
@@ -196,10 +196,10 @@ def sockets(node: ClusterNode) -> dict[int, int]:
 def crosses_sockets(node: ClusterNode, gpus: Iterable[int]) -> bool | None:
     """Whether the GPUs lie in several sockets though one has enough; None where none has."""
     of = sockets(node)
-    mine = list(gpus)
-    if max(Counter(of.values()).values()) < len(mine):
+    held_gpus = list(gpus)
+    if max(Counter(of.values()).values()) < len(held_gpus):
         return None
-    return len({of[gpu] for gpu in mine}) > 1
+    return len({of[gpu] for gpu in held_gpus}) > 1
 
 
 def _crosses(pod: Pod, node: ClusterNode) -> bool | None:

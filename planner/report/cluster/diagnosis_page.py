@@ -26,7 +26,7 @@ from planner.report.kit.tables import Column, counts, fields, table_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAMED = 20
+MOST_NAMED = 20
 """Over-committed nodes that the page names; the rest are counted."""
 
 OPTIONAL = (
@@ -105,16 +105,16 @@ def _overcommitted(diagnosis: ClusterDiagnosis) -> list[str]:
     rows = diagnosis.overcommitted
     if not rows:
         return []
-    listed = [f"{escaped(row.node)}: {row.resource} {row.used:,.6g} of {row.had:,.6g}" for row in rows[:NAMED]]
-    if len(rows) > NAMED:
-        listed.append(f"{len(rows) - NAMED:,} more")
+    listed = [f"{escaped(row.node)}: {row.resource} {row.used:,.6g} of {row.had:,.6g}" for row in rows[:MOST_NAMED]]
+    if len(rows) > MOST_NAMED:
+        listed.append(f"{len(rows) - MOST_NAMED:,} more")
     lead = "Pods hold more than their node has; nothing of it counts as idle, and nothing was changed:"
     return [f"## Over-committed\n\n{lead}\n\n{bullets(listed)}"]
 
 
 def _columns(rows: Sequence[RequestDiagnosis | JobDiagnosis], causes: Sequence[StrandingCause]) -> list[StrandingCause]:
-    there = {cause for row in rows for cause, _ in row.causes}
-    return [cause for cause in causes if cause not in OPTIONAL or cause in there]
+    present = {cause for row in rows for cause, _ in row.causes}
+    return [cause for cause in causes if cause not in OPTIONAL or cause in present]
 
 
 def _heading(cause: StrandingCause) -> str:

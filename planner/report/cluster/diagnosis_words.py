@@ -87,8 +87,8 @@ def what_changes(change: UnlockingChange) -> str:
 
 def _nodes(change: UnlockingChange) -> str:
     """`n-1, n-2 and 4 more`."""
-    rest = round(change.amount) - len(change.nodes)
-    return ", ".join(change.nodes) + (f" and {rest:,} more" if rest else "")
+    unnamed = round(change.amount) - len(change.nodes)
+    return ", ".join(change.nodes) + (f" and {unnamed:,} more" if unnamed else "")
 
 
 def _count(change: UnlockingChange, noun: str = "pod") -> str:

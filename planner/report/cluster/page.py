@@ -20,7 +20,7 @@ MOST_CLASSES = 12
 """Classes that the page lists, the most frequent ones."""
 
 NOISE = 1e-6
-LEAST = 0.1
+LEAST_GPUS = 0.1
 """GPUs: what is told as whole, and the least that is told."""
 
 _CAUSES = ("short_of_gpu", "short_of_cpu", "short_of_both", "not_allowed", "too_small")
@@ -66,7 +66,7 @@ def _gpus(milli: float) -> str:
     gpus = milli / WHOLE_GPU
     if abs(gpus - round(gpus)) < NOISE:
         return whole(gpus)
-    return f"{gpus:,.1f}" if gpus >= LEAST else f"<{LEAST:g}"
+    return f"{gpus:,.1f}" if gpus >= LEAST_GPUS else f"<{LEAST_GPUS:g}"
 
 
 def _words(pod: TypicalPod) -> str:
@@ -158,9 +158,9 @@ def offers_table(summary: ClusterSummary) -> str:
 
 def classes_table(summary: ClusterSummary) -> str:
     """A row a class of pods that hold GPUs."""
-    held = ("Pods=pods", "GPUs=gpus", "CPUs=cpus", "GPUs preemptible=preemptible_gpus", "GPUs locked=locked_gpus")
+    columns = ("Pods=pods", "GPUs=gpus", "CPUs=cpus", "GPUs preemptible=preemptible_gpus", "GPUs locked=locked_gpus")
     rows = [row for row in summary.classes if row.pods]
-    return table_of((*fields("Class=kind"), *counts(*held)), rows).markdown() if rows else "No pod holds a GPU."
+    return table_of((*fields("Class=kind"), *counts(*columns)), rows).markdown() if rows else "No pod holds a GPU."
 
 
 def _crossing(summary: ClusterSummary) -> list[str]:

@@ -94,9 +94,11 @@ def _domains(sites: Iterable[IslandSite]) -> list[str]:
 def _spread(plan: Plan) -> list[str]:
     """Said of pools whose servers may not share nodes as they like."""
     islands = {island: plan.per_node(island) for island in (i.id for i in plan.islands)}
-    limits = [f"{whole(most)} of {escaped(island)}" for island, most in islands.items() if most]
-    rest = [f"{whole(len(limits) - NAMED_ISLANDS)} pools more are spread, too"] if len(limits) > NAMED_ISLANDS else []
-    listed = ", ".join([*limits[:NAMED_ISLANDS], *rest])
+    limits = [f"{whole(per_node)} of {escaped(island)}" for island, per_node in islands.items() if per_node]
+    further = (
+        [f"{whole(len(limits) - NAMED_ISLANDS)} pools more are spread, too"] if len(limits) > NAMED_ISLANDS else []
+    )
+    listed = ", ".join([*limits[:NAMED_ISLANDS], *further])
     return [f"No node has more servers than losses of nodes count on: {listed}."] if limits else []
 
 

@@ -126,8 +126,8 @@ def _node(node: NodeUse, x: float, y: float) -> Iterator[str]:
     total = max(node.gpus, node.used, 1)
     yield box(x, y, width, _LINE - 6, fill="--paper", line="--line")
     yield words(x + 4, y + 12, node.name, size=9.5, room=width - 8)
-    left = x + 4
+    bar_x = x + 4
     for phase in node.phases:
         part = (width - 8) * node.used / total / len(node.phases)
-        yield box(left, y + 17, part, 7, fill=f"--{phase.value}", line="--muted", radius=1)
-        left += part
+        yield box(bar_x, y + 17, part, 7, fill=f"--{phase.value}", line="--muted", radius=1)
+        bar_x += part

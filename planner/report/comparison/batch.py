@@ -16,9 +16,9 @@ MOST_LISTED = 20
 """So many reasons are told; the table has all."""
 
 
-def jobs(batch: Batch, most: int | None = None) -> Table[BatchJob]:
+def jobs(batch: Batch, most_rows: int | None = None) -> Table[BatchJob]:
     """A row a job, of so many: its figures, or its state where there is no plan."""
-    return table_of((*fields("job=entry.name"), *shown_figures()), batch.jobs[:most])
+    return table_of((*fields("job=entry.name"), *shown_figures()), batch.jobs[:most_rows])
 
 
 def counts(batch: Batch) -> dict[str, int]:
@@ -74,12 +74,12 @@ _LAST = fields("entry.run", "same_as", "entry.content", "message")
 
 def exact_jobs(batch: Batch) -> Table[BatchJob]:
     """A row a job, as in results.csv: what was asked, how it ended, all figures, the run's folder, the reason."""
-    asked: tuple[Column[BatchJob], ...] = (
+    question_columns: tuple[Column[BatchJob], ...] = (
         *fields("job=entry.name", "entry.scenario"),
         Column("settings", lambda job: " ".join(job.entry.settings)),
         *fields("entry.seed", "entry.engine", "state", "status"),
     )
-    return table_of((*asked, *exact_figures(), *_LAST), batch.jobs)
+    return table_of((*question_columns, *exact_figures(), *_LAST), batch.jobs)
 
 
 def batch_document(batch: Batch, status: int) -> dict[str, Any]:

@@ -214,8 +214,8 @@ def _against(row: RivalServer, chosen: RivalServer) -> str:
         return f"{words.removesuffix(_share(abs(change)))}as much on these GPUs ({row.limit.value})."
     if change <= 0:
         return f"{words} less on these GPUs ({row.limit.value})."
-    left = f"after the loss it leaves {rate(row.left_rps)} requests/s, the chosen one {rate(chosen.left_rps)}"
-    return f"{words} more on these GPUs; {left}."
+    after_loss = f"after the loss it leaves {rate(row.left_rps)} requests/s, the chosen one {rate(chosen.left_rps)}"
+    return f"{words} more on these GPUs; {after_loss}."
 
 
 def _rivals(pool: PoolExplanation) -> str:

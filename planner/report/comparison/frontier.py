@@ -37,10 +37,10 @@ def _rate_plot(frontier: Frontier, scenario: Scenario) -> Plot:
         *((p.budget_usd_per_hour, p.bound_rps) for p in points),
     ]
     bound = series_of("bound: no layout serves more", ends, tone="bound", stepped=True)
-    most = frontier.most_per_dollar
+    per_dollar = frontier.most_per_dollar
     star = series_of(
-        f"most per USD ({whole(most.requests_per_usd)} requests)",
-        [(most.price_usd_per_hour, most.rate_rps)],
+        f"most per USD ({whole(per_dollar.requests_per_usd)} requests)",
+        [(per_dollar.price_usd_per_hour, per_dollar.rate_rps)],
         tone="chosen",
         kind=Kind.DOTS,
     )
@@ -48,8 +48,8 @@ def _rate_plot(frontier: Frontier, scenario: Scenario) -> Plot:
     return Plot(
         name="rate-over-price",
         title="Rate over price",
-        says=f"Most requests per USD at {most.price_usd_per_hour:,.2f} USD/hour: {significant(most.rate_rps)} "
-        "requests/s.",
+        says=f"Most requests per USD at {per_dollar.price_usd_per_hour:,.2f} USD/hour: "
+        f"{significant(per_dollar.rate_rps)} requests/s.",
         kind=Kind.LINES,
         x="price (USD/hour)",
         y="rate of the whole mix (requests/s)",

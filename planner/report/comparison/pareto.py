@@ -18,10 +18,10 @@ _UNITS = {
 
 def frontier_trials(plan: Plan) -> list[Trial]:
     """The trials of the frontier, the best of the first goal first."""
-    wanted = plan.scenario.objective.goals
+    goals = plan.scenario.objective.goals
     indices = set(plan.search.frontier)
     trials = [trial for trial in plan.search.trials if trial.index in indices]
-    return sorted(trials, key=lambda trial: [-value if goal.maximised else value for goal, value in _of(trial, wanted)])
+    return sorted(trials, key=lambda trial: [-value if goal.maximised else value for goal, value in _of(trial, goals)])
 
 
 def _of(trial: Trial, goals: tuple[Goal, ...]) -> list[tuple[Goal, float]]:

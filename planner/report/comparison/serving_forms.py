@@ -94,16 +94,18 @@ def _free_choice(comparison: FormComparison) -> str:
         best = comparison.best(ms)
         if best is not None:
             gains[ms] = comparison.at(ms, ServingForm.AUTO).rate_rps / comparison.at(ms, best).rate_rps - 1
-    most, least = (pick(gains, key=lambda ms: gains[ms], default=None) for pick in (max, min))
-    if most is None or least is None:
+    best_ms, worst_ms = (pick(gains, key=lambda ms: gains[ms], default=None) for pick in (max, min))
+    if best_ms is None or worst_ms is None:
         return "A free choice serves under none of these bounds where neither form does."
     sentence = "A free choice serves no more than the better form"
-    if gains[most] >= WORTH_TELLING:
-        phases = {pool.phase for pool in comparison.at(most, ServingForm.AUTO).pools}
+    if gains[best_ms] >= WORTH_TELLING:
+        phases = {pool.phase for pool in comparison.at(best_ms, ServingForm.AUTO).pools}
         how = ", with pools of both forms beside each other" if Phase.MIXED in phases and len(phases) > 1 else ""
-        sentence = f"A free choice serves up to {percent(gains[most])} more than the better form (at {most:g} ms){how}"
-    if gains[least] <= -WORTH_TELLING:
-        sentence += f"; at {least:g} ms it falls {percent(-gains[least])} short, as queues are foreseen roughly"
+        sentence = (
+            f"A free choice serves up to {percent(gains[best_ms])} more than the better form (at {best_ms:g} ms){how}"
+        )
+    if gains[worst_ms] <= -WORTH_TELLING:
+        sentence += f"; at {worst_ms:g} ms it falls {percent(-gains[worst_ms])} short, as queues are foreseen roughly"
     return f"{sentence}."
 
 

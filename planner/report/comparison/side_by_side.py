@@ -17,7 +17,7 @@ SAME = 5e-4
 
 _LIKELY = ((0.9, "very likely"), (0.6, "likely"))
 _UNDECIDED = "as likely as not"
-_EVEN, _LEAST = 0.5, 1e-3
+_EVEN, _SMALLEST_CHANCE = 0.5, 1e-3
 
 
 def rate_sentence(comparison: RateComparison, old: str, new: str) -> str:
@@ -58,9 +58,9 @@ def _more_words(share: float) -> str:
 
 def likelihood(probability: float) -> str:
     """A probability in words and percent: likely: 71 %. Draws do not tell 100 % from more than 99 %."""
-    word = next((word for least, word in _LIKELY if probability >= least), _UNDECIDED)
+    word = next((word for threshold, word in _LIKELY if probability >= threshold), _UNDECIDED)
     word = "unlikely" if probability <= 1 - _LIKELY[-1][0] else word
-    return f"{word}: {percent(min(max(probability, _LEAST), 1 - _LEAST))}"
+    return f"{word}: {percent(min(max(probability, _SMALLEST_CHANCE), 1 - _SMALLEST_CHANCE))}"
 
 
 HOW_TO_READ = (
@@ -211,9 +211,9 @@ def verdict(comparison: PlanComparison) -> str:
     costs = _least_per_token(comparison)
     if not comparison.same_work:
         return f"They serve different work, so none is called the fastest; {costs}"
-    most = f"**{escaped(best.figures.name)} serves most**, {rate(best.figures.rate_rps)} requests/s as predicted"
+    fastest = f"**{escaped(best.figures.name)} serves most**, {rate(best.figures.rate_rps)} requests/s as predicted"
     sure = f" ({likelihood(best.best_probability)})" if best.best_probability is not None and len(plans) > 1 else ""
-    return f"{most}{sure}; {costs}"
+    return f"{fastest}{sure}; {costs}"
 
 
 def cheapest_of(figures: Sequence[PlanFigures]) -> tuple[PlanFigures, float] | None:

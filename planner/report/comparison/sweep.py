@@ -38,8 +38,8 @@ def shown_figures() -> tuple[Column[Any], ...]:
     def rate_or_state(row: SweepPoint | BatchJob) -> str:
         return row.state.value if row.figures is None else rate(row.figures.rate_rps)
 
-    first, *rest = _SHOWN
-    return (Column(first.name, rate_or_state, right=True), *of_part(lambda row: row.figures, rest))
+    first, *others = _SHOWN
+    return (Column(first.name, rate_or_state, right=True), *of_part(lambda row: row.figures, others))
 
 
 def exact_figures() -> tuple[Column[Any], ...]:
@@ -99,11 +99,11 @@ def verdict(sweep: Sweep) -> str:
 def _best_words(sweep: Sweep, fastest: SweepPoint, cheapest: SweepPoint) -> str:
     assert fastest.figures is not None, "a planned point has figures"
     assert cheapest.figures is not None, "a planned point has figures"
-    most = f"**Most requests/s: {rate(fastest.figures.rate_rps)}** at {_at(sweep, fastest)}"
+    most_words = f"**Most requests/s: {rate(fastest.figures.rate_rps)}** at {_at(sweep, fastest)}"
     price = cheapest.figures.price_usd_per_million_tokens
     if price is None:
-        return f"{most}; no fleet has all its prices."
-    return f"{most}; **least per token: {significant(price)} USD per million** at {_at(sweep, cheapest)}."
+        return f"{most_words}; no fleet has all its prices."
+    return f"{most_words}; **least per token: {significant(price)} USD per million** at {_at(sweep, cheapest)}."
 
 
 def _at(sweep: Sweep, point: SweepPoint) -> str:
@@ -211,11 +211,11 @@ def _heads(best: tuple[SweepPoint, SweepPoint]) -> tuple[Figure, ...]:
     fastest, cheapest = (point.figures for point in best)
     assert fastest is not None, "a planned point has figures"
     assert cheapest is not None, "a planned point has figures"
-    most = Figure(label="requests/s at most", value=rate(fastest.rate_rps))
+    rate_figure = Figure(label="requests/s at most", value=rate(fastest.rate_rps))
     price = cheapest.price_usd_per_million_tokens
     if price is None:
-        return (most,)
-    return most, Figure(label="USD per million tokens at least", value=significant(price))
+        return (rate_figure,)
+    return rate_figure, Figure(label="USD per million tokens at least", value=significant(price))
 
 
 def _reasons_section(sweep: Sweep) -> tuple[Section, ...]:

@@ -77,7 +77,7 @@ def deviations(panel: Panel) -> list[float]:
 
 
 def _deviation(rates: ConfigurationRates, best: Sequence[float]) -> float:
-    off = [1 - rate / most for rate, most in zip(rates.rates_rps, best, strict=True) if most > 0]
+    off = [1 - rate / best_rps for rate, best_rps in zip(rates.rates_rps, best, strict=True) if best_rps > 0]
     return sum(off) / len(off) if off else 1.0
 
 

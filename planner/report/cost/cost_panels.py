@@ -64,8 +64,8 @@ def step_label(step: StepExplanation, gap: str) -> str:
     pipeline = f" pp{step.parallel.pp}" if step.parallel.pp > 1 else ""
     degrees = f"tp{step.parallel.tp} dp{step.parallel.dp}{pipeline}"
     chunk = f", chunk {step.chunk:,}" if step.chunk else ""
-    said = f"{degrees}, {whole(step.length)} tokens, batch {step.batch:,}{chunk}"
-    return f"{style.shown(step.gpu)} {step.phase}{gap}{said}"
+    configuration = f"{degrees}, {whole(step.length)} tokens, batch {step.batch:,}{chunk}"
+    return f"{style.shown(step.gpu)} {step.phase}{gap}{configuration}"
 
 
 def grid(count: int, columns: int, panel_in: float, margins: Margins) -> tuple[Figure, list[Axes]]:
@@ -84,9 +84,9 @@ def grid(count: int, columns: int, panel_in: float, margins: Margins) -> tuple[F
     return figure, panels
 
 
-def plain_ticks(axis: Axis, subs: Sequence[float] = (1.0,), most: int = 20) -> None:
+def plain_ticks(axis: Axis, subs: Sequence[float] = (1.0,), most_decades: int = 20) -> None:
     """Ticks of a logarithmic axis in plain figures, at `subs` times powers of ten; at most so many decades."""
-    axis.set_major_locator(LogLocator(subs=subs, numticks=most))
+    axis.set_major_locator(LogLocator(subs=subs, numticks=most_decades))
     axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 1)))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())

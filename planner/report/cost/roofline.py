@@ -65,7 +65,7 @@ def _frame(axes: Axes, step: StepExplanation, across: Limits, upward: Limits, *,
     axes.set_yscale("log")
     axes.set_xlim(across)
     axes.set_ylim(upward)
-    cost_panels.plain_ticks(axes.xaxis, most=DECADES)
+    cost_panels.plain_ticks(axes.xaxis, most_decades=DECADES)
     cost_panels.plain_ticks(axes.yaxis)
     axes.grid(visible=True, axis="both")
     axes.set_xlabel("arithmetic intensity (FLOP/byte)")

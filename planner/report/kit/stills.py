@@ -49,7 +49,7 @@ def still(
         panels = figure.subplots(len(rows), columns, sharex=shared, squeeze=False, height_ratios=heights)
         for place, axes in enumerate(panels.flat):
             if place < len(plots):
-                _panel(axes, plots[place], titled=titled and len(plots) > 1, told=(place + 1) % columns == 0)
+                _panel(axes, plots[place], titled=titled and len(plots) > 1, in_legend=(place + 1) % columns == 0)
             else:
                 axes.set_visible(False)
         for axes in panels[:-1, 0] if shared else ():
@@ -70,13 +70,13 @@ def _upright(plot: Plot) -> bool:
 
 
 def _height_in(plot: Plot, panels: int) -> float:
-    least = LONE_IN if panels == 1 else PANEL_IN
+    lowest_in = LONE_IN if panels == 1 else PANEL_IN
     bars = len(plot.series) if plot.kind is Kind.BARS else 1
-    return max(least, BAR_IN * len(plot.names) * bars) if _upright(plot) else least
+    return max(lowest_in, BAR_IN * len(plot.names) * bars) if _upright(plot) else lowest_in
 
 
-def _panel(axes: Axes, plot: Plot, *, titled: bool, told: bool) -> None:
-    """`told`: by a legend, which the last panel of a row has for all of it."""
+def _panel(axes: Axes, plot: Plot, *, titled: bool, in_legend: bool) -> None:
+    """`in_legend`: by a legend, which the last panel of a row has for all of it."""
     if titled:
         axes.set_title(style.shown(plot.title, 80))
     if _upright(plot):
@@ -93,7 +93,7 @@ def _panel(axes: Axes, plot: Plot, *, titled: bool, told: bool) -> None:
         line.set_path_effects([withStroke(linewidth=2.6, foreground=style.paper())])  # seen over dark areas, too
     for (name, at), dashes in zip(plot.marks, cycle(_BOUNDS), strict=False):
         axes.axvline(at, color=style.faint(), linewidth=1.2, linestyle=dashes, label=style.shown(name, 40))
-    if told:
+    if in_legend:
         style.legend_beside(axes)
 
 

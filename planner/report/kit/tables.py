@@ -209,11 +209,11 @@ class Table(Generic[Row]):
         ]
         return markdown.table(heads, rows, "".join(column.align for column in self.columns))
 
-    def html(self, caption: str = "", rest: str = "") -> DataTable:
+    def html(self, caption: str = "", rest_file: str = "") -> DataTable:
         """The exact values as a page sorts them."""
         heads = (f"{column.heading} ({column.unit})" if column.unit else column.heading for column in self.columns)
         rows = (tuple(column.sorted_by(row) for column in self.columns) for row in self.rows)
-        return DataTable(columns=tuple(heads), rows=tuple(rows), caption=caption, rest=rest)
+        return DataTable(columns=tuple(heads), rows=tuple(rows), caption=caption, rest=rest_file)
 
     def words(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Headings and cells as a terminal shows them: what Markdown says, without its marks."""

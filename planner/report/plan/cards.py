@@ -59,13 +59,13 @@ def _fewest_nodes(copies: Sequence[int], host: int) -> int:
     alone = sum(math.ceil(size / host) for size in copies if size > host)
     room: Counter[int] = Counter()
     for size in sorted((size for size in copies if size <= host), reverse=True):
-        left = min((gpus for gpus in room if gpus >= size), default=None)
-        if left is None:
-            alone, left = alone + 1, host
+        fitting = min((gpus for gpus in room if gpus >= size), default=None)
+        if fitting is None:
+            alone, fitting = alone + 1, host
         else:
-            room[left] -= 1
+            room[fitting] -= 1
             room += Counter()  # drops what is 0
-        room[left - size] += 1
+        room[fitting - size] += 1
     return alone
 
 

@@ -15,7 +15,7 @@ CLOSE_POOLS = 0.05
 STOPPED = "work limit"
 """How a note tells that a solver was stopped."""
 
-_SAID = re.compile("the bound is of .*pools that can be deployed")
+_PLAIN_NOTE = re.compile("the bound is of .*pools that can be deployed")
 """A note that the words here make plain."""
 
 
@@ -25,7 +25,7 @@ def bucket_certificate(
     """Both bounds in a sentence each, and what the other form of serving would do. `goal`: what was asked for and what
     the plan has of it (empty: rates); `bound`: what no deployable pools better; `in_unit` writes values of the
     objective. Empty where nothing is known."""
-    notes = [note for note in certificate.note.split("; ") if note and not _SAID.fullmatch(note)]
+    notes = [note for note in certificate.note.split("; ") if note and not _PLAIN_NOTE.fullmatch(note)]
     parts = [
         _of_deployable(plan, certificate, goal, bound),
         forms_sentence(plan, in_unit),
@@ -57,8 +57,8 @@ def forms_sentence(plan: Plan, in_unit: Callable[[float], str]) -> str:
     at, where something of the scenario keeps pools split. Empty where the form was asked for."""
     scenario, forms = plan.scenario, plan.outlook.forms
     if forms is None:
-        told = scenario.beyond_mixed
-        return f"Only split pools were looked at: {told} knows no others." if told and plan.form.row.pooled else ""
+        beyond = scenario.beyond_mixed
+        return f"Only split pools were looked at: {beyond} knows no others." if beyond and plan.form.row.pooled else ""
     reach = "take" if scenario.objective.minimises else "reach"
     margin = f"{whole_percent(forms.margin)}, the cost model's bias towards them"
     if forms.chosen is ServingForm.SPLIT:

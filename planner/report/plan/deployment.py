@@ -12,7 +12,7 @@ from planner.report.plan.cards import Card, Lane, cards, lanes
 from planner.report.plan.routing import PHASE_ORDER, IslandGroup, groups
 
 _WIDTH, _CARD, _ROW, _HEAD = 980.0, 262.0, 74.0, 46.0
-_LEFT, _RIGHT = 0.0, 520.0
+_PREFILL_X, _DECODE_X = 0.0, 520.0
 """Where the lanes of prefill and of decode begin."""
 _BUCKET = 132.0
 _GAP = 10.0
@@ -142,13 +142,13 @@ def _pictures(plan: Plan, columns: Sequence[Lane], label: str) -> str:
     both = [lane for lane in columns if lane.phase is Phase.MIXED]
     shapes, bottom = [], 0.0
     for phase in Phase:
-        more, bottom = _column([lane for lane in columns if lane.phase is phase], _LEFT, bottom)
+        more, bottom = _column([lane for lane in columns if lane.phase is phase], _PREFILL_X, bottom)
         shapes += more
     if not split:
         return svg(NARROW, bottom, shapes, label=label)
     beside, low = _halves(plan, split)
     if both:
-        more, low = _column(both, _LEFT, low + 20.0)
+        more, low = _column(both, _PREFILL_X, low + 20.0)
         beside += more
     return svg(_WIDTH, low, beside, label=label, screens="wide") + svg(
         NARROW, bottom, shapes, label=label, screens="narrow"
@@ -157,9 +157,9 @@ def _pictures(plan: Plan, columns: Sequence[Lane], label: str) -> str:
 
 def _halves(plan: Plan, split: list[Lane]) -> tuple[list[str], float]:
     """Prefill at the left, decode at the right, between them what is handed over."""
-    first, low = _column([lane for lane in split if lane.phase is Phase.PREFILL], _LEFT, 0.0)
-    second, high = _column([lane for lane in split if lane.phase is Phase.DECODE], _RIGHT, 0.0)
-    x, end, y = _LEFT + _BUCKET + _CARD + 14.0, _RIGHT - 14.0, _HEAD + (_ROW - _GAP) / 2
+    first, low = _column([lane for lane in split if lane.phase is Phase.PREFILL], _PREFILL_X, 0.0)
+    second, high = _column([lane for lane in split if lane.phase is Phase.DECODE], _DECODE_X, 0.0)
+    x, end, y = _PREFILL_X + _BUCKET + _CARD + 14.0, _DECODE_X - 14.0, _HEAD + (_ROW - _GAP) / 2
     above, below = _handover(plan)
     arrow = [
         ribbon(x, y, end, y, width=2, colour="--muted"),

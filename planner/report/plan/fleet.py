@@ -23,8 +23,8 @@ def fleet_table(plan: Plan) -> str:
     rows = [row for row in table.rows if row[0] not in offered]
     total = (_TOTAL, tuple(gpu for gpu, _ in rows))
     shown = table.only(*(name for name in table.names if name not in ("On offer", "USD/hour each", "Most kW")))
-    rest = f"\n\nOn offer, not rented: {', '.join(map(escaped, offered))}." if offered else ""
-    return table_of(shown.columns, (*rows, total)).markdown() + rest
+    offer_line = f"\n\nOn offer, not rented: {', '.join(map(escaped, offered))}." if offered else ""
+    return table_of(shown.columns, (*rows, total)).markdown() + offer_line
 
 
 def inventory_section(plan: Plan) -> Section:

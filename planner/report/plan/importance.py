@@ -75,11 +75,11 @@ def explained(values: Sequence[float], rates: Sequence[float]) -> float:
 def _groups(values: Sequence[float], rates: Sequence[float]) -> list[list[float]]:
     """Rates by groups of like values, ascending: at most MOST_GROUPS, equal values in one."""
     ordered = sorted(zip(values, rates, strict=True))
-    wanted = max(2, min(MOST_GROUPS, len(ordered) // TRIALS_A_GROUP))
+    group_count = max(2, min(MOST_GROUPS, len(ordered) // TRIALS_A_GROUP))
     groups: list[list[float]] = [[]]
     last: float | None = None
     for place, (value, rate) in enumerate(ordered):
-        if value != last and groups[-1] and place >= len(groups) * len(ordered) / wanted:
+        if value != last and groups[-1] and place >= len(groups) * len(ordered) / group_count:
             groups.append([])
         groups[-1].append(rate)
         last = value

@@ -111,9 +111,9 @@ def _says(name: str, rows: tuple[LoadTimes, ...], statistic: str) -> str:
     bounded = [row for row in rows if row.spare is not None and row.load != LoadPoint.CAPACITY]
     text = f"P50 and {statistic} of {name} for each bucket and load."
     if bounded:
-        least = min(bounded, key=lambda row: row.spare or 0.0)
-        share = 1 - (least.spare or 0.0) / 100
-        where = f"{least.load}, {least.bucket} tokens"
+        nearest = min(bounded, key=lambda row: row.spare or 0.0)
+        share = 1 - (nearest.spare or 0.0) / 100
+        where = f"{nearest.load}, {nearest.bucket} tokens"
         text += f" Below the capacity, nearest to its bound: {100 * share:.0f} % of it ({where})."
     if endless:
         text += f" Without bars: the queue has no end ({', '.join(endless)})."

@@ -31,15 +31,15 @@ def _lost_nodes(plan: Plan) -> Iterator[str]:
         share = loss.rate_rps / plan.throughput_rps
         if share >= LITTLE_LEFT:
             continue
-        left = "nothing" if loss.rate_rps <= 0 else f"{percent(share)} of the capacity"
+        remains = "nothing" if loss.rate_rps <= 0 else f"{percent(share)} of the capacity"
         count = counts[loss.island]
-        taken = f"{loss.servers} of its {counted(count, 'server')}"
+        lost_words = f"{loss.servers} of its {counted(count, 'server')}"
         if loss.servers == count:
-            taken = "its only server" if count == 1 else f"all of its {count} servers"
+            lost_words = "its only server" if count == 1 else f"all of its {count} servers"
         yield (
             f"**Single point of failure: a lost {'node' if loss.nodes == 1 else f'set of {loss.nodes} nodes'} of "
-            f"{escaped(loss.island)} leaves {left}** ({significant(max(loss.rate_rps, 0.0))} requests/s), as it takes "
-            f"{taken}. `survive` plans for what has to remain."
+            f"{escaped(loss.island)} leaves {remains}** ({significant(max(loss.rate_rps, 0.0))} requests/s), as it "
+            f"takes {lost_words}. `survive` plans for what has to remain."
         )
 
 

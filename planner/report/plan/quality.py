@@ -182,19 +182,20 @@ def _drop(sensitivity: Sensitivity) -> str:
 
 def _headroom(plan: Plan, sensitivity: Sensitivity, phase: Phase) -> str:
     """Spare time by range or bucket: one sentence a phase."""
-    mine = [row for row in sensitivity.ranges if row.phase is phase]
-    spare = [row for row in mine if row.headroom >= SPARE]
-    if not mine:
+    phase_rows = [row for row in sensitivity.ranges if row.phase is phase]
+    spare = [row for row in phase_rows if row.headroom >= SPARE]
+    if not phase_rows:
         return ""
     if not spare:
         return f"No {plan.form.row.stretch} has headroom in {phase}."
-    least = min(spare, key=lambda row: row.headroom)
+    tightest = min(spare, key=lambda row: row.headroom)
     where = (
         f"every {plan.form.row.stretch}"
-        if len(spare) == len(mine)
-        else f"{len(spare)} of {len(mine)} {plan.form.row.stretch}s"
+        if len(spare) == len(phase_rows)
+        else f"{len(spare)} of {len(phase_rows)} {plan.form.row.stretch}s"
     )
-    return f"In {phase} {where}, taken alone, could grow by {percent(least.headroom)} or more (least: {_span(least)})."
+    more = f"{percent(tightest.headroom)} or more (least: {_span(tightest)})"
+    return f"In {phase} {where}, taken alone, could grow by {more}."
 
 
 def _span(row: RangeHeadroom) -> str:

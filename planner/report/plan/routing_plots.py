@@ -33,7 +33,7 @@ PALEST = 0.7
 """How much white the last of a type's groups has in its colour."""
 
 _BAND = "P10–P90 of the rate"
-_REST = "routing.csv of the run folder"
+_FULL_TABLE = "routing.csv of the run folder"
 _TABLE = (
     "Requests/s by length of the prompt, and who serves them. Islands of one type and of neighbouring sizes are one "
     "series; `routing.csv` of the run folder has every cell."
@@ -61,7 +61,7 @@ def _served(plan: Plan, phase: Phase) -> DataTable:
         Column("Of all requests", lambda at: cut[at].probability, unit="%"),
         *(_of_group(group.label, row) for group, row in zip(listed, by_group, strict=True)),
     )
-    return table_of(columns, range(len(cut))).html(rest=_REST)
+    return table_of(columns, range(len(cut))).html(rest_file=_FULL_TABLE)
 
 
 def _of_group(label: str, row: Sequence[float]) -> Column[int]:
@@ -129,7 +129,7 @@ def _range_rates(plan: Plan, phase: Phase) -> Plot:
         y=f"{phase}: served (requests/s)",
         series=(*areas, mix),
         ticks=tuple((middles[at], cut[at].label) for at in range(0, len(cut), step)),
-        rest=_REST,
+        rest=_FULL_TABLE,
     )
 
 

@@ -45,7 +45,7 @@ def search_section(plan: Plan) -> Section:
             Column("Requests/s", plan.search.judged_rps),
             *fields("Layout (GPUs each x islands)=layout.label", "Proposed by=generator", "Error=error"),
         )
-        table = table_of(columns, trials).html(rest=_TRIALS)
+        table = table_of(columns, trials).html(rest_file=_TRIALS)
         blocks += [chart_of(plot, table) for plot in search_plots(plan)]
     blocks += [chart_of(plot) for plot in (*pareto_plots(plan), *parameter_plots(plan))]
     return Section(name="search", title="How it was found", blocks=tuple(blocks))
@@ -296,8 +296,8 @@ def slice_plots(plan: Plan) -> tuple[Plot, ...]:
 def _over(plan: Plan, name: str) -> Iterator[Series]:
     trials = [trial for trial in trials_told(plan) if name in dict(trial.parameters)]
     chosen = [trial for trial in trials if trial.index == plan.search.best_trial]
-    named = (("one layout", trials, ""), (f"the plan (trial {plan.search.best_trial})", chosen, "chosen"))
-    for words, members, tone in named:
+    groups = (("one layout", trials, ""), (f"the plan (trial {plan.search.best_trial})", chosen, "chosen"))
+    for words, members, tone in groups:
         if members:
             points = [(dict(trial.parameters)[name], plan.search.judged_rps(trial)) for trial in members]
             yield series_of(words, points, tone=tone)

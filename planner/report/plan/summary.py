@@ -49,9 +49,9 @@ def replayed_text(plan: Plan) -> str:
     replayed = plan.outlook.replayed
     if replayed is None:
         return ""
-    mine = replayed.plan
+    own_rate = replayed.plan
     return (
-        f"**Replayed, the plan holds the levels up to {_rate_words(mine)}**, with the router `{mine.policy}` "
+        f"**Replayed, the plan holds the levels up to {_rate_words(own_rate)}**, with the router `{own_rate.policy}` "
         f"({escaped(replayed.arrivals)}; {_streams(replayed)}). {_rivals(plan, replayed)} Promise, capacity and bounds "
         "are of the model of queues, which knows of no router."
     )

@@ -8,7 +8,7 @@ from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, measured, money, rate, significant
 from planner.report.kit.tables import Column, Table, csv_table, fields, of_part, table_of
 
-KNOWN = "known"
+KNOWN_FORECAST = "known"
 
 
 def clock(schedule: Schedule, window: int) -> tuple[int, str]:
@@ -31,7 +31,7 @@ def verdict(schedule: Schedule) -> str:
         f"**{money(schedule.usd)} USD** over {days} with {counted(len(schedule.changes), 'change')}, "
         f"{_against(schedule)} the cheapest plan that stands all the time ({money(schedule.static_usd)} USD)."
     ]
-    if schedule.forecast == KNOWN:
+    if schedule.forecast == KNOWN_FORECAST:
         parts.append(_proof(schedule))
     else:
         parts.append(
@@ -62,7 +62,7 @@ def _proof(schedule: Schedule) -> str:
 
 def costs(schedule: Schedule) -> Table[tuple[str, float]]:
     """The schedule beside what stands all the time and the bounds."""
-    label = "this schedule" if schedule.forecast == KNOWN else f"this schedule, forecast {schedule.forecast}"
+    label = "this schedule" if schedule.forecast == KNOWN_FORECAST else f"this schedule, forecast {schedule.forecast}"
     figures: list[tuple[str, float]] = [("the cheapest plan, all the time", schedule.static_usd), (label, schedule.usd)]
     if schedule.foresight_usd is not None:
         figures.append(("with the rates known", schedule.foresight_usd))
@@ -130,19 +130,19 @@ def _reasons(schedule: Schedule, window: int) -> str:
 
 def windows(schedule: Schedule, names: Sequence[str]) -> Table[int]:
     """A row a window, as in windows.csv."""
-    carried, emergencies, held = schedule.carried, set(schedule.emergencies), schedule.windows
+    carried, emergencies, planned = schedule.carried, set(schedule.emergencies), schedule.windows
     columns: tuple[Column[int], ...] = (
         Column("window", lambda n: n),
         *_when(schedule),
         Column("rate_rps", lambda n: schedule.series.windows[n].rate_rps),
-        Column("plan", lambda n: names[held[n].level]),
-        Column("promise_rps", lambda n: schedule.levels[held[n].level].promise_rps),
-        *of_part(lambda n: held[n], fields("usd", "change_usd")),
+        Column("plan", lambda n: names[planned[n].level]),
+        Column("promise_rps", lambda n: schedule.levels[planned[n].level].promise_rps),
+        *of_part(lambda n: planned[n], fields("usd", "change_usd")),
         Column("carried", lambda n: carried[n]),
-        Column("holds", lambda n: held[n].holds),
+        Column("holds", lambda n: planned[n].holds),
         Column("emergency", lambda n: n in emergencies),
     )
-    return table_of(columns, range(len(held)))
+    return table_of(columns, range(len(planned)))
 
 
 def spot_csv(schedule: Schedule) -> bytes:

@@ -62,10 +62,10 @@ def _longer(result: ReplayResult) -> str:
     that take longer than requests came, look shorter than they are."""
     seconds = significant(result.seconds + result.warm_up_s)
     untold = [level for level in result.levels if level.standing is Standing.UNTOLD]
-    seen = f"; {level_words(min(untold, key=room_of))}" if untold else ""
+    level_note = f"; {level_words(min(untold, key=room_of))}" if untold else ""
     counting = f"{counted(result.total.requests, 'request')} of {counted(len(result.seeds), 'seed')} count"
     longer = f"It takes at least {whole(result.requests_to_tell)} a seed to tell (`--requests`)"
-    return f"requests came for {seconds} s, {counting}{seen}. {longer}"
+    return f"requests came for {seconds} s, {counting}{level_note}. {longer}"
 
 
 def tightest(result: ReplayResult) -> LevelCheck:

@@ -82,18 +82,18 @@ def _rate_lines(summary: TraceSummary) -> list[str]:
 
 def sparkline(values: Sequence[float]) -> str:
     """A letter a value, from 0 to the greatest."""
-    most = max(values)
-    if most <= 0:
+    highest = max(values)
+    if highest <= 0:
         return _LEVELS[0] * len(values)
-    return "".join(_LEVELS[min(len(_LEVELS) - 1, int(value / most * len(_LEVELS)))] for value in values)
+    return "".join(_LEVELS[min(len(_LEVELS) - 1, int(value / highest * len(_LEVELS)))] for value in values)
 
 
 def _bars(facts: LengthFacts) -> list[str]:
-    most = max(share for *_, share in facts.bins)
+    highest = max(share for *_, share in facts.bins)
     labels = [f"{start:,}-{end - 1:,}" if end - start > 1 else f"{start:,}" for start, end, _ in facts.bins]
     longest = max(map(len, labels))
     return [
-        f"{label:>{longest}}  {_bar(share / most):<{_BAR}} {share:6.1%}"
+        f"{label:>{longest}}  {_bar(share / highest):<{_BAR}} {share:6.1%}"
         for label, (*_, share) in zip(labels, facts.bins, strict=True)
     ]
 

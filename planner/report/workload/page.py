@@ -146,8 +146,8 @@ def _bunching(summary: TraceSummary) -> tuple[Plot, DataTable]:
 
 
 def _lengths(summary: TraceSummary) -> tuple[Plot, DataTable]:
-    named = [("prompts", summary.prompts), ("answers", summary.answers)]
-    facts = [(name, lengths) for name, lengths in named if lengths is not None]
+    kinds = [("prompts", summary.prompts), ("answers", summary.answers)]
+    facts = [(name, lengths) for name, lengths in kinds if lengths is not None]
     bins = [(name, start, end - 1, round(share, 6)) for name, lengths in facts for start, end, share in lengths.bins]
     starts = sorted({start for _, start, _, _ in bins})
     shares = {(name, start): share for name, lengths in facts for start, _, share in lengths.bins}

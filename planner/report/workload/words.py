@@ -37,7 +37,7 @@ def summary_rows(summary: TraceSummary) -> list[Row]:
 def reading_rows(reading: TraceReading) -> Iterator[Row]:
     """How the file was understood, and what became of its rows."""
     yield "form", reading.form
-    yield "columns", ", ".join(f"{what}: {column}" for what, column in reading.columns)
+    yield "columns", ", ".join(f"{meaning}: {column}" for meaning, column in reading.columns)
     began = f"; the first arrival {reading.began} UTC" if reading.began else ""
     yield "clock", f"{reading.clock}{began}"
     yield "rows", _count(reading.rows)

@@ -159,7 +159,7 @@ def _each_name_once(source: Path, jobs: Sequence[NamedJob]) -> tuple[NamedJob, .
 
 
 _DIGITS = 12
-_MOST = 100_000
+_MOST_JOBS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ def read_shard(text: str) -> Shard:
     """`3/16`: the fourth of sixteen parts. Raises InputError."""
     match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     index, count = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 0 <= index < count <= _MOST:
+    if not 0 <= index < count <= _MOST_JOBS:
         raise InputError(
             f"--shard: must be I/N, part I of N counted from 0, got {text!r}.", hint="Write 0/4, 1/4, 2/4 and 3/4."
         )

@@ -111,11 +111,11 @@ def resume_job(job: Job, progress: ReportProgress = no_progress, pool: TaskPool 
     files.recover(job.folder)
     if files.holds_run(job.folder) and not files.holds_search(job.folder):
         plan = pipeline.recheck(files.load_run(job.folder), str(job.folder))
-        require_same_plan(job.folder, plan.scenario, _wanted(job, plan.scenario))
+        require_same_plan(job.folder, plan.scenario, _scenario_of(job, plan.scenario))
         return replace(_outcome(job.folder, plan, ()), message="is finished, nothing is left to do")
     with closing(files.Journal.reopen(job.folder, versions())) as journal:
         begun = journal.undertaking
-        scenario = _wanted(job, begun.scenario)
+        scenario = _scenario_of(job, begun.scenario)
         require_same_search(job.folder, begun.scenario, scenario)
         journal.forget(evaluations_to_repeat(begun.scenario, scenario, journal.rounds))
         journal.adopt(replace(begun, scenario=scenario, engine=job.engine or begun.engine))
@@ -172,7 +172,7 @@ def _outcome(folder: Path, plan: Plan, warnings: tuple[str, ...]) -> Outcome:
     )
 
 
-def _wanted(job: Job, begun: Scenario) -> Scenario:
+def _scenario_of(job: Job, begun: Scenario) -> Scenario:
     """The scenario that `job` asks for; where it names none, the one that the search began with."""
     return altered(read_job(job) if job.scenario else begun, job)
 

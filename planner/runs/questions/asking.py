@@ -120,8 +120,8 @@ def _first_rent(demand: Demand, target_rps: float, offer: GpuOffer) -> float:
     and two nodes of the dearer half of the types."""
     nodes = sorted(row.usd_per_hour * row.gpus_per_node for row in offer.gpus)
     scenario = scenario_of(rented_document(demand, "cheapest", offer, nodes[-1]))
-    least = pipeline.least_rent(scenario, target_rps) if scenario.bucketed else None
-    return SLACK * (least or 0.0) + 2 * nodes[len(nodes) // 2]
+    floor_usd = pipeline.least_rent(scenario, target_rps) if scenario.bucketed else None
+    return SLACK * (floor_usd or 0.0) + 2 * nodes[len(nodes) // 2]
 
 
 def _grows(offer: GpuOffer, paid: float) -> bool:
@@ -270,9 +270,10 @@ def rentable(offer: GpuOffer) -> GpuOffer:
     ]
     remaining = tuple(row for row in rows if row.count is None or row.count > 0)
     if not remaining:
-        least = ", ".join(f"{row.gpus_per_node} {row.gpu}" for row in offer.gpus)
+        node_sizes = ", ".join(f"{row.gpus_per_node} {row.gpu}" for row in offer.gpus)
         raise InputError(
-            f"{offer.source or 'offer'}: whole_nodes: must offer a node of some type ({least}), offers fewer GPUs.",
+            f"{offer.source or 'offer'}: whole_nodes: must offer a node of some type ({node_sizes}), offers fewer "
+            "GPUs.",
             hint="Raise a count, or rent parts of nodes (whole_nodes: false).",
         )
     return replace(offer, gpus=remaining)

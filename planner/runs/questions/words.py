@@ -123,16 +123,16 @@ def _bound(plan: Plan, phase: Phase) -> str:
 def _proof(answer: MoneyAnswer) -> str:
     if answer.bound is None or answer.gap is None:
         return ""
-    what = "layouts"
+    kind = "layouts"
     if answer.plan.form.row.pooled:
-        what = f"deployable {class_of_pools(answer.scenario.serving_form, answer.plan.outlook.forms)}"
-        what += " behind one bucket a phase" if answer.scenario.routing.most == 1 else ""
+        kind = f"deployable {class_of_pools(answer.scenario.serving_form, answer.plan.outlook.forms)}"
+        kind += " behind one bucket a phase" if answer.scenario.routing.most == 1 else ""
     if answer.question is MoneyQuestion.CHEAPEST:
         nodes = " where GPUs are rented singly" if answer.whole_nodes else ""
-        beyond = f"no {what} of this offer do with less than {money(answer.bound)} USD/hour{nodes}"
+        beyond = f"no {kind} of this offer do with less than {money(answer.bound)} USD/hour{nodes}"
     else:
         beyond = (
-            f"no {what} of {_offered_as(answer)} serve more than {significant(answer.bound, 4)} requests/s at capacity"
+            f"no {kind} of {_offered_as(answer)} serve more than {significant(answer.bound, 4)} requests/s at capacity"
         )
     return f"{beyond}; the gap is {100 * answer.gap:.1f} %"
 

@@ -102,8 +102,8 @@ def publish_change(
 def _manifests(contents: Mapping[str, bytes], steps: RolledOut) -> dict[str, bytes]:
     """The steps' files, and the new plan's manifests as they stand after the last."""
     carried = {f"{MANIFESTS}{name}": text for name, text in steps.manifests.items()}
-    there = {path: text for path, text in carried.items() if path in contents}
-    return with_carried(contents, there) | {path: text.encode() for path, text in steps.files.items()}
+    present = {path: text for path, text in carried.items() if path in contents}
+    return with_carried(contents, present) | {path: text.encode() for path, text in steps.files.items()}
 
 
 def _change_pages(changed: ChangedPlan) -> dict[str, bytes]:

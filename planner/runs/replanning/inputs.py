@@ -38,8 +38,8 @@ def new_scenario(
             hint="Name every type that is left, as in --inventory H200=8,H20=0.",
         )
     gone = set(_gone(inventory, settings))
-    present, kept = _at_least_one(inventory, settings)
-    changed = _without(_changed(saved, scenario, workload, present, cluster, kept), gone)
+    present, other_settings = _at_least_one(inventory, settings)
+    changed = _without(_changed(saved, scenario, workload, present, cluster, other_settings), gone)
     return changed if changed is saved.scenario else without_own_pods(_called_as(changed, saved), saved)
 
 
@@ -212,11 +212,11 @@ class Deployed:
 def deployed_manifests(saved: Plan, run: Path | None = None, *, target: str = "", engine: str = "") -> Deployed:
     """Of the run folder where it has some for that target and engine: pods that were carried over once stay as they
     are. InputError where those are not of the plan any more."""
-    there = None if run is None or not _has_some(run) else _of_folder(saved, run)
-    usual = there.record.engine if there is not None else files.engine_of(run) if run is not None else ""
-    engine, kind = engine or usual, "" if there is None else there.record.target
-    if there is not None and target in ("", kind) and engine == there.record.engine:
-        return Deployed(files=there.manifests, target=kind, engine=engine)
+    of_run = None if run is None or not _has_some(run) else _of_folder(saved, run)
+    usual = of_run.record.engine if of_run is not None else files.engine_of(run) if run is not None else ""
+    engine, kind = engine or usual, "" if of_run is None else of_run.record.target
+    if of_run is not None and target in ("", kind) and engine == of_run.record.engine:
+        return Deployed(files=of_run.manifests, target=kind, engine=engine)
     chosen = target or kind or saved.scenario.deploy.target or DEFAULT_TARGET
     try:
         rendered = render_plan(saved, target=chosen, engine=engine)

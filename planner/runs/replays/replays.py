@@ -143,7 +143,7 @@ def _event(failure: Failure) -> str:
     return f"{failure.island} loses {nodes}{back}"
 
 
-ASKED = "asked"
+REQUEST_KEY = "asked"
 NAMES = (*report.replay_file_names(), files.PAGE_FILE)
 """All that such a folder may hold."""
 
@@ -159,11 +159,11 @@ class AskedReplay:
     settings: ReplaySettings
 
 
-def replay_folder(asked: AskedReplay, result: ReplayResult, rates: ReplaySweep | None) -> dict[str, bytes]:
+def replay_folder(request: AskedReplay, result: ReplayResult, rates: ReplaySweep | None) -> dict[str, bytes]:
     """Relative path -> content of every file."""
     page = written_page(report.replay_page(result, rates), report.replay_plots(result, rates))
     written = report.replay_files(result, rates)
-    document = json.loads(written[files.REPLAY_FILE]) | {ASKED: record_document(asked)}
+    document = json.loads(written[files.REPLAY_FILE]) | {REQUEST_KEY: record_document(request)}
     return {**written, files.REPLAY_FILE: sealed_text(document, indent=2), files.PAGE_FILE: page}
 
 
@@ -171,7 +171,9 @@ def asked_of(folder: Path) -> AskedReplay:
     """What the replay in a folder was asked for. InputError where it was edited, or does not tell."""
     path = folder / files.REPLAY_FILE
     document: dict[str, Any] = read_sealed(path).plain()
-    if not isinstance(document.get(ASKED), dict):
-        raise InputError(f"{path}: {ASKED}: must be what was asked for, is missing.", hint="Replay the plan again.")
-    require_schema(AskedReplay, document[ASKED], f"{path}: {ASKED}")
-    return load_record(AskedReplay, document[ASKED])
+    if not isinstance(document.get(REQUEST_KEY), dict):
+        raise InputError(
+            f"{path}: {REQUEST_KEY}: must be what was asked for, is missing.", hint="Replay the plan again."
+        )
+    require_schema(AskedReplay, document[REQUEST_KEY], f"{path}: {REQUEST_KEY}")
+    return load_record(AskedReplay, document[REQUEST_KEY])

@@ -72,14 +72,14 @@ def _below(folder: Path, run: Path, *, near: bool = False, search: bool = False)
     )
 
 
-def _written(folder: Path, wanted: Mapping[str, bytes]) -> Verification:
+def _written(folder: Path, expected: Mapping[str, bytes]) -> Verification:
     """Files that are made of a folder's own documents."""
     differences: list[Difference] = []
-    for name, content in wanted.items():
+    for name, content in expected.items():
         path = folder / name
-        written = read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
+        written = read_bytes(path, most_bytes=MOST_OF_A_LIST) if files.is_there(path) else None
         differences += [row for row in file_differences(name, written, content) if not row.key.startswith(_DERIVED)]
-    return Verification(files=tuple(wanted), differences=tuple(differences))
+    return Verification(files=tuple(expected), differences=tuple(differences))
 
 
 def _of_schedule(folder: Path, *, search: bool) -> Verification:

@@ -110,13 +110,13 @@ def _unlike(written: dict[str, Any], due: Plan) -> tuple[Difference, ...]:
 def plan_differences(run: Path, due: Plan) -> tuple[Difference, ...]:
     """What plan.json of a run says otherwise than the plan that is due."""
     path = run / PLAN_FILE if files.is_folder(run) else run
-    written, expected = _bare(read_bytes(path, most=MOST_OF_A_LIST)), _bare(files.plan_files(due)[PLAN_FILE])
+    written, expected = _bare(read_bytes(path, most_bytes=MOST_OF_A_LIST)), _bare(files.plan_files(due)[PLAN_FILE])
     return tuple(document_differences(path.name, written, expected, free=MEASURED))
 
 
 def _of_files(folder: Path, due: Plan, *, changed: bool) -> Verification:
     """All files beside plan.json but those of replays and searches."""
-    expected = _wanted(folder, due)
+    expected = _expected_files(folder, due)
     drawn = files.is_folder(folder / _PICTURES)
     names = [
         name
@@ -131,7 +131,7 @@ def _of_files(folder: Path, due: Plan, *, changed: bool) -> Verification:
     return Verification(files=tuple(dict.fromkeys(names)), differences=tuple(differences))
 
 
-def _wanted(folder: Path, due: Plan) -> Mapping[str, bytes]:
+def _expected_files(folder: Path, due: Plan) -> Mapping[str, bytes]:
     published = publish(due, engine=due.scenario.engine.name or files.engine_of(folder)).files
     if not files.is_there(folder / PAGE_FILE):
         return published
@@ -153,7 +153,7 @@ def _tells(name: str) -> bool:
 
 
 def _content(path: Path) -> bytes | None:
-    return read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
+    return read_bytes(path, most_bytes=MOST_OF_A_LIST) if files.is_there(path) else None
 
 
 def _unchecked_parts(saved: Plan, folder: Path, *, near: bool, changed: bool, search: bool) -> tuple[str, ...]:
@@ -185,8 +185,8 @@ def replay_verified(run: Path, due: Plan) -> Verification:
     except InputError as error:
         refused = Difference(file=name, key="asked", written="a replay", due=error.message)
         return Verification(files=(name,), differences=(refused,))
-    there = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir()]
-    names = list(dict.fromkeys((*expected, *there)))
+    present = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir()]
+    names = list(dict.fromkeys((*expected, *present)))
     differences = [
         difference
         for name in names

@@ -61,7 +61,7 @@ def watch_verified(folder: Path, scenario: Path | None, settings: tuple[Setting,
     if number:
         content = f"{PLANS_FOLDER}/{plan_folder(folder, number).name}\n".encode()
         path = folder / CURRENT_FILE
-        written = read_bytes(path, most=MOST_OF_A_LIST) if files.is_there(path) else None
+        written = read_bytes(path, most_bytes=MOST_OF_A_LIST) if files.is_there(path) else None
         differences += tuple(file_differences(CURRENT_FILE, written, content))
     unchecked = (OBSERVED,) if question is not None else (OBSERVED, DECIDED)
     verification = Verification(files=(LOG_FILE, CURRENT_FILE), differences=differences, unchecked=unchecked)
@@ -94,7 +94,7 @@ def _log_differences(
     if standing is not None:
         state = replace(state, standing=fleet_of(standing), number=1)
     fleets = None if question is None else Fleets(question, standing, give_up=header.settings.give_up)
-    _, *lines = read_bytes(folder / LOG_FILE, most=MOST_OF_A_LIST).split(b"\n")
+    _, *lines = read_bytes(folder / LOG_FILE, most_bytes=MOST_OF_A_LIST).split(b"\n")
     for number, (line, step) in enumerate(zip(lines, steps, strict=False), start=2):  # a kill leaves a torn line
         state = advance(state, step.observation)
         decision = _of_its_plan(folder, step.decision) if fleets is None else decide(state, fleets.propose)
@@ -118,6 +118,8 @@ def _of_its_plan(folder: Path, decision: Decision) -> Decision:
     """A decision as it is written, but for what its plan itself says."""
     if decision.fleet is None:
         return decision
-    seen = fleet_of(files.load_run(plan_folder(folder, decision.number)))
-    fleet = replace(decision.fleet, plan=seen.plan, promise_rps=seen.promise_rps, gpus=seen.gpus, nodes=seen.nodes)
+    planned = fleet_of(files.load_run(plan_folder(folder, decision.number)))
+    fleet = replace(
+        decision.fleet, plan=planned.plan, promise_rps=planned.promise_rps, gpus=planned.gpus, nodes=planned.nodes
+    )
     return replace(decision, fleet=fleet)

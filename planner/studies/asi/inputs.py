@@ -144,9 +144,9 @@ def _require_numbers(row: CsvRow) -> None:
     """Cells that should be numbers are, or are empty."""
     for column in _NUMBERS:
         text = row.text(column)
-        most = LONGEST_S if column in _SECONDS else LARGEST
-        if text and not 0 <= row.number(column) <= most:
-            raise row.fault(column, f"must be a number from 0 to {most:g}, or empty")
+        limit = LONGEST_S if column in _SECONDS else LARGEST
+        if text and not 0 <= row.number(column) <= limit:
+            raise row.fault(column, f"must be a number from 0 to {limit:g}, or empty")
 
 
 def _hour(part: TablePart, row: CsvRow, *, timed: bool) -> Hour:

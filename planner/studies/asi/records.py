@@ -156,20 +156,20 @@ class Samples:
 
     def quantile(self, share: float) -> float:
         """The smallest value that at least this share is no larger than."""
-        seen, values = 0, sorted(self.counts)
+        counted, values = 0, sorted(self.counts)
         for value in values:
-            seen += self.counts[value]
-            if seen >= share * self.size - 1e-9:
+            counted += self.counts[value]
+            if counted >= share * self.size - 1e-9:
                 return value
         return values[-1]
 
     def curve(self) -> Sequence[tuple[float, float]]:
         """(value, share no larger), at most `MOST_POINTS` of them."""
-        size, seen = self.size, 0
+        size, counted = self.size, 0
         points = []
         for value in sorted(self.counts):
-            seen += self.counts[value]
-            points.append((value, seen / size))
+            counted += self.counts[value]
+            points.append((value, counted / size))
         step = max(1, -(-len(points) // MOST_POINTS))
         return [*points[:-1:step], points[-1]] if points else []
 

@@ -67,12 +67,12 @@ def study_trace(folder: Path, days: Days | None = None) -> AsiStudy:
     if listed:
         missing += _never_listed()
     rows: Counter[Table] = Counter()
-    seen = _pass_hours(trace, tallies, days, rows)
+    days_seen = _pass_hours(trace, tallies, days, rows)
     for table in (Table.RUNS, Table.JOBS, Table.NODES):
         for at, row in rows_of(trace, table):
             rows[table] += 1
             _feed(tallies, table, row, at)
-    if days is not None and not seen:
+    if days is not None and not days_seen:
         raise InputError(f"days: must hold rows of {folder}, got {days[0]}..{days[1]}.", hint="Leave --days out.")
     figures = [tally.figure() for tally in tallies]
     missing += [
@@ -81,7 +81,7 @@ def study_trace(folder: Path, days: Days | None = None) -> AsiStudy:
     return AsiStudy(
         trace=folder.name,
         rows=dict(rows),
-        days=(min(seen), max(seen)) if seen else None,
+        days=(min(days_seen), max(days_seen)) if days_seen else None,
         figures=tuple(figure for figure in figures if figure.points),
         missing=tuple(sorted(missing, key=lambda gap: int(gap.number))),
     )
@@ -112,7 +112,7 @@ def _pass_hours(trace: AsiTrace, tallies: Sequence[Tally], days: Days | None, ro
     """All rows of the hourly tables, hour by hour; the days that had any."""
     feeds = {table: hours_of(trace, table) for table in HOURLY if table in trace.parts}
     heads = {table: head for table, feed in feeds.items() if (head := next(feed, None)) is not None}
-    seen: set[int] = set()
+    days_seen: set[int] = set()
     while heads:
         at = min((head[0] for head in heads.values()), key=lambda hour: (hour.day, hour.hour))
         inside = days is None or days[0] <= at.day <= days[1]
@@ -124,10 +124,10 @@ def _pass_hours(trace: AsiTrace, tallies: Sequence[Tally], days: Days | None, ro
             else:
                 heads[table] = following
         if inside:
-            seen.add(at.day)
+            days_seen.add(at.day)
             for tally in tallies:
                 tally.end_hour(at)
-    return seen
+    return days_seen
 
 
 def _pass_hour(

@@ -89,7 +89,7 @@ PUBLISHED: Mapping[tuple[str, str], tuple[float, float, float, float]] = {
 }
 """R_total and its spread, D_total and its spread (requests/s); the table has `22pm15`, read as 22 ± 15."""
 
-WHOLE = SearchSettings(method=SearchMethod.DIVIDER, batch_size=16, iterations=15, min_island_size=2, skew=5.0)
+WHOLE_SEARCH = SearchSettings(method=SearchMethod.DIVIDER, batch_size=16, iterations=15, min_island_size=2, skew=5.0)
 
 
 def _levels() -> tuple[Case, ...]:
@@ -98,7 +98,7 @@ def _levels() -> tuple[Case, ...]:
             label=f"{fleet}, {workload}",
             value=float(place),
             setup=setup_of(FLEETS[fleet], workload),
-            search=WHOLE,
+            search=WHOLE_SEARCH,
             published=PublishedLevel(
                 rate_rps=level[0],
                 rate_spread_rps=level[1],
@@ -179,8 +179,8 @@ SMALL: Mapping[str, _SmallForm] = {
 
 def experiments(request: Request) -> tuple[Experiment, ...]:
     """What the figures asked for need, in the chapter's order. Raises InputError as `Request.chosen` does."""
-    wanted = set(request.chosen())
-    return tuple(_requested(experiment, request) for experiment in paper() if wanted & set(experiment.figures))
+    figures = set(request.chosen())
+    return tuple(_requested(experiment, request) for experiment in paper() if figures & set(experiment.figures))
 
 
 def _requested(experiment: Experiment, request: Request) -> Experiment:

@@ -132,7 +132,7 @@ def _exact(
     return lambda place: duty.count * duty.time_shares[at[place]] * rates[place]
 
 
-GPUS, ISLANDS, LEAST = 100, 5, 2
+GPUS, ISLANDS, LEAST_SIZE = 100, 5, 2
 SKEWS = (-5.0, -2.0, -1.0, 0.0, 1.0, 2.0, 5.0)
 CONTEXT, GENERATED = "context", "generated"
 WIDTHS: Mapping[str, int] = {CONTEXT: 256, GENERATED: 32}
@@ -142,7 +142,8 @@ WIDTHS: Mapping[str, int] = {CONTEXT: 256, GENERATED: 32}
 def divisions() -> tuple[Division, ...]:
     """Figure 4.8: a division for each skew."""
     return tuple(
-        Division(gpus=GPUS, least=LEAST, skew=skew, sizes=divide(GPUS, ISLANDS, skew, LEAST)) for skew in SKEWS
+        Division(gpus=GPUS, least=LEAST_SIZE, skew=skew, sizes=divide(GPUS, ISLANDS, skew, LEAST_SIZE))
+        for skew in SKEWS
     )
 
 

@@ -62,12 +62,12 @@ def _cell(value: float | None) -> str:
 
 def exact_words(rows: Sequence[ExactComparison]) -> str:
     """How often IPC reaches the optimum, and by how much it misses it at most."""
-    equal, most = sum(row.excess == 0 for row in rows), max(row.excess for row in rows)
+    equal, worst = sum(row.excess == 0 for row in rows), max(row.excess for row in rows)
     unproven = sum(not row.proven for row in rows)
     open_words = f" {counted(unproven, 'optimum')} not proven in time." if unproven else ""
     return (
         f"Of {counted(len(rows), 'churned cluster')} of {counted(rows[0].nodes, 'node')} IPC leaves as few nodes in "
-        f"use as the optimum on {equal}; at most {most} more.{open_words}"
+        f"use as the optimum on {equal}; at most {worst} more.{open_words}"
     )
 
 

@@ -223,8 +223,8 @@ def _figures(churn: _Churn, series: Sequence[ChurnSample], runs: int, end_h: flo
         empty=fmean(sample.empty for sample in late),
         placeable=fmean(sample.placeable for sample in late),
         waiting_gpus=fmean(sample.waiting_gpus for sample in late),
-        host_wait_h=_wait(churn, warm_h, end_h, whole=True),
-        other_wait_h=_wait(churn, warm_h, end_h, whole=False),
+        host_wait_h=_wait(churn, warm_h, end_h, whole_hosts=True),
+        other_wait_h=_wait(churn, warm_h, end_h, whole_hosts=False),
         runs=runs,
         vacated=churn.vacated,
         moves=moves,
@@ -234,12 +234,12 @@ def _figures(churn: _Churn, series: Sequence[ChurnSample], runs: int, end_h: flo
     )
 
 
-def _wait(churn: _Churn, warm_h: float, end_h: float, *, whole: bool) -> float | None:
+def _wait(churn: _Churn, warm_h: float, end_h: float, *, whole_hosts: bool) -> float | None:
     """Mean wait (h) of tasks of a host's GPUs, or of the others, that came after the warm-up."""
     waits = [
         end_h - task.submit_h if wait_h is None else wait_h
         for task, wait_h in churn.waits.values()
-        if task.submit_h >= warm_h and (task.gpus == HOST_GPUS) is whole
+        if task.submit_h >= warm_h and (task.gpus == HOST_GPUS) is whole_hosts
     ]
     return fmean(waits) if waits else None
 

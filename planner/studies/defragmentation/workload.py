@@ -210,6 +210,8 @@ def _require(workload: ChurnWorkload) -> None:
         ("hours of life", 0 < workload.life_hours < inf, "above 0", workload.life_hours),
         ("shares", all(0 <= share <= 1 for share in shares), "from 0 to 1", shares),
     )
-    for name, holds, rule, came in checks:
+    for name, holds, rule, received in checks:
         if not holds:
-            raise InputError(f"Defragmentation study: {name} must be {rule}, got {came}.", hint="Correct the value.")
+            raise InputError(
+                f"Defragmentation study: {name} must be {rule}, got {received}.", hint="Correct the value."
+            )

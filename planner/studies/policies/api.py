@@ -44,13 +44,13 @@ def policy_study(
     if (nodes is None) is not (pods is None):
         raise InputError("study policies: nodes and pods must come together, got one.", hint="Name both files.")
     if nodes is None or pods is None:
-        hosts, wanted = made_up_trace()
+        hosts, trace_pods = made_up_trace()
     else:
         hosts = read_trace_nodes(Path(nodes))
-        wanted = read_trace_pods(Path(pods), [node.gpu_model for node in hosts])
+        trace_pods = read_trace_pods(Path(pods), [node.gpu_model for node in hosts])
     mixes = tuple(map(parse_policy, policies))
     semantics = Semantics.EXACT if exact else Semantics.REFERENCE
-    question = PolicyStudy(nodes=hosts, pods=wanted, policies=mixes, seeds=tuple(seeds), semantics=semantics)
+    question = PolicyStudy(nodes=hosts, pods=trace_pods, policies=mixes, seeds=tuple(seeds), semantics=semantics)
     runs: dict[str, list[OnlineRun]] = {}
     for seed_run in run_study(question):
         runs.setdefault(seed_run.policy, []).append(seed_run.run)
@@ -63,12 +63,12 @@ def policy_study(
             "gpu_spec": kind.gpu_spec,
             "popularity": kind.popularity,
         }
-        for kind in target_workload(wanted)
+        for kind in target_workload(trace_pods)
     ]
     study = StudyAtHand(
         "policies",
         (),
-        records={"runs": runs, "nodes": hosts, "pods": wanted},
+        records={"runs": runs, "nodes": hosts, "pods": trace_pods},
         draw={kind: partial(policy_figure, kind, {"": runs}, baseline) for kind in kinds_of(runs)},
         summary=partial(policies_page, runs, baseline),
         tables={"target": target},
@@ -87,7 +87,7 @@ def made_up_trace(
         for k, (model, gpus, cpus) in enumerate(_KINDS[k % len(_KINDS)] for k in range(nodes))
     ]
     shapes = [_ASKS[k] for k in draw.choice(len(_ASKS), size=pods, p=_CHANCES)]
-    wanted = [
+    trace_pods = [
         TracePod(
             name=f"pod-{k:03}",
             cpu_milli=int(draw.choice([4000, 8000, 11000])) * max(1, gpus),
@@ -97,7 +97,7 @@ def made_up_trace(
         )
         for k, (gpus, milli) in enumerate(shapes)
     ]
-    return tuple(hosts), tuple(wanted)
+    return tuple(hosts), tuple(trace_pods)
 
 
 _KINDS = (

@@ -116,8 +116,8 @@ def command(
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, file_names(study), force=force)
     _tell_too_large(study, pods)
-    who, tasks = (executor, processes, scheduler), len(mixes) * len(listed)
-    with at_work("policies", each_run(_run_words), who, runs=tasks, quiet=quiet) as (workers, listen):
+    execution, tasks = (executor, processes, scheduler), len(mixes) * len(listed)
+    with at_work("policies", each_run(_run_words), execution, runs=tasks, quiet=quiet) as (workers, listen):
         runs, written = collected(study, run_study(study, processes=workers, listen=listen))
     answer(
         out,

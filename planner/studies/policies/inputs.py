@@ -101,7 +101,7 @@ def read_order(path: Path, column: str) -> tuple[str, ...]:
     return tuple(row.name(column) for row in csv_rows(path, (column,)))
 
 
-Found = TypeVar("Found")
+Rows = TypeVar("Rows")
 
 
 def power_table() -> "PowerTable":
@@ -128,11 +128,11 @@ def read_traces(nodes: Path, pods: Path, power: "PowerTable") -> "tuple[tuple[Tr
 def _require_watts(path: Path, nodes: "Sequence[TraceNode]", power: "PowerTable") -> None:
     gpus, cpus = {gpu.name for gpu in power.gpus}, {cpu.name for cpu in power.cpus}
     for row, node in enumerate(nodes, start=1):
-        for column, came, models in (("model", node.gpu_model, gpus), ("cpu_model", node.cpu_model, cpus)):
-            required = node.gpus if column == "model" else came
-            if required and came not in models:
+        for column, model, models in (("model", node.gpu_model, gpus), ("cpu_model", node.cpu_model, cpus)):
+            required = node.gpus if column == "model" else model
+            if required and model not in models:
                 raise InputError(
-                    f"{path}: row {row}, column {column} must be a model whose watts are known, got {came!r}.",
+                    f"{path}: row {row}, column {column} must be a model whose watts are known, got {model!r}.",
                     hint=f"Known are {', '.join(sorted(models))}.",
                 )
 
@@ -165,7 +165,7 @@ def tie_order_of(path: Path | None, nodes: "Sequence[TraceNode]") -> tuple[str, 
     return names
 
 
-def _naming_file(path: Path, read: Callable[[], Found]) -> Found:
+def _naming_file(path: Path, read: Callable[[], Rows]) -> Rows:
     """What `read` answers; its faults name the file."""
     try:
         return read()

@@ -105,8 +105,8 @@ def policies_page(runs: PolicyRuns, baseline: str, *, name: str = "", figures: M
 
 
 def _spread_words(curves: Mapping[str, PolicyCurve]) -> str:
-    most = max(curve.runs for curve in curves.values())
-    return f": mean and standard deviation of {counted(most, 'run')}" if most > 1 else ""
+    most_runs = max(curve.runs for curve in curves.values())
+    return f": mean and standard deviation of {counted(most_runs, 'run')}" if most_runs > 1 else ""
 
 
 def _headline(curves: Mapping[str, PolicyCurve], baseline: str) -> str:
@@ -115,10 +115,10 @@ def _headline(curves: Mapping[str, PolicyCurve], baseline: str) -> str:
     allocated = {curve.title: row.allocation_percent for curve in curves.values() if (row := curve.at(at)) is not None}
     if not allocated:
         return ""
-    most = f"{max(allocated.values()):.2f}"
-    best = [escaped(title) for title, value in allocated.items() if f"{value:.2f}" == most]
+    highest = f"{max(allocated.values()):.2f}"
+    best = [escaped(title) for title, value in allocated.items() if f"{value:.2f}" == highest]
     holders = f"{best[0]} holds" if len(best) == 1 else f"{' and '.join([', '.join(best[:-1]), best[-1]])} hold"
-    return f"**{holders} most GPUs at {at} % asked for: {most} %.**{_saver(curves, baseline)}"
+    return f"**{holders} most GPUs at {at} % asked for: {highest} %.**{_saver(curves, baseline)}"
 
 
 def _saver(curves: Mapping[str, PolicyCurve], baseline: str) -> str:

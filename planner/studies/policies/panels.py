@@ -142,11 +142,11 @@ def _looks(panel: TracePanel) -> dict[str, dict[str, object]]:
     ordered = sorted(others, key=lambda label: not combines_power(label))
     for place, label in enumerate(ordered):
         turn, at = divmod(place, len(PALETTE))
-        mine = combines_power(label)
+        powered = combines_power(label)
         looks[label] = {
             "color": style.mixed(PALETTE[at], style.ink(), 0.35 * min(turn, 2)),
-            "linestyle": "-" if mine else DASHES[place % len(DASHES)],
-            "linewidth": 1.7 if mine else 1.5,
+            "linestyle": "-" if powered else DASHES[place % len(DASHES)],
+            "linewidth": 1.7 if powered else 1.5,
             "marker": style.MARKERS[place % len(style.MARKERS)],
             "markersize": 3.6,
             # each at places of its own: of lines that lie on each other every one shows

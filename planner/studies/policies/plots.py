@@ -23,26 +23,28 @@ _FIGURES = (
 )
 
 
-def policy_plots(runs: PolicyRuns, baseline: str, *, trace: str = "", rest: str = "metrics.csv") -> tuple[Plot, ...]:
+def policy_plots(
+    runs: PolicyRuns, baseline: str, *, trace: str = "", rest_file: str = "metrics.csv"
+) -> tuple[Plot, ...]:
     """Power saved against the baseline where several policies ran, and each figure of all of them.
 
     `trace`: its name, where a page has plots of several. InputError: a policy without runs, an unknown baseline.
     """
     curves = policy_curves(runs, baseline)
     suffix, of = (f"-{trace}", f": {trace}") if trace else ("", "")
-    saved = [_saved(curves, baseline, suffix, of, rest)] if len(curves) > 1 else []
-    return (*saved, *(_figure(curves, row, suffix, of, rest) for row in _FIGURES))
+    saved = [_saved(curves, baseline, suffix, of, rest_file)] if len(curves) > 1 else []
+    return (*saved, *(_figure(curves, row, suffix, of, rest_file) for row in _FIGURES))
 
 
 def trace_plots(traces: Mapping[str, PolicyRuns], baseline: str) -> tuple[Plot, ...]:
     """Savings and GRAR of every trace."""
     plots = [
-        plot for name, runs in traces.items() for plot in policy_plots(runs, baseline, trace=name, rest="the CSVs")
+        plot for name, runs in traces.items() for plot in policy_plots(runs, baseline, trace=name, rest_file="the CSVs")
     ]
     return tuple(plot for plot in plots if plot.name.startswith(("saved", "grar")))
 
 
-def _saved(curves: Mapping[str, PolicyCurve], baseline: str, suffix: str, of: str, rest: str) -> Plot:
+def _saved(curves: Mapping[str, PolicyCurve], baseline: str, suffix: str, of: str, rest_file: str) -> Plot:
     base = curves[baseline]
     series = [
         Series(name=curve.title, x=tuple(map(float, saved)), y=tuple(saved.values()), place=place)
@@ -59,12 +61,12 @@ def _saved(curves: Mapping[str, PolicyCurve], baseline: str, suffix: str, of: st
         y="power saved (%)",
         series=tuple(series),
         bounds=((base.title, 0.0),),
-        rest=rest,
+        rest=rest_file,
     )
 
 
 def _figure(
-    curves: Mapping[str, PolicyCurve], row: tuple[str, str, str, float], suffix: str, of: str, rest: str
+    curves: Mapping[str, PolicyCurve], row: tuple[str, str, str, float], suffix: str, of: str, rest_file: str
 ) -> Plot:
     name, title, unit, factor = row
     return Plot(
@@ -75,7 +77,7 @@ def _figure(
         x=ARRIVED,
         y=unit,
         series=tuple(_line(curve, name, factor, place) for place, curve in enumerate(curves.values())),
-        rest=rest,
+        rest=rest_file,
     )
 
 

@@ -65,8 +65,8 @@ def preemption_study(
     times = list(latencies(question)) if repetitions else []
     per_hundred = instances(100)
     paper = [
-        {"what": what, "scale_ups": scale_ups, "hits": hits, "hit_percent": 100 * hits / scale_ups}
-        for what, (scale_ups, hits) in PAPER_HITS.items()
+        {"what": case, "scale_ups": scale_ups, "hits": hits, "hit_percent": 100 * hits / scale_ups}
+        for case, (scale_ups, hits) in PAPER_HITS.items()
     ]
     pods: Column[ScaleUpWorkload] = Column("pods_of_100_nodes", lambda row: per_hundred[row.name])
     kinds = (*fields("workload=name", "priority", "gpus"), pods, *fields("may_be_preempted=preemptible"))

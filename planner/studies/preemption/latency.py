@@ -42,16 +42,16 @@ def tried_sets(machines: Machines, newcomer: Preemptor, settings: VictimSettings
     if method not in (VictimMethod.NAIVE, VictimMethod.IMP):
         return None
     question = Question.of(machines, newcomer, settings)
-    least = {node: len(sets[0]) for node, sets in victims_of(machines, newcomer, settings).items()}
-    return sum(1 + _of_node(len(question.candidates(node)), least.get(node, 0), method) for node in question.nodes)
+    smallest = {node: len(sets[0]) for node, sets in victims_of(machines, newcomer, settings).items()}
+    return sum(1 + _of_node(len(question.candidates(node)), smallest.get(node, 0), method) for node in question.nodes)
 
 
-def _of_node(pods: int, least: int, method: VictimMethod) -> int:
+def _of_node(pods: int, smallest: int, method: VictimMethod) -> int:
     """0 where all together make no room, or nobody has to go."""
-    if not least:
+    if not smallest:
         return 0
-    most = pods if method is VictimMethod.NAIVE else least
-    return sum(comb(pods, size) for size in range(1, most + 1))
+    largest = pods if method is VictimMethod.NAIVE else smallest
+    return sum(comb(pods, size) for size in range(1, largest + 1))
 
 
 P50, P90 = 50, 90

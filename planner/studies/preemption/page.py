@@ -83,7 +83,7 @@ MEASURED = (
     "CPU time of this run, measured: latency.csv is never the same twice. hit_rates.csv has the same bytes for the "
     "same seed and options."
 )
-FOUND = MappingProxyType(
+SOURCING_WORDS = MappingProxyType(
     {
         ScaleUpMode.INDEPENDENT: "each search on the full cluster",
         ScaleUpMode.SEQUENTIAL: "each search on what the scale-ups before it left",
@@ -325,7 +325,7 @@ def _latency_part(latencies: Sequence[SourcingLatency]) -> list[str]:
     return [
         "## Search for victims (table 5)",
         f"All nodes of the cluster ({latencies[0].initial.value}), candidates and the choice among them, "
-        f"{FOUND[latencies[0].mode]}. {MEASURED}",
+        f"{SOURCING_WORDS[latencies[0].mode]}. {MEASURED}",
         table(header, rows, "rllrrrrr"),
         "The paper's are of a Go scheduler that runs its filters anew for every set of victims: compare ratios.",
         _savings(latencies),
@@ -349,15 +349,15 @@ def _savings(latencies: Sequence[SourcingLatency]) -> str:
 
 
 def _paper_saving(nodes: int, name: str, method: VictimMethod, base: VictimMethod) -> tuple[str, str]:
-    mine, other = PAPER_LATENCY_US.get((name, method)), PAPER_LATENCY_US.get((name, base))
-    if nodes != PAPER_NODES or mine is None or other is None:
+    own_us, base_us = PAPER_LATENCY_US.get((name, method)), PAPER_LATENCY_US.get((name, base))
+    if nodes != PAPER_NODES or own_us is None or base_us is None:
         return NONE, NONE
-    return _saved(mine[0], other[0]), _saved(mine[1], other[1])
+    return _saved(own_us[0], base_us[0]), _saved(own_us[1], base_us[1])
 
 
-def _sets_saved(mine: float | None, base: float | None) -> str:
-    return NONE if mine is None or not base else _saved(mine, base)
+def _sets_saved(sets: float | None, base: float | None) -> str:
+    return NONE if sets is None or not base else _saved(sets, base)
 
 
-def _saved(mine: float, base: float) -> str:
-    return f"{100 * (1 - mine / base):.1f}" if base else significant(0)
+def _saved(value: float, base: float) -> str:
+    return f"{100 * (1 - value / base):.1f}" if base else significant(0)

@@ -38,18 +38,18 @@ def _hit_panel(axes: Axes, summaries: Sequence[HitSummary]) -> None:
     methods = [method for method in VictimMethod if any(summary.key[3] is method for summary in summaries)]
     width = GROUP / len(methods)
     for place, method in enumerate(methods):
-        mine = [summary for summary in summaries if summary.key[3] is method]
-        at = [groups.index(summary.key[1:3]) + (place + 0.5) * width - GROUP / 2 for summary in mine]
+        of_method = [summary for summary in summaries if summary.key[3] is method]
+        at = [groups.index(summary.key[1:3]) + (place + 0.5) * width - GROUP / 2 for summary in of_method]
         bars = axes.bar(
             at,
-            [summary.rate for summary in mine],
+            [summary.rate for summary in of_method],
             0.95 * width,
             label=METHOD_TITLES[method],
             **style.bar_of(list(VictimMethod).index(method)),
         )
         axes.bar_label(
             bars,
-            [f"{summary.rate:.1f}" for summary in mine],
+            [f"{summary.rate:.1f}" for summary in of_method],
             fontsize=style.points(7.5),
             bbox={"facecolor": style.paper(), "edgecolor": "none", "pad": 0.5},
             zorder=5,
@@ -82,11 +82,11 @@ def _latency_panel(axes: Axes, rows: Sequence[SourcingLatency]) -> None:
     methods = [method for method in VictimMethod if any(row.method is method for row in rows)]
     width = GROUP / len(methods)
     for place, method in enumerate(methods):
-        mine = [row for row in rows if row.method is method]
+        of_method = [row for row in rows if row.method is method]
         axes.errorbar(
-            [sizes.index(row.nodes) + (place + 0.5) * width - GROUP / 2 for row in mine],
-            [row.p50_us for row in mine],
-            yerr=[[0.0] * len(mine), [row.p90_us - row.p50_us for row in mine]],
+            [sizes.index(row.nodes) + (place + 0.5) * width - GROUP / 2 for row in of_method],
+            [row.p50_us for row in of_method],
+            yerr=[[0.0] * len(of_method), [row.p90_us - row.p50_us for row in of_method]],
             fmt=style.MARKERS[list(VictimMethod).index(method)],
             markersize=6,
             capsize=3,

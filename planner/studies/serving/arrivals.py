@@ -78,8 +78,8 @@ def requests_of(
         rows.extend(zip(arrival_s.tolist(), [place] * len(minutes), prompt_tokens, output_tokens, strict=True))
     rows.sort()
     return tuple(
-        ServingRequest(arrival_s=came, model=place, prompt_tokens=prompt, output_tokens=output)
-        for came, place, prompt, output in rows
+        ServingRequest(arrival_s=at_s, model=place, prompt_tokens=prompt, output_tokens=output)
+        for at_s, place, prompt, output in rows
     )
 
 
@@ -111,10 +111,10 @@ def read_azure_functions(
     draws = np.random.default_rng([seed, 4])
     first = len(ID_COLUMNS) + int(draws.integers(of_day - minutes + 1))
     counts = [_counts(path, number, cells, len(header), first, minutes) for number, cells in enumerate(rows, start=1)]
-    wanted = functions * len(models)
-    if len(counts) < wanted:
+    needed = functions * len(models)
+    if len(counts) < needed:
         raise InputError(
-            f"{path}: must hold {functions} functions for each of {len(models)} models, {wanted} in all, got "
+            f"{path}: must hold {functions} functions for each of {len(models)} models, {needed} in all, got "
             f"{len(counts)}.",
             hint="Give a longer file, or fewer models.",
         )

@@ -157,7 +157,7 @@ def command(
     from planner.studies.serving.warsaw import TOTALS
 
     _refuse_clashes(context)
-    given = GivenFiles(
+    given_files = GivenFiles(
         pool=pool,
         models=models,
         requests=requests,
@@ -176,8 +176,8 @@ def command(
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
     )
-    servers, law = pool_of(given, mix, inference, machines, law)
-    trace, counts = arrivals_of(given, servers, law.minutes, listed[0])
+    servers, law = pool_of(given_files, mix, inference, machines, law)
+    trace, counts = arrivals_of(given_files, servers, law.minutes, listed[0])
     study = ServingStudy(
         pool=replace(servers, scaling=scaling),
         policies=tuple(row.name for row in compared),
@@ -190,15 +190,15 @@ def command(
     _require_machine(study, machine)
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, results.file_names(), force=force)
-    who, tasks = (executor, processes, scheduler), len(compared) * len(listed)
-    with at_work("serving", each_run(_run_words), who, runs=tasks, quiet=quiet) as (workers, listen):
+    execution, tasks = (executor, processes, scheduler), len(compared) * len(listed)
+    with at_work("serving", each_run(_run_words), execution, runs=tasks, quiet=quiet) as (workers, listen):
         runs = list(run_serving_study(study, processes=workers, listen=listen))
-    named = given.requests or given.profile or given.models or given.pool
+    naming_file = given_files.requests or given_files.profile or given_files.models or given_files.pool
     answer(
         out,
         results.file_names(),
         lambda: results.rendered(
-            study, runs, name=named.stem if named else "", machine=machine, records=records, figures=figures
+            study, runs, name=naming_file.stem if naming_file else "", machine=machine, records=records, figures=figures
         ),
         lambda: results.document(study, runs),
         lambda: results.show(runs),
@@ -305,7 +305,7 @@ def spikes_of(text: str) -> tuple[int, ...]:
 
 
 def pool_of(
-    given: GivenFiles, mix: Mix, kind: "InferenceKind", machines: int | None, law: "ArrivalLaw"
+    given_files: GivenFiles, mix: Mix, kind: "InferenceKind", machines: int | None, law: "ArrivalLaw"
 ) -> "tuple[ServingPool, ArrivalLaw]":
     """The pool with its models, and the law with their totals and tokens."""
     from planner.studies.serving import inputs, warsaw
@@ -315,13 +315,13 @@ def pool_of(
     usual = warsaw.LLM_MACHINES if mix is Mix.LLM else warsaw.MACHINES
     types: tuple[MachineType, ...] = (
         warsaw.machines(usual if machines is None else machines)
-        if given.pool is None
-        else inputs.read_machines(given.pool)
+        if given_files.pool is None
+        else inputs.read_machines(given_files.pool)
     )
-    outages = inputs.read_outages(given.outages) if given.outages else ()
-    if given.models is not None:
+    outages = inputs.read_outages(given_files.outages) if given_files.outages else ()
+    if given_files.models is not None:
         lengths = LlmLengths(prompt_tokens=law.prompt_tokens, output_tokens=law.output_tokens)
-        table: ModelTable = inputs.read_models(given.models, types, lengths)
+        table: ModelTable = inputs.read_models(given_files.models, types, lengths)
         return ServingPool(types=types, models=table.models, outages=outages), replace(law, totals=table.totals)
     if mix is Mix.DNN:
         return ServingPool(types=types, models=warsaw.dnn_models(), outages=outages), law
@@ -337,16 +337,16 @@ def pool_of(
 
 
 def arrivals_of(
-    given: GivenFiles, pool: "ServingPool", minutes: int, seed: int
+    given_files: GivenFiles, pool: "ServingPool", minutes: int, seed: int
 ) -> "tuple[tuple[ServingRequest, ...] | None, MinuteCounts | None]":
     """Requests, or counts by minute, of files; neither where they are drawn."""
     from planner.studies.serving import inputs
     from planner.studies.serving.arrivals import read_azure_functions
 
-    if given.requests is not None:
-        return inputs.read_requests(given.requests, pool.models), None
-    if given.profile is not None:
-        return None, inputs.read_minutes(given.profile, pool.models)
-    if given.azure_functions is not None:
-        return None, read_azure_functions(given.azure_functions, pool.models, minutes=minutes, seed=seed)
+    if given_files.requests is not None:
+        return inputs.read_requests(given_files.requests, pool.models), None
+    if given_files.profile is not None:
+        return None, inputs.read_minutes(given_files.profile, pool.models)
+    if given_files.azure_functions is not None:
+        return None, read_azure_functions(given_files.azure_functions, pool.models, minutes=minutes, seed=seed)
     return None, None

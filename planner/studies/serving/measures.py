@@ -64,11 +64,11 @@ def missed(requests: ServedRequests) -> "np.ndarray":
 def by_minute(requests: ServedRequests) -> tuple[MinuteRow, ...]:
     """From the first minute to that of the last arrival."""
     minutes = (requests.arrival_s // S_PER_MINUTE).astype(int)
-    came = np.bincount(minutes)
-    late = np.bincount(minutes[missed(requests)], minlength=len(came))
+    arrivals = np.bincount(minutes)
+    late = np.bincount(minutes[missed(requests)], minlength=len(arrivals))
     return tuple(
         MinuteRow(minute=minute, requests=count, missed=lost)
-        for minute, (count, lost) in enumerate(zip(came.tolist(), late.tolist(), strict=True))
+        for minute, (count, lost) in enumerate(zip(arrivals.tolist(), late.tolist(), strict=True))
     )
 
 
@@ -123,8 +123,8 @@ def _machine_s(actions: ActionLog, pool: ServingPool, span_s: float) -> float:
         reserve |= set(range(first + kind.machines, first + kind.machines + kind.reserve))
         first += kind.machines + kind.reserve
     for machine in sorted(reserve):
-        mine = actions.machine == machine
-        up_s = actions.start_s[mine & (actions.action == ACTIONS.index(Action.SCALE_UP))]
-        down_s = actions.end_s[mine & (actions.action == ACTIONS.index(Action.SCALE_DOWN))]
+        of_machine = actions.machine == machine
+        up_s = actions.start_s[of_machine & (actions.action == ACTIONS.index(Action.SCALE_UP))]
+        down_s = actions.end_s[of_machine & (actions.action == ACTIONS.index(Action.SCALE_DOWN))]
         total_s += (len(up_s) - len(down_s)) * span_s + float(down_s.sum()) - float(up_s.sum())
     return max(total_s, 1e-12)

@@ -94,15 +94,15 @@ def draw_completion(scene: Scene) -> Figure:
 def draw_misses(scene: Scene) -> Figure:
     """Requests by minute, and how many of them missed their deadlines under each policy."""
     figure, axes = _blank(scene, "Deadlines missed")
-    came = by_minute(scene.runs[0].run.requests)
+    rows = by_minute(scene.runs[0].run.requests)
     axes.bar(
-        [row.minute for row in came], [row.requests for row in came], width=1.0, color=style.GRID, label="arrivals"
+        [row.minute for row in rows], [row.requests for row in rows], width=1.0, color=style.GRID, label="arrivals"
     )
     for run in scene.runs:
-        rows = by_minute(run.run.requests)
+        late = by_minute(run.run.requests)
         axes.plot(
-            [row.minute for row in rows],
-            [row.missed for row in rows],
+            [row.minute for row in late],
+            [row.missed for row in late],
             linewidth=1.4,
             **_line(run.policy),
             label=POLICIES[run.policy].title,
@@ -159,10 +159,10 @@ def draw_machine(scene: Scene) -> Figure:
 def _inferences(run: ServingSeedRun, machine: int) -> dict[int, list[tuple[float, float]]]:
     """The machine's inferences by model, in seconds."""
     actions = run.run.actions
-    mine = (actions.machine == machine) & (actions.action == ACTIONS.index(Action.INFER))
+    chosen = (actions.machine == machine) & (actions.action == ACTIONS.index(Action.INFER))
     spans: dict[int, list[tuple[float, float]]] = {}
     for model, begin_s, end_s in zip(
-        actions.model[mine].tolist(), actions.start_s[mine].tolist(), actions.end_s[mine].tolist(), strict=True
+        actions.model[chosen].tolist(), actions.start_s[chosen].tolist(), actions.end_s[chosen].tolist(), strict=True
     ):
         spans.setdefault(model, []).append((begin_s, end_s))
     return spans

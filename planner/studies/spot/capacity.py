@@ -78,14 +78,14 @@ def mean_of(runs: Sequence[SpotRun], name: str) -> Interval | None:
 
 def change_of(runs: Sequence[SpotRun], baseline: Sequence[SpotRun], name: str) -> Interval | None:
     """Percent by which a figure differs from the baseline's, seed by seed; None where no seed has both."""
-    mine, theirs = values_of(runs, name), values_of(baseline, name)
-    return interval_of([100 * (mine[seed] / theirs[seed] - 1) for seed in mine if theirs.get(seed)])
+    values, base_values = values_of(runs, name), values_of(baseline, name)
+    return interval_of([100 * (values[seed] / base_values[seed] - 1) for seed in values if base_values.get(seed)])
 
 
 def difference_of(runs: Sequence[SpotRun], baseline: Sequence[SpotRun], name: str) -> Interval | None:
     """By how much a figure differs from the baseline's, seed by seed; None where no seed has both."""
-    mine, theirs = values_of(runs, name), values_of(baseline, name)
-    return interval_of([mine[seed] - theirs[seed] for seed in mine if seed in theirs])
+    values, base_values = values_of(runs, name), values_of(baseline, name)
+    return interval_of([values[seed] - base_values[seed] for seed in values if seed in base_values])
 
 
 CURVE_FIGURES = (
@@ -135,13 +135,13 @@ class SpotLimits:
             "lost_percent": self.most_lost_percent,
             "spot_slowdown": self.most_slowdown,
         }
-        return {name: most for name, most in listed.items() if most is not None}
+        return {name: limit for name, limit in listed.items() if limit is not None}
 
     def broken_by(self, point: CurvePoint) -> tuple[str, ...]:
         """Figures that do not keep to the limits, DONE first; a figure that is not known keeps to none."""
         done = point.figures[DONE]
         backlog = done is None or done.mean < self.least_done_percent
-        above = [name for name, most in self.upper_limits().items() if _above(point.figures[name], most)]
+        above = [name for name, limit in self.upper_limits().items() if _above(point.figures[name], limit)]
         return (DONE, *above) if backlog else tuple(above)
 
     def bound(self, name: str) -> float:
@@ -196,10 +196,10 @@ def _scaled(interval: Interval | None, factor: float) -> Interval | None:
 
 def capacity_of(points: Sequence[CurvePoint], policy: str, limits: SpotLimits) -> SpotCapacity:
     """Loads from the smallest on, as long as every limit holds and the work gets done."""
-    mine = [point for point in points if point.policy == policy]
-    unjudged = tuple(point.spot_load for point in mine if point.figures[DONE] is None)
+    own_points = [point for point in points if point.policy == policy]
+    unjudged = tuple(point.spot_load for point in own_points if point.figures[DONE] is None)
     carried: CurvePoint | None = None
-    for point in mine:
+    for point in own_points:
         if point.figures[DONE] is None:
             continue
         broke = limits.broken_by(point)
@@ -221,5 +221,5 @@ def _crossing(below: CurvePoint, above: CurvePoint, name: str, limits: SpotLimit
     return below.asked_gpus + share * (above.asked_gpus - below.asked_gpus)
 
 
-def _above(interval: Interval | None, most: float) -> bool:
-    return interval is None or interval.mean > most
+def _above(interval: Interval | None, limit: float) -> bool:
+    return interval is None or interval.mean > limit

@@ -169,8 +169,8 @@ def command(
     if out is not None:  # fails before the work, not after it
         files.claim_folder(out, results.FILES, force=force)
     tasks = len(compared) * len(listed) * (len(study.loads) if study.jobs is None else 1)
-    who = executor, processes, scheduler
-    with at_work("spot", each_run(_run_words), who, runs=tasks, quiet=quiet) as (workers, listen):
+    execution = executor, processes, scheduler
+    with at_work("spot", each_run(_run_words), execution, runs=tasks, quiet=quiet) as (workers, listen):
         runs = list(run_spot_study(study, processes=workers, listen=listen))
     done = SpotResults.of(study, runs, against, load, loads, limits)
     name = jobs.stem if jobs else nodes.stem if nodes else ""

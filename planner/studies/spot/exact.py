@@ -106,15 +106,15 @@ def _grown(
 ) -> Iterator[Schedule]:
     """The schedule itself, and those with further runs."""
     yield so_far
-    left = work - so_far.kept
-    if left <= 0 or len(so_far.runs) == MOST_RUNS:
+    open_slots = work - so_far.kept
+    if open_slots <= 0 or len(so_far.runs) == MOST_RUNS:
         return
     for start in range(free_from, slots):
-        for end in range(start + 1, min(start + left, slots) + 1):
+        for end in range(start + 1, min(start + open_slots, slots) + 1):
             ran = end - start
-            kept = so_far.kept + (ran if ran == left else ran - ran % checkpoint)
+            kept_slots = so_far.kept + (ran if ran == open_slots else ran - ran % checkpoint)
             for place in places:
-                longer = Schedule(runs=(*so_far.runs, Run(place=place, start=start, end=end)), kept=kept)
+                longer = Schedule(runs=(*so_far.runs, Run(place=place, start=start, end=end)), kept=kept_slots)
                 yield from _grown(longer, end, work, checkpoint, places, slots)
 
 
@@ -212,9 +212,11 @@ def _require_small(instance: Instance) -> None:
         ("jobs", len(instance.jobs), MOST_JOBS),
         ("nodes", len(instance.nodes), MOST_NODES),
     )
-    for name, size, most in sizes:
-        if not 1 <= size <= most:
-            raise InputError(f"Appendix A: {name} must be from 1 to {most}, got {size}.", hint="Take a small instance.")
+    for name, size, limit in sizes:
+        if not 1 <= size <= limit:
+            raise InputError(
+                f"Appendix A: {name} must be from 1 to {limit}, got {size}.", hint="Take a small instance."
+            )
     for job in instance.jobs:
         times = (job.submit_s, job.duration_s, job.checkpoint_s or SLOT_S)
         if job.pods != 1 or job.standby or any(abs(t / SLOT_S - round(t / SLOT_S)) > 1e-9 for t in times):
@@ -251,12 +253,12 @@ def heuristic(instance: Instance, policy: SpotPolicy, alpha: float, seed: int = 
 
 
 def _as_schedule(job: SpotJob, runs: Sequence[Run]) -> Schedule:
-    kept, work = 0, round(job.duration_s / SLOT_S)
+    kept_slots, work = 0, round(job.duration_s / SLOT_S)
     checkpoint = 1 if job.kind is JobClass.HP else round((job.checkpoint_s or SLOT_S) / SLOT_S)
     for run in runs:
         ran = run.end - run.start
-        kept += ran if kept + ran >= work else ran - ran % checkpoint
-    return Schedule(runs=tuple(runs), kept=kept)
+        kept_slots += ran if kept_slots + ran >= work else ran - ran % checkpoint
+    return Schedule(runs=tuple(runs), kept=kept_slots)
 
 
 def drawn_instance(seed: int, *, nodes: int = 2, spot_jobs: int = 4, hp_jobs: int = 2, slots: int = 6) -> Instance:

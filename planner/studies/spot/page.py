@@ -152,11 +152,11 @@ def _change_of(title: str, runs: Sequence[SpotRun], baseline: Sequence[SpotRun])
 
 
 def _comparison(done: SpotResults) -> str:
-    known = [row for row in ROWS if any(mean_of(runs, row[0]) is not None for runs in done.by_policy.values())]
+    rows = [row for row in ROWS if any(mean_of(runs, row[0]) is not None for runs in done.by_policy.values())]
     words = "\n\nCompletion of spot jobs is that of each policy's own finished jobs."
     if done.others:
         words += " Differences are those of single seeds, on the same jobs: percent, points of percents, or seconds."
-    return replace(comparison(done), rows=tuple(known)).markdown() + words
+    return replace(comparison(done), rows=tuple(rows)).markdown() + words
 
 
 def change_words(runs: Sequence[SpotRun], baseline: Sequence[SpotRun], name: str) -> str:
@@ -174,7 +174,7 @@ def change_words(runs: Sequence[SpotRun], baseline: Sequence[SpotRun], name: str
 def answer_words(answer: SpotCapacity, limits: SpotLimits) -> str:
     """What a policy carries, in a sentence of plain text."""
     bounds = limits.upper_limits()
-    under = " and ".join(f"at most {most:g} {LIMIT_WORDS[name]}" for name, most in bounds.items()) or "no limit"
+    under = " and ".join(f"at most {limit:g} {LIMIT_WORDS[name]}" for name, limit in bounds.items()) or "no limit"
     if answer.carried is None and answer.broken is None:
         return f"{answer.policy}: no job of the spot loads tried could be done in these days; nothing is known."
     if answer.carried is None:

@@ -168,14 +168,14 @@ def _side_by_side(plot: Plot) -> Plot:
 
 
 def _with_intervals(
-    name: str, rows: Sequence[tuple[str | float, Interval | None]], least: float = float("-inf")
+    name: str, rows: Sequence[tuple[str | float, Interval | None]], floor: float = float("-inf")
 ) -> Series:
-    """Means and intervals, none below `least`; points without a figure are left out."""
+    """Means and intervals, none below `floor`; points without a figure are left out."""
     pairs = [(x, interval) for x, interval in rows if interval is not None]
     return Series(
         name=name,
         x=tuple(x for x, _ in pairs),
         y=tuple(interval.mean for _, interval in pairs),
-        low=tuple(None if i.half is None else max(least, i.mean - i.half) for _, i in pairs),
+        low=tuple(None if i.half is None else max(floor, i.mean - i.half) for _, i in pairs),
         high=tuple(None if i.half is None else i.mean + i.half for _, i in pairs),
     )

@@ -105,13 +105,13 @@ def _require_few(workload: SpotWorkload, classes: Sequence[NodeClass], end_s: fl
     come_and_go = workload.diurnal_load * (1 + workload.amplitude) / workload.hp_hours + layers / workload.spot_hours
     permanent = workload.permanent_load * pods
     windows = workload.standby_share * permanent * (end_s / S_PER_DAY + 1)
-    for name, expected, most in (
+    for name, expected, limit in (
         ("jobs", permanent + come_and_go * gangs_s, MOST_JOBS),
         ("standby windows", windows, MOST_WINDOWS),
     ):
-        if expected > most:
+        if expected > limit:
             raise InputError(
-                f"workload: must be at most {most:,} {name}; these nodes, loads, hours and days would make about "
+                f"workload: must be at most {limit:,} {name}; these nodes, loads, hours and days would make about "
                 f"{expected:,.0f}.",
                 hint="Give longer jobs, fewer days or fewer nodes.",
             )
@@ -187,11 +187,11 @@ class _Draw:
 
     def _lenders(self, sizes: Sequence[int]) -> set[int]:
         """Which of the permanent jobs lend: drawn until they have their share of the GPUs."""
-        wanted, lends = self.workload.standby_share * sum(sizes), set[int]()
+        remaining_gpus, lends = self.workload.standby_share * sum(sizes), set[int]()
         for number in self.generator.permutation(len(sizes)).tolist():
-            if sizes[number] <= wanted + 0.5:
+            if sizes[number] <= remaining_gpus + 0.5:
                 lends.add(number)
-                wanted -= sizes[number]
+                remaining_gpus -= sizes[number]
         return lends
 
     def _nights(self) -> tuple[StandbyWindow, ...]:

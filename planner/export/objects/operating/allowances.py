@@ -80,7 +80,7 @@ class Crews:
         rests = [self._rest_rps(cell, used) / cell.load_rps for cell in self.cells if cell.load_rps > 0]
         return max(0.0, min([1.0, *rests]))
 
-    def most(self, island: str) -> int:
+    def largest_budget(self, island: str) -> int:
         """The largest budget that an island can have at all."""
         crew = self.crews[island]
         return min(crew.copies, max(1, crew.priced) if self.share else 1)
@@ -96,12 +96,12 @@ class Crews:
 
     def _worst(self, cell: Cell, budget: Budget) -> list[float]:
         """What the copies serve that a budget takes of a cell at worst."""
-        mine = [self.crews[island] for island in budget.islands if island in cell.islands]
-        return sorted((crew.each_rps for crew in mine for _ in range(crew.copies)), reverse=True)[: budget.copies]
+        of_budget = [self.crews[island] for island in budget.islands if island in cell.islands]
+        return sorted((crew.each_rps for crew in of_budget for _ in range(crew.copies)), reverse=True)[: budget.copies]
 
     def _priced_share(self, cell: Cell, budget: Budget) -> float:
-        mine = [self.crews[island].priced for island in budget.islands if island in cell.islands]
-        return budget.copies / max(1, min(mine)) if mine else 0.0
+        priced_copies = [self.crews[island].priced for island in budget.islands if island in cell.islands]
+        return budget.copies / max(1, min(priced_copies)) if priced_copies else 0.0
 
     def _rest_rps(self, cell: Cell, budgets: Sequence[Budget]) -> float:
         crews = [self.crews[island] for island in cell.islands]
@@ -171,14 +171,14 @@ def _priced_copies(crews: Crews) -> dict[str, int]:
         grew = False
         for island in copies:
             more = copies | {island: copies[island] + 1}
-            if copies[island] < crews.most(island) and crews.keep(_alone(more)):
+            if copies[island] < crews.largest_budget(island) and crews.keep(_alone(more)):
                 copies, grew = more, True
     return copies
 
 
 def _spare_copies(crews: Crews) -> dict[str, int]:
     """The same where every cell must keep one copy, whatever it serves."""
-    left = [sum(crews.crews[island].copies for island in cell.islands) - 1 for cell in crews.cells]
+    spare = [sum(crews.crews[island].copies for island in cell.islands) - 1 for cell in crews.cells]
     cells_of: dict[str, list[int]] = {island: [] for island in crews.crews}
     for number, cell in enumerate(crews.cells):
         for island in cell.islands:
@@ -188,10 +188,10 @@ def _spare_copies(crews: Crews) -> dict[str, int]:
     while grew:  # in turns, as above
         grew = False
         for island, cells in cells_of.items():
-            if copies[island] < crews.most(island) and all(left[number] > 0 for number in cells):
+            if copies[island] < crews.largest_budget(island) and all(spare[number] > 0 for number in cells):
                 copies[island] += 1
                 for number in cells:
-                    left[number] -= 1
+                    spare[number] -= 1
                 grew = True
     return copies
 
@@ -202,17 +202,17 @@ def _alone(copies: Mapping[str, int]) -> tuple[Budget, ...]:
 
 def _joint(crews: Crews, group: Sequence[str]) -> Budget | None:
     """The largest common budget of islands that stand in for each other; None where no copy can be spared."""
-    sizes = range(max(1, min(crews.most(island) for island in group)), 0, -1)
+    sizes = range(max(1, min(crews.largest_budget(island) for island in group)), 0, -1)
     budgets = (Budget(islands=tuple(group), copies=count) for count in sizes)
     return next((budget for budget in budgets if crews.keep([budget])), None)
 
 
 def _groups(crews: Crews) -> Iterator[tuple[str, ...]]:
     """Islands that hang together by the cells that they serve, in the plan's order."""
-    left = list(crews.crews)
-    while left:
-        group = {left[0]}
+    ungrouped = list(crews.crews)
+    while ungrouped:
+        group = {ungrouped[0]}
         while more := {i for cell in crews.cells if cell.islands & group for i in cell.islands} - group:
             group |= more
-        yield tuple(island for island in left if island in group)
-        left = [island for island in left if island not in group]
+        yield tuple(island for island in ungrouped if island in group)
+        ungrouped = [island for island in ungrouped if island not in group]

@@ -50,7 +50,7 @@ def copy_bounds(plan: Plan, island: ServingIsland, *, pinned: bool = False) -> C
     planned = island.grouping.groups
     spare = 0 if pinned else spare_gpus(plan, island.gpu.name)
     return CopyBounds(
-        least=min(planned, max(1, _least(plan, island))),
+        least=min(planned, max(1, _fewest_copies(plan, island))),
         planned=planned,
         most=planned + spare // island.parallel.devices,
     )
@@ -58,9 +58,9 @@ def copy_bounds(plan: Plan, island: ServingIsland, *, pinned: bool = False) -> C
 
 def demand_rps(plan: Plan) -> float:
     """What is asked of the whole mix; the promise where nothing is said."""
-    wanted = plan.scenario.objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
+    demanded = plan.scenario.objective.demand_rps or plan.scenario.workload.arrival_rps or 0.0
     promise = plan.outlook.promise_rps
-    return wanted or promise
+    return demanded or promise
 
 
 def spare_gpus(plan: Plan, gpu: str) -> int:
@@ -69,7 +69,7 @@ def spare_gpus(plan: Plan, gpu: str) -> int:
     return max(0, count - sum(island.size for island in plan.islands if island.gpu == gpu and island.phase is not None))
 
 
-def _least(plan: Plan, island: ServingIsland) -> int:
+def _fewest_copies(plan: Plan, island: ServingIsland) -> int:
     if not island.rate_rps or not plan.throughput_rps:
         return 1
     plan_rps_a_copy = plan.throughput_rps * _of_one_copy(plan, island) / island.rate_rps

@@ -39,15 +39,15 @@ def _comments(deployment: Deployment, crews: Crews, budgets: Sequence[Budget]) -
 
 
 def _remains(deployment: Deployment, crews: Crews, budgets: Sequence[Budget]) -> str:
-    left = crews.remaining(budgets)
-    if left is None:
+    share_left = crews.remaining(budgets)
+    if share_left is None:
         return (
             "With all of them used at once every length keeps a copy in each phase. Nodes that fail count beside them."
         )
     survive = deployment.plan.scenario.survive
     promised = f", and at least the {survive.share:.0%} of survive.share" if survive.share else ""
     return (
-        f"With all of them used at once {left:.0%} of the plan's rate remains by the copies' "
+        f"With all of them used at once {share_left:.0%} of the plan's rate remains by the copies' "
         f"capacities{promised}. Nodes that fail count beside them."
     )
 

@@ -169,7 +169,7 @@ def _graphs(
         part_name = f"{name}-{number}" if number else name
         workers = [(island, *worker(island, deployment, part_name, namespace)) for island in part]
         components = [*([] if number else [router]), *(component for _, component, _ in workers)]
-        body = graph(deployment, part_name, components, {made["name"]: island for island, made, _ in workers})
+        body = graph(deployment, part_name, components, {built["name"]: island for island, built, _ in workers})
         head = comments if not number else (f"More workers of graph {name}, in its Dynamo namespace {namespace}.",)
         lines = [
             f"{component['name']}: {line}"

@@ -21,7 +21,7 @@ from planner.errors import InputError
 from planner.files.disk.folders import errors_told
 
 LOCK_FILE, BATCH = ".batch.lock", "batch"
-_MOST = 4096
+_LOCK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def _at_work(lock: Path, work: str, holder: Holder | None) -> InputError:
 
 def _holder(descriptor: int) -> Holder | None:
     try:
-        row = json.loads(os.pread(descriptor, _MOST, 0))
+        row = json.loads(os.pread(descriptor, _LOCK_BYTES, 0))
         return Holder(pid=int(row["pid"]), host=str(row["host"]), since=str(row["since"]), began=int(row["began"]))
     except (OSError, ValueError, KeyError, TypeError):  # it has not said yet who it is, or has ended
         return None

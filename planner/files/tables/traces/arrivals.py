@@ -16,7 +16,7 @@ from planner.units import MEGA
 
 _EARLIEST_EPOCH_S = 1.0e9
 
-Wanted = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
+TimeFilter = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
 
 
 def times_with(times: Times, block: RequestBlock) -> Times:
@@ -24,18 +24,18 @@ def times_with(times: Times, block: RequestBlock) -> Times:
     if not len(block.times):
         return times
     first, last = int(block.times.argmin()), int(block.times.argmax())
-    least, greatest = (times.least, times.least_row), (times.greatest, times.greatest_row)
+    earliest, latest = (times.least, times.least_row), (times.greatest, times.greatest_row)
     if not times.count or block.times[first] < times.least:
-        least = float(block.times[first]), int(block.rows[first])
+        earliest = float(block.times[first]), int(block.rows[first])
     if not times.count or block.times[last] > times.greatest:
-        greatest = float(block.times[last]), int(block.rows[last])
+        latest = float(block.times[last]), int(block.rows[last])
     return replace(
         times,
         count=times.count + len(block.times),
-        least=least[0],
-        least_row=least[1],
-        greatest=greatest[0],
-        greatest_row=greatest[1],
+        least=earliest[0],
+        least_row=earliest[1],
+        greatest=latest[0],
+        greatest_row=latest[1],
     )
 
 
@@ -76,24 +76,24 @@ def likely_clock(times: Times, options: TraceOptions, *, numbers: bool) -> Clock
     return Clock(per_second=unit.per_second, words="", is_date=epoch_unit(times) is not None)
 
 
-def wanted_times(origin: Path | str, options: TraceOptions, clock: Clock, least: float, greatest: float) -> Wanted:
-    """Which times are in the stretch that `options` want; `least` and `greatest` of all. Raises InputError where dates
+def wanted_times(origin: Path | str, options: TraceOptions, clock: Clock, earliest: float, latest: float) -> TimeFilter:
+    """Which times are in the stretch that `options` want; `earliest` and `latest` of all. Raises InputError where dates
     are asked of a clock that has none."""
     low, high = -np.inf, np.inf
     if options.first is not None:
-        low = _time(origin, "from", options.first, clock, least)
+        low = _time(origin, "from", options.first, clock, earliest)
     if options.end is not None:
-        high = _time(origin, "to", options.end, clock, least)
+        high = _time(origin, "to", options.end, clock, earliest)
     if options.last_s is not None:
-        low = greatest - options.last_s * clock.per_second
+        low = latest - options.last_s * clock.per_second
     if high <= low:
         raise InputError(f"{origin}: to must be later than from.", hint="Give a stretch of time that is not empty.")
     return lambda times: (times >= low) & (times < high)
 
 
-def _time(origin: Path | str, key: str, moment: Moment, clock: Clock, least: float) -> float:
+def _time(origin: Path | str, key: str, moment: Moment, clock: Clock, earliest: float) -> float:
     if not moment.is_date:
-        return least + moment.seconds * clock.per_second
+        return earliest + moment.seconds * clock.per_second
     if not clock.is_date:
         raise InputError(
             f"{origin}: {key} must be a duration since the first arrival where the clock tells no date, got a date.",

@@ -63,7 +63,7 @@ class TimeUnit(StrEnum):
         return {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[self.value]
 
 
-_NAMED = re.compile(
+_UNIT_NAME = re.compile(
     r"(?:^|[^a-z])(?:(?P<s>s|secs?|seconds?)|(?P<ms>ms|msecs?|millis|milliseconds?)|(?P<us>us|µs|usecs?|micros|"
     r"microseconds?)|(?P<ns>ns|nsecs?|nanos|nanoseconds?))\)?$"
 )
@@ -84,13 +84,13 @@ class Times:
 
 def named_unit(column: str) -> TimeUnit | None:
     """The unit that a column's name ends in (`arrival_s`, `timestamp (ms)`, `seconds`); None where it tells none."""
-    match = _NAMED.search(_worded(column))
+    match = _UNIT_NAME.search(_worded(column))
     return TimeUnit(match.lastgroup) if match and match.lastgroup else None
 
 
 def column_stem(column: str) -> str:
     """The column's name without its unit: `timestamp` of `timestamp_ms`."""
-    return _NAMED.sub("", _worded(column))
+    return _UNIT_NAME.sub("", _worded(column))
 
 
 def _worded(column: str) -> str:
@@ -115,7 +115,7 @@ def read_clock(times: Times, stated: TimeUnit | None) -> tuple[TimeUnit, str]:
     require_span(times, span_s)
     if stated is None:
         _require_plausible(times, unit, span_s)
-    return unit, _origin_of_unit(times, unit, stated=stated, by_size=by_size, named=by_name)
+    return unit, _origin_of_unit(times, unit, stated=stated, by_size=by_size, by_name=by_name)
 
 
 def epoch_unit(times: Times) -> TimeUnit | None:
@@ -156,7 +156,7 @@ def _unknown(times: Times, why: str) -> InputError:
 
 
 def _origin_of_unit(
-    times: Times, unit: TimeUnit, *, stated: TimeUnit | None, by_size: TimeUnit | None, named: TimeUnit | None
+    times: Times, unit: TimeUnit, *, stated: TimeUnit | None, by_size: TimeUnit | None, by_name: TimeUnit | None
 ) -> str:
     name = unit.name.lower()
     if stated is not None:
@@ -164,7 +164,7 @@ def _origin_of_unit(
     if by_size is not None:
         first = EPOCH + timedelta(seconds=times.least / unit.per_second)
         return f"epoch in {name}, by the size of the numbers: the first is {first:%Y-%m-%d %H:%M} UTC"
-    if named is not None:
+    if by_name is not None:
         return f"{name}, as column {times.column} is named"
     return f"{name} since a start, assumed: column {times.column} does not tell its unit"
 

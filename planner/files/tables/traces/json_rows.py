@@ -69,11 +69,11 @@ class BlockIds:
     def _take_parts(self, parts: Mapping[str, object]) -> None:
         for name, ids in parts.items():
             if isinstance(ids, list):
-                seen = self._parts_seen.setdefault(name, set())
+                ids_seen = self._parts_seen.setdefault(name, set())
                 for part in map(_id, ids):
                     self._part_ids[name] += 1
-                    self._parts_again[name] += part in seen
-                    seen.add(part)
+                    self._parts_again[name] += part in ids_seen
+                    ids_seen.add(part)
 
     @property
     def parts(self) -> tuple[PartReuse, ...]:

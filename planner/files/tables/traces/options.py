@@ -43,7 +43,7 @@ _USUAL = {
         "outputsequencelength osl"
     ),
 }
-_CAME = {
+_COLUMN_FORMS = {
     ARRIVAL: "ISO 8601 or a number in s, ms, us or ns",
     INPUT: "tokens of the prompt",
     OUTPUT: "tokens of the answer",
@@ -82,11 +82,11 @@ def column_places(origin: object, names: Sequence[str], columns: Mapping[str, st
     return places
 
 
-def named_place(origin: object, names: Sequence[str], column: str, what: str) -> int:
+def named_place(origin: object, names: Sequence[str], column: str, meaning: str) -> int:
     """The place of a column that a user names, as it is written or but for letter case, blanks and underscores."""
     places = [i for i, name in enumerate(names) if name == column]
     places = places or [i for i, name in enumerate(names) if _plain(name) == _plain(column)]
-    return _only(origin, names, places, what, column)
+    return _only(origin, names, places, meaning, column)
 
 
 def _place(origin: object, names: Sequence[str], key: str, column: str | None) -> int:
@@ -97,15 +97,15 @@ def _place(origin: object, names: Sequence[str], key: str, column: str | None) -
     return _only(origin, names, places, key, None)
 
 
-def _only(origin: object, names: Sequence[str], places: Sequence[int], what: str, column: str | None) -> int:
+def _only(origin: object, names: Sequence[str], places: Sequence[int], meaning: str, column: str | None) -> int:
     if len(places) == 1:
         return places[0]
-    wanted = f"a column {column!r}" if column is not None else f"one column of {what}"
-    came = "several do: " + listed(names[i] for i in places) if places else "none does"
-    holds = f" ({_CAME[what]})" if what in _CAME else ""
+    rule = f"a column {column!r}" if column is not None else f"one column of {meaning}"
+    fault = "several do: " + listed(names[i] for i in places) if places else "none does"
+    holds = f" ({_COLUMN_FORMS[meaning]})" if meaning in _COLUMN_FORMS else ""
     raise InputError(
-        f"{origin}: must have {wanted}; {came}. The columns found are {listed(names)}.",
-        hint=f"Say which column has {what}{holds}: {_NAME_THEM}.",
+        f"{origin}: must have {rule}; {fault}. The columns found are {listed(names)}.",
+        hint=f"Say which column has {meaning}{holds}: {_NAME_THEM}.",
     )
 
 

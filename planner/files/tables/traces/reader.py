@@ -56,17 +56,17 @@ class OpenTrace:
         """Raises InputError where columns are missing or ambiguous."""
         names = rows.names
         places = column_places(origin, names, options.columns)
-        wanted = {named_place(origin, names, name, "where"): values for name, values in options.where.items()}
-        used = tuple(names[place] for place in (*places.values(), *wanted))
+        filters = {named_place(origin, names, name, "where"): values for name, values in options.where.items()}
+        used = tuple(names[place] for place in (*places.values(), *filters))
         header, _ = rows.narrowed(used)
         column = {
-            place: place if header is names else header.index(names[place]) for place in (*places.values(), *wanted)
+            place: place if header is names else header.index(names[place]) for place in (*places.values(), *filters)
         }
         reader = RowReader(
             origin=origin,
             header=header,
             places={key: column[place] for key, place in places.items()},
-            wanted=[(column[place], frozenset(values)) for place, values in wanted.items()],
+            wanted=[(column[place], frozenset(values)) for place, values in filters.items()],
             drop=options.drop,
             most_tokens=options.most_tokens,
         )

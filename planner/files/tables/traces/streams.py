@@ -1,8 +1,8 @@
 """A trace as it passes by, in order of arrival: memory does not grow with its length.
 
-Logs are nearly in order: rows are put in order among the `HELD` last ones. Where a row comes later than that, or the
-last hours are wanted and the end is not known yet, a first reading looks for what is missing; a trace in no order at
-all is sorted in memory (16 bytes a request), and `reading` says so.
+Logs are nearly in order: rows are put in order among the `ROWS_HELD` last ones. Where a row comes later than that, or
+the last hours are wanted and the end is not known yet, a first reading looks for what is missing; a trace in no order
+at all is sorted in memory (16 bytes a request), and `reading` says so.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ from planner.files.tables.traces.options import TraceOptions
 from planner.files.tables.traces.reader import OpenTrace, read_with, require_answers, trace_name
 from planner.files.tables.traces.row_reader import RequestBlock
 
-HELD = 131_072
+ROWS_HELD = 131_072
 _UNORDERED = "Rows must be nearly in order of arrival to be counted as they pass by."
 Requests = tuple[NDArray[np.float64], NDArray[np.integer], NDArray[np.integer]]
 
 
 class UnorderedError(InputError):
-    """A row came later than the `HELD` rows before it allow, or ids of blocks have to be put in order, too."""
+    """A row came later than the `ROWS_HELD` rows before it allow, or ids of blocks have to be put in order, too."""
 
 
 class TraceStream:
@@ -59,11 +59,11 @@ class TraceStream:
                     block.times[0],
                 )
                 is_wanted = wanted_times(self.path, self._options, clock, float(first), greatest)
-            wanted = _chosen(block, is_wanted(block.times)) if is_wanted and self._options.cuts_time else block
-            if not len(wanted.times):
+            chosen = _chosen(block, is_wanted(block.times)) if is_wanted and self._options.cuts_time else block
+            if not len(chosen.times):
                 continue
-            start = wanted.times[0] if start is None else start
-            yield self._counted(wanted, (wanted.times - start) / clock.per_second)
+            start = chosen.times[0] if start is None else start
+            yield self._counted(chosen, (chosen.times - start) / clock.per_second)
         self._finish(source, float(first if start is None else start))
 
     def _open(self) -> OpenTrace:
@@ -131,7 +131,7 @@ def _in_order(blocks: Iterator[RequestBlock]) -> Iterator[RequestBlock]:
             both = _joined([both], np.argsort(both.times, kind="stable"))
         if both.times[0] < latest:
             raise UnorderedError(_UNORDERED, hint="Read the trace whole.")
-        ready = max(0, len(both.times) - HELD)
+        ready = max(0, len(both.times) - ROWS_HELD)
         if ready:
             latest = float(both.times[ready - 1])
             yield _joined([both], slice(0, ready))

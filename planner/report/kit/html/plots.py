@@ -35,11 +35,11 @@ def clock_words(clock: Clock, at_s: float) -> tuple[str, str]:
     return f"{when:%Y-%m-%d}" if clock is Clock.DATED else f"day {int(at_s // _DAY_S) + 1}", f"{when:%H:%M}"
 
 
-def clock_ticks(first_s: float, last_s: float, most: int = 9) -> list[float]:
+def clock_ticks(first_s: float, last_s: float, most_ticks: int = 9) -> list[float]:
     """Whole minutes, hours or days between two times, at most so many."""
     span = max(last_s - first_s, 1.0)
-    step = next((step for step in _STEPS_S if span / step <= most - 1), None)
-    step = step or _DAY_S * -(-int(span / _DAY_S) // (most - 1))
+    step = next((step for step in _STEPS_S if span / step <= most_ticks - 1), None)
+    step = step or _DAY_S * -(-int(span / _DAY_S) // (most_ticks - 1))
     start = -(-first_s // step) * step
     return [start + number * step for number in range(int((last_s - start) // step) + 1)]
 

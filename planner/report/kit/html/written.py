@@ -21,10 +21,10 @@ def page_of(
     """
     head, *parts = re.split(r"^## ", markdown, flags=re.MULTILINE)
     name, _, opening = head.partition("\n")
-    verdict, rest = _verdict(opening)
+    verdict, further = _verdict(opening)
     sections = [Section(name="charts-of-it", title="Charts", blocks=tuple(charts))] if charts else []
-    if rest:
-        sections.append(Section(name="what-it-says", title="In words", blocks=rest))
+    if further:
+        sections.append(Section(name="what-it-says", title="In words", blocks=further))
     sections += _sections(parts)
     return Page(
         title=title or plain(name.removeprefix("# ")),

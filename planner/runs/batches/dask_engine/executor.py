@@ -116,11 +116,11 @@ class DaskPool:
         """Answers in order; see `TaskPool`. Raises PlannerError where the scheduler goes, or all workers."""
         early: dict[int, Ended[Answer]] = {}
         with closing(self._workers.run(function, tasks)) as endings:
-            for wanted in range(len(tasks)):
-                while wanted not in early:
+            for next_place in range(len(tasks)):
+                while next_place not in early:
                     ended = next(endings)
                     early[ended.place] = ended
-                ended = early.pop(wanted)
+                ended = early.pop(next_place)
                 yield BrokenExecutor(ended.death) if ended.death else _answer(ended)
 
 

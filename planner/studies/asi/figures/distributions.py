@@ -204,11 +204,11 @@ class Traffic(Tally):
 
     def figure(self) -> TraceFigure:
         """Shares of server-hours of the mixes that occur most."""
-        most = {mix for mix, _ in self.servers.most_common(MOST_MIXES)}
+        frequent = {mix for mix, _ in self.servers.most_common(MOST_MIXES)}
         return self.drawn(
             name="traffic",
             kind=Drawn.CDF,
             x="GiB/s",
             y="share of server-hours",
-            points=cdfs({key: samples for key, samples in self.grouped.items() if key[1] in most}),
+            points=cdfs({key: samples for key, samples in self.grouped.items() if key[1] in frequent}),
         )

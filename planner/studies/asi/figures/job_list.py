@@ -156,7 +156,7 @@ class ListedSizes(Tally):
 
     def figure(self) -> TraceFigure:
         """Quantiles over jobs."""
-        points = [point for (panel, series), kept in self.grouped.items() for point in box(panel, series, kept)]
+        points = [point for (panel, series), samples in self.grouped.items() for point in box(panel, series, samples)]
         return TraceFigure(
             number=self.number, name="job_sizes", title=self.title, drawn=Drawn.BOXES, x="", y="", points=tuple(points)
         )

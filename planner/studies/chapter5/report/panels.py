@@ -141,7 +141,7 @@ def draw_times(study: Study, figure_name: str, title: str) -> Figure:
 
 def _bars(axes: Axes, at: Sequence[float], cases: Sequence[CaseOutcome], width: float, colour: str, name: str) -> None:
     judging = [sum(sum(trial.evaluation_cpu_s) for trial in outcome.trials) / len(outcome.trials) for outcome in cases]
-    choosing = [outcome.cpu_s.mean - mine for outcome, mine in zip(cases, judging, strict=True)]
+    choosing = [outcome.cpu_s.mean - judging_s for outcome, judging_s in zip(cases, judging, strict=True)]
     pale = style.mixed(colour, style.paper(), 0.55)
     axes.bar(at, judging, width=width, color=pale, label=f"{name}judging layouts")
     axes.bar(at, choosing, width=width, bottom=judging, color=colour, label=f"{name}choosing layouts")

@@ -85,8 +85,8 @@ class PolicyMix:
     @property
     def picks_gpus(self) -> int:
         """Number of the policy that picks the GPUs: the largest weight, FGD of equal ones, else the first."""
-        most = max(weight for _, weight in self.terms)
-        heaviest = [k for k, (_, weight) in enumerate(self.terms) if weight == most]
+        largest = max(weight for _, weight in self.terms)
+        heaviest = [k for k, (_, weight) in enumerate(self.terms) if weight == largest]
         return next((k for k in heaviest if POLICIES[self.terms[k][0]].picks_gpus), heaviest[0])
 
 
@@ -126,5 +126,5 @@ def _term(part: str, text: str) -> tuple[str, float | None]:
     return name, float(value)
 
 
-def _malformed(text: str, rule: str, came: str) -> InputError:
-    return InputError(f"policy {text!r} {rule}, got {came}.", hint="Write fgd, or pwr:0.1+fgd:0.9.")
+def _malformed(text: str, rule: str, received: str) -> InputError:
+    return InputError(f"policy {text!r} {rule}, got {received}.", hint="Write fgd, or pwr:0.1+fgd:0.9.")

@@ -292,9 +292,9 @@ def _in_tie_order(nodes: Sequence[TraceNode], tie_order: Sequence[str] | None) -
         return list(nodes)
     if sorted(tie_order) != sorted(by_name):
         strange = sorted(set(tie_order) ^ set(by_name))
-        came = f"{strange[0]} is only in one of the two" if strange else "one is listed twice"
+        fault = f"{strange[0]} is only in one of the two" if strange else "one is listed twice"
         raise InputError(
-            f"tie order: must list each of the {len(nodes)} nodes once; {came}.", hint="Give the order of these nodes."
+            f"tie order: must list each of the {len(nodes)} nodes once; {fault}.", hint="Give the order of these nodes."
         )
     return [by_name[name] for name in tie_order]
 

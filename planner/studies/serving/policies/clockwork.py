@@ -50,7 +50,7 @@ class Clockwork:
 
     def _place(self, model: int, priority: float, machines: Sequence[Machine], board: "Priorities") -> Load | None:
         """On a machine with room, else where the least is displaced."""
-        least = priority
+        lowest = priority
         used_s = inf
         chosen: Load | None = None
         for machine in self.cluster.fastest_first(machines, model):
@@ -66,8 +66,8 @@ class Clockwork:
             if not victims:
                 return load
             last = rows[len(victims) - 1]
-            if (last[0], last[1]) < (least, used_s) and last[0] < priority:
-                least, used_s, chosen = last[0], last[1], load
+            if (last[0], last[1]) < (lowest, used_s) and last[0] < priority:
+                lowest, used_s, chosen = last[0], last[1], load
         return chosen
 
     def pick(self, machine: Machine, now: float) -> tuple[Place, int] | None:
@@ -89,13 +89,13 @@ class Clockwork:
         """Requests of a strategy and their time (s)."""
         cluster = self.cluster
         queue = cluster.queues[place.model]
-        most = min(len(queue), at_once(cluster, machine, place))
-        if most == 1:
+        largest = min(len(queue), at_once(cluster, machine, place))
+        if largest == 1:
             return 1, cluster.times.batch_s(place.model, machine.kind, (cluster.book.requests[queue[0][1]],))
-        rows = [cluster.book.requests[request] for _, request in sorted(queue)[:most]]
-        sizes = [most] if cluster.pool.models[place.model].kind.joins else [*range(most, 0, -1)]
+        rows = [cluster.book.requests[request] for _, request in sorted(queue)[:largest]]
+        sizes = [largest] if cluster.pool.models[place.model].kind.joins else [*range(largest, 0, -1)]
         times_s = {size: cluster.times.batch_s(place.model, machine.kind, rows[:size]) for size in sizes}
-        size = next((size for size in sizes if times_s[size] <= left_s), most)
+        size = next((size for size in sizes if times_s[size] <= left_s), largest)
         return size, times_s[size]
 
     def loaded(self, machine: Machine, place: Place, now: float) -> None:

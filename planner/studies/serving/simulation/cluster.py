@@ -82,13 +82,15 @@ class RequestBook:
         self.arrival_s = [request.arrival_s for request in requests]
         alone = _alone(pool, times, requests)
         self.work_s = alone
-        given = [model.sla_s for model in pool.models]
+        stated_sla_s = [model.sla_s for model in pool.models]
         self.sla_s = [
-            sla if (sla := given[model]) is not None else draws[model] + SLA_INFERENCES * seconds
+            sla if (sla := stated_sla_s[model]) is not None else draws[model] + SLA_INFERENCES * seconds
             for model, seconds in zip(self.models, alone, strict=True)
         ]
-        self.deadline_s = [came + sla for came, sla in zip(self.arrival_s, self.sla_s, strict=True)]
-        self.starved_s = [came + starved_share * sla for came, sla in zip(self.arrival_s, self.sla_s, strict=True)]
+        self.deadline_s = [arrival_s + sla for arrival_s, sla in zip(self.arrival_s, self.sla_s, strict=True)]
+        self.starved_s = [
+            arrival_s + starved_share * sla for arrival_s, sla in zip(self.arrival_s, self.sla_s, strict=True)
+        ]
 
 
 def draw_sla(models: int, seed: int) -> list[float]:

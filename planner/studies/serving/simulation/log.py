@@ -109,9 +109,9 @@ class Stay:
 
 def stays_of(actions: ActionLog, machine: int, span_s: float) -> tuple[Stay, ...]:
     """A machine's models in the order in which they went; those that never went stay until `span_s`."""
-    mine = actions.machine == machine
+    of_machine = actions.machine == machine
     rows = zip(
-        *(column[mine].tolist() for column in (actions.action, actions.model, actions.start_s, actions.end_s)),
+        *(column[of_machine].tolist() for column in (actions.action, actions.model, actions.start_s, actions.end_s)),
         strict=True,
     )
     here: dict[int, tuple[float, float]] = {}

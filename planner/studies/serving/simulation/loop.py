@@ -163,13 +163,13 @@ class Simulation:
         pick = self.scheduler.pick(machine, now)
         if pick is None:
             return False
-        place, most = pick
+        place, most_requests = pick
         machine.action, machine.place, machine.since_s = Action.INFER, place, now
         if self._joins[place.model]:
             self._join(machine, place.model, now)
             return True
         queue = self.cluster.queues[place.model]
-        machine.requests = [self.cluster.pop(place.model) for _ in range(min(most, len(queue)))]
+        machine.requests = [self.cluster.pop(place.model) for _ in range(min(most_requests, len(queue)))]
         rows = [self.cluster.book.requests[request] for request in machine.requests]
         for request in machine.requests:
             self._begin(request, machine, now)

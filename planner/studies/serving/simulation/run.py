@@ -44,9 +44,9 @@ def require_servable(pool: ServingPool, requests: Sequence[ServingRequest], sett
 def _require_settings(settings: ServingSettings | ScalingSettings) -> None:
     for field in fields(settings):
         value = getattr(settings, field.name)
-        least = 0.0 if field.name in FREE else SHORTEST_S
-        if isinstance(value, float) and not value >= least:
-            raise InputError(f"{field.name}: must be {least:g} or more, got {value:g}.", hint="Correct the value.")
+        lowest = 0.0 if field.name in FREE else SHORTEST_S
+        if isinstance(value, float) and not value >= lowest:
+            raise InputError(f"{field.name}: must be {lowest:g} or more, got {value:g}.", hint="Correct the value.")
         if isinstance(value, float) and not value <= LONGEST_S:
             raise InputError(f"{field.name}: must be at most {LONGEST_S:g}, got {value:g}.", hint="Correct the value.")
     if isinstance(settings, ServingSettings) and settings.shortest_quantum_s > settings.longest_quantum_s:
@@ -90,13 +90,13 @@ def _bad_outage(outage: Outage, rule: str) -> InputError:
     )
 
 
-def _require_homes(pool: ServingPool, wanted: set[int]) -> None:
+def _require_homes(pool: ServingPool, requested: set[int]) -> None:
     """Every model with requests has a machine that can hold it and is not lost for good."""
     times = Times(pool)
     kinds = [kind for kind, row in enumerate(pool.types) for _ in range(row.machines + row.reserve)]
     lost = {outage.machine for outage in pool.outages if outage.end_s is None}
     lasting = {kind for machine, kind in enumerate(kinds) if machine not in lost}
-    for model in sorted(wanted):
+    for model in sorted(requested):
         if not any(times.runs(model, kind) for kind in lasting):
             name = pool.models[model].name
             raise InputError(

@@ -55,8 +55,8 @@ def require_span(days: float, warm_up_days: float, sample_s: float) -> None:
         )
 
 
-def _fault(job: SpotJob, key: str, rule: str, came: object, hint: str) -> InputError:
-    return InputError(f"job {job.name}: {key} must {rule}, got {came}.", hint=hint)
+def _fault(job: SpotJob, key: str, rule: str, got: object, hint: str) -> InputError:
+    return InputError(f"job {job.name}: {key} must {rule}, got {got}.", hint=hint)
 
 
 def _require_once(kind: str, names: Sequence[str]) -> None:
@@ -71,13 +71,13 @@ def _require_times(job: SpotJob) -> None:
     if not 0 < job.duration_s < inf:
         raise _fault(job, "duration_s", "be seconds above 0", f"{job.duration_s:g}", "Mend or drop the job.")
     if job.kind is JobClass.SPOT and not (job.checkpoint_s is not None and 0 < job.checkpoint_s < inf):
-        came = "none" if job.checkpoint_s is None else f"{job.checkpoint_s:g}"
+        got = "none" if job.checkpoint_s is None else f"{job.checkpoint_s:g}"
         raise _fault(
-            job, "checkpoint_s", "be seconds above 0", came, "Give its duration for a job that saves nothing before."
+            job, "checkpoint_s", "be seconds above 0", got, "Give its duration for a job that saves nothing before."
         )
-    for key, least, value in (("pods", 1, job.pods), ("gpus", 1, job.gpus), ("cpus", 0, job.cpus)):
-        if value < least:
-            raise _fault(job, key, f"be at least {least}", value, "Mend or drop the job.")
+    for key, low, value in (("pods", 1, job.pods), ("gpus", 1, job.gpus), ("cpus", 0, job.cpus)):
+        if value < low:
+            raise _fault(job, key, f"be at least {low}", value, "Mend or drop the job.")
 
 
 def _require_windows(job: SpotJob) -> None:

@@ -22,13 +22,13 @@ NOWHERE = -1
 
 
 class Ranking:
-    """Nodes of one pool as one class of jobs ranks them. `most`: GPUs of its largest node."""
+    """Nodes of one pool as one class of jobs ranks them. `most_gpus`: GPUs of its largest node."""
 
     __slots__ = ("_at", "_buckets", "_keys", "_most", "_nodes", "_packing")
 
-    def __init__(self, nodes: int, most: int, *, packing: bool) -> None:
-        self._nodes, self._most, self._packing = nodes, most, packing
-        self._buckets: list[list[int]] = [[] for _ in range(2 * (most + 1))]
+    def __init__(self, nodes: int, most_gpus: int, *, packing: bool) -> None:
+        self._nodes, self._most, self._packing = nodes, most_gpus, packing
+        self._buckets: list[list[int]] = [[] for _ in range(2 * (most_gpus + 1))]
         self._at: dict[int, int] = {}
         self._keys: dict[int, int] = {}
 
@@ -70,12 +70,12 @@ class Ranking:
         key = next(keys, None)
         return [] if key is None else [key]
 
-    def room(self, gpus: int, wanted: int) -> bool:
-        """Whether `wanted` pods of so many GPUs could lie here at once, were there no CPUs to look at."""
+    def room(self, gpus: int, pods: int) -> bool:
+        """Whether `pods` pods of so many GPUs could lie here at once, were there no CPUs to look at."""
         for free in range(self._most, gpus - 1, -1):
             count = len(self._buckets[2 * free]) + len(self._buckets[2 * free + 1])
-            wanted -= count * (free // gpus)
-            if wanted <= 0:
+            pods -= count * (free // gpus)
+            if pods <= 0:
                 return True
         return False
 
@@ -86,11 +86,11 @@ class Pool:
     __slots__ = ("hp", "members", "spot")
 
     def __init__(self, places: Sequence[int], nodes: Sequence[SpotNode], policy: SpotPolicy) -> None:
-        most = max(nodes[place].gpus for place in places)
+        most_gpus = max(nodes[place].gpus for place in places)
         self.members = np.zeros(len(nodes), dtype=bool)
         self.members[list(places)] = True
-        self.hp = Ranking(len(nodes), most, packing=policy.packing)
-        self.spot = Ranking(len(nodes), most, packing=policy.packing)
+        self.hp = Ranking(len(nodes), most_gpus, packing=policy.packing)
+        self.spot = Ranking(len(nodes), most_gpus, packing=policy.packing)
 
 
 class SpotFleet:
