@@ -111,7 +111,7 @@ def test_the_deployed_run_is_not_written_over(planner: Command, run: Path) -> No
 def test_a_table_cannot_be_changed_server_by_server(planner: Command, table_run: Path) -> None:
     answer = planner("replan", table_run, "--out", "new")
     assert answer.status == EXIT_BAD_INPUT
-    assert "routing: {form: buckets}" in answer.err
+    assert "Set routing.form to buckets" in answer.err
 
 
 def test_a_share_that_cannot_be_left_is_infeasible(planner: Command, run: Path) -> None:
