@@ -32,8 +32,8 @@ from planner.replanning.days.replaying import WindowReplay
 from planner.replanning.rollouts.interim import QUICK
 from planner.replanning.schedules.pricing import MOST_PRICED
 from planner.replanning.watches.inputs import MOST_LOAD_FACTOR
-from planner.report.plan.certificate import CLOSE as GAP_CLOSE
 from planner.report.plan.certificate import CLOSE as TABLE_GAP_CLOSE
+from planner.report.plan.certificate import CLOSE_POOLS as GAP_CLOSE
 from planner.runs.batches.dask_engine.executor import PATIENCE_S
 from planner.workload.tallies import WINDOWS_S
 
