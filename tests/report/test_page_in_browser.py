@@ -85,7 +85,7 @@ def test_the_search_is_drawn_with_every_trial_and_its_bound(browser, folder, pla
     drawn = [rate for rates in dots for rate in rates]
     assert sorted(drawn) == sorted(trial.throughput_rps for trial in plan.search.trials)
     assert traces["best so far"]["y"] == list(plan.search.best_by_iteration())
-    (bound_line,) = (trace for name, trace in traces.items() if name.startswith("bound"))
+    (bound_line,) = (trace for name, trace in traces.items() if name.startswith("no layout serves more"))
     assert set(bound_line["y"]) == {240.0}
     (chosen,) = (trace for name, trace in traces.items() if name.startswith("the plan"))
     assert chosen["y"] == [plan.search.trials[41].throughput_rps]
