@@ -216,5 +216,6 @@ def test_the_program_as_a_process(run: Path, manifests: Path) -> None:
         text=True,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert f"`planner export RUN --check {manifests}` says whether the router's configuration is" in done.stderr
     assert json.loads(done.stdout)["differs"] is False

@@ -14,7 +14,7 @@ from test_enumerated_pools import GAP, LEVELS, evaluator_of, every_choice, offer
 from planner.domain import BucketPool, NetworkSettings, Phase, Plan, Question, kv_gb
 from planner.domain.arrivals import ReplaySettings
 from planner.domain.explanations import Limit
-from planner.errors import InconsistentPlanError
+from planner.errors import InconsistentPlanError, InfeasibleError
 from planner.evaluation.buckets.rivals import PoolPlace, rival_servers
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.evaluator import Evaluator
@@ -76,6 +76,18 @@ def test_no_pools_reach_a_target_for_less_than_the_bound(target_rps: float, widt
     assert choice.priced.rate_rps >= target_rps * (1 - 1e-4)
     assert choice.bound <= least * (1 + 1e-6)
     assert cost == pytest.approx(least, rel=0.01)
+
+
+def test_a_target_that_rough_rows_miss_is_not_said_to_be_out_of_reach() -> None:
+    """14 USD/hour would do: where a search of rows ends without pools, the refusal claims no more than that."""
+    objective = {"kind": "target", "target_rps": 18.0}
+    prices = {"prices_usd_per_gpu_hour": {"H20": 2.0, "H200": 6.0}}
+    judge = evaluator_of({"H20": 4, "H200": 2}, network={"uplinks_gb_s": {"H20": 1.0}}, objective=objective, **prices)
+    assert min(usd for usd, rate in every_rate(judge) if rate >= objective["target_rps"]) == 14.0
+    with pytest.raises(
+        InfeasibleError, match=r"no pools were found that pass 18 requests/s through network\.uplinks_gb_s"
+    ):
+        solve_buckets(judge)
 
 
 def test_no_pools_serve_more_per_dollar() -> None:

@@ -53,4 +53,10 @@ def deployed_and_planned(source: Path) -> "tuple[DeployedPlan, Plan | None]":
         folder = source if files.is_folder(source) else source.parent
         exported = any((folder / "manifests").glob("*.yaml"))  # without manifests nobody has chosen an engine
         return export.summarize_plan(plan, engine=files.engine_of(folder) if exported else ""), plan
-    return export.read_plan(files.load_manifests(source), str(source)), None
+    plan_of_folder = export.read_plan(files.load_manifests(source), str(source))
+    # A router's configuration is compared, not read: only a plan says what it has to be.
+    screen.show_note(
+        f"{source}: routes are those of the routing table; `planner export RUN --check {source}` says whether the "
+        "router's configuration is still the plan's."
+    )
+    return plan_of_folder, None

@@ -107,9 +107,16 @@ def _solved_to_target(question: Question, prices: BucketPrices, objective: Objec
         # Up to what the programme holds these pools for it would choose the same again.
         raised_rps = max(objective.target_rps * target_rps / reached, estimated)
         objective = replace(objective, target_rps=raised_rps * (1 + MET))
+    where = f"scenario {question.scenario.name}: objective.target_rps: "
+    if choice.priced.crosses:  # dearer pools that keep types apart, or cross less, may be there: these rows are rough
+        raise InfeasibleError(
+            f"{where}no pools were found that pass {target_rps:g} requests/s through network.uplinks_gb_s; of those "
+            f"that were tried the closest reach {reached:.1f}.",
+            hint="Plan with objective.kind rate or budget, which say what the GPUs reach, or widen the uplink.",
+        )
     raise InfeasibleError(
-        f"scenario {question.scenario.name}: objective.target_rps: {target_rps:g} requests/s is not reached with the "
-        f"queues of the pools together; the closest reach {reached:.1f}.",
+        f"{where}{target_rps:g} requests/s is not reached with the queues of the pools together; the closest reach "
+        f"{reached:.1f}.",
         hint="Lower the target, or loosen the service levels.",
     )
 
