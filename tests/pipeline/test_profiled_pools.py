@@ -11,10 +11,11 @@ from test_enumerated_pools import LEVELS, evaluator_of
 from planner.cost import CostContext, pool_share
 from planner.cost.step import Steps, step_cost
 from planner.domain import CostSource, Measurement, Origin, Phase, Question, ServingForm
+from planner.domain.arrivals import ReplaySettings
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.pool_assembly import pool_estimates
-from planner.pipeline import plan
+from planner.pipeline import plan, replay
 from planner.proposing.buckets.pools import BucketChoice, solve_buckets
 
 FEW = {"H20": 3, "H200": 2}
@@ -105,6 +106,21 @@ def test_what_was_not_measured_does_not_serve() -> None:
     pools = solved(profiled(question, only_prefill)).priced.pools
     assert {pool.gpu for pool in pools if pool.phase is Phase.DECODE} == {"H20"}
     assert {pool.server.parallel.devices for pool in pools} == {1}
+
+
+def test_a_replay_takes_the_steps_of_the_profile() -> None:
+    """Steps of four times the time and a quarter of the requests: the same hour, four times as slow."""
+    question = evaluator_of(FEW).question
+    medians = {}
+    for times in (0.5, 2.0):
+        finished = plan(profiled(question, profile_of(question, times=times)).scenario)
+        settings = ReplaySettings(seeds=(0,), requests=2000)
+        total = replay(finished, finished.scenario.workload, settings, 0.9 * finished.throughput_rps).total
+        assert total.ttft_ms is not None
+        assert total.tpot_ms is not None
+        medians[times] = (total.ttft_ms.p50.mean, total.tpot_ms.p50.mean)
+    for slow, fast in zip(medians[2.0], medians[0.5], strict=True):
+        assert slow == pytest.approx(4 * fast, rel=0.05)
 
 
 def test_a_whole_plan_says_whose_times_it_rests_on() -> None:

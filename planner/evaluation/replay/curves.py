@@ -1,5 +1,6 @@
 """Curves of one server's step times, from the cost model: the times that its rates were made of."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from planner.cost.rates import pool_share
 from planner.cost.service_levels import transfer_ms
 from planner.cost.serving import Buckets, DecodeServers, PrefillServers
 from planner.cost.serving.decode_servers import BATCHES, contexts_of
-from planner.cost.serving.prefill_servers import STEP_TOKENS
+from planner.cost.serving.prefill_servers import NO_STEP_MS, STEP_TOKENS
 from planner.cost.serving.prompt_times import gain_of
 from planner.domain import CacheRate, CostSource, ParallelConfig, Phase, Workload
 from planner.domain.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, ReplayPool, Row
@@ -58,10 +59,26 @@ class ServerCurves:
         return self.replay_prefixes and self.context.settings.kv_cache_rate == CacheRate.AUTO
 
     @property
+    def _own(self) -> CostContext:
+        """Without hits, where the replay finds its own."""
+        if not self._hits_replayed:
+            return self.context
+        return replace(self.context, settings=replace(self.context.settings, kv_cache_rate=0.0))
+
+    @property
     def _priced(self) -> CostContext:
-        """By formula, as a profile has not measured every step of a replay; without hits, where it finds its own."""
-        settings = replace(self.context.settings, source=CostSource.ANALYTIC, profile=())
-        return replace(self.context, settings=replace(settings, kv_cache_rate=0.0) if self._hits_replayed else settings)
+        """By formula, as a profile has not measured every step of a replay."""
+        context = self._own
+        return replace(context, settings=replace(context.settings, source=CostSource.ANALYTIC, profile=()))
+
+    def _step_ms(self, formula: np.ndarray, of: Callable[[CostContext], np.ndarray]) -> np.ndarray:
+        """Step times of a grid, by formula, or the profile's; what it did not measure is as much slower than the
+        formula as what was measured next to it. `of`: the grid's times in a context."""
+        if self.context.settings.source is not CostSource.TABULATED:
+            return formula
+        measured = of(self._own)
+        known = np.isfinite(measured) & (measured != NO_STEP_MS)
+        return np.asarray(formula * _filled(np.where(known, measured / formula, np.nan)))
 
     def _lengths(self) -> tuple[int, ...]:
         longest = max(self.workload.longest_prompt, _SHORTEST * 2)
@@ -74,17 +91,21 @@ class ServerCurves:
 
     def _taking_in(self, pool: ReplayPool) -> ReplayPool:
         context, lengths, degrees = self._priced, self._lengths(), Degrees.of([self.shape])
-        servers = PrefillServers.of(context, [(self.shape, pool.budget, self.overlapped)], self._buckets())
+        buckets, options = self._buckets(), [(self.shape, pool.budget, self.overlapped)]
+        step_ms = self._step_ms(
+            PrefillServers.of(context, options, buckets).step_ms[0],
+            lambda measured: PrefillServers.of(measured, options, buckets).step_ms[0],
+        )
         prompts = np.array([lengths], dtype=float)
         hits = np.broadcast_to(np.asarray(hit_shares(context, prompts, degrees)), prompts.shape)
         cache = cache_tokens(context, prompts.mean(), degrees) if self._hits_replayed else np.zeros(1)
         return replace(
             pool,
-            pace=pool_share(context),
+            pace=pool_share(self.context),
             prompts=PromptCurve(
                 lengths=tuple(map(float, lengths)),
                 tokens=tuple(map(float, STEP_TOKENS)),
-                step_ms=tuple(_row(times) for times in servers.step_ms[0]),
+                step_ms=tuple(_row(times) for times in step_ms),
             ),
             sent_ms=_row(transfer_ms(context, prompts, degrees)[0]),
             cache_tokens=int(cache.max()),
@@ -93,7 +114,11 @@ class ServerCurves:
 
     def _answering(self, pool: ReplayPool, budget: int) -> ReplayPool:
         context, buckets = self._priced, self._buckets()
-        servers = DecodeServers.of(context, [(self.shape, self.overlapped)], buckets, 0)
+        options = [(self.shape, self.overlapped)]
+        servers = DecodeServers.of(context, options, buckets, 0)
+        step_ms = self._step_ms(
+            servers.step_ms[0], lambda measured: DecodeServers.of(measured, options, buckets, 0).step_ms[0]
+        )
         gain = gain_of(context.settings)
         free = float(servers.free_gb[0])
         if budget:
@@ -105,7 +130,7 @@ class ServerCurves:
             answers=AnswerCurve(
                 contexts=_row(servers.contexts),
                 batches=tuple(map(float, BATCHES)),
-                pass_ms=tuple(_row(times * gain) for times in servers.step_ms[0]),
+                pass_ms=tuple(_row(times * gain) for times in step_ms),
                 gain=gain,
             ),
             room=KvRoom(
@@ -154,6 +179,17 @@ class ServerCurves:
             first_ms=shares.ttft_fixed_ms,
             first_passes=shares.ttft_answers,
         )
+
+
+def _filled(ratios: np.ndarray) -> np.ndarray:
+    """NaN replaced by what lies between or next to the others of its row, in rows without any of its column; 1 where
+    there are none at all."""
+    for grid in (ratios := ratios.copy(), ratios.T):
+        for line in grid:
+            known = np.flatnonzero(~np.isnan(line))
+            if known.size:
+                line[:] = np.interp(np.arange(line.size), known, line[known])
+    return np.asarray(np.nan_to_num(ratios, nan=1.0))
 
 
 def _row(values: np.ndarray) -> Row:
