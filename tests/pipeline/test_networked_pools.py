@@ -1,5 +1,6 @@
 """Pools behind buckets that hand KV caches over a network: by hand, against every pool, and how plans tell it."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,6 +8,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pipeline_scenarios import bucketed
 from test_enumerated_pools import GAP, LEVELS, evaluator_of, every_choice, offers_of
@@ -17,6 +19,7 @@ from planner.domain.explanations import Limit
 from planner.errors import InconsistentPlanError, InfeasibleError
 from planner.evaluation.buckets.rivals import PoolPlace, rival_servers
 from planner.evaluation.buckets.service import BucketService, PricedPools
+from planner.evaluation.buckets.transfer import UplinkLoad
 from planner.evaluation.evaluator import Evaluator
 from planner.files import encode_plan
 from planner.files.plan.plan_reader import decode_plan
@@ -221,6 +224,32 @@ def test_a_replay_keeps_up_to_the_rate_at_which_the_uplink_is_full_and_no_furthe
         medians[share, name] = ttft_ms.p50.mean or 0.0
     assert 0 < medians[0.9, "uplink"] < 3 * medians[0.9, "free"]
     assert medians[1.2, "uplink"] > 8 * medians[1.2, "free"] > 0
+
+
+@pytest.mark.parametrize("busy", [0.3, 0.6, 0.85])
+def test_the_wait_for_an_uplink_is_that_of_a_simulated_queue(busy: float) -> None:
+    """Caches come by chance and wait for those before them: Lindley's recursion, a million of them."""
+    gb, parts = np.array([0.02, 0.1, 0.4]), np.array([0.3, 0.15, 0.05])
+    load = UplinkLoad(name="", gb_s=2.0, parts=parts, gb=gb, spans=np.zeros(3))
+    rate, random = busy * load.full_rps, np.random.default_rng(0)
+    seconds = random.choice(gb, size=1_000_000, p=parts / parts.sum()) / load.gb_s
+    gaps = random.exponential(1 / (rate * parts.sum()), size=len(seconds))
+    walk = np.concatenate([[0.0], np.cumsum(seconds[:-1] - gaps[1:])])
+    delays_ms = 1000 * (walk - np.minimum.accumulate(walk) + seconds)
+    assert load.delay_ms(rate, None) == pytest.approx(delays_ms.mean(), rel=0.03)
+    assert load.delay_ms(rate, 0.01) == pytest.approx(np.quantile(delays_ms, 0.99), rel=0.1)
+    assert load.delay_ms(load.full_rps, 0.01) == math.inf
+
+
+def test_the_promise_under_a_bound_on_ttft_counts_the_wait_for_the_uplink() -> None:
+    """One GPU a type, so that every cache crosses: without the wait P99 is 7 s at a promise of 1.5 s."""
+    network, levels = {"uplinks_gb_s": {"H20": 0.8}}, {**LEVELS, "ttft_ms": 1500}
+    finished = plan(evaluator_of({"H20": 1, "H200": 1}, slo=levels, network=network).question.scenario)
+    settings = ReplaySettings(seeds=(0,), requests=4000)
+    ttft_ms = replay(finished, finished.scenario.workload, settings, finished.outlook.promise_rps).total.ttft_ms
+    assert ttft_ms is not None
+    assert finished.network_bottleneck
+    assert 0.5 * levels["ttft_ms"] < (ttft_ms.p99.mean or 0.0) <= levels["ttft_ms"]
 
 
 def test_a_plan_whose_uplink_carries_more_is_refused(told: Plan) -> None:

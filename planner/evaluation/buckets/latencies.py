@@ -1,13 +1,15 @@
 """Times that requests see of the pools of a plan, by bucket, at a rate of the whole mix."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.cost.serving import DecodeServers, Levels, MixedServers, PrefillServers, RestOfStep, WaitTail, late_share
 from planner.domain import PHASES, BucketLatency, BucketPool, LoadPoint, Phase, Question
 from planner.evaluation.buckets.priced import PricedBucket, Span
+from planner.evaluation.buckets.transfer import UplinkLoad
 
 FULL = 1 - 1e-9
 MEDIAN = 0.5
@@ -49,13 +51,24 @@ class _Times:
 
 
 def latencies_at(
-    load: LoadPoint, rate: float, buckets: Sequence[PricedBucket], judged: JudgedTimes
+    load: LoadPoint, rate: float, buckets: Sequence[PricedBucket], judged: JudgedTimes, crossing: Sequence[UplinkLoad]
 ) -> Iterator[BucketLatency]:
-    """TTFT of every prefill bucket and TPOT of every decode bucket; None where a queue has no end."""
+    """TTFT of every prefill bucket and TPOT of every decode bucket; None where a queue has no end. `crossing`: what
+    uplinks carry; the late time has all that so few caches wait longer for, the median time what they wait for on
+    average."""
     first_ms = first_step_ms(buckets, rate, judged)
+    usual_ms, late_ms = (
+        first_ms + max((uplink.delay_ms(rate, late) for uplink in crossing), default=0.0)
+        for late in (None, judged.late)
+    )
     for phase in PHASES:
         for span, of_span in _by_span(buckets, phase):
-            times = _ttft(of_span, rate, first_ms, judged) if phase is Phase.PREFILL else _tpot(of_span, rate, judged)
+            if phase is Phase.DECODE:
+                times = _tpot(of_span, rate, judged)
+            else:
+                times = _ttft(of_span, rate, late_ms, judged)
+                if crossing:
+                    times = replace(times, p50_ms=_ttft(of_span, rate, usual_ms, judged).p50_ms)
             yield BucketLatency(
                 load=load,
                 rate_rps=rate,
@@ -96,6 +109,8 @@ def _ttft(groups: Sequence[PricedBucket], rate: float, first_ms: float, judged: 
     bounded = np.where(np.isfinite(bounds), weights, 0.0)
     bound_ms = float((np.where(bounded > 0, bounds, 0.0) * bounded).sum() / bounded.sum()) if bounded.any() else None
     queues: list[_Queue] = []
+    if not math.isfinite(first_ms):
+        return _Times(bound_ms=bound_ms, kept_share=None if bound_ms is None or judged.late is None else 0.0)
     for bucket in groups:
         for pool, servers, together_rps in zip(bucket.pools, bucket.servers, bucket.seen_rps, strict=True):
             assert not isinstance(servers, DecodeServers)

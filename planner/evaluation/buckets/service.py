@@ -4,8 +4,9 @@ Everything follows from the pools themselves (GPU types, server configurations, 
 chose them is not asked.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from planner.cost.serving import Arrivals
 from planner.domain import (
@@ -22,11 +23,13 @@ from planner.domain import (
 from planner.evaluation.buckets.latencies import JudgedTimes, first_step_ms, latencies_at
 from planner.evaluation.buckets.priced import PricedBucket, PricedKey, phase_rps, priced_buckets, serves
 from planner.evaluation.buckets.spreads import lost_servers, spread
-from planner.evaluation.buckets.transfer import FullUplink, full_nic, full_uplink
+from planner.evaluation.buckets.transfer import FullUplink, full_nic, uplink_loads
 
 HELD_BACK = 1e-6
 """Of a rate: a loss that costs no more does not hold it back."""
 
+UNFELT = 1e-5  # of a bound on TTFT: what so wide an uplink takes of it changes no rate
+_HALVINGS = 12  # of a rate, whose uplinks' delays are known then to a part in 4,000
 BEYOND = 1.03
 """Of the rate that is reached where the first decode step takes the whole bound on TPOT; more is reached where it does
 not, by less than this on the shipped scenarios."""
@@ -109,27 +112,67 @@ class BucketService:
 
     def unbroken(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> PricedPools:
         """The pools at work together, where nothing has to survive."""
-        buckets = self._buckets(pools, counts)
+        buckets, uplink = self._buckets(pools, counts)
         together = PricedPools(
             pools=tuple(pool for bucket in buckets for pool in bucket.pools),
             prefill_rps=phase_rps(buckets, Phase.PREFILL),
             decode_rps=phase_rps(buckets, Phase.DECODE),
             network_bottleneck=full_nic(buckets),
         )
-        return together.through(full_uplink(self.question, together.pools))
+        return together.through(uplink)
 
-    def _buckets(self, pools: Iterable[BucketPool], counts: CountDispersion | None = None) -> list[PricedBucket]:
-        """The pools by bucket. The first token of a split request takes a decode step: at first as long as the bound on
-        TPOT, then as the pools take at the rate that is known to be reached so, and a little beyond."""
-        every, slo = tuple(pools), self.question.scenario.slo
+    def _buckets(
+        self, pools: Iterable[BucketPool], counts: CountDispersion | None = None
+    ) -> tuple[list[PricedBucket], FullUplink]:
+        """The pools by bucket, and the uplink that holds them back. The first token of a split request takes a decode
+        step: at first as long as the bound on TPOT, then as the pools take at the rate that is known to be reached so,
+        and a little beyond."""
+        every, judged = tuple(pools), JudgedTimes.of(self.question)
         arrivals = Arrivals.of(self.question.scenario.routing.policy, counts)
-        buckets = priced_buckets(self.question, every, arrivals, self._reaches, priced_before=self._known)
+
+        def priced(first_ms: float | None) -> list[PricedBucket]:
+            return priced_buckets(self.question, every, arrivals, self._reaches, first_ms, self._known)
+
+        buckets, first_ms = priced(None), float(judged.levels.first_step_ms.max())
         rates = [phase_rps(buckets, phase) for phase in PHASES]
-        prefills = any(pool.phase is Phase.PREFILL for pool in every)
-        if slo.ttft_ms is None or not prefills or not 0 < rates[0] < rates[1]:
-            return buckets
-        first_ms = first_step_ms(buckets, min(BEYOND * rates[0], rates[1]), JudgedTimes.of(self.question))
-        return priced_buckets(self.question, every, arrivals, self._reaches, first_ms, self._known)
+        if self.question.scenario.slo.ttft_ms is None or all(pool.phase is not Phase.PREFILL for pool in every):
+            return buckets, self._full_uplink(buckets)
+        if 0 < rates[0] < rates[1]:
+            first_ms = first_step_ms(buckets, min(BEYOND * rates[0], rates[1]), judged)
+            buckets = priced(first_ms)
+        full = self._full_uplink(buckets)
+        return self._within_delays(priced, buckets, full, first_ms) if full.name else (buckets, full)
+
+    def _full_uplink(self, buckets: Sequence[PricedBucket]) -> FullUplink:
+        loads = uplink_loads(self.question, [pool for bucket in buckets for pool in bucket.pools])
+        return min((FullUplink(load.name, load.full_rps) for load in loads), key=itemgetter(1), default=FullUplink())
+
+    def _within_delays(
+        self,
+        priced: Callable[[float], list[PricedBucket]],
+        buckets: list[PricedBucket],
+        full: FullUplink,
+        first_ms: float,
+    ) -> tuple[list[PricedBucket], FullUplink]:
+        """What uplinks take of a TTFT grows with the rate: the pools at the rate that leaves enough of the bound."""
+        slo = self.question.scenario.slo
+        loads = uplink_loads(self.question, [pool for bucket in buckets for pool in bucket.pools])
+
+        def delay_ms(rate: float) -> float:
+            return max(load.delay_ms(rate, slo.late_share) for load in loads)
+
+        reached, within = 0.0, buckets
+        beyond = min(full.rate_rps, *(phase_rps(buckets, phase) for phase in PHASES))
+        if delay_ms(beyond) <= UNFELT * (slo.ttft_ms or 0.0):
+            return buckets, full
+        for _ in range(_HALVINGS):
+            rate = (reached + beyond) / 2
+            slower = priced(first_ms + delay_ms(rate))
+            if min(phase_rps(slower, phase) for phase in PHASES) >= rate:
+                reached, within = rate, slower
+            else:
+                beyond = rate
+        return within, FullUplink(full.name, reached)
 
     def _without(
         self, pools: Sequence[BucketPool], number: int, counts: CountDispersion | None = None, nodes: int | None = None
@@ -149,11 +192,11 @@ class BucketService:
             after = replace(after, decode_rps=0.0)
         return lost[number], after
 
-    def latencies(self, pools: Iterable[BucketPool], rates: Mapping[LoadPoint, float]) -> tuple[BucketLatency, ...]:
+    def latencies(self, pools: Sequence[BucketPool], rates: Mapping[LoadPoint, float]) -> tuple[BucketLatency, ...]:
         """TTFT of every prefill bucket and TPOT of every decode bucket at these rates of the whole mix."""
-        buckets = self._buckets(pools)
-        judged = JudgedTimes.of(self.question)
-        return tuple(row for load, rate in rates.items() for row in latencies_at(load, rate, buckets, judged))
+        buckets, _ = self._buckets(pools)
+        judged, crossing = JudgedTimes.of(self.question), uplink_loads(self.question, pools)
+        return tuple(row for load, rate in rates.items() for row in latencies_at(load, rate, buckets, judged, crossing))
 
     def losses(
         self, pools: Sequence[BucketPool], nodes: int, counts: CountDispersion | None = None

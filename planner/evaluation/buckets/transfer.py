@@ -9,7 +9,7 @@ pool of decode takes its share from every pool of prefill.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,9 @@ from planner.domain import PHASES, BucketPool, KvFlow, KvTransfer, LengthRange, 
 from planner.domain.stocks import Stock
 from planner.evaluation.buckets.partitions import PhaseBuckets
 from planner.evaluation.buckets.priced import PricedBucket, phase_rps, priced_buckets
+from planner.units import MS_PER_S
 
+_HALVINGS = 40
 CARRIED = 1e-6
 """Of a rate: what a NIC or an uplink carries to so little is what holds it back."""
 
@@ -119,31 +121,87 @@ def uplinks_of(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UplinkLoad:
+    """What crosses an uplink of `gb_s`, one cache after the other: of every request of the whole mix so many
+    (`parts`, shape (ranges,)) of `gb` each. `name`: in words; `spans`: bucket of prefill that each comes from.
+
+    | symbol | meaning | unit |
+    |---|---|---|
+    | s, m, m2 | time of a cache on the uplink, its mean and second moment | s |
+    | rho, W | share of its time that it is busy, mean wait of an M/G/1 queue, lambda m2 / (2 (1 - rho)) | 1, s |
+    | P(wait > t) | rho exp(-rho t / W) | 1 |
+    """
+
+    name: str
+    gb_s: float
+    parts: np.ndarray
+    gb: np.ndarray
+    spans: np.ndarray
+
+    @property
+    def full_rps(self) -> float:
+        """The rate of the whole at which it is full."""
+        return float(self.gb_s / (self.parts @ self.gb))
+
+    def delay_ms(self, rate_rps: float, late: float | None) -> float:
+        """What the uplink takes of a cache, its wait and its way, where so many requests/s of the whole mix come: the
+        mean (`late` None), or what no more than the share `late` of any bucket passes; inf where it is full."""
+        seconds, rate = self.gb / self.gb_s, rate_rps * float(self.parts.sum())
+        mix = self.parts / self.parts.sum()
+        busy = rate * float(mix @ seconds)
+        if busy >= 1:
+            return math.inf
+        wait = rate * float(mix @ seconds**2) / (2 * (1 - busy))
+        delays = []
+        for span in np.unique(self.spans):
+            own = self.spans == span
+            weights = mix[own] / mix[own].sum()
+            delays.append(
+                wait + float(weights @ seconds[own])
+                if late is None
+                else _passed(late, busy, wait, seconds[own], weights)
+            )
+        return MS_PER_S * max(delays)
+
+
+def _passed(late: float, busy: float, wait: float, seconds: np.ndarray, weights: np.ndarray) -> float:
+    """The time (s) that wait and way pass for the share `late` of the caches."""
+    low, high = 0.0, float(seconds.max()) + wait / busy * max(0.0, math.log(busy / late))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        left = np.maximum(0.0, middle - seconds)
+        later = float(weights @ np.where(middle < seconds, 1.0, busy * np.exp(-busy / wait * left)))
+        low, high = (middle, high) if later > late else (low, middle)
+    return high
+
+
 class FullUplink(NamedTuple):
-    """The uplink that is full first, in words, and the rate of the whole at which it is."""
+    """The uplink that holds pools back first, in words, and the rate of the whole at which it does."""
 
     name: str = ""
     rate_rps: float = math.inf
 
 
-def full_uplink(question: Question, pools: Iterable[BucketPool]) -> FullUplink:
-    """The uplink that holds pools back first."""
+def uplink_loads(question: Question, pools: Iterable[BucketPool]) -> list[UplinkLoad]:
+    """What crosses each uplink that anything crosses, both ways."""
     network = question.scenario.network
     if network is None or not network.switch_gb_s:
-        return FullUplink()
-    crossing: dict[tuple[str, str], float] = defaultdict(float)  # GB of a request of the whole mix
+        return []
+    crossing: dict[tuple[str, str], list[tuple[float, float, int]]] = defaultdict(list)
     for handed in _handed(question, pools):
-        if handed.prefill.gpu != handed.decode.gpu:
-            gb = handed.span.probability * handed.share * kv_gb(question.scenario.model, handed.span.mean_input_tokens)
-            crossing["out of", handed.prefill.gpu] += gb
-            crossing["into", handed.decode.gpu] += gb
-    uplinks = (
-        FullUplink(f"uplink {way} {gpu} islands", gb_s / crossing[way, gpu])
+        if handed.prefill.gpu != handed.decode.gpu and handed.span.probability * handed.share:
+            gb = kv_gb(question.scenario.model, handed.span.mean_input_tokens)
+            row = handed.span.probability * handed.share, gb, handed.prefill.start
+            crossing["out of", handed.prefill.gpu].append(row)
+            crossing["into", handed.decode.gpu].append(row)
+    return [
+        UplinkLoad(name=f"uplink {way} {gpu} islands", gb_s=gb_s, parts=parts, gb=gb, spans=spans)
         for gpu, gb_s in network.switch_gb_s
         for way in ("out of", "into")
         if crossing[way, gpu]
-    )
-    return min(uplinks, key=lambda uplink: uplink.rate_rps, default=FullUplink())
+        for parts, gb, spans in (np.array(crossing[way, gpu]).T,)
+    ]
 
 
 def full_nic(buckets: Sequence[PricedBucket]) -> str:
