@@ -59,7 +59,7 @@ class ServerCurves:
         return self.replay_prefixes and self.context.settings.kv_cache_rate == CacheRate.AUTO
 
     @property
-    def _own(self) -> CostContext:
+    def _without_replayed_hits(self) -> CostContext:
         """Without hits, where the replay finds its own."""
         if not self._hits_replayed:
             return self.context
@@ -68,7 +68,7 @@ class ServerCurves:
     @property
     def _priced(self) -> CostContext:
         """By formula, as a profile has not measured every step of a replay."""
-        context = self._own
+        context = self._without_replayed_hits
         return replace(context, settings=replace(context.settings, source=CostSource.ANALYTIC, profile=()))
 
     def _step_ms(self, formula: np.ndarray, of: Callable[[CostContext], np.ndarray]) -> np.ndarray:
@@ -76,7 +76,7 @@ class ServerCurves:
         formula as what was measured next to it. `of`: the grid's times in a context."""
         if self.context.settings.source is not CostSource.TABULATED:
             return formula
-        measured = of(self._own)
+        measured = of(self._without_replayed_hits)
         known = np.isfinite(measured) & (measured != NO_STEP_MS)
         return np.asarray(formula * _filled(np.where(known, measured / formula, np.nan)))
 
