@@ -1,6 +1,7 @@
 """What a plan was made with: versions of the planner and of every library that shapes its numbers."""
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from planner.domain import Estimate, Provenance, Scenario
@@ -38,6 +39,7 @@ def planner_version() -> str:
     return _version(DISTRIBUTION)
 
 
+@cache  # read from the disk each time otherwise, eleven files a job of a batch
 def _version(name: str) -> str:
     try:
         return version(name)
