@@ -9,6 +9,7 @@ import typer
 from planner.cli import screen
 from planner.cli.cost import benchmark_options as runs
 from planner.cli.cost import options as cost_options
+from planner.cli.program.option_records import with_records
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,17 +17,12 @@ if TYPE_CHECKING:
     from planner.domain import Accuracy, Calibration, JudgedFigure
 
 
+@with_records
 def command(
     measurements: runs.Files = None,
     calibration: cost_options.Calibration = None,
-    gpu: runs.Gpu = None,
-    model: runs.RunModels = None,
-    tp: runs.Tp = None,
-    dp: runs.Dp = None,
-    ep: runs.Ep = None,
-    gpus: runs.Gpus = None,
-    precision: runs.Precision = None,
-    engine: runs.Engine = None,
+    *,
+    conditions: runs.RunOptions,
     seen: Annotated[
         bool, typer.Option("--seen", help="Of points that the fit has seen, tell the fit's own predictions.")
     ] = False,
@@ -41,17 +37,14 @@ def command(
     from planner import files, report
 
     factors = files.load_calibration(calibration) if calibration else None
-    models_of_user, served = runs.models_of(model)
-    conditions = files.Conditions(
-        gpu=gpu, model=served, tp=tp, dp=dp, ep=ep, gpus=gpus, precision=precision, engine=engine
-    )
+    models_of_user, stated = conditions.read()
     paths: list[Path] = measurements or []
-    if not paths and conditions != files.Conditions():
+    if not paths and stated != files.Conditions():
         raise InputError(
             "FILE: must be given with conditions of runs, got none.",
             hint="Without a file all measurements that come along are judged; leave the conditions out.",
         )
-    measured, step_files = runs.load_measured(paths, models_of_user, conditions) if paths else runs.load_given()
+    measured, step_files = runs.load_measured(paths, models_of_user, stated) if paths else runs.load_given()
     judged = _judged(measured, step_files, factors, left_out=not paths and not seen and factors is None)
     cost_options.draw(figure, lambda: report.judged_figure(judged), force=force)
     if json:

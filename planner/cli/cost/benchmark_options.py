@@ -1,6 +1,7 @@
 """What `planner cost accuracy` and `planner cost calibrate` share: files of measurements, and their conditions."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,17 +21,39 @@ Files = Annotated[
         "inference-perf, Dynamo's profiler."
     ),
 ]
-Gpu = Annotated[str | None, typer.Option(help="GPU type of the runs, where a file does not say it.")]
-RunModels = Annotated[
-    list[str] | None,
-    typer.Option("--model", help="Model of the runs, where a file leaves it open; or a config.json that a CSV names."),
-]
-Tp = Annotated[int | None, typer.Option(help="GPUs of an attention group.")]
-Dp = Annotated[int | None, typer.Option(help="Attention groups of a worker.")]
-Ep = Annotated[int | None, typer.Option(help="GPUs that experts are spread over; 1 in a dense model.")]
-Gpus = Annotated[int | None, typer.Option(help="GPUs of all workers.")]
-Precision = Annotated[str | None, typer.Option(help="Of the weights: FP8, NVFP4, BF16, ...")]
-Engine = Annotated[str | None, typer.Option(help="vllm, sglang, trt, atom.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Conditions of benchmark runs, where a file leaves them open."""
+
+    gpu: Annotated[str | None, typer.Option(help="GPU type of the runs, where a file does not say it.")] = None
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="Model of the runs, where a file leaves it open; or a config.json that a CSV names."),
+    ] = None
+    tp: Annotated[int | None, typer.Option(help="GPUs of an attention group.")] = None
+    dp: Annotated[int | None, typer.Option(help="Attention groups of a worker.")] = None
+    ep: Annotated[int | None, typer.Option(help="GPUs that experts are spread over; 1 in a dense model.")] = None
+    gpus: Annotated[int | None, typer.Option(help="GPUs of all workers.")] = None
+    precision: Annotated[str | None, typer.Option(help="Of the weights: FP8, NVFP4, BF16, ...")] = None
+    engine: Annotated[str | None, typer.Option(help="vllm, sglang, trt, atom.")] = None
+
+    def read(self) -> "tuple[dict[str, ModelSpec], Conditions]":
+        """The user's own models by name, and the conditions. Raises InputError."""
+        from planner.files import Conditions
+
+        models, served = _models_of(self.model)
+        return models, Conditions(
+            gpu=self.gpu,
+            model=served,
+            tp=self.tp,
+            dp=self.dp,
+            ep=self.ep,
+            gpus=self.gpus,
+            precision=self.precision,
+            engine=self.engine,
+        )
 
 
 def load_measured(
@@ -53,7 +76,7 @@ def load_measured(
     return evidence, tuple(file for _, file in steps)
 
 
-def models_of(texts: Sequence[str] | None) -> "tuple[dict[str, ModelSpec], str | None]":
+def _models_of(texts: Sequence[str] | None) -> "tuple[dict[str, ModelSpec], str | None]":
     """The user's own models by name, and the model of the runs: the one that is named, else the only one of a file."""
     from planner.cli.cost import options
 

@@ -9,6 +9,7 @@ import typer
 from planner.cli import screen
 from planner.cli.cost import benchmark_options as runs
 from planner.cli.cost import options as cost_options
+from planner.cli.program.option_records import with_records
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,21 +17,16 @@ if TYPE_CHECKING:
     from planner.domain import Calibration, CalibrationFit, JudgedFigure, JudgedMeasurement
 
 
+@with_records
 def command(
     measurements: runs.Files = None,
+    *,
     out: Annotated[
         Path | None, typer.Option(help="Calibration file. [default: NAME.calibration.yaml beside the first file]")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the calibration. [default: the first file's]")] = None,
     base: Annotated[Path | None, typer.Option(help="A calibration to start from. [default: built in]")] = None,
-    gpu: runs.Gpu = None,
-    model: runs.RunModels = None,
-    tp: runs.Tp = None,
-    dp: runs.Dp = None,
-    ep: runs.Ep = None,
-    gpus: runs.Gpus = None,
-    precision: runs.Precision = None,
-    engine: runs.Engine = None,
+    conditions: runs.RunOptions,
     force: cost_options.Force = False,
     json: cost_options.Json = False,
 ) -> None:
@@ -43,11 +39,8 @@ def command(
     called = name or paths[0].stem
     path = out or paths[0].with_name(f"{called}.calibration.yaml")
     files.refuse_existing(path, force=force)
-    models_of_user, served = runs.models_of(model)
-    conditions = files.Conditions(
-        gpu=gpu, model=served, tp=tp, dp=dp, ep=ep, gpus=gpus, precision=precision, engine=engine
-    )
-    measured, _ = runs.load_measured(paths, models_of_user, conditions)
+    models_of_user, stated = conditions.read()
+    measured, _ = runs.load_measured(paths, models_of_user, stated)
     before = files.load_calibration(base) if base else None
     if measured.runs:
         _require_runs(measured)

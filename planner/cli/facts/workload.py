@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from planner.cli import screen
+from planner.cli.program.option_records import with_records
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,62 +18,59 @@ if TYPE_CHECKING:
 
 COLUMNS = ("arrival_s", "input_tokens", "output_tokens")
 
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        help="Names of the columns where they are unusual: arrival=T,input_tokens=IN,output_tokens=OUT, or the three "
-        "of them in this order."
-    ),
-]
-TimeUnit = Annotated[
-    str | None,
-    typer.Option(help="What numbers in the column of times count, where it does not tell: s, ms, us, ns."),
-]
-BlockTokens = Annotated[int, typer.Option(min=1, help="Tokens of each block that hash_ids of JSON have an id for.")]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Only rows with this value, as Model=GPT-4. Several of one column: any; of several columns: all."
-    ),
-]
-Dropped = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Rows to leave out: unanswered (no token of answer), faulty (rows that would be refused), over:40960 "
-        "(more tokens than that, prompt and answer together)."
-    ),
-]
-First = Annotated[str, typer.Option("--from", help="Begin here: a time (ISO 8601), or since the first arrival (2h).")]
-End = Annotated[str, typer.Option("--to", help="End before this: a time, or since the first arrival.")]
-Last = Annotated[str, typer.Option(help="Only the end of the trace, as 24h.")]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFlags:
+    """How a trace is to be read."""
 
-def options_from(
-    trace: Path,
-    *,
-    columns: str | None,
-    time_unit: str | None,
-    block_tokens: int,
-    where: Sequence[str] | None,
-    drop: Sequence[str] | None,
-    first: str,
-    end: str,
-    last: str,
-) -> "TraceOptions":
-    """The options that were typed. Raises InputError."""
-    from planner.files.tables.traces.options import trace_options
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of the columns where they are unusual: arrival=T,input_tokens=IN,output_tokens=OUT, or the "
+            "three of them in this order."
+        ),
+    ] = None
+    time_unit: Annotated[
+        str | None,
+        typer.Option(help="What numbers in the column of times count, where it does not tell: s, ms, us, ns."),
+    ] = None
+    block_tokens: Annotated[
+        int, typer.Option(min=1, help="Tokens of each block that hash_ids of JSON have an id for.")
+    ] = 512
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only rows with this value, as Model=GPT-4. Several of one column: any; of several columns: all."
+        ),
+    ] = None
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Rows to leave out: unanswered (no token of answer), faulty (rows that would be refused), over:40960 "
+            "(more tokens than that, prompt and answer together)."
+        ),
+    ] = None
+    first: Annotated[
+        str, typer.Option("--from", help="Begin here: a time (ISO 8601), or since the first arrival (2h).")
+    ] = ""
+    end: Annotated[str, typer.Option("--to", help="End before this: a time, or since the first arrival.")] = ""
+    last: Annotated[str, typer.Option(help="Only the end of the trace, as 24h.")] = ""
 
-    return trace_options(
-        trace,
-        columns=_columns(columns),
-        time_unit=_unit(time_unit),
-        block_tokens=block_tokens,
-        where=_where(where or ()),
-        drop=drop or (),
-        first=first,
-        end=end,
-        last=last,
-    )
+    def read(self, trace: Path) -> "TraceOptions":
+        """The options that were typed. Raises InputError."""
+        from planner.files.tables.traces.options import trace_options
+
+        return trace_options(
+            trace,
+            columns=_columns(self.columns),
+            time_unit=_unit(self.time_unit),
+            block_tokens=self.block_tokens,
+            where=_where(self.where or ()),
+            drop=self.drop or (),
+            first=self.first,
+            end=self.end,
+            last=self.last,
+        )
 
 
 def _unit(text: str | None) -> str | None:
@@ -126,18 +125,13 @@ def _group() -> None:
 
 
 @group.command("summarize")
+@with_records
 def summarize_trace(
     trace: Trace,
+    *,
     out: Annotated[Path | None, typer.Option(help="Workload file. [default: NAME.yaml beside the trace]")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the workload. [default: the trace's]")] = None,
-    columns: Columns = None,
-    time_unit: TimeUnit = None,
-    block_tokens: BlockTokens = 512,
-    where: Where = None,
-    drop: Dropped = None,
-    first: First = "",
-    end: End = "",
-    last: Last = "",
+    flags: TraceFlags,
     picture: Picture = None,
     html: Html = None,
     licence: Annotated[str, typer.Option(help="Of the trace, noted in the workload file.")] = "",
@@ -152,10 +146,7 @@ def summarize_trace(
     from planner import files
     from planner.runs.workloads import profile_of_trace
 
-    options = options_from(
-        trace, columns=columns, time_unit=time_unit, block_tokens=block_tokens, where=where, drop=drop, first=first,
-        end=end, last=last,
-    )  # fmt: skip
+    options = flags.read(trace)
     profile, summary = profile_of_trace(trace, options)
     profile = replace(profile, name=name or profile.name, licence=licence, citation=citation)
     summary = replace(summary, name=profile.name, licence=licence, citation=citation)
@@ -172,26 +163,18 @@ def summarize_trace(
 
 
 @group.command("show")
+@with_records
 def show_workload(
     workload: Annotated[str, typer.Argument(help="A shipped name, a workload file, or a trace.")],
-    columns: Columns = None,
-    time_unit: TimeUnit = None,
-    block_tokens: BlockTokens = 512,
-    where: Where = None,
-    drop: Dropped = None,
-    first: First = "",
-    end: End = "",
-    last: Last = "",
+    *,
+    flags: TraceFlags,
     picture: Picture = None,
     html: Html = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Show what a workload or a trace is like: rate and peaks, lengths, how arrivals bunch, prefix reuse."""
-    options = options_from(
-        Path(workload), columns=columns, time_unit=time_unit, block_tokens=block_tokens, where=where, drop=drop,
-        first=first, end=end, last=last,
-    )  # fmt: skip
+    options = flags.read(Path(workload))
     from planner import files
     from planner.runs.workloads import summary_of
 
@@ -205,29 +188,21 @@ def show_workload(
 
 
 @group.command("sample")
+@with_records
 def sample_trace(
     trace: Trace,
+    *,
     requests: Annotated[int, typer.Option(min=1, help="About how many the sample is to have.")],
     out: Annotated[Path, typer.Option(help="The sample, a CSV file.")],
     seed: Annotated[int, typer.Option(min=0, help="Of the draw; the same seed draws the same.")] = 0,
-    columns: Columns = None,
-    time_unit: TimeUnit = None,
-    block_tokens: BlockTokens = 512,
-    where: Where = None,
-    drop: Dropped = None,
-    first: First = "",
-    end: End = "",
-    last: Last = "",
+    flags: TraceFlags,
     force: Force = False,
 ) -> None:
     """Make a shorter trace of a long one, to replay: stretches of time, each as likely as any other, end to end."""
     from planner import files
     from planner.runs.workloads import sample_of_trace
 
-    options = options_from(
-        trace, columns=columns, time_unit=time_unit, block_tokens=block_tokens, where=where, drop=drop, first=first,
-        end=end, last=last,
-    )  # fmt: skip
+    options = flags.read(trace)
     files.refuse_existing(out, force=force)
     text, summary = sample_of_trace(trace, options, requests, seed)
     files.write_file(out, text.encode(), force=force)

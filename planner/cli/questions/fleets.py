@@ -1,13 +1,13 @@
 """`planner cheapest`, `planner buy`, `planner max`: fleets for a load, for money, and what GPUs at hand can do."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import screen
+from planner.cli.program.option_records import with_records
 from planner.cli.questions import options
 from planner.files.scenario.offers import inventory_of, prices_of
 
@@ -16,20 +16,9 @@ if TYPE_CHECKING:
     from planner.runs.questions import MoneyAnswer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Where the answer goes; `flags`: the question's own, for the next one."""
-
-    scenario: Path | None
-    out: Path | None
-    force: bool
-    json: bool
-    quiet: bool
-    flags: str
-
-
-def answer_with(output: Wanted, name: str, ask: "Callable[[ReportProgress], MoneyAnswer]") -> None:
-    """Ask, write what is to be written, print. What cannot be written fails before the work, not after it."""
+def answer_with(output: options.Output, flags: str, name: str, ask: "Callable[[ReportProgress], MoneyAnswer]") -> None:
+    """Ask, write what is to be written, print. `flags`: the question's own, for the next one. What cannot be written
+    fails before the work, not after it."""
     from planner import files
     from planner.runs.questions import answer_document, answer_text
     from planner.runs.questions.documents import text_of
@@ -45,12 +34,12 @@ def answer_with(output: Wanted, name: str, ask: "Callable[[ReportProgress], Mone
     with files.files_written(texts, force=output.force):
         warnings = () if output.out is None else _published(answer, output.out, force=output.force)
     if output.json:
-        screen.show_json(answer_document(answer, scenario=output.scenario, run=output.out, flags=output.flags))
+        screen.show_json(answer_document(answer, scenario=output.scenario, run=output.out, flags=flags))
     else:
         screen.show_prose(answer_text(answer))
         _show_scenario(text_of(answer), output.scenario, str(answer.document["name"]))
         screen.show_text("What to ask next")
-        for why, command in next_questions(answer, output.scenario, output.flags, output.out):
+        for why, command in next_questions(answer, output.scenario, flags, output.out):
             screen.show_text(f"  {why}\n    {command}")
         if output.out is not None:
             screen.show_text(f"Written to {output.out}")
@@ -73,101 +62,50 @@ def _published(answer: "MoneyAnswer", folder: Path, *, force: bool) -> tuple[str
     return published.warnings
 
 
+@with_records
 def cheapest(
     rps: Annotated[float, typer.Option(help="Requests/s to be promised.", show_default=False)],
-    model: options.Model,
-    workload: options.Workload,
-    ttft: options.Ttft = None,
-    tpot: options.Tpot = None,
-    percentile: options.Percentile = 99.0,
-    survive: options.Survive = 0,
-    share: options.Share = None,
-    engine: options.Engine = None,
-    serving: options.Serving = None,
+    typed: options.Typed,
+    *,
     offer: options.OfferFile = None,
     prices: options.Prices = None,
-    name: options.Name = "",
-    scenario: options.ScenarioFile = None,
-    out: options.Out = None,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    output: options.Output,
 ) -> None:
     """What does this rate cost? The cheapest fleet that promises it within the levels, proven."""
     from planner.runs.questions import cheapest_fleet
 
-    typed = options.Typed(
-        model=model, workload=workload, ttft=ttft, tpot=tpot, percentile=percentile, survive=survive, share=share,
-        engine=engine, serving=serving, name=name,
-    )  # fmt: skip
-    demand, gpus = typed.demand(), options.offer_of(offer, prices)
-    output = Wanted(
-        scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(offer=offer, prices=prices)
-    )
-    answer_with(output, "cheapest", lambda progress: cheapest_fleet(demand, rps, gpus, progress))
+    demand, gpus, flags = typed.demand(), options.offer_of(offer, prices), typed.flags(offer=offer, prices=prices)
+    answer_with(output, flags, "cheapest", lambda progress: cheapest_fleet(demand, rps, gpus, progress))
 
 
+@with_records
 def buy(
     usd: Annotated[float, typer.Option(help="USD per hour.", show_default=False)],
-    model: options.Model,
-    workload: options.Workload,
-    ttft: options.Ttft = None,
-    tpot: options.Tpot = None,
-    percentile: options.Percentile = 99.0,
-    survive: options.Survive = 0,
-    share: options.Share = None,
-    engine: options.Engine = None,
-    serving: options.Serving = None,
+    typed: options.Typed,
+    *,
     offer: options.OfferFile = None,
     prices: options.Prices = None,
-    name: options.Name = "",
-    scenario: options.ScenarioFile = None,
-    out: options.Out = None,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    output: options.Output,
 ) -> None:
     """What does this money buy? The fleet that serves most requests/s for at most so much rent, proven."""
     from planner.runs.questions import best_fleet_for
 
-    typed = options.Typed(
-        model=model, workload=workload, ttft=ttft, tpot=tpot, percentile=percentile, survive=survive, share=share,
-        engine=engine, serving=serving, name=name,
-    )  # fmt: skip
-    demand, gpus = typed.demand(), options.offer_of(offer, prices)
-    output = Wanted(
-        scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(offer=offer, prices=prices)
-    )
-    answer_with(output, "buy", lambda progress: best_fleet_for(demand, usd, gpus, progress))
+    demand, gpus, flags = typed.demand(), options.offer_of(offer, prices), typed.flags(offer=offer, prices=prices)
+    answer_with(output, flags, "buy", lambda progress: best_fleet_for(demand, usd, gpus, progress))
 
 
+@with_records
 def largest(
     inventory: Annotated[str, typer.Option(help="GPUs at hand, as H100=40,A100=24.", show_default=False)],
-    model: options.Model,
-    workload: options.Workload,
-    ttft: options.Ttft = None,
-    tpot: options.Tpot = None,
-    percentile: options.Percentile = 99.0,
-    survive: options.Survive = 0,
-    share: options.Share = None,
-    engine: options.Engine = None,
-    serving: options.Serving = None,
+    typed: options.Typed,
+    *,
     prices: options.Prices = None,
-    name: options.Name = "",
-    scenario: options.ScenarioFile = None,
-    out: options.Out = None,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    output: options.Output,
 ) -> None:
     """What can these GPUs do? The most requests/s that they promise within the levels, proven."""
     from planner.runs.questions import most_of_fleet
 
-    typed = options.Typed(
-        model=model, workload=workload, ttft=ttft, tpot=tpot, percentile=percentile, survive=survive, share=share,
-        engine=engine, serving=serving, name=name,
-    )  # fmt: skip
     demand, gpus = typed.demand(), inventory_of("--inventory", inventory)
     rent = {} if prices is None else prices_of("--prices", prices)
-    output = Wanted(scenario=scenario, out=out, force=force, json=json, quiet=quiet, flags=typed.flags(prices=prices))
-    answer_with(output, "max", lambda progress: most_of_fleet(demand, gpus, rent, progress))
+    flags = typed.flags(prices=prices)
+    answer_with(output, flags, "max", lambda progress: most_of_fleet(demand, gpus, rent, progress))

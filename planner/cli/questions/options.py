@@ -42,30 +42,38 @@ OfferFile = Annotated[
 Prices = Annotated[
     str | None, typer.Option(help="USD per GPU and hour: a file, or H100=2.2,A100=1.1.", show_default=False)
 ]
-ScenarioFile = Annotated[
-    Path | None, typer.Option("--scenario", help="Write the scenario here as well.", show_default=False)
-]
-Out = Annotated[Path | None, typer.Option(help="Write the run folder, as `planner plan` would.", show_default=False)]
 Name = Annotated[str, typer.Option(help="Of the plan. [default: by the question]", show_default=False)]
-Force = Annotated[bool, typer.Option("--force", help="Replace a scenario or a run that exists.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, and no progress.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where the answer goes."""
+
+    scenario: Annotated[
+        Path | None, typer.Option("--scenario", help="Write the scenario here as well.", show_default=False)
+    ] = None
+    out: Annotated[
+        Path | None, typer.Option(help="Write the run folder, as `planner plan` would.", show_default=False)
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Replace a scenario or a run that exists.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, and no progress.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
     """What a question's line says of the demand."""
 
-    model: str
-    workload: str
-    ttft: str | None
-    tpot: str | None
-    percentile: float
-    survive: int
-    share: float | None
-    engine: str | None
-    serving: str | None
-    name: str
+    model: Model
+    workload: Workload
+    ttft: Ttft = None
+    tpot: Tpot = None
+    percentile: Percentile = 99.0
+    survive: Survive = 0
+    share: Share = None
+    engine: Engine = None
+    serving: Serving = None
+    name: Name = ""
 
     def demand(self) -> "Demand":
         """As a scenario's sections. InputError for times, engines and shares that are none."""
