@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
 from planner.cli import screen
+from planner.cli.program.shared_options import Executor, Scheduler
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +26,19 @@ Processes = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace a result that exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Who works on a study's runs, and what becomes of them."""
+
+    figures: Figures = True
+    processes: Processes = None
+    executor: Executor = "local"
+    scheduler: Scheduler = None
+    force: Force = False
+    json: Json = False
+    quiet: Quiet = False
 
 
 class NamedPolicy(Protocol):
@@ -101,13 +116,15 @@ Step = TypeVar("Step", bound=RunsStep)
 
 @contextmanager
 def at_work(
-    name: str, line: Callable[[Any], None], execution: tuple[str, int | None, str | None], *, runs: int, quiet: bool
+    name: str, line: Callable[[Any], None], options: RunOptions, *, runs: int
 ) -> "Iterator[tuple[Workers, Callable[[Any], None]]]":
-    """What a study of so many `runs` is handed: its workers and who listens. `execution`: the executor, its processes
-    (None: all cores, no more than runs), and its scheduler."""
-    executor, processes, scheduler = execution
-    workers = processes or min(len(os.sched_getaffinity(0)), runs)
-    with workers_of(executor, workers, scheduler) as pool, runs_progress(name, line, quiet=quiet) as listen:
+    """What a study of so many `runs` is handed: its workers (all cores where nobody says how many, no more than runs)
+    and who listens."""
+    workers = options.processes or min(len(os.sched_getaffinity(0)), runs)
+    with (
+        workers_of(options.executor, workers, options.scheduler) as pool,
+        runs_progress(name, line, quiet=options.quiet) as listen,
+    ):
         yield pool, listen
 
 
@@ -186,16 +203,14 @@ def answer(
     rendered: Callable[[], Mapping[str, bytes]],
     document: Callable[[], object],
     show: Callable[[], None],
-    *,
-    force: bool,
-    json: bool,
+    options: RunOptions,
 ) -> None:
     """Write what was asked for below `out`, if anywhere, and print the document or show the result."""
     from planner import files
 
     if out is not None:
-        files.write_folder(out, rendered(), force=force, kinds=kinds)
-    if json:
+        files.write_folder(out, rendered(), force=options.force, kinds=kinds)
+    if options.json:
         screen.show_json(document())
         return
     show()

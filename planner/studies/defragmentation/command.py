@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.program.shared_options import Executor, Scheduler, seeds_of
+from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import seeds_of
 from planner.errors import InputError
 from planner.studies.commands import (
     FIGURES_FOLDER,
     REPORT_FILE,
     SUMMARY_FILE,
-    Figures,
-    Force,
-    Json,
-    Processes,
-    Quiet,
+    RunOptions,
     pngs_of,
     runs_progress,
     study_files,
@@ -32,7 +29,9 @@ NEVER = "never"
 MOST_EXACT = 100
 
 
+@with_records
 def command(
+    *,
     nodes: Annotated[int, typer.Option(help="Nodes of 8 GPUs.")] = 200,
     load: Annotated[float, typer.Option(help="Share of the GPUs that tasks ask for.")] = 0.87,
     days: Annotated[float, typer.Option(help="Days of tasks that come and go.")] = 7.0,
@@ -46,13 +45,7 @@ def command(
         Path | None,
         typer.Option(help="Folder for runs.csv, series.csv, exact.csv, summary.md, figures.", show_default=False),
     ] = None,
-    figures: Figures = True,
-    processes: Processes = None,
-    executor: Executor = "local",
-    scheduler: Scheduler = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    run: RunOptions,
 ) -> None:
     """Tasks come and go; every so often pods are moved together: nodes vacated, 8-GPU requests placeable, moves."""
     from planner import files
@@ -71,15 +64,17 @@ def command(
         exact_seeds=tuple(range(exact)),
     )
     if out is not None:  # fails before the work, not after it
-        files.claim_folder(out, _file_names(), force=force)
-    with workers_of(executor, processes or 1, scheduler) as workers:
-        with runs_progress("defragmentation", _tell, quiet=quiet) as listen:
+        files.claim_folder(out, _file_names(), force=run.force)
+    with workers_of(run.executor, run.processes or 1, run.scheduler) as workers:
+        with runs_progress("defragmentation", _tell, quiet=run.quiet) as listen:
             runs = list(run_churn(study, processes=workers, listen=listen))
         comparisons = list(run_exact(study, processes=workers))
     if out is not None:
-        files.write_folder(out, _rendered(study, runs, comparisons, figures=figures), force=force, kinds=_file_names())
-    _show(study, runs, comparisons, json=json)
-    if out is not None and not json:
+        files.write_folder(
+            out, _rendered(study, runs, comparisons, figures=run.figures), force=run.force, kinds=_file_names()
+        )
+    _show(study, runs, comparisons, json=run.json)
+    if out is not None and not run.json:
         screen.show_text(f"Written to {out}")
 
 

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.program.shared_options import Executor, Scheduler, seeds_of
+from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import seeds_of
 from planner.domain import PowerFormula, Semantics
 from planner.errors import InputError
 from planner.studies.commands import (
     FIGURES_FOLDER,
     REPORT_FILE,
     SUMMARY_FILE,
-    Figures,
-    Force,
-    Processes,
-    Quiet,
+    RunOptions,
     answer,
     at_work,
     baseline_of,
@@ -36,7 +34,9 @@ if TYPE_CHECKING:
 INFLATION, SEEDS = 1.3, "42-51"  # of the published FGD and PWR experiments
 
 
+@with_records
 def command(
+    *,
     nodes: Annotated[
         Path, typer.Option(help="CSV of nodes: sn, cpu_milli, memory_mib, gpu, model.", show_default=False)
     ],
@@ -82,13 +82,7 @@ def command(
     decisions: Annotated[
         bool, typer.Option("--decisions", help="Write what became of every arrival, a file a run.")
     ] = False,
-    figures: Figures = True,
-    processes: Processes = None,
-    executor: Executor = "local",
-    scheduler: Scheduler = None,
-    force: Force = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the means as JSON.")] = False,
-    quiet: Quiet = False,
+    run: RunOptions,
 ) -> None:
     """Pods arrive one by one, each is placed at once or fails: allocation, fragmentation and power of policies."""
     from planner import files
@@ -114,19 +108,18 @@ def command(
         decisions=decisions,
     )
     if out is not None:  # fails before the work, not after it
-        files.claim_folder(out, file_names(study), force=force)
+        files.claim_folder(out, file_names(study), force=run.force)
     _tell_too_large(study, pods)
-    execution, tasks = (executor, processes, scheduler), len(mixes) * len(listed)
-    with at_work("policies", each_run(_run_words), execution, runs=tasks, quiet=quiet) as (workers, listen):
+    tasks = len(mixes) * len(listed)
+    with at_work("policies", each_run(_run_words), run, runs=tasks) as (workers, listen):
         runs, written = collected(study, run_study(study, processes=workers, listen=listen))
     answer(
         out,
         file_names(study),
-        lambda: rendered(study, runs, written, against, name=pods.stem, figures=figures),
+        lambda: rendered(study, runs, written, against, name=pods.stem, figures=run.figures),
         lambda: document(study, runs, against),
         lambda: show(study, runs, against),
-        force=force,
-        json=json,
+        run,
     )
 
 

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from planner.cli.program.shared_options import Executor, Scheduler, seeds_of
+from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import seeds_of
 from planner.errors import InputError
 from planner.studies.commands import (
-    Figures,
-    Force,
-    Json,
-    Processes,
-    Quiet,
+    RunOptions,
     answer,
     at_work,
     each_run,
@@ -54,12 +51,37 @@ class Mix(StrEnum):
 class GivenFiles:
     """Files of the command; None: not given."""
 
-    pool: Path | None = None
-    models: Path | None = None
-    requests: Path | None = None
-    profile: Path | None = None
-    azure_functions: Path | None = None
-    outages: Path | None = None
+    pool: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV of machine types: machine, count; perhaps slots, memory_mb, load_mbit_s, reserve, gpu, gpus.",
+            show_default=False,
+        ),
+    ] = None
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV of models: model, kind, and machine, size_mb, step_s; or llm, a shipped one, priced by our cost "
+            "model. Perhaps prompt_s, most_batch, memory_mb, sla_s, requests.",
+            show_default=False,
+        ),
+    ] = None
+    requests: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV of a trace: arrival_s, model; perhaps prompt_tokens, output_tokens.", show_default=False
+        ),
+    ] = None
+    profile: Annotated[
+        Path | None, typer.Option(help="CSV of counts: minute, model, requests.", show_default=False)
+    ] = None
+    azure_functions: Annotated[
+        Path | None,
+        typer.Option(help="A day of Azure Functions 2019; 40 random functions a model.", show_default=False),
+    ] = None
+    outages: Annotated[
+        Path | None, typer.Option(help="CSV of crashes: machine, start_s, end_s.", show_default=False)
+    ] = None
 
 
 POLICY_NAMES = ("baseline", "clockwork", "rr", "rr-quantum", "rr-starvation", "rr-model-quantum", "rr-deadline")
@@ -70,8 +92,10 @@ DRAWN = ("scale", "spikes", "spike_factor")
 """Options that say how counts by minute are drawn."""
 
 
+@with_records
 def command(
     context: typer.Context,
+    *,
     mix: Annotated[
         Mix, typer.Option(help="The thesis' models: dnn, nine of them, or llm, its branch of llama-7B in three sizes.")
     ] = Mix.DNN,
@@ -82,37 +106,7 @@ def command(
         int | None,
         typer.Option(min=1, max=1000, help="So many c5.18xlarge. [default: 20; 30 for llm]", show_default=False),
     ] = None,
-    pool: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV of machine types: machine, count; perhaps slots, memory_mb, load_mbit_s, reserve, gpu, gpus.",
-            show_default=False,
-        ),
-    ] = None,
-    models: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV of models: model, kind, and machine, size_mb, step_s; or llm, a shipped one, priced by our cost "
-            "model. Perhaps prompt_s, most_batch, memory_mb, sla_s, requests.",
-            show_default=False,
-        ),
-    ] = None,
-    requests: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV of a trace: arrival_s, model; perhaps prompt_tokens, output_tokens.", show_default=False
-        ),
-    ] = None,
-    profile: Annotated[
-        Path | None, typer.Option(help="CSV of counts: minute, model, requests.", show_default=False)
-    ] = None,
-    azure_functions: Annotated[
-        Path | None,
-        typer.Option(help="A day of Azure Functions 2019; 40 random functions a model.", show_default=False),
-    ] = None,
-    outages: Annotated[
-        Path | None, typer.Option(help="CSV of crashes: machine, start_s, end_s.", show_default=False)
-    ] = None,
+    given_files: GivenFiles,
     minutes: Annotated[
         int | None,
         typer.Option(min=1, max=525_600, help="Minutes of arrivals. [default: 30; 1440 for llm]", show_default=False),
@@ -142,13 +136,7 @@ def command(
         Path | None,
         typer.Option(help="Folder for serving.csv, minutes.csv, summary.md, figures, records.", show_default=False),
     ] = None,
-    figures: Figures = True,
-    processes: Processes = None,
-    executor: Executor = "local",
-    scheduler: Scheduler = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    run: RunOptions,
 ) -> None:
     """Requests for many models on one pool: deadlines, waits and loading time of schedulers, as in the Warsaw study."""
     from planner import files
@@ -157,14 +145,6 @@ def command(
     from planner.studies.serving.warsaw import TOTALS
 
     _refuse_clashes(context)
-    given_files = GivenFiles(
-        pool=pool,
-        models=models,
-        requests=requests,
-        profile=profile,
-        azure_functions=azure_functions,
-        outages=outages,
-    )
     compared, listed = policies_of(policy or POLICY_NAMES, serving_policy), seeds_of(seeds)
     settings, scaling = constants_of(constants or ())
     law = ArrivalLaw(
@@ -189,21 +169,26 @@ def command(
     )
     _require_machine(study, machine)
     if out is not None:  # fails before the work, not after it
-        files.claim_folder(out, results.file_names(), force=force)
-    execution, tasks = (executor, processes, scheduler), len(compared) * len(listed)
-    with at_work("serving", each_run(_run_words), execution, runs=tasks, quiet=quiet) as (workers, listen):
+        files.claim_folder(out, results.file_names(), force=run.force)
+    tasks = len(compared) * len(listed)
+    with at_work("serving", each_run(_run_words), run, runs=tasks) as (workers, listen):
         runs = list(run_serving_study(study, processes=workers, listen=listen))
     naming_file = given_files.requests or given_files.profile or given_files.models or given_files.pool
+    name = naming_file.stem if naming_file else ""
     answer(
         out,
         results.file_names(),
         lambda: results.rendered(
-            study, runs, name=naming_file.stem if naming_file else "", machine=machine, records=records, figures=figures
+            study,
+            runs,
+            name=name,
+            machine=machine,
+            records=records,
+            figures=run.figures,
         ),
         lambda: results.document(study, runs),
         lambda: results.show(runs),
-        force=force,
-        json=json,
+        run,
     )
 
 

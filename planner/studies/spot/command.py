@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import screen
-from planner.cli.program.shared_options import Executor, Scheduler, seeds_of
+from planner.cli.program.option_records import with_records
+from planner.cli.program.shared_options import seeds_of
 from planner.errors import InputError
 from planner.studies.commands import (
-    Figures,
-    Force,
-    Json,
-    Processes,
-    Quiet,
+    RunOptions,
     answer,
     at_work,
     baseline_of,
@@ -49,8 +46,10 @@ LIMITS = ("most_evictions_per_job", "most_lost_percent", "most_slowdown", "least
 """Options that the curve's answer keeps to."""
 
 
+@with_records
 def command(
     context: typer.Context,
+    *,
     nodes: Annotated[
         Path | None,
         typer.Option(help="CSV: gpu_model, gpu_capacity_num, cpu_num, node_name.", show_default=False),
@@ -119,13 +118,7 @@ def command(
         Path | None,
         typer.Option(help="Folder for spot.csv, series.csv, summary.md, figures, curve.csv.", show_default=False),
     ] = None,
-    figures: Figures = True,
-    processes: Processes = None,
-    executor: Executor = "local",
-    scheduler: Scheduler = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    run: RunOptions,
 ) -> None:
     """Spot jobs fill what guaranteed jobs leave or lend, and give way: completion, lost work, evictions, allocation."""
     from planner import files
@@ -167,21 +160,19 @@ def command(
         least_done_percent=least_done_percent,
     )
     if out is not None:  # fails before the work, not after it
-        files.claim_folder(out, results.FILES, force=force)
+        files.claim_folder(out, results.FILES, force=run.force)
     tasks = len(compared) * len(listed) * (len(study.loads) if study.jobs is None else 1)
-    execution = executor, processes, scheduler
-    with at_work("spot", each_run(_run_words), execution, runs=tasks, quiet=quiet) as (workers, listen):
+    with at_work("spot", each_run(_run_words), run, runs=tasks) as (workers, listen):
         runs = list(run_spot_study(study, processes=workers, listen=listen))
     done = SpotResults.of(study, runs, against, load, loads, limits)
     name = jobs.stem if jobs else nodes.stem if nodes else ""
     answer(
         out,
         results.FILES,
-        lambda: results.rendered(done, name=name, figures=figures),
+        lambda: results.rendered(done, name=name, figures=run.figures),
         lambda: results.document(done),
         lambda: results.show(done),
-        force=force,
-        json=json,
+        run,
     )
 
 
