@@ -57,6 +57,25 @@ class LayoutAnswer:
     solver: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """What is to be chosen: of `options`, all or those that matter, the best for the objective; `relaxed`: what that
+    cannot pass."""
+
+    offer: Offer
+    objective: ObjectiveSettings
+    settings: AssignmentSettings
+    relaxed: Relaxation
+    options: list[IslandOption]
+
+    @classmethod
+    def of(cls, offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings) -> "_Choice":
+        """All options that are not outdone by smaller islands."""
+        relaxed = relax(offer, objective, settings)
+        options = list(_options(offer, relaxed))
+        return cls(offer=offer, objective=objective, settings=settings, relaxed=relaxed, options=options)
+
+
 def best_layout(
     offer: Offer, objective: ObjectiveSettings, settings: AssignmentSettings, *, few: bool = False
 ) -> LayoutAnswer:
@@ -67,38 +86,29 @@ def best_layout(
     Raises InfeasibleError where no layout serves the mix, or a target is out of reach; SolverError where the solver
     finds nothing in its time.
     """
-    relaxed = relax(offer, objective, settings)
-    if not relaxed.rate > 0:
+    choice = _Choice.of(offer, objective, settings)
+    if not choice.relaxed.rate > 0:
         raise InfeasibleError(
             "layout: no islands of the offered GPUs serve every range in both phases.",
             hint="Prefill and decode need an island each: offer more GPUs, or types with more memory.",
         )
-    options = list(_options(offer, relaxed))
     if not objective.kind.row.per_charge:
-        return _served(_two_steps(offer, objective, settings, relaxed, options, few=few))
-    fastest = ObjectiveSettings(kind=ObjectiveKind.RATE)
-    unpriced = relax(offer, fastest, settings)
-    first = _two_steps(offer, fastest, settings, unpriced, list(_options(offer, unpriced)), few=few)
-    return _served(_per_dollar(offer, objective, settings, relaxed, options, best=first, few=few))
+        return _served(_two_steps(choice, few=few))
+    fastest = _Choice.of(offer, ObjectiveSettings(kind=ObjectiveKind.RATE), settings)
+    return _served(_per_dollar(choice, best=_two_steps(fastest, few=few), few=few))
 
 
-def _two_steps(
-    offer: Offer,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-    relaxed: Relaxation,
-    options: list[IslandOption],
-    *,
-    few: bool,
-) -> LayoutAnswer:
+def _two_steps(choice: _Choice, *, few: bool) -> LayoutAnswer:
+    settings, relaxed, options = choice.settings, choice.relaxed, choice.options
     start = replace(settings, gap=max(settings.gap, FIRST_GAP), work_limit=settings.work_limit / 3)
     remaining = replace(settings, work_limit=settings.work_limit * 2 / 3)
     try:
-        first = _solved(offer, objective, start, relaxed, _most_useful(options) if few else _first(options))
+        beginning = _most_useful(options) if few else _first(options)
+        first = _solved(replace(choice, settings=start, options=beginning))
     except InfeasibleError:  # the few options cannot, all of them may
         first = None
     if first is None or not first.rate_rps > NOTHING:
-        return _solved(offer, objective, remaining, relaxed, options)
+        return _solved(replace(choice, settings=remaining))
     # What a better layout may gain at most, and so may waste of the relaxed optimum.
     room = abs(relaxed.value - first.value)
     if few or room <= settings.gap * abs(relaxed.value):
@@ -106,10 +116,10 @@ def _two_steps(
     needed = [o for o in options if o.waste < room]
     least_waste = min((o.waste for o in options if o.waste >= room), default=float("inf"))
     try:
-        second = _solved(offer, objective, remaining, relaxed, needed, than=first.value)
+        second = _solved(replace(choice, settings=remaining, options=needed), than=first.value)
     except SolverError:  # nothing better within the work limit: the first layout stands, with what is known of it
         return replace(first, bound=relaxed.value, proven=False)
-    bound = _bound(second.bound, relaxed.value, least_waste, objective)
+    bound = _bound(second.bound, relaxed.value, least_waste, choice.objective)
     return replace(second, bound=bound, proven=abs(bound - second.value) <= (settings.gap + RESTS) * abs(bound))
 
 
@@ -128,28 +138,20 @@ def _served(answer: LayoutAnswer) -> LayoutAnswer:
     )
 
 
-def _per_dollar(
-    offer: Offer,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-    relaxed: Relaxation,
-    options: list[IslandOption],
-    *,
-    best: LayoutAnswer,
-    few: bool,
-) -> LayoutAnswer:
+def _per_dollar(choice: _Choice, *, best: LayoutAnswer, few: bool) -> LayoutAnswer:
     """Rounds from the fastest layout, on the options of least waste, and last, unless `few`, on all of them."""
+    objective, settings, relaxed, options = choice.objective, choice.settings, choice.relaxed, choice.options
     # The fastest layout misses the target, so every layout does.
     if not best.rate_rps > NOTHING or best.rate_rps < objective.target_rps * (1 - settings.gap):
         return replace(best, rate_rps=0.0)
-    worth = best.rate_rps / _cost(best.layout, offer, objective)
+    worth = best.rate_rps / _cost(best.layout, choice.offer, objective)
     few_options, every = _most_useful(options) if few else _first(options), False
     for _ in range(2 * ROUNDS):
         try:
-            answer = _solved(offer, objective, settings, relaxed, options if every else few_options, reward=worth)
+            answer = _solved(replace(choice, options=options if every else few_options), reward=worth)
         except InfeasibleError:
             answer = replace(best, rate_rps=0.0)
-        cost = _cost(answer.layout, offer, objective)
+        cost = _cost(answer.layout, choice.offer, objective)
         if not cost or not answer.rate_rps > NOTHING or answer.rate_rps / cost <= worth * (1 + RESTS):
             # The few rest: all options may still go on from there.
             if every or few:
@@ -166,23 +168,15 @@ def _cost(layout: Layout, offer: Offer, objective: ObjectiveSettings) -> float:
     return sum(charge[island.gpu] * island.size * count for island, count in layout.counts)
 
 
-def _solved(
-    offer: Offer,
-    objective: ObjectiveSettings,
-    settings: AssignmentSettings,
-    relaxed: Relaxation,
-    options: list[IslandOption],
-    *,
-    reward: float = 0.0,
-    than: float | None = None,
-) -> LayoutAnswer:
-    """The best layout of these options; `than` is a value that is reached already."""
+def _solved(choice: _Choice, *, reward: float = 0.0, than: float | None = None) -> LayoutAnswer:
+    """The best layout of the options; `than` is a value that is reached already."""
+    objective, options = choice.objective, choice.options
     rate = pulp.LpVariable("rate", lowBound=0)
     if than is not None and not objective.minimises:
         # Worse layouts need no search; the margin keeps the one that is known feasible.
         rate.lowBound = than * (1 - RESTS)
-    model, islands = _programme(offer, objective, options, rate, reward)
-    solved = solve(model, settings)
+    model, islands = _programme(choice.offer, objective, options, rate, reward)
+    solved = solve(model, choice.settings)
     layout = Layout.of(
         o.kind.island
         for o, variable in zip(options, islands, strict=True)
@@ -194,7 +188,7 @@ def _solved(
         layout=layout,
         rate_rps=float(rate.varValue or 0.0),
         value=value,
-        bound=relaxed.value if dual is None else dual,
+        bound=choice.relaxed.value if dual is None else dual,
         proven=solved.proven,
         solver=solved.solver,
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from planner.domain import Layout, Stock
 from planner.search.communication import GraphCut, GraphPart
-from planner.search.space import Parameter, Point, SumLimit, island_layout, scrambled, type_words
+from planner.search.space import Parameter, Point, SumLimit, island_layout, scrambled, type_words, uniform
 
 SKEWS = 21
 """Skews that the nearest point to a layout is sought among, evenly over their range, and none."""
@@ -142,10 +142,7 @@ class GraphSpace:
 
     def sample(self, rng: np.random.Generator) -> dict[str, float]:
         """Cuts and counts uniform over the integers, skews uniform."""
-        return {
-            axis.name: float(rng.integers(0, int(axis.high) + 1) if axis.whole else rng.uniform(axis.low, axis.high))
-            for axis in self.parameters
-        }
+        return uniform(self.parameters, rng)
 
     def spread(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
         """The cuts as the graph has them, every type at any level, the widest first, in at most half of the points; the

@@ -186,10 +186,7 @@ class DividerSpace:
 
     def sample(self, rng: np.random.Generator) -> dict[str, float]:
         """Counts uniform over the integers, skews uniform."""
-        return {
-            axis.name: float(rng.integers(0, int(axis.high) + 1) if axis.whole else rng.uniform(axis.low, axis.high))
-            for axis in self.parameters
-        }
+        return uniform(self.parameters, rng)
 
     def spread(self, count: int, rng: np.random.Generator) -> list[dict[str, float]]:
         """Scrambled Sobol points."""
@@ -286,6 +283,14 @@ def island_layout(islands: Iterable[tuple[str, int]]) -> Layout:
     """`Layout.of` for islands by GPU type and size: a search draws thousands of them, and pairs are counted sooner."""
     counts = sorted(Counter(islands).items())
     return Layout(counts=tuple((IslandClass(gpu=gpu, size=size), count) for (gpu, size), count in counts))
+
+
+def uniform(parameters: Sequence[Parameter], rng: np.random.Generator) -> dict[str, float]:
+    """A point of a space: whole axes uniform over the integers, the others uniform."""
+    return {
+        axis.name: float(rng.integers(0, int(axis.high) + 1) if axis.whole else rng.uniform(axis.low, axis.high))
+        for axis in parameters
+    }
 
 
 def scrambled(space: Space, count: int, rng: np.random.Generator) -> list[dict[str, float]]:

@@ -39,7 +39,7 @@ from planner.export.targets.lws import (
     RENDEZVOUS,
     exclusive_annotation,
     found_group,
-    leader_worker_template,
+    leader_worker_spec,
     packing_notes,
 )
 from planner.export.targets.role_sets import FEWEST_ROLES, RoleSet, role_sets
@@ -256,11 +256,7 @@ def _role(island: ServingIsland, deployment: Deployment, launch: Launch, by_poli
             "labels": workload_labels(island, deployment),
             "annotations": island_annotations(island, deployment) | exclusive,
         },
-        "spec": {
-            "replicas": island.grouping.groups,
-            "startupPolicy": "LeaderCreated",
-            "leaderWorkerTemplate": leader_worker_template(island, deployment, launch),
-        },
+        "spec": leader_worker_spec(island, deployment, launch),
     }
 
 

@@ -73,11 +73,7 @@ def _leader_worker_set(island: ServingIsland, deployment: Deployment, launch: La
             "labels": workload_labels(island, deployment),
             "annotations": island_annotations(island, deployment) | exclusive_annotation(island, deployment),
         },
-        "spec": {
-            "replicas": island.grouping.groups,
-            "startupPolicy": "LeaderCreated",
-            "leaderWorkerTemplate": leader_worker_template(island, deployment, launch),
-        },
+        "spec": leader_worker_spec(island, deployment, launch),
     }
 
 
@@ -99,14 +95,21 @@ def packing_notes(island: ServingIsland, deployment: Deployment) -> tuple[str, .
     )
 
 
-def leader_worker_template(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
-    """A `leaderWorkerTemplate`. A group of one pod has no leader template: its worker template makes the leader."""
-    head = {"size": island.grouping.pods, "restartPolicy": "RecreateGroupOnPodRestart"}
-    leader = pod_template(island, deployment, launch)
-    if launch.worker is None:
-        return {**head, "workerTemplate": leader}
-    worker = pod_template(island, deployment, launch, leads=False)
-    return {**head, "leaderTemplate": leader, "workerTemplate": worker}
+def leader_worker_spec(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
+    """The groups of an island. One of one pod has no leader template: its worker template makes the leader."""
+    templates = {"workerTemplate": pod_template(island, deployment, launch)}
+    if launch.worker is not None:
+        worker = pod_template(island, deployment, launch, leads=False)
+        templates = {"leaderTemplate": templates["workerTemplate"], "workerTemplate": worker}
+    return {
+        "replicas": island.grouping.groups,
+        "startupPolicy": "LeaderCreated",
+        "leaderWorkerTemplate": {
+            "size": island.grouping.pods,
+            "restartPolicy": "RecreateGroupOnPodRestart",
+            **templates,
+        },
+    }
 
 
 def _service(island: ServingIsland, deployment: Deployment, launch: Launch) -> dict[str, Any]:
