@@ -24,13 +24,13 @@ from planner.domain.rollouts import Replan
 from planner.domain.serving.observed import Observation, ObservedSeries
 from planner.errors import InconsistentPlanError, InputError
 from planner.evaluation.evaluator import Evaluator, open_evaluator
-from planner.finishing import finished_plan
 from planner.plans.audit import audit
+from planner.plans.finishing import finished_plan
 from planner.proposing.buckets.proposals import pools_again
 from planner.proposing.certificate import is_exact
 from planner.proposing.choice import proposed_again, proposer_of
 from planner.proposing.feasibility import posed
-from planner.search import Retold
+from planner.proposing.search import Retold
 from planner.workload import question_of
 
 if TYPE_CHECKING:

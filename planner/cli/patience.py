@@ -12,7 +12,7 @@ from functools import partial
 from typing import NoReturn
 
 from planner.errors import EXIT_INTERRUPTED
-from planner.interrupts import SAME_KEY_S, Interrupts, heeded
+from planner.processes.interrupts import SAME_KEY_S, Interrupts, heeded
 
 PATIENCE_S = 25.0
 """After SIGTERM: what sends it mostly kills after half a minute."""

@@ -37,7 +37,7 @@ from planner.evaluation.buckets.remembered import prices_of
 from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.goals import Standing, goal_values
 from planner.evaluation.judging import broken_off, judge
-from planner.processes import TaskPool, Workers
+from planner.processes.workers import TaskPool, Workers
 
 if TYPE_CHECKING:
     from planner.placement import Fleet

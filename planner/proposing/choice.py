@@ -34,9 +34,9 @@ from planner.proposing.certificate import certified_again, certify, is_exact, so
 from planner.proposing.feasibility import nothing_found, require_room, require_saved_rate, require_target
 from planner.proposing.proposals import PlanProposer, ProposedPlan, Tell
 from planner.proposing.queued_layouts import MET, best_with_queues
+from planner.proposing.search import Aim, Ground, SearchResult, Seeds, given, optimize
 from planner.proposing.sensitivity import sensitivity_of
 from planner.proposing.warm_starts import seeds_of, seeds_of_pools
-from planner.search import Aim, Ground, SearchResult, Seeds, given, optimize
 
 MOST_RAISES = 6
 INSTEAD = "no layout that was searched serves the workload: this one was solved for instead"

@@ -24,7 +24,7 @@ from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.evaluator import Evaluator, open_evaluator
 from planner.evaluation.goodput import bounds_ttft
-from planner.interrupts import check, deferred
+from planner.processes.interrupts import check, deferred
 from planner.proposing.buckets.infeasible import nothing_serves, stocks_of
 from planner.proposing.buckets.pools import fastest_pools
 from planner.proposing.certificate import MOST_REFERENCE_SIZES, RATE, layout_settings, offer_of

@@ -43,7 +43,7 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, InputError, SolverError
 from planner.evaluation.evaluator import Evaluator
-from planner.interrupts import check
+from planner.processes.interrupts import check
 from planner.proposing.certificate import layout_settings, offer_of, single
 from planner.proposing.feasibility import posed, require_room
 

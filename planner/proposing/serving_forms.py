@@ -26,7 +26,7 @@ from planner.domain import (
 from planner.errors import InfeasibleError, InputError, PlannerError, SolverError
 from planner.evaluation.buckets.transfer import transfer_of
 from planner.evaluation.evaluator import open_evaluator
-from planner.interrupts import check, deferred
+from planner.processes.interrupts import check, deferred
 from planner.proposing.buckets.pools import solve_buckets
 from planner.proposing.feasibility import posed, require_context
 

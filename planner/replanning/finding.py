@@ -11,11 +11,11 @@ from planner.evaluation.evaluator import Evaluator
 from planner.proposing.buckets.pools import chosen_near
 from planner.proposing.buckets.proposals import proposed_pools
 from planner.proposing.proposals import ProposedPlan
+from planner.proposing.search import given
 from planner.replanning.changes import BY_SERVERS, changes_between, require_model
 from planner.replanning.losses import no_more_than, remaining_cluster, remaining_inventory, without_lost
 from planner.replanning.replanner import Replanned, Replanner
 from planner.replanning.staying import named_after, staying_parts
-from planner.search import given
 
 SAME = 1e-9
 _UNPLACED = ", or leave the cluster out of the scenario: servers then stay where they are"

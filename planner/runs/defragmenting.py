@@ -13,7 +13,7 @@ from planner.domain.diagnosis import ChangeKind, ClusterDiagnosis, GpuRequest, R
 from planner.errors import SolverError
 from planner.files.plan.digests import sealed_text
 from planner.placement.diagnosis import diagnose
-from planner.processes import Workers
+from planner.processes.workers import Workers
 
 
 def with_moves(diagnosis: ClusterDiagnosis, cluster: Cluster) -> ClusterDiagnosis:

@@ -14,7 +14,7 @@ from planner.cli.program.shared_options import Executor, Scheduler
 from planner.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.processes import Processes as Workers
+    from planner.processes.workers import Processes as Workers
     from planner.report.kit.html.plots import Plot
     from planner.studies.front import Draw
     from planner.studies.runner import RunsDone

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from planner.errors import InputError, SolverError
-from planner.processes import Processes, pool_of
+from planner.processes.workers import Processes, pool_of
 
 Run = TypeVar("Run")
 Task = tuple[Any, ...]

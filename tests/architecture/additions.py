@@ -134,15 +134,18 @@ ENGINE = Addition(
 METHOD = Addition(
     name="search method",
     edits={
-        "planner/search/middling.py": new(
+        "planner/proposing/search/middling.py": new(
             '"""The middle of many draws."""\n\n'
-            "from planner.search.baselines import RandomProposer\n\n\n"
+            "from planner.proposing.search.baselines import RandomProposer\n\n\n"
             "class MiddlingProposer(RandomProposer):\n"
             '    """Draws from the space."""\n\n'
             '    name = "middling"\n'
         ),
-        "planner/search/proposers.py": put(
-            (r"^from planner.search.space", "from planner.search.middling import MiddlingProposer\n\\g<0>"),
+        "planner/proposing/search/proposers.py": put(
+            (
+                r"^from planner.proposing.search.space",
+                "from planner.proposing.search.middling import MiddlingProposer\n\\g<0>",
+            ),
             (
                 r"^            SearchMethod.SOBOL: lambda",
                 "            SearchMethod.MIDDLING: lambda space, _settings, _goals: MiddlingProposer(space),\n\\g<0>",

@@ -19,7 +19,7 @@ from test_names import bindings, says_nothing
 
 RUN = 6
 ASKS = re.compile(r"^.*\bbuckets is (?:not )?None.*$", re.MULTILINE)
-EXPLAINED = ("assignment", "proposing", "cost", "evaluation", "placement", "replay", "search")
+EXPLAINED = ("assignment", "proposing", "cost", "evaluation", "placement", "replay")
 """Rooms where bodies decide, so that comments say why."""
 BESIDE_TOKENS = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -25,7 +25,7 @@ from source_tree import (
 
 LEAVES = frozenset({"domain", "units", "errors", "doors", "milp"})
 STAGES = frozenset({
-    *("workload", "cost", "assignment", "search", "placement", "replay", "defragmentation", "export", "report"),
+    *("workload", "cost", "assignment", "placement", "replay", "defragmentation", "export", "report"),
 })  # fmt: skip
 EVERYTHING = frozenset({source.part for source in sources()})
 JUDGES = frozenset({"evaluation", "proposing", "plans"})  # what a layout is worth, which one, and the finished plan
@@ -34,22 +34,19 @@ MAY_IMPORT = {
     "errors": frozenset(),
     "doors": frozenset(),
     "milp": frozenset({"domain", "errors"}),
-    "interrupts": frozenset({"errors"}),
-    "processes": frozenset({"errors", "interrupts"}),
+    "processes": frozenset({"errors", "processes"}),
     "domain": LEAVES,
-    "files": LEAVES | {"files", "interrupts"},
+    "files": LEAVES | {"files", "processes.interrupts"},
     **{stage: LEAVES | {stage} for stage in STAGES},
     "cost": LEAVES | {"cost", "files.catalog"},  # the public functions take shipped names, too
     # the rules of engines by name, and how documents are held against schemas
     "export": LEAVES | {"export", "files.catalog", "files.disk.schema_answers"},
-    "search": LEAVES | {"search", "interrupts"},
     "evaluation": LEAVES | {"evaluation", "cost", "assignment", "placement", "replay", "defragmentation", "processes"},
-    "proposing": LEAVES | {"proposing", "evaluation", "search", "cost", "assignment", "workload", "interrupts"},
-    "plans": LEAVES | {"plans", "cost", "assignment", "workload"},
-    "replanning": LEAVES | JUDGES | {"replanning", "replay", "cost", "assignment", "search", "workload", "interrupts"},
-    "finishing": LEAVES | JUDGES | {"placement"},
-    "pipeline": LEAVES | STAGES | JUDGES | {"replanning", "finishing"},
-    "runs": LEAVES | STAGES | JUDGES | {"replanning", "runs", "pipeline", "files", "processes", "interrupts"},
+    "proposing": LEAVES | {"proposing", "evaluation", "cost", "assignment", "workload", "processes.interrupts"},
+    "plans": LEAVES | JUDGES | {"cost", "assignment", "workload", "placement"},
+    "replanning": LEAVES | JUDGES | {"replanning", "replay", "cost", "assignment", "workload", "processes.interrupts"},
+    "pipeline": LEAVES | STAGES | JUDGES | {"replanning"},
+    "runs": LEAVES | STAGES | JUDGES | {"replanning", "runs", "pipeline", "files", "processes"},
     "guests": frozenset(),
     "api": EVERYTHING - {"cli", "studies", "__init__", "__main__"},
     "cli": EVERYTHING - {"studies", "__init__", "__main__"},
@@ -75,11 +72,11 @@ OWNERS = {
     "pyarrow": ("planner/files/",),
     "networkx": ("planner/placement/flextopo.py",),
     "highspy": ("planner/milp.py",),
-    "ax": ("planner/search/experiment.py",),
-    "botorch": ("planner/search/surrogate.py",),
-    "gpytorch": ("planner/search/surrogate.py",),
-    "torch": ("planner/search/surrogate.py",),
-    "scipy": ("planner/search/", "planner/cost/"),
+    "ax": ("planner/proposing/search/experiment.py",),
+    "botorch": ("planner/proposing/search/surrogate.py",),
+    "gpytorch": ("planner/proposing/search/surrogate.py",),
+    "torch": ("planner/proposing/search/surrogate.py",),
+    "scipy": ("planner/proposing/search/", "planner/cost/"),
     "matplotlib": (
         "planner/report/",
         *(f"planner/studies/{study}/{place}" for study in STUDIES for place in ("report/", "panels.py")),
@@ -89,7 +86,7 @@ OWNERS = {
         "planner/report/",
         "planner/files/",
         "planner/studies/",
-        "planner/search/experiment.py",
+        "planner/proposing/search/experiment.py",
     ),
     "yaml": ("planner/files/", "planner/export/"),
     "jinja2": ("planner/export/templating.py",),
@@ -103,8 +100,8 @@ OWNERS = {
     "numpy": tuple(
         f"planner/{part}/"
         for part in (
-            *("workload", "cost", "assignment", "search", "placement", "replay", "files", "report", "studies"),
-            *("defragmentation", "replanning"),
+            *("workload", "cost", "assignment", "placement", "replay", "files", "report", "studies"),
+            *("defragmentation", "replanning", "proposing/search"),
             *("evaluation/buckets", "evaluation/replay"),
         )
     ),

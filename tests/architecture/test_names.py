@@ -59,7 +59,7 @@ def test_functions_say_what_they_give() -> None:
         "planner/files/models/model_documents.py whole",
         "planner/placement/islands/fleet.py taken",  # the GPUs that a group's placement takes
         "planner/report/kit/quantities.py whole",  # a whole number in words
-        "planner/search/outer_loop.py given",  # the record of a layout that is given, not searched for
+        "planner/proposing/search/outer_loop.py given",  # the record of a layout that is given, not searched for
     }
 
 

@@ -12,8 +12,8 @@ from ax.api.configs import RangeParameterConfig
 from planner.domain import Inventory, Question, Scenario, SearchSettings, Trial, Workload
 from planner.evaluation.evaluator import Evaluator
 from planner.files import load_scenario, shipped_scenarios
-from planner.search import space_of
-from planner.search.experiment import AxProposer
+from planner.proposing.search import space_of
+from planner.proposing.search.experiment import AxProposer
 from planner.workload import divide, summarize
 
 pytestmark = pytest.mark.bench

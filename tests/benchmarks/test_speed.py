@@ -32,7 +32,7 @@ from planner.domain import (
 from planner.evaluation.evaluator import Evaluator
 from planner.files import load_gpu_spec, load_model, load_scenario, shipped_scenarios
 from planner.milp import solve
-from planner.search import optimize, space_of
+from planner.proposing.search import optimize, space_of
 from planner.workload import divide, summarize
 
 pytestmark = pytest.mark.bench

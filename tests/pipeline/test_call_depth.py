@@ -61,7 +61,7 @@ def test_a_plan_is_few_frames_from_the_solver(stacks: Stacks, changes: dict[str,
 
 def test_a_search_is_few_frames_from_the_solver_where_queues_count(stacks: Stacks) -> None:
     plan(small(FLEET, search=SEARCHED, slo={"ttft_ms": 4000}))
-    begin = "planner/search/outer_loop.py:optimize"
+    begin = "planner/proposing/search/outer_loop.py:optimize"
     from_search = {stack[stack.index(begin) + 1 :] for stack in stacks if begin in stack}
     assert any("planner/evaluation/patience.py:with_patience" in stack for stack in from_search)
     assert max(map(len, from_search)) <= MOST_FRAMES, max(from_search, key=len)

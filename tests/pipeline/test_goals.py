@@ -34,7 +34,7 @@ from planner.files import encode_plan
 from planner.pipeline import plan
 from planner.plans.audit import audit
 from planner.proposing import choice
-from planner.search import SearchResult
+from planner.proposing.search import SearchResult
 from planner.workload import divide, question_of
 
 COUNTS = {"H200": 64, "H20": 64}

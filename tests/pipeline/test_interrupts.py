@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from planner.interrupts import SAME_KEY_S, check, deferred, heeded, held_back
+from planner.processes.interrupts import SAME_KEY_S, check, deferred, heeded, held_back
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 

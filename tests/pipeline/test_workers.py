@@ -16,7 +16,7 @@ from planner.domain import Evaluation, IslandClass, Layout, PerformanceTable, Qu
 from planner.errors import InputError
 from planner.evaluation import judging
 from planner.evaluation.evaluator import Evaluator
-from planner.processes import Workers
+from planner.processes.workers import Workers
 from planner.workload import question_of
 
 FLEET = small({"H200": 32, "H20": 64})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planner.domain import Evaluation, Layout, Plan, Scenario, SearchRecord, SearchSettings
 from planner.errors import InputError
 from planner.files import Journal, Undertaking, claim_run_folder, holds_search, write_run
-from planner.search import optimize
+from planner.proposing.search import optimize
 
 VERSIONS = (("planner", "1"), ("torch", "2"))
 JOURNAL = "search/journal.jsonl"

@@ -200,7 +200,7 @@ def test_a_defect_of_ours_keeps_them_too(
         raise InconsistentPlanError("made up", hint="Report it.")
 
     with monkeypatch.context() as patched:
-        patched.setattr("planner.finishing.audit", broken)
+        patched.setattr("planner.plans.finishing.audit", broken)
         assert _ended(InconsistentPlanError, path).hint.startswith("Report it. Its 8 evaluations are kept")
     resumed = judge()
     files = _resume(path)

@@ -23,7 +23,7 @@ from planner.domain import (
 from planner.evaluation.evaluator import Evaluator
 from planner.files import all_differences, deciding_differences, scenario_hash
 from planner.placement import synthesize
-from planner.search import optimize
+from planner.proposing.search import optimize
 from planner.workload import question_of
 
 

@@ -18,9 +18,9 @@ from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 from search_cases import Bowl, inventory, search
 
 from planner.domain import Goal, SearchMethod, Surrogate, Trial
-from planner.search import space_of
-from planner.search.experiment import AxProposer
-from planner.search.space import Space
+from planner.proposing.search import space_of
+from planner.proposing.search.experiment import AxProposer
+from planner.proposing.search.space import Space
 
 COUNTS = {"H200": 64, "GB200-NVL72": 72}
 WISHES = {"H200": (5, 0.4), "GB200-NVL72": (3, 0.8)}

@@ -10,9 +10,9 @@ from scipy.stats import qmc
 from search_cases import OF_COUNTS, Bowl, inventory, search
 
 from planner.domain import Encoding, Goal, Layout, SearchMethod, Trial
-from planner.search import optimize, space_of
-from planner.search.baselines import GeneticProposer, GridProposer, SobolProposer, by_fronts, grid_levels
-from planner.search.space import Parameter
+from planner.proposing.search import optimize, space_of
+from planner.proposing.search.baselines import GeneticProposer, GridProposer, SobolProposer, by_fronts, grid_levels
+from planner.proposing.search.space import Parameter
 
 COUNTS = {"H200": 64, "GB200-NVL72": 72}
 WISHES = {"H200": (5, 0.4), "GB200-NVL72": (3, 0.8)}

@@ -15,10 +15,10 @@ from scipy.stats import norm
 from search_cases import inventory, search
 
 from planner.domain import IslandClass, Layout, SearchMethod, Surrogate
-from planner.search import space_of
-from planner.search.neighbours import Move, Neighbour, moves_of, neighbours
-from planner.search.promise import CandidateSet, log_expected_improvement, most_promising, ranking
-from planner.search.surrogate import SumOfTypes, recipe
+from planner.proposing.search import space_of
+from planner.proposing.search.neighbours import Move, Neighbour, moves_of, neighbours
+from planner.proposing.search.promise import CandidateSet, log_expected_improvement, most_promising, ranking
+from planner.proposing.search.surrogate import SumOfTypes, recipe
 
 COUNTS = {"H200": 64, "H20": 96, "H800": 32}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from planner.search.divider import divide, skew_of
+from planner.proposing.search.divider import divide, skew_of
 
 totals = st.integers(0, 400)
 targets = st.integers(0, 130)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from planner.search import Judgement, most_promising
+from planner.proposing.search import Judgement, most_promising
 
 DIALS = 3
 

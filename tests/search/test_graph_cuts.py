@@ -24,9 +24,9 @@ from planner.domain import (
     admits,
 )
 from planner.errors import InputError
-from planner.search import Ground, optimize, space_of
-from planner.search.communication import all_cuts
-from planner.search.graph_space import GraphSpace
+from planner.proposing.search import Ground, optimize, space_of
+from planner.proposing.search.communication import all_cuts
+from planner.proposing.search.graph_space import GraphSpace
 
 PLACEMENT = PlacementSettings(prefill_qos=Qos.NONE, decode_qos=Qos.NONE, cpus_per_gpu=0)
 GRAPH = SearchMethod.GRAPH

@@ -8,7 +8,7 @@ import pytest
 from search_cases import Bowl, inventory, islands, search, serve_nothing, used
 
 from planner.domain import Evaluation, Layout, Proposal, SearchMethod, SearchSettings, Surrogate
-from planner.search import SearchResult, optimize, space_of
+from planner.proposing.search import SearchResult, optimize, space_of
 
 COUNTS = {"H200": 64, "GB200-NVL72": 72}
 WISHES = {"H200": (5, 0.4), "GB200-NVL72": (3, 0.8)}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from search_cases import islands
 
 from planner.domain import Goal, ObjectiveKind, ObjectiveSettings, Pick, Trial
-from planner.search.pareto import frontier, hypervolume, picked
+from planner.proposing.search.pareto import frontier, hypervolume, picked
 
 ALL = tuple(Goal)[:5]
 LAYOUT = islands(("H200", 8))

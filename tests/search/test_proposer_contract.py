@@ -19,8 +19,8 @@ from planner.domain import (
     admits,
 )
 from planner.domain import SearchSettings as Settings
-from planner.search import Aim, SearchResult, optimize, space_of
-from planner.search.proposers import proposer_of
+from planner.proposing.search import Aim, SearchResult, optimize, space_of
+from planner.proposing.search.proposers import proposer_of
 
 BASELINES = (SearchMethod.RANDOM, SearchMethod.SOBOL, SearchMethod.GRID, SearchMethod.GENETIC)
 MIXED = {"H200": 64, "GB200-NVL72": 72}

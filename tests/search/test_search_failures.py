@@ -9,8 +9,8 @@ from search_cases import Bowl, Remembering, inventory, islands, search
 
 from planner.domain import Evaluation, Layout, Proposal, SearchMethod
 from planner.errors import SolverError
-from planner.search import optimize
-from planner.search.baselines import GeneticProposer
+from planner.proposing.search import optimize
+from planner.proposing.search.baselines import GeneticProposer
 
 COUNTS = {"H200": 64, "GB200-NVL72": 72}
 WISHES = {"H200": (5, 0.4), "GB200-NVL72": (3, 0.8)}

@@ -14,8 +14,8 @@ from search_cases import inventory, islands, search, sizes, used
 from planner.domain import Layout, SearchMethod, SizeSet, admits
 from planner.domain.stocks import stocks_of
 from planner.errors import InputError
-from planner.search import space_of
-from planner.search.space import DirectSpace, DividerSpace, Space
+from planner.proposing.search import space_of
+from planner.proposing.search.space import DirectSpace, DividerSpace, Space
 
 COUNTS = {"H200": 64, "H20": 40, "GB200-NVL72": 72}
 METHODS = (SearchMethod.DIVIDER, SearchMethod.DIRECT)

@@ -17,7 +17,7 @@ from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from planner.processes import TaskPool
+    from planner.processes.workers import TaskPool
     from planner.runs import Job, Outcome
     from planner.runs.batches.jobs import Executor as Executing
 

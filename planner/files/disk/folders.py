@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from planner.errors import InputError
 from planner.files.disk.single_files import way_to_write
-from planner.interrupts import held_back
+from planner.processes.interrupts import held_back
 
 PLAN_FILE = "plan.json"
 RUN_ENTRIES = frozenset(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from planner.errors import InputError
 from planner.files.disk.opening import is_folder
-from planner.interrupts import held_back
+from planner.processes.interrupts import held_back
 
 _NO_ROOM, _NO_RIGHTS = "Make room there, or choose another folder.", "Choose a folder that you may write to."
 _WAYS: dict[int | None, str] = {

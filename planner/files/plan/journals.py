@@ -35,7 +35,7 @@ from planner.files.plan.plan_document import judged_document, read_judged
 from planner.files.records import load_record, record_document
 from planner.files.scenario.scenario_documents import scenario_document, scenario_hash
 from planner.files.scenario.scenarios import scenario_from_document
-from planner.interrupts import held_back
+from planner.processes.interrupts import held_back
 
 FORMAT = 2
 EARLIER_EXPERIMENT = f"earlier-{EXPERIMENT_FILE}"

@@ -29,7 +29,7 @@ from planner.files.plan.batches.locks import locked
 from planner.files.plan.digests import require_schema
 from planner.files.plan.journal_lines import append, damaged, line_of, rows_of
 from planner.files.records import load_record, record_document
-from planner.interrupts import held_back
+from planner.processes.interrupts import held_back
 
 FORMAT = 1
 LOG_FILE, PLANS_FOLDER, CURRENT_FILE, LOCK_FILE = "watch.jsonl", "plans", "current", ".watch.lock"

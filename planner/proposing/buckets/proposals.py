@@ -31,7 +31,7 @@ from planner.proposing.buckets.sensitivity import bucketed_sensitivity, prices_o
 from planner.proposing.certificate import is_exact
 from planner.proposing.feasibility import require_saved_rate, require_target
 from planner.proposing.proposals import ProposedPlan
-from planner.search import given
+from planner.proposing.search import given
 
 
 def outlook(

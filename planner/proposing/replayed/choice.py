@@ -18,7 +18,7 @@ from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
 from planner.evaluation.buckets.judging import layout_of, pooled_assignment, pooled_evaluation
 from planner.evaluation.evaluator import Evaluator
 from planner.evaluation.replay.pooled import PooledReplay
-from planner.interrupts import deferred
+from planner.processes.interrupts import deferred
 from planner.proposing.buckets.pools import BucketChoice, solve_buckets
 from planner.proposing.buckets.proposals import proposed_pools
 from planner.proposing.proposals import ProposedPlan

@@ -27,10 +27,10 @@ from planner.domain import (
 from planner.evaluation.buckets.judging import layout_of
 from planner.evaluation.buckets.service import BucketService, PricedPools
 from planner.evaluation.replay.pooled import Ladder, PooledReplay
-from planner.interrupts import check, deferred
+from planner.processes.interrupts import check, deferred
 from planner.proposing.replayed.moves import neighbours
 from planner.proposing.replayed.space import Point, ReplaySpace
-from planner.search import Judgement, most_promising
+from planner.proposing.search import Judgement, most_promising
 
 
 class Judges:

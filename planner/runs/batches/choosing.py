@@ -10,7 +10,7 @@ from planner.runs.batches.jobs import Executor
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
 
 if TYPE_CHECKING:
-    from planner.processes import TaskPool
+    from planner.processes.workers import TaskPool
 
 LOCAL, SERIAL, DASK = "local", "serial", "dask"
 EXECUTORS = (LOCAL, SERIAL, DASK)

@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from planner.errors import EXIT_FAILURE, EXIT_INTERRUPTED, InputError
-from planner.interrupts import Interrupts, heeded
-from planner.processes import deaf_to_interrupts, end_with_parent
+from planner.processes.interrupts import Interrupts, heeded
+from planner.processes.workers import deaf_to_interrupts, end_with_parent
 from planner.runs.batches.jobs import Job, Outcome
 from planner.runs.batches.running import failure, outcome_of
 

@@ -14,7 +14,7 @@ from planner.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, InputError
 from planner.evaluation.evaluator import open_evaluator
 from planner.plans.comparing import plan_figures
 from planner.plans.provenance import versions
-from planner.processes import TaskPool
+from planner.processes.workers import TaskPool
 from planner.proposing.feasibility import posed
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE, Job, Outcome, altered, read_job, require_content

@@ -32,7 +32,7 @@ from planner.domain import (
 )
 from planner.evaluation.evaluator import Evaluator
 from planner.plans.exact_lengths import Deployed, rates_at
-from planner.search.divider import divide
+from planner.proposing.search.divider import divide
 from planner.studies.chapter5.records import (
     Division,
     IslandBenchmark,

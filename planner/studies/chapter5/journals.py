@@ -16,7 +16,7 @@ from planner.domain import Scenario
 from planner.files.disk.folders import at_work, entered, errors_told, place_of, remove_empty, to_be_made
 from planner.files.plan.journal_lines import Document, append, damaged, line_of, lock, rows_of
 from planner.files.scenario.scenario_documents import scenario_document
-from planner.interrupts import held_back
+from planner.processes.interrupts import held_back
 from planner.studies.chapter5.records import TrialOutcome
 
 SEARCHES_FILE = "searches.jsonl"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from planner import files
 from planner.domain import CostMode, RequestTrace, Scenario
-from planner.processes import Processes
+from planner.processes.workers import Processes
 from planner.studies.chapter5.experiments import (
     CODE,
     CONVERSATION,

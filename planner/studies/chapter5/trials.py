@@ -12,7 +12,7 @@ from planner.domain import Encoding, Scenario, SearchMethod, SearchSettings, Sur
 from planner.errors import InfeasibleError, SolverError
 from planner.evaluation.evaluator import Evaluator
 from planner.proposing.certificate import solve_layout
-from planner.search import optimize
+from planner.proposing.search import optimize
 from planner.studies.chapter5.records import Case, Experiment, Optimum, Setup, TrialOutcome
 from planner.workload import question_of
 

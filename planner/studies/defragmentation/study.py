@@ -7,7 +7,7 @@ from statistics import fmean
 from planner.defragmentation import consolidate, fewest_nodes
 from planner.domain.defragmentation import DefragmentationSettings
 from planner.errors import InputError
-from planner.processes import Processes
+from planner.processes.workers import Processes
 from planner.report.kit.tables import csv_table
 from planner.studies.defragmentation.simulation import churned, simulate_churn
 from planner.studies.defragmentation.workload import (

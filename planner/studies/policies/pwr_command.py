@@ -24,7 +24,7 @@ from planner.studies.commands import (
 from planner.studies.policies import inputs
 
 if TYPE_CHECKING:
-    from planner.processes import TaskPool
+    from planner.processes.workers import TaskPool
     from planner.studies.policies.paper import Reproduced, Traces
     from planner.studies.policies.records import OnlineRun
     from planner.studies.policies.study import PolicyStudy, SeedRun

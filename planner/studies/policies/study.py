@@ -10,7 +10,7 @@ from planner.domain import PowerFormula, PowerTable, Semantics, TraceNode, Trace
 from planner.errors import InputError
 from planner.placement.fragmentation import target_workload
 from planner.placement.power_model import OPENB_POWER
-from planner.processes import Processes
+from planner.processes.workers import Processes
 from planner.studies.policies.online.arrivals import INFLATION, draw_arrivals, draw_tie_order
 from planner.studies.policies.online.policies import PolicyMix
 from planner.studies.policies.online.simulation import simulate

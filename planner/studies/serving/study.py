@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from planner.errors import InputError
-from planner.processes import Processes
+from planner.processes.workers import Processes
 from planner.studies.runner import RunsDone, require_each_once, run_tasks
 from planner.studies.serving.arrivals import ArrivalLaw, MinuteCounts, draw_counts, requests_of
 from planner.studies.serving.measures import ServingFigures, figures_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from planner.errors import InputError
-from planner.processes import Processes
+from planner.processes.workers import Processes
 from planner.studies.runner import RunsDone, require_each_once, run_tasks
 from planner.studies.spot.capacity import CurvePoint, SpotCapacity, SpotLimits, capacity_of, curve_of
 from planner.studies.spot.records import EvictionLaw, SpotJob, SpotNode, SpotPolicy, SpotRun, SpotWorkload

@@ -18,7 +18,7 @@ from distributed import Worker, get_worker
 from distributed.core import Status
 
 from planner.errors import PlannerError
-from planner.processes import Workers
+from planner.processes.workers import Workers
 
 Answer = TypeVar("Answer")
 CHILDREN = "llm-fleet-planner"

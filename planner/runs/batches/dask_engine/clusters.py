@@ -17,7 +17,7 @@ import dask
 from distributed import Client, LocalCluster, Security, rpc
 
 from planner.errors import InputError
-from planner.processes import deaf_to_interrupts
+from planner.processes.workers import deaf_to_interrupts
 
 SCHEDULER = "Scheduler"
 OPEN, ENCRYPTED = "tcp", "tls"

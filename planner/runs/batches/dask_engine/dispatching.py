@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 from distributed import Client, Future, KilledWorker
 
 from planner.errors import PlannerError
-from planner.interrupts import check
-from planner.processes import WAKE_S
+from planner.processes.interrupts import check
+from planner.processes.workers import WAKE_S
 from planner.runs.batches.dask_engine.admission import AGAIN, LOOK_S, Admission, lost
 from planner.runs.batches.dask_engine.children import ChildDeath, UnwantedError, answer_in_child
 

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from planner.domain import IslandClass, Layout, Stock
-from planner.search.divider import Division, skew_of
+from planner.proposing.search.divider import Division, skew_of
 
 Point = Mapping[str, float]
 

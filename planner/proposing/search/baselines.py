@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.domain import Goal, Trial
-from planner.search.space import Parameter, Space
+from planner.proposing.search.space import Parameter, Space
 
 RANDOM = "random"
 FINEST = 2**20  # points of a grid: more are not laid out

@@ -30,13 +30,13 @@ from planner.domain import (
     no_progress,
 )
 from planner.errors import SolverError
-from planner.interrupts import check, deferred
-from planner.search.baselines import RANDOM
-from planner.search.communication import Ground
-from planner.search.pareto import frontier, hypervolume, picked
-from planner.search.proposers import Proposer, first_look, proposer_of, space_of
-from planner.search.results import SearchResult, trial_of
-from planner.search.space import Space
+from planner.processes.interrupts import check, deferred
+from planner.proposing.search.baselines import RANDOM
+from planner.proposing.search.communication import Ground
+from planner.proposing.search.pareto import frontier, hypervolume, picked
+from planner.proposing.search.proposers import Proposer, first_look, proposer_of, space_of
+from planner.proposing.search.results import SearchResult, trial_of
+from planner.proposing.search.space import Space
 
 RESAMPLES = 256  # draws that look for a layout not seen before
 MOST_STALLS = 3

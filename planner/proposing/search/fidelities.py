@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.search.promise import log_expected_improvement
+from planner.proposing.search.promise import log_expected_improvement
 
 _FEWEST = 3  # of which a model is made
 _LEAST_SPREAD = 0.01  # of d: what the dear judge's rates are known to
@@ -39,7 +39,7 @@ def most_promising(
     guesses = np.log(np.asarray(cheap_rps, dtype=float))
     if len(judged) < _FEWEST or not features:
         return [int(place) for place in np.argsort(-guesses, kind="stable")[:count]]
-    from planner.search.surrogate import SmoothFunction  # noqa: PLC0415  (torch only for a search that needs it)
+    from planner.proposing.search.surrogate import SmoothFunction  # noqa: PLC0415  (torch only for a search that needs it)
 
     off = np.log([judgement.dear_rps / judgement.cheap_rps for judgement in judged])
     middle, scale = float(off.mean()), max(float(off.std()), _LEAST_SPREAD)

@@ -31,10 +31,10 @@ from ax.storage.json_store.registry import CORE_CLASS_ENCODER_REGISTRY, CORE_ENC
 from ax.utils.common.logger import set_ax_logger_levels
 
 from planner.domain import Goal, SearchSettings, Trial
-from planner.search.neighbours import Neighbour, moves_of, neighbours
-from planner.search.promise import CandidateSet, most_promising, ranking
-from planner.search.space import Space
-from planner.search.surrogate import Recipe, recipe, reproducible
+from planner.proposing.search.neighbours import Neighbour, moves_of, neighbours
+from planner.proposing.search.promise import CandidateSet, most_promising, ranking
+from planner.proposing.search.space import Space
+from planner.proposing.search.surrogate import Recipe, recipe, reproducible
 
 METRIC = "throughput_rps"
 GENERATOR = "botorch"

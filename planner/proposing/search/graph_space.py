@@ -2,7 +2,7 @@
 
 Three parameters a GPU type: which cut, how many islands, how uneven they are within a part. One island is the cut as
 the graph has it, an island a part; each more divides a part. Parts too small for any island stay idle. See
-`planner.search.communication` for graph and cuts.
+`planner.proposing.search.communication` for graph and cuts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from itertools import product, zip_longest
 import numpy as np
 
 from planner.domain import Layout, Stock
-from planner.search.communication import GraphCut, GraphPart
-from planner.search.space import Parameter, Point, SumLimit, island_layout, scrambled, type_words, uniform
+from planner.proposing.search.communication import GraphCut, GraphPart
+from planner.proposing.search.space import Parameter, Point, SumLimit, island_layout, scrambled, type_words, uniform
 
 SKEWS = 21
 """Skews that the nearest point to a layout is sought among, evenly over their range, and none."""

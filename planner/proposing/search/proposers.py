@@ -8,10 +8,16 @@ import numpy as np
 
 from planner.domain import Encoding, Goal, Inventory, SearchMethod, SearchSettings, Trial
 from planner.errors import InputError
-from planner.search.baselines import GeneticProposer, GridProposer, RandomProposer, SobolProposer, SpreadProposer
-from planner.search.communication import Ground, all_cuts
-from planner.search.graph_space import GraphSpace
-from planner.search.space import DirectSpace, DividerSpace, Space
+from planner.proposing.search.baselines import (
+    GeneticProposer,
+    GridProposer,
+    RandomProposer,
+    SobolProposer,
+    SpreadProposer,
+)
+from planner.proposing.search.communication import Ground, all_cuts
+from planner.proposing.search.graph_space import GraphSpace
+from planner.proposing.search.space import DirectSpace, DividerSpace, Space
 
 
 class Proposer(Protocol):
@@ -40,7 +46,7 @@ class Proposer(Protocol):
 def _bayesian(
     space: Space, settings: SearchSettings, goals: tuple[Goal, ...], reference: tuple[float, ...]
 ) -> Proposer:
-    from planner.search.experiment import AxProposer  # noqa: PLC0415  (torch and Ax only for a search that needs them)
+    from planner.proposing.search.experiment import AxProposer  # noqa: PLC0415  (torch and Ax only for a search that needs them)
 
     return AxProposer(space, settings, goals, reference)
 

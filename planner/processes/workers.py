@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from planner.errors import InputError
-from planner.interrupts import check, held_back
+from planner.processes.interrupts import check, held_back
 
 Answer = TypeVar("Answer")
 WAKE_S = 0.2

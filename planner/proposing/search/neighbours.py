@@ -12,7 +12,7 @@ from enum import Enum, auto
 import numpy as np
 
 from planner.domain import Layout
-from planner.search.space import Point, Space
+from planner.proposing.search.space import Point, Space
 
 STEPS = (0.15, 0.05, 0.015)  # standard deviations, as shares of an axis
 PARENTS = 5

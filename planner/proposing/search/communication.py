@@ -28,7 +28,7 @@ from planner.domain import Cluster, ClusterNode, Inventory, InventoryItem, Place
 from planner.domain.scenario import SearchSettings
 from planner.domain.stocks import stocks_of
 from planner.domain.usable import usable_gpus
-from planner.search.divider import Division
+from planner.proposing.search.divider import Division
 
 WHOLE_TYPE = "cluster"
 LEVELS = ("aggregation", "asw", "nvlink_domain", "node")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.search.neighbours import Neighbour
+from planner.proposing.search.neighbours import Neighbour
 
 FAR = -1.0  # in deviations: from here on the difference of two nearly equal terms is left to its expansion
 LEAST_DEVIATION = 1e-9
