@@ -143,9 +143,17 @@ class Queue:
         """Whether the mean wait, or that of all but a share `misses`, is at most `slack_ms`; shape (...)."""
         if misses is None:
             return np.asarray((slack_ms >= 0) & (self.mean_ms(utilisation) <= slack_ms))
+        return self._within(utilisation, slack_ms, misses, self._for_a_place_ms(utilisation, misses))
+
+    def _for_a_place_ms(self, utilisation: Array, misses: float) -> Array:
+        """The wait in the queue that only a share `misses` exceeds (ms), shape (...)."""
         servers, service, variation = self._service()
-        queue = wait_quantile(servers, utilisation, service, misses=misses, service_variation=variation)
-        margin_ms = slack_ms - queue
+        return wait_quantile(servers, utilisation, service, misses=misses, service_variation=variation)
+
+    def _within(self, utilisation: Array, slack_ms: Array, misses: float, for_a_place_ms: Array) -> Array:
+        """`meets`, by the wait for a place."""
+        servers, _, variation = self._service()
+        margin_ms = slack_ms - for_a_place_ms
         fits = (slack_ms >= 0) & (margin_ms >= 0)
         if not self.in_steps:
             return np.asarray(fits)
@@ -161,14 +169,18 @@ class Queue:
 
     def quantile_ms(self, utilisation: Array, misses: float) -> Array:
         """The wait that `meets` just accepts (ms), shape (...)."""
+        for_a_place_ms = self._for_a_place_ms(utilisation, misses)  # whatever the slack
         high = np.ones(np.shape(utilisation)) * self.interval_ms.max(-1)
         for _ in range(_HALVINGS):
             # Doubled until it is enough, as no wait is the longest.
-            high = np.where(self.meets(utilisation, high, misses), high, 2 * high)
+            enough = self._within(utilisation, high, misses, for_a_place_ms)
+            if enough.all():
+                break
+            high = np.where(enough, high, 2 * high)
         low = np.zeros(high.shape)
         for _ in range(2 * _HALVINGS):
             middle = (low + high) / 2
-            enough = self.meets(utilisation, middle, misses)
+            enough = self._within(utilisation, middle, misses, for_a_place_ms)
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         # The end that is known to be enough.
         return np.asarray(high)

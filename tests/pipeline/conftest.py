@@ -2,9 +2,9 @@
 
 import pytest
 from pipeline_scenarios import shipped, short
+from planned import plan
 
 from planner.domain import Plan, Workload
-from planner.pipeline import plan
 from planner.plans.router_grid import RouterGrid, grid_of
 from planner.workload import divide
 

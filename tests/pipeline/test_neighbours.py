@@ -17,7 +17,7 @@ from planner.workload import summarize
 
 PRICES = {"H100": 2.5, "A100": 1.2, "H200": 4.0, "L40S": 0.8}
 FLEETS = {
-    "few of each": ("qwen3-30b-a3b", {"H100": 8, "L40S": 24}),
+    "few of each": ("qwen3-30b-a3b", {"H100": 8, "L40S": 16}),
     "one type idles": ("llama-3.1-70b", {"H200": 24, "L40S": 24}),
     "two that share": ("llama-3.1-70b", {"H100": 16, "A100": 24}),
 }
@@ -46,6 +46,7 @@ def scenario_of(model: str, inventory: dict[str, int], serving: str) -> Scenario
         "prices_usd_per_gpu_hour": {gpu: PRICES[gpu] for gpu in inventory},
         "slo": {"ttft_ms": 2000, "tpot_ms": 50, "percentile": 95},
         "ranges": {"width": 4096},
+        "routing": {"most": 1},
         "serving": serving,
         "search": {"timings": False},
     }

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pipeline_scenarios import small
+from planned import plan
 
 from planner.domain import KvFlow, NetworkSettings, Phase, Plan, Workload
 from planner.errors import InconsistentPlanError, InputError
@@ -17,7 +18,6 @@ from planner.files import encode_plan
 from planner.files.plan.digests import sealed
 from planner.files.plan.plan_document import plan_document
 from planner.files.plan.plan_reader import decode_plan
-from planner.pipeline import plan
 from planner.plans.audit import audit
 from planner.report import flows_frame, summary
 from planner.runs.publication import publish
@@ -88,11 +88,6 @@ def test_a_bound_on_ttft_scales_the_flows() -> None:
     found = planned({}, slo={"ttft_ms": 1500})
     assert sum(flow.rate_rps for flow in found.flows) == pytest.approx(found.throughput_rps)
     assert found.network_bottleneck == ""
-
-
-def test_two_processes_give_the_same_flows(narrow: Plan) -> None:
-    search = {"method": "random", "iterations": 2, "batch_size": 4, "processes": 2}
-    assert planned(NARROW, search=search).flows == narrow.flows
 
 
 def test_flows_go_to_disk_and_back(narrow: Plan) -> None:

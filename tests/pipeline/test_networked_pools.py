@@ -35,7 +35,7 @@ CASES: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
     "some passes": (FEW, {"network": {"uplinks_gb_s": {"H20": 2.0}}}),
     "all passes": (FEW, {"network": {"uplinks_gb_s": {"H20": 10.0}}}),
     "buckets keep types apart": (FEW, {"network": {"uplinks_gb_s": {"H200": 1.0}}, "routing": {"most": 2}}),
-    "under levels": ({"H20": 3, "L40S": 2}, {"network": {"uplinks_gb_s": {"L40S": 1.0}}, "slo": LEVELS}),
+    "under levels": ({"H20": 2, "L40S": 2}, {"network": {"uplinks_gb_s": {"L40S": 1.0}}, "slo": LEVELS}),
     "narrow NICs": (FEW, {"network": {"nic_share": 0.01}}),
     "both forms": ({"H20": 2, "H200": 2}, {"network": {"nic_share": 0.01}, "serving": "auto"}),
 }
@@ -165,10 +165,10 @@ def test_a_network_that_is_wide_enough_changes_no_pool() -> None:
 @pytest.mark.parametrize(
     ("most", "networks"),
     [
-        (1, [None, *({"nic_share": share} for share in (1.0, 0.03, 0.01, 0.003))]),
-        (1, [None, *({"uplinks_gb_s": {"H20": width}} for width in (100.0, 2.0, 1.0, 0.1))]),
+        (1, [None, *({"nic_share": share} for share in (0.03, 0.003))]),
+        (1, [None, *({"uplinks_gb_s": {"H20": width}} for width in (2.0, 0.1))]),
         (1, [{"uplinks_gb_s": {"H20": 2.0}}, {"uplinks_gb_s": {"H20": 2.0, "H200": 1.0}}]),
-        (2, [None, *({"uplinks_gb_s": {"H20": width}} for width in (2.0, 1.0))]),
+        (2, [None, {"uplinks_gb_s": {"H20": 1.0}}]),
     ],
 )
 def test_a_narrower_network_never_serves_more(most: int, networks: Sequence[dict[str, Any] | None]) -> None:
@@ -180,9 +180,9 @@ def test_a_narrower_network_never_serves_more(most: int, networks: Sequence[dict
 
 def test_what_is_left_after_a_loss_keeps_to_the_network_too() -> None:
     network = {"uplinks_gb_s": {"H20": 1.0}}
-    judge = evaluator_of({"H20": 16, "H200": 16}, network=network, survive={"share": 0.5, "nodes": 1}, slo=LEVELS)
+    judge = evaluator_of({"H20": 16, "H200": 8}, network=network, survive={"share": 0.4, "nodes": 1}, slo=LEVELS)
     service, priced = BucketService(judge.question), solve_buckets(judge).priced
-    assert all(loss.rate_rps >= 0.5 * priced.rate_rps * (1 - 1e-6) for loss in service.losses(priced.pools, 1))
+    assert all(loss.rate_rps >= 0.4 * priced.rate_rps * (1 - 1e-6) for loss in service.losses(priced.pools, 1))
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +245,7 @@ def test_the_promise_under_a_bound_on_ttft_counts_the_wait_for_the_uplink() -> N
     """One GPU a type, so that every cache crosses: without the wait P99 is 7 s at a promise of 1.5 s."""
     network, levels = {"uplinks_gb_s": {"H20": 0.8}}, {**LEVELS, "ttft_ms": 1500}
     finished = plan(evaluator_of({"H20": 1, "H200": 1}, slo=levels, network=network).question.scenario)
-    settings = ReplaySettings(seeds=(0,), requests=4000)
+    settings = ReplaySettings(seeds=(0,), requests=2000)
     ttft_ms = replay(finished, finished.scenario.workload, settings, finished.outlook.promise_rps).total.ttft_ms
     assert ttft_ms is not None
     assert finished.network_bottleneck

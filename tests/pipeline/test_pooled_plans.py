@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_scenarios import bucketed
+from pipeline_scenarios import bucketed, require_whole
 
 from planner.domain import (
     PHASES,
@@ -22,16 +22,16 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, InputError
 from planner.export.summary import deployed_plan
-from planner.files import encode_plan, load_run
-from planner.pipeline import check, plan, recheck
+from planner.files import encode_plan
+from planner.pipeline import check, plan
 from planner.plans.diff import compare
 from planner.plans.exact_lengths import evaluate_exactly
 from planner.plans.router_grid import grid_of, on_grid
 from planner.proposing.frontier import frontier
 from planner.proposing.measuring import what_to_measure
-from planner.report import summary
 
-MIXED = {"H200": 32, "H20": 64}
+MIXED = {"H200": 16, "H20": 32}
+ONE_BUCKET = {"routing": {"most": 1}}
 PRICES = {"H200": 4.0, "H20": 1.0}
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 
@@ -59,42 +59,27 @@ def fastest() -> Plan:
 
 
 SCENARIOS = {
-    "one type": bucketed({"H200": 16}),
     "rack": bucketed({"GB200-NVL72": 72}),
     "cached": bucketed({"MI300X": 32}, cost={"kv_cache_rate": 0.5}, engine={"name": "sglang"}),
-    "dense": bucketed({"H200": 16, "A100": 16}, model="llama-3.1-70b"),
-    "drafts": bucketed({"H200": 16, "H20": 16}, cost={"mtp_tokens": 2, "redundant_experts": 32}),
-    "PCIe dense": bucketed({"H100-NVL": 16, "L40S": 16}, model="llama-3.1-70b"),
-    "unpriced": bucketed({"H200": 16, "Rubin-NVL144": 16}, prices_usd_per_gpu_hour={"H200": 4}),
+    "drafts": bucketed({"H200": 16}, cost={"mtp_tokens": 2, "redundant_experts": 32}),
+    "PCIe dense": bucketed({"H100-NVL": 8, "L40S": 8}, model="llama-3.1-70b", **ONE_BUCKET),
+    "unpriced": bucketed({"H200": 16, "Rubin-NVL144": 16}, prices_usd_per_gpu_hour={"H200": 4}, **ONE_BUCKET),
     "sizes": bucketed({"H200": 64}, search={"sizes": [16], "timings": False}),
-    "survives": traced(survive={"nodes": 1, "share": 0.5}),
-    "searched": bucketed({"H200": 32}, search={"method": "random", "iterations": 2, "batch_size": 4, "timings": False}),
 }
+"""Beside those of the goldens, which are checked in the same way."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_any_scenario_ends_in_pools_that_are_read_back_and_reported(name: str, tmp_path: Path) -> None:
     made = plan(SCENARIOS[name])
-    assert made.throughput_rps == min(made.prefill_rps, made.decode_rps) > 0
-    assert made.throughput_rps == made.search.trials[made.search.best_trial].throughput_rps
-    (tmp_path / "plan.json").write_bytes(encode_plan(made))
-    assert recheck(load_run(tmp_path), "plan.json") == made
-    assert summary(load_run(tmp_path)) == summary(made)
+    require_whole(made, tmp_path)
     assert made.certificate.objective_bound is not None
     assert made.certificate.objective_bound >= made.throughput_rps * (1 - 1e-6)
 
 
-def test_the_same_scenario_gives_the_same_bytes(leveled: Plan) -> None:
-    assert encode_plan(plan(leveled.scenario)) == encode_plan(leveled)
-
-
-def test_processes_do_not_change_a_search_of_pools() -> None:
-    search = SearchSettings(
-        method=SearchMethod.RANDOM, iterations=2, batch_size=3, timings=False, sizes=SizeSet.WHOLE_NODES
-    )
-    asked = replace(bucketed({"H200": 32}), search=search)
-    alone, together = (plan(replace(asked, search=replace(search, processes=count))) for count in (1, 2))
-    assert replace(together, scenario=alone.scenario) == alone
+def test_the_same_scenario_gives_the_same_bytes() -> None:
+    asked = traced({"H200": 16}, slo=LEVELS, **ONE_BUCKET)
+    assert encode_plan(plan(asked)) == encode_plan(plan(asked))
 
 
 def test_an_interrupt_makes_a_plan_of_the_best_so_far() -> None:
@@ -114,8 +99,8 @@ def test_an_interrupt_makes_a_plan_of_the_best_so_far() -> None:
 
 def test_a_budget_is_kept_and_a_larger_one_serves_no_less() -> None:
     rates = []
-    for budget in (60, 120):
-        made = plan(traced(objective={"kind": "budget", "budget_usd_per_hour": budget}))
+    for budget in (50, 80):
+        made = plan(traced(objective={"kind": "budget", "budget_usd_per_hour": budget}, **ONE_BUCKET))
         assert sum(island.price_usd_per_hour for island in made.islands) <= budget * (1 + 1e-9)
         rates.append(made.throughput_rps)
     assert rates[0] < rates[1]
@@ -123,8 +108,8 @@ def test_a_budget_is_kept_and_a_larger_one_serves_no_less() -> None:
 
 @pytest.mark.parametrize(("kind", "unit"), [("target", "USD/hour"), ("watts", "W")])
 def test_a_target_is_reached_at_a_cost_near_its_bound(kind: str, unit: str) -> None:
-    made = plan(traced(objective={"kind": kind, "target_rps": 60}, slo=LEVELS))
-    assert made.throughput_rps >= 60 * (1 - 1e-4)
+    made = plan(traced(objective={"kind": kind, "target_rps": 20}, slo=LEVELS, **ONE_BUCKET))
+    assert made.throughput_rps >= 20 * (1 - 1e-4)
     assert made.scenario.objective.kind.row.unit == unit
     items = {item.gpu.name: item for item in made.scenario.inventory.items}
     charges = {name: item.gpu.max_w if unit == "W" else item.price_usd_per_gpu_hour for name, item in items.items()}
@@ -135,12 +120,12 @@ def test_a_target_is_reached_at_a_cost_near_its_bound(kind: str, unit: str) -> N
 
 
 def test_requests_per_usd_are_near_their_bound() -> None:
-    made = plan(traced({"H200": 16, "H20": 32}, objective={"kind": "per_dollar"}, simplicity=0))
+    made = plan(traced(objective={"kind": "per_dollar"}, simplicity=0, **ONE_BUCKET))
     rent = sum(island.price_usd_per_hour for island in made.islands)
     assert made.certificate.objective_value == pytest.approx(made.throughput_rps / rent)
     assert made.certificate.objective_gap is not None
     assert made.certificate.objective_gap < 0.02
-    whole = plan(traced({"H200": 16, "H20": 32}, simplicity=0))
+    whole = plan(traced(simplicity=0, **ONE_BUCKET))
     assert made.throughput_rps / rent >= whole.throughput_rps / whole.price_usd_per_hour * (1 - 1e-6)
 
 
@@ -193,8 +178,8 @@ def test_what_must_survive_does_and_costs_rate(fastest: Plan) -> None:
 def test_the_more_nodes_may_be_lost_the_less_a_plan_counts_on() -> None:
     """Pools stay what they can do; the plan's rate leaves what must remain."""
     rates = []
-    for nodes in (1, 3):
-        made = plan(traced({"H200": 32, "H20": 32}, survive={"nodes": nodes, "share": 0.9}))
+    for nodes in (1, 2):
+        made = plan(traced({"H200": 48}, survive={"nodes": nodes, "share": 0.9}, **ONE_BUCKET))
         rates.append(made.throughput_rps)
         assert pools_of(made).worst_loss.rate_rps >= 0.9 * made.throughput_rps * (1 - 1e-3)
         assert min(island.utilisation for island in made.islands) < 1
@@ -231,7 +216,7 @@ def test_a_grid_keeps_pools_and_costs_little(leveled: Plan, cells: int) -> None:
 
 
 def test_a_frontier_of_buckets_is_of_pools() -> None:
-    asked = traced({"H200": 16, "H20": 32}, slo=LEVELS)
+    asked = traced({"H200": 16, "H20": 16}, slo=LEVELS, **ONE_BUCKET)
     points = frontier(asked, 3).points
     assert len(points) >= 2
     for cheap, dear in pairwise(points):

@@ -114,7 +114,7 @@ def test_a_replay_takes_the_steps_of_the_profile() -> None:
     medians = {}
     for times in (0.5, 2.0):
         finished = plan(profiled(question, profile_of(question, times=times)).scenario)
-        settings = ReplaySettings(seeds=(0,), requests=2000)
+        settings = ReplaySettings(seeds=(0,), requests=1000)
         total = replay(finished, finished.scenario.workload, settings, 0.9 * finished.throughput_rps).total
         assert total.ttft_ms is not None
         assert total.tpot_ms is not None

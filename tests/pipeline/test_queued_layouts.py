@@ -62,14 +62,14 @@ def uniform(inventory: Mapping[str, int]) -> Iterator[Layout]:
 
 @pytest.fixture(scope="module")
 def whole_nodes() -> Plan:
-    return plan(scenario({"H200": 64}, *CODE, sizes="whole_nodes"))
+    return plan(scenario({"H200": 48}, *CODE, sizes="whole_nodes"))
 
 
 @pytest.mark.study
 def test_chosen_sizes_reach_most_of_what_all_sizes_do(whole_nodes: Plan) -> None:
     """One configuration a size would leave no island of whole nodes that prefills long prompts within the bound."""
-    every = plan(scenario({"H200": 64}, *CODE, gap=0.05))
-    powers = plan(scenario({"H200": 64}, *CODE, sizes="powers_of_two"))
+    every = plan(scenario({"H200": 48}, *CODE, gap=0.05))
+    powers = plan(scenario({"H200": 48}, *CODE, sizes="powers_of_two"))
     for chosen in (whole_nodes, powers):
         assert LEAST * every.throughput_rps <= chosen.throughput_rps
     assert every.throughput_rps >= whole_nodes.throughput_rps * (1 - GAP)
@@ -78,7 +78,7 @@ def test_chosen_sizes_reach_most_of_what_all_sizes_do(whole_nodes: Plan) -> None
 @pytest.mark.parametrize(
     ("inventory", "case", "width"),
     [
-        ({"H200": 32}, CODE, 512),
+        ({"H200": 32}, CODE, 2048),
         pytest.param({"H200": 64}, CODE, 256, marks=pytest.mark.study),
         pytest.param(MIXED, CONVERSATION, 256, marks=pytest.mark.study),
     ],
@@ -96,14 +96,14 @@ def test_whole_nodes_reach_most_of_what_all_sizes_do(
 
 def test_no_simple_layout_is_better_in_the_example(whole_nodes: Plan) -> None:
     judge = evaluator_of(whole_nodes.scenario)
-    for simple in uniform({"H200": 64}):
+    for simple in uniform({"H200": 48}):
         assert judge.evaluate(simple).throughput_rps <= whole_nodes.throughput_rps * (1 + 1e-9), simple.label
 
 
 @st.composite
 def small_cases(draw: st.DrawFn) -> Scenario:
     gpus = draw(st.lists(st.sampled_from(["H200", "H800", "H20"]), min_size=1, max_size=2, unique=True))
-    inventory = {gpu: draw(st.sampled_from([16, 24, 32])) for gpu in gpus}
+    inventory = {gpu: draw(st.sampled_from([16, 24])) for gpu in gpus}
     levels = (draw(st.sampled_from([1500, 2000, 3000, 4000, 6000])), draw(st.sampled_from([40, 60, 80])))
     return scenario(inventory, draw(st.sampled_from(["code", "conv"])), levels, width=2048, sizes="whole_nodes")
 
@@ -131,7 +131,7 @@ def test_no_simple_layout_is_better_and_none_passes_the_bound(problem: Scenario)
     assert max(best, found.throughput_rps) <= min(bounds) * (1 + 1e-6)
 
 
-@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(2, 16), min_size=2, max_size=6), st.sampled_from([1500, 2500, 5000]))
 def test_no_layout_of_any_sizes_passes_the_bound(sizes: list[int], ttft_ms: float) -> None:
     problem = scenario({"H200": 32, "H20": 32}, "code", (ttft_ms, 60), width=2048)
@@ -191,7 +191,7 @@ def test_islands_in_roles_are_told_apart_in_the_plan(whole_nodes: Plan) -> None:
     prefill = [island for island in whole_nodes.islands if island.phase is Phase.PREFILL]
     assert len({(island.parallel.tp, island.longest_prompt) for island in prefill if island.parallel}) > 1
     assert len({island.id for island in whole_nodes.islands}) == len(whole_nodes.islands)
-    assert sum(island.size for island in whole_nodes.islands) <= 64
+    assert sum(island.size for island in whole_nodes.islands) <= 48
     assert decode_plan(encode_plan(whole_nodes), Path("plan.json")) == whole_nodes
     assert whole_nodes.service is not None
     assert all(
@@ -201,14 +201,10 @@ def test_islands_in_roles_are_told_apart_in_the_plan(whole_nodes: Plan) -> None:
 
 
 def test_a_plan_in_roles_is_placed_as_it_is(whole_nodes: Plan) -> None:
-    cluster = synthesize(8, seed=0, load=0.0, types=(NodeType(gpu="H200", share=1.0),))
+    cluster = synthesize(6, seed=0, load=0.0, types=(NodeType(gpu="H200", share=1.0),))
     placed = place(whole_nodes, replace(whole_nodes.scenario, cluster=cluster))
     assert placed.placement.unplaced_rps == pytest.approx(whole_nodes.throughput_rps, rel=1e-6)
     assert placed.throughput_rps >= 0.8 * whole_nodes.throughput_rps
-
-
-def test_the_same_scenario_gives_the_same_plan(whole_nodes: Plan) -> None:
-    assert encode_plan(plan(whole_nodes.scenario)) == encode_plan(whole_nodes)
 
 
 def test_without_bounds_on_ttft_islands_have_one_configuration() -> None:

@@ -46,7 +46,7 @@ RUNG = 1.01
 
 
 def asked(gpus: int = 24, **changes: object) -> Scenario:
-    sections = {"slo": LEVELS, "objective": OBJECTIVE, "search": SEARCH}
+    sections = {"slo": LEVELS, "objective": OBJECTIVE, "search": SEARCH, "routing": {"most": 1}}
     return bucketed({"H200": gpus}, **{**sections, **changes})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pipeline_scenarios import bucketed, by_deviation, in_table
+from planned import plan
 
 from planner.domain import (
     PURE_FORMS,
@@ -19,16 +20,16 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, InputError
 from planner.evaluation.buckets.transfer import transfer_of
-from planner.pipeline import plan
 from planner.proposing.serving_forms import CLOSE, compare_forms, usual_bounds
 from planner.workload import question_of
 
 BOUNDS_MS = (18.0, 30.0, 100.0)
+FEW = {"ranges": {"width": 2048}, "routing": {"most": 1}}
 LEVELS = {"ttft_ms": 6000, "tpot_ms": 60, "percentile": 99}
 
 
 def scenario(**changes: Any) -> Scenario:
-    document = {"model": "llama-3.1-70b", "workload": "azure-conv-2023", "slo": LEVELS, **changes}
+    document = {"model": "llama-3.1-70b", "workload": "azure-conv-2023", "slo": LEVELS, **FEW, **changes}
     return bucketed({"H100": 8}, **document)
 
 

