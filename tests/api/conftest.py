@@ -1,6 +1,7 @@
-"""What these tests save is written without pictures."""
+"""What these tests save is written without pictures; exports replay their router with few requests."""
 
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 from plain_pictures import copied_pictures
@@ -8,5 +9,5 @@ from plain_pictures import copied_pictures
 
 @pytest.fixture(autouse=True, scope="module")
 def _pictures() -> Iterator[None]:
-    with copied_pictures():
+    with copied_pictures(), patch("planner.runs.replays.router_losses._REQUESTS", 200):
         yield

@@ -18,7 +18,7 @@ def changed() -> ChangedDeployment[planner.PlannedDeployment]:
         inventory=FLEET,
         workload="normal-500-2000",
         ranges={"width": 2048},
-        search={"method": "random", "iterations": 2, "batch_size": 4, "min_island_size": 12},
+        search={"method": "random", "iterations": 2, "batch_size": 2, "min_island_size": 12},
         progress=False,
     )
     return plan.replan(inventory={"H200": 32, "H20": 16}, least_share=0.5)
@@ -71,6 +71,7 @@ def test_copies_that_cannot_join_another_island_count_as_touched() -> None:
         workload="normal-500-2000",
         model="gpt-oss-120b",
         slo={"ttft_ms": 2000, "tpot_ms": 40, "percentile": 99},
+        ranges={"width": 4096},
         serving="split",
         engine={"name": "vllm", "version": "0.18.0"},
         objective={"kind": "target", "target_rps": 3},
@@ -82,5 +83,5 @@ def test_copies_that_cannot_join_another_island_count_as_touched() -> None:
     assert "| USD/hour |" in fewer.summary()
 
     lost = plan.replan(lost=["H20=12"], settings={"objective.target_rps": 1}, replay=False)
-    assert "- lost: 1 server of h20-2g-decode-1; of a GPU type idle ones count first" in lost.summary()
+    assert "- lost: 1 server of h20-2g-prefill-1; of a GPU type idle ones count first" in lost.summary()
     assert f"The new plan: **The {sum(lost.record.plan.fleet.values())} GPUs promise" in lost.summary()

@@ -19,7 +19,13 @@ from planner.api import cards, progress
 from planner.api.tables import counts_of
 from planner.cli import main
 
-QUESTION: dict[str, Any] = {"inventory": {"H200": 32, "H20": 32}, "workload": "normal-500-2000", "name": "front"}
+QUESTION: dict[str, Any] = {
+    "inventory": {"H200": 32, "H20": 32},
+    "workload": "normal-500-2000",
+    "ranges": {"width": 2048},
+    "serving": "split",
+    "name": "front",
+}
 MOST_CHARACTERS = 20_000
 
 

@@ -18,7 +18,7 @@ QUESTION: dict[str, Any] = {
     "inventory": {"H200": 32},
     "model": "deepseek-v3",
     "ranges": {"width": 2048},
-    "search": {"method": "random", "iterations": 2, "batch_size": 4, "min_island_size": 12},
+    "search": {"method": "random", "iterations": 2, "batch_size": 2, "min_island_size": 12},
     "seed": 0,
 }
 

@@ -12,7 +12,7 @@ from plain_pictures import copied_pictures
 
 from planner.cli import main
 
-__all__ = ["here", "painted", "pictures", "planner"]
+__all__ = ["here", "painted", "pictures", "planner", "priced_quickly"]
 
 
 @pytest.fixture
@@ -25,6 +25,12 @@ def pictures(request: pytest.FixtureRequest) -> Iterator[None]:
     """Runs are written a hundred times, without pictures."""
     with nullcontext() if "painted" in request.fixturenames else copied_pictures():
         yield
+
+
+@pytest.fixture(autouse=True)
+def priced_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every export replays its router; 20,000 requests of it are most of an export's time."""
+    monkeypatch.setattr("planner.runs.replays.router_losses._REQUESTS", 200)
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ model: deepseek-v3
 workload: normal-500-2000
 inventory: {H200: 32, H20: 32}
 ranges: {width: 2048}
-search: {method: random, iterations: 2, batch_size: 4, min_island_size: 12}
+search: {method: random, iterations: 2, batch_size: 2, min_island_size: 12}
 serving: split
 """
 TABLE = TINY + "routing: {form: table}\n"  # islands of any size, every range with shares of its own

@@ -1,6 +1,7 @@
 """What the tests of the command line share: the program called in this process, in a folder of its own."""
 
 import shutil
+import sys
 from contextlib import chdir
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from command_line import EVEN, TABLE, TINY, TRACE
 from plain_pictures import copied_pictures
 from small_batches import BARE, write_jobs
 
+from planner.cli import main
 from planner.runs.batches.batches import BatchRequest, run_batch
 from planner.runs.batches.jobs import Job, Outcome
 from planner.runs.batches.local import SerialExecutor
@@ -77,6 +79,36 @@ def trace(here: Path) -> Path:
     """A trace of sixty requests."""
     Path("mine.csv").write_text(TRACE)
     return Path("mine.csv")
+
+
+@pytest.fixture(scope="session")
+def placed_once(planned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a cluster of forty nodes of which half are busy, `c.yaml`, and the run placed on it, `placed`;
+    written once."""
+    folder = tmp_path_factory.mktemp("placed")
+    types = ("--type", "H200=1", "--type", "H20=1")
+    synth = ("cluster", "synth", "--nodes", "40", "--seed", "2", "--load", "0.5", *types, "--out", f"{folder}/c.yaml")
+    for arguments in (synth, ("place", str(planned), "--cluster", f"{folder}/c.yaml", "--out", f"{folder}/placed")):
+        with copied_pictures(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["planner", *arguments])
+            with pytest.raises(SystemExit) as left:
+                main()
+        assert not left.value.code
+    return folder
+
+
+@pytest.fixture
+def cluster(placed_once: Path, here: Path) -> Path:
+    """Such a cluster in the current folder."""
+    shutil.copy(placed_once / "c.yaml", here)
+    return Path("c.yaml")
+
+
+@pytest.fixture
+def placed(placed_once: Path, here: Path) -> Path:
+    """A copy of the placed run in the current folder."""
+    shutil.copytree(placed_once / "placed", here / "placed")
+    return Path("placed")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ workload: normal-500-2000
 inventory: {H200: 16}
 prices_usd_per_gpu_hour: {H200: 4, H20: 1}
 ranges: {width: 4096}
+serving: split
 """
 JOBS = """\
 defaults: {scenario: small.yaml}

@@ -84,9 +84,6 @@ def test_bad_rows_are_named(
 
 
 def test_the_scoreboard_needs_no_file(planner: Command) -> None:
-    table = planner("cost", "accuracy", "--markdown").out
-    for kind in ("saturated throughput", "disaggregated decode TPOT", "aggregated rate", "step time"):
-        assert f"| {kind} |" in table
     answer = planner("cost", "accuracy", "--figure", "judged.png")
     assert answer.status == EXIT_DONE
     assert "Farthest off" in answer.out

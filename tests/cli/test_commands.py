@@ -54,7 +54,7 @@ def test_plan_writes_a_run_to_runs_and_tells_its_rounds_and_its_summary(
     assert all(f"## {part.strip()}\n" in answer.out for part in parts[:-1])
     best = json.loads((run / "plan.json").read_text())["search"]["best_by_iteration_rps"]
     assert answer.err.splitlines() == [
-        f"tiny: {4 * (i + 1)}/8 layouts, best {rate:.1f} requests/s" for i, rate in enumerate(best)
+        f"tiny: {2 * (i + 1)}/4 layouts, best {rate:.1f} requests/s" for i, rate in enumerate(best)
     ]
 
 

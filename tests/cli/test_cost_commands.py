@@ -204,8 +204,6 @@ def test_accuracy_of_the_built_in_factors(planner: Command) -> None:
     assert len(steps) == 12
     assert sorted(steps)[5] <= 0.10
     assert all(row["left_out"] is None for row in rows)
-    unseen = planner("cost", "accuracy", "--json").json
-    assert sum(row["left_out"] is not None for row in unseen) >= 600
 
 
 @pytest.mark.parametrize(

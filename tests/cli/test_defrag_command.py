@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,7 +172,7 @@ pods:
         assert words in answer.err
 
 
-KUBECTL = r"""#!/usr/bin/env python3
+KUBECTL = r"""
 import json, pathlib, sys
 state = pathlib.Path("state.json")
 pods = json.loads(state.read_text())
@@ -210,7 +211,7 @@ def carried_out(folder: Path, owners: dict[str, str], **environment: str) -> sub
     if not Path("state.json").exists():
         Path("state.json").write_text(json.dumps(state))
     kubectl = Path("kubectl")
-    kubectl.write_text(KUBECTL)
+    kubectl.write_text(f"#!{sys.executable} -SE{KUBECTL}")  # a moment; what `env` finds may take longer
     kubectl.chmod(0o755)
     variables = {**os.environ, **environment, "PATH": f"{Path.cwd()}:{os.environ['PATH']}"}
     command = ["bash", str(folder / "migrate.sh")]

@@ -185,11 +185,9 @@ def test_every_single_edit_is_refused_by_its_key(planner: Command, here: Path, s
     assert edits_that_pass(text, leaves(json.loads(text))) == {"generation_cpu_s", "evaluation_cpu_s"}
 
 
-def test_a_placed_plan_is_guarded_like_any_other(planner: Command, run: Path) -> None:
-    types = ("--type", "H200=1", "--type", "H20=1")
-    assert planner("cluster", "synth", "--nodes", 40, "--seed", 2, "--load", 0.5, *types, "--out", "c.yaml").status == 0
-    assert planner("place", run, "--cluster", "c.yaml").status == 0
-    text = (run / "plan.json").read_text()
+def test_a_placed_plan_is_guarded_like_any_other(placed: Path) -> None:
+    shutil.copy(placed / "cluster.json.gz", ".")
+    text = (placed / "plan.json").read_text()
     paths = {kind(leaf): leaf for leaf in leaves(json.loads(text))}
     placed = [leaf for key, leaf in paths.items() if key[0].startswith("placement") or "reach" in key]
     assert len(placed) > 30
@@ -234,7 +232,7 @@ def test_every_command_reads_a_run_alike(planner: Command, run: Path) -> None:
         assert "exact_rps: must be as it was written, got 1000000" in answer.err, (command, answer.err)
 
 
-def test_a_plan_of_before_digests_is_read_and_called_unverified(planner: Command, run: Path) -> None:
+def test_a_plan_of_before_digests_is_read_and_called_unverified(planner: Command, run: Path, cluster: Path) -> None:
     sound = planner("report", run).out
     text = (run / "plan.json").read_text()
     assert "Unverified" not in sound
@@ -247,9 +245,7 @@ def test_a_plan_of_before_digests_is_read_and_called_unverified(planner: Command
     assert [line for line in answer.out.splitlines() if line and "Unverified" not in line] == [
         line for line in sound.splitlines() if line
     ]
-    types = ("--type", "H200=1", "--type", "H20=1")
-    assert planner("cluster", "synth", "--nodes", 40, "--seed", 2, "--load", 0.5, *types, "--out", "c.yaml").status == 0
-    assert planner("place", run, "--cluster", "c.yaml", "--out", "placed").status == 0
+    assert planner("place", run, "--cluster", cluster, "--out", "placed").status == 0
     assert "**Unverified.**" in planner("report", "placed").out  # what it carries over has not become any firmer
     document = json.loads(text)
     del document["digests"]

@@ -2,39 +2,12 @@
 the run tells."""
 
 import re
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from command_line import Command
-from plain_pictures import copied_pictures
-
-from planner.cli import main
 
 NRT, FLEX = "noderesourcetopologies.yaml", "flextopo.yaml"
-
-
-@pytest.fixture(scope="module")
-def placed_once(planned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run, placed on forty nodes of which half are busy; written once."""
-    folder = tmp_path_factory.mktemp("placed")
-    types = ("--type", "H200=1", "--type", "H20=1")
-    synth = ("cluster", "synth", "--nodes", "40", "--seed", "2", "--load", "0.5", *types, "--out", f"{folder}/c.yaml")
-    for arguments in (synth, ("place", str(planned), "--cluster", f"{folder}/c.yaml", "--out", f"{folder}/run")):
-        with copied_pictures(), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["planner", *arguments])
-            with pytest.raises(SystemExit) as left:
-                main()
-        assert not left.value.code
-    return folder / "run"
-
-
-@pytest.fixture
-def placed(placed_once: Path, here: Path) -> Path:
-    """A copy of the placed run in the current folder."""
-    shutil.copytree(placed_once, here / "placed")
-    return Path("placed")
 
 
 def texts_of(folder: Path) -> dict[str, bytes]:

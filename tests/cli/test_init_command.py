@@ -88,9 +88,9 @@ def test_written_files_are_read_back(
     assert scenario.engine.name == ("sglang" if "--engine" in more else "vllm")
 
 
-@pytest.mark.parametrize("flags", [("--usd", "12"), ("--ttft", "4s", "--tpot", "60ms", "--rps", "3")])
+@pytest.mark.parametrize("flags", [("--usd", "6"), ("--ttft", "4s", "--tpot", "60ms", "--rps", "3")])
 def test_written_files_are_checked_and_planned(planner: Command, flags: tuple[str, ...]) -> None:
-    assert planner("init", "mine.yaml", *FLAGS, *flags).status == EXIT_DONE
+    assert planner("init", "mine.yaml", *FLAGS, "--serving", "aggregated", *flags).status == EXIT_DONE
     assert planner("check", "mine.yaml").status == EXIT_DONE
     assert planner("plan", "mine.yaml", "--quiet").status == EXIT_DONE
     assert Path("runs/mine/plan.json").is_file()

@@ -62,7 +62,7 @@ def test_the_plan_itself_is_found_as_planned(name: str, tmp_path: Path) -> None:
     assert not any("steps take" in line for line in observation.advice)
 
 
-@pytest.mark.parametrize("name", [SPLIT, WIDE])
+@pytest.mark.parametrize("name", [SPLIT, pytest.param(WIDE, marks=pytest.mark.study)])
 def test_slower_gpus_are_found(name: str, tmp_path: Path) -> None:
     slow, full = (observed(name, answers_at(name, pace, 1.3), tmp_path) for pace in (SLOW, 1.0))
     for before, after in zip(full.islands, slow.islands, strict=True):
@@ -91,7 +91,7 @@ def test_a_calibration_makes_the_formulas_tell_the_measured_steps(tmp_path: Path
         assert all(island.pace == pytest.approx(1.0, abs=0.03) for island in observation.islands)
 
 
-@pytest.mark.parametrize("name", [SPLIT, WIDE])
+@pytest.mark.parametrize("name", [SPLIT, pytest.param(WIDE, marks=pytest.mark.study)])
 def test_planned_again_with_the_calibration_is_planned_for_what_runs(name: str, tmp_path: Path) -> None:
     plan = small_plan(name)
     run = observe_run(plan, [write(tmp_path / "answer.json", answer(answers_at(name, SLOW, 1.3)))])

@@ -80,7 +80,7 @@ def _workers(process: subprocess.Popen[str]) -> list[int]:
 
 
 def test_a_plan_from_the_shell() -> None:
-    Path("tiny.yaml").write_text(TINY)
+    Path("tiny.yaml").write_text(TABLE)
     done = _run("plan", "tiny.yaml", "--out", "one", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["folder"] == "one"
@@ -88,16 +88,15 @@ def test_a_plan_from_the_shell() -> None:
     assert {path.read_bytes()[:4] for path in Path("one/figures").iterdir()} == {b"\x89PNG"}
 
 
-@pytest.mark.parametrize(("inventory", "status"), [("{H200: -1}", 2), ("{H200: 12}", 3)])
-def test_exit_statuses_of_failures(inventory: str, status: int) -> None:
-    Path("bad.yaml").write_text(TABLE.replace("{H200: 32, H20: 32}", inventory))
+def test_a_failure_is_a_line_and_a_status() -> None:
+    Path("bad.yaml").write_text(TABLE.replace("{H200: 32, H20: 32}", "{H200: 12}"))
     done = _run("plan", "bad.yaml", "--quiet")
-    assert (done.returncode, done.stdout) == (status, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("error: ")
     assert len(done.stderr.splitlines()) == 1
-    assert ("resume with `planner plan bad.yaml --resume runs/bad`" in done.stderr) == (status == 3)
+    assert "resume with `planner plan bad.yaml --resume runs/bad`" in done.stderr
     kept = [path.as_posix() for path in Path().rglob("*") if path.is_file() and path.suffix != ".yaml"]
-    assert kept == (["runs/bad/search/journal.jsonl"] if status == 3 else [])  # what a search has evaluated
+    assert kept == ["runs/bad/search/journal.jsonl"]  # what a search has evaluated
 
 
 SEARCHES: Sequence[tuple[str, ...]] = [("endless.yaml",), ("pool.yaml",), ("endless.yaml", "pool.yaml")]
@@ -121,9 +120,9 @@ def _begin(process: subprocess.Popen[str], scenarios: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("scenarios", "number", "status"),
     [
-        (SEARCHES[0], signal.SIGINT, 130),
         (SEARCHES[1], signal.SIGTERM, 143),
         (SEARCHES[2], signal.SIGINT, 130),
+        pytest.param(SEARCHES[0], signal.SIGINT, 130, marks=pytest.mark.study),
         pytest.param(SEARCHES[1], signal.SIGINT, 130, marks=pytest.mark.study),
         pytest.param(SEARCHES[0], signal.SIGTERM, 143, marks=pytest.mark.study),
         pytest.param(SEARCHES[2], signal.SIGTERM, 143, marks=pytest.mark.study),
@@ -153,7 +152,7 @@ PRELOADED = (sys.executable, "-c", "import jax\nfrom planner.cli import main\nma
 """jax has a callback of the garbage collector in which exceptions are lost."""
 
 
-@pytest.mark.parametrize("moments", [2, pytest.param(20, marks=pytest.mark.study)])
+@pytest.mark.parametrize("moments", [1, pytest.param(20, marks=pytest.mark.study)])
 def test_no_interrupt_is_lost_to_jax(moments: int) -> None:
     _write_searches()
     chance = random.Random(moments)
@@ -185,19 +184,15 @@ main()
 """
 
 
-@pytest.mark.parametrize("second", [True, False])
-def test_a_second_ctrl_c_ends_at_once_even_in_a_solver(second: bool) -> None:
+def test_a_second_ctrl_c_ends_at_once_even_in_a_solver() -> None:
     _write_searches()
     with _started("plan", "endless.yaml", "--out", "stopped", program=(sys.executable, "-c", DEEP)) as process:
         _wait_for(Path("deep").exists, 120)
         process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        if second:
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=30) == 130
-        else:
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(timeout=3)
+        with pytest.raises(subprocess.TimeoutExpired):  # the first waits for the solver
+            process.wait(timeout=2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
 
 
 def _searches_are_kept(out: str, scenarios: tuple[str, ...]) -> None:
@@ -223,7 +218,7 @@ def test_workers_end_with_a_planner_that_was_killed() -> None:
 
 def test_a_worker_that_is_killed_is_told_and_the_rest_is_done() -> None:
     _write_searches()
-    Path("tiny.yaml").write_text(TINY)
+    Path("tiny.yaml").write_text(TABLE)
     with _started("plan", "endless.yaml", "tiny.yaml", "--out", "runs", "--processes", "2") as process:
         assert process.stderr.readline() == "tiny: done\n"
         (left,) = _workers(process)
@@ -273,16 +268,16 @@ def _on_a_terminal(*arguments: str) -> tuple[int, str]:
 
 
 def test_a_terminal_shows_a_bar_with_the_best_so_far() -> None:
-    Path("tiny.yaml").write_text(TINY)
+    Path("tiny.yaml").write_text(TABLE)
     status, shown = _on_a_terminal("plan", "tiny.yaml", "--out", "one")
     best = json.loads(Path("one/plan.json").read_text())["search"]["best_by_iteration_rps"]
     assert status == 0
     assert "━" in shown
     assert "tiny" in shown
-    last = re.findall(r"(\d+)/8.*?best ([\d.]+) requests/s", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown))[-1]
-    assert last == ("8", f"{best[-1]:.1f}")
+    last = re.findall(r"(\d+)/4.*?best ([\d.]+) requests/s", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown))[-1]
+    assert last == ("4", f"{best[-1]:.1f}")
 
 
 def test_a_terminal_shows_no_bar_to_the_quiet() -> None:
-    Path("tiny.yaml").write_text(TINY)
+    Path("tiny.yaml").write_text(TABLE)
     assert _on_a_terminal("plan", "tiny.yaml", "--quiet") == (0, "")
