@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from additions import ADDITIONS, RECIPES, TINY, Addition
+from plain_pictures import copied_pictures, unpainted
 from source_tree import ROOT
 
 import planner
@@ -33,7 +34,8 @@ def test_what_is_added_is_used(tmp_path: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", copy)
     (copy / "nodes.csv").write_text(NODES)
     (copy / "pods.csv").write_text(PODS)
-    planner.plan(**TINY).save(copy / "run")  # type: ignore[arg-type]
+    with copied_pictures():
+        planner.plan(**TINY).save(copy / "run")  # type: ignore[arg-type]
     for addition in ADDITIONS:
         for path, edit in addition.edits.items():
             edit(copy / path)
@@ -42,7 +44,7 @@ def test_what_is_added_is_used(tmp_path: Path) -> None:
     used = subprocess.run(
         [sys.executable, "-c", head + uses],
         cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(copy), unpainted(os.environ)["PYTHONPATH"]])},
         capture_output=True,
         text=True,
         check=False,

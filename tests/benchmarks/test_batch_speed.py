@@ -101,4 +101,4 @@ def test_a_thousand_small_jobs_run_through(tmp_path: Path) -> None:
 
 def test_some_small_jobs_run_through(tmp_path: Path) -> None:
     """The small form: each planned once on two workers, none lost or doubled."""
-    small_jobs(tmp_path, 12)
+    small_jobs(tmp_path, 4)

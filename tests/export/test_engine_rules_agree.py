@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from export_plans import gpu, island, plan_of
+from export_plans import island, plan_of
 
 from planner.cost.device import CostContext
 from planner.cost.engine_rules import greatest_batch, may_overlap, refusals
@@ -213,12 +213,3 @@ def test_amd_needs_no_further_flags(engine: str, kind: str, image: str) -> None:
     plan = tuned_plan(load_engine(engine), spec(kind))
     for target in ("lws", "kubernetes", "script"):
         assert image in "".join(render(plan, target=target).values())
-
-
-def test_budget_and_overlap_are_the_islands_own() -> None:
-    plan = tuned_plan(load_engine("sglang"), gpu("H200"), tokens_per_step=4096, overlapped=False)
-    text = "".join(render(plan).values())
-    assert "--chunked-prefill-size=32768" in text
-    assert "--max-prefill-tokens=4096" in text
-    assert "--enable-two-batch-overlap" not in text
-    assert "--enable-two-batch-overlap" in "".join(render(tuned_plan(load_engine("sglang"), gpu("H200"))).values())

@@ -9,7 +9,9 @@ import pytest
 from contract_plans import placed_plan, wide_fleet_plan
 from crd_schema import upstream_crds
 from export_plans import example_plan, gpu, island, plan_of
+from hypothesis import given, settings
 from quick_yaml import load_documents
+from test_random_fleets import fleets
 
 from planner.domain import Cluster, ParallelConfig, Phase, Plan, Taint
 from planner.errors import ExportError, InputError
@@ -39,6 +41,15 @@ def test_quotas_are_the_fleet_idle_gpus_too() -> None:
         "mixed-fleet-h20": {"nvidia.com/gpu": 43, "cpu": 344, "memory": "2752Gi"},
         "mixed-fleet-h200": {"nvidia.com/gpu": 32, "cpu": 256, "memory": "2048Gi"},
     }
+
+
+@given(plan=fleets())
+@settings(max_examples=10, deadline=None)
+def test_random_fleets_are_quotas_to_the_last_gpu(plan: Plan) -> None:
+    found = {
+        name.removeprefix("random-fleet-").upper(): row["nvidia.com/gpu"] for name, row in quotas(kueue(plan)).items()
+    }
+    assert found == {kind: count for kind, count in plan.fleet.items() if count}
 
 
 def test_the_workloads_of_another_target_fit_the_quotas() -> None:

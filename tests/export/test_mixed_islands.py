@@ -16,7 +16,7 @@ from export_plans import plan_of, route
 from planner.domain import PHASES, CostSettings, DeployedPlan, Phase, Plan
 from planner.domain.deployed import IslandFate
 from planner.errors import ExportError
-from planner.export import TARGETS, read_manifests, read_plan, read_server, render, summarize_plan
+from planner.export import TARGETS, read_manifests, read_plan, read_server, render
 from planner.export.engines.arguments import read_flags
 from planner.export.found import FoundWorkload
 from planner.plans.diff import compare
@@ -124,26 +124,6 @@ def test_dynamos_mixed_workers_are_aggregated_ones(engine: str) -> None:
     workers = {name: component for name, component in components.items() if name != "frontend"}
     assert {component["type"] for component in workers.values()} == {"worker"}
     assert not any("--disaggregation-mode" in words(component) for component in workers.values())
-
-
-@pytest.mark.parametrize(("target", "engine"), PAIRS)
-def test_the_table_sends_both_phases_to_one_service(target: str, engine: str) -> None:
-    plan = of_plan(target)
-    deployed = read_plan(render(plan, target=target, engine=engine))
-    for island in (i.id for i in deployed.islands if i.phase is Phase.MIXED):
-        mine = [route for route in deployed.routes if route.island == island]
-        taken = {phase: {(r.range_start, r.range_end, r.share) for r in mine if r.phase is phase} for phase in PHASES}
-        assert taken[Phase.PREFILL] == taken[Phase.DECODE] != set()
-    assert deployed == summarize_plan(plan, engine=engine, target=target)
-
-
-@pytest.mark.parametrize(("target", "engine"), PAIRS)
-def test_applying_the_same_plan_again_changes_nothing(target: str, engine: str) -> None:
-    plan = of_plan(target)
-    deployed = read_plan(render(plan, target=target, engine=engine))
-    diff = compare(deployed, summarize_plan(plan, engine=engine, target=target))
-    assert {change.fate for change in diff.islands} == {IslandFate.UNCHANGED}
-    assert not diff.routes
 
 
 def test_an_island_that_gives_up_a_phase_restarts() -> None:

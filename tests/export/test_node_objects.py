@@ -131,13 +131,6 @@ def test_every_target_takes_them_along_and_is_still_sound(target: str) -> None:
         assert {island.id for island in read_plan(made.files).islands} == {"H200-0", "H20-0"}
 
 
-def test_same_plan_same_bytes_and_comments_say_what_they_are() -> None:
-    plan = plan_with((POD,))
-    files = topology_files(plan)
-    assert files == topology_files(plan)
-    assert all(text.startswith("# 8 nodes of cluster room that plan placed lies on") for text in files.values())
-
-
 def test_a_plan_on_no_nodes_is_refused() -> None:
     with pytest.raises(InputError, match="placement: must have nodes to write topology objects of, has none") as told:
         render_plan(single_node_plan(), topology_objects=True)

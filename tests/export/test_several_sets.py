@@ -58,22 +58,6 @@ def test_ranges_of_their_own_are_sets_of_their_own() -> None:
     assert roles(found[SECOND]) == ["h200-0", "h200-1", "h200-2", "h200-3", "h20-0", "h20-1"]
 
 
-def test_comments_say_which_set_why_and_what_is_lost() -> None:
-    files = dset(two_range_plan())
-    assert head(files[FIRST]) == [
-        "# WARNING: the plan's 12 islands take 2 sets, which roll out each by itself: prefill and decode keep their "
-        "ratio within a set and not between sets, and no KV cache to speak of goes from one set to another.",
-        "# Plan two-ranges, set 1 of 2: a role for each island, rolled out together.",
-        "# Why these 3 prefill and 3 decode islands: 100.0% of the KV cache that its prefill islands hand over stays "
-        "in the set.",
-    ]
-    assert head(files[SECOND]) == [
-        "# Plan two-ranges, set 2 of 2: a role for each island, rolled out together.",
-        "# Why these 4 prefill and 2 decode islands: 100.0% of the KV cache that its prefill islands hand over stays "
-        "in the set.",
-    ]
-
-
 def test_one_set_says_nothing_of_others() -> None:
     files = dset(plan_of((PREFILL, DECODE)))
     assert head(files["disaggregatedset.yaml"]) == [

@@ -64,12 +64,6 @@ def test_vllm_stages_of_a_rank_lie_side_by_side() -> None:
     assert "NixlConnector" not in comments_of(staged(1, 8, 4), "sglang")
 
 
-def test_a_rank_of_several_pods_uses_vllms_multi_node_form() -> None:
-    values = flags(containers(group_of(staged(8, 1, 3), "vllm"))[0])
-    assert (values["nnodes"], values["pipeline-parallel-size"]) == ("3", "3")
-    assert "data-parallel-size" not in values
-
-
 def test_ranks_that_pods_cannot_hold_are_named() -> None:
     with pytest.raises(
         ExportError, match=r"Island H20-x.*pods of whole ranks.*got 3 GPUs a rank .* and 8 a pod"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from drawn_figures import laid_out, require_apart, require_on_canvas
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
@@ -63,17 +64,9 @@ def texts(drawn: Figure):
 @pytest.mark.parametrize("name", FIGURES)
 class TestEveryFigure:
     def test_nothing_leaves_the_canvas_or_runs_into_another(self, variant, name):
-        drawn = figure(variant, name)
-        assert encoded(drawn).startswith(PNG)
-        box = drawn.get_tightbbox()
-        width, height = drawn.get_size_inches()
-        assert box.x0 >= 0
-        assert box.y0 >= 0
-        assert box.x1 <= width
-        assert box.y1 <= height
-        for (one, a), (other, b) in combinations(texts(drawn), 2):
-            apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
-            assert apart, f"{one!r} overlaps {other!r}"
+        drawn = laid_out(figure(variant, name))
+        require_on_canvas(drawn)
+        require_apart(texts(drawn))
 
     def test_axes_tell_their_units(self, plan, name):
         drawn = figure(plan, name)
@@ -85,8 +78,7 @@ class TestEveryFigure:
         assert encoded(figure(make_plan(), name), "svg") == encoded(figure(make_plan(), name), "svg")
 
     def test_legends_stand_clear_of_the_data(self, crowded_plan, name):
-        drawn = figure(crowded_plan, name)
-        encoded(drawn)
+        drawn = laid_out(figure(crowded_plan, name))
         for axes in drawn.axes:
             legend = axes.get_legend()
             if legend:

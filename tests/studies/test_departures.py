@@ -116,7 +116,7 @@ QUEUES = (
 )
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 10**6))
 @pytest.mark.parametrize("queue", QUEUES, ids=lambda queue: f"{queue.backfill}-{queue.most_wait_s}")
 def test_replay(queue: QueueSettings, seed: int) -> None:
@@ -148,7 +148,7 @@ def test_replay(queue: QueueSettings, seed: int) -> None:
             assert stay.outcome is not Outcome.WAITING
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 10**6))
 @pytest.mark.parametrize("queue", QUEUES, ids=lambda queue: f"{queue.backfill}-{queue.most_wait_s}")
 def test_the_queue_over_time_is_what_its_pods_waited(queue: QueueSettings, seed: int) -> None:

@@ -85,13 +85,9 @@ def test_published_columns(policy: str, seed: int) -> None:
         assert found[at].fragmentation_ratio_percent == pytest.approx(float(row[f"frag_ratio_{at}"]), abs=0.0051)
 
 
-@pytest.mark.parametrize(
-    "trace", ["multigpu50", *(pytest.param(name, marks=pytest.mark.study) for name in ("gpushare100", "gpuspec33"))]
-)
-@pytest.mark.parametrize(
-    "policy",
-    [pytest.param(policy, marks=[] if policy == "fgd" else [pytest.mark.study]) for policy in PUBLISHED],
-)
+@pytest.mark.study
+@pytest.mark.parametrize("trace", ["multigpu50", "gpushare100", "gpuspec33"])
+@pytest.mark.parametrize("policy", PUBLISHED)
 def test_other_traces_within_what_their_seeds_allow(policy: str, trace: str) -> None:
     rows = {(row["workload"], row["policy"]): row for row in golden("allocation_10seeds.csv")}
     row, found = rows[f"openb_pod_list_{trace}", PUBLISHED[policy]], by_percent(run(policy, 42, trace).metrics)
@@ -102,12 +98,9 @@ def test_other_traces_within_what_their_seeds_allow(policy: str, trace: str) -> 
 
 @pytest.mark.parametrize(
     ("policy", "name"),
-    [
-        ("fgd", "FGD"),
-        pytest.param("bestfit", "BestFit", marks=pytest.mark.study),
-        pytest.param("gpupacking", "GpuPacking", marks=pytest.mark.study),
-    ],
+    [("fgd", "FGD"), ("bestfit", "BestFit"), ("gpupacking", "GpuPacking")],
 )
+@pytest.mark.study
 def test_power_of_three_seeds(policy: str, name: str) -> None:
     """Three of the ten seeds: their means lie within 0.5 %, or three standard errors, of the published ones."""
     runs = [by_percent(run(policy, seed).metrics) for seed in (42, 43, 44)]

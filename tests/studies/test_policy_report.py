@@ -147,7 +147,7 @@ def test_equals_are_named_together() -> None:
     assert "**FGD, BestFit and DotProd hold most GPUs at 100 % asked for: 96.00 %.** None draws less than FGD" in page
 
 
-@pytest.mark.parametrize("last", [3, 60, 85])
+@pytest.mark.parametrize("last", [3, 85])
 def test_runs_that_end_early_leave_columns_out(last: int) -> None:
     page = policies_page(runs(last, seeds=1), BASELINE)
     assert "None: less was asked for." in page
@@ -220,9 +220,8 @@ def test_the_papers_figures_of_the_traces_at_hand() -> None:
 
 
 @pytest.mark.parametrize("kind", POLICY_FIGURES)
-@pytest.mark.parametrize("traces", [1, 2])
-def test_nothing_leaves_the_canvas(kind: str, traces: int) -> None:
-    figure = policy_figure(kind, {f"a_$long$_name_{'of_a_trace_' * 6}{k}": runs() for k in range(traces)}, BASELINE)
+def test_nothing_leaves_the_canvas(kind: str) -> None:
+    figure = policy_figure(kind, {f"a_$long$_name_{'of_a_trace_' * 6}{k}": runs() for k in range(2)}, BASELINE)
     figure.canvas.draw()
     box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert min(box.x0, box.y0) >= 0

@@ -53,7 +53,7 @@ def test_sets_by_hand(names: str, newcomer: str, naive: int, imp: int) -> None:
 
 def saved(initial: InitialPlacement, mode: ScaleUpMode) -> dict[str, tuple[float, float]]:
     """Percent of the sets that IMP does not try: P50 and P90 by workload."""
-    rows = sourcing_latencies([key(initial, cycle=k) for k in range(2)], SETTINGS, ("B", "C"), 2, mode)
+    rows = sourcing_latencies([key(initial, cycle=k) for k in range(2)], SETTINGS, ("B", "C"), 1, mode)
     sets = {(row.workload, row.method): (row.p50_sets or 0, row.p90_sets or 0) for row in rows}
     return {
         name: tuple(100 * (1 - mine / base) for mine, base in zip(sets[name, IMP], sets[name, NAIVE], strict=True))

@@ -79,7 +79,8 @@ def assert_published_power(means: dict[str, dict[int, MeanMetrics]]) -> None:
     assert checked == 41 * len(POWER)
 
 
-@pytest.mark.parametrize("policy", [pytest.param("fgd", marks=pytest.mark.study), "random"])
+@pytest.mark.study
+@pytest.mark.parametrize("policy", ["fgd", "random"])
 def test_a_policy_of_one_trace(policy: str) -> None:
     assert_published_allocation("multigpu50", means_of("multigpu50", [policy]))
 

@@ -85,24 +85,25 @@ def test_table_3_fills_a_hundred_nodes() -> None:
 def test_standard_preemption_hits_as_often_as_the_paper_says(
     initial: InitialPlacement, b: tuple[float, float], c: tuple[float, float]
 ) -> None:
-    """44.5 % there; 42 to 45 % here, a mean of seeds. B and C as the facts measured them (section 5), give or take what
-    2,500 scale-ups on 100 clusters differ by."""
-    rows = study(initial, seeds=(0, 1, 2))
-    assert sum(row.preemptions for row in rows) == 3 * 5000
+    """44.5 % there; 42 to 45 % here. B and C as the facts measured them (section 5), give or take what 2,500 scale-ups
+    on 100 clusters differ by; here they are half as many."""
+    rows = study(initial, cycles=50)
+    assert sum(row.preemptions for row in rows) == 2500
     assert 42 <= rate(rows) <= 45
     assert b[0] - 2 <= rate(rows, "B") <= b[1] + 2
     assert c[0] - 2 <= rate(rows, "C") <= c[1] + 2
 
 
 @pytest.mark.parametrize("qos", [Qos.GUARANTEED, Qos.BEST_EFFORT])
-def test_five_thousand_of_five_thousand_lie_inside_one_socket(qos: Qos) -> None:
-    """Independent scale-ups only: 200 decisions of each method, each counted for 25 scale-ups."""
-    rows = study(InitialPlacement.SATURATED, (IMP, MASKS), qos=qos)
+@pytest.mark.parametrize("cycles", [15, pytest.param(100, marks=pytest.mark.study)])
+def test_five_thousand_of_five_thousand_lie_inside_one_socket(qos: Qos, cycles: int) -> None:
+    """Independent scale-ups only: two decisions of each method a cycle, each counted for 25 scale-ups."""
+    rows = study(InitialPlacement.SATURATED, (IMP, MASKS), qos=qos, cycles=cycles)
     for method in (IMP, MASKS):
         mine = [row for row in rows if row.method is method]
-        assert sum(row.preemptions for row in mine) == sum(row.hits for row in mine) == 5000
+        assert sum(row.preemptions for row in mine) == sum(row.hits for row in mine) == 50 * cycles
         assert sum(row.failures for row in mine) == 0
-        assert sum(row.decisions for row in mine) == 200
+        assert sum(row.decisions for row in mine) == 2 * cycles
     assert {(r.workload, r.victims, r.priority_sum) for r in rows if r.method is IMP} == {
         (r.workload, r.victims, r.priority_sum) for r in rows if r.method is MASKS
     }
@@ -126,14 +127,14 @@ def test_priorities_alone_do_not_find_sockets() -> None:
     1,500 are 60 decisions, so the two rates are compared as two samples."""
     rows = reference_rows("placement/flextopo_topo_alpha.csv")
     known = next(row for row in rows if row["alpha"] == "1.0" and row["qos"] == "best-effort")
-    asked = {"qos": Qos.BEST_EFFORT, "victims": VictimSettings(alpha=1.0), "seeds": (0, 1)}
+    asked = {"qos": Qos.BEST_EFFORT, "victims": VictimSettings(alpha=1.0), "seeds": (0,)}
     rows = study(InitialPlacement.SATURATED, (MASKS,), **asked)
     ours, theirs = rate(rows, method=MASKS) / 100, int(known["hits"]) / int(known["preemptions"])
     decisions = sum(row.decisions for row in rows), int(known["preemptions"]) // 25
-    assert decisions == (400, 60)
+    assert decisions == (200, 60)
     assert abs(ours - theirs) <= 3 * sqrt(theirs * (1 - theirs) * (1 / decisions[0] + 1 / decisions[1]))
-    assert sum(row.victims for row in rows) / 10_000 == pytest.approx(float(known["mean_victims"]), abs=0.1)
-    assert sum(row.priority_sum for row in rows) / 10_000 == pytest.approx(float(known["mean_priority_sum"]), rel=0.03)
+    assert sum(row.victims for row in rows) / 5000 == pytest.approx(float(known["mean_victims"]), abs=0.1)
+    assert sum(row.priority_sum for row in rows) / 5000 == pytest.approx(float(known["mean_priority_sum"]), rel=0.03)
 
 
 def test_one_after_the_other_the_offline_pods_run_out() -> None:
@@ -152,7 +153,7 @@ def test_one_after_the_other_the_offline_pods_run_out() -> None:
 
 def test_standard_preemption_on_packed_nodes() -> None:
     """50 nodes of 4 aligned C, 10 of 8 D: 4 GPUs of 2 random pairs 1/3, of 4 random D 2/70; 2 random D 12/28."""
-    b, c = study(InitialPlacement.PACKED, cycles=40, counts=(("B", 40), ("C", 40)))
+    b, c = study(InitialPlacement.PACKED, cycles=20, counts=(("B", 40), ("C", 40)))
     assert within(b.hits, b.preemptions, 5 / 6 / 3 + 2 / 70 / 6)
     assert within(c.hits, c.preemptions, 12 / 28)
 
@@ -162,7 +163,7 @@ def test_standard_preemption_on_random_indices() -> None:
 
     One scale-up of each kind a cluster: those of one cluster depend on each other.
     """
-    b, c = study(InitialPlacement.RANDOM_INDEX, nodes=10, cycles=800, counts=(("B", 1), ("C", 1)))
+    b, c = study(InitialPlacement.RANDOM_INDEX, nodes=10, cycles=300, counts=(("B", 1), ("C", 1)))
     assert within(b.hits, b.preemptions - b.failures, 2 / 70)
     assert within(c.hits, c.preemptions - c.failures, 12 / 28)
 
@@ -185,7 +186,7 @@ def test_other_assumptions_hit_as_the_facts_say(
     initial: InitialPlacement, options: dict[str, object], b: tuple[int, int], c: tuple[int, int]
 ) -> None:
     """Facts, section 5: 53 and 100 %; 53 and 59 %; 28.7-34.9 and 46.7-53.5 %; 33-34 and 48-52 %."""
-    rows = study(initial, cycles=40, **options)
+    rows = study(initial, cycles=20, **options)
     assert b[0] <= rate(rows, "B") <= b[1]
     assert c[0] <= rate(rows, "C") <= c[1]
 

@@ -90,7 +90,7 @@ def asked_of(draw: st.DrawFn, served: ServingPool) -> tuple[ServingRequest, ...]
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(data=st.data())
-@hypothesis_settings(max_examples=40)
+@hypothesis_settings(max_examples=15)
 def test_no_request_is_lost_or_served_twice(policy: str, data: st.DataObject) -> None:
     served = data.draw(pools())
     asked = data.draw(asked_of(served))
@@ -111,7 +111,7 @@ def test_no_request_is_lost_or_served_twice(policy: str, data: st.DataObject) ->
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(data=st.data())
-@hypothesis_settings(max_examples=15)
+@hypothesis_settings(max_examples=8)
 def test_work_is_conserved(policy: str, data: st.DataObject) -> None:
     """Inferences of models that serve one request at a time take what their requests take, no more, no less."""
     names = st.sampled_from([InferenceKind.SINGLE, InferenceKind.AUTOREGRESSIVE])

@@ -132,11 +132,9 @@ def drawn(runs=RUNS, **more) -> dict[str, Any]:
 
 
 def test_every_figure_is_drawn_and_again_the_same() -> None:
-    whole = {"points": CURVE, "limits": LIMITS}
-    first = drawn(**whole)
+    first, again = (drawn(points=CURVE, limits=LIMITS) for _ in range(2))
     assert list(first) == ["allocation", "standby", "comparison", "curve"]
-    assert list(drawn(RUNS[:2])) == ["allocation", "standby"]
-    again = drawn(**whole)
+    assert list(spot_pictures(results(RUNS[:2]))) == ["allocation", "standby"]
     assert [encode_figure(first[name]) for name in first] == [encode_figure(again[name]) for name in again]
 
 

@@ -179,7 +179,7 @@ def test_cpus_are_reclaimed_as_well() -> None:
     assert told(simulated([machine()], jobs, 100)[1])[1:3] == [(10, "s", "evict"), (10, "h", "claim")]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 10**6))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_is_used_is_kept_lost_or_ending(policy: str, seed: int) -> None:
@@ -205,6 +205,7 @@ def test_what_is_used_is_kept_lost_or_ending(policy: str, seed: int) -> None:
     assert all(one.time_s <= two.time_s for one, two in pairwise(events))
 
 
+@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**6), policy=st.sampled_from(POLICIES))
 def test_nobody_waits_who_fits(seed: int, policy: str) -> None:
     """At the end: no waiting spot job fits on free GPUs, no waiting guaranteed job would with all spot jobs gone."""

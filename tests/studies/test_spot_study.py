@@ -13,7 +13,7 @@ from planner.studies.spot.study import SpotStudy, run_spot_study
 from planner.studies.spot.workload import draw_jobs
 
 NODES = tuple(SpotNode(name=f"n{k}", gpus=8, cpus=192) for k in range(60))
-SEEDS = (1, 2)
+SEEDS = (1,)
 
 
 def study(**change: object) -> SpotStudy:
@@ -55,7 +55,7 @@ def test_least_lost_work_against_random_victims() -> None:
 @pytest.mark.study
 def test_the_bounds_hold_at_the_allocation_they_are_stated_for() -> None:
     """The issue: -10 to -45 %, -60 to -90 %, both policies at 92-97 % of the published allocation."""
-    found, baseline = both(study(loads=(0.245,)))
+    found, baseline = both(study(seeds=(1, 2), loads=(0.245,)))
     in_all(found, baseline, "spot_completion_mean_h", -45, -10)
     in_all(found, baseline, "lost_gpu_h", -90, -60)
     for runs in (found, baseline):
@@ -66,7 +66,7 @@ def test_the_bounds_hold_at_the_allocation_they_are_stated_for() -> None:
 def test_shorter_jobs_and_checkpoints_gain_as_the_prototype_did() -> None:
     """24.5 % of jobs of 2 h, checkpoints every 0.25-2 h: -11 and -20 %, lost -72 and -78 % (facts, 5)."""
     work = SpotWorkload(spot_hours=2.0, checkpoint_hours=(0.25, 2.0), standby_share=0.0)
-    found, baseline = both(study(workload=work, loads=(0.245,)))
+    found, baseline = both(study(workload=work, seeds=(1, 2), loads=(0.245,)))
     assert -35 <= known(change_of(found, baseline, "spot_completion_mean_h")).mean <= -10
     in_all(found, baseline, "lost_gpu_h", -90, -60)
 
@@ -82,7 +82,7 @@ def test_where_the_peak_fits_guaranteed_jobs_wait_for_evictions_only() -> None:
 
 
 def test_more_spot_load_means_more_evictions() -> None:
-    runs = list(run_spot_study(study(policies=(SPOTGPU,), seeds=(1,), loads=(0.05, 0.15, 0.3), days=4.0)))
+    runs = list(run_spot_study(study(policies=(SPOTGPU,), seeds=(1,), loads=(0.05, 0.3), days=3.0)))
     found = [one.figures.evictions_per_job for one in runs]
     assert found == sorted(found)
     assert found[-1] > 3 * found[0]
@@ -94,7 +94,7 @@ def test_the_jobs_of_a_load_are_among_those_of_a_larger_one() -> None:
 
 
 def test_any_number_of_processes_gives_the_same_runs() -> None:
-    small = study(seeds=(1, 2), days=1.0, warm_up_days=0.25, nodes=NODES[:20])
+    small = study(seeds=(1, 2), days=0.5, warm_up_days=0.25, nodes=NODES[:10])
     heard: list[RunsDone[SpotRun]] = []
     alone = list(run_spot_study(small, listen=heard.append))
     assert repr(alone) == repr(list(run_spot_study(small, processes=2)))

@@ -176,7 +176,14 @@ def _fitting(
     axes: Axes, members: Sequence[IslandGroup], spare_label: Sequence[str], label: Callable[[IslandGroup], str]
 ) -> Sequence[IslandGroup]:
     """Groups whose labels fit side by side; where they do not, neighbouring sizes share one."""
-    while sum(_widths(axes, [*map(label, members), *spare_label])) > LABEL_ROOM:
+    widths: dict[str, float] = {}  # few labels are new each time, and measuring them is most of a figure
+
+    def room(texts: Sequence[str]) -> float:
+        new = [text for text in dict.fromkeys(texts) if text not in widths]
+        widths.update(zip(new, _widths(axes, new), strict=True))
+        return sum(widths[text] for text in texts)
+
+    while room([*map(label, members), *spare_label]) > LABEL_ROOM:
         fewer = merged(members, len(members) - 1)
         if len(fewer) == len(members):
             break
