@@ -148,7 +148,7 @@ class DiagnosisAtHand:
         """The diagnosis in Markdown."""
         from planner import report
 
-        return report.diagnosis_page(self.record)
+        return report.page_text(report.diagnosis_page(self.record))
 
     def figure(self) -> "Figure":
         """A picture: idle GPUs by request and cause, figures 13 and 14 of Alibaba's ASI paper."""

@@ -17,15 +17,8 @@ if TYPE_CHECKING:
         fragments_frame,
     )
     from planner.report.cluster.placement import placement_page
-    from planner.report.comparison.frontier import (
-        frontier_figure,
-        frontier_frame,
-        frontier_page,
-        frontier_plots,
-        serving_figure,
-        serving_plots,
-    )
-    from planner.report.comparison.serving_forms import serving_frame, serving_page
+    from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page, frontier_plots
+    from planner.report.comparison.serving_forms import serving_figure, serving_frame, serving_page, serving_plots
     from planner.report.cost.cost_figures import (
         QUANTITIES,
         accuracy_figure,
@@ -42,6 +35,7 @@ if TYPE_CHECKING:
         slices_frame,
     )
     from planner.report.kit.html.page import html_page
+    from planner.report.kit.markdown import page_text
     from planner.report.kit.tables import Frame
     from planner.report.observed import (
         observation_document,
@@ -131,6 +125,7 @@ __all__ = [
     "observation_frame",
     "observation_page",
     "observed_verdict",
+    "page_text",
     "parts_frame",
     "placement_frame",
     "placement_page",
@@ -173,15 +168,14 @@ _HOMES = {
         "cluster_document cluster_figure cluster_frame cluster_page diagnosis_frame fragments_frame"
     ),
     "planner.report.cluster.placement": "placement_page",
-    "planner.report.comparison.frontier": (
-        "frontier_figure frontier_frame frontier_page frontier_plots serving_figure serving_plots"
-    ),
-    "planner.report.comparison.serving_forms": "serving_frame serving_page",
+    "planner.report.comparison.frontier": "frontier_figure frontier_frame frontier_page frontier_plots",
+    "planner.report.comparison.serving_forms": "serving_figure serving_frame serving_page serving_plots",
     "planner.report.cost.cost_figures": (
         "QUANTITIES accuracy_figure accuracy_frame accuracy_table breakdown_figure configurations_figure "
         "configurations_frame encode_figure factors_frame judged_figure parts_frame roofline_figure slices_frame"
     ),
     "planner.report.kit.html.page": "html_page",
+    "planner.report.kit.markdown": "page_text",
     "planner.report.kit.tables": "Frame",
     "planner.report.observed": (
         "observation_document observation_file_names observation_files observation_frame observation_page "

@@ -12,9 +12,9 @@ from planner.errors import InputError
 from planner.plans.diff import compare, compare_buckets
 from planner.plans.provenance import planner_version
 from planner.plans.rate_bands import compare_rates
-from planner.report.kit.html.blocks import Chart, Page
 from planner.report.kit.html.plots import Plot, chart_of
 from planner.report.kit.html.written import page_of
+from planner.report.kit.tree import Chart, Page
 
 REPLAY_FOLDER = "replay"
 """Where a replay is looked for in a run folder."""
@@ -30,8 +30,8 @@ def plan_html(
     if since is not None:
         name = since_name or since.scenario.name
         earlier = report.Earlier(name=name, plan=since, difference=difference(since, plan))
-    page = report.plan_page(plan, replay=replay, earlier=earlier, source=source_of(plan))
-    return page_bytes(page)
+    page = report.plan_page(plan, replay=replay, earlier=earlier)
+    return page_bytes(page, source_of(plan))
 
 
 def source_of(plan: Plan) -> str:
@@ -79,9 +79,13 @@ def written_page(markdown: str, plots: Sequence[Plot | Chart], *, title: str = "
     return page_bytes(page_of(markdown, charts, f"{made_by()}. The same results give the same page.", title=title))
 
 
-def page_bytes(page: Page) -> bytes:
-    """A page as one HTML file, its charts' script in it. PlannerError where it is above 4 MB."""
-    return report.html_page(page, files.chart_script()).encode()
+def page_bytes(page: Page, source: str = "") -> bytes:
+    """A report as one HTML file, its charts' script in it; `source`: as of `Page`. Equal input gives equal bytes.
+
+    PlannerError: names of charts that are no anchors or come twice, or a page above 4 MB.
+    """
+    signed = replace(page, made_by=page.made_by or made_by(), source=source)
+    return report.html_page(signed, files.chart_script()).encode()
 
 
 def made_by() -> str:

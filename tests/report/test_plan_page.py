@@ -17,10 +17,10 @@ from planner.domain import CostMode, Phase
 from planner.domain.replay import StoredReplay, StoredTimes
 from planner.errors import PlannerError
 from planner.report import html_page, plan_page
-from planner.report.kit.html.blocks import Block, Chart, DataTable, Drawing, Page, Prose, Section
 from planner.report.kit.html.charts import charts_json
 from planner.report.kit.html.page import MOST_BYTES
 from planner.report.kit.html.tables import shown_number, table_html
+from planner.report.kit.tree import Block, Chart, DataTable, Drawing, Page, Prose, Section
 from planner.report.plan.cards import nodes_of
 
 # of the file in the npm package plotly.js-cartesian-dist-min 4.1.1 (planner/files/chart_library/SOURCES.md)

@@ -26,9 +26,9 @@ from planner.report import (
     serving_page,
     serving_plots,
 )
-from planner.report.kit.html.blocks import Chart, DataTable, Prose
 from planner.report.kit.html.plots import MOST_POINTS, Kind, Plot, Series, chart_of, series_of, thinned
 from planner.report.kit.html.written import cell_of, cells_of, page_of
+from planner.report.kit.tree import Chart, DataTable, Prose
 from planner.runs.pages import written_page
 
 FRONTIER = Frontier(points=tuple(frontier_point(*row) for row in ROWS))
@@ -37,7 +37,7 @@ NAMES = ("diagnosis", "frontier", "replay", "serving")
 
 @pytest.fixture(scope="module")
 def pages():
-    """Markdown and plots by name."""
+    """Reports and their plots by name."""
     scenario, forms = make_scenario(make_inventory()), compared_forms()
     diagnosis = diagnose(CLUSTER, requests=(GpuRequest.parse("4G32C"),), jobs=(8,), cpus_per_gpu=8)
     return {

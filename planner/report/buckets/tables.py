@@ -133,20 +133,6 @@ def latency_words(plan: Plan) -> str:
     return " ".join(words)
 
 
-def simplicity_text(plan: Plan) -> str:
-    """What simpler plans would serve, and less simple ones."""
-    rows = useful_simpler(plan)
-    chosen = next((row for row in rows if row.chosen), None)
-    if chosen is None:
-        return ""
-    best = chosen.rate_rps
-    last: Column[SimplerPlan] = Column(
-        "Of the plan", lambda row: "the plan" if row.chosen else percent(row.rate_rps / best), str
-    )
-    body = table_of((*_SIMPLER, last), rows).markdown(lambda row: row.chosen)
-    return f"{simplicity_words(plan)}\n\n{body}"
-
-
 _SIMPLER: tuple[Column[SimplerPlan], ...] = (
     *counts("Kinds of servers=kinds", "Buckets of prefill=prefill_buckets", "Buckets of decode=decode_buckets"),
     *counts("Pools=pools"),
@@ -158,10 +144,10 @@ def simpler_plans(plan: Plan) -> Table[SimplerPlan]:
     """A row for what a simpler plan, and a less simple one, would serve, the plan among them."""
     rows = useful_simpler(plan)
     best = next((row.rate_rps for row in rows if row.chosen), 0.0) or max((row.rate_rps for row in rows), default=0.0)
-    of_plan: Column[SimplerPlan] = Column(
-        "Of the plan", lambda row: row.rate_rps / best if best else None, percent, unit="%"
+    last: Column[SimplerPlan] = Column(
+        "Of the plan", lambda row: "the plan" if row.chosen else percent(row.rate_rps / best), right=True
     )
-    return table_of((*_SIMPLER, of_plan, *fields("Chosen=chosen")), rows)
+    return table_of((*_SIMPLER, last), rows)
 
 
 def simplicity_words(plan: Plan) -> str:
@@ -204,7 +190,7 @@ def losses(plan: Plan) -> Table[NodeLoss]:
         Column("Nodes lost", lambda loss: loss.nodes, whole),
         Column("Servers lost", lambda loss: f"{loss.servers} of {pools[loss.island].count}", right=True),
         Column("Requests/s that remain", lambda loss: loss.rate_rps, rate),
-        Column("Of the capacity", lambda loss: loss.rate_rps / plan.throughput_rps, percent, unit="%"),
+        Column("Of the capacity", lambda loss: loss.rate_rps / plan.throughput_rps, percent),
     )
     return table_of(columns, sorted(plan.outlook.losses, key=lambda loss: loss.rate_rps))
 

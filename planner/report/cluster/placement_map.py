@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from planner.domain import Phase, Placement, Plan
 from planner.report.cluster.placement import placement_text
-from planner.report.kit.html.blocks import Block, DataTable, Drawing, Prose, Section
 from planner.report.kit.html.drawing import NARROW, box, svg, words
 from planner.report.kit.quantities import counted
+from planner.report.kit.tree import Block, DataTable, Drawing, Prose, Section
 
 MOST_NODES = 480
 """Nodes that the map draws; the rest stand in placement.csv."""

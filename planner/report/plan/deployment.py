@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from planner.domain import Band, Phase, Plan
-from planner.report.kit.html.blocks import DataTable, Drawing, Prose, Section
 from planner.report.kit.html.drawing import NARROW, box, ribbon, svg, words
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import band_in_percent, counted, money, percent, percent_span, rate, span, whole
 from planner.report.kit.tables import Column, entries, fields, of_part, table_of
+from planner.report.kit.tree import DataTable, Drawing, Prose, Section
 from planner.report.plan.cards import Card, Lane, cards, lanes
 from planner.report.plan.routing import PHASE_ORDER, IslandGroup, groups
 
@@ -65,7 +65,7 @@ def settings_table(plan: Plan) -> DataTable:
         *entries(lambda card: [pair for pair in card.settings if pair[0] in settings], rows),
     )
     caption = f"One row for each kind of server. P10 and P90: of its rate, by measurements; {_takes(plan)}."
-    return table_of(columns, rows).html(caption, "islands.csv of the run folder")
+    return table_of(columns, rows).block(caption, "islands.csv of the run folder")
 
 
 _BAND: tuple[Column[Band], ...] = (

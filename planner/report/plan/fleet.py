@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 
 from planner.domain import Phase, Plan
-from planner.report.kit.html.blocks import Section
 from planner.report.kit.html.plots import Kind, Plot, Series, chart_of
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import banded_rate, money, whole
 from planner.report.kit.tables import Column, Table, table_of
+from planner.report.kit.tree import Section
 from planner.report.plan.cards import gpus_by_phase, most_watts, used_gpus
 
 _MILLION, _HOUR_S = 1e6, 3600
@@ -49,7 +49,7 @@ def inventory_section(plan: Plan) -> Section:
     table = _fleet(plan)
     left_out = {f"{plan.form.row.part.capitalize()}s"} | (set() if plan.scenario.objective.rents else {"On offer"})
     caption = "GPUs that are paid for; watts are the GPUs' highest draw by data sheet, without hosts and cooling."
-    numbers = table.only(*(name for name in table.names if name not in left_out)).html(caption)
+    numbers = table.only(*(name for name in table.names if name not in left_out)).block(caption)
     return Section(name="inventory", title="Inventory", blocks=(chart_of(plot, numbers),))
 
 
@@ -108,7 +108,7 @@ def cost_section(plan: Plan) -> Section:
         caption += f" No price is given for {', '.join(missing)}, so there are no sums of money."
     usd_per_s = plan.price_usd_per_hour / _HOUR_S if plan.price_usd_per_hour > 0 and not missing else None
     table = table_of(_costs(plan, usd_per_s), (rate for rate in _rates(plan) if rate[1] > 0))
-    return Section(name="cost", title="Price and power", blocks=(table.html(caption),))
+    return Section(name="cost", title="Price and power", blocks=(table.block(caption),))
 
 
 def _rates(plan: Plan) -> Iterator[tuple[str, float]]:

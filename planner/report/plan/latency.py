@@ -9,11 +9,11 @@ from planner.domain.replay import StoredReplay
 from planner.domain.serving.levels import TIMES
 from planner.report.buckets.tables import latency_words
 from planner.report.buckets.view import buckets_of, latencies_at, span_label
-from planner.report.kit.html.blocks import Block, Chart, DataTable, Prose, Section
 from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import banded_rate, percent, rate, significant, whole
 from planner.report.kit.tables import Column, fields, table_of
+from planner.report.kit.tree import Block, Chart, DataTable, Prose, Section
 
 _SECOND_MS = 1000.0
 
@@ -127,7 +127,7 @@ def _table(rows: tuple[LoadTimes, ...], statistic: str) -> DataTable:
         *(late, *fields("Bound (ms)=bound_ms", "Spare (%)=spare")),
     )
     caption = "A dash: the queue has no end, or no bound is set. Spare: of the bound, beyond that time."
-    return table_of(columns, rows).html(caption)
+    return table_of(columns, rows).block(caption)
 
 
 def _of_ranges(plan: Plan) -> Iterator[Block]:
@@ -169,7 +169,7 @@ def _range_chart(phase: Phase, members: list[RangeService]) -> Chart:
     )
     span: Column[RangeService] = Column("Prompts (tokens)", lambda row: span_label(row.start, row.end))
     times = fields("Mean (ms)=mean_ms", "Percentile (ms)=percentile_ms", "Bound (ms)=bound_ms", "Slowest on=island.gpu")
-    return chart_of(plot, table_of((span, *times), members).html())
+    return chart_of(plot, table_of((span, *times), members).block())
 
 
 def service_text(plan: Plan) -> list[str]:

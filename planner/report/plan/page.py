@@ -19,9 +19,9 @@ from planner.report.buckets.view import (
 )
 from planner.report.cluster.placement_map import placement_section
 from planner.report.comparison.plan_diff import diff_page
-from planner.report.kit.html.blocks import Cell, DataTable, Figure, Page, Prose, Section
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, counted, money, rate, significant, whole
+from planner.report.kit.tree import Cell, DataTable, Figure, Page, Prose, Section
 from planner.report.plan.cards import most_watts, used_gpus
 from planner.report.plan.deployment import deployment_section
 from planner.report.plan.figures import figure, figures_of
@@ -203,11 +203,9 @@ def _values(plan: Plan) -> list[tuple[str, Cell]]:
     ]
 
 
-def plan_page(
-    plan: Plan, *, replay: StoredReplay | None = None, earlier: Earlier | None = None, source: str = ""
-) -> Page:
+def plan_page(plan: Plan, *, replay: StoredReplay | None = None, earlier: Earlier | None = None) -> Page:
     """The page of a plan of any kind. `replay`: of this plan, its times stand beside the predicted ones; `earlier`:
-    another run, told first; `source`: as of `Page`. Sections that the plan has nothing for are left out."""
+    another run, told first. Sections that the plan has nothing for are left out."""
     served = plan.throughput_rps > 0
     sections = (
         changes_section(plan, earlier) if earlier else None,
@@ -230,7 +228,6 @@ def plan_page(
         sections=tuple(section for section in sections if section is not None),
         made_by=f"Made by planner {plan.provenance.planner_version} from plan.json; seed {plan.provenance.seed}. "
         "The same plan gives the same page.",
-        source=source,
     )
 
 

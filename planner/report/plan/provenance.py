@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from planner.domain import CostMode, Origin, Plan
-from planner.report.kit.html.blocks import Cell, DataTable, Prose, Section
 from planner.report.kit.markdown import bullets, escaped
 from planner.report.kit.quantities import NONE, band_in_percent
+from planner.report.kit.tree import Cell, DataTable, Prose, Section
 from planner.report.plan.notes import notes
 
 

@@ -6,11 +6,11 @@ from planner.domain import PHASES, GpuWorth, Phase, Plan, RangeHeadroom, Sensiti
 from planner.report.buckets.headline import loss_sentence
 from planner.report.buckets.tables import losses, simpler_plans, simplicity_words
 from planner.report.buckets.view import simplicity_plot, useful_simpler
-from planner.report.kit.html.blocks import Block, Chart, Prose, Section
 from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import banded_rate, money, percent, rate, signed, signed_range, whole
 from planner.report.kit.tables import Column, fields, of_part, table_of
+from planner.report.kit.tree import Block, Chart, Prose, Section
 from planner.report.plan.certificate import certificate_text
 
 _RATE = "requests/s"
@@ -22,11 +22,11 @@ def quality_section(plan: Plan) -> Section:
     blocks.append(_chart(plan))
     if useful_simpler(plan):
         blocks += [Prose(markdown=simplicity_words(plan)), chart_of(simplicity_plot(plan))]
-        blocks.append(simpler_plans(plan).html())
+        blocks.append(simpler_plans(plan).block())
     if plan.outlook.losses:
         blocks += [
             Prose(markdown=loss_sentence(plan)),
-            losses(plan).html("What is left when a pool loses a node, the worst first."),
+            losses(plan).block("What is left when a pool loses a node, the worst first."),
         ]
     return Section(name="quality", title="How good it is", blocks=tuple(blocks))
 
@@ -68,7 +68,7 @@ def _chart(plan: Plan) -> Chart:
         Column("Requests/s", lambda bar: bar[1]),
         *of_part(lambda bar: banded if bar[2] == "chosen" else None, fields("P10=low", "P90=high")),
     )
-    return chart_of(plot, table_of(columns, bars).html())
+    return chart_of(plot, table_of(columns, bars).block())
 
 
 SPARE = 0.005
@@ -229,7 +229,7 @@ def _worth_chart(plan: Plan, worths: tuple[GpuWorth, ...]) -> Chart:
             for words, key in sides
         ),
     )
-    return chart_of(plot, table_of(_WORTH_NUMBERS, worths).html("Changes of the rate, requests/s."))
+    return chart_of(plot, table_of(_WORTH_NUMBERS, worths).block("Changes of the rate, requests/s."))
 
 
 _WORTH_NUMBERS = fields(

@@ -5,10 +5,10 @@ from itertools import accumulate
 
 from planner.domain import PHASES, BucketPool, LoadPoint, Phase, Plan
 from planner.report.buckets.view import BucketView, buckets_of, degrees, latencies_at
-from planner.report.kit.html.blocks import DataTable, Prose, Section
 from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, held_series, series_of
 from planner.report.kit.quantities import banded_rate, counted, percent, significant
 from planner.report.kit.tables import Column, fields, table_of
+from planner.report.kit.tree import DataTable, Prose, Section
 from planner.report.plan.routing import (
     READABLE_GROUPS,
     IslandGroup,
@@ -61,7 +61,7 @@ def _served(plan: Plan, phase: Phase) -> DataTable:
         Column("Of all requests", lambda at: cut[at].probability, unit="%"),
         *(_of_group(group.label, row) for group, row in zip(listed, by_group, strict=True)),
     )
-    return table_of(columns, range(len(cut))).html(rest_file=_FULL_TABLE)
+    return table_of(columns, range(len(cut))).block(rest_file=_FULL_TABLE)
 
 
 def _of_group(label: str, row: Sequence[float]) -> Column[int]:
@@ -77,7 +77,7 @@ def _buckets(plan: Plan) -> DataTable:
         Column("Served by", lambda bucket: ", ".join(f"{pool.island} {percent(pool.share)}" for pool in bucket.pools)),
     )
     caption = "The router sends a request to the pools of its bucket, there to the server with the least work."
-    return table_of(columns, (bucket for phase in PHASES for bucket in buckets_of(plan, phase))).html(caption)
+    return table_of(columns, (bucket for phase in PHASES for bucket in buckets_of(plan, phase))).block(caption)
 
 
 def share_plots(plan: Plan) -> tuple[Plot, ...]:

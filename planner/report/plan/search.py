@@ -5,11 +5,11 @@ from typing import Any
 
 from planner.domain import Goal, Plan, SearchRecord, Trial
 from planner.report.comparison.pareto import frontier_trials
-from planner.report.kit.html.blocks import Block, Prose, Section
 from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import banded_rate, rate, significant, whole
 from planner.report.kit.tables import Column, fields, table_of
+from planner.report.kit.tree import Block, Prose, Section
 from planner.report.plan.certificate import rate_bound
 from planner.report.plan.importance import importance_of, trials_told
 
@@ -45,7 +45,7 @@ def search_section(plan: Plan) -> Section:
             Column("Requests/s", plan.search.judged_rps),
             *fields("Layout (GPUs each x islands)=layout.label", "Proposed by=generator", "Error=error"),
         )
-        table = table_of(columns, trials).html(rest_file=_TRIALS)
+        table = table_of(columns, trials).block(rest_file=_TRIALS)
         blocks += [chart_of(plot, table) for plot in search_plots(plan)]
     blocks += [chart_of(plot) for plot in (*pareto_plots(plan), *parameter_plots(plan))]
     return Section(name="search", title="How it was found", blocks=tuple(blocks))

@@ -3,8 +3,8 @@
 from planner.domain import CostMode, Phase, Plan, Scenario
 from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
 from planner.report.buckets.headline import promise_text
-from planner.report.buckets.tables import latency_text, losses_table, pools_table, simplicity_text
-from planner.report.buckets.view import whiteboard
+from planner.report.buckets.tables import latency_text, losses_table, pools_table, simpler_plans, simplicity_words
+from planner.report.buckets.view import useful_simpler, whiteboard
 from planner.report.cluster.placement import placement_text
 from planner.report.comparison.pareto import frontier_text
 from planner.report.kit.markdown import bullets, escaped
@@ -22,14 +22,14 @@ from planner.report.plan.search import search_text
 
 def bucket_sections(plan: Plan) -> list[str]:
     """Whiteboard, fleet, pools, latency, losses, simplicity."""
-    simplicity, losses = simplicity_text(plan), plan.outlook.losses
+    rows, losses = useful_simpler(plan), plan.outlook.losses
     return [
         f"## Whiteboard\n\n{whiteboard(plan)}",
         f"## Fleet\n\n{fleet_table(plan)}",
         f"## Pools\n\n{_POOLS}\n\n{pools_table(plan)}",
         f"## Latency\n\n{latency_text(plan)}",
         *([f"## {_lost(plan)}\n\n{losses_table(plan)}"] if losses else []),
-        *([f"## Simplicity\n\n{simplicity}"] if simplicity else []),
+        *([f"## Simplicity\n\n{simplicity_words(plan)}\n\n{simpler_plans(plan).markdown()}"] if rows else []),
     ]
 
 

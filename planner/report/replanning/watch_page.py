@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from planner.domain.watching import Cause, WatchLog, WatchWindow
 from planner.errors import InputError
-from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
 from planner.report.kit.html.plots import Clock, Kind, Plot, Series, chart_of, held_series, series_of
 from planner.report.kit.quantities import money
+from planner.report.kit.tree import Block, DataTable, Figure, Page, Prose, section
 from planner.report.replanning.watch_tables import (
     MOST_NOTES,
     NOTE_COLUMNS,
@@ -132,23 +132,19 @@ def gpus_of(log: WatchLog, gpu: str) -> tuple[float, ...]:
     return tuple(0.0 if window.fleet is None else float(dict(window.fleet.gpus).get(gpu, 0)) for window in log.windows)
 
 
-def watch_page(log: WatchLog, made_by: str, source: str = "") -> Page:
-    """The page of what was watched so far."""
+def watch_page(log: WatchLog) -> Page:
+    """The report of what was watched so far."""
     return Page(
         title=f"Watch of {log.name}",
         verdict=verdict(log),
         figures=tuple(_heads(log)),
         sections=(
-            Section(name="load", title="Load and promise", blocks=(chart_of(load_plot(log)),)),
-            Section(
-                name="cost", title="Rent", blocks=(chart_of(rent_plot(log)), tallied(log).html("What it comes to"))
-            ),
-            Section(name="gpus", title="GPUs", blocks=(chart_of(gpus_plot(log)),)),
-            Section(name="changes", title="Changes", blocks=(changes(log).html("Plans in order"),)),
-            Section(name="refused", title="Not believed, not met", blocks=tuple(_notes(log))),
+            section("load", "Load and promise", chart_of(load_plot(log))),
+            section("cost", "Rent", chart_of(rent_plot(log)), tallied(log).block("What it comes to")),
+            section("gpus", "GPUs", chart_of(gpus_plot(log))),
+            section("changes", "Changes", changes(log).block("Plans in order")),
+            section("refused", "Not believed, not met", *_notes(log)),
         ),
-        made_by=made_by,
-        source=source,
     )
 
 

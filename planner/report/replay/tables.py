@@ -7,6 +7,7 @@ from planner.domain.replay import IslandUse, ReplayGroup, ReplayResult, ReplaySw
 from planner.domain.serving.levels import LevelCheck, Spread, Standing
 from planner.report.kit.quantities import NONE, percent, rate, significant, whole
 from planner.report.kit.tables import Column, Table, fields, of_part, table_of
+from planner.report.kit.tree import DataTable
 from planner.report.replay.verdict import bound_words, is_narrow
 from planner.report.replay.words import (
     FELT,
@@ -31,9 +32,9 @@ LEVELS_STATE = {Standing.HOLDS: "hold", Standing.BREAKS: "break", Standing.UNTOL
 """What levels do at a rate."""
 
 
-def levels_table(result: ReplayResult) -> str:
+def levels_table(result: ReplayResult) -> DataTable:
     """One row a bound: who must keep it, who does, and the time at that share."""
-    return table_of(_LEVEL, result.levels).markdown()
+    return table_of(_LEVEL, result.levels).block()
 
 
 def _holds(level: LevelCheck) -> str:
@@ -51,9 +52,9 @@ _LEVEL: tuple[Column[LevelCheck], ...] = (
 )
 
 
-def goodput_table(result: ReplayResult) -> str:
+def goodput_table(result: ReplayResult) -> DataTable:
     """One row a group: requests, goodput, shares."""
-    return table_of(_GOODPUT, groups_of(result)).markdown()
+    return table_of(_GOODPUT, groups_of(result)).block()
 
 
 _GOODPUT: tuple[Column[ReplayGroup], ...] = (
@@ -67,15 +68,15 @@ _GOODPUT: tuple[Column[ReplayGroup], ...] = (
 )
 
 
-def latency_table(result: ReplayResult) -> str:
+def latency_table(result: ReplayResult) -> DataTable:
     """One row a time and group: quantiles and mean, each with its interval."""
-    return _times("", "Prompts (tokens)", STATISTICS, FELT, result).markdown()
+    return _times("", "Prompts (tokens)", STATISTICS, FELT, result).block()
 
 
-def stations_table(result: ReplayResult) -> str:
+def stations_table(result: ReplayResult) -> DataTable:
     """One row a station and group that waits there: how long."""
     table = _times("Waiting", "Prompts (tokens)", STATISTICS, STATIONS, result)
-    return table_of(table.columns, (row for row in table.rows if times_of(row[1], row[0]) is not None)).markdown()
+    return table_of(table.columns, (row for row in table.rows if times_of(row[1], row[0]) is not None)).block()
 
 
 def _times(
@@ -94,9 +95,9 @@ def _statistic(name: str) -> Column[Times]:
     return Column(heading, lambda times: spread_of(times, name), time_with)
 
 
-def islands_table(result: ReplayResult) -> str:
+def islands_table(result: ReplayResult) -> DataTable:
     """One row an island and phase: how busy, how full, how long requests wait there."""
-    return table_of(_ISLAND, result.islands).markdown()
+    return table_of(_ISLAND, result.islands).block()
 
 
 def kv_words(use: IslandUse, spread: Spread) -> str:
@@ -120,9 +121,9 @@ _ISLAND: tuple[Column[IslandUse], ...] = (
 )
 
 
-def sweep_table(sweep: ReplaySweep) -> str:
+def sweep_table(sweep: ReplaySweep) -> DataTable:
     """One row a rate: times, share within the levels, goodput."""
-    return table_of(_RATE, sweep.results).markdown()
+    return table_of(_RATE, sweep.results).block()
 
 
 def _late(name: str, statistic: str) -> Column[ReplayResult]:

@@ -5,19 +5,22 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 
 from planner.errors import PlannerError
 from planner.report.kit.colours import PHASES
-from planner.report.kit.html.blocks import Block, Chart, DataTable, Drawing, Figure, Page, Prose, Section
 from planner.report.kit.html.charts import chart_html, charts_json
 from planner.report.kit.html.prose import explained, line_html, prose_html, text_html
 from planner.report.kit.html.tables import MOST_ROWS, numbers_html, table_html
+from planner.report.kit.tree import Block, Chart, DataTable, Drawing, Figure, Page, Prose, Section
 
 MOST_BYTES = 4_000_000
 """Size of the largest page that can be mailed."""
 _FEWEST_ROWS = 10
+UNTITLED = "In words"
+"""What a section without a title is called; in Markdown it has none."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
@@ -28,6 +31,7 @@ def html_page(page: Page, chart_script: bytes) -> str:
     Raises PlannerError where names of sections and charts are no anchors or occur twice, or the page is too large.
     """
     _require_anchors(page)
+    page = replace(page, sections=tuple(part for part in page.sections if part.blocks or part.folded))
     rows = MOST_ROWS
     while True:
         text = _document(page, chart_script, rows)
@@ -146,7 +150,7 @@ def _figure(figure: Figure) -> str:
 def _contents(page: Page, *, words: bool) -> str:
     if not page.sections:
         return ""
-    titles = [(section.name, section.title) for section in page.sections] + [("words", "Words")] * words
+    titles = [(section.name, section.title or UNTITLED) for section in page.sections] + [("words", "Words")] * words
     links = "".join(f'<li><a href="#{name}">{text_html(title)}</a></li>' for name, title in titles)
     return f'<nav aria-label="Contents"><details open><summary>Contents</summary><ol>{links}</ol></details></nav>\n'
 
@@ -157,7 +161,7 @@ def _section(section: Section, rows: int) -> str:
     fold = (
         f'<details class="fold"><summary>{text_html(section.fold)}</summary>\n{folded}\n</details>\n' if folded else ""
     )
-    heading = f'<h2><a class="anchor" href="#{name}">{text_html(section.title)}</a></h2>'
+    heading = f'<h2><a class="anchor" href="#{name}">{text_html(section.title or UNTITLED)}</a></h2>'
     return f'<section id="{name}">\n{heading}\n{blocks}\n{fold}</section>'
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import cycle
 from typing import Any
 
-from planner.report.kit.html.blocks import Cell, Chart, DataTable
+from planner.report.kit.tree import Cell, Chart, DataTable
 
 _STEPS_S = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _DAY_S = 86400
@@ -148,6 +148,7 @@ def chart_of(plot: Plot, table: DataTable | None = None) -> Chart:
         traces=tuple(traces),
         layout=_layout(plot),
         table=numbers if table is None else table,
+        told=table is not None and not table.rest,
     )
 
 
