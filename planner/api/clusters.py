@@ -58,7 +58,7 @@ class ClusterAtHand:
         """The cluster in Markdown: who holds its GPUs, and what fits into those that are idle."""
         from planner import report
 
-        return report.cluster_page(self.record)
+        return report.page_text(report.cluster_page(self.record))
 
     def figure(self) -> "Figure":
         """A picture of nodes under their switches and of who holds their GPUs."""

@@ -92,7 +92,7 @@ class ExplainedPlan:
 
     def summary(self) -> str:
         """The explanation in Markdown."""
-        return explanation_page(self.record)
+        return page_text(explanation_page(self.record))
 
     def __repr__(self) -> str:
         return f"<explanation of {self.record.plan}>"

@@ -11,8 +11,8 @@ from test_serving_report import POOL, run_of
 from test_spot_report import CURVE, LIMITS, results
 
 from planner.domain import VictimMethod
-from planner.report.kit.html.plots import chart_of
 from planner.report.kit.html.written import page_of
+from planner.report.kit.plots import chart_of
 from planner.studies.asi.page import asi_page
 from planner.studies.asi.plots import asi_plots
 from planner.studies.asi.study import study_trace

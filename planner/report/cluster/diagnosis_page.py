@@ -19,11 +19,11 @@ from planner.report.cluster.diagnosis_words import (
     row_type,
     what_changes,
 )
-from planner.report.kit.html.plots import chart_of
 from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import chart_of
 from planner.report.kit.quantities import counted, percent
 from planner.report.kit.tables import Column, counts, fields, table_of
-from planner.report.kit.tree import DataTable, Page, Prose, said, section
+from planner.report.kit.tree import Block, DataTable, Page, said, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +110,7 @@ def _several(rows: Sequence[RequestDiagnosis]) -> bool:
     return len({row.gpu for row in rows}) > 1
 
 
-def _overcommitted(diagnosis: ClusterDiagnosis) -> tuple[Prose, ...]:
+def _overcommitted(diagnosis: ClusterDiagnosis) -> tuple[Block, ...]:
     rows = diagnosis.overcommitted
     names = [f"{escaped(row.node)}: {row.resource} {row.used:,.6g} of {row.had:,.6g}" for row in rows[:MOST_NAMED]]
     if len(rows) > MOST_NAMED:

@@ -5,9 +5,9 @@ from typing import Any
 
 from planner.domain.comparisons import Batch, BatchJob, PointState
 from planner.report.comparison.side_by_side import levels_documents
-from planner.report.comparison.sweep import SHOWN_FIGURES, exact_figures, shown_figures, told_figures
-from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
+from planner.report.comparison.sweep import SHOWN_FIGURES, exact_figures, told_figures
 from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.quantities import counted
 from planner.report.kit.tables import Column, Table, fields, record, table_of
 from planner.report.kit.tree import Chart, Figure, Page, section
@@ -17,8 +17,8 @@ MOST_LISTED = 20
 
 
 def jobs(batch: Batch, most_rows: int | None = None) -> Table[BatchJob]:
-    """A row a job, of so many: its figures, or its state where there is no plan."""
-    return table_of((*fields("job=entry.name"), *shown_figures()), batch.jobs[:most_rows])
+    """A row a job, of so many: its figures, its state."""
+    return table_of((*fields("job=entry.name"), *told_figures()), batch.jobs[:most_rows])
 
 
 def counts(batch: Batch) -> dict[str, int]:
@@ -92,7 +92,7 @@ def batch_page(batch: Batch) -> Page:
     """The report: charts of the planned jobs, and every job as a row."""
     planned = [job for job in batch.jobs if job.figures is not None and not job.same_as]
     charts = [_bars(name, planned) for name in SHOWN_FIGURES] if 0 < len(planned) <= MOST_BARS else []
-    columns = (*fields("job=entry.name"), *told_figures(), *fields("same as=same_as", "entry.run"))
+    columns = (*jobs(batch).columns, *fields("same as=same_as", "entry.run"))
     return Page(
         title=f"Batch of {batch.index.source}",
         verdict=verdict(batch),
@@ -102,7 +102,7 @@ def batch_page(batch: Batch) -> Page:
             if batch.count(state)
         ),
         sections=(
-            section("jobs", "Jobs", *charts, table_of(columns, batch.jobs).block("Every job")),
+            section("jobs", "Jobs", *charts, table_of(columns, batch.jobs).block()),
             section("reasons", "Jobs without a plan", *listed(reasons(batch))),
         ),
     )

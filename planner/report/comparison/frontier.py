@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from planner.domain import CostMode, Frontier, FrontierPoint, Scenario
 from planner.report.comparison.side_by_side import likelihood
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.markdown import escaped
+from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import LEFT_OUT, counted, money, percent, rate, rate_with, significant, whole
 from planner.report.kit.tables import Column, Frame, entries, fields, of_part, table_of
 from planner.report.kit.tree import DataTable, Page, said, section
@@ -104,7 +104,7 @@ def frontier_page(frontier: Frontier, scenario: Scenario) -> Page:
         f"The most found is {_words(last)}.",
         sections=(
             section("charts-of-it", "Charts", *map(chart_of, frontier_plots(frontier, scenario))),
-            section("points", "", *said(*_reference(scenario)), _table(frontier), *after),
+            section("points", "Points", *said(*_reference(scenario)), _table(frontier), *after),
         ),
     )
 
@@ -135,7 +135,7 @@ def _mix(point: FrontierPoint) -> str:
 def _reference(scenario: Scenario) -> list[str]:
     if scenario.cost.mode is not CostMode.REFERENCE:
         return []
-    return ["> **Warning: reference mode.** The rates follow the published paper and simulator and are not physical."]
+    return ["**Warning: reference mode.** The rates follow the published paper and simulator and are not physical."]
 
 
 def _table(frontier: Frontier) -> DataTable:

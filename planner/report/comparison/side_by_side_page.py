@@ -3,7 +3,7 @@
 from planner.domain import PHASES, Phase
 from planner.domain.comparisons import LatencyFigures, PlanComparison
 from planner.domain.serving.levels import TIMES
-from planner.report.buckets.view import span_label
+from planner.report.buckets.view import span_label, time
 from planner.report.comparison.side_by_side import (
     ASKED_ALIKE,
     HOW_TO_READ,
@@ -15,8 +15,8 @@ from planner.report.comparison.side_by_side import (
     pools,
     verdict,
 )
-from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.quantities import counted, rate, significant
 from planner.report.kit.tables import Column, fields, of_part, table_of
 from planner.report.kit.tree import Chart, Figure, Page, Prose, Section, section
@@ -114,12 +114,14 @@ def _late(comparison: PlanComparison, phase: Phase, rows: list[tuple[str, Latenc
             for plan in comparison.plans
         ),
     )
-    return chart_of(plot, table_of(_TIME, rows).block())
+    return chart_of(plot, table_of(_TIME, rows).block("A dash: the queue has no end."), told=True)
 
 
 _TIME: tuple[Column[tuple[str, LatencyFigures]], ...] = (
     Column("run", lambda row: row[0]),
-    *of_part(lambda row: row[1], fields("load", "requests/s=rate_rps")),
+    *of_part(lambda row: row[1], (*fields("load"), Column("requests/s", lambda row: row.rate_rps, rate))),
     Column("prompts (tokens)", lambda row: span_label(row[1].start, row[1].end)),
-    *of_part(lambda row: row[1], fields("P50 (ms)=p50_ms", "late is=statistic", "late (ms)=late_ms")),
+    Column("P50", lambda row: row[1].p50_ms, time),
+    Column("late is", lambda row: row[1].statistic),
+    Column("late", lambda row: row[1].late_ms, time),
 )

@@ -60,7 +60,7 @@ class Drawing:
     """A picture that is drawn, not plotted: `svg` made by the report itself, its colours as CSS variables.
 
     The SVG goes into the page as it is: whoever draws it escapes the names in it (`drawing.py` has the shapes). `text`:
-    the same in letters, for Markdown and terminals; without it they have the table.
+    the same in letters, for Markdown and terminals.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Drawing:
     text: str = ""
 
 
-def said(*paragraphs: str) -> tuple[Prose, ...]:
+def said(*paragraphs: str) -> "tuple[Block, ...]":
     """Paragraphs as blocks; empty ones go."""
     return tuple(Prose(markdown=text) for text in paragraphs if text)
 
@@ -108,7 +108,8 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A whole report. `verdict`: two sentences, a line of Markdown; `figures`: the few numbers that come first.
+    """A whole report. `verdict`: two sentences, a line of Markdown; `figures`: the few numbers that come first; `lead`:
+    what stands before the first section.
 
     `made_by` and `source` are of its file, and written by who knows them: `source` is what it is a page of, as `plan
     1f3a...`, by which the next one of the same may replace it. Titles, labels, captions and `says` are plain text;
@@ -116,8 +117,9 @@ class Page:
     """
 
     title: str
-    verdict: str
-    sections: tuple[Section, ...]
+    verdict: str = ""
+    sections: tuple[Section, ...] = ()
+    lead: tuple[Block, ...] = ()
     figures: tuple[Figure, ...] = ()
     made_by: str = ""
     source: str = ""

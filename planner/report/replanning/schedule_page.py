@@ -5,9 +5,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from planner.domain.schedules import Schedule
-from planner.errors import InputError
-from planner.report.kit.html.plots import Clock, Kind, Plot, Series, chart_of, held_series, series_of
 from planner.report.kit.markdown import listed
+from planner.report.kit.plots import Clock, Kind, Plot, Series, chart_of, held_series, require_figure, series_of
 from planner.report.kit.quantities import money
 from planner.report.kit.tree import Figure, Page, section
 from planner.report.replanning.schedule_tables import (
@@ -33,11 +32,7 @@ _ALL_WINDOWS = "windows.csv of the schedule's folder"
 
 def schedule_figure(schedule: Schedule, name: str) -> "StillFigure":
     """The figure `name`, one of SCHEDULE_FIGURES, on an Agg canvas. Raises InputError for another name."""
-    if name not in SCHEDULE_FIGURES:
-        raise InputError(
-            f"Figure: the name must be one of {', '.join(SCHEDULE_FIGURES)}, got {name!r}.",
-            hint="Choose one of these names.",
-        )
+    require_figure(name, SCHEDULE_FIGURES)
     from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
     return still(schedule.series.name, SCHEDULE_FIGURES[name], (schedule_plot(schedule, name),), "")
@@ -143,8 +138,8 @@ def schedule_page(schedule: Schedule, names: Sequence[str]) -> Page:
         sections=(
             section("load", "Load and plans", *listed(notes(schedule)), charts["load"]),
             section("cost", "Cost", charts["cost"], costs(schedule).block()),
-            section("plans", "Plans", charts["gpus"], levels(schedule, names).block("Plans that stand")),
-            section("changes", "Changes", changes(schedule, names).block("Changes in order")),
+            section("plans", "Plans", charts["gpus"], levels(schedule, names).block()),
+            section("changes", "Changes", changes(schedule, names).block()),
         ),
     )
 

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from planner.domain.schedules import DAY_S, Schedule, ScheduleLevel, TariffKind
-from planner.report.kit.quantities import counted, measured, money, rate, significant
+from planner.report.kit.quantities import counted, measured, money, rate
 from planner.report.kit.tables import Column, Table, csv_table, fields, of_part, table_of
-from planner.report.kit.tree import Page, said, section
+from planner.report.kit.tree import Page, said
 
 KNOWN_FORECAST = "known"
 
@@ -77,8 +77,7 @@ def costs(schedule: Schedule) -> Table[tuple[str, float]]:
     return table_of(columns, figures)
 
 
-def _six_digits(value: float) -> str:
-    return significant(value, 6)
+_six_digits = "{:,.6g}".format
 
 
 def gpus_of(level: ScheduleLevel) -> str:
@@ -174,7 +173,7 @@ def roll_out_page(schedule: Schedule, names: Sequence[str]) -> Page:
         verdict="Each plan is a run folder under `plans/`. New servers load before the time of a change, so that they "
         "serve when it comes; then the router gets the new table, and old servers drain. `planner diff plans/A "
         "plans/B` tells what differs, `plans/B/manifests` what to apply.",
-        sections=(section("steps", "", steps, *said(thin if schedule.thin_windows else "")),),
+        lead=(steps, *said(thin if schedule.thin_windows else "")),
     )
 
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.domain.watching import Cause, WatchLog, WatchWindow
-from planner.errors import InputError
-from planner.report.kit.html.plots import Clock, Kind, Plot, Series, chart_of, held_series, series_of
+from planner.report.kit.plots import Clock, Kind, Plot, Series, chart_of, held_series, require_figure, series_of
 from planner.report.kit.quantities import money
 from planner.report.kit.tree import Block, DataTable, Figure, Page, Prose, section
 from planner.report.replanning.watch_tables import (
@@ -30,11 +29,7 @@ ALL_WINDOWS = "watch.jsonl of the watch's folder"
 
 def watch_figure(log: WatchLog, name: str = "watch") -> "StillFigure":
     """The figure `name`, one of WATCH_FIGURES, on an Agg canvas. Raises InputError for another name."""
-    if name not in WATCH_FIGURES:
-        raise InputError(
-            f"Figure: the name must be one of {', '.join(WATCH_FIGURES)}, got {name!r}.",
-            hint="Choose one of these names.",
-        )
+    require_figure(name, WATCH_FIGURES)
     from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
     plots = (gpus_plot(log),) if name == "gpus" else (load_plot(log), rent_plot(log))
@@ -140,9 +135,9 @@ def watch_page(log: WatchLog) -> Page:
         figures=tuple(_heads(log)),
         sections=(
             section("load", "Load and promise", chart_of(load_plot(log))),
-            section("cost", "Rent", chart_of(rent_plot(log)), tallied(log).block("What it comes to")),
+            section("cost", "Rent", chart_of(rent_plot(log)), tallied(log).block()),
             section("gpus", "GPUs", chart_of(gpus_plot(log))),
-            section("changes", "Changes", changes(log).block("Plans in order")),
+            section("changes", "Changes", changes(log).block()),
             section("refused", "Not believed, not met", *_notes(log)),
         ),
     )
@@ -164,7 +159,7 @@ def _notes(log: WatchLog) -> Iterator[Block]:
         return
     if len(rows) > MOST_NOTES:
         yield Prose(markdown=f"The last {MOST_NOTES:,} of {len(rows):,}; all of them are in {ALL_WINDOWS}.")
-    yield DataTable(columns=NOTE_COLUMNS, rows=tuple(rows[-MOST_NOTES:]), caption="In order")
+    yield DataTable(columns=NOTE_COLUMNS, rows=tuple(rows[-MOST_NOTES:]))
 
 
 def _met(log: WatchLog) -> str:

@@ -6,8 +6,8 @@ from planner.domain import Plan
 from planner.domain.changes import ChangeKind, ChangePoint, PlanChange, ServerChange, ServerRole
 from planner.domain.rollouts import RollOut, RollOutStep
 from planner.report.buckets.headline import promise_text
-from planner.report.kit.html.plots import chart_of
 from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import chart_of
 from planner.report.kit.quantities import counted, money, percent, rate, significant
 from planner.report.kit.tables import Column, counts, table_of
 from planner.report.kit.tree import DataTable, Page, said, section
@@ -46,9 +46,9 @@ def change_page(
     return Page(
         title=f"Change of {plan.scenario.name}",
         verdict=change_verdict(change),
+        lead=(*words, table_of(_CHANGE, change.changes).block()),
         sections=(
             section("charts-of-it", "Charts", *map(chart_of, change_plots(roll_out, frontier))),
-            section("servers", "", *words, table_of(_CHANGE, change.changes).block()),
             section("frontier", "Rate against change", _frontier_table(frontier, unit)),
             section("steps", "Roll-out", *said(roll_out_verdict(roll_out)), *steps),
         ),

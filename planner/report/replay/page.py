@@ -1,8 +1,8 @@
 """The report of a replay: the verdict first, then levels, times, waiting, islands, what was left out."""
 
 from planner.domain.replay import Moment, ReplayResult, ReplaySweep
-from planner.report.kit.html.plots import chart_of
 from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import chart_of
 from planner.report.kit.quantities import counted, percent, rate, significant, whole
 from planner.report.kit.tree import Page, said, section
 from planner.report.replay.plots import replay_plots
@@ -20,8 +20,8 @@ from planner.report.replay.words import ARRIVALS, MOST_BUCKETS
 
 def sweep_page(sweep: ReplaySweep) -> Page:
     """A sweep of rates."""
-    rates = section("rates", "", sweep_table(sweep))
-    return Page(title=f"Rates: {sweep.results[0].plan}", verdict=sweep_verdict(sweep), sections=(rates,))
+    title = f"Rates: {sweep.results[0].plan}"
+    return Page(title=title, verdict=sweep_verdict(sweep), lead=(sweep_table(sweep).block(),))
 
 
 def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None) -> Page:
@@ -31,16 +31,16 @@ def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None) -> Page:
     return Page(
         title=f"Replay: {result.plan}",
         verdict=verdict(result),
+        lead=said(_setting(result)),
         sections=(
             section("charts-of-it", "Charts", *map(chart_of, replay_plots(result, sweep))),
-            section("setting", "", *said(_setting(result))),
             section("levels", "Levels", levels_table(result)),
-            section("times", "Times", latency_table(result), *said(intervals)),
+            section("times", "Times", latency_table(result).block(), *said(intervals)),
             section("goodput", "Goodput", goodput_table(result), *costs),
             section("waiting", "Where requests wait", stations_table(result)),
-            section("islands", "Islands", islands_table(result), *said(_ISLANDS)),
+            section("islands", "Islands", islands_table(result).block(), *said(_ISLANDS)),
             section("over-time", "Over time", *listed(_over_time(result))),
-            section("rates", "Rates", *([*said(sweep_verdict(sweep)), sweep_table(sweep)] if sweep else [])),
+            section("rates", "Rates", *([*said(sweep_verdict(sweep)), sweep_table(sweep).block()] if sweep else [])),
             section("left-out", "Left out", *listed(_left_out(result))),
             section("notes", "Notes", *listed([escaped(note) for note in result.notes])),
         ),

@@ -19,8 +19,6 @@ from planner.report.kit.tree import Block, Chart, DataTable, Drawing, Figure, Pa
 MOST_BYTES = 4_000_000
 """Size of the largest page that can be mailed."""
 _FEWEST_ROWS = 10
-UNTITLED = "In words"
-"""What a section without a title is called; in Markdown it has none."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
@@ -61,6 +59,7 @@ _RESERVED = frozenset({"charts", "library", "words"})
 
 
 def _blocks(page: Page) -> Iterator[Block]:
+    yield from page.lead
     for section in page.sections:
         yield from section.blocks
         yield from section.folded
@@ -69,6 +68,7 @@ def _blocks(page: Page) -> Iterator[Block]:
 def _document(page: Page, chart_script: bytes, rows: int) -> str:
     charts = [block for block in _blocks(page) if isinstance(block, Chart)]
     sections = "\n".join(_section(section, rows) for section in page.sections)
+    lead = "".join(f"{_block(block, rows)}\n" for block in page.lead)
     words = _words(page)
     library = chart_script if charts else b""
     return f"""\
@@ -92,7 +92,7 @@ def _document(page: Page, chart_script: bytes, rows: int) -> str:
 <p class="verdict">{line_html(page.verdict)}</p>
 {_figures(page.figures)}</header>
 {_contents(page, words=bool(words))}<main>
-{sections}
+{lead}{sections}
 {words}</main>
 <footer>{text_html(page.made_by)}</footer>
 </div>
@@ -150,7 +150,7 @@ def _figure(figure: Figure) -> str:
 def _contents(page: Page, *, words: bool) -> str:
     if not page.sections:
         return ""
-    titles = [(section.name, section.title or UNTITLED) for section in page.sections] + [("words", "Words")] * words
+    titles = [(section.name, section.title) for section in page.sections] + [("words", "Words")] * words
     links = "".join(f'<li><a href="#{name}">{text_html(title)}</a></li>' for name, title in titles)
     return f'<nav aria-label="Contents"><details open><summary>Contents</summary><ol>{links}</ol></details></nav>\n'
 
@@ -161,7 +161,7 @@ def _section(section: Section, rows: int) -> str:
     fold = (
         f'<details class="fold"><summary>{text_html(section.fold)}</summary>\n{folded}\n</details>\n' if folded else ""
     )
-    heading = f'<h2><a class="anchor" href="#{name}">{text_html(section.title or UNTITLED)}</a></h2>'
+    heading = f'<h2><a class="anchor" href="#{name}">{text_html(section.title)}</a></h2>'
     return f'<section id="{name}">\n{heading}\n{blocks}\n{fold}</section>'
 
 

@@ -5,14 +5,13 @@ from html import escape
 
 from planner.report.kit.html.prose import text_html, tip
 from planner.report.kit.markdown import plain
-from planner.report.kit.quantities import NONE, significant
+from planner.report.kit.quantities import NONE, shown_number
 from planner.report.kit.tree import Cell, DataTable
 
 MOST_ROWS = 500
 """Rows of a table that a page shows; how many are left out stands below."""
 FILTERED_ROWS = 12
 """From so many rows on a table has a field that filters it."""
-_MOST_DIGITS = 4
 
 
 def table_html(table: DataTable, *, most_rows: int = MOST_ROWS) -> str:
@@ -87,18 +86,3 @@ def _cell(cell: Cell, text: str, kind: str) -> str:
         return f'<td class="{kind}">{NONE}</td>'
     exact = f' data-v="{float(cell)!r}"' if kind == _NUMBER else ""
     return f'<td class="{kind}"{exact}>{text_html(plain(text)) if text else shown_number(cell)}</td>'
-
-
-def shown_number(number: float) -> str:
-    """Whole numbers whole, others to four digits; the exact one is the cell's `data-v`."""
-    if isinstance(number, bool):
-        return "yes" if number else "no"
-    if isinstance(number, int):
-        return f"{number:,}"
-    if math.isnan(number):
-        return NONE
-    if math.isinf(number):
-        return "∞" if number > 0 else "-∞"
-    if number.is_integer():
-        return f"{number:,.0f}"
-    return f"{number:,.0f}" if abs(number) >= 10**_MOST_DIGITS else significant(number, _MOST_DIGITS)
