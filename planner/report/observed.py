@@ -10,7 +10,7 @@ from planner.domain.serving.observed import ComparedFigure, Observation, Observe
 from planner.report.kit.markdown import escaped, listed, page_text
 from planner.report.kit.quantities import NONE
 from planner.report.kit.tables import Column, Frame, Table, fields, record, table_of
-from planner.report.kit.tree import Block, Page, said, section
+from planner.report.kit.tree import Block, Page, paragraphs, section
 
 _EXACT = fields(
     *("of=subject", "phase", "figure=name", "unit", "promised", "low", "high", "measured", "ratio", "verdict", "basis"),
@@ -80,11 +80,11 @@ def observation_page(observation: Observation, fit: CalibrationFit | None = None
     return Page(
         title=f"Plan {observation.plan} and what runs",
         verdict=escaped(observed_verdict(observation)),
-        lead=said(f"{when}{observation.samples} samples a series at most."),
+        lead=paragraphs(f"{when}{observation.samples} samples a series at most."),
         sections=(
             section("advice", "What to do", *listed(advice)),
             section("figures", "Promised and measured", figures(observation).block(), *listed(_bases(observation))),
-            section("islands", "Islands", islands(observation).block(), *said(busy)),
+            section("islands", "Islands", islands(observation).block(), *paragraphs(busy)),
             section("notes", "Notes", *listed([escaped(note) for note in observation.notes])),
             section("calibration", "Calibration", *_calibration(fit)),
         ),
@@ -109,10 +109,10 @@ _STEP: tuple[Column[JudgedMeasurement], ...] = (
 
 def _calibration(fit: CalibrationFit | None) -> tuple[Block, ...]:
     if fit is None:
-        return said("No step time could be taken (see the notes), so there is no calibration file.")
+        return paragraphs("No step time could be taken (see the notes), so there is no calibration file.")
     factors = [f"{f.name} ({f.family}): {f.value:.4g}; {escaped(f.provenance)}" for f in fit.calibration.factors]
     lead = "`calibration.yaml` is for `cost.calibration` of the scenario, to plan again with."
-    return (*said(lead), table_of(_STEP, fit.points).block(), *listed(factors))
+    return (*paragraphs(lead), table_of(_STEP, fit.points).block(), *listed(factors))
 
 
 def _time(seconds: float) -> str:

@@ -23,7 +23,7 @@ from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.plots import chart_of
 from planner.report.kit.quantities import counted, percent
 from planner.report.kit.tables import Column, counts, fields, table_of
-from planner.report.kit.tree import Block, DataTable, Page, said, section
+from planner.report.kit.tree import Block, DataTable, Page, paragraphs, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,10 +55,10 @@ def diagnosis_page(diagnosis: ClusterDiagnosis) -> Page:
     pooled = [row for row in diagnosis.requests if not row.gpu]
     typed = [row for row in diagnosis.requests if row.gpu]
     counted_part, released = (
-        [*said(lead), table(pooled)] if pooled else []
+        [*paragraphs(lead), table(pooled)] if pooled else []
         for lead, table in ((_REQUEST_LEAD, requests_table), (_RELEASED_LEAD, released_table))
     )
-    jobs = [*said(_job_lead(diagnosis.jobs)), jobs_table(diagnosis.jobs)] if diagnosis.jobs else []
+    jobs = [*paragraphs(_job_lead(diagnosis.jobs)), jobs_table(diagnosis.jobs)] if diagnosis.jobs else []
     return Page(
         title=f"Idle GPUs: {diagnosis.cluster}",
         verdict=_headline(diagnosis),
@@ -116,7 +116,7 @@ def _overcommitted(diagnosis: ClusterDiagnosis) -> tuple[Block, ...]:
     if len(rows) > MOST_NAMED:
         names.append(f"{len(rows) - MOST_NAMED:,} more")
     lead = "Pods hold more than their node has; nothing of it counts as idle, and nothing was changed:"
-    return (*said(lead if rows else ""), *listed(names))
+    return (*paragraphs(lead if rows else ""), *listed(names))
 
 
 def _columns(rows: Sequence[RequestDiagnosis | JobDiagnosis], causes: Sequence[StrandingCause]) -> list[StrandingCause]:

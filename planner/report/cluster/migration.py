@@ -8,7 +8,7 @@ from planner.domain.defragmentation import Defragmentation, Move, MoveAim, MoveS
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import percent
 from planner.report.kit.tables import Column, counts, fields, table_of
-from planner.report.kit.tree import Page, said, section
+from planner.report.kit.tree import Page, paragraphs, section
 
 MOST_STEPS = 40
 """Steps that the page lists."""
@@ -120,12 +120,15 @@ def migration_page(plan: Defragmentation) -> Page:
         Column("8-GPU slots a move", lambda step: step.slots_per_move, "{:.2g}".format),
     )
     further = f"{len(plan.steps) - MOST_STEPS:,} further steps are in `moves.json`."
-    steps = (table_of(columns, plan.steps[:MOST_STEPS]).block(), *said(further if len(plan.steps) > MOST_STEPS else ""))
+    steps = (
+        table_of(columns, plan.steps[:MOST_STEPS]).block(),
+        *paragraphs(further if len(plan.steps) > MOST_STEPS else ""),
+    )
     return Page(
         title=f"Moves on cluster {plan.cluster}",
-        lead=said(*map(escaped, migration_summary(plan).splitlines())),
+        lead=paragraphs(*map(escaped, migration_summary(plan).splitlines())),
         sections=(
-            section("how", "How to carry it out", *said(_HOW.strip() if plan.moves else "")),
+            section("how", "How to carry it out", *paragraphs(_HOW.strip() if plan.moves else "")),
             section("steps", "Steps", *(steps if plan.moves else ())),
         ),
     )

@@ -12,7 +12,7 @@ from planner.report.cluster.diagnosis_words import CAUSES, REQUEST_CAUSES, chang
 from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import NONE, counted, percent, span, whole
 from planner.report.kit.tables import Column, Frame, counts, fields, frame_of, matrix, table_of
-from planner.report.kit.tree import Block, DataTable, Page, Prose, said, section
+from planner.report.kit.tree import Block, DataTable, Page, Prose, paragraphs, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,17 +93,17 @@ NAMED_NODES = 10
 def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -> Page:
     """The cluster. `fragmentation`: of it, against pods like its own; None leaves that table out."""
     summary = summarize_cluster(cluster)
-    offers = (*said("GPUs in parts, which islands cannot use:"), offers_table(summary)) if summary.offers else ()
+    offers = (*paragraphs("GPUs in parts, which islands cannot use:"), offers_table(summary)) if summary.offers else ()
     causes: tuple[Block, ...] = ()
     if fragmentation:
         idle = fragmentation.idle_gpu_milli
         causes = (
-            *said(causes_lead(fragmentation)),
+            *paragraphs(causes_lead(fragmentation)),
             causes_table(fragmentation) if idle else Prose(markdown=_NONE_IDLE),
         )
     shut = listed([escaped(row.text) for row in summary.shut])
-    fragments = (*said(_FRAGMENTS), fragments_table(summary), *causes, *said(_SHUT if shut else ""), *shut)
-    held_by = (*_or_words(classes_table(summary), "No pod holds a GPU."), *said(_crossing(summary)))
+    fragments = (*paragraphs(_FRAGMENTS), fragments_table(summary), *causes, *paragraphs(_SHUT if shut else ""), *shut)
+    held_by = (*_or_words(classes_table(summary), "No pod holds a GPU."), *paragraphs(_crossing(summary)))
     return Page(
         title=f"Cluster: {summary.name}",
         verdict=_headline(summary),
@@ -111,7 +111,7 @@ def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -
             section("gpus", "GPUs", *_or_words(types_table(summary), "None."), *offers),
             section("pods", "Pods", *held_by),
             section("fragmentation", "Fragmentation", *fragments, *_unknown(summary)),
-            section("notes", "Notes", *(listed([escaped(note) for note in summary.notes]) or said("None."))),
+            section("notes", "Notes", *(listed([escaped(note) for note in summary.notes]) or paragraphs("None."))),
         ),
     )
 
@@ -122,7 +122,7 @@ _SHUT = "No pod holds these GPUs, and none may have them; they count as neither 
 
 
 def _or_words(table: DataTable, words: str) -> tuple[Block, ...]:
-    return (table,) if table.rows else said(words)
+    return (table,) if table.rows else paragraphs(words)
 
 
 def _headline(summary: ClusterSummary) -> str:
@@ -198,7 +198,7 @@ def _unknown(summary: ClusterSummary) -> tuple[Block, ...]:
     names = [escaped(name) for name in summary.unknown_nodes[:NAMED_NODES]]
     if len(summary.unknown_nodes) > NAMED_NODES:
         names.append(f"{len(summary.unknown_nodes) - NAMED_NODES:,} more")
-    return said(
+    return paragraphs(
         f"On {counted(len(summary.unknown_nodes), 'node')} some pod holds GPUs and nobody said which; their idle GPUs "
         f"count by number, for islands of TP 1 or of placement.qos best_effort or none: {', '.join(names)}."
     )

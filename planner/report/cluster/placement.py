@@ -7,7 +7,7 @@ from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsl
 from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
 from planner.report.kit.tables import Column, counts, fields, matrix, of_part, table_of
-from planner.report.kit.tree import Block, DataTable, said
+from planner.report.kit.tree import Block, DataTable, paragraphs
 
 MOST_ROWS = 30
 """Rows of a table; the rest are counted."""
@@ -44,7 +44,7 @@ def placement_details(plan: Plan, placed: Placement) -> tuple[Block, ...]:
 def _servers_without_room(plan: Plan) -> tuple[Block, ...]:
     """Pools that lie on nodes, though not with all of their servers."""
     rows = [f"{escaped(i.id)}: {escaped(i.note)}." for i in plan.islands if i.phase is not None and i.note]
-    return (*said("**Not all servers have nodes:**" if rows else ""), *listed(rows))
+    return (*paragraphs("**Not all servers have nodes:**" if rows else ""), *listed(rows))
 
 
 def placement_lead(plan: Plan, placed: Placement) -> str:
@@ -193,7 +193,7 @@ def _sites(plan: Plan, placed: Placement) -> Iterator[Block]:
     yield table_of(columns, groups[:MOST_ROWS]).block(f"{plan.form.row.part.capitalize()}s on nodes")
     unlisted = groups[MOST_ROWS:]
     if unlisted:
-        yield from said(f"{_more(sum(len(group.sites) for group in unlisted), 'island')} in `placement.csv`.")
+        yield from paragraphs(f"{_more(sum(len(group.sites) for group in unlisted), 'island')} in `placement.csv`.")
 
 
 def _domain_names(group: SiteGroup) -> str:
@@ -224,7 +224,7 @@ def _shortfalls(shortfalls: tuple[Shortfall, ...]) -> tuple[Block, ...]:
         )
     more = len(shortfalls) - LISTED_SHORTFALLS
     last = [f"{_more(more, 'island')} in `plan.json`."] if more > 0 else []
-    return (*said("**Not placed:**" if lines else ""), *listed([*lines, *last]))
+    return (*paragraphs("**Not placed:**" if lines else ""), *listed([*lines, *last]))
 
 
 def _lost(victims: tuple[Victim, ...]) -> str:
@@ -250,9 +250,9 @@ def _victims(placed: Placement) -> Iterator[Block]:
     unlisted = len(victims) - MOST_ROWS
     order = f" Whatever is carried out from the top, islands whose pods are gone can come up{_beside(placed)}."
     lead = f"{counted(len(victims), 'pod')} with {counted(gpus, 'GPU')}{_lost(victims)}."
-    yield from said(f"**Pods to evict:** {lead}{order if ordered else ''}")
+    yield from paragraphs(f"**Pods to evict:** {lead}{order if ordered else ''}")
     yield table_of(columns, shown).block()
-    yield from said(f"{_more(unlisted, 'pod')} in `plan.json`." if unlisted > 0 else "")
+    yield from paragraphs(f"{_more(unlisted, 'pod')} in `plan.json`." if unlisted > 0 else "")
 
 
 def _beside(placed: Placement) -> str:
@@ -297,5 +297,5 @@ def _terms(placed: Placement) -> tuple[Block, ...]:
         Column("Product", lambda term: term.value * term.weight, _signed),
     )
     words = "of 1: the weighted mean of these terms, each from -1 to 1, higher is better."
-    lead = said(f"Score **{_signed(placed.score)}** {words}")
+    lead = paragraphs(f"Score **{_signed(placed.score)}** {words}")
     return (*lead, *([table_of(columns, placed.terms).block()] if placed.terms else []))

@@ -7,7 +7,7 @@ from planner.domain import Phase, Placement, Plan
 from planner.report.cluster.placement import placement_details, placement_lead
 from planner.report.kit.drawing import NARROW, box, svg, words
 from planner.report.kit.quantities import counted
-from planner.report.kit.tree import DataTable, Drawing, Section, said, section
+from planner.report.kit.tree import DataTable, Drawing, Section, paragraphs, section
 
 MOST_NODES = 480
 """Nodes that the map draws; the rest stand in placement.csv."""
@@ -39,7 +39,7 @@ def placement_section(plan: Plan) -> Section:
     return Section(
         name="placement",
         title="Placement",
-        blocks=(*said(placement_lead(plan, placed)), *([_map(plan, placed)] if placed.parts else [])),
+        blocks=(*paragraphs(placement_lead(plan, placed)), *([_map(plan, placed)] if placed.parts else [])),
         folded=placement_details(plan, placed),
         fold="The cluster before and after, alignment, what is short, the score",
     )

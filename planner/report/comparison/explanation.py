@@ -19,7 +19,7 @@ from planner.report.buckets.view import span_label
 from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import counted, percent, rate, signed_range, significant, whole
 from planner.report.kit.tables import Column, counts, fields, table_of
-from planner.report.kit.tree import DataTable, Page, said, section
+from planner.report.kit.tree import DataTable, Page, paragraphs, section
 
 SAME = 5e-4
 NOTHING = "nothing serves"
@@ -61,7 +61,7 @@ def _plan_page(plan: PlanExplanation) -> Page:
         sections=(
             section(
                 *("alternatives", "What its alternatives lose"),
-                *([_alternatives(plan), *said(bounds)] if plan.alternatives else []),
+                *([_alternatives(plan), *paragraphs(bounds)] if plan.alternatives else []),
             ),
             section("cuts", "Buckets and kinds of servers", _cuts(plan.cuts, plan.rate_rps)),
         ),
@@ -290,8 +290,8 @@ def _island_page(island: IslandExplanation) -> Page:
         f"Middles of the ranges that it serves, with their share: {lengths} tokens{more}.",
         sections=(
             section("configuration", "Why this configuration", *listed(list(_island_sentences(island))), rivals),
-            section("type", "Why this GPU type", others, *said(rates)),
-            section("changes", "What would change it", *said(without)),
+            section("type", "Why this GPU type", others, *paragraphs(rates)),
+            section("changes", "What would change it", *paragraphs(without)),
         ),
     )
 

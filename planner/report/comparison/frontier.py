@@ -9,7 +9,7 @@ from planner.report.kit.markdown import escaped
 from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import LEFT_OUT, counted, money, percent, rate, rate_with, significant, whole
 from planner.report.kit.tables import Column, Frame, entries, fields, of_part, table_of
-from planner.report.kit.tree import DataTable, Page, said, section
+from planner.report.kit.tree import DataTable, Page, paragraphs, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,14 +97,14 @@ _ODDS: tuple[Column[FrontierPoint], ...] = (
 def frontier_page(frontier: Frontier, scenario: Scenario) -> Page:
     """The frontier, and how its points are to be read."""
     best, last = frontier.most_per_dollar, frontier.points[-1]
-    after = said(_ROWS, *_bands(frontier), *_unsolved(frontier), *_unasked(frontier))
+    after = paragraphs(_ROWS, *_bands(frontier), *_unsolved(frontier), *_unasked(frontier))
     return Page(
         title=f"Frontier: {scenario.name}",
         verdict=f"**Of these points, {_mix(best)} serve most per USD**{_likely(best)}: {_words(best)}. "
         f"The most found is {_words(last)}.",
         sections=(
             section("charts-of-it", "Charts", *map(chart_of, frontier_plots(frontier, scenario))),
-            section("points", "Points", *said(*_reference(scenario)), _table(frontier), *after),
+            section("points", "Points", *paragraphs(*_reference(scenario)), _table(frontier), *after),
         ),
     )
 

@@ -3,7 +3,7 @@
 from planner.domain import Goal, Pick, Plan, Trial
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, counted, money, percent, rate, significant, whole
 from planner.report.kit.tables import Column, table_of
-from planner.report.kit.tree import DataTable, Section, said, section
+from planner.report.kit.tree import DataTable, Section, paragraphs, section
 
 MOST_ROWS = 20
 
@@ -40,8 +40,8 @@ def frontier_section(plan: Plan) -> Section:
         f"{counted(len(front), 'layout')} of the {whole(served)} that serve: no other that was tried is as good in "
         f"every goal and better in one, as predicted. {_rule(plan)}{_firmness(plan)}"
     )
-    after = said(_more(front), _goals_explained(plan))
-    return section("frontier", "Frontier", *said(lead), frontier_table(plan), *after)
+    after = paragraphs(_more(front), _goals_explained(plan))
+    return section("frontier", "Frontier", *paragraphs(lead), frontier_table(plan), *after)
 
 
 def _firmness(plan: Plan) -> str:

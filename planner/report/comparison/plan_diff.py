@@ -17,7 +17,7 @@ from planner.report.comparison.side_by_side import rate_sentence
 from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import NONE, counted, percent, rate
 from planner.report.kit.tables import Column, counts, fields, table_of
-from planner.report.kit.tree import Block, DataTable, Page, Section, said, section
+from planner.report.kit.tree import Block, DataTable, Page, Section, paragraphs, section
 
 _HAPPENS = {
     IslandFate.UNCHANGED: "stays as it is",
@@ -71,7 +71,7 @@ def diff_page(diff: PlanDiff) -> Page:
     same = f"Nothing changes: {counted(len(diff.islands), _noun(diff))} as before, every request where it was."
     lines = [*_head_lines(diff), *_counts(diff), *_rates(diff), *_notes(diff), *_not_compared(diff)]
     figures = [diff_head(diff.figures)] if diff.figures is not None and figures_change(diff.figures) else []
-    unchanged = said(same, "" if diff.pods_compared else _PODS_NOT_COMPARED)
+    unchanged = paragraphs(same, "" if diff.pods_compared else _PODS_NOT_COMPARED)
     sections = (
         section("islands", f"{_noun(diff).capitalize()}s", _island_table(diff.islands)),
         *(_bucket_parts(diff.buckets) if diff.buckets is not None else ()),
@@ -92,7 +92,7 @@ def changes_section(diff: PlanDiff) -> Section:
         name="changes",
         title=f"Changed since {diff.old}",
         blocks=page.lead,
-        folded=tuple(block for part in page.sections for block in (*said(f"**{part.title}**"), *part.blocks)),
+        folded=tuple(block for part in page.sections for block in (*paragraphs(f"**{part.title}**"), *part.blocks)),
         fold="What starts, stops, restarts and is routed anew",
     )
 
@@ -213,13 +213,13 @@ def _surge(change: GpuChange) -> str:
 
 def _route_parts(diff: PlanDiff) -> Iterator[Block]:
     if not diff.routes:
-        yield from said("No request changes island.")
+        yield from paragraphs("No request changes island.")
         return
     yield _route_table(diff.routes)
     rows = [(phase.value, share) for phase in PHASES if (share := diff.moved_of_all(phase)) is not None]
     if rows:
         moved = " and ".join(f"{percent(share)} change island in {phase}" for phase, share in rows)
-        yield from said(f"Of all requests, {moved}.")
+        yield from paragraphs(f"Of all requests, {moved}.")
 
 
 def _route_table(routes: Sequence[RouteChange]) -> DataTable:

@@ -18,7 +18,7 @@ from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import counted, percent, rate, significant
 from planner.report.kit.tables import Column, Frame, fields, table_of
-from planner.report.kit.tree import DataTable, Page, said, section
+from planner.report.kit.tree import DataTable, Page, paragraphs, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,12 +37,12 @@ def serving_frame(comparison: FormComparison) -> Frame:
 
 def serving_page(comparison: FormComparison, scenario: Scenario) -> Page:
     """The comparison: rates of each form, and its pools."""
-    notes = said(_RATES, *_own_ranges(scenario), *_unfinished(comparison))
+    notes = paragraphs(_RATES, *_own_ranges(scenario), *_unfinished(comparison))
     rates = (_rates(comparison), *notes, *listed(_reasons(comparison, scenario)))
     return Page(
         title=f"Forms of serving: {scenario.name}",
         verdict=f"**{headline(comparison)}**",
-        lead=said(*conclusions(comparison)[1:]),
+        lead=paragraphs(*conclusions(comparison)[1:]),
         sections=(
             section("charts-of-it", "Charts", *map(chart_of, serving_plots(comparison))),
             section("rates", "Rates", *rates),

@@ -103,7 +103,7 @@ class Column(Generic[Row]):
         """`l` or `r`."""
         return "r" if (self.text is not None if self.right is None else self.right) else "l"
 
-    def told(self, row: Row) -> tuple[Cell, str]:
+    def cell(self, row: Row) -> tuple[Cell, str]:
         """The exact cell in `unit`, words where it is no number; and how it is written, "" where as any other."""
         value = self.value(row)
         if value is None:
@@ -200,7 +200,7 @@ class Table(Generic[Row]):
 
     def block(self, caption: str = "", rest_file: str = "") -> DataTable:
         """As it stands in a report."""
-        cells = [[column.told(row) for column in self.columns] for row in self.rows]
+        cells = [[column.cell(row) for column in self.columns] for row in self.rows]
         return DataTable(
             columns=tuple(
                 f"{column.heading} ({column.unit})" if column.unit and column.text is None else column.heading

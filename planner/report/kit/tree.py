@@ -71,9 +71,9 @@ class Drawing:
     text: str = ""
 
 
-def said(*paragraphs: str) -> "tuple[Block, ...]":
+def paragraphs(*texts: str) -> "tuple[Block, ...]":
     """Paragraphs as blocks; empty ones go."""
-    return tuple(Prose(markdown=text) for text in paragraphs if text)
+    return tuple(Prose(markdown=text) for text in texts if text)
 
 
 Block = Prose | DataTable | Chart | Drawing

@@ -7,7 +7,7 @@ from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
 from planner.report.buckets.headline import promise_text
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, counted, money, percent, rate, significant, whole
-from planner.report.kit.tree import Block, said
+from planner.report.kit.tree import Block, paragraphs
 from planner.report.plan.certificate import certificate_text
 
 BALANCED = 0.01
@@ -25,7 +25,7 @@ def answer(plan: Plan) -> tuple[Block, ...]:
     """What it does at capacity, how near that is to the best, what replays say, and of which question it is."""
     network = f"network: {escaped(plan.network_bottleneck)} is the bottleneck." if plan.network_bottleneck else ""
     served = headline(plan) if plan.throughput_rps > 0 else ""
-    return said(served, network, *certificate_text(plan), replayed_text(plan), question(plan.scenario))
+    return paragraphs(served, network, *certificate_text(plan), replayed_text(plan), question(plan.scenario))
 
 
 def _warnings(plan: Plan) -> Iterator[str]:

@@ -8,7 +8,7 @@ from planner.report.kit.drawing import NARROW, box, ribbon, svg, words
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import band_in_percent, counted, money, percent, rate, span
 from planner.report.kit.tables import Column, counts, entries, fields, table_of
-from planner.report.kit.tree import DataTable, Drawing, Section, said, section
+from planner.report.kit.tree import DataTable, Drawing, Section, paragraphs, section
 from planner.report.plan.cards import Card, Lane, cards, lanes
 
 _WIDTH, _CARD, _ROW, _HEAD = 980.0, 262.0, 74.0, 46.0
@@ -25,7 +25,7 @@ _TITLES = {
 
 def deployment_section(plan: Plan) -> Section:
     """The drawing, the table, and how the manifests call things."""
-    return section("deployment", "What to deploy", _drawing(plan), settings_table(plan), *said(_words(plan)))
+    return section("deployment", "What to deploy", _drawing(plan), settings_table(plan), *paragraphs(_words(plan)))
 
 
 def _words(plan: Plan) -> str:

@@ -13,7 +13,7 @@ from planner.report.kit.markdown import escaped
 from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import banded_rate, percent, rate, significant, whole
 from planner.report.kit.tables import Column, fields, table_of
-from planner.report.kit.tree import Block, Chart, DataTable, Section, said, section
+from planner.report.kit.tree import Block, Chart, DataTable, Section, paragraphs, section
 
 _SECOND_MS = 1000.0
 
@@ -46,12 +46,12 @@ def latency_section(plan: Plan, replay: StoredReplay | None = None) -> Section:
     else:
         rows = {phase: tuple(_rows(plan, phase, replay)) for phase in PHASES}
         charts = [_chart(phase, rows[phase], plan.scenario.slo.statistic) for phase in PHASES if rows[phase]]
-        blocks = (*charts, *said(latency_words(plan)))
+        blocks = (*charts, *paragraphs(latency_words(plan)))
     return section("latency", "Latency", *blocks, *_replayed(replay))
 
 
 def _replayed(replay: StoredReplay | None) -> tuple[Block, ...]:
-    return said("" if replay is None else f"**Replayed, request by request.** {escaped(replay.summary)}")
+    return paragraphs("" if replay is None else f"**Replayed, request by request.** {escaped(replay.summary)}")
 
 
 def _rows(plan: Plan, phase: Phase, replay: StoredReplay | None) -> Iterator[LoadTimes]:
@@ -143,7 +143,7 @@ def _of_ranges(plan: Plan) -> Iterator[Block]:
     """What holds, the worst of it, and each range's times on the islands that are slowest in it."""
     service = plan.service
     if service is None:
-        yield from said("No service levels are set (`slo`), so no times are predicted.")
+        yield from paragraphs("No service levels are set (`slo`), so no times are predicted.")
         return
     which = "the mean" if service.percentile is None else f"P{service.percentile:g}"
     banded = banded_rate(plan)
@@ -155,9 +155,9 @@ def _of_ranges(plan: Plan) -> Iterator[Block]:
             f"allows {percent(service.factor)} of what they could take in."
         )
     by_phase = {phase: rows for phase in PHASES if (rows := [row for row in service.ranges if row.phase is phase])}
-    yield from said(lead)
+    yield from paragraphs(lead)
     yield table_of(_WORST, [max(rows, key=_share) for rows in by_phase.values()]).block()
-    yield from said(_TIMES)
+    yield from paragraphs(_TIMES)
     for phase, rows in by_phase.items():
         yield _range_chart(phase, rows)
 

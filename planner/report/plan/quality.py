@@ -10,7 +10,7 @@ from planner.report.kit.markdown import escaped
 from planner.report.kit.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.quantities import banded_rate, money, percent, rate, signed, signed_range, whole
 from planner.report.kit.tables import Column, fields, of_part, table_of
-from planner.report.kit.tree import Block, Chart, Section, said, section
+from planner.report.kit.tree import Block, Chart, Section, paragraphs, section
 
 _RATE = "requests/s"
 
@@ -19,9 +19,9 @@ def quality_section(plan: Plan) -> Section:
     """Rates and bounds beside each other, simpler plans, what a loss leaves."""
     blocks: list[Block] = [_chart(plan)]
     if useful_simpler(plan):
-        blocks += [*said(simplicity_words(plan)), chart_of(simplicity_plot(plan)), simpler_plans(plan).block()]
+        blocks += [*paragraphs(simplicity_words(plan)), chart_of(simplicity_plot(plan)), simpler_plans(plan).block()]
     lost = losses(plan).block("What is left when a pool loses a node, the worst first.")
-    return section("quality", "How good it is", *blocks, *said(loss_sentence(plan)), lost)
+    return section("quality", "How good it is", *blocks, *paragraphs(loss_sentence(plan)), lost)
 
 
 def _bars(plan: Plan) -> Iterator[tuple[str, float, str]]:
@@ -190,7 +190,7 @@ def sensitivity_section(plan: Plan) -> Section:
     if sensitivity is None:
         return section("sensitivity", "What would change it")
     worths = table_of(_WORTH, sensitivity.gpus).block(sensitivity_lead(plan))
-    words = said(sensitivity_words(plan))
+    words = paragraphs(sensitivity_words(plan))
     return section("sensitivity", "What would change it", worths, *words, _worth_chart(sensitivity.gpus))
 
 

@@ -8,7 +8,7 @@ from planner.report.buckets.view import BucketView, buckets_of, degrees, latenci
 from planner.report.kit.plots import Kind, Plot, Series, chart_of, held_series, series_of
 from planner.report.kit.quantities import banded_rate, counted, percent, rate, significant
 from planner.report.kit.tables import Column, fields, table_of
-from planner.report.kit.tree import DataTable, Section, said, section
+from planner.report.kit.tree import DataTable, Section, paragraphs, section
 from planner.report.plan.routing import (
     READABLE_GROUPS,
     IslandGroup,
@@ -45,14 +45,14 @@ _TABLE = (
 def routing_section(plan: Plan) -> Section:
     """Prompt lengths with the cuts between buckets, or the routing table from afar."""
     if not plan.routing:
-        return section("routing", "Routing", *said("Nothing is routed."))
+        return section("routing", "Routing", *paragraphs("Nothing is routed."))
     if plan.form.row.pooled:
         lengths, arrivals = length_plots(plan)
         drawn = (chart_of(lengths, _lengths_table(plan)), chart_of(arrivals))
         return section("routing", "Buckets", *drawn, _buckets(plan))
     charts = (chart_of(plot, _served(plan, phase)) for plot, phase in zip(rate_plots(plan), PHASES, strict=True))
     tables = (stretch_table(plan, phase) for phase in PHASES)
-    return section("routing", "Routing", *said(_TABLE), *charts, *tables)
+    return section("routing", "Routing", *paragraphs(_TABLE), *charts, *tables)
 
 
 def _served(plan: Plan, phase: Phase) -> DataTable:

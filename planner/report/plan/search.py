@@ -9,7 +9,7 @@ from planner.report.kit.markdown import escaped
 from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import banded_rate, rate, significant, whole
 from planner.report.kit.tables import Column, fields, table_of
-from planner.report.kit.tree import Block, DataTable, Section, said, section
+from planner.report.kit.tree import Block, DataTable, Section, paragraphs, section
 from planner.report.plan.certificate import rate_bound
 from planner.report.plan.importance import importance_of, trials_told
 
@@ -47,7 +47,7 @@ def search_section(plan: Plan) -> Section:
         table = table_of(columns, _chosen(plan)).block(rest_file=_TRIALS)
         charts = [chart_of(plot, table) for plot in search_plots(plan)]
     charts += [chart_of(plot) for plot in (*pareto_plots(plan), *parameter_plots(plan))]
-    words = (*said(_effort(plan)), *_progress(plan), *said(*_outcome(plan)))
+    words = (*paragraphs(_effort(plan)), *_progress(plan), *paragraphs(*_outcome(plan)))
     return section("search", "How it was found", *words, *charts)
 
 
@@ -55,7 +55,10 @@ def _progress(plan: Plan) -> tuple[Block, ...]:
     if not plan.search.trials or _solved(plan):
         return ()
     by_round = plan.search.best_by_iteration()
-    return (*said(f"Best so far, round by round: `{_sparkline(by_round)}`"), _progress_table(plan.search, by_round))
+    return (
+        *paragraphs(f"Best so far, round by round: `{_sparkline(by_round)}`"),
+        _progress_table(plan.search, by_round),
+    )
 
 
 def _outcome(plan: Plan) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from planner.domain.schedules import DAY_S, Schedule, ScheduleLevel, TariffKind
 from planner.report.kit.quantities import counted, measured, money, rate
 from planner.report.kit.tables import Column, Table, csv_table, fields, of_part, table_of
-from planner.report.kit.tree import Page, said
+from planner.report.kit.tree import Page, paragraphs
 
 KNOWN_FORECAST = "known"
 
@@ -173,7 +173,7 @@ def roll_out_page(schedule: Schedule, names: Sequence[str]) -> Page:
         verdict="Each plan is a run folder under `plans/`. New servers load before the time of a change, so that they "
         "serve when it comes; then the router gets the new table, and old servers drain. `planner diff plans/A "
         "plans/B` tells what differs, `plans/B/manifests` what to apply.",
-        lead=(steps, *said(thin if schedule.thin_windows else "")),
+        lead=(steps, *paragraphs(thin if schedule.thin_windows else "")),
     )
 
 

@@ -10,7 +10,7 @@ from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.plots import chart_of
 from planner.report.kit.quantities import counted, money, percent, rate, significant
 from planner.report.kit.tables import Column, counts, table_of
-from planner.report.kit.tree import DataTable, Page, said, section
+from planner.report.kit.tree import DataTable, Page, paragraphs, section
 from planner.report.replanning.plots import change_plots
 
 _RATE = "requests/s"
@@ -40,8 +40,8 @@ def change_page(
     change: PlanChange, frontier: Sequence[ChangePoint], roll_out: RollOut, plan: Plan, notes: Sequence[str] = ()
 ) -> Page:
     """All of it. `plan`: the new one; `notes`: what must be known of the change."""
-    words = (*said(f"The new plan: {promise_text(plan)}"), *listed([escaped(note) for note in notes]))
-    steps = (_steps_table(roll_out), *said(_SHARES[roll_out.old_load], _STEPS)) if roll_out.steps else ()
+    words = (*paragraphs(f"The new plan: {promise_text(plan)}"), *listed([escaped(note) for note in notes]))
+    steps = (_steps_table(roll_out), *paragraphs(_SHARES[roll_out.old_load], _STEPS)) if roll_out.steps else ()
     unit = plan.scenario.objective.kind.row.unit
     return Page(
         title=f"Change of {plan.scenario.name}",
@@ -50,7 +50,7 @@ def change_page(
         sections=(
             section("charts-of-it", "Charts", *map(chart_of, change_plots(roll_out, frontier))),
             section("frontier", "Rate against change", _frontier_table(frontier, unit)),
-            section("steps", "Roll-out", *said(roll_out_verdict(roll_out)), *steps),
+            section("steps", "Roll-out", *paragraphs(roll_out_verdict(roll_out)), *steps),
         ),
     )
 

@@ -4,7 +4,7 @@ from planner.domain.replay import Moment, ReplayResult, ReplaySweep
 from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.plots import chart_of
 from planner.report.kit.quantities import counted, percent, rate, significant, whole
-from planner.report.kit.tree import Page, said, section
+from planner.report.kit.tree import Page, paragraphs, section
 from planner.report.replay.plots import replay_plots
 from planner.report.replay.tables import (
     goodput_table,
@@ -27,20 +27,21 @@ def sweep_page(sweep: ReplaySweep) -> Page:
 def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None) -> Page:
     """The replay, and a sweep of its rates."""
     intervals = _INTERVALS if len(result.seeds) > 1 else _ONE_SEED
-    costs = said(_GOODPUT, _misrouted(result), _unlisted(result))
+    rates = (*paragraphs(sweep_verdict(sweep)), sweep_table(sweep).block()) if sweep else ()
+    costs = paragraphs(_GOODPUT, _misrouted(result), _unlisted(result))
     return Page(
         title=f"Replay: {result.plan}",
         verdict=verdict(result),
-        lead=said(_setting(result)),
+        lead=paragraphs(_setting(result)),
         sections=(
             section("charts-of-it", "Charts", *map(chart_of, replay_plots(result, sweep))),
             section("levels", "Levels", levels_table(result)),
-            section("times", "Times", latency_table(result).block(), *said(intervals)),
+            section("times", "Times", latency_table(result).block(), *paragraphs(intervals)),
             section("goodput", "Goodput", goodput_table(result), *costs),
             section("waiting", "Where requests wait", stations_table(result)),
-            section("islands", "Islands", islands_table(result).block(), *said(_ISLANDS)),
+            section("islands", "Islands", islands_table(result).block(), *paragraphs(_ISLANDS)),
             section("over-time", "Over time", *listed(_over_time(result))),
-            section("rates", "Rates", *([*said(sweep_verdict(sweep)), sweep_table(sweep).block()] if sweep else [])),
+            section("rates", "Rates", *rates),
             section("left-out", "Left out", *listed(_left_out(result))),
             section("notes", "Notes", *listed([escaped(note) for note in result.notes])),
         ),

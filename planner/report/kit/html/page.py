@@ -68,7 +68,7 @@ def _blocks(page: Page) -> Iterator[Block]:
 def _document(page: Page, chart_script: bytes, rows: int) -> str:
     charts = [block for block in _blocks(page) if isinstance(block, Chart)]
     sections = "\n".join(_section(section, rows) for section in page.sections)
-    lead = "".join(f"{_block(block, rows)}\n" for block in page.lead)
+    lead = "\n".join(_block(block, rows) for block in page.lead)
     words = _words(page)
     library = chart_script if charts else b""
     return f"""\
@@ -92,7 +92,8 @@ def _document(page: Page, chart_script: bytes, rows: int) -> str:
 <p class="verdict">{line_html(page.verdict)}</p>
 {_figures(page.figures)}</header>
 {_contents(page, words=bool(words))}<main>
-{lead}{sections}
+{f"<section>{lead}</section>" if lead else ""}
+{sections}
 {words}</main>
 <footer>{text_html(page.made_by)}</footer>
 </div>
