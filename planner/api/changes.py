@@ -81,7 +81,8 @@ class ChangedDeployment(Generic[PlanAtHand]):
     def summary(self) -> str:
         """The change in Markdown."""
         record = self.record
-        return report.change_page(record.change, record.frontier, record.roll_out, record.plan, record.notes)
+        page = report.change_page(record.change, record.frontier, record.roll_out, record.plan, record.notes)
+        return report.page_text(page)
 
     def save(
         self,

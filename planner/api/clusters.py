@@ -58,7 +58,7 @@ class ClusterAtHand:
         """The cluster in Markdown: who holds its GPUs, and what fits into those that are idle."""
         from planner import report
 
-        return report.cluster_page(self.record)
+        return report.page_text(report.cluster_page(self.record))
 
     def figure(self) -> "Figure":
         """A picture of nodes under their switches and of who holds their GPUs."""
@@ -148,7 +148,7 @@ class DiagnosisAtHand:
         """The diagnosis in Markdown."""
         from planner import report
 
-        return report.diagnosis_page(self.record)
+        return report.page_text(report.diagnosis_page(self.record))
 
     def figure(self) -> "Figure":
         """A picture: idle GPUs by request and cause, figures 13 and 14 of Alibaba's ASI paper."""

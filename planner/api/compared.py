@@ -9,7 +9,9 @@ from planner.api.cards import card, rows_of
 from planner.domain import Plan
 from planner.domain.comparisons import PlanComparison, Verification
 from planner.errors import InputError
-from planner.report.comparison.side_by_side import comparison_page, every_figure
+from planner.report.comparison.side_by_side import every_figure
+from planner.report.comparison.side_by_side_page import comparison_page
+from planner.report.kit.markdown import page_text
 from planner.report.kit.tables import fields, table_of
 from planner.runs.comparisons import compared, comparison_bytes, read_plans
 
@@ -30,7 +32,7 @@ class ComparedPlans:
 
     def summary(self) -> str:
         """The comparison in Markdown."""
-        return comparison_page(self.record)
+        return page_text(comparison_page(self.record))
 
     def page(self) -> str:
         """The comparison as one HTML file that reaches nothing outside itself."""

@@ -18,6 +18,7 @@ from planner.proposing.explaining.plans import explained
 from planner.report.comparison.batch import batch_page, exact_jobs
 from planner.report.comparison.explanation import Explanation, explanation_page
 from planner.report.comparison.sweep import exact_points, sweep_page
+from planner.report.kit.markdown import page_text
 from planner.runs.batches.batches import BatchRequest, run_batch
 from planner.runs.batches.choosing import executor_of
 from planner.runs.batches.local import LocalExecutor, SerialExecutor
@@ -43,7 +44,7 @@ class SweptScenario:
 
     def summary(self) -> str:
         """The sweep in Markdown."""
-        return sweep_page(self.record)
+        return page_text(sweep_page(self.record))
 
     def page(self) -> str:
         """The sweep as one HTML file that reaches nothing outside itself."""
@@ -70,7 +71,7 @@ class PlannedBatch:
 
     def summary(self) -> str:
         """The batch in Markdown."""
-        return batch_page(self.record)
+        return page_text(batch_page(self.record))
 
     def page(self) -> str:
         """The batch as one HTML file that reaches nothing outside itself."""
@@ -91,7 +92,7 @@ class ExplainedPlan:
 
     def summary(self) -> str:
         """The explanation in Markdown."""
-        return explanation_page(self.record)
+        return page_text(explanation_page(self.record))
 
     def __repr__(self) -> str:
         return f"<explanation of {self.record.plan}>"

@@ -32,7 +32,7 @@ class FrontierAtHand:
         """The frontier in Markdown."""
         from planner import report
 
-        return report.frontier_page(self.record, self.scenario)
+        return report.page_text(report.frontier_page(self.record, self.scenario))
 
     def figure(self) -> "Figure":
         """A picture: rate against price, and the mix of GPUs at each point."""

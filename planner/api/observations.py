@@ -29,7 +29,7 @@ class ObservedPlan:
 
     def summary(self) -> str:
         """The observation in Markdown, the verdict first."""
-        return report.observation_page(self.record, self._run.fit)
+        return report.page_text(report.observation_page(self.record, self._run.fit))
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write observe.md, .csv, .json and calibration.yaml, where there is one, into a folder."""

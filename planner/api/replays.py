@@ -40,7 +40,7 @@ class ReplayedPlan:
 
     def summary(self) -> str:
         """The replay in Markdown, the verdict first."""
-        return report.replay_page(self.record)
+        return report.page_text(report.replay_page(self.record))
 
     def figure(self, name: str) -> "Figure":
         """A figure: moments or islands."""
@@ -76,7 +76,7 @@ class SweptRates:
 
     def summary(self) -> str:
         """The highest rate that holds, and a table of all, in Markdown."""
-        return report.sweep_page(self.record)
+        return report.page_text(report.sweep_page(self.record))
 
     def figure(self, name: str = "sweep") -> "Figure":
         """The figure sweep; moments and islands are those of the highest rate."""

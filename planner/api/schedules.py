@@ -101,9 +101,10 @@ class PlannedSchedule:
 
     def summary(self) -> str:
         """The schedule in Markdown."""
-        from planner.report.replanning.schedule_tables import schedule_report
+        from planner.report.kit.markdown import page_text
+        from planner.report.replanning.schedule_page import schedule_page
 
-        return schedule_report(self.record, self.names)
+        return page_text(schedule_page(self.record, self.names))
 
     def replay(
         self,

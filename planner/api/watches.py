@@ -93,9 +93,10 @@ class WatchAtHand:
 
     def summary(self) -> str:
         """The watch in Markdown."""
-        from planner.report.replanning.watch_tables import watch_report
+        from planner.report.kit.markdown import page_text
+        from planner.report.replanning.watch_page import watch_page
 
-        return watch_report(self.record)
+        return page_text(watch_page(self.record))
 
     def page(self) -> str:
         """The watch as one HTML file that reaches nothing outside itself."""

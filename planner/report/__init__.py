@@ -16,16 +16,9 @@ if TYPE_CHECKING:
         diagnosis_frame,
         fragments_frame,
     )
-    from planner.report.cluster.placement import placement_page
-    from planner.report.comparison.frontier import (
-        frontier_figure,
-        frontier_frame,
-        frontier_page,
-        frontier_plots,
-        serving_figure,
-        serving_plots,
-    )
-    from planner.report.comparison.serving_forms import serving_frame, serving_page
+    from planner.report.cluster.placement_map import placement_section
+    from planner.report.comparison.frontier import frontier_figure, frontier_frame, frontier_page, frontier_plots
+    from planner.report.comparison.serving_forms import serving_figure, serving_frame, serving_page, serving_plots
     from planner.report.cost.cost_figures import (
         QUANTITIES,
         accuracy_figure,
@@ -42,7 +35,7 @@ if TYPE_CHECKING:
         slices_frame,
     )
     from planner.report.kit.html.page import html_page
-    from planner.report.kit.tables import Frame
+    from planner.report.kit.markdown import page_text
     from planner.report.observed import (
         observation_document,
         observation_file_names,
@@ -63,9 +56,8 @@ if TYPE_CHECKING:
         sites_frame,
         trials_frame,
     )
-    from planner.report.plan.page import Earlier, plan_page, render
-    from planner.report.plan.summary import summary
-    from planner.report.replanning.files import change_document, change_frontier_frame, changes_frame, steps_frame
+    from planner.report.plan.page import plan_page, render, summary
+    from planner.report.replanning.files import change_frontier_frame, changes_frame, steps_frame
     from planner.report.replanning.plots import CHANGE_FIGURES, change_figure
     from planner.report.replanning.words import change_page
     from planner.report.replay.files import (
@@ -78,20 +70,17 @@ if TYPE_CHECKING:
         replay_sweep_frame,
     )
     from planner.report.replay.page import replay_page, sweep_page
-    from planner.report.replay.plots import replay_figure, replay_figures_of, replay_plots
+    from planner.report.replay.plots import replay_figure, replay_plots
     from planner.report.replay.verdict import sweep_verdict, verdict
 
 __all__ = [
     "CHANGE_FIGURES",
     "FIGURES",
     "QUANTITIES",
-    "Earlier",
-    "Frame",
     "accuracy_figure",
     "accuracy_frame",
     "accuracy_table",
     "breakdown_figure",
-    "change_document",
     "change_figure",
     "change_frontier_frame",
     "change_page",
@@ -131,15 +120,15 @@ __all__ = [
     "observation_frame",
     "observation_page",
     "observed_verdict",
+    "page_text",
     "parts_frame",
     "placement_frame",
-    "placement_page",
+    "placement_section",
     "plan_page",
     "pools_frame",
     "render",
     "replay_document",
     "replay_figure",
-    "replay_figures_of",
     "replay_file_names",
     "replay_files",
     "replay_frame",
@@ -172,17 +161,15 @@ _HOMES = {
     "planner.report.cluster.page": (
         "cluster_document cluster_figure cluster_frame cluster_page diagnosis_frame fragments_frame"
     ),
-    "planner.report.cluster.placement": "placement_page",
-    "planner.report.comparison.frontier": (
-        "frontier_figure frontier_frame frontier_page frontier_plots serving_figure serving_plots"
-    ),
-    "planner.report.comparison.serving_forms": "serving_frame serving_page",
+    "planner.report.cluster.placement_map": "placement_section",
+    "planner.report.comparison.frontier": "frontier_figure frontier_frame frontier_page frontier_plots",
+    "planner.report.comparison.serving_forms": "serving_figure serving_frame serving_page serving_plots",
     "planner.report.cost.cost_figures": (
         "QUANTITIES accuracy_figure accuracy_frame accuracy_table breakdown_figure configurations_figure "
         "configurations_frame encode_figure factors_frame judged_figure parts_frame roofline_figure slices_frame"
     ),
     "planner.report.kit.html.page": "html_page",
-    "planner.report.kit.tables": "Frame",
+    "planner.report.kit.markdown": "page_text",
     "planner.report.observed": (
         "observation_document observation_file_names observation_files observation_frame observation_page "
         "observed_verdict"
@@ -192,9 +179,8 @@ _HOMES = {
         "flows_frame islands_frame latency_frame placement_frame pools_frame routing_frame sensitivity_frame "
         "sites_frame trials_frame"
     ),
-    "planner.report.plan.page": "Earlier plan_page render",
-    "planner.report.plan.summary": "summary",
-    "planner.report.replanning.files": "change_document change_frontier_frame changes_frame steps_frame",
+    "planner.report.plan.page": "plan_page render summary",
+    "planner.report.replanning.files": "change_frontier_frame changes_frame steps_frame",
     "planner.report.replanning.plots": "CHANGE_FIGURES change_figure",
     "planner.report.replanning.words": "change_page",
     "planner.report.replay.files": (
@@ -202,7 +188,7 @@ _HOMES = {
         "replay_sweep_frame"
     ),
     "planner.report.replay.page": "replay_page sweep_page",
-    "planner.report.replay.plots": "replay_figure replay_figures_of replay_plots",
+    "planner.report.replay.plots": "replay_figure replay_plots",
     "planner.report.replay.verdict": "sweep_verdict verdict",
 }
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from planner.domain import CalibrationFit, JudgedMeasurement
 from planner.domain.serving.observed import ComparedFigure, Observation, ObservedIsland, Verdict
-from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.markdown import escaped, listed, page_text
 from planner.report.kit.quantities import NONE
 from planner.report.kit.tables import Column, Frame, Table, fields, record, table_of
+from planner.report.kit.tree import Block, Page, paragraphs, section
 
 _EXACT = fields(
     *("of=subject", "phase", "figure=name", "unit", "promised", "low", "high", "measured", "ratio", "verdict", "basis"),
@@ -68,27 +69,26 @@ def observed_verdict(observation: Observation) -> str:
     return f"Not as planned: {load}; {len(off)} of {len(observation.figures)} figures are worse than promised."
 
 
-def observation_page(observation: Observation, fit: CalibrationFit | None = None) -> str:
-    """Markdown: the verdict, what to do, the figures, the islands, the factors."""
-    parts = [
-        f"# Plan {escaped(observation.plan)} and what runs",
-        escaped(observed_verdict(observation)),
-        f"From {_time(observation.start_s)} to {_time(observation.end_s)}, {observation.samples} samples a series at "
-        "most.",
-        "## What to do",
-        bullets([escaped(line) for line in observation.advice] or ["Nothing: the plan holds."]),
-        "## Promised and measured",
-        figures(observation).markdown(),
-        bullets(_bases(observation)),
-        "## Islands",
-        islands(observation).markdown(),
+def observation_page(observation: Observation, fit: CalibrationFit | None = None) -> Page:
+    """The verdict, what to do, the figures, the islands, the factors."""
+    when = f"From {_time(observation.start_s)} to {_time(observation.end_s)}, "
+    busy = (
         "Busy: share of the time with running requests, where the engine tells it (of prefill servers it does not). "
-        "Pace: speed of the steps over the planned one.",
-        *(["## Notes", bullets([escaped(note) for note in observation.notes])] if observation.notes else []),
-        "## Calibration",
-        _calibration(fit),
-    ]
-    return "\n\n".join(parts) + "\n"
+        "Pace: speed of the steps over the planned one."
+    )
+    advice = [escaped(line) for line in observation.advice] or ["Nothing: the plan holds."]
+    return Page(
+        title=f"Plan {observation.plan} and what runs",
+        verdict=escaped(observed_verdict(observation)),
+        lead=paragraphs(f"{when}{observation.samples} samples a series at most."),
+        sections=(
+            section("advice", "What to do", *listed(advice)),
+            section("figures", "Promised and measured", figures(observation).block(), *listed(_bases(observation))),
+            section("islands", "Islands", islands(observation).block(), *paragraphs(busy)),
+            section("notes", "Notes", *listed([escaped(note) for note in observation.notes])),
+            section("calibration", "Calibration", *_calibration(fit)),
+        ),
+    )
 
 
 def _bases(observation: Observation) -> list[str]:
@@ -107,12 +107,12 @@ _STEP: tuple[Column[JudgedMeasurement], ...] = (
 )
 
 
-def _calibration(fit: CalibrationFit | None) -> str:
+def _calibration(fit: CalibrationFit | None) -> tuple[Block, ...]:
     if fit is None:
-        return "No step time could be taken (see the notes), so there is no calibration file."
+        return paragraphs("No step time could be taken (see the notes), so there is no calibration file.")
     factors = [f"{f.name} ({f.family}): {f.value:.4g}; {escaped(f.provenance)}" for f in fit.calibration.factors]
     lead = "`calibration.yaml` is for `cost.calibration` of the scenario, to plan again with."
-    return "\n\n".join((lead, table_of(_STEP, fit.points).markdown(), bullets(factors)))
+    return (*paragraphs(lead), table_of(_STEP, fit.points).block(), *listed(factors))
 
 
 def _time(seconds: float) -> str:
@@ -164,7 +164,7 @@ def observation_files(observation: Observation, fit: CalibrationFit | None = Non
     """observe.md, observe.csv (one row a figure) and observe.json."""
     document = json.dumps(observation_document(observation, fit), indent=2, ensure_ascii=False, allow_nan=False)
     return {
-        "observe.md": observation_page(observation, fit).encode(),
+        "observe.md": page_text(observation_page(observation, fit)).encode(),
         "observe.csv": exact_figures(observation).csv(),
         "observe.json": f"{document}\n".encode(),
     }

@@ -16,12 +16,13 @@ from planner.files.plan.batches.indexes import (
     write_document,
 )
 from planner.plans.comparing import compare_plans
-from planner.report.comparison.batch import batch_document, batch_html, batch_page, exact_jobs
-from planner.report.comparison.side_by_side import comparison_page, every_figure
-from planner.report.comparison.side_by_side_page import comparison_html
-from planner.report.comparison.sweep import exact_points, sweep_html, sweep_page
+from planner.report.comparison.batch import batch_document, batch_page, exact_jobs
+from planner.report.comparison.side_by_side import every_figure
+from planner.report.comparison.side_by_side_page import comparison_page
+from planner.report.comparison.sweep import exact_points, sweep_page
+from planner.report.kit.markdown import page_text
 from planner.runs.batches.batches import BatchResult, exit_status, runs_of
-from planner.runs.pages import made_by, page_bytes
+from planner.runs.pages import page_bytes
 
 MOST_RUNS = 1000
 DEPTH = 3
@@ -84,13 +85,13 @@ FOLDER_SOURCE = "runs beside each other"
 
 def comparison_bytes(comparison: PlanComparison) -> bytes:
     """The page of a comparison."""
-    return page_bytes(comparison_html(comparison, made_by(), FOLDER_SOURCE))
+    return page_bytes(comparison_page(comparison), FOLDER_SOURCE)
 
 
 def comparison_files(comparison: PlanComparison) -> dict[str, bytes]:
     """Relative path -> content: words, figures as a table, page."""
     return {
-        "comparison.md": comparison_page(comparison).encode(),
+        "comparison.md": page_text(comparison_page(comparison)).encode(),
         "comparison.csv": every_figure(comparison).csv(),
         "report.html": comparison_bytes(comparison),
     }
@@ -99,9 +100,9 @@ def comparison_files(comparison: PlanComparison) -> dict[str, bytes]:
 def sweep_files(sweep: Sweep) -> dict[str, bytes]:
     """What a sweep's folder holds beside its index and its points."""
     return {
-        "sweep.md": sweep_page(sweep).encode(),
+        "sweep.md": page_text(sweep_page(sweep)).encode(),
         "sweep.csv": exact_points(sweep).csv(),
-        "report.html": page_bytes(sweep_html(sweep, made_by())),
+        "report.html": page_bytes(sweep_page(sweep)),
     }
 
 
@@ -118,8 +119,8 @@ def batch_files(batch: Batch) -> dict[str, bytes]:
     return {
         "results.csv": exact.csv(),
         **tables,
-        "batch.md": batch_page(batch).encode(),
-        "report.html": page_bytes(batch_html(batch, made_by())),
+        "batch.md": page_text(batch_page(batch)).encode(),
+        "report.html": page_bytes(batch_page(batch)),
     }
 
 

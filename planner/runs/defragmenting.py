@@ -76,7 +76,7 @@ class Migration:
         Raises InputError where a name could not stand in a script.
         """
         return {
-            README: report.migration_page(self.plan).encode(),
+            README: report.page_text(report.migration_page(self.plan)).encode(),
             MOVES: sealed_text(report.migration_document(self.plan)),
             TABLE: report.moves_csv(self.plan),
             AFTER: files.cluster_text(self.after).encode(),

@@ -9,12 +9,13 @@ from planner.domain import Plan
 from planner.domain.deployed import PlanDiff
 from planner.domain.replay import StoredReplay
 from planner.errors import InputError
+from planner.plans.comparing import plan_figures
 from planner.plans.diff import compare, compare_buckets
 from planner.plans.provenance import planner_version
 from planner.plans.rate_bands import compare_rates
-from planner.report.kit.html.blocks import Chart, Page
-from planner.report.kit.html.plots import Plot, chart_of
 from planner.report.kit.html.written import page_of
+from planner.report.kit.plots import Plot, chart_of
+from planner.report.kit.tree import Chart, Page
 
 REPLAY_FOLDER = "replay"
 """Where a replay is looked for in a run folder."""
@@ -28,10 +29,9 @@ def plan_html(
     """The page of a plan. `since`: an earlier one, called `since_name`. Equal plans give equal bytes."""
     earlier = None
     if since is not None:
-        name = since_name or since.scenario.name
-        earlier = report.Earlier(name=name, plan=since, difference=difference(since, plan))
-    page = report.plan_page(plan, replay=replay, earlier=earlier, source=source_of(plan))
-    return page_bytes(page)
+        earlier = replace(difference(since, plan), old=since_name or since.scenario.name)
+    page = report.plan_page(plan, replay=replay, earlier=earlier)
+    return page_bytes(page, source_of(plan))
 
 
 def source_of(plan: Plan) -> str:
@@ -40,9 +40,10 @@ def source_of(plan: Plan) -> str:
 
 
 def difference(old: Plan, new: Plan) -> PlanDiff:
-    """What changes from one plan to the other, their rates and pools among it."""
+    """What changes from one plan to the other, their figures, rates and pools among it."""
     deployed = compare(export.summarize_plan(old), export.summarize_plan(new))
-    return replace(deployed, rates=compare_rates(old, new), buckets=compare_buckets(old, new))
+    figures = (plan_figures(old, deployed.old), plan_figures(new, deployed.new))
+    return replace(deployed, rates=compare_rates(old, new), buckets=compare_buckets(old, new), figures=figures)
 
 
 def replay_of(plan: Plan, run: Path, source: Path | None = None) -> StoredReplay | None:
@@ -79,9 +80,13 @@ def written_page(markdown: str, plots: Sequence[Plot | Chart], *, title: str = "
     return page_bytes(page_of(markdown, charts, f"{made_by()}. The same results give the same page.", title=title))
 
 
-def page_bytes(page: Page) -> bytes:
-    """A page as one HTML file, its charts' script in it. PlannerError where it is above 4 MB."""
-    return report.html_page(page, files.chart_script()).encode()
+def page_bytes(page: Page, source: str = "") -> bytes:
+    """A report as one HTML file, its charts' script in it; `source`: as of `Page`. Equal input gives equal bytes.
+
+    PlannerError: names of charts that are no anchors or come twice, or a page above 4 MB.
+    """
+    signed = replace(page, made_by=page.made_by or made_by(), source=source)
+    return report.html_page(signed, files.chart_script()).encode()
 
 
 def made_by() -> str:

@@ -15,7 +15,7 @@ from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.processes.workers import Processes as Workers
-    from planner.report.kit.html.plots import Plot
+    from planner.report.kit.plots import Plot
     from planner.studies.front import Draw
     from planner.studies.runner import RunsDone
 

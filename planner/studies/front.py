@@ -11,7 +11,7 @@ from planner.report.kit.tables import Frame, frame_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from planner.report.kit.html.plots import Plot
+    from planner.report.kit.plots import Plot
 
 Draw = Callable[[], "Figure"]
 

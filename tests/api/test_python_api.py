@@ -91,7 +91,8 @@ def test_a_layout_that_serves_nothing_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "headings"), [("plan", ("## Fleet", "## Search")), ("table_plan", ("## Islands", "## Routing"))]
+    ("form", "headings"),
+    [("plan", ("## Inventory", "## How it was found")), ("table_plan", ("## What to deploy", "## Routing"))],
 )
 def test_the_summary_is_markdown(request: pytest.FixtureRequest, form: str, headings: tuple[str, ...]) -> None:
     plan: planner.PlannedDeployment = request.getfixturevalue(form)

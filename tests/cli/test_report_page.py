@@ -12,6 +12,7 @@ from command_line import Command
 
 from planner import files
 from planner.files.plan.digests import sealed_text
+from planner.report.kit.quantities import rate
 from planner.runs import pages
 
 
@@ -153,9 +154,9 @@ def test_since_tells_what_changed(planner: Command, copied: Path, planned_as_tab
     text = (copied / "report.html").read_text()
     assert f"Changed since {planned_as_table.name}" in text
     old, new = files.load_run(planned_as_table), files.load_run(copied)
-    row = re.search(r"<td[^>]*>Capacity \(requests/s\)</td>(.*?)</tr>", text)
-    figures = [float(value) for value in re.findall(r'data-v="([^"]*)"', row[1])]
-    assert figures == [old.throughput_rps, new.throughput_rps, 100 * (new.throughput_rps / old.throughput_rps - 1)]
+    row = re.search(r"<td[^>]*>requests/s</td>(.*?)</tr>", text)
+    change = f"{100 * (new.throughput_rps / old.throughput_rps - 1):+.1f} %"
+    assert re.findall(r">([^<]+)</td>", row[1]) == [rate(old.throughput_rps), rate(new.throughput_rps), change]
     assert planner("report", copied, "--since", copied).status == 0
     assert "Nothing changes" in (copied / "report.html").read_text()
     assert planner("report", copied, "--since", "nowhere").status == 2

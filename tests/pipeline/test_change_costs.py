@@ -23,7 +23,7 @@ from planner.files import encode_plan, scenario_document, scenario_from_document
 from planner.files.scenario.scenario_documents import scenario_hash
 from planner.pipeline import plan
 from planner.plans.audit import audit
-from planner.report.plan.summary import summary
+from planner.report import summary
 from planner.workload import question_of, summarize
 
 FEW = {"H200": 32, "H20": 32}

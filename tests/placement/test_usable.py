@@ -11,6 +11,7 @@ from planner.domain.usable import usable_by_type
 from planner.placement import place
 from planner.report.cluster.cluster_state import summarize_cluster
 from planner.report.cluster.page import cluster_page
+from planner.report.kit.markdown import page_text
 
 
 def drawn(rng: np.random.Generator) -> Cluster:
@@ -84,6 +85,6 @@ def test_gpus_of_cordoned_nodes_are_neither_held_nor_idle() -> None:
     assert usable == {"H20": summary.idle}
     assert left_out == summary.shut
     assert summary.shut[0].text == "7 idle H20 GPUs on 1 node: are cordoned; uncordon them (kubectl uncordon)"
-    page = cluster_page(cluster)
+    page = page_text(cluster_page(cluster))
     assert "8 are idle" in page
     assert "neither held nor idle:\n\n- 7 idle H20 GPUs on 1 node: are cordoned" in page

@@ -9,14 +9,14 @@ from pathlib import Path
 import plotly.graph_objects as go
 from opened_pages import NARROW, opened, started_browser
 
-from planner.report.kit.html.blocks import DataTable
 from planner.report.kit.html.charts import charts_json
-from planner.report.kit.html.plots import Plot, chart_of
-from planner.report.kit.html.written import cells_of, page_of
-from planner.runs.pages import written_page
+from planner.report.kit.markdown import page_text, plain
+from planner.report.kit.plots import Plot, chart_of
+from planner.report.kit.tree import Page
+from planner.runs.pages import page_bytes
 
 
-def check_charts(markdown: str, plots: Sequence[Plot]) -> None:
+def check_charts(page: Page, plots: Sequence[Plot]) -> None:
     """Charts are plotly's and bring their numbers."""
     charts = [chart_of(plot) for plot in plots]
     assert charts
@@ -28,29 +28,33 @@ def check_charts(markdown: str, plots: Sequence[Plot]) -> None:
         assert chart.layout["yaxis"]["title"]["text"] == plot.y
         listed = [(row[0], row[1], row[2]) for row in chart.table.rows][: sum(len(s.x) for s in plot.series)]
         assert listed == [(s.name, x, y) for s in plot.series for x, y in zip(s.x, s.y, strict=True)]
-    html = written_page(markdown, plots)
-    assert html == written_page(markdown, plots)
+    html = page_bytes(page)
+    assert html == page_bytes(page)
     assert len(html) < 1_500_000
 
 
-def check_words(markdown: str) -> None:
-    """No word and no row of the report is lost."""
-    shown = unescape(re.sub(r"<[^>]*>", " ", written_page(markdown, ()).decode()))
+def check_words(page: Page) -> None:
+    """Every word that the report has in Markdown stands on its page."""
+    shown = unescape(re.sub(r"<[^>]*>", " ", page_bytes(page).decode()))
+    markdown = re.sub(r"```.*?```", "", page_text(page), flags=re.DOTALL)  # a drawing in letters
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)|(?<=\])\([^)]*\)", "", markdown)  # pictures and the targets of links
     assert set(re.findall(r"[A-Za-z]{4,}", text)) <= set(re.findall(r"[A-Za-z]{4,}", shown))
-    tables = [b for section in page_of(markdown, [], "").sections for b in section.blocks if isinstance(b, DataTable)]
+
+
+def check_cells(page: Page) -> None:
+    """Every cell that the report has in Markdown stands on its page."""
+    markdown = page_text(page)
     lines = [line for line in markdown.splitlines() if line.startswith("|") and not set(line) <= set("|:- ")]
-    assert [len(cells_of(line)) for line in lines] == [
-        len(row) for table in tables for row in (table.columns, *table.rows)
-    ]
+    cells = {plain(cell) for line in lines for cell in re.split(r"(?<!\\)\|", line)}
+    assert cells <= {text.strip() for text in unescape(re.sub(r"<[^>]*>", "\n", page_bytes(page).decode())).split("\n")}
 
 
-def check_opening(pages: Mapping[str, tuple[str, Sequence[Plot]]], folder: Path) -> None:
+def check_opening(pages: Mapping[str, tuple[Page, Sequence[Plot]]], folder: Path) -> None:
     """All of them open without a complaint, in one browser."""
     with started_browser() as browser:
-        for name, (markdown, plots) in pages.items():
+        for name, (report, plots) in pages.items():
             path = folder / f"{name}.html"
-            path.write_bytes(written_page(markdown, plots))
+            path.write_bytes(page_bytes(report))
             with opened(browser, path, NARROW) as page:
                 drawn = page.figures()
                 assert page.complaints == [], name

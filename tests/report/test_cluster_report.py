@@ -21,10 +21,11 @@ from planner.domain import (
     PodClass,
     TypicalPod,
 )
-from planner.report import cluster_document, cluster_figure, cluster_page, encode_figure
+from planner.report import cluster_document, cluster_figure, cluster_page, encode_figure, page_text
 from planner.report.cluster.cluster_panels import COLOURS, MOST_NODES, Owner, by_level, owners_of
 from planner.report.cluster.cluster_state import crosses_sockets, fragments, summarize_cluster
 from planner.report.cluster.page import MOST_CLASSES, causes_table
+from planner.report.kit.markdown import table_text
 
 
 def node(name: str, gpu: str = "H20", asw: str = "s1", gpus: int = 8, aggregation: str = "a1") -> ClusterNode:
@@ -68,7 +69,7 @@ def tables(page: str, heading: str) -> list[list[str]]:
 
 
 class TestPage:
-    page = cluster_page(SMALL)
+    page = page_text(cluster_page(SMALL))
 
     def test_the_headline_counts(self):
         assert self.page.startswith("# Cluster: small\\_one\n")
@@ -112,15 +113,15 @@ class TestPage:
         cut = [replace(node(f"m{k}", gpus=0), offers=(("nvidia.com/gpu", pieces),)) for k, pieces in ((0, 56), (1, 28))]
         pods = (Pod(name="a", node="m0", gpu_share=1 / 7), Pod(name="b", node="m1", gpu_share=1 / 7))
         cluster = Cluster(name="c", nodes=(node("n0"), *cut), pods=pods)
-        page = cluster_page(cluster)
+        page = page_text(cluster_page(cluster))
         assert tables(page, "GPUs")[-1] == ["H20", "nvidia.com/gpu", "2", "84", "0.286"]
         assert "**0 of 8 GPUs are held" in page
-        assert "**No whole GPU on 2 nodes" in cluster_page(Cluster(name="c", nodes=tuple(cut)))
+        assert "**No whole GPU on 2 nodes" in page_text(cluster_page(Cluster(name="c", nodes=tuple(cut))))
         (row,) = cluster_document(cluster)["offers"]
         assert row == {"gpu": "H20", "resource": "nvidia.com/gpu", "nodes": 2, "pieces": 84, "held_gpus": 0.286}
 
     def test_a_cluster_without_gpus(self):
-        page = cluster_page(Cluster(name="c", nodes=(node("plain", gpu="", gpus=0),)))
+        page = page_text(cluster_page(Cluster(name="c", nodes=(node("plain", gpu="", gpus=0),))))
         assert "**1 node without a GPU.**" in page
         assert "No pod holds a GPU." in page
 
@@ -260,22 +261,22 @@ class TestCauses:
     )
 
     def test_a_row_a_class_the_most_frequent_first(self):
-        page = cluster_page(SMALL, self.found)
+        page = page_text(cluster_page(SMALL, self.found))
         assert "Of the 4 GPUs that are idle, where it is known which, the next pod cannot use **38 %**" in page
         assert tables(page, "Fragmentation")[6:] == [
-            ["2 GPUs, 8 CPUs", "75 %", "2.5", "1.5", "0", "<0.1", "0"],
+            ["2 GPUs, 8 CPUs", "75 %", "2.5", "1.5", "0", "\\<0.1", "0"],
             ["0.5 GPU, 0.5 CPUs, H20\\", "H200", "25 %", "3", "0", "0", "0", "1"],
-            ["**expected**", "", "2.5", "1.5", "0", "<0.1", "0"],
+            ["expected", "", "2.5", "1.5", "0", "\\<0.1", "0"],
         ]
 
     def test_many_classes_are_counted(self):
         many_kinds = tuple((replace(self.asked, gpus=k + 1), self.cause) for k in range(MOST_CLASSES + 3))
-        text = causes_table(replace(self.found, classes=many_kinds))
+        text = table_text(causes_table(replace(self.found, classes=many_kinds)))
         assert "| 3 further kinds | 20 % | – | – | – | – |" in text
         assert len(text.splitlines()) == 2 + MOST_CLASSES + 2
 
     def test_nothing_idle(self):
-        assert causes_table(replace(self.found, idle_gpu_milli=0)) == "No GPU is idle."
+        assert "No GPU is idle." in page_text(cluster_page(SMALL, replace(self.found, idle_gpu_milli=0)))
         document = cluster_document(SMALL, self.found)["fragmentation"]
         assert document["ratio"] == pytest.approx(0.385)
         assert document["classes"][1]["causes"]["short_of_gpu"] == 1500

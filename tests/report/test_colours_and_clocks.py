@@ -15,7 +15,7 @@ from planner.domain import InventoryItem
 from planner.report.kit import style
 from planner.report.kit.colours import INK, PALETTE, contrast, gpu_colour, legible
 from planner.report.kit.html.charts import charts_json
-from planner.report.kit.html.plots import Clock, Kind, Plot, Series, chart_of, clock_ticks, clock_words, held_series
+from planner.report.kit.plots import Clock, Kind, Plot, Series, chart_of, clock_ticks, clock_words, held_series
 
 
 def plot(*series: Series, **more: object) -> Plot:

@@ -5,7 +5,7 @@ from matplotlib.patches import Rectangle
 from planner.domain import Cluster, ClusterNode, NodeGpu, NumaNode, Pod
 from planner.domain.diagnosis import ChangeKind, GpuRequest, UnlockingChange
 from planner.placement.diagnosis import diagnose
-from planner.report import diagnosis_figure, diagnosis_page
+from planner.report import diagnosis_figure, diagnosis_page, page_text
 from planner.report.cluster.diagnosis_words import change_words
 
 
@@ -46,7 +46,7 @@ def test_bars_are_the_counts() -> None:
 
 def test_over_committed_nodes_are_named_and_escaped() -> None:
     pods = (Pod(name="p", node="c|d", gpu_request=9, cpus=100),)
-    page = diagnosis_page(diagnose(Cluster(name="c", nodes=NODES, pods=pods)))
+    page = page_text(diagnosis_page(diagnose(Cluster(name="c", nodes=NODES, pods=pods))))
     assert "## Over-committed" in page
     assert "- c\\|d: gpus 9 of 8\n- c\\|d: cpus 100 of 96" in page
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from planner.domain import CostMode, CostSettings, Frontier, FrontierPoint, IslandClass, Layout, RateBand
-from planner.report import encode_figure, frontier_figure, frontier_frame, frontier_page, frontier_plots
+from planner.report import encode_figure, frontier_figure, frontier_frame, frontier_page, frontier_plots, page_text
 
 # (budget, price, rate, bound, H200, H800, H20)
 ROWS = (
@@ -48,12 +48,12 @@ def test_a_row_a_point(found):
 
 
 def test_the_page_names_the_point_of_most_per_dollar(found, plan):
-    page = frontier_page(found, plan.scenario)
+    page = page_text(frontier_page(found, plan.scenario))
     assert "10 H200, 32 H800, 36 H20 serve most per USD" in page
     assert "**4,886**" in page
     assert page.count("\n| ") == 2 + len(ROWS)
     assert "no layout was found" not in page
-    assert "no layout was found" in frontier_page(replace(found, unsolved=(77.0,)), plan.scenario)
+    assert "no layout was found" in page_text(frontier_page(replace(found, unsolved=(77.0,)), plan.scenario))
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def firm(found: Frontier) -> Frontier:
 
 
 def test_points_with_bands_say_how_likely_they_are_the_best(firm, plan):
-    page = frontier_page(firm, plan.scenario)
+    page = page_text(frontier_page(firm, plan.scenario))
     assert "10 H200, 32 H800, 36 H20 serve most per USD** as predicted (likely: 71 %): about 190 (150–230)" in page
     assert "| 140.00 | 190.0 (150–230) |" in page
     assert "| **4,886** | 71 % |" in page
@@ -131,5 +131,5 @@ def test_equal_frontiers_give_equal_bytes(found, plan):
 def test_reference_mode_is_marked(found, plan):
     scenario = replace(plan.scenario, cost=CostSettings(mode=CostMode.REFERENCE))
     assert "not physical" in frontier_figure(found, scenario).get_suptitle()
-    assert "Warning" in frontier_page(found, scenario)
+    assert "Warning" in page_text(frontier_page(found, scenario))
     assert "not physical" not in frontier_figure(found, plan.scenario).get_suptitle()

@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 from planner import files
 from planner.domain import PHASES, LoadPoint
 from planner.report import html_page, plan_page
-from planner.report.kit.html.blocks import Chart, DataTable, Page, Prose, Section
 from planner.report.kit.html.charts import PALETTE
+from planner.report.kit.tree import Chart, DataTable, Page, Prose, Section
 
 HOSTILE = (
     """</script><script>alert(1)</script><img src=x onerror=alert(2)> "q" '&amp;' `b` $x$ <a href="javascript:1">"""

@@ -10,9 +10,9 @@ from opened_pages import NARROW, WIDE, opened, started_browser
 
 from planner import files
 from planner.report import html_page, plan_page
-from planner.report.kit.html.blocks import Chart, DataTable, Page, Section
 from planner.report.kit.html.charts import charts_json
-from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
+from planner.report.kit.plots import Kind, Plot, chart_of, series_of
+from planner.report.kit.tree import Chart, DataTable, Page, Section
 
 COLUMNS = tuple(f"figure {number}" for number in range(20))
 WIDE_TABLE = DataTable(

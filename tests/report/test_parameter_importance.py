@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from planner.errors import InputError
 from planner.report import figure, figures_of
-from planner.report.kit.html.blocks import Chart
+from planner.report.kit.tree import Chart
 from planner.report.plan.importance import explained, importance_of, rank_correlation
 from planner.report.plan.search import parameter_plots, pareto_plots, search_section
 

@@ -178,7 +178,7 @@ class TestSection:
         assert "they serve 180.0 requests/s; laid out compactly it was 200.0 (-10.0 %)" in text
 
     def test_before_and_after(self, plan):
-        rows = {row[0]: row[1:] for row in rows_of(section(placed(plan)).split("###")[0])}
+        rows = {row[0]: row[1:] for row in rows_of(section(placed(plan)).split("Islands on nodes")[0])}
         assert rows["Held"] == ["40 (31 %)", "112 (88 %)"]
         assert rows["Idle"] == ["88", "16"]
         assert rows["Idle, free for guaranteed work"] == ["80", "8"]
@@ -189,7 +189,7 @@ class TestSection:
         assert rows["Rate of the plan (requests/s)"] == ["200.0", "180.0"]
 
     def test_alike_islands_share_a_row_and_the_gravest_come_first(self, plan):
-        rows = rows_of(section(placed(plan)).split("### Islands on nodes")[1].split("###")[0])[2:]
+        rows = rows_of(section(placed(plan)).split("Islands on nodes\n\n")[1].split("\n\n")[0])[2:]
         assert rows == [
             ["1", "i04", "H800", "prefill", "8", "2", "1", "0", "**no**", "across sockets", "0"],
             ["1", "i02", "H200", "decode", "32", "4", "2", "0.693", "yes", "in a NUMA node", "1"],
@@ -202,7 +202,7 @@ class TestSection:
         sites = tuple(replace(one, **changed.get(one.island, {})) for one in PLACED.sites)
         text = section(placed(plan, sites=sites))
         assert "1 of 2 in NVLink domains of several nodes lie in one each; copies of i02 leave theirs" in text
-        rows = rows_of(text.split("### Islands on nodes")[1].split("###")[0])
+        rows = rows_of(text.split("Islands on nodes\n\n")[1].split("\n\n")[0])
         assert rows[0][-1] == "NVLink domains"
         assert {row[1]: row[-1] for row in rows[2:]} == {"i00": "nvl-0", "i01": "–", "i02": "nvl-0, nvl-1", "i04": "–"}
         assert "NVLink" not in section(placed(plan))
@@ -213,7 +213,7 @@ class TestSection:
         assert "fewer GPUs: 16 fit; a migration." in text
 
     def test_victims(self, plan):
-        text = section(placed(plan)).split("### Pods to evict")[1]
+        text = section(placed(plan)).split("**Pods to evict:**")[1]
         assert "2 pods with 5 GPUs; they lose 1.50 GPU-hours" in text
         assert "(1 pod without a known checkpoint not counted)" in text
         assert rows_of(text)[2:4] == [
@@ -224,7 +224,7 @@ class TestSection:
     def test_victims_in_the_order_of_going(self, plan):
         first, second = PLACED.victims
         victims = (replace(first, order=2), replace(second, order=1))
-        text = section(placed(plan, victims=victims, judged_rps=150.0)).split("### Pods to evict")
+        text = section(placed(plan, victims=victims, judged_rps=150.0)).split("**Pods to evict:**")
         assert "**2 pods have to go first**; they lose 1.50 GPU-hours" in text[0]
         assert "Lost work counts" in text[0]
         assert "judged by 150.0 requests/s" in text[0]
@@ -250,14 +250,14 @@ class TestSection:
         assert "can come up." in section(placed(plan, victims=victims, parts=parts, sites=own))
 
     def test_terms_of_the_score(self, plan):
-        text = section(placed(plan)).split("### Score")[1]
+        text = section(placed(plan)).split("Score ")[1]
         assert "**0.610** of 1" in text
         assert rows_of(text)[2:] == [["topology", "0.900", "1", "0.900"], ["power", "0.000", "0.1", "0.000"]]
 
     def test_what_is_not_there_is_not_told(self, plan):
         text = section(placed(plan, shortfalls=(), victims=(), unplaced_rps=0.0, placed_rps=0.0))
-        assert "### Not placed" not in text
-        assert "### Pods to evict" not in text
+        assert "Not placed" not in text
+        assert "Pods to evict" not in text
         assert "requests/s" not in text
         assert "costs no rate: 200.0 requests/s" in section(placed(plan, placed_rps=200.0))
         assert "**0 of 1 island has nodes**" in section(placed(plan, sites=(), parts=()))

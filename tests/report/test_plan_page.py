@@ -11,16 +11,18 @@ from hashlib import sha256
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from page_checks import check_cells, check_words
 
 from planner import files
 from planner.domain import CostMode, Phase
 from planner.domain.replay import StoredReplay, StoredTimes
 from planner.errors import PlannerError
 from planner.report import html_page, plan_page
-from planner.report.kit.html.blocks import Block, Chart, DataTable, Drawing, Page, Prose, Section
 from planner.report.kit.html.charts import charts_json
 from planner.report.kit.html.page import MOST_BYTES
-from planner.report.kit.html.tables import shown_number, table_html
+from planner.report.kit.html.tables import table_html
+from planner.report.kit.quantities import shown_number
+from planner.report.kit.tree import Block, Chart, DataTable, Drawing, Page, Prose, Section
 from planner.report.plan.cards import nodes_of
 
 # of the file in the npm package plotly.js-cartesian-dist-min 4.1.1 (planner/files/chart_library/SOURCES.md)
@@ -60,6 +62,11 @@ def test_every_kind_of_plan_has_a_page(variant) -> None:
     assert {"inventory", "search", "provenance"} <= {section.name for section in page.sections}
     assert page.verdict.count("\n") == 0
     assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text.split("<script")[0])
+
+
+def test_no_word_and_no_cell_of_the_summary_is_missing_on_the_page(variant) -> None:
+    check_words(plan_page(variant))
+    check_cells(plan_page(variant))
 
 
 def test_charts_are_figures_that_plotly_takes(variant) -> None:
@@ -110,7 +117,9 @@ def test_warnings_stand_in_the_verdict(plan, make_plan) -> None:
 
 def test_the_inventory_adds_up(variant) -> None:
     chart = charts_of(plan_page(variant))["inventory-used"]
-    for row in chart.table.rows:
+    *rows, total = chart.table.rows
+    assert total[1] == sum(row[1] for row in rows)
+    for row in rows:
         gpu, count, *parts = row[: 2 + len(variant.phases) + 1]
         assert sum(parts) == count == variant.fleet[gpu]
 

@@ -78,7 +78,7 @@ def test_bounds_of_the_mean_and_by_length_are_told_as_such() -> None:
 
 
 def test_the_page_has_every_part_and_survives_any_name() -> None:
-    page = report.replay_page(replayed(), swept())
+    page = report.page_text(report.replay_page(replayed(), swept()))
     assert page.startswith("# Replay: two \\| buckets\n\n**The promise holds")
     headings = [line for line in page.splitlines() if line.startswith("## ")]
     first = ["Levels", "Times", "Goodput", "Where requests wait", "Islands"]
@@ -94,7 +94,7 @@ def test_the_page_has_every_part_and_survives_any_name() -> None:
 def test_many_buckets_stay_in_the_table() -> None:
     result = replayed()
     many = replace(result, buckets=tuple(replace(result.buckets[0], start=k, end=k + 1) for k in range(30)))
-    assert "Figures of each of the 30 ranges of length are in groups.csv." in report.replay_page(many)
+    assert "Figures of each of the 30 ranges of length are in groups.csv." in report.page_text(report.replay_page(many))
     assert len(report.replay_frame(many)) == 31
 
 
@@ -103,7 +103,7 @@ def test_a_wait_without_an_end_is_told_as_one() -> None:
     times = result.total.ttft_ms
     assert times is not None
     endless = replace(result, total=replace(result.total, ttft_ms=replace(times, p99=Spread(mean=math.inf))))
-    assert "| no end |" in report.replay_page(endless)
+    assert "| no end |" in report.page_text(report.replay_page(endless))
     document = report.replay_document(endless)
     assert document["ttft_ms"]["p99"] is None
     json.dumps(document, allow_nan=False)
@@ -152,7 +152,7 @@ def test_one_seed_has_no_intervals() -> None:
     alone = replace(result, seeds=(7,), total=total)
     document = report.replay_document(alone)
     assert (document["within_levels_ci"], document["ttft_ms"], document["ttft_ms_ci"]) == (None, None, None)
-    assert "One seed, so no intervals" in report.replay_page(alone)
+    assert "One seed, so no intervals" in report.page_text(report.replay_page(alone))
 
 
 def test_the_figure_over_time_draws_the_moments_and_marks_the_failure() -> None:

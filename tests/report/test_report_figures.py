@@ -21,7 +21,7 @@ import planner
 from planner.domain import CostMode, CostSettings, Phase
 from planner.errors import InputError
 from planner.report import FIGURES, figure, render
-from planner.report.kit.html.plots import Kind
+from planner.report.kit.plots import Kind
 from planner.report.kit.style import PHASE_COLOURS, encoded, type_colour
 from planner.report.plan.islands_figure import spread
 from planner.report.plan.routing_plots import rate_plots, share_plots

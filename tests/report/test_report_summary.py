@@ -51,7 +51,12 @@ def tables(markdown: str) -> list[list[list[str]]]:
 
 def notes(markdown: str) -> str:
     """The section of notes."""
-    return markdown.partition("## Notes")[2].partition("## Provenance")[0]
+    return markdown.partition("## Read before you trust it\n")[2].partition("\n## ")[0]
+
+
+def table_of(markdown: str, first: str) -> list[list[str]]:
+    """The table whose header begins with a word."""
+    return next(rows for rows in tables(markdown) if rows[0][0] == first)
 
 
 def number(text: str) -> float:
@@ -108,48 +113,56 @@ class TestHeadline:
         page = summary(on_scenario(plan, inventory=replace(plan.scenario.inventory, items=mixed)))
         assert "for 384.00 USD/hour without H20, for which no price is given; " in page.splitlines()[4]
         assert "per million" not in page
-        fleet, islands = tables(page)[:2]
-        assert {row[0]: row[-1] for row in fleet[1:]} == {
+        fleet, islands = table_of(page, "GPU type"), table_of(page, "Name")
+        column = islands[0].index("USD/hour")
+        assert {row[0]: row[-2] for row in fleet[1:]} == {
             "H200": "256.00",
             "H800": "128.00",
             "H20": "–",
             "Total": "384.00",
         }
-        assert {row[-1] for row in islands[1:] if row[1] == "H20"} == {"–"}
+        assert {row[column] for row in islands[1:] if row[2] == "H20"} == {"–"}
         assert "no price is given" not in summary(plan)
 
 
 class TestTables:
     def test_fleet(self, plan):
-        fleet = tables(summary(plan))[0]
-        assert fleet[0] == ["GPU type", "GPUs", "Islands", "In prefill", "In decode", "Idle", "USD/hour"]
-        assert fleet[1:] == [
-            ["H200", "64", "3", "32", "32", "0", "256.00"],
-            ["H800", "64", "4", "62", "0", "2", "128.00"],
-            ["H20", "128", "5", "0", "120", "8", "128.00"],
-            ["Total", "256", "12", "94", "152", "10", "512.00"],
+        fleet = table_of(summary(plan), "GPU type")
+        assert fleet[0][:-1] == [
+            *("GPU type", "GPUs", "In prefill", "In decode", "Idle", "Islands", "USD/hour each", "USD/hour"),
+        ]
+        assert [row[:-1] for row in fleet[1:]] == [
+            ["H200", "64", "32", "32", "0", "3", "4", "256.00"],
+            ["H800", "64", "62", "0", "2", "4", "2", "128.00"],
+            ["H20", "128", "0", "120", "8", "5", "1", "128.00"],
+            ["Total", "256", "94", "152", "10", "12", "–", "512.00"],
         ]
 
     def test_islands_are_grouped_and_nothing_is_lost(self, plan):
-        header, *rows = tables(summary(plan))[1]
+        header, *rows = table_of(summary(plan), "Name")
         column = {name: at for at, name in enumerate(header)}
-        assert len(rows) == 9
-        assert sum(int(r[0]) for r in rows) == 12
-        assert sum(int(r[0]) * int(r[column["GPUs each"]]) for r in rows) == 252
-        assert sum(number(r[column["USD/hour"]]) for r in rows) == 64 * 4 + 62 * 2 + 126
+        serving = [island for island in plan.islands if island.phase is not None]
+        assert len(rows) == 8
+        assert sum(int(r[column["Islands"]]) for r in rows) == len(serving)
+        assert sum(int(r[column["GPUs"]]) for r in rows) == sum(island.size for island in serving)
+        assert sum(number(r[column["USD/hour"]]) for r in rows) == sum(island.price_usd_per_hour for island in serving)
         for phase in PHASES:
             served = [number(r[column["Requests/s"]]) for r in rows if r[column["Phase"]] == phase]
             assert sum(served) == pytest.approx(180.0, rel=1e-3)
-        assert rows[0][:9] == ["2", "H200", "16", "prefill", "2", "8", "1", "4", "6,399"]
+        shown = [
+            rows[0][column[name]]
+            for name in ("Islands", "GPU type", "GPUs each", "Phase", "TP", "DP", "Longest prompt")
+        ]
+        assert shown == ["2", "H200", "16", "prefill", "2", "8", "6,399"]
 
     def test_islands_of_one_class_with_other_parallelism_stay_apart(self, plan):
         first, second, *rest = plan.islands
         other = replace(first.parallel, tp=4, dp=4)
         changed = replace(plan, islands=(first, replace(second, parallel=other), *rest))
-        assert len(tables(summary(changed))[1]) == len(tables(summary(plan))[1]) + 1
+        assert len(table_of(summary(changed), "Name")) == len(table_of(summary(plan), "Name")) + 1
 
     def test_routing_merges_ranges_served_alike(self, plan):
-        prefill, decode = tables(summary(plan))[2:4]
+        prefill, decode = (rows for rows in tables(summary(plan)) if rows[0][0] == "Input tokens")
         assert [row[:2] for row in prefill[1:]] == [
             ["0–1023", "4"],
             ["1024–2047", "4"],
@@ -163,16 +176,16 @@ class TestTables:
             assert sum(number(row[3]) for row in rows) == pytest.approx(180.0, rel=1e-3)
 
     def test_routing_stays_readable_with_sixty_islands_a_type(self, crowded_plan):
-        for rows in tables(summary(crowded_plan))[2:4]:
+        for rows in (rows for rows in tables(summary(crowded_plan)) if rows[0][0] == "Input tokens"):
             assert len(rows) - 1 <= 30
             assert max(len(row[4]) for row in rows) < 160
 
     def test_search_shows_rounds_and_best_trial(self, plan):
         page = summary(plan)
-        section = page.partition("## Search")[2].partition("## Notes")[0]
+        section = page.partition("## How it was found\n")[2].partition("\n## ")[0]
         assert "48 layouts in 8 rounds (planned: 8 rounds of 6), seed 7" in section
         assert "Best trial: number 41, iteration 6, 180.0 requests/s" in section
-        rows = tables(page)[4][1:]
+        rows = table_of(page, "Iteration")[1:]
         best = [number(row[1]) for row in rows]
         assert best == sorted(best)
         assert best[-1] == 180.0
@@ -208,9 +221,8 @@ class TestNotes:
 
     def test_reference_mode_warns_at_the_top(self, plan):
         reference = on_scenario(plan, cost=CostSettings(mode=CostMode.REFERENCE))
-        warning = summary(reference).splitlines()[6]
-        assert warning.startswith("> **Warning: reference mode.**")
-        assert "not physics" in warning
+        warning = summary(reference).splitlines()[2]
+        assert warning.startswith("**Reference mode: the published simulator's rates, not physical ones")
         assert "reference" not in summary(plan).lower()
 
     def test_deviation_formulation_tells_both_figures(self, plan):
@@ -250,8 +262,9 @@ class TestNames:
         inventory = replace(plan.scenario.inventory, items=items)
         changed = on_scenario(plan, inventory=inventory, name=self.NASTY + "\n# Owned\n<script>")
         page = summary(replace(changed, islands=tuple(map(renamed, plan.islands))))
-        assert tables(page)[0][1][0] == self.NASTY
-        assert [len(row) for row in tables(page)[1]] == [12] * 10
+        assert table_of(page, "GPU type")[1][0] == self.NASTY
+        assert len({len(row) for row in table_of(page, "Name")}) == 1
+        assert self.NASTY in {row[2] for row in table_of(page, "Name")}
         tokens = MarkdownIt("commonmark").enable("table").parse(page)
         inline = {c.type for t in tokens for c in t.children or []}
         assert not inline & {"html_inline", "link_open", "em_open", "s_open", "image"}
@@ -266,7 +279,7 @@ class TestNames:
 
 
 def test_provenance_names_versions_seed_and_inputs(plan):
-    section = summary(plan).split("## Provenance")[1]
+    section = summary(plan).split("## Where the numbers come from")[1]
     for part in ("planner 0.1.0", "Python 3.11.9", "pulp 3.0.2", "HiGHS 1.11", "seed: 7", "ab" * 32):
         assert part in section
 
@@ -278,17 +291,16 @@ def test_equal_plans_give_equal_pages(make_plan):
 
 def islands_of(plan) -> list[list[str]]:
     """The islands' table, header first."""
-    return next(rows for rows in tables(summary(plan)) if rows[0][0] == "Islands")
+    return table_of(summary(plan), "Name")
 
 
 def test_stages_have_a_column_only_where_there_are_some(plan):
-    assert islands_of(plan)[0][4:7] == ["TP", "DP", "Replicas"]
+    assert "PP" not in islands_of(plan)[0]
     first, *others = plan.islands
     staged = replace(first, parallel=replace(first.parallel, dp=2, pp=2, replicas=2))
     header, row, *_ = islands_of(replace(plan, islands=(staged, *others)))
-    assert header[4:8] == ["TP", "DP", "PP", "Replicas"]
-    assert row[4:8] == ["2", "2", "2", "2"]
-    assert {len(cells) for cells in islands_of(replace(plan, islands=(staged, *others)))} == {13}
+    column = {name: at for at, name in enumerate(header)}
+    assert [row[column[name]] for name in ("TP", "DP", "PP", "Servers")] == ["2", "2", "2", "2"]
 
 
 @pytest.mark.parametrize("method", [method for method in SearchMethod if not method.row.solves])

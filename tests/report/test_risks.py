@@ -90,9 +90,7 @@ def test_a_watch_says_the_same_above_and_below(unserved: float, says: str) -> No
         **{"bound_a_day": 18, "short_hours": 4 * unserved, "unserved": unserved, "static_usd": 8.0},
         **{"hindsight_usd": 8.0, "free_usd": 8.0},
     )
-    page = watch_page(
-        WatchLog(name="w", iso=False, settings=WatchSettings(), windows=(), tally=tally), "made by a test"
-    )
+    page = watch_page(WatchLog(name="w", iso=False, settings=WatchSettings(), windows=(), tally=tally))
     (told,) = next(section.blocks for section in page.sections if section.name == "refused")
     assert says in told.markdown
     assert ("Every need was met" in told.markdown) == ("(0.000%" in page.verdict)

@@ -12,6 +12,7 @@ from planner.domain.schedules import Schedule
 from planner.errors import InputError
 from planner.files.plan.stored_schedules import level_names
 from planner.replanning.days.transitions import with_transitions
+from planner.report.kit.markdown import page_text
 from planner.report.replanning import schedule_tables as tables
 from planner.report.replanning.schedule_page import SCHEDULE_FIGURES, schedule_figure, schedule_page
 
@@ -46,7 +47,9 @@ def test_what_is_missed_is_told() -> None:
         for row in csv.DictReader(tables.windows(schedule, names()).csv().decode().splitlines())
     ]
     assert schedule.carried == tuple(carried)
-    words = " ".join([tables.verdict(schedule), *tables.notes(schedule), tables.roll_out_note(schedule, names())])
+    words = " ".join(
+        [tables.verdict(schedule), *tables.notes(schedule), page_text(tables.roll_out_page(schedule, names()))]
+    )
     assert f"{carried.count(False)} windows of 24 are not carried" in words
     assert "1 change came unplanned" in words
     assert "no room for both plans" in words
@@ -96,10 +99,10 @@ def test_an_unknown_figure_is_refused() -> None:
 
 def test_the_page_has_the_figures_of_the_schedule() -> None:
     schedule = small_schedule()
-    page = schedule_page(schedule, names(), "made by a test")
+    page = schedule_page(schedule, names())
     assert page.figures[0].value == f"{schedule.usd:,.2f}"
     assert [section.name for section in page.sections] == ["load", "cost", "plans", "changes"]
-    assert schedule_page(missing(), names(), "made by a test").verdict == tables.verdict(missing())
+    assert schedule_page(missing(), names()).verdict == tables.verdict(missing())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from planner.domain import FormChange, FormComparison, FormPoint, KvTransfer, RangeSlo, ServingForm, SloSettings
-from planner.report import encode_figure, serving_figure, serving_frame, serving_page
+from planner.report import encode_figure, page_text, serving_figure, serving_frame, serving_page
 from planner.report.comparison.serving_forms import conclusions, headline
 
 SPLIT, AGGREGATED, AUTO = ServingForm.SPLIT, ServingForm.AGGREGATED, ServingForm.AUTO
@@ -50,7 +50,7 @@ def test_the_free_choice_is_told_where_it_gains_and_where_it_falls_short(compari
 
 
 def test_the_page_has_a_row_a_bound_and_reasons(comparison, plan):
-    page = serving_page(comparison, plan.scenario)
+    page = page_text(serving_page(comparison, plan.scenario))
     assert "| 40 (the scenario's) | **9.000** | 7.000 | 9.900 |" in page
     assert "| 20 | **5.000** | infeasible | 5.000 |" in page
     assert "- Aggregated pools serve nothing under 20.0 ms: " in page
@@ -64,12 +64,12 @@ def test_the_page_has_a_row_a_bound_and_reasons(comparison, plan):
 def test_what_is_missing_is_said(comparison, plan):
     cut = replace(comparison, unasked=(90.0, 100.0), interrupted=True, transfer=None)
     limits = SloSettings(ranges=(RangeSlo(start=0, end=100, tpot_ms=30),))
-    page = serving_page(cut, replace(plan.scenario, slo=limits))
+    page = page_text(serving_page(cut, replace(plan.scenario, slo=limits)))
     assert "**Interrupted**: 2 further bounds up to 100 ms were not looked at." in page
     assert "`slo.ranges` are kept" in page
     assert "KV transfer" not in page
     late = replace(comparison, points=tuple(replace(p, late=not p.rate_rps) for p in comparison.points))
-    assert "| 10 | none found |" in serving_page(late, plan.scenario)
+    assert "| 10 | none found |" in page_text(serving_page(late, plan.scenario))
 
 
 def test_a_row_a_point(comparison):

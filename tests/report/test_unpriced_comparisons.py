@@ -5,10 +5,11 @@ from dataclasses import replace
 from planner.domain import Plan
 from planner.plans.comparing import compare_plans
 from planner.report.comparison.changes import diff_head
-from planner.report.comparison.side_by_side import comparison_page, verdict
-from planner.report.comparison.side_by_side_page import comparison_html
-from planner.report.kit.html.blocks import DataTable
-from planner.report.plan.page import Earlier, changes_section
+from planner.report.comparison.plan_diff import changes_section
+from planner.report.comparison.side_by_side import verdict
+from planner.report.comparison.side_by_side_page import comparison_page
+from planner.report.kit.markdown import page_text, table_text
+from planner.report.kit.tree import DataTable
 from planner.runs.pages import difference
 
 
@@ -28,11 +29,13 @@ def test_a_fleet_without_a_price_is_not_the_cheapest(plan: Plan) -> None:
         comparison = compare_plans({"priced": plan, "unpriced": unpriced(plan, types)}, [{}, {}])
         assert "**priced costs least per token**" in verdict(comparison)
         assert "the price of unpriced is not known" in verdict(comparison)
-        (row,) = [line for line in comparison_page(comparison).splitlines() if line.startswith("| USD/M tokens")]
+        (row,) = [
+            line for line in page_text(comparison_page(comparison)).splitlines() if line.startswith("| USD/M tokens")
+        ]
         assert row.endswith("| – |")
         first, second = (compared.figures for compared in comparison.plans)
-        assert "-100" not in diff_head((first, second))
-        assert "priced" in comparison_html(comparison, "", "").figures[1].label
+        assert "-100" not in table_text(diff_head((first, second)))
+        assert "priced" in comparison_page(comparison).figures[1].label
 
 
 def test_changes_of_a_partly_priced_fleet_are_of_no_money(plan: Plan) -> None:
@@ -40,15 +43,14 @@ def test_changes_of_a_partly_priced_fleet_are_of_no_money(plan: Plan) -> None:
     assert plan.priced
     assert not partly.priced
     assert partly.price_usd_per_hour > 0
-    section = changes_section(partly, Earlier(name="before", plan=plan, difference=difference(plan, partly)))
-    (table,) = section.blocks
+    table, *_ = changes_section(difference(plan, partly)).blocks
     assert isinstance(table, DataTable)
     rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["USD/hour"] == (plan.price_usd_per_hour, None, None)
-    assert rows["USD per million tokens"][1:] == (None, None)
+    assert rows["USD/hour"] == ("512.00", "–", "–")
+    assert rows["USD/M tokens"][1:] == ("–", "–")
 
 
 def test_where_no_price_is_known_nothing_costs_least(plan: Plan) -> None:
     comparison = compare_plans({"a": unpriced(plan, 1), "b": unpriced(plan, 1)}, [{}, {}])
     assert "no fleet has all its prices" in verdict(comparison)
-    assert [figure.label for figure in comparison_html(comparison, "", "").figures] == ["requests/s at most, a"]
+    assert [figure.label for figure in comparison_page(comparison).figures] == ["requests/s at most, a"]

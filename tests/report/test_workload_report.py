@@ -9,7 +9,7 @@ import pytest
 from planner.domain import PromptBlocks, RequestTrace
 from planner.domain.workload import PartReuse, TraceReading, TraceSummary
 from planner.files import load_workload
-from planner.report.kit.html.blocks import Chart
+from planner.report.kit.tree import Chart
 from planner.report.workload.document import picture, sparkline, workload_document
 from planner.report.workload.page import encoded_workload_figure, workload_figure, workload_page
 from planner.report.workload.words import duration, summary_rows, working_set

@@ -1,18 +1,21 @@
 """Pages of frontiers, replays, diagnoses: their numbers, their charts, opened in Chromium once."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hand_made_plan import make_inventory, make_scenario
 from hypothesis import given
 from hypothesis import strategies as st
-from page_checks import check_charts, check_opening, check_words
+from page_checks import check_cells, check_charts, check_opening, check_words
 from replay_results import replayed, swept
 from test_diagnosis_report import CLUSTER
 from test_frontier_figure import ROWS
 from test_frontier_figure import point as frontier_point
 from test_serving_figure import compared_forms
 
+from planner import report
 from planner.domain import Frontier
 from planner.domain.diagnosis import GpuRequest
 from planner.placement.diagnosis import diagnose
@@ -26,9 +29,9 @@ from planner.report import (
     serving_page,
     serving_plots,
 )
-from planner.report.kit.html.blocks import Chart, DataTable, Prose
-from planner.report.kit.html.plots import MOST_POINTS, Kind, Plot, Series, chart_of, series_of, thinned
 from planner.report.kit.html.written import cell_of, cells_of, page_of
+from planner.report.kit.plots import MOST_POINTS, Kind, Plot, Series, chart_of, series_of, thinned
+from planner.report.kit.tree import Chart, DataTable, Prose
 from planner.runs.pages import written_page
 
 FRONTIER = Frontier(points=tuple(frontier_point(*row) for row in ROWS))
@@ -37,7 +40,7 @@ NAMES = ("diagnosis", "frontier", "replay", "serving")
 
 @pytest.fixture(scope="module")
 def pages():
-    """Markdown and plots by name."""
+    """Reports and their plots by name."""
     scenario, forms = make_scenario(make_inventory()), compared_forms()
     diagnosis = diagnose(CLUSTER, requests=(GpuRequest.parse("4G32C"),), jobs=(8,), cpus_per_gpu=8)
     return {
@@ -56,6 +59,7 @@ def test_charts_are_plotlys_and_bring_their_numbers(pages, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_word_and_no_row_of_the_report_is_lost(pages, name):
     check_words(pages[name][0])
+    check_cells(pages[name][0])
 
 
 def test_all_of_them_open_without_a_complaint(pages, tmp_path):
@@ -146,3 +150,17 @@ def test_a_chart_may_stand_for_itself():
         table=DataTable(columns=("a",), rows=()),
     )
     assert b'data-chart="c"' in written_page("# T\n\nv\n", [chart])
+
+
+def test_subjects_leave_markup_to_the_writers():
+    """No subject writes HTML, headings, tables or lists of Markdown itself; emphasis and code in a line are its own."""
+    folder = Path(report.__file__).parent
+    subjects = [path for path in folder.rglob("*.py") if "kit" not in path.parts and path.parent != folder]
+    assert len(subjects) > 40
+    markup = re.compile(r"kit\.html|</?(?:p|div|table|td|h\d|li|ul)\b|\\n\\n|f?\"#{1,4} |\| ?:?---|f?\"- \{")
+    assert {path.name: hits for path in subjects if (hits := markup.findall(_code(path)))} == {}
+
+
+def _code(path: Path) -> str:
+    """Without its docstrings, some of which have tables."""
+    return re.sub(r'"""(?:.|\n)*?"""', "", path.read_text())

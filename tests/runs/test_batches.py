@@ -12,7 +12,7 @@ from planner.errors import InputError
 from planner.evaluation.buckets import remembered
 from planner.files.plan.batches.jobs_files import load_listed_jobs
 from planner.files.scenario.settings import Setting, set_over
-from planner.report.comparison.batch import MOST_BARS, MOST_LISTED, batch_html, batch_page, reasons
+from planner.report.comparison.batch import MOST_BARS, MOST_LISTED, batch_page, reasons
 from planner.runs.batches import jobs as batch_jobs
 from planner.runs.batches import working
 from planner.runs.batches.batches import exit_status
@@ -193,9 +193,9 @@ def test_the_exit_status_says_the_worst(states: str, status: int) -> None:
 
 def test_a_page_of_many_jobs_names_the_failures_first_and_not_all() -> None:
     states = [PointState.INFEASIBLE] * 30 + [PointState.FAILED] * 2
-    lines = reasons(batch_of(*states)).splitlines()
+    lines = reasons(batch_of(*states))
     assert len(lines) == MOST_LISTED + 1
-    assert lines[0].startswith("- j30: failed: because \\| of j30")
-    assert lines[-1] == "- and 12 more"
-    assert "2 jobs asked what another had asked, and point to its run." in batch_page(batch_of(*states, same=2))
-    assert batch_html(batch_of(*[PointState.MISSING] * (MOST_BARS + 1)), "us").figures[0].value == str(MOST_BARS + 1)
+    assert lines[0].startswith("j30: failed: because \\| of j30")
+    assert lines[-1] == "and 12 more"
+    assert "2 jobs asked what another had asked, and point to its run." in batch_page(batch_of(*states, same=2)).verdict
+    assert batch_page(batch_of(*[PointState.MISSING] * (MOST_BARS + 1))).figures[0].value == str(MOST_BARS + 1)

@@ -11,6 +11,8 @@ from test_serving_report import POOL, run_of
 from test_spot_report import CURVE, LIMITS, results
 
 from planner.domain import VictimMethod
+from planner.report.kit.html.written import page_of
+from planner.report.kit.plots import chart_of
 from planner.studies.asi.page import asi_page
 from planner.studies.asi.plots import asi_plots
 from planner.studies.asi.study import study_trace
@@ -49,7 +51,7 @@ def pages(tmp_path_factory):
     trace = study_trace(write_trace(tmp_path_factory.mktemp("asi")))
     chapter5 = study(["5.5"], outcome("batch size", {2.0: [[500, 600], [550, 700]], 4.0: [[510, 800], [520, 790]]}))
     spot = results(points=CURVE, answers=(), limits=LIMITS)
-    return {
+    texts = {
         "asi": (asi_page(trace, {}), asi_plots(trace)),
         "chapter5": (study_page(chapter5), chapter5_plots(chapter5)),
         "defragmentation": (churn_page(churn, runs, []), churn_plots(runs)),
@@ -65,6 +67,7 @@ def pages(tmp_path_factory):
         ),
         "spot": (spot_page(spot), spot_plots(spot)),
     }
+    return {name: (page_of(text, [*map(chart_of, plots)], "m"), plots) for name, (text, plots) in texts.items()}
 
 
 def _latency(method: VictimMethod, p50_us: float) -> SourcingLatency:

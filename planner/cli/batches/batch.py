@@ -119,6 +119,7 @@ def _finish(result: "BatchResult", out: Path, *, as_json: bool, part: str | None
 def show(batch: "Batch", folder: Path, *, as_json: bool) -> None:
     """The batch on standard output."""
     from planner.report.comparison.batch import batch_document, jobs, reasons, verdict
+    from planner.report.kit.markdown import bullets
     from planner.runs.batches.batches import exit_status
 
     if as_json:
@@ -126,7 +127,7 @@ def show(batch: "Batch", folder: Path, *, as_json: bool) -> None:
         return
     show_rows(f"Batch of {batch.index.source}", *jobs(batch, MOST_SHOWN).words(), first=1)
     more = len(batch.jobs) - MOST_SHOWN
-    lines = [verdict(batch), *([f"{more} more jobs: see results.csv."] if more > 0 else []), reasons(batch)]
+    lines = [verdict(batch), *([f"{more} more jobs: see results.csv."] if more > 0 else []), bullets(reasons(batch))]
     screen.show_markdown("\n\n".join(filter(None, lines)))
     screen.show_text(f"Tables, page and runs: {folder}")
 

@@ -79,7 +79,7 @@ def command(
     if json:
         screen.show_json(report.diagnosis_document(diagnosis))
     else:
-        screen.show_markdown(report.diagnosis_page(diagnosis))
+        screen.show_markdown(report.page_text(report.diagnosis_page(diagnosis)))
 
 
 def _jobs(texts: list[str]) -> tuple[int, ...]:
@@ -103,11 +103,11 @@ def _rendered(diagnosis: "ClusterDiagnosis", suffix: str) -> bytes:
     from planner import report
 
     if suffix == ".md":
-        return report.diagnosis_page(diagnosis).encode()
+        return report.page_text(report.diagnosis_page(diagnosis)).encode()
     if suffix == ".html":
-        from planner.runs.pages import written_page
+        from planner.runs.pages import page_bytes
 
-        return written_page(report.diagnosis_page(diagnosis), report.diagnosis_plots(diagnosis))
+        return page_bytes(report.diagnosis_page(diagnosis))
     return report.encode_figure(report.diagnosis_figure(diagnosis), "svg" if suffix == ".svg" else "png")
 
 

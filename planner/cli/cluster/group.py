@@ -142,7 +142,7 @@ def _drawn(cluster: "Cluster", kind: str) -> bytes:
     from planner import report
 
     if kind == ".md":
-        return report.cluster_page(cluster, _fragments(cluster)).encode()
+        return report.page_text(report.cluster_page(cluster, _fragments(cluster))).encode()
     return report.encode_figure(report.cluster_figure(cluster), "svg" if kind == ".svg" else "png")
 
 
@@ -172,7 +172,7 @@ def _show_summary(cluster: "Cluster", *, json: bool) -> None:
     if json:
         screen.show_json(report.cluster_document(cluster, _fragments(cluster)))
     else:
-        screen.show_markdown(report.cluster_page(cluster, _fragments(cluster)))
+        screen.show_markdown(report.page_text(report.cluster_page(cluster, _fragments(cluster))))
 
 
 def _fragments(cluster: "Cluster") -> "Fragmentation":

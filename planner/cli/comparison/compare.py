@@ -106,12 +106,15 @@ def command(
 
 def show(comparison: "PlanComparison") -> None:
     """The figures as they fit the terminal, then the rest."""
-    from planner.report.comparison.side_by_side import figure_cells, odds_cells, rest_parts
+    from planner.report.comparison.side_by_side import HOW_TO_READ, figure_cells, odds_cells, verdict
+    from planner.report.comparison.side_by_side_page import rest_sections, warnings
+    from planner.report.kit.markdown import bullets, sections_text
 
     figures = [plan.figures for plan in comparison.plans]
     names = [plan.name for plan in figures]
     show_figures("Plans beside each other", names, [*figure_cells(figures), *odds_cells(comparison)])
-    screen.show_markdown("\n\n".join(rest_parts(comparison)))
+    head = filter(None, (f"{verdict(comparison)} {HOW_TO_READ}", bullets(warnings(comparison))))
+    screen.show_markdown("\n\n".join([*head, *sections_text(rest_sections(comparison))]))
 
 
 def _last(price: float | None) -> float:

@@ -26,9 +26,10 @@ def command(
     """Say why a plan, or one of its pools, is what it is: rivals, limits, what binds, and what would change it."""
     from planner.proposing.explaining.plans import explained
     from planner.report.comparison.explanation import explanation_document, explanation_page
+    from planner.report.kit.markdown import page_text
 
     explanation = explained(saved_runs.read_run(run), island, seconds)
     if json:
         screen.show_json(explanation_document(explanation))
     else:
-        screen.show_markdown(explanation_page(explanation))
+        screen.show_markdown(page_text(explanation_page(explanation)))

@@ -76,12 +76,13 @@ def command(
 def show(sweep: "Sweep", folder: Path, *, as_json: bool) -> None:
     """The sweep on standard output."""
     from planner.report.comparison.sweep import points, reasons, sweep_document, verdict
+    from planner.report.kit.markdown import bullets
 
     if as_json:
         screen.show_json({"folder": str(folder)} | sweep_document(sweep))
         return
     show_rows(f"Sweep of {sweep.index.scenario}", *points(sweep).words(), first=len(sweep.varying))
-    screen.show_markdown("\n\n".join([verdict(sweep), *reasons(sweep)]))
+    screen.show_markdown("\n\n".join(filter(None, (verdict(sweep), bullets(reasons(sweep))))))
     screen.show_text(f"Table, page and runs: {folder}")
 
 

@@ -51,7 +51,9 @@ def command(
         screen.show_json([_row(item) for item in judged.figures])
         return
     if markdown:
-        screen.show_markdown(report.accuracy_table(judged))
+        from planner.report.kit.markdown import block_text
+
+        screen.show_markdown("\n\n".join(map(block_text, report.accuracy_table(judged))))
         return
     _show(judged)
 

@@ -83,6 +83,7 @@ def diff(
     from planner.plans.rate_bands import compare_rates
     from planner.report.comparison.changes import diff_document
     from planner.report.comparison.plan_diff import diff_page
+    from planner.report.kit.markdown import page_text
 
     (before, old_plan), (after, new_plan) = deployed_and_planned(old), deployed_and_planned(new)
     difference = compare(before, after)
@@ -96,7 +97,7 @@ def diff(
     if json:
         screen.show_json(diff_document(difference))
     else:
-        screen.show_markdown(diff_page(difference))
+        screen.show_markdown(page_text(diff_page(difference)))
     if exit_code and difference.differs:
         raise typer.Exit(EXIT_FAILURE)
 

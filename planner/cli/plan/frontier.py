@@ -24,18 +24,18 @@ def command(
     from planner import files, report
     from planner.proposing.frontier import frontier
     from planner.report.kit.tables import frame_csv
-    from planner.runs.pages import written_page
+    from planner.runs.pages import page_bytes
     from planner.workload import summarize
 
     read = files.load_scenario(scenario, summarize)
     files.refuse_existing(out / "frontier.csv", force=force)  # fails before the work, not after it
     curve = frontier(read, points, _progress(quiet=json))
-    page = report.frontier_page(curve, read)
+    page, picture = report.frontier_page(curve, read), {"Rate against price, and the mix at each point": "frontier.png"}
     written = {
         "frontier.csv": frame_csv(report.frontier_frame(curve)),
         "frontier.png": report.encode_figure(report.frontier_figure(curve, read)),
-        "frontier.md": page.encode(),
-        "frontier.html": written_page(page, report.frontier_plots(curve, read)),
+        "frontier.md": report.page_text(page, picture).encode(),
+        "frontier.html": page_bytes(page),
     }
     files.write_folder(out, written, force=force)
     for budget in curve.unsolved:

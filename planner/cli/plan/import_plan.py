@@ -23,6 +23,7 @@ def command(
     from planner import files
     from planner.report.comparison.changes import deployed_document
     from planner.report.comparison.plan_diff import deployed_page
+    from planner.report.kit.markdown import page_text
 
     plan = deployed(source)
     document = deployed_document(plan)
@@ -32,7 +33,7 @@ def command(
     if json:
         screen.show_json(document)
     else:
-        screen.show_markdown(deployed_page(plan))
+        screen.show_markdown(page_text(deployed_page(plan)))
 
 
 def deployed(source: Path) -> "DeployedPlan":

@@ -146,11 +146,12 @@ def _limited(
 
 def _tell(placed: "Plan", folder: Path, *, as_json: bool) -> None:
     from planner import files, report
+    from planner.report.kit.markdown import sections_text
 
     assert placed.placement is not None
     if as_json:
         document = files.plan_document(placed)
         screen.show_json({key: document[key] for key in ("throughput_rps", "placement", "placement_report")})
         return
-    screen.show_markdown(report.placement_page(placed))
+    screen.show_markdown("\n\n".join(sections_text([report.placement_section(placed)])))
     screen.show_text(f"Written to {folder}")

@@ -200,13 +200,13 @@ def _progress(name: str, *, quiet: bool) -> Callable[[float], None]:
 def _show(result: "ReplayResult", sweep: "ReplaySweep | None", out: Path | None) -> None:
     """The verdict, the times, the rates, the notes."""
     from planner import report
-    from planner.report.replay.tables import islands_on_screen, rates_on_screen, times_on_screen
+    from planner.report.replay.tables import islands_table, latency_table, sweep_table
 
     screen.show_prose(_plain(report.verdict(result)))
-    screen.show_table("Times", *times_on_screen(result).words())
-    screen.show_table("Islands", *islands_on_screen(result).words())
+    screen.show_table("Times", *latency_table(result).words(), important=("P50", "P99"))
+    screen.show_table("Islands", *islands_table(result).words(), important=("Utilisation", "KV most", "Wait P99"))
     if sweep is not None:
-        screen.show_table("Rates", *rates_on_screen(sweep).words())
+        screen.show_table("Rates", *sweep_table(sweep).words())
         screen.show_prose(_plain(report.sweep_verdict(sweep)))
     for reason, count in result.left_out:
         screen.show_note(f"left out: {count:,} requests {reason}")

@@ -46,14 +46,14 @@ def command(
     if out is not None:
         from planner import report
         from planner.report.kit.tables import frame_csv
-        from planner.runs.pages import written_page
+        from planner.runs.pages import page_bytes
 
         frame, page = report.serving_frame(comparison), report.serving_page(comparison, read)
         written = {
             "serving.csv": frame_csv(frame),
             "serving.png": report.encode_figure(report.serving_figure(comparison, read)),
-            "serving.md": page.encode(),
-            "serving.html": written_page(page, report.serving_plots(comparison)),
+            "serving.md": report.page_text(page, {"Rate against the bound on TPOT, by form": "serving.png"}).encode(),
+            "serving.html": page_bytes(page),
         }
         files.write_folder(out, written, force=force)
     if json:

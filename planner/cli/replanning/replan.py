@@ -131,6 +131,7 @@ def _scenario(
 
 
 def _tell(changed: "ChangedPlan", published: "Publication", out: Path, *, as_json: bool) -> None:
+    from planner.report.kit.markdown import page_text
     from planner.report.replanning.files import change_document
     from planner.report.replanning.words import change_page
 
@@ -140,6 +141,6 @@ def _tell(changed: "ChangedPlan", published: "Publication", out: Path, *, as_jso
     if as_json:
         screen.show_json({"folder": str(out), **change_document(*results)})
         return
-    screen.show_markdown(change_page(*results))
+    screen.show_markdown(page_text(change_page(*results)))
     steps = f"; its steps, with their commands, to {out / 'steps'}" if changed.roll_out.steps else ""
     screen.show_text(f"Written to {out}{steps}")

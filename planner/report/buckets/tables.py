@@ -1,116 +1,15 @@
 """The tables of a plan of buckets: pools, times by bucket, simpler plans, losses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from planner.domain import PHASES, Band, BucketPool, LoadPoint, NodeLoss, Phase, Plan, SimplerPlan, halves_of
-from planner.domain.serving.levels import TIMES, Standing, judged_levels
+from planner.domain import NodeLoss, Plan, SimplerPlan
 from planner.domain.serving.routing import WORTH_A_BUCKET
 from planner.report.buckets.view import (
-    BucketView,
-    bound_span,
-    bounds_in,
-    buckets_of,
-    latencies_at,
-    own_buckets,
-    span_label,
-    time,
     transfer_text,
     useful_simpler,
 )
-from planner.report.kit.quantities import band_in_percent, counted, money, percent, rate, significant, whole
+from planner.report.kit.quantities import counted, percent, rate, significant
 from planner.report.kit.tables import Column, Table, counts, fields, table_of
-
-
-def pools_table(plan: Plan) -> str:
-    """One row a pool, by phase and bucket; the id is that of its manifests. Where losses of nodes count on servers that
-    are spread, how many of them a node has at most."""
-    pools = plan.outlook.pools
-    spread = any(pool.per_node for pool in pools)
-    staged = any(pool.server.parallel.pp > 1 for pool in pools)
-    bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates if e.band is not None}
-    busy = {island.id: island.utilisation for island in plan.islands}
-    band: Column[BucketPool] = Column("P10–P90", lambda pool: _band(bands, pool), band_in_percent)
-    columns: tuple[Column[BucketPool], ...] = (
-        *fields("Pool=island", "Phase=phase"),
-        Column("Prompts (tokens)", lambda pool: span_label(pool.start, pool.end)),
-        *fields("GPU type=gpu"),
-        *counts("Servers=count"),
-        *([Column("On a node", _per_node, str)] if spread else []),
-        *counts("GPUs each=server.parallel.devices", "TP=server.parallel.tp", "DP=server.parallel.dp"),
-        *(counts("PP=server.parallel.pp") if staged else ()),
-        Column("Tokens a step", lambda pool: pool.server.tokens_per_step or None, whole),
-        *counts("Batch=server.batch_size"),
-        Column("Overlap", lambda pool: pool.server.overlapped, right=True),
-        Column("Takes", lambda pool: pool.share, percent),
-        Column("Requests/s a server", lambda pool: pool.capacity_rps, rate),
-        *([band] if bands else []),
-        Column("Utilisation", lambda pool: busy.get(pool.island, 0.0), percent),
-        Column("USD/hour", lambda pool: _rent(plan, pool), money),
-    )
-    ordered = (pool for phase in Phase for bucket in own_buckets(plan, phase) for pool in bucket.pools)
-    return table_of(columns, ordered).markdown()
-
-
-def _per_node(pool: BucketPool) -> str | None:
-    return f"at most {whole(pool.per_node)}" if pool.per_node else None
-
-
-def _band(bands: Mapping[tuple[str, Phase], Band], pool: BucketPool) -> Band | None:
-    """How far off a server's rate may be; of one that does both phases, the wider."""
-    of_halves = [bands[pool.gpu, half] for half in halves_of(pool.phase) if (pool.gpu, half) in bands]
-    return max(of_halves, key=lambda band: band.high - band.low, default=None)
-
-
-def _rent(plan: Plan, pool: BucketPool) -> float | None:
-    inventory = plan.scenario.inventory
-    if pool.gpu in inventory.without_price:
-        return None
-    return pool.gpus * inventory.item(pool.gpu).price_usd_per_gpu_hour
-
-
-def latency_text(plan: Plan) -> str:
-    """TTFT and TPOT of every bucket, P50 and as late as the levels count, at each load; below, what the figures are."""
-    slo = plan.scenario.slo
-    loads = [load for load in LoadPoint if latencies_at(plan, load, Phase.PREFILL)]
-    bound: Column[BucketView] = Column(
-        f"Bound ({slo.statistic})",
-        lambda bucket: bound_span(bounds_in(slo, bucket.phase, bucket.start, bucket.end)),
-        right=True,
-    )
-    columns: tuple[Column[BucketView], ...] = (
-        Column("", lambda bucket: TIMES[bucket.phase]),
-        *fields("Prompts (tokens)=label"),
-        *([bound] if plan.outlook.levels_set else []),
-        *(_times(plan, load, word) for load in loads for word in dict.fromkeys(("P50", slo.statistic))),
-    )
-    body = table_of(columns, (bucket for phase in PHASES for bucket in buckets_of(plan, phase))).markdown()
-    return f"{body}\n\n{latency_words(plan)}"
-
-
-def _times(plan: Plan, load: LoadPoint, statistic: str) -> Column[BucketView]:
-    """Times at a load; late ones beyond their bound are bold."""
-    late, broken = statistic == plan.scenario.slo.statistic, _broken(plan)
-
-    def cell(bucket: BucketView) -> str:
-        rows = latencies_at(plan, load, bucket.phase)
-        row = next(row for row in rows if (row.start, row.end) == (bucket.start, bucket.end))
-        if not late:
-            return time(row.p50_ms)
-        bold = "**" * ((load.value, row.phase, row.start, row.end) in broken)
-        return f"{bold}{time(row.late_ms)}{bold}"
-
-    rate_rps = latencies_at(plan, load, Phase.PREFILL)[0].rate_rps
-    return Column(f"{load.value.capitalize()}, {significant(rate_rps)}/s: {statistic}", cell, str)
-
-
-def _broken(plan: Plan) -> set[tuple[str, Phase, int, int]]:
-    """Loads and buckets that break their bound."""
-    return {
-        (levels.load, check.phase, check.start, check.end)
-        for levels in judged_levels(plan)
-        for check in levels.checks
-        if check.standing is Standing.BREAKS
-    }
 
 
 def latency_words(plan: Plan) -> str:
@@ -125,26 +24,10 @@ def latency_words(plan: Plan) -> str:
     elif slo.percentile is not None:
         whose = "all requests" if slo.over_all else "the requests of each bucket"
         words.append(f"The bound on TTFT is to be kept for P{slo.percentile:g} of {whose}.")
-    if _broken(plan):
-        words.append("Bold: beyond the bound.")
     transfer = plan.outlook.transfer
     if transfer is not None:
         words.append(f"KV transfer: {transfer_text(transfer)}.")
     return " ".join(words)
-
-
-def simplicity_text(plan: Plan) -> str:
-    """What simpler plans would serve, and less simple ones."""
-    rows = useful_simpler(plan)
-    chosen = next((row for row in rows if row.chosen), None)
-    if chosen is None:
-        return ""
-    best = chosen.rate_rps
-    last: Column[SimplerPlan] = Column(
-        "Of the plan", lambda row: "the plan" if row.chosen else percent(row.rate_rps / best), str
-    )
-    body = table_of((*_SIMPLER, last), rows).markdown(lambda row: row.chosen)
-    return f"{simplicity_words(plan)}\n\n{body}"
 
 
 _SIMPLER: tuple[Column[SimplerPlan], ...] = (
@@ -158,10 +41,10 @@ def simpler_plans(plan: Plan) -> Table[SimplerPlan]:
     """A row for what a simpler plan, and a less simple one, would serve, the plan among them."""
     rows = useful_simpler(plan)
     best = next((row.rate_rps for row in rows if row.chosen), 0.0) or max((row.rate_rps for row in rows), default=0.0)
-    of_plan: Column[SimplerPlan] = Column(
-        "Of the plan", lambda row: row.rate_rps / best if best else None, percent, unit="%"
+    last: Column[SimplerPlan] = Column(
+        "Of the plan", lambda row: "the plan" if row.chosen else percent(row.rate_rps / best), right=True
     )
-    return table_of((*_SIMPLER, of_plan, *fields("Chosen=chosen")), rows)
+    return table_of((*_SIMPLER, last), rows)
 
 
 def simplicity_words(plan: Plan) -> str:
@@ -201,15 +84,9 @@ def losses(plan: Plan) -> Table[NodeLoss]:
     columns: tuple[Column[NodeLoss], ...] = (
         *fields("A node of=island"),
         Column("GPU type", lambda loss: pools[loss.island].gpu),
-        Column("Nodes lost", lambda loss: loss.nodes, whole),
+        *counts("Nodes lost=nodes"),
         Column("Servers lost", lambda loss: f"{loss.servers} of {pools[loss.island].count}", right=True),
         Column("Requests/s that remain", lambda loss: loss.rate_rps, rate),
-        Column("Of the capacity", lambda loss: loss.rate_rps / plan.throughput_rps, percent, unit="%"),
+        Column("Of the capacity", lambda loss: loss.rate_rps / plan.throughput_rps, percent),
     )
     return table_of(columns, sorted(plan.outlook.losses, key=lambda loss: loss.rate_rps))
-
-
-def losses_table(plan: Plan) -> str:
-    """The same in Markdown; how many nodes are lost is told above it."""
-    table = losses(plan)
-    return table.only(*(name for name in table.names if name != "Nodes lost")).markdown()

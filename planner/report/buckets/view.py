@@ -14,7 +14,7 @@ from planner.domain import (
     SloSettings,
     halves_of,
 )
-from planner.report.kit.html.plots import Kind, Plot, series_of
+from planner.report.kit.plots import Kind, Plot, series_of
 from planner.report.kit.quantities import NONE, counted, percent, significant
 
 SECOND_MS = 1000.0
@@ -199,7 +199,7 @@ _HANDOVER = ("   │  KV caches", "   ▼")
 
 
 def whiteboard(plan: Plan) -> str:
-    """The drawing as a block of plain text: prefill above, decode below, then what does both; a line a pool."""
+    """The drawing in letters: prefill above, decode below, then what does both; a line a pool."""
     columns = _widths(plan)
     prefill, decode, mixed = (
         [line for bucket in own_buckets(plan, phase) for line in _bucket_lines(plan, bucket, columns)]
@@ -209,7 +209,7 @@ def whiteboard(plan: Plan) -> str:
     if mixed:
         both = ["prefill and decode on the same GPUs, by tokens of the prompt", *mixed]
         lines = [*lines, "", *both] if prefill else both
-    return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _widths(plan: Plan) -> list[int]:

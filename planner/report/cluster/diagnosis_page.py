@@ -1,4 +1,4 @@
-"""The diagnosis on one page, and as JSON."""
+"""The diagnosis as a report, and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,9 +19,11 @@ from planner.report.cluster.diagnosis_words import (
     row_type,
     what_changes,
 )
-from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import chart_of
 from planner.report.kit.quantities import counted, percent
 from planner.report.kit.tables import Column, counts, fields, table_of
+from planner.report.kit.tree import Block, DataTable, Page, paragraphs, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,22 +50,29 @@ JOB_CAUSES = (
 )
 
 
-def diagnosis_page(diagnosis: ClusterDiagnosis) -> str:
-    """The diagnosis as Markdown, ending in a newline. Names from the user are escaped."""
+def diagnosis_page(diagnosis: ClusterDiagnosis) -> Page:
+    """The diagnosis. Names from the user are escaped."""
     pooled = [row for row in diagnosis.requests if not row.gpu]
     typed = [row for row in diagnosis.requests if row.gpu]
-    parts = [
-        f"# Idle GPUs: {escaped(diagnosis.cluster)}",
-        _headline(diagnosis),
-        *_overcommitted(diagnosis),
-        *([f"## Requests, all types\n\n{_REQUEST_LEAD}\n\n{requests_table(pooled)}"] if pooled else []),
-        *([f"## What would open most\n\n{changes_list(pooled)}"] if pooled else []),
-        *([f"## Requests by GPU type\n\n{requests_table(typed)}"] if typed and _several(typed) else []),
-        *_jobs_part(diagnosis.jobs),
-        *([f"## As the released scripts count\n\n{_RELEASED_LEAD}\n\n{released_table(pooled)}"] if pooled else []),
-        f"## Notes\n\n{bullets([escaped(note) for note in _notes(diagnosis)])}",
-    ]
-    return "\n\n".join(parts) + "\n"
+    counted_part, released = (
+        [*paragraphs(lead), table(pooled)] if pooled else []
+        for lead, table in ((_REQUEST_LEAD, requests_table), (_RELEASED_LEAD, released_table))
+    )
+    jobs = [*paragraphs(_job_lead(diagnosis.jobs)), jobs_table(diagnosis.jobs)] if diagnosis.jobs else []
+    return Page(
+        title=f"Idle GPUs: {diagnosis.cluster}",
+        verdict=_headline(diagnosis),
+        sections=(
+            section("charts-of-it", "Charts", *map(chart_of, diagnosis_plots(diagnosis))),
+            section("overcommitted", "Over-committed", *_overcommitted(diagnosis)),
+            section("requests", "Requests, all types", *counted_part),
+            section("changes", "What would open most", *listed(changes_list(pooled))),
+            section("types", "Requests by GPU type", requests_table(typed if _several(typed) else [])),
+            section("jobs", "Jobs of many nodes", *jobs),
+            section("released", "As the released scripts count", *released),
+            section("notes", "Notes", *listed([escaped(note) for note in _notes(diagnosis)])),
+        ),
+    )
 
 
 _REQUEST_LEAD = (
@@ -101,15 +110,13 @@ def _several(rows: Sequence[RequestDiagnosis]) -> bool:
     return len({row.gpu for row in rows}) > 1
 
 
-def _overcommitted(diagnosis: ClusterDiagnosis) -> list[str]:
+def _overcommitted(diagnosis: ClusterDiagnosis) -> tuple[Block, ...]:
     rows = diagnosis.overcommitted
-    if not rows:
-        return []
-    listed = [f"{escaped(row.node)}: {row.resource} {row.used:,.6g} of {row.had:,.6g}" for row in rows[:MOST_NAMED]]
+    names = [f"{escaped(row.node)}: {row.resource} {row.used:,.6g} of {row.had:,.6g}" for row in rows[:MOST_NAMED]]
     if len(rows) > MOST_NAMED:
-        listed.append(f"{len(rows) - MOST_NAMED:,} more")
+        names.append(f"{len(rows) - MOST_NAMED:,} more")
     lead = "Pods hold more than their node has; nothing of it counts as idle, and nothing was changed:"
-    return [f"## Over-committed\n\n{lead}\n\n{bullets(listed)}"]
+    return (*paragraphs(lead if rows else ""), *listed(names))
 
 
 def _columns(rows: Sequence[RequestDiagnosis | JobDiagnosis], causes: Sequence[StrandingCause]) -> list[StrandingCause]:
@@ -122,7 +129,7 @@ def _heading(cause: StrandingCause) -> str:
     return words[0].upper() + words[1:]
 
 
-def requests_table(rows: Sequence[RequestDiagnosis]) -> str:
+def requests_table(rows: Sequence[RequestDiagnosis]) -> DataTable:
     """A row a GPU type and request: how many fit, and the idle GPUs by cause."""
     columns: tuple[Column[RequestDiagnosis], ...] = (
         Column("GPU type", row_type),
@@ -133,24 +140,19 @@ def requests_table(rows: Sequence[RequestDiagnosis]) -> str:
         *counts("GPUs that serve=servable_gpus"),
         *(_of_cause(cause) for cause in _columns(rows, REQUEST_CAUSES)),
     )
-    return table_of(columns, rows).markdown()
+    return table_of(columns, rows).block()
 
 
 def _of_cause(cause: StrandingCause) -> Column[Any]:
     return Column(_heading(cause), lambda row: dict(row.causes).get(cause, 0.0), number)
 
 
-def changes_list(rows: Sequence[RequestDiagnosis]) -> str:
+def changes_list(rows: Sequence[RequestDiagnosis]) -> list[str]:
     """For each request the changes that open anything, the best first."""
-    lines = [
+    return [
         f"{row.request.name}: " + ("; ".join(escaped(change_words(change)) for change in row.changes) or "nothing.")
         for row in rows
     ]
-    return bullets(lines)
-
-
-def _jobs_part(jobs: Sequence[JobDiagnosis]) -> list[str]:
-    return [f"## Jobs of many nodes\n\n{_job_lead(jobs)}\n\n{jobs_table(jobs)}"] if jobs else []
 
 
 def _job_lead(jobs: Sequence[JobDiagnosis]) -> str:
@@ -160,7 +162,7 @@ def _job_lead(jobs: Sequence[JobDiagnosis]) -> str:
     )
 
 
-def jobs_table(rows: Sequence[JobDiagnosis]) -> str:
+def jobs_table(rows: Sequence[JobDiagnosis]) -> DataTable:
     """A row a GPU type, size of job and place."""
     columns: tuple[Column[JobDiagnosis], ...] = (
         Column("GPU type", row_type),
@@ -171,10 +173,10 @@ def jobs_table(rows: Sequence[JobDiagnosis]) -> str:
         Column("Idle GPUs", lambda row: row.idle_gpus, number),
         *(_of_cause(cause) for cause in _columns(rows, JOB_CAUSES)),
     )
-    return table_of(columns, rows).markdown()
+    return table_of(columns, rows).block()
 
 
-def released_table(rows: Sequence[RequestDiagnosis]) -> str:
+def released_table(rows: Sequence[RequestDiagnosis]) -> DataTable:
     """The released scripts' counts, a row a request."""
     columns: tuple[Column[RequestDiagnosis], ...] = (
         *fields("Request=request.name"),
@@ -182,7 +184,7 @@ def released_table(rows: Sequence[RequestDiagnosis]) -> str:
         Column("Stranded", lambda row: row.released.stranded, number),
         Column("Too few CPUs", lambda row: row.released.cpu, number),
     )
-    return table_of(columns, rows).markdown()
+    return table_of(columns, rows).block()
 
 
 def _notes(diagnosis: ClusterDiagnosis) -> list[str]:

@@ -13,7 +13,7 @@ from planner.domain.diagnosis import (
     StrandingCause,
     UnlockingChange,
 )
-from planner.report.kit.html.plots import Kind, Plot, series_of
+from planner.report.kit.plots import Kind, Plot, series_of
 from planner.report.kit.quantities import counted, whole
 
 ALL_TYPES = "all types"

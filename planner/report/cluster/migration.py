@@ -7,7 +7,8 @@ from typing import Any
 from planner.domain.defragmentation import Defragmentation, Move, MoveAim, MoveStep, Occupation
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import percent
-from planner.report.kit.tables import Column, fields, table_of
+from planner.report.kit.tables import Column, counts, fields, table_of
+from planner.report.kit.tree import Page, paragraphs, section
 
 MOST_STEPS = 40
 """Steps that the page lists."""
@@ -93,8 +94,6 @@ def _remarks(plan: Defragmentation) -> Iterator[str]:
 
 
 _HOW = """
-## How to carry it out
-
 1. Look at `moves.csv` and at the first steps below. Every move was replayed on the cluster: no node runs short while
    the old and the new copy of a pod run side by side, locked pods stay, and labels, taints and anti-affinity hold.
 2. `bash migrate.sh` moves the pods wave by wave; it needs `kubectl` and `jq`. Moves of one wave run side by side. For
@@ -110,32 +109,26 @@ taints than its own node has.
 """
 
 
-def migration_page(plan: Defragmentation) -> str:
+def migration_page(plan: Defragmentation) -> Page:
     """README.md of the plan."""
-    lines = [f"# Moves on cluster {escaped(plan.cluster)}", "", *(escaped(line) + "\n" for line in _lines(plan))]
-    if plan.moves:
-        lines += [_HOW.strip(), "", *_step_table(plan)]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _lines(plan: Defragmentation) -> list[str]:
-    return migration_summary(plan).splitlines()
-
-
-def _step_table(plan: Defragmentation) -> Iterator[str]:
-    yield "## Steps"
-    yield ""
     columns: tuple[Column[MoveStep], ...] = (
-        Column("Step", lambda step: step.number, str),
+        *counts("Step=number"),
         Column(
             "Vacates" if plan.settings.aim is MoveAim.NODES else "Gathers", lambda step: f"{step.goal} ({step.gpu})"
         ),
-        Column("GPUs", lambda step: step.gpus, str),
-        Column("Moves", lambda step: step.moves, str),
-        Column("Up to move", lambda step: step.last_move, str),
+        *counts("GPUs=gpus", "Moves=moves", "Up to move=last_move"),
         Column("8-GPU slots a move", lambda step: step.slots_per_move, "{:.2g}".format),
     )
-    yield table_of(columns, plan.steps[:MOST_STEPS]).markdown()
-    if len(plan.steps) > MOST_STEPS:
-        yield ""
-        yield f"{len(plan.steps) - MOST_STEPS:,} further steps are in `moves.json`."
+    further = f"{len(plan.steps) - MOST_STEPS:,} further steps are in `moves.json`."
+    steps = (
+        table_of(columns, plan.steps[:MOST_STEPS]).block(),
+        *paragraphs(further if len(plan.steps) > MOST_STEPS else ""),
+    )
+    return Page(
+        title=f"Moves on cluster {plan.cluster}",
+        lead=paragraphs(*map(escaped, migration_summary(plan).splitlines())),
+        sections=(
+            section("how", "How to carry it out", *paragraphs(_HOW.strip() if plan.moves else "")),
+            section("steps", "Steps", *(steps if plan.moves else ())),
+        ),
+    )

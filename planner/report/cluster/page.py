@@ -9,9 +9,10 @@ from planner.domain import WHOLE_GPU, Cluster, ClusterNode, Fragmentation, Fragm
 from planner.domain.diagnosis import ClusterDiagnosis, RequestDiagnosis, StrandingCause
 from planner.report.cluster.cluster_state import ClusterSummary, TypeState, summarize_cluster
 from planner.report.cluster.diagnosis_words import CAUSES, REQUEST_CAUSES, change_words
-from planner.report.kit.markdown import bullets, escaped, table
+from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import NONE, counted, percent, span, whole
-from planner.report.kit.tables import Column, Frame, counts, fields, frame_of, table_of
+from planner.report.kit.tables import Column, Frame, counts, fields, frame_of, matrix, table_of
+from planner.report.kit.tree import Block, DataTable, Page, Prose, paragraphs, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,24 +25,21 @@ LEAST_GPUS = 0.1
 """GPUs: what is told as whole, and the least that is told."""
 
 _CAUSES = ("short_of_gpu", "short_of_cpu", "short_of_both", "not_allowed", "too_small")
-_HEADER = ("Pods like", "Share", "Usable", "Too few GPUs", "Too few CPUs", "Too few of both")
+_HEADER = ("Share", "Usable", "Too few GPUs", "Too few CPUs", "Too few of both")
 _RARE = {"not_allowed": "Other model", "too_small": "Too full"}
 
 
-def causes_table(fragmentation: Fragmentation) -> str:
+def causes_table(fragmentation: Fragmentation) -> DataTable:
     """A row a class of pods, GPUs by what becomes of them; the last row weighs the classes by their share."""
-    if not fragmentation.idle_gpu_milli:
-        return "No GPU is idle."
     rare = [name for name in _RARE if any(getattr(cause, name) for _, cause in fragmentation.classes)]
     total = sum(pod.weight for pod, _ in fragmentation.classes)
-    listed = sorted(fragmentation.classes, key=lambda item: -item[0].weight)
-    rows = [[_words(pod), percent(pod.weight / total), *_cells(cause, rare)] for pod, cause in listed[:MOST_CLASSES]]
-    if len(listed) > MOST_CLASSES:
-        unlisted = sum(pod.weight for pod, _ in listed[MOST_CLASSES:]) / total
-        columns = 4 + len(rare)
-        rows.append([f"{len(listed) - MOST_CLASSES:,} further kinds", percent(unlisted), *[NONE] * columns])
-    rows.append(["**expected**", "", *_cells(fragmentation.causes, rare)])
-    return table([*_HEADER, *(_RARE[name] for name in rare)], rows, "l" + "r" * (5 + len(rare)))
+    ordered = sorted(fragmentation.classes, key=lambda item: -item[0].weight)
+    rows = [(_words(pod), (percent(pod.weight / total), *_cells(cause, rare))) for pod, cause in ordered[:MOST_CLASSES]]
+    if len(ordered) > MOST_CLASSES:
+        unlisted = percent(sum(pod.weight for pod, _ in ordered[MOST_CLASSES:]) / total)
+        rows.append((f"{len(ordered) - MOST_CLASSES:,} further kinds", (unlisted, *[NONE] * (4 + len(rare)))))
+    rows.append(("expected", ("", *_cells(fragmentation.causes, rare))))
+    return matrix((*_HEADER, *(_RARE[name] for name in rare)), rows, "Pods like").block()
 
 
 def causes_lead(fragmentation: Fragmentation) -> str:
@@ -74,7 +72,7 @@ def _words(pod: TypicalPod) -> str:
     part = (
         f"{pod.gpu_milli / WHOLE_GPU:g} GPU" if pod.gpu_milli < WHOLE_GPU else f"{pod.gpus} GPU{'s' * (pod.gpus > 1)}"
     )
-    spec = f", {escaped(pod.gpu_spec)}" if pod.gpu_spec else ""
+    spec = f", {pod.gpu_spec}" if pod.gpu_spec else ""
     return (part if pod.gpus else "no GPU") + cpus + spec
 
 
@@ -92,26 +90,39 @@ NAMED_NODES = 10
 """Nodes that a sentence names; the rest are counted."""
 
 
-def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -> str:
-    """The cluster as Markdown, ending in a newline. Names from the user are escaped.
-
-    `fragmentation`: of the cluster, against pods like its own; None leaves that table out.
-    """
+def cluster_page(cluster: Cluster, fragmentation: Fragmentation | None = None) -> Page:
+    """The cluster. `fragmentation`: of it, against pods like its own; None leaves that table out."""
     summary = summarize_cluster(cluster)
-    parts = [
-        f"# Cluster: {escaped(summary.name)}",
-        _headline(summary),
-        f"## GPUs\n\n{types_table(summary)}",
-        *([f"GPUs in parts, which islands cannot use:\n\n{offers_table(summary)}"] if summary.offers else []),
-        f"## Pods\n\n{classes_table(summary)}",
-        *_crossing(summary),
-        f"## Fragmentation\n\n{_fragment_lead()}\n\n{fragments_table(summary)}",
-        *([f"{causes_lead(fragmentation)}\n\n{causes_table(fragmentation)}"] if fragmentation else []),
-        *_shut(summary),
-        *_unknown(summary),
-        f"## Notes\n\n{bullets([escaped(note) for note in summary.notes]) or 'None.'}",
-    ]
-    return "\n\n".join(parts) + "\n"
+    offers = (*paragraphs("GPUs in parts, which islands cannot use:"), offers_table(summary)) if summary.offers else ()
+    causes: tuple[Block, ...] = ()
+    if fragmentation:
+        idle = fragmentation.idle_gpu_milli
+        causes = (
+            *paragraphs(causes_lead(fragmentation)),
+            causes_table(fragmentation) if idle else Prose(markdown=_NONE_IDLE),
+        )
+    shut = listed([escaped(row.text) for row in summary.shut])
+    fragments = (*paragraphs(_FRAGMENTS), fragments_table(summary), *causes, *paragraphs(_SHUT if shut else ""), *shut)
+    held_by = (*_or_words(classes_table(summary), "No pod holds a GPU."), *paragraphs(_crossing(summary)))
+    return Page(
+        title=f"Cluster: {summary.name}",
+        verdict=_headline(summary),
+        sections=(
+            section("gpus", "GPUs", *_or_words(types_table(summary), "None."), *offers),
+            section("pods", "Pods", *held_by),
+            section("fragmentation", "Fragmentation", *fragments, *_unknown(summary)),
+            section("notes", "Notes", *(listed([escaped(note) for note in summary.notes]) or paragraphs("None."))),
+        ),
+    )
+
+
+_NONE_IDLE = "No GPU is idle."
+_FRAGMENTS = "Requests of so many GPUs of one node, whatever the type; stranded GPUs are idle on nodes with fewer."
+_SHUT = "No pod holds these GPUs, and none may have them; they count as neither held nor idle:"
+
+
+def _or_words(table: DataTable, words: str) -> tuple[Block, ...]:
+    return (table,) if table.rows else paragraphs(words)
 
 
 def _headline(summary: ClusterSummary) -> str:
@@ -131,9 +142,9 @@ def _headline(summary: ClusterSummary) -> str:
     )
 
 
-def types_table(summary: ClusterSummary) -> str:
+def types_table(summary: ClusterSummary) -> DataTable:
     """A row a GPU type."""
-    return table_of(_TYPE, summary.types).markdown() if summary.types else "None."
+    return table_of(_TYPE, summary.types).block()
 
 
 _TYPE: tuple[Column[TypeState], ...] = (
@@ -146,63 +157,51 @@ _TYPE: tuple[Column[TypeState], ...] = (
 )
 
 
-def offers_table(summary: ClusterSummary) -> str:
+def offers_table(summary: ClusterSummary) -> DataTable:
     """A row a GPU type and a name under which parts of it are offered."""
     columns: tuple[Column[Any], ...] = (
         *fields("GPU type=gpu", "Resource=resource"),
         *counts("Nodes=nodes", "Pieces=pieces"),
         Column("GPUs held", lambda row: row.held_gpus, "{:g}".format),
     )
-    return table_of(columns, summary.offers).markdown()
+    return table_of(columns, summary.offers).block()
 
 
-def classes_table(summary: ClusterSummary) -> str:
+def classes_table(summary: ClusterSummary) -> DataTable:
     """A row a class of pods that hold GPUs."""
     columns = ("Pods=pods", "GPUs=gpus", "CPUs=cpus", "GPUs preemptible=preemptible_gpus", "GPUs locked=locked_gpus")
     rows = [row for row in summary.classes if row.pods]
-    return table_of((*fields("Class=kind"), *counts(*columns)), rows).markdown() if rows else "No pod holds a GPU."
+    return table_of((*fields("Class=kind"), *counts(*columns)), rows).block()
 
 
-def _crossing(summary: ClusterSummary) -> list[str]:
+def _crossing(summary: ClusterSummary) -> str:
     if not summary.alignable:
-        return []
-    return [
+        return ""
+    return (
         f"{whole(summary.crossing)} of {counted(summary.alignable, 'pod')} of several GPUs "
         f"{'lies' if summary.crossing == 1 else 'lie'} across sockets though one socket has GPUs enough."
-    ]
+    )
 
 
-def _fragment_lead() -> str:
-    return "Requests of so many GPUs of one node, whatever the type; stranded GPUs are idle on nodes with fewer."
-
-
-def fragments_table(summary: ClusterSummary) -> str:
+def fragments_table(summary: ClusterSummary) -> DataTable:
     """A row a request size."""
     share: Column[Any] = Column(
         "Of all idle", lambda row: row.stranded / summary.idle if summary.idle else None, percent
     )
     columns = (*counts("GPUs a request=gpus", "Requests that fit=fit", "GPUs stranded=stranded"), share)
-    return table_of(columns, summary.fragments).markdown()
+    return table_of(columns, summary.fragments).block()
 
 
-def _shut(summary: ClusterSummary) -> list[str]:
-    """Said of GPUs that are neither held nor idle."""
-    if not summary.shut:
-        return []
-    rows = bullets([escaped(row.text) for row in summary.shut])
-    return [f"No pod holds these GPUs, and none may have them; they count as neither held nor idle:\n\n{rows}"]
-
-
-def _unknown(summary: ClusterSummary) -> list[str]:
+def _unknown(summary: ClusterSummary) -> tuple[Block, ...]:
     if not summary.unknown_nodes:
-        return []
+        return ()
     names = [escaped(name) for name in summary.unknown_nodes[:NAMED_NODES]]
     if len(summary.unknown_nodes) > NAMED_NODES:
         names.append(f"{len(summary.unknown_nodes) - NAMED_NODES:,} more")
-    return [
+    return paragraphs(
         f"On {counted(len(summary.unknown_nodes), 'node')} some pod holds GPUs and nobody said which; their idle GPUs "
         f"count by number, for islands of TP 1 or of placement.qos best_effort or none: {', '.join(names)}."
-    ]
+    )
 
 
 def cluster_document(cluster: Cluster, fragmentation: Fragmentation | None = None) -> dict[str, object]:

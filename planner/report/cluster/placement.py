@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from planner.domain import ClusterState, IslandSite, Placement, Plan, PlannedIsland, ScorePart, Shortfall, Victim
-from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import NONE, counted, percent, rate, significant, whole
 from planner.report.kit.tables import Column, counts, fields, matrix, of_part, table_of
+from planner.report.kit.tree import Block, DataTable, paragraphs
 
 MOST_ROWS = 30
 """Rows of a table; the rest are counted."""
@@ -28,36 +29,26 @@ class SiteGroup:
         return self.sites[0]
 
 
-def placement_text(plan: Plan) -> list[str]:
-    """The section on the placement; nothing where the plan has none."""
-    placed = plan.placement
-    if placed is None:
-        return []
-    parts = [
-        "## Placement",
-        _lead(plan, placed),
+def placement_details(plan: Plan, placed: Placement) -> tuple[Block, ...]:
+    """What lies behind the lead: what has no nodes, the cluster before and after, islands, pods to evict, the score."""
+    return (
         *_servers_without_room(plan),
         states_table(placed),
-        *([f"### {plan.form.row.part.capitalize()}s on nodes\n\n{sites_table(plan, placed)}"] if placed.sites else []),
-        *([f"### Not placed\n\n{_shortfalls(placed.shortfalls)}"] if placed.shortfalls else []),
-        *([f"### Pods to evict\n\n{_victims(placed)}"] if placed.victims else []),
-        f"### Score\n\n{_terms(placed)}",
-    ]
-    return ["\n\n".join(parts)]
+        *(_sites(plan, placed) if placed.sites else ()),
+        *_shortfalls(placed.shortfalls),
+        *(_victims(placed) if placed.victims else ()),
+        *_terms(placed),
+    )
 
 
-def placement_page(plan: Plan) -> str:
-    """The section by itself."""
-    return "\n\n".join(placement_text(plan))
-
-
-def _servers_without_room(plan: Plan) -> list[str]:
+def _servers_without_room(plan: Plan) -> tuple[Block, ...]:
     """Pools that lie on nodes, though not with all of their servers."""
-    rows = [f"- {escaped(i.id)}: {escaped(i.note)}." for i in plan.islands if i.phase is not None and i.note]
-    return ["**Not all servers have nodes:**\n\n" + "\n".join(rows)] if rows else []
+    rows = [f"{escaped(i.id)}: {escaped(i.note)}." for i in plan.islands if i.phase is not None and i.note]
+    return (*paragraphs("**Not all servers have nodes:**" if rows else ""), *listed(rows))
 
 
-def _lead(plan: Plan, placed: Placement) -> str:
+def placement_lead(plan: Plan, placed: Placement) -> str:
+    """How many have nodes, how well they lie, what that costs."""
     sites, noun = placed.sites, plan.form.row.part
     total = len(sites) + len(placed.shortfalls)
     gpus = sum(site.gpus for site in sites)
@@ -135,7 +126,7 @@ def _rates(placed: Placement) -> list[str]:
     ]
 
 
-def states_table(placed: Placement) -> str:
+def states_table(placed: Placement) -> DataTable:
     """The cluster before and after, over the GPU types that the plan uses."""
     cells: list[tuple[str, Callable[[ClusterState], str]]] = [
         ("GPUs of the plan's types", lambda state: whole(state.gpus)),
@@ -149,7 +140,7 @@ def states_table(placed: Placement) -> str:
     rows = [(name, (cell(placed.before), cell(placed.after))) for name, cell in cells]
     if placed.unplaced_rps and placed.placed_rps:
         rows.append(("Rate of the plan (requests/s)", (rate(placed.unplaced_rps), rate(placed.placed_rps))))
-    return matrix(("Before", "After"), rows, "Of the cluster").markdown()
+    return matrix(("Before", "After"), rows, "Of the cluster").block()
 
 
 def _fragment_cells(gpus: int) -> Iterator[tuple[str, Callable[[ClusterState], str]]]:
@@ -182,7 +173,7 @@ def site_groups(plan: Plan, sites: Iterable[IslandSite]) -> list[SiteGroup]:
     return sorted(grouped, key=lambda group: (group.first.aligned, not group.first.crossing_replicas))
 
 
-def sites_table(plan: Plan, placed: Placement) -> str:
+def _sites(plan: Plan, placed: Placement) -> Iterator[Block]:
     """A row for islands that lie alike. Entropy is over the switches of an island, in nats: 0 under one switch."""
     groups = site_groups(plan, placed.sites)
     domains = any(site.domains for site in placed.sites)
@@ -199,10 +190,10 @@ def sites_table(plan: Plan, placed: Placement) -> str:
         Column("Replicas across switches", lambda group: group.first.crossing_replicas, whole),
         *([Column("NVLink domains", _domain_names, str, right=False)] if domains else []),
     )
-    shown = table_of(columns, groups[:MOST_ROWS]).markdown()
+    yield table_of(columns, groups[:MOST_ROWS]).block(f"{plan.form.row.part.capitalize()}s on nodes")
     unlisted = groups[MOST_ROWS:]
-    more = f"\n\n{_more(sum(len(group.sites) for group in unlisted), 'island')} in `placement.csv`." if unlisted else ""
-    return shown + more
+    if unlisted:
+        yield from paragraphs(f"{_more(sum(len(group.sites) for group in unlisted), 'island')} in `placement.csv`.")
 
 
 def _domain_names(group: SiteGroup) -> str:
@@ -223,7 +214,7 @@ def _more(count: int, noun: str) -> str:
     return f"{count:,} more {noun}{'' if count == 1 else 's'}"
 
 
-def _shortfalls(shortfalls: tuple[Shortfall, ...]) -> str:
+def _shortfalls(shortfalls: tuple[Shortfall, ...]) -> tuple[Block, ...]:
     lines = []
     for lack in shortfalls[:LISTED_SHORTFALLS]:
         helps = "; ".join(escaped(remedy.rstrip(".")) for remedy in lack.remedies)
@@ -232,7 +223,8 @@ def _shortfalls(shortfalls: tuple[Shortfall, ...]) -> str:
             f"{escaped(lack.reason.rstrip('.'))}." + (f" What would help: {helps}." if helps else "")
         )
     more = len(shortfalls) - LISTED_SHORTFALLS
-    return bullets([*lines, *([f"{_more(more, 'island')} in `plan.json`."] if more > 0 else [])])
+    last = [f"{_more(more, 'island')} in `plan.json`."] if more > 0 else []
+    return (*paragraphs("**Not placed:**" if lines else ""), *listed([*lines, *last]))
 
 
 def _lost(victims: tuple[Victim, ...]) -> str:
@@ -242,7 +234,7 @@ def _lost(victims: tuple[Victim, ...]) -> str:
     return lost + (f" ({counted(unknown, 'pod')} without a known checkpoint not counted)" if hours and unknown else "")
 
 
-def _victims(placed: Placement) -> str:
+def _victims(placed: Placement) -> Iterator[Block]:
     """In the order of eviction, where the plan gives one."""
     victims = placed.victims
     gpus = sum(victim.gpus for victim in victims)
@@ -256,17 +248,11 @@ def _victims(placed: Placement) -> str:
     )
     shown = sorted(victims, key=lambda pod: pod.order)[:MOST_ROWS]
     unlisted = len(victims) - MOST_ROWS
-    more = f"\n\n{_more(unlisted, 'pod')} in `plan.json`." if unlisted > 0 else ""
-    return (
-        f"{counted(len(victims), 'pod')} with {counted(gpus, 'GPU')}{_lost(victims)}."
-        + (
-            f" Whatever is carried out from the top, islands whose pods are gone can come up{_beside(placed)}.\n\n"
-            if ordered
-            else "\n\n"
-        )
-        + table_of(columns, shown).markdown()
-        + more
-    )
+    order = f" Whatever is carried out from the top, islands whose pods are gone can come up{_beside(placed)}."
+    lead = f"{counted(len(victims), 'pod')} with {counted(gpus, 'GPU')}{_lost(victims)}."
+    yield from paragraphs(f"**Pods to evict:** {lead}{order if ordered else ''}")
+    yield table_of(columns, shown).block()
+    yield from paragraphs(f"{_more(unlisted, 'pod')} in `plan.json`." if unlisted > 0 else "")
 
 
 def _beside(placed: Placement) -> str:
@@ -303,12 +289,13 @@ def _signed(value: float) -> str:
     return f"{round(value, 3) + 0.0:.3f}"
 
 
-def _terms(placed: Placement) -> str:
+def _terms(placed: Placement) -> tuple[Block, ...]:
     columns: tuple[Column[ScorePart], ...] = (
         *fields("Term=name"),
         Column("Value", lambda term: term.value, _signed),
         Column("Weight", lambda term: term.weight, "{:g}".format),
         Column("Product", lambda term: term.value * term.weight, _signed),
     )
-    lead = f"**{_signed(placed.score)}** of 1: the weighted mean of these terms, each from -1 to 1, higher is better."
-    return f"{lead}\n\n{table_of(columns, placed.terms).markdown()}" if placed.terms else lead
+    words = "of 1: the weighted mean of these terms, each from -1 to 1, higher is better."
+    lead = paragraphs(f"Score **{_signed(placed.score)}** {words}")
+    return (*lead, *([table_of(columns, placed.terms).block()] if placed.terms else []))

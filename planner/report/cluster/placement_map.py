@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from planner.domain import Phase, Placement, Plan
-from planner.report.cluster.placement import placement_text
-from planner.report.kit.html.blocks import Block, DataTable, Drawing, Prose, Section
-from planner.report.kit.html.drawing import NARROW, box, svg, words
+from planner.report.cluster.placement import placement_details, placement_lead
+from planner.report.kit.drawing import NARROW, box, svg, words
 from planner.report.kit.quantities import counted
+from planner.report.kit.tree import DataTable, Drawing, Section, paragraphs, section
 
 MOST_NODES = 480
 """Nodes that the map draws; the rest stand in placement.csv."""
@@ -31,19 +31,16 @@ class NodeUse:
         return sum(self.islands.values())
 
 
-def placement_section(plan: Plan) -> Section | None:
-    """The map, then what the summary says of the placement; None where the plan is not placed."""
+def placement_section(plan: Plan) -> Section:
+    """The map, then what lies behind it; of no blocks where the plan is not placed."""
     placed = plan.placement
     if placed is None:
-        return None
-    text = placement_text(plan)[0].removeprefix("## Placement\n\n")
-    lead, _, more = text.partition("\n\n")
-    blocks: tuple[Block, ...] = (Prose(markdown=lead), *([_map(plan, placed)] if placed.parts else []))
+        return section("placement", "Placement")
     return Section(
         name="placement",
         title="Placement",
-        blocks=blocks,
-        folded=(Prose(markdown=more),) if more else (),
+        blocks=(*paragraphs(placement_lead(plan, placed)), *([_map(plan, placed)] if placed.parts else [])),
+        folded=placement_details(plan, placed),
         fold="The cluster before and after, alignment, what is short, the score",
     )
 

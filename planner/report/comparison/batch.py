@@ -1,24 +1,24 @@
-"""A batch: cells for the terminal, Markdown, a page to send, rows for CSV and Parquet, a document for JSON."""
+"""A batch: cells for the terminal, a report, rows for CSV and Parquet, a document for JSON."""
 
 from dataclasses import asdict
 from typing import Any
 
 from planner.domain.comparisons import Batch, BatchJob, PointState
 from planner.report.comparison.side_by_side import levels_documents
-from planner.report.comparison.sweep import SHOWN_FIGURES, exact_figures, shown_figures, sorted_figures
-from planner.report.kit.html.blocks import Block, Chart, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
-from planner.report.kit.markdown import escaped
+from planner.report.comparison.sweep import SHOWN_FIGURES, exact_figures, told_figures
+from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.quantities import counted
 from planner.report.kit.tables import Column, Table, fields, record, table_of
+from planner.report.kit.tree import Chart, Figure, Page, section
 
 MOST_LISTED = 20
 """So many reasons are told; the table has all."""
 
 
 def jobs(batch: Batch, most_rows: int | None = None) -> Table[BatchJob]:
-    """A row a job, of so many: its figures, or its state where there is no plan."""
-    return table_of((*fields("job=entry.name"), *shown_figures()), batch.jobs[:most_rows])
+    """A row a job, of so many: its figures, its state."""
+    return table_of((*fields("job=entry.name"), *told_figures()), batch.jobs[:most_rows])
 
 
 def counts(batch: Batch) -> dict[str, int]:
@@ -39,30 +39,15 @@ def verdict(batch: Batch) -> str:
     return f"{counted(len(batch.jobs), 'job')}: {', '.join(states)}{alike}."
 
 
-def reasons(batch: Batch) -> str:
-    """Why jobs have no plan: a line each, failures first; empty where all have."""
+def reasons(batch: Batch) -> list[str]:
+    """Why jobs have no plan: a line each, failures first."""
     lacking = [job for job in batch.jobs if job.figures is None and not job.same_as]
     lacking.sort(key=lambda job: job.state is PointState.INFEASIBLE)
     lines = [
-        f"- {escaped(job.entry.name)}: {job.state.value}: {escaped(job.message.partition(chr(10))[0])}"
+        f"{escaped(job.entry.name)}: {job.state.value}: {escaped(job.message.partition(chr(10))[0])}"
         for job in lacking[:MOST_LISTED]
     ]
-    more = [f"- and {len(lacking) - MOST_LISTED} more"] if len(lacking) > MOST_LISTED else []
-    return "\n".join([*lines, *more])
-
-
-def batch_page(batch: Batch) -> str:
-    """The batch as Markdown, ending in a newline."""
-    run: Column[BatchJob] = Column(
-        "run", lambda job: f"{job.entry.run} (as {job.same_as})" if job.same_as else job.entry.run
-    )
-    parts = [
-        f"# Batch of {escaped(batch.index.source)}",
-        verdict(batch),
-        table_of((*jobs(batch).columns, run), batch.jobs).markdown(),
-        *([reasons(batch)] if reasons(batch) else []),
-    ]
-    return "\n\n".join(parts) + "\n"
+    return [*lines, *([f"and {len(lacking) - MOST_LISTED} more"] if len(lacking) > MOST_LISTED else [])]
 
 
 _DOCUMENT = fields(
@@ -99,16 +84,15 @@ def batch_document(batch: Batch, status: int) -> dict[str, Any]:
     }
 
 
-_JOB = (*fields("job=entry.name"), *sorted_figures(), *fields("same as=same_as", "entry.run"))
 MOST_BARS = 200
 """Of jobs; beyond, bars are too thin to be told apart."""
 
 
-def batch_html(batch: Batch, made_by: str) -> Page:
-    """The page: charts of the planned jobs, and every job as a row."""
+def batch_page(batch: Batch) -> Page:
+    """The report: charts of the planned jobs, and every job as a row."""
     planned = [job for job in batch.jobs if job.figures is not None and not job.same_as]
-    blocks: list[Block] = [_bars(name, planned) for name in SHOWN_FIGURES] if 0 < len(planned) <= MOST_BARS else []
-    why = reasons(batch)
+    charts = [_bars(name, planned) for name in SHOWN_FIGURES] if 0 < len(planned) <= MOST_BARS else []
+    columns = (*jobs(batch).columns, *fields("same as=same_as", "entry.run"))
     return Page(
         title=f"Batch of {batch.index.source}",
         verdict=verdict(batch),
@@ -118,10 +102,9 @@ def batch_html(batch: Batch, made_by: str) -> Page:
             if batch.count(state)
         ),
         sections=(
-            Section(name="jobs", title="Jobs", blocks=(*blocks, table_of(_JOB, batch.jobs).html("Every job"))),
-            *([Section(name="reasons", title="Jobs without a plan", blocks=(Prose(markdown=why),))] if why else []),
+            section("jobs", "Jobs", *charts, table_of(columns, batch.jobs).block()),
+            section("reasons", "Jobs without a plan", *listed(reasons(batch))),
         ),
-        made_by=made_by,
     )
 
 

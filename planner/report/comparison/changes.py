@@ -9,6 +9,7 @@ from planner.domain.deployed import BucketComparison, IslandChange, PlanDiff
 from planner.report.comparison.side_by_side import Cells, figure_cells
 from planner.report.kit.quantities import NONE
 from planner.report.kit.tables import Column, fields, record, table_of
+from planner.report.kit.tree import DataTable
 
 _NUMBERS: dict[str, Callable[[PlanFigures], float | None]] = {
     "requests/s": lambda plan: plan.rate_rps,
@@ -25,15 +26,15 @@ _SAME = 5e-4
 """A smaller change is told as none."""
 
 
-def diff_head(figures: tuple[PlanFigures, PlanFigures]) -> str:
-    """The table, as Markdown: each figure old and new, and by how much it changes."""
+def diff_head(figures: tuple[PlanFigures, PlanFigures]) -> DataTable:
+    """Each figure old and new, and by how much it changes."""
     columns: tuple[Column[Cells], ...] = (
         Column("", lambda row: row[0]),
         Column("old", lambda row: row[1][0], right=True),
         Column("new", lambda row: row[1][1], right=True),
         Column("change", lambda row: _change_words(row[0], figures), right=True),
     )
-    return table_of(columns, figure_cells(figures)).markdown()
+    return table_of(columns, figure_cells(figures)).block()
 
 
 def figures_change(figures: tuple[PlanFigures, PlanFigures]) -> bool:

@@ -1,7 +1,7 @@
 """Why a plan, a pool or an island is what it is, in sentences that each rest on a figure."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from planner.domain.explanations import (
@@ -16,26 +16,26 @@ from planner.domain.explanations import (
 )
 from planner.domain.serving.server import ServerConfig, SimplerPlan
 from planner.report.buckets.view import span_label
-from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import counted, percent, rate, signed_range, significant, whole
 from planner.report.kit.tables import Column, counts, fields, table_of
+from planner.report.kit.tree import DataTable, Page, paragraphs, section
 
 SAME = 5e-4
 NOTHING = "nothing serves"
 Explanation = PlanExplanation | PoolExplanation | IslandExplanation
 
 
-def explanation_page(explanation: Explanation) -> str:
-    """The explanation as Markdown, ending in a newline."""
+def explanation_page(explanation: Explanation) -> Page:
+    """The explanation of a plan, a pool or an island."""
     if isinstance(explanation, PlanExplanation):
-        parts = list(_plan_parts(explanation))
+        page = _plan_page(explanation)
     elif isinstance(explanation, PoolExplanation):
-        parts = list(_pool_parts(explanation))
+        page = _pool_page(explanation)
     else:
-        parts = list(_island_parts(explanation))
-    if explanation.notes:
-        parts.append(f"Note: {'; '.join(map(escaped, explanation.notes))}.")
-    return "\n\n".join(parts) + "\n"
+        page = _island_page(explanation)
+    notes = section("notes", "Notes", *listed(list(map(escaped, explanation.notes))))
+    return replace(page, sections=(*page.sections, notes))
 
 
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
@@ -43,8 +43,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
     return asdict(explanation)
 
 
-def _plan_parts(plan: PlanExplanation) -> Iterator[str]:
-    yield f"# Why {escaped(plan.plan)} serves {rate(plan.rate_rps)} requests/s"
+def _plan_page(plan: PlanExplanation) -> Page:
     slow, fast = sorted((plan.prefill_rps, plan.decode_rps))
     phase = "prefill" if plan.prefill_rps <= plan.decode_rps else "decode"
     lines = [f"**{phase.capitalize()} is the bottleneck**: alone it serves {rate(slow)}, the other phase {rate(fast)}."]
@@ -52,17 +51,21 @@ def _plan_parts(plan: PlanExplanation) -> Iterator[str]:
         lines.append(f"No plan of this form is better than {significant(plan.bound, 4)} {plan.unit}.")
     if plan.survival_cost_rps is not None:
         lines.append(f"Surviving the loss that is asked for costs {rate(plan.survival_cost_rps)} requests/s.")
-    yield bullets([*lines, *_worths(plan)])
-    if plan.alternatives:
-        yield "## What its alternatives lose"
-        yield _alternatives(plan)
-        yield (
-            "Bounds are relaxations, worked out now: servers divisible, over all buckets. Below the plan's rate, the "
-            "alternative loses at least the difference; above it, it gains at most that."
-        )
-    if plan.cuts:
-        yield "## Buckets and kinds of servers"
-        yield _cuts(plan.cuts, plan.rate_rps)
+    bounds = (
+        "Bounds are relaxations, worked out now: servers divisible, over all buckets. Below the plan's rate, the "
+        "alternative loses at least the difference; above it, it gains at most that."
+    )
+    return Page(
+        title=f"Why {plan.plan} serves {rate(plan.rate_rps)} requests/s",
+        lead=listed([*lines, *_worths(plan)]),
+        sections=(
+            section(
+                *("alternatives", "What its alternatives lose"),
+                *([_alternatives(plan), *paragraphs(bounds)] if plan.alternatives else []),
+            ),
+            section("cuts", "Buckets and kinds of servers", _cuts(plan.cuts, plan.rate_rps)),
+        ),
+    )
 
 
 def _worths(plan: PlanExplanation) -> Iterator[str]:
@@ -83,14 +86,14 @@ def _worths(plan: PlanExplanation) -> Iterator[str]:
         )
 
 
-def _alternatives(plan: PlanExplanation) -> str:
+def _alternatives(plan: PlanExplanation) -> DataTable:
     columns: tuple[Column[Alternative], ...] = (
         *fields("Instead=name"),
         Column("At most (requests/s)", lambda row: NOTHING if row.bound_rps is None else rate(row.bound_rps), str),
         Column("Solved for", lambda row: row.reached_rps, rate),
         Column("Against the plan", lambda row: _verdict(row, plan.rate_rps)),
     )
-    return table_of(columns, plan.alternatives).markdown()
+    return table_of(columns, plan.alternatives).block()
 
 
 def _verdict(row: Alternative, rate_rps: float) -> str:
@@ -110,7 +113,7 @@ def _change(change: float) -> str:
     return "same" if abs(change) < SAME else f"{100 * change:+.1f} %"
 
 
-def _cuts(cuts: tuple[SimplerPlan, ...], rate_rps: float) -> str:
+def _cuts(cuts: tuple[SimplerPlan, ...], rate_rps: float) -> DataTable:
     chosen = next((row for row in cuts if row.chosen), None)
     base = chosen.rate_rps if chosen else rate_rps
     columns: tuple[Column[SimplerPlan], ...] = (
@@ -122,7 +125,7 @@ def _cuts(cuts: tuple[SimplerPlan, ...], rate_rps: float) -> str:
         Column("requests/s", lambda row: row.rate_rps, rate),
         Column("Against the plan", lambda row: "" if row.chosen else _change(row.rate_rps / base - 1), right=True),
     )
-    return table_of(columns, cuts).markdown()
+    return table_of(columns, cuts).block()
 
 
 def _server_words(server: ServerConfig) -> str:
@@ -133,26 +136,25 @@ def _server_words(server: ServerConfig) -> str:
     return f"{shape}, {size}{', overlapped' * server.overlapped}"
 
 
-def _pool_parts(pool: PoolExplanation) -> Iterator[str]:
-    yield f"# Why {escaped(pool.island)} is what it is"
-    yield (
+def _pool_page(pool: PoolExplanation) -> Page:
+    lead = (
         f"{counted(pool.servers, 'server')} of {_server_words(pool.server)}, on {escaped(pool.gpu)}, for the "
         f"{pool.phase.value} of prompts of {span_label(pool.start, pool.end)} tokens: {rate(pool.load_rps)} of them a "
         f"second at the capacity of {rate(pool.plan_rps)} requests/s."
     )
-    yield "## Why this GPU type"
-    yield bullets(list(_type_sentences(pool)))
-    yield _types(pool.types)
-    yield "## Why this configuration"
-    yield bullets(list(_rival_sentences(pool)))
-    yield _rivals(pool)
-    yield "## Why so many"
-    yield bullets(list(_count_sentences(pool)))
-    if pool.cuts:
-        yield "## Why these buckets"
-        yield _cuts(pool.cuts, pool.plan_rps)
-    yield "## What would change it"
-    yield bullets([_what_if(row, pool) for row in pool.what_ifs] or ["Nothing was worked out: see the note."])
+    changes = [_what_if(row, pool) for row in pool.what_ifs] or ["Nothing was worked out: see the note."]
+    types = (*listed(list(_type_sentences(pool))), table_of(_TYPE, pool.types).block())
+    return Page(
+        title=f"Why {pool.island} is what it is",
+        verdict=lead,
+        sections=(
+            section("type", "Why this GPU type", *types),
+            section("configuration", "Why this configuration", *listed(list(_rival_sentences(pool))), _rivals(pool)),
+            section("count", "Why so many", *listed(list(_count_sentences(pool)))),
+            section("cuts", "Why these buckets", _cuts(pool.cuts, pool.plan_rps)),
+            section("changes", "What would change it", *listed(changes)),
+        ),
+    )
 
 
 def _type_sentences(pool: PoolExplanation) -> Iterator[str]:
@@ -174,10 +176,6 @@ def _use_sentence(row: TypeUse) -> str:
         return f"{here} and as much in {row.elsewhere.value}: it is split between them (shadow prices)."
     better = "so it belongs here" if row.worth_rps > row.elsewhere_rps else f"so {row.elsewhere.value} is its place"
     return f"{here} and {other}, {better} (shadow prices)."
-
-
-def _types(types: tuple[TypeUse, ...]) -> str:
-    return table_of(_TYPE, types).markdown()
 
 
 _TYPE: tuple[Column[TypeUse], ...] = (
@@ -218,7 +216,7 @@ def _against(row: RivalServer, chosen: RivalServer) -> str:
     return f"{words} more on these GPUs; {after_loss}."
 
 
-def _rivals(pool: PoolExplanation) -> str:
+def _rivals(pool: PoolExplanation) -> DataTable:
     chosen = next((row.serves_rps for row in pool.rivals if row.chosen), 0.0)
     columns: tuple[Column[RivalServer], ...] = (
         Column(
@@ -235,7 +233,7 @@ def _rivals(pool: PoolExplanation) -> str:
         *counts("Idle GPUs=idle_gpus"),
         *fields("Limit=limit"),
     )
-    return table_of(columns, pool.rivals).markdown()
+    return table_of(columns, pool.rivals).block()
 
 
 def _count_sentences(pool: PoolExplanation) -> Iterator[str]:
@@ -271,29 +269,31 @@ def _what_if(row: WhatIf, pool: PoolExplanation) -> str:
     return f"{at}: {pool.phase.value} becomes {escaped(row.becomes)}{served} ({basis}{between})."
 
 
-def _island_parts(island: IslandExplanation) -> Iterator[str]:
-    yield f"# Why {escaped(island.island)} is what it is"
+def _island_page(island: IslandExplanation) -> Page:
     lengths = ", ".join(f"{length:,} ({percent(share)})" for length, share in island.lengths[:4])
     more = f" and {counted(len(island.lengths) - 4, 'further range')}" if len(island.lengths) > 4 else ""
     busy = percent(min(1.0, island.utilisation))
-    yield (
-        f"An island of {island.size} {escaped(island.gpu)}, {island.phase.value}, busy {busy} of its time. "
-        f"Middles of the ranges that it serves, with their share: {lengths} tokens{more}."
+    rates = (
+        "Rates are those of `planner cost configurations` at the middles of the ranges, averaged by time per request."
     )
-    yield "## Why this configuration"
-    sentences = list(_island_sentences(island))
-    yield bullets(sentences)
-    yield _islands(island.rivals)
-    yield "## Why this GPU type"
-    yield _islands(island.others)
-    yield "Rates are those of `planner cost configurations` at the middles of the ranges, averaged by time per request."
+    without = ""
     if island.one_less_rps is not None and island.bound_rps:
-        yield "## What would change it"
         less = 1 - island.one_less_rps / island.bound_rps
-        yield (
+        without = (
             f"Without its {island.size} GPUs no layout serves more than {rate(island.one_less_rps)} requests/s, "
             f"{_share(max(0.0, less))} below the bound of {rate(island.bound_rps)} with them (relaxation)."
         )
+    rivals, others = (table_of(_ISLAND, rows).block() for rows in (island.rivals, island.others))
+    return Page(
+        title=f"Why {island.island} is what it is",
+        verdict=f"An island of {island.size} {escaped(island.gpu)}, {island.phase.value}, busy {busy} of its time. "
+        f"Middles of the ranges that it serves, with their share: {lengths} tokens{more}.",
+        sections=(
+            section("configuration", "Why this configuration", *listed(list(_island_sentences(island))), rivals),
+            section("type", "Why this GPU type", others, *paragraphs(rates)),
+            section("changes", "What would change it", *paragraphs(without)),
+        ),
+    )
 
 
 def _island_sentences(island: IslandExplanation) -> Iterator[str]:
@@ -312,10 +312,6 @@ def _island_sentences(island: IslandExplanation) -> Iterator[str]:
 def _island_words(row: RivalIsland) -> str:
     stages = f" PP{row.pp}" if row.pp > 1 else ""
     return f"{row.replicas} × TP{row.tp} DP{row.dp}{stages}"
-
-
-def _islands(rows: tuple[RivalIsland, ...]) -> str:
-    return table_of(_ISLAND, rows).markdown()
 
 
 _ISLAND: tuple[Column[RivalIsland], ...] = (

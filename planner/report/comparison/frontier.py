@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.domain import CostMode, FormComparison, Frontier, FrontierPoint, Scenario, ServingForm
-from planner.report.comparison.serving_forms import FORMS, NAMES
+from planner.domain import CostMode, Frontier, FrontierPoint, Scenario
 from planner.report.comparison.side_by_side import likelihood
-from planner.report.kit.html.plots import Kind, Plot, Series, series_of
 from planner.report.kit.markdown import escaped
+from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import LEFT_OUT, counted, money, percent, rate, rate_with, significant, whole
 from planner.report.kit.tables import Column, Frame, entries, fields, of_part, table_of
+from planner.report.kit.tree import DataTable, Page, paragraphs, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,39 +78,6 @@ def _fleet_plot(frontier: Frontier) -> Plot:
     )
 
 
-def serving_plots(comparison: FormComparison) -> tuple[Plot, ...]:
-    """Requests/s of each form of serving over the bound on TPOT, and where the better form changes."""
-    changes = [(f"change at {significant(change.at_ms, 2)} ms", change.at_ms) for change in comparison.changes]
-    bounds = [] if comparison.own_ms is None else [("the scenario's bound", comparison.own_ms)]
-    return (
-        Plot(
-            name="rate-over-tpot",
-            title="Best rate of each form against the bound on TPOT",
-            says="Where a line is higher, that form of serving does more under that bound.",
-            kind=Kind.LINES,
-            x="bound on TPOT (ms)",
-            y="rate of the whole mix (requests/s)",
-            series=tuple(_form(comparison, form) for form in FORMS),
-            marks=(*changes, *bounds),
-            logarithmic="x",
-            rest="serving.csv",
-        ),
-    )
-
-
-def _form(comparison: FormComparison, form: ServingForm) -> Series:
-    points = [(point.tpot_ms, point.rate_rps) for point in comparison.of(form)]
-    return series_of(NAMES[form], points, tone="faint" if form is ServingForm.AUTO else "")
-
-
-def serving_figure(comparison: FormComparison, scenario: Scenario) -> "Figure":
-    """Rate of each form against the bound on TPOT."""
-    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
-
-    words = "best rate of each form against the bound on TPOT"
-    return still(scenario.name, words, serving_plots(comparison), "")
-
-
 def frontier_frame(frontier: Frontier) -> Frame:
     """One row a point; `gpus_<type>`: how many of the type are rented."""
     gpus = entries(lambda point: point.gpus, frontier.points, "gpus_")
@@ -127,24 +94,26 @@ _ODDS: tuple[Column[FrontierPoint], ...] = (
 )
 
 
-def frontier_page(frontier: Frontier, scenario: Scenario) -> str:
-    """The frontier as Markdown, ending in a newline."""
+def frontier_page(frontier: Frontier, scenario: Scenario) -> Page:
+    """The frontier, and how its points are to be read."""
     best, last = frontier.most_per_dollar, frontier.points[-1]
-    parts = [
-        f"# Frontier: {escaped(scenario.name)}",
-        f"**Of these points, {_mix(best)} serve most per USD**{_likely(best)}: {_words(best)}. "
+    after = paragraphs(_ROWS, *_bands(frontier), *_unsolved(frontier), *_unasked(frontier))
+    return Page(
+        title=f"Frontier: {scenario.name}",
+        verdict=f"**Of these points, {_mix(best)} serve most per USD**{_likely(best)}: {_words(best)}. "
         f"The most found is {_words(last)}.",
-        *_reference(scenario),
-        _table(frontier),
-        "Each row is the best layout found for a budget; no layout of that budget serves more than the bound, under "
-        "this model. Budgets whose layout serves no more than a cheaper one are left out. Watts are of the rented GPUs "
-        "at full load.",
-        *_bands(frontier),
-        *_unsolved(frontier),
-        *_unasked(frontier),
-        "![Rate against price, and the mix at each point](frontier.png)",
-    ]
-    return "\n\n".join(parts) + "\n"
+        sections=(
+            section("charts-of-it", "Charts", *map(chart_of, frontier_plots(frontier, scenario))),
+            section("points", "Points", *paragraphs(*_reference(scenario)), _table(frontier), *after),
+        ),
+    )
+
+
+_ROWS = (
+    "Each row is the best layout found for a budget; no layout of that budget serves more than the bound, under this "
+    "model. Budgets whose layout serves no more than a cheaper one are left out. Watts are of the rented GPUs at full "
+    "load."
+)
 
 
 def _likely(point: FrontierPoint) -> str:
@@ -166,10 +135,10 @@ def _mix(point: FrontierPoint) -> str:
 def _reference(scenario: Scenario) -> list[str]:
     if scenario.cost.mode is not CostMode.REFERENCE:
         return []
-    return ["> **Warning: reference mode.** The rates follow the published paper and simulator and are not physical."]
+    return ["**Warning: reference mode.** The rates follow the published paper and simulator and are not physical."]
 
 
-def _table(frontier: Frontier) -> str:
+def _table(frontier: Frontier) -> DataTable:
     points, best = frontier.points, frontier.most_per_dollar
     likely: Column[FrontierPoint] = Column(
         "Likely the most per USD", lambda point: point.most_per_usd_probability, percent
@@ -184,7 +153,7 @@ def _table(frontier: Frontier) -> str:
         *(replace(column, text=whole) for column in entries(lambda point: point.gpus, points)),
         Column("kW", lambda point: point.watts / 1000, "{:.1f}".format),
     )
-    return table_of(columns, points).markdown()
+    return table_of(columns, points).block()
 
 
 def _with_band(point: FrontierPoint) -> str:

@@ -3,6 +3,7 @@
 from planner.domain import Goal, Pick, Plan, Trial
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, counted, money, percent, rate, significant, whole
 from planner.report.kit.tables import Column, table_of
+from planner.report.kit.tree import DataTable, Section, paragraphs, section
 
 MOST_ROWS = 20
 
@@ -29,17 +30,18 @@ def _of(trial: Trial, goals: tuple[Goal, ...]) -> list[tuple[Goal, float]]:
     return [(goal, values[goal.value]) for goal in goals]
 
 
-def frontier_text(plan: Plan) -> list[str]:
-    """The section on the frontier; nothing where the search had a single goal."""
-    if not plan.search.frontier:
-        return []
+def frontier_section(plan: Plan) -> Section:
+    """The frontier; of no blocks where the search had a single goal."""
+    front = frontier_trials(plan) if plan.search.frontier else []
+    if not front:
+        return section("frontier", "Frontier")
     served = sum(trial.throughput_rps > 0 for trial in plan.search.trials)
-    front = frontier_trials(plan)
     lead = (
         f"{counted(len(front), 'layout')} of the {whole(served)} that serve: no other that was tried is as good in "
         f"every goal and better in one, as predicted. {_rule(plan)}{_firmness(plan)}"
     )
-    return ["\n\n".join(["## Frontier", lead, frontier_table(plan), *_more(front), *_goals_explained(plan)])]
+    after = paragraphs(_more(front), _goals_explained(plan))
+    return section("frontier", "Frontier", *paragraphs(lead), frontier_table(plan), *after)
 
 
 def _firmness(plan: Plan) -> str:
@@ -52,7 +54,7 @@ def _firmness(plan: Plan) -> str:
     )
 
 
-def frontier_table(plan: Plan) -> str:
+def frontier_table(plan: Plan) -> DataTable:
     """One row a layout, at most `MOST_ROWS`; the plan's own, in bold, is always among them."""
     goals = plan.scenario.objective.goals
     front = frontier_trials(plan)
@@ -67,7 +69,7 @@ def frontier_table(plan: Plan) -> str:
         *(_goal(goal, best) for goal in goals),
         Column("Layout (GPUs each x islands)", lambda trial: trial.layout.label),
     )
-    return table_of(columns, shown).markdown()
+    return table_of(columns, shown).block()
 
 
 def _goal(goal: Goal, best: int | None) -> Column[Trial]:
@@ -104,12 +106,12 @@ def _rule(plan: Plan) -> str:
     return f"The plan is {rule}{bearing}."
 
 
-def _more(front: list[Trial]) -> list[str]:
+def _more(front: list[Trial]) -> str:
     more = len(front) - MOST_ROWS
-    return [f"{counted(more, 'layout')} more of the frontier in `plan.json`."] if more > 0 else []
+    return f"{counted(more, 'layout')} more of the frontier in `plan.json`." if more > 0 else ""
 
 
-def _goals_explained(plan: Plan) -> list[str]:
+def _goals_explained(plan: Plan) -> str:
     """What the figures of the table mean."""
     objective = plan.scenario.objective
     sentences = []
@@ -130,4 +132,4 @@ def _goals_explained(plan: Plan) -> list[str]:
             "What a change costs is the rent of GPUs while their servers drain, or load and start; those of the same "
             "type, phase and degrees run on."
         )
-    return [" ".join(sentences)] if sentences else []
+    return " ".join(sentences)

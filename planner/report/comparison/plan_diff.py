@@ -1,4 +1,4 @@
-"""A deployed plan, and what changes between two, as Markdown."""
+"""A deployed plan, and what changes between two, as reports."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,9 +14,10 @@ from planner.domain.deployed import (
 )
 from planner.report.comparison.changes import diff_head, figures_change
 from planner.report.comparison.side_by_side import rate_sentence
-from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.markdown import escaped, listed
 from planner.report.kit.quantities import NONE, counted, percent, rate
 from planner.report.kit.tables import Column, counts, fields, table_of
+from planner.report.kit.tree import Block, DataTable, Page, Section, paragraphs, section
 
 _HAPPENS = {
     IslandFate.UNCHANGED: "stays as it is",
@@ -36,16 +37,15 @@ _MOST_TOLD = 3
 _MOST_CHARACTERS = 80
 
 
-def deployed_page(plan: DeployedPlan) -> str:
-    """A deployed plan as Markdown, ending in a newline."""
+def deployed_page(plan: DeployedPlan) -> Page:
+    """A deployed plan: how many islands and routes, and each island."""
     gpus = ", ".join(f"{count} {escaped(gpu)}" for gpu, count in plan.gpus.items())
     ranges = len({(r.range_start, r.range_end) for r in plan.routes})
+    routes = f"{counted(len(plan.routes), 'route')} over {counted(ranges, 'length range')}."
     head = [
         f"Model {escaped(plan.model)}, {_labelled('engine', plan.engine)}, {_labelled('target', plan.target)}.",
         f"{counted(len(plan.islands), 'island')} on {gpus}.",
-        f"{counted(len(plan.routes), 'route')} over {counted(ranges, 'length range')}."
-        if plan.routes
-        else "No routing table.",
+        routes if plan.routes else "No routing table.",
     ]
     columns: tuple[Column[DeployedIsland], ...] = (
         *fields("Island=id", "Phase=phase", "GPU=gpu"),
@@ -54,8 +54,7 @@ def deployed_page(plan: DeployedPlan) -> str:
         *counts("Batch=batch_size", "Longest prompt=longest_prompt"),
         Column("requests/s", lambda island: island.rate_rps, rate),
     )
-    parts = (f"# Deployed plan {escaped(plan.name)}", bullets(head), table_of(columns, plan.islands).markdown())
-    return "\n\n".join(parts) + "\n"
+    return Page(title=f"Deployed plan {plan.name}", lead=(*listed(head), table_of(columns, plan.islands).block()))
 
 
 def _labelled(noun: str, value: str) -> str:
@@ -67,31 +66,35 @@ def _degrees(island: DeployedIsland) -> str:
     return f"{parallel.replicas} x pp {parallel.pp} x dp {parallel.dp} x tp {parallel.tp}"
 
 
-def diff_page(diff: PlanDiff) -> str:
-    """What changes, as Markdown, ending in a newline."""
-    title = f"# From {escaped(diff.old)} to {escaped(diff.new)}"
-    if not diff.differs:
-        same = f"Nothing changes: {counted(len(diff.islands), _noun(diff))} as before, every request where it was."
-        text = same if diff.pods_compared else f"{same}\n\n{_PODS_NOT_COMPARED}"
-        return "\n\n".join([title, *_figures(diff), text]) + "\n"
-    parts = [
-        title,
-        *_figures(diff),
-        bullets([*_head_lines(diff), *_counts(diff), *_rates(diff), *_notes(diff), *_not_compared(diff)]),
-    ]
-    if diff.islands:
-        parts += [f"## {_noun(diff).capitalize()}s", _island_table(diff.islands)]
-    if diff.buckets is not None:
-        parts += list(_bucket_parts(diff.buckets))
-    if diff.gpus:
-        parts += ["## GPUs", _gpu_table(diff.gpus), bullets([_surge(change) for change in diff.gpus])]
-    parts += ["## Routes", *_route_parts(diff)]
-    return "\n\n".join(parts) + "\n"
+def diff_page(diff: PlanDiff) -> Page:
+    """What changes."""
+    same = f"Nothing changes: {counted(len(diff.islands), _noun(diff))} as before, every request where it was."
+    lines = [*_head_lines(diff), *_counts(diff), *_rates(diff), *_notes(diff), *_not_compared(diff)]
+    figures = [diff_head(diff.figures)] if diff.figures is not None and figures_change(diff.figures) else []
+    unchanged = paragraphs(same, "" if diff.pods_compared else _PODS_NOT_COMPARED)
+    sections = (
+        section("islands", f"{_noun(diff).capitalize()}s", _island_table(diff.islands)),
+        *(_bucket_parts(diff.buckets) if diff.buckets is not None else ()),
+        section("gpus", "GPUs", _gpu_table(diff.gpus), *listed([_surge(change) for change in diff.gpus])),
+        section("routes", "Routes", *_route_parts(diff)),
+    )
+    return Page(
+        title=f"From {diff.old} to {diff.new}",
+        lead=(*figures, *(listed(lines) if diff.differs else unchanged)),
+        sections=sections if diff.differs else (),
+    )
 
 
-def _figures(diff: PlanDiff) -> list[str]:
-    """What both serve and cost, where that differs."""
-    return [diff_head(diff.figures)] if diff.figures is not None and figures_change(diff.figures) else []
+def changes_section(diff: PlanDiff) -> Section:
+    """What changes, as a part of the new plan's report."""
+    page = diff_page(diff)
+    return Section(
+        name="changes",
+        title=f"Changed since {diff.old}",
+        blocks=page.lead,
+        folded=tuple(block for part in page.sections for block in (*paragraphs(f"**{part.title}**"), *part.blocks)),
+        fold="What starts, stops, restarts and is routed anew",
+    )
 
 
 def _head_lines(diff: PlanDiff) -> Iterator[str]:
@@ -113,11 +116,10 @@ def _noun(diff: PlanDiff) -> str:
     return "island" if diff.buckets is None else "pool"
 
 
-def _bucket_parts(buckets: BucketComparison) -> Iterator[str]:
+def _bucket_parts(buckets: BucketComparison) -> Iterator[Section]:
     """What servers are started with, cut points, and what is promised."""
-    for title, changes in (("Buckets and servers", buckets.deployed), ("Promise and times", buckets.figures)):
-        if changes:
-            yield f"## {title}\n\n{table_of(_CHANGED, changes).markdown()}"
+    yield section("buckets", "Buckets and servers", table_of(_CHANGED, buckets.deployed).block())
+    yield section("figures", "Promise and times", table_of(_CHANGED, buckets.figures).block())
 
 
 _CHANGED: tuple[Column[ChangedValue], ...] = (
@@ -152,14 +154,14 @@ def _not_compared(diff: PlanDiff) -> Iterator[str]:
         yield _PODS_NOT_COMPARED
 
 
-def _island_table(islands: Sequence[IslandChange]) -> str:
+def _island_table(islands: Sequence[IslandChange]) -> DataTable:
     columns: tuple[Column[IslandChange], ...] = (
         Column("Island", _name, str, right=False),
         Column("It", lambda change: _HAPPENS[change.fate]),
         Column("Changes", _content, str, right=False),
     )
     ordered = (change for fate in _ORDER[::-1] for change in islands if change.fate is fate)
-    return table_of(columns, ordered).markdown()
+    return table_of(columns, ordered).block()
 
 
 def _name(change: IslandChange) -> str:
@@ -192,9 +194,9 @@ def _short(text: str) -> str:
     return escaped(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} …")
 
 
-def _gpu_table(gpus: Sequence[GpuChange]) -> str:
+def _gpu_table(gpus: Sequence[GpuChange]) -> DataTable:
     peaks = ("peak, starting first=peak_surging", "peak, stopping first=peak_stopping_first", "there are=inventory")
-    return table_of((*fields("GPU=gpu"), *counts("old", "new", "started", "stopped", *peaks)), gpus).markdown()
+    return table_of((*fields("GPU=gpu"), *counts("old", "new", "started", "stopped", *peaks)), gpus).block()
 
 
 def _surge(change: GpuChange) -> str:
@@ -209,17 +211,18 @@ def _surge(change: GpuChange) -> str:
     return f"{need}, and there are {change.inventory}."
 
 
-def _route_parts(diff: PlanDiff) -> Iterator[str]:
+def _route_parts(diff: PlanDiff) -> Iterator[Block]:
     if not diff.routes:
-        yield "No request changes island."
+        yield from paragraphs("No request changes island.")
         return
     yield _route_table(diff.routes)
     rows = [(phase.value, share) for phase in PHASES if (share := diff.moved_of_all(phase)) is not None]
     if rows:
-        yield f"Of all requests, {' and '.join(f'{percent(share)} change island in {phase}' for phase, share in rows)}."
+        moved = " and ".join(f"{percent(share)} change island in {phase}" for phase, share in rows)
+        yield from paragraphs(f"Of all requests, {moved}.")
 
 
-def _route_table(routes: Sequence[RouteChange]) -> str:
+def _route_table(routes: Sequence[RouteChange]) -> DataTable:
     columns: tuple[Column[RouteChange], ...] = (
         *fields("Phase=phase"),
         Column("Tokens", lambda change: f"{change.range_start}–{change.range_end - 1}"),
@@ -228,7 +231,7 @@ def _route_table(routes: Sequence[RouteChange]) -> str:
         Column("from", lambda change: _shares(change.lost), str, right=False),
         Column("to", lambda change: _shares(change.gained), str, right=False),
     )
-    return table_of(columns, routes).markdown()
+    return table_of(columns, routes).block()
 
 
 def _shares(rows: Sequence[tuple[str, float]]) -> str:

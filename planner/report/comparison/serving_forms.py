@@ -1,6 +1,7 @@
-"""Forms of serving under several bounds on TPOT, as a table and a page."""
+"""Forms of serving under several bounds on TPOT, as a table, a plot and a report."""
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from planner.domain import (
     PURE_FORMS,
@@ -13,9 +14,14 @@ from planner.domain import (
 )
 from planner.domain.serving.routing import SPLIT_BIAS
 from planner.report.buckets.view import transfer_text
-from planner.report.kit.markdown import escaped
+from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import counted, percent, rate, significant
 from planner.report.kit.tables import Column, Frame, fields, table_of
+from planner.report.kit.tree import DataTable, Page, paragraphs, section
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMS = (*PURE_FORMS, ServingForm.AUTO)
 NAMES = {ServingForm.SPLIT: "split", ServingForm.AGGREGATED: "aggregated", ServingForm.AUTO: "free choice"}
@@ -29,23 +35,60 @@ def serving_frame(comparison: FormComparison) -> Frame:
     return table_of(_POINT, comparison.points).frame()
 
 
-def serving_page(comparison: FormComparison, scenario: Scenario) -> str:
-    """The comparison as Markdown, ending in a newline."""
-    parts = [
-        f"# Forms of serving: {escaped(scenario.name)}",
-        f"**{headline(comparison)}**",
-        *conclusions(comparison)[1:],
-        _rates(comparison),
-        "Requests/s of the whole mix; each is an exact plan of that form under that bound on TPOT, the other service "
-        "levels as in the scenario. Free choice (`serving: auto`) may put pools of both forms beside each other. Split "
-        f"ones have to win by {percent(SPLIT_BIAS)}, the cost model's bias towards them and their hand-over.",
-        *_own_ranges(scenario),
-        *_reasons(comparison, scenario),
-        *_unfinished(comparison),
-        "![Rate against the bound on TPOT, by form](serving.png)",
-        "## Pools\n\n" + _pools(comparison),
-    ]
-    return "\n\n".join(parts) + "\n"
+def serving_page(comparison: FormComparison, scenario: Scenario) -> Page:
+    """The comparison: rates of each form, and its pools."""
+    notes = paragraphs(_RATES, *_own_ranges(scenario), *_unfinished(comparison))
+    rates = (_rates(comparison), *notes, *listed(_reasons(comparison, scenario)))
+    return Page(
+        title=f"Forms of serving: {scenario.name}",
+        verdict=f"**{headline(comparison)}**",
+        lead=paragraphs(*conclusions(comparison)[1:]),
+        sections=(
+            section("charts-of-it", "Charts", *map(chart_of, serving_plots(comparison))),
+            section("rates", "Rates", *rates),
+            section("pools", "Pools", _pools(comparison)),
+        ),
+    )
+
+
+_RATES = (
+    "Requests/s of the whole mix; each is an exact plan of that form under that bound on TPOT, the other service "
+    "levels as in the scenario. Free choice (`serving: auto`) may put pools of both forms beside each other. Split "
+    f"ones have to win by {percent(SPLIT_BIAS)}, the cost model's bias towards them and their hand-over."
+)
+
+
+def serving_plots(comparison: FormComparison) -> tuple[Plot, ...]:
+    """Requests/s of each form of serving over the bound on TPOT, and where the better form changes."""
+    changes = [(f"change at {significant(change.at_ms, 2)} ms", change.at_ms) for change in comparison.changes]
+    bounds = [] if comparison.own_ms is None else [("the scenario's bound", comparison.own_ms)]
+    return (
+        Plot(
+            name="rate-over-tpot",
+            title="Best rate of each form against the bound on TPOT",
+            says="Where a line is higher, that form of serving does more under that bound.",
+            kind=Kind.LINES,
+            x="bound on TPOT (ms)",
+            y="rate of the whole mix (requests/s)",
+            series=tuple(_form(comparison, form) for form in FORMS),
+            marks=(*changes, *bounds),
+            logarithmic="x",
+            rest="serving.csv",
+        ),
+    )
+
+
+def _form(comparison: FormComparison, form: ServingForm) -> Series:
+    points = [(point.tpot_ms, point.rate_rps) for point in comparison.of(form)]
+    return series_of(NAMES[form], points, tone="faint" if form is ServingForm.AUTO else "")
+
+
+def serving_figure(comparison: FormComparison, scenario: Scenario) -> "Figure":
+    """Rate of each form against the bound on TPOT."""
+    from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
+
+    words = "best rate of each form against the bound on TPOT"
+    return still(scenario.name, words, serving_plots(comparison), "")
 
 
 def conclusions(comparison: FormComparison) -> list[str]:
@@ -117,7 +160,7 @@ def _transfer(comparison: FormComparison) -> list[str]:
     return [f"KV transfer of split pools {where}: {transfer_text(comparison.transfer)}."]
 
 
-def _rates(comparison: FormComparison) -> str:
+def _rates(comparison: FormComparison) -> DataTable:
     def bound(ms: float) -> str:
         return f"{ms:g} (the scenario's)" if ms == comparison.own_ms else f"{ms:g}"
 
@@ -128,7 +171,7 @@ def _rates(comparison: FormComparison) -> str:
 
         return Column(NAMES[form].capitalize(), cell, str)
 
-    return table_of((Column("TPOT bound (ms)", bound, right=True), *map(of, FORMS)), comparison.bounds_ms).markdown()
+    return table_of((Column("TPOT bound (ms)", bound, right=True), *map(of, FORMS)), comparison.bounds_ms).block()
 
 
 def rate_words(point: FormPoint) -> str:
@@ -151,9 +194,9 @@ def pool_words(pools: tuple[BucketPool, ...]) -> str:
     return "; ".join(parts)
 
 
-def _pools(comparison: FormComparison) -> str:
+def _pools(comparison: FormComparison) -> DataTable:
     points = (comparison.at(ms, form) for ms in comparison.bounds_ms for form in FORMS)
-    return table_of(_SERVED, (point for point in points if point.rate_rps)).markdown()
+    return table_of(_SERVED, (point for point in points if point.rate_rps)).block()
 
 
 def _reason(point: FormPoint) -> str:
@@ -178,13 +221,12 @@ _SERVED: tuple[Column[FormPoint], ...] = (
 def _reasons(comparison: FormComparison, scenario: Scenario) -> list[str]:
     """Why a form serves nothing, under the loosest bound where it does not."""
     last = {form: [point for point in comparison.of(form) if not point.rate_rps][-1:] for form in PURE_FORMS}
-    lines = [
-        f"- {NAMES[form].capitalize()} pools serve nothing under {significant(point.tpot_ms)} ms: "
+    return [
+        f"{NAMES[form].capitalize()} pools serve nothing under {significant(point.tpot_ms)} ms: "
         f"{escaped(_reason(point).removeprefix(f'scenario {scenario.name}: '))}"
         for form, points in last.items()
         for point in points
     ]
-    return ["\n".join(lines)] if lines else []
 
 
 def _own_ranges(scenario: Scenario) -> list[str]:

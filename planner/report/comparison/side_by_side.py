@@ -1,4 +1,4 @@
-"""Plans beside each other as text: tables that fit a page, Markdown, rows for CSV, a document for JSON."""
+"""Plans beside each other: words, tables, rows for CSV, a document for JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -8,8 +8,8 @@ from planner.domain import PHASES, Phase, RateBand, RateComparison
 from planner.domain.comparisons import ComparedPlan, LatencyFigures, PlanComparison, PlanFigures, PoolFigures
 from planner.domain.serving.levels import TIMES, JudgedLevels, LevelCheck
 from planner.report.buckets.view import span_label, time
-from planner.report.kit.markdown import bullets, escaped
-from planner.report.kit.quantities import LEFT_OUT, NONE, counted, money, percent, rate, rate_with, significant, whole
+from planner.report.kit.markdown import escaped
+from planner.report.kit.quantities import LEFT_OUT, NONE, money, percent, rate, rate_with, significant, whole
 from planner.report.kit.tables import Column, Table, fields, matrix, of_part, table_of
 
 SAME = 5e-4
@@ -65,7 +65,7 @@ def likelihood(probability: float) -> str:
 
 HOW_TO_READ = (
     f"In the table: {LEFT_OUT}; the gap is to the bound of the plan's own objective; times are those of the bucket "
-    "nearest to its bound, at the percentile that is asked for, with `!` where that is broken."
+    "nearest to its bound, at the percentile that is asked for, with ! where that is broken."
 )
 ASKED_ALIKE = "Nothing: they were asked the same."
 _KILO, _LEAST_CHANCE = 1000.0, 1e-3
@@ -183,28 +183,6 @@ def head(comparison: PlanComparison, label: str = "") -> Table[Cells]:
     return matrix([plan.name for plan in figures], [*figure_cells(figures), *odds_cells(comparison)], label)
 
 
-def comparison_page(comparison: PlanComparison) -> str:
-    """The whole comparison as Markdown, ending in a newline."""
-    title = f"# {counted(len(comparison.plans), 'plan')} beside each other"
-    return "\n\n".join([title, head(comparison).markdown(), *rest_parts(comparison)]) + "\n"
-
-
-def rest_parts(comparison: PlanComparison) -> list[str]:
-    """What follows the head: verdict, warnings, what differs in the scenarios, pools, latency."""
-    parts, differing = [f"{verdict(comparison)} {HOW_TO_READ}"], differences(comparison)
-    if comparison.warnings:
-        parts.append(bullets([f"**Beware:** {escaped(sentence)}" for sentence in comparison.warnings]))
-    parts += [
-        "## What differs in the scenarios",
-        differing.markdown() if differing else ASKED_ALIKE,
-        "## Pools",
-        pools(comparison).markdown(),
-    ]
-    if any(plan.latencies for plan in comparison.plans):
-        parts += ["## Latency by bucket", _latencies(comparison)]
-    return parts
-
-
 def verdict(comparison: PlanComparison) -> str:
     """Which serves most and how likely, which is the cheapest per token, and what the figures are."""
     best, plans = comparison.best, comparison.plans
@@ -263,7 +241,7 @@ def pools(comparison: PlanComparison) -> Table[tuple[str, PoolFigures]]:
         Column("prompts", lambda row: span_label(row[1].start, row[1].end), title="Prompts (tokens)", right=True),
         Column("servers", lambda row: row[1].words, title="Servers"),
         Column("started_with", lambda row: started_with(row[1]), title="Started with"),
-        Column("share", lambda row: row[1].share, percent, "Takes", unit="%"),
+        Column("share", lambda row: row[1].share, percent, "Takes"),
     )
     return table_of(columns, pool_rows(comparison))
 
@@ -272,18 +250,6 @@ def latency_rows(comparison: PlanComparison) -> Iterator[tuple[str, LatencyFigur
     """Every time with the plan's name."""
     for plan in comparison.plans:
         yield from ((plan.figures.name, row) for row in plan.latencies)
-
-
-def _latencies(comparison: PlanComparison) -> str:
-    columns: tuple[Column[tuple[str, LatencyFigures]], ...] = (
-        Column("Run", lambda row: row[0]),
-        Column("Load", lambda row: f"{row[1].load}, {rate(row[1].rate_rps)}/s"),
-        Column("Time", lambda row: TIMES[row[1].phase]),
-        Column("Prompts", lambda row: span_label(row[1].start, row[1].end), right=True),
-        Column("P50", lambda row: time(row[1].p50_ms), right=True),
-        Column("Late", lambda row: f"{time(row[1].late_ms)} ({row[1].statistic})", right=True),
-    )
-    return table_of(columns, latency_rows(comparison)).markdown()
 
 
 def every_figure(comparison: PlanComparison) -> Table[ComparedPlan]:

@@ -1,9 +1,9 @@
-"""Plans beside each other as a page to send."""
+"""Plans beside each other as a report."""
 
 from planner.domain import PHASES, Phase
-from planner.domain.comparisons import LatencyFigures, PlanComparison, PlanFigures
+from planner.domain.comparisons import LatencyFigures, PlanComparison
 from planner.domain.serving.levels import TIMES
-from planner.report.buckets.view import span_label
+from planner.report.buckets.view import span_label, time
 from planner.report.comparison.side_by_side import (
     ASKED_ALIKE,
     HOW_TO_READ,
@@ -15,68 +15,59 @@ from planner.report.comparison.side_by_side import (
     pools,
     verdict,
 )
-from planner.report.kit.html.blocks import Block, Chart, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
-from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.quantities import counted, rate, significant
 from planner.report.kit.tables import Column, fields, of_part, table_of
+from planner.report.kit.tree import Chart, Figure, Page, Prose, Section, section
 
 
-def comparison_html(comparison: PlanComparison, made_by: str, source: str) -> Page:
-    """The page: figures, how likely which is better, what differs, pools, latency; `source`: by which it is known."""
-    best, differing = comparison.best.figures, differences(comparison)
-    cheapest = cheapest_of([plan.figures for plan in comparison.plans])
+def comparison_page(comparison: PlanComparison) -> Page:
+    """Figures, how likely which is better, what differs, pools, latency."""
+    best, cheapest = comparison.best.figures, cheapest_of([plan.figures for plan in comparison.plans])
+    heads = [Figure(label=f"requests/s at most, {best.name}", value=rate(best.rate_rps))]
+    if cheapest is not None:
+        label = f"USD per million tokens at least, {cheapest[0].name}"
+        heads.append(Figure(label=label, value=significant(cheapest[1])))
+    figures = head(comparison, "figure").block(HOW_TO_READ)
     return Page(
         title=f"{counted(len(comparison.plans), 'plan')} beside each other",
         verdict=verdict(comparison),
-        figures=(
-            Figure(label=f"requests/s at most, {best.name}", value=rate(best.rate_rps)),
-            *(
-                ()
-                if cheapest is None
-                else (
-                    Figure(
-                        label=f"USD per million tokens at least, {cheapest[0].name}", value=significant(cheapest[1])
-                    ),
-                )
-            ),
-        ),
+        figures=tuple(heads),
         sections=(
             Section(
                 name="figures",
                 title="Figures",
-                blocks=(
-                    *_beware(comparison),
-                    head(comparison, "figure").html(HOW_TO_READ.replace("`", "")),
-                    _rates(comparison),
-                    _prices(comparison),
-                ),
-                folded=(every_figure(comparison).html("All figures"),),
+                blocks=(*listed(warnings(comparison)), figures, _rates(comparison), _prices(comparison)),
+                folded=(every_figure(comparison).block("All figures", "comparison.csv"),),
             ),
-            Section(
-                name="differences",
-                title="What differs in the scenarios",
-                blocks=(differing.html() if differing else Prose(markdown=ASKED_ALIKE),),
-            ),
-            Section(name="pools", title="Pools", blocks=(pools(comparison).html(),)),
-            *_latency(comparison),
+            *rest_sections(comparison),
         ),
-        made_by=made_by,
-        source=source,
     )
 
 
-def _beware(comparison: PlanComparison) -> tuple[Block, ...]:
-    if not comparison.warnings:
-        return ()
-    return (Prose(markdown=bullets([f"**Beware:** {escaped(sentence)}" for sentence in comparison.warnings])),)
+def warnings(comparison: PlanComparison) -> list[str]:
+    """What to beware of."""
+    return [f"**Beware:** {escaped(sentence)}" for sentence in comparison.warnings]
+
+
+def rest_sections(comparison: PlanComparison) -> tuple[Section, ...]:
+    """What follows the figures: what differs in the scenarios, pools, latency."""
+    differing, rows = differences(comparison), list(latency_rows(comparison))
+    late = [_late(comparison, phase, [row for row in rows if row[1].phase is phase]) for phase in PHASES if rows]
+    asked = differing.block() if differing else Prose(markdown=ASKED_ALIKE)
+    return (
+        section("differences", "What differs in the scenarios", asked),
+        section("pools", "Pools", pools(comparison).block()),
+        section("latency", "Latency by bucket", *late),
+    )
 
 
 def _rates(comparison: PlanComparison) -> Chart:
     plans = [plan.figures for plan in comparison.plans]
     names, promises = [plan.name for plan in plans], [plan.promise_rps for plan in plans]
     ends = {end: tuple(getattr(plan.band, f"{end}_rps", None) for plan in plans) for end in ("low", "high")}
-    rates = series_of("capacity", [(plan.name, plan.rate_rps) for plan in plans], **ends)
+    rates = series_of("capacity", [(plan.name, plan.rate_rps) for plan in plans], interval="P10–P90", **ends)
     promised = series_of("promise", list(zip(names, promises, strict=True)), kind=Kind.DOTS, tone="bound")
     plot = Plot(
         name="rates",
@@ -86,15 +77,9 @@ def _rates(comparison: PlanComparison) -> Chart:
         x="run",
         y="requests/s",
         series=(rates, promised),
+        interval="P10–P90",
     )
-    return chart_of(plot, table_of(_RATE, plans).html())
-
-
-_RATE: tuple[Column[PlanFigures], ...] = (
-    *fields("run=name", "capacity (requests/s)=rate_rps"),
-    *of_part(lambda plan: plan.band, fields("P10=low_rps", "P90=high_rps")),
-    *fields("promise (requests/s)=promise_rps"),
-)
+    return chart_of(plot)
 
 
 def _prices(comparison: PlanComparison) -> Chart:
@@ -109,22 +94,7 @@ def _prices(comparison: PlanComparison) -> Chart:
         y="requests/s",
         series=(series_of("plans", points, labels=tuple(plan.name for plan in plans)),),
     )
-    return chart_of(plot, table_of(_PRICE, (plan.figures for plan in comparison.plans)).html())
-
-
-_PRICE: tuple[Column[PlanFigures], ...] = (
-    *fields("run=name", "USD/hour=price_usd_per_hour", "requests/s=rate_rps"),
-    *fields("USD per million tokens=price_usd_per_million_tokens"),
-    Column("kW", lambda plan: plan.watts / 1000.0),
-)
-
-
-def _latency(comparison: PlanComparison) -> tuple[Section, ...]:
-    rows = list(latency_rows(comparison))
-    if not rows:
-        return ()
-    charts = tuple(_late(comparison, phase, [row for row in rows if row[1].phase is phase]) for phase in PHASES)
-    return (Section(name="latency", title="Latency by bucket", blocks=charts),)
+    return chart_of(plot)
 
 
 def _late(comparison: PlanComparison, phase: Phase, rows: list[tuple[str, LatencyFigures]]) -> Chart:
@@ -144,12 +114,14 @@ def _late(comparison: PlanComparison, phase: Phase, rows: list[tuple[str, Latenc
             for plan in comparison.plans
         ),
     )
-    return chart_of(plot, table_of(_TIME, rows).html())
+    return chart_of(plot, table_of(_TIME, rows).block("A dash: the queue has no end."), told=True)
 
 
 _TIME: tuple[Column[tuple[str, LatencyFigures]], ...] = (
     Column("run", lambda row: row[0]),
-    *of_part(lambda row: row[1], fields("load", "requests/s=rate_rps")),
+    *of_part(lambda row: row[1], (*fields("load"), Column("requests/s", lambda row: row.rate_rps, rate))),
     Column("prompts (tokens)", lambda row: span_label(row[1].start, row[1].end)),
-    *of_part(lambda row: row[1], fields("P50 (ms)=p50_ms", "late is=statistic", "late (ms)=late_ms")),
+    Column("P50", lambda row: row[1].p50_ms, time),
+    Column("late is", lambda row: row[1].statistic),
+    Column("late", lambda row: row[1].late_ms, time),
 )

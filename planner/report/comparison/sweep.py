@@ -1,4 +1,4 @@
-"""A sweep: cells for the terminal, Markdown, CSV, JSON; a page with lines along one key, heat maps over two."""
+"""A sweep: cells for the terminal, CSV, JSON; a report with lines along one key, heat maps over two."""
 
 import math
 import re
@@ -7,13 +7,13 @@ from dataclasses import asdict
 from itertools import product
 from typing import Any
 
-from planner.domain.comparisons import BatchJob, PlanFigures, PointState, Sweep, SweepPoint
+from planner.domain.comparisons import PlanFigures, PointState, Sweep, SweepPoint
 from planner.report.comparison.side_by_side import band_words, gap_words, levels_word
-from planner.report.kit.html.blocks import Block, Chart, DataTable, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
-from planner.report.kit.markdown import escaped
+from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.quantities import counted, money, rate, significant
-from planner.report.kit.tables import Column, Table, fields, of_part, record, table_of
+from planner.report.kit.tables import Column, Table, counts, entries, fields, of_part, record, table_of
+from planner.report.kit.tree import Chart, DataTable, Figure, Page, Prose, section
 
 _SHOWN: tuple[Column[PlanFigures], ...] = (
     Column("requests/s", lambda figures: figures.rate_rps, rate),
@@ -23,6 +23,7 @@ _SHOWN: tuple[Column[PlanFigures], ...] = (
     Column("USD/M tokens", lambda figures: figures.price_usd_per_million_tokens, significant),
     Column("gap", gap_words, right=True),
     Column("levels", levels_word, right=True),
+    *counts("pools"),
 )
 _EXACT = fields(
     *("rate_rps", "promise_rps", "price_usd_per_hour", "price_usd_per_million_tokens", "watts", "unit", "value"),
@@ -32,14 +33,9 @@ WORK = frozenset({"workload", "model"})
 """Keys that change what a request is."""
 
 
-def shown_figures() -> tuple[Column[Any], ...]:
-    """Of what has `figures` and a `state`: the few figures that people compare, or the state where there is no plan."""
-
-    def rate_or_state(row: SweepPoint | BatchJob) -> str:
-        return row.state.value if row.figures is None else rate(row.figures.rate_rps)
-
-    first, *others = _SHOWN
-    return (Column(first.name, rate_or_state, right=True), *of_part(lambda row: row.figures, others))
+def told_figures() -> tuple[Column[Any], ...]:
+    """Of what has `figures` and a `state`: the few figures that people compare; None where there is no plan."""
+    return (*of_part(lambda row: row.figures, _SHOWN), *fields("state"))
 
 
 def exact_figures() -> tuple[Column[Any], ...]:
@@ -51,12 +47,17 @@ def exact_figures() -> tuple[Column[Any], ...]:
 
 
 def points(sweep: Sweep) -> Table[SweepPoint]:
-    """A row a point: values of the keys that vary, the figures, or the state where there is no plan."""
-    return table_of((*(_label(sweep, k) for k in sweep.varying), *shown_figures()), sweep.points)
+    """A row a point: values of the keys that vary, the figures, the state."""
+    return table_of((*(_key(sweep, k) for k in sweep.varying), *told_figures()), sweep.points)
 
 
-def _label(sweep: Sweep, key: int) -> Column[SweepPoint]:
-    return Column(sweep.index.keys[key], lambda point: point.entry.labels[key], right=True)
+def _key(sweep: Sweep, key: int) -> Column[SweepPoint]:
+    return Column(sweep.index.keys[key], lambda point: _number(point.entry.labels[key]), _label)
+
+
+def _label(value: str | float) -> str:
+    """As it was typed."""
+    return escaped(value) if isinstance(value, str) else f"{value:.10g}"
 
 
 def best_points(points: Sequence[SweepPoint]) -> tuple[SweepPoint, SweepPoint] | None:
@@ -117,34 +118,18 @@ def fixed_words(sweep: Sweep) -> str:
     return ", ".join(f"{sweep.index.keys[k]}={sweep.index.entries[0].labels[k]}" for k in fixed)
 
 
-def sweep_page(sweep: Sweep) -> str:
-    """The sweep as Markdown, ending in a newline."""
-    shown = points(sweep)
-    run: Column[SweepPoint] = Column("run", lambda point: f"{point.entry.name}{' (same)' * point.repeats}")
-    fixed = fixed_words(sweep)
-    parts = [
-        f"# Sweep of {escaped(sweep.index.scenario)}",
-        verdict(sweep),
-        *([f"Everywhere: {escaped(fixed)}."] if fixed else []),
-        table_of((*shown.columns, run), sweep.points).markdown(),
-        *reasons(sweep),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
 def reasons(sweep: Sweep) -> list[str]:
-    """Why points have no plan: a line each, as a list."""
-    lines = [
-        f"- {_at(sweep, point)}: {point.state.value}: {escaped(point.message.partition(chr(10))[0])}"
+    """Why points have no plan: a line each."""
+    return [
+        f"{_at(sweep, point)}: {point.state.value}: {escaped(point.message.partition(chr(10))[0])}"
         for point in sweep.points
         if point.figures is None and not point.repeats
     ]
-    return ["\n".join(lines)] if lines else []
 
 
 def exact_points(sweep: Sweep) -> Table[SweepPoint]:
     """A row a point, as in sweep.csv: all keys, state, figures, the run's folder, the reason."""
-    keys = (_label(sweep, k) for k in range(len(sweep.index.keys)))
+    keys = entries(lambda point: zip(sweep.index.keys, point.entry.labels, strict=True), sweep.points)
     last = fields("run=entry.name", "entry.content", "message")
     return table_of((*keys, *fields("state"), *exact_figures(), *last), sweep.points)
 
@@ -174,36 +159,24 @@ SHOWN_FIGURES: Mapping[str, tuple[str, Callable[[PlanFigures], float | None]]] =
     "rates": ("requests/s", lambda figures: figures.rate_rps),
     "token-prices": ("USD per million tokens", lambda figures: figures.price_usd_per_million_tokens),
 }
-_SORTED: tuple[Column[PlanFigures], ...] = (
-    Column("promise", lambda figures: figures.promise_rps),
-    Column("requests/s", lambda figures: figures.rate_rps),
-    Column("P10", lambda figures: figures.band and figures.band.low_rps),
-    Column("P90", lambda figures: figures.band and figures.band.high_rps),
-    Column("USD per million tokens", lambda figures: figures.price_usd_per_million_tokens),
-    Column("USD/hour", lambda figures: figures.price_usd_per_hour),
-    Column("gap", lambda figures: figures.gap, unit="%"),
-    Column("pools", lambda figures: figures.pools),
-)
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
-def sweep_html(sweep: Sweep, made_by: str) -> Page:
-    """The page: charts by the keys that vary, and every point as a row."""
-    best = best_points(sweep.points)
-    fixed = fixed_words(sweep)
-    keys = (_label_cell(sweep, k) for k in sweep.varying)
-    every = table_of((*keys, *sorted_figures(), *fields("run=entry.name")), sweep.points).html("Every point")
-    blocks: list[Block] = [Prose(markdown=f"Everywhere: {escaped(fixed)}.")] if fixed else []
-    blocks += [chart for name in SHOWN_FIGURES for chart in _charts(sweep, name)] if best else []
+def sweep_page(sweep: Sweep) -> Page:
+    """The report: charts by the keys that vary, and every point as a row."""
+    best, fixed = best_points(sweep.points), fixed_words(sweep)
+    run: Column[SweepPoint] = Column("run", lambda point: f"{point.entry.name}{' (same)' * point.repeats}")
+    words = [Prose(markdown=f"Everywhere: {escaped(fixed)}.")] if fixed else []
+    charts = [chart for name in SHOWN_FIGURES for chart in _charts(sweep, name)] if best else []
+    every = table_of((*points(sweep).columns, run), sweep.points).block()
     return Page(
         title=f"Sweep of {sweep.index.scenario}",
         verdict=verdict(sweep),
         figures=_heads(best) if best and len(same_work(sweep)) == 1 else (),
         sections=(
-            Section(name="points", title="Points", blocks=(*blocks, every)),
-            *_reasons_section(sweep),
+            section("points", "Points", *words, *charts, every),
+            section("reasons", "Points without a plan", *listed(reasons(sweep))),
         ),
-        made_by=made_by,
     )
 
 
@@ -216,22 +189,6 @@ def _heads(best: tuple[SweepPoint, SweepPoint]) -> tuple[Figure, ...]:
     if price is None:
         return (rate_figure,)
     return rate_figure, Figure(label="USD per million tokens at least", value=significant(price))
-
-
-def _reasons_section(sweep: Sweep) -> tuple[Section, ...]:
-    lines = reasons(sweep)
-    if not lines:
-        return ()
-    return (Section(name="reasons", title="Points without a plan", blocks=(Prose(markdown=lines[0]),)),)
-
-
-def _label_cell(sweep: Sweep, key: int) -> Column[SweepPoint]:
-    return Column(sweep.index.keys[key], lambda point: _number(point.entry.labels[key]))
-
-
-def sorted_figures() -> tuple[Column[Any], ...]:
-    """Figures as a page sorts them; None where there is no plan."""
-    return (*of_part(lambda row: row.figures, _SORTED), *fields("state"))
 
 
 def _number(label: str) -> str | float:

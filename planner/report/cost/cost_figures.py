@@ -14,6 +14,7 @@ from planner.domain import (
 )
 from planner.errors import InputError
 from planner.report.kit.tables import Column, Frame, fields, of_part, table_of
+from planner.report.kit.tree import Block, paragraphs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,11 +179,11 @@ def slices_frame(judged: Accuracy) -> Frame:
     return table_of(_SLICE, judged.slices).frame()
 
 
-def accuracy_table(judged: Accuracy) -> str:
-    """Errors by kind of figure as a table in Markdown, with the order of GPU types and the bands' cover below it."""
-    table = table_of(_KIND, (row for row in judged.slices if row.dimension == "figure")).markdown()
+def accuracy_table(judged: Accuracy) -> tuple[Block, ...]:
+    """Errors by kind of figure as a table, with the order of GPU types and the bands' cover below it."""
+    table = table_of(_KIND, (row for row in judged.slices if row.dimension == "figure")).block()
     order = f"{judged.in_order} of {judged.pairs} pairs of GPU types at equal work are in the right order"
-    return f"{table}\n\n{order}; {_percent('.0%')(judged.covered)} of the figures lie within their bands."
+    return table, *paragraphs(f"{order}; {_percent('.0%')(judged.covered)} of the figures lie within their bands.")
 
 
 def _percent(digits: str) -> Callable[[float], str]:

@@ -33,6 +33,21 @@ def whole(value: float) -> str:
     return f"{round(value):,}"
 
 
+def shown_number(number: float) -> str:
+    """As tables show numbers that nothing else is said of: whole ones whole, others to four digits."""
+    if isinstance(number, bool):
+        return "yes" if number else "no"
+    if isinstance(number, int):
+        return f"{number:,}"
+    if math.isnan(number):
+        return NONE
+    if math.isinf(number):
+        return "∞" if number > 0 else "-∞"
+    if number.is_integer():
+        return f"{number:,.0f}"
+    return f"{number:,.0f}" if abs(number) >= 10**_MOST_DIGITS else significant(number, _MOST_DIGITS)
+
+
 def money(value: float) -> str:
     """USD to the cent; three digits below a dollar."""
     return f"{value:,.2f}" if value >= 1 else significant(value)

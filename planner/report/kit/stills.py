@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from planner.domain import Plan
 from planner.report.kit import style
 from planner.report.kit.colours import PHASES
-from planner.report.kit.html.plots import MOST_LABELS, Kind, Plot, Series
+from planner.report.kit.plots import MOST_LABELS, Kind, Plot, Series
 
 FRAME_IN, PANEL_IN, BAR_IN = 1.2, 2.2, 0.24
 LONE_IN = 3.0

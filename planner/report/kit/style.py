@@ -29,7 +29,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from planner.domain import CostMode, Phase, Plan, Scenario
 from planner.errors import InputError
 from planner.report.kit.colours import INK, PALETTE, PHASES, gpu_colour
-from planner.report.kit.html.plots import Clock, clock_ticks, clock_words
+from planner.report.kit.plots import Clock, clock_ticks, clock_words
 
 WIDTH_IN = 11.0
 DPI = 150

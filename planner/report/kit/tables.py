@@ -11,8 +11,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from planner.report.kit import markdown
-from planner.report.kit.html.blocks import Cell, DataTable
-from planner.report.kit.quantities import NONE, significant, whole
+from planner.report.kit.quantities import whole
+from planner.report.kit.tree import Cell, DataTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,9 +81,9 @@ class Column(Generic[Row]):
     """What a table tells of each row.
 
     `value` is exact, for programs and to sort by; `text` writes it for people, in Markdown, and is not asked of None.
-    Without it words are escaped, and numbers get thousands apart or three digits. `title`: heading where it is not
-    `name`. `right`: where the cells stand; to the right where there is a `text`, unless told. `unit`: of the exact
-    figure, which pages name in the heading; `%` of a share of 1.
+    Without it numbers are written as each writer does, under a heading that names their `unit`; `%` of a share of 1.
+    `title`: heading where it is not `name`. `right`: where the cells stand; to the right where there is a `text`,
+    unless told.
     """
 
     name: str
@@ -103,25 +103,20 @@ class Column(Generic[Row]):
         """`l` or `r`."""
         return "r" if (self.text is not None if self.right is None else self.right) else "l"
 
-    def written(self, row: Row) -> str:
-        """The cell in Markdown."""
+    def cell(self, row: Row) -> tuple[Cell, str]:
+        """The exact cell in `unit`, words where it is no number; and how it is written, "" where as any other."""
         value = self.value(row)
         if value is None:
-            return NONE
+            return None, ""
         if self.text is not None:
-            return self.text(value)
+            text = self.text(value)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            return value if number else markdown.plain(text), text
         if isinstance(value, bool):
-            return "yes" if value else "no"
+            return "yes" if value else "no", ""
         if isinstance(value, int | float):
-            return whole(value) if isinstance(value, int) else significant(value)
-        return markdown.escaped(str(value))
-
-    def sorted_by(self, row: Row) -> Cell:
-        """The cell of a page: exact, in `unit`."""
-        value: Cell = self.value(row)
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        return 100 * value if self.unit == "%" and isinstance(value, int | float) else value
+            return 100 * value if self.unit == "%" else value, ""
+        return str(value), ""
 
 
 def fields(*names: str) -> tuple[Column[Any], ...]:
@@ -199,26 +194,28 @@ class Table(Generic[Row]):
         """The exact values as CSV."""
         return csv_table(self.names, self.values)
 
-    def markdown(self, bold: Callable[[Row], bool] = lambda _: False) -> str:
-        """A pipe table, some of its rows bold."""
-        heads = [markdown.escaped(column.heading) for column in self.columns]
-        rows = [[column.written(row) for column in self.columns] for row in self.rows]
-        rows = [
-            [f"**{cell}**" for cell in cells] if bold(row) else cells
-            for row, cells in zip(self.rows, rows, strict=True)
-        ]
-        return markdown.table(heads, rows, "".join(column.align for column in self.columns))
+    def markdown(self) -> str:
+        """A pipe table."""
+        return markdown.table_text(self.block())
 
-    def html(self, caption: str = "", rest_file: str = "") -> DataTable:
-        """The exact values as a page sorts them."""
-        heads = (f"{column.heading} ({column.unit})" if column.unit else column.heading for column in self.columns)
-        rows = (tuple(column.sorted_by(row) for column in self.columns) for row in self.rows)
-        return DataTable(columns=tuple(heads), rows=tuple(rows), caption=caption, rest=rest_file)
+    def block(self, caption: str = "", rest_file: str = "") -> DataTable:
+        """As it stands in a report."""
+        cells = [[column.cell(row) for column in self.columns] for row in self.rows]
+        return DataTable(
+            columns=tuple(
+                f"{column.heading} ({column.unit})" if column.unit and column.text is None else column.heading
+                for column in self.columns
+            ),
+            rows=tuple(tuple(cell for cell, _ in row) for row in cells),
+            texts=tuple(tuple(text for _, text in row) for row in cells),
+            align="".join(column.align for column in self.columns),
+            caption=caption,
+            rest=rest_file,
+        )
 
     def words(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Headings and cells as a terminal shows them: what Markdown says, without its marks."""
-        cells = [tuple(markdown.plain(column.written(row)) for column in self.columns) for row in self.rows]
-        return self.headings, cells
+        return self.headings, [tuple(map(markdown.plain, cells)) for cells in markdown.cells(self.block())]
 
     @property
     def names(self) -> tuple[str, ...]:

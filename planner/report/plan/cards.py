@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.domain import BucketPool, Phase, Plan, PlannedIsland, context_tokens
-from planner.report.buckets.view import own_buckets
+from planner.report.buckets.view import own_buckets, span_label
 from planner.report.kit.quantities import counted, span
 from planner.report.plan.routing import READABLE_GROUPS, IslandGroup, groups, merged, of_phase
 
@@ -72,7 +72,7 @@ def _fewest_nodes(copies: Sequence[int], host: int) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """Equal servers of one GPU type in one phase. `share`: of its bucket's requests (of all, where there are no
-    buckets). `per_server_rps`: requests/s of one. `settings`: columns of engine settings by name."""
+    buckets). `prompts`: which of its bucket (tokens). `settings`: columns of engine settings by name."""
 
     name: str
     phase: Phase
@@ -87,6 +87,7 @@ class Card:
     rate_rps: float
     usd_per_hour: float | None
     settings: tuple[tuple[str, str | int | None], ...]
+    prompts: str = ""
 
     @property
     def title(self) -> str:
@@ -153,6 +154,7 @@ def _of_pool(plan: Plan, pool: BucketPool) -> Card:
         share=pool.share,
         utilisation=island.utilisation,
         rate_rps=island.rate_rps,
+        prompts=span_label(pool.start, pool.end),
         usd_per_hour=_rent(plan, pool.gpu, pool.gpus),
         settings=(
             *_parallel(island),

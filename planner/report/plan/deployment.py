@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from planner.domain import Band, Phase, Plan
-from planner.report.kit.html.blocks import DataTable, Drawing, Prose, Section
-from planner.report.kit.html.drawing import NARROW, box, ribbon, svg, words
+from planner.domain import Band, Phase, Plan, halves_of
+from planner.report.buckets.view import whiteboard
+from planner.report.kit.drawing import NARROW, box, ribbon, svg, words
 from planner.report.kit.markdown import escaped
-from planner.report.kit.quantities import band_in_percent, counted, money, percent, percent_span, rate, span, whole
-from planner.report.kit.tables import Column, entries, fields, of_part, table_of
+from planner.report.kit.quantities import band_in_percent, counted, money, percent, rate, span
+from planner.report.kit.tables import Column, counts, entries, fields, table_of
+from planner.report.kit.tree import DataTable, Drawing, Section, paragraphs, section
 from planner.report.plan.cards import Card, Lane, cards, lanes
-from planner.report.plan.routing import PHASE_ORDER, IslandGroup, groups
 
 _WIDTH, _CARD, _ROW, _HEAD = 980.0, 262.0, 74.0, 46.0
 _PREFILL_X, _DECODE_X = 0.0, 520.0
@@ -25,11 +25,7 @@ _TITLES = {
 
 def deployment_section(plan: Plan) -> Section:
     """The drawing, the table, and how the manifests call things."""
-    return Section(
-        name="deployment",
-        title="What to deploy",
-        blocks=(_drawing(plan), settings_table(plan), Prose(markdown=_words(plan))),
-    )
+    return section("deployment", "What to deploy", _drawing(plan), settings_table(plan), *paragraphs(_words(plan)))
 
 
 def _words(plan: Plan) -> str:
@@ -53,66 +49,33 @@ def settings_table(plan: Plan) -> DataTable:
     unstaged = all(value in (1, None) for card in rows for name, value in card.settings if name == "PP")
     settings = [name for name, _ in rows[0].settings if not (name == "PP" and unstaged)] if rows else []
     bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates}
+    band: Column[Card] = Column("P10–P90", lambda card: _band(bands, card), band_in_percent)
     columns: tuple[Column[Card], ...] = (
-        *fields("Name=name", "Phase=phase", "GPU type=gpu", "Servers=servers"),
-        Column("GPUs each", lambda card: card.sizes[0] if len(set(card.sizes)) == 1 else span(card.sizes)),
-        *fields("GPUs=gpus", "Nodes=nodes"),
-        Column("Takes", lambda card: card.share, unit="%"),
-        Column("Busy", lambda card: card.utilisation, unit="%"),
-        *fields("Requests/s=rate_rps"),
-        *of_part(lambda card: bands.get((card.gpu, card.phase)), _BAND),
-        *fields("USD/hour=usd_per_hour"),
+        *fields("Name=name", "Phase=phase", *(["Prompts (tokens)=prompts"] if plan.form.row.pooled else [])),
+        *fields("GPU type=gpu"),
+        *counts("Servers=servers"),
+        Column("GPUs each", lambda card: card.sizes[0] if len(set(card.sizes)) == 1 else span(card.sizes), str),
+        *counts("GPUs=gpus", "Nodes=nodes"),
+        Column("Takes", lambda card: card.share, percent),
+        Column("Busy", lambda card: card.utilisation, percent),
+        Column("Requests/s", lambda card: card.rate_rps, rate),
+        *([band] if any(bands.values()) else []),
+        Column("USD/hour", lambda card: card.usd_per_hour, money),
         *entries(lambda card: [pair for pair in card.settings if pair[0] in settings], rows),
     )
-    caption = f"One row for each kind of server. P10 and P90: of its rate, by measurements; {_takes(plan)}."
-    return table_of(columns, rows).html(caption, "islands.csv of the run folder")
+    banded = " P10–P90: of its rate, by measurements." if any(bands.values()) else ""
+    caption = f"One row for each kind of server, which takes that share of {_whose(plan)}.{banded}"
+    return table_of(columns, rows).block(caption, "islands.csv of the run folder")
 
 
-_BAND: tuple[Column[Band], ...] = (
-    Column("P10", lambda band: band.low, unit="%"),
-    Column("P90", lambda band: band.high, unit="%"),
-)
+def _band(bands: Mapping[tuple[str, Phase], Band | None], card: Card) -> Band | None:
+    """How far off a server's rate may be; of one that does both phases, the wider."""
+    of_halves = [band for half in halves_of(card.phase) if (band := bands.get((card.gpu, half)))]
+    return max(of_halves, key=lambda band: band.high - band.low, default=None)
 
 
-_DEGREE_HEADINGS = {"tp": "TP", "dp": "DP", "pp": "PP", "replicas": "Replicas"}
-
-
-def islands_table(plan: Plan) -> str:
-    """Equal islands in one row; rate and price are of the row's islands together. PP only where some island has it."""
-    degrees = [d for d in _DEGREE_HEADINGS if d != "pp" or any(i.parallel and i.parallel.pp > 1 for i in plan.islands)]
-    bands = {(e.gpu, e.phase): e.band for e in plan.provenance.estimates if e.band is not None}
-    unpriced = plan.scenario.inventory.without_price
-    busy: tuple[Column[IslandGroup], ...] = (
-        *(_degree_of(degree) for degree in degrees),
-        Column("Batch", lambda group: [i.batch_size for i in group.islands], span),
-        Column("Longest prompt", lambda group: [i.longest_prompt for i in group.islands], span),
-        Column("Requests/s", lambda group: group.rate_rps, rate),
-        *([_band_of(bands)] if bands else []),
-        Column("Utilisation", lambda group: [i.utilisation for i in group.islands], percent_span),
-    )
-    columns: tuple[Column[IslandGroup], ...] = (
-        Column("Islands", lambda group: len(group.islands), whole),
-        *fields("GPU type=gpu"),
-        Column("GPUs each", lambda group: group.sizes, span),
-        Column("Phase", lambda group: group.phase.value if group.phase else "idle"),
-        *of_part(lambda group: group if group.phase and group.islands[0].parallel else None, busy),
-        Column("USD/hour", lambda group: None if group.gpu in unpriced else group.price_usd_per_hour, money),
-    )
-    return table_of(columns, sorted(groups(plan), key=lambda g: PHASE_ORDER.index(g.phase))).markdown()
-
-
-def _degree_of(name: str) -> Column[IslandGroup]:
-    return Column(_DEGREE_HEADINGS[name], lambda group: getattr(group.islands[0].parallel, name), whole)
-
-
-def _band_of(bands: Mapping[tuple[str, Phase], Band]) -> Column[IslandGroup]:
-    return Column(
-        "P10–P90", lambda group: bands.get((group.gpu, group.phase)) if group.phase else None, band_in_percent
-    )
-
-
-def _takes(plan: Plan) -> str:
-    return "it takes that share of " + ("its bucket's requests" if plan.form.row.pooled else "all requests")
+def _whose(plan: Plan) -> str:
+    return "its bucket's requests" if plan.form.row.pooled else "all requests"
 
 
 def _drawing(plan: Plan) -> Drawing:
@@ -125,6 +88,7 @@ def _drawing(plan: Plan) -> Drawing:
         title="From prompts to answers",
         says=f"{says}.",
         svg=_pictures(plan, columns, says),
+        text=whiteboard(plan) if plan.form.row.pooled else "",
         table=DataTable(
             columns=("Phase", "Prompts (tokens)", "Of all requests (%)", "Servers", "Of the bucket (%)"),
             rows=tuple(

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from planner.domain import Plan
-from planner.errors import InputError
 from planner.report.buckets.view import simplicity_plot, useful_simpler
-from planner.report.kit.html.plots import Plot
+from planner.report.kit.plots import Plot, require_figure
 from planner.report.plan.importance import importance_of
 from planner.report.plan.routing_plots import length_plots, mix_plots, rate_plots, share_plots
 from planner.report.plan.search import parameter_plots, pareto_plots, search_plots, slice_plots
@@ -61,11 +60,7 @@ def figure(plan: Plan, name: str) -> "Figure":
     Raises InputError for another name.
     """
     names = tuple(dict.fromkeys((*FIGURES, *figures_of(plan))))
-    if name not in names:
-        raise InputError(
-            f"Figure: the name must be one of {', '.join(names)}, got {name!r}.",
-            hint=_WANTING.get(name, "Choose one of these names."),
-        )
+    require_figure(name, names, _WANTING)
     from planner.report.kit.style import look  # noqa: PLC0415  # matplotlib takes a second to load
 
     if name in _PLOTS:

@@ -1,30 +1,19 @@
 """Which GPUs are used for what, and what they cost: rent, USD per million tokens, watts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from planner.domain import Phase, Plan
-from planner.report.kit.html.blocks import Section
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of
 from planner.report.kit.markdown import escaped
-from planner.report.kit.quantities import banded_rate, money, whole
+from planner.report.kit.plots import Kind, Plot, Series, chart_of
+from planner.report.kit.quantities import banded_rate, money, significant, whole
 from planner.report.kit.tables import Column, Table, table_of
+from planner.report.kit.tree import Section, section
 from planner.report.plan.cards import gpus_by_phase, most_watts, used_gpus
 
 _MILLION, _HOUR_S = 1e6, 3600
 _TOTAL = "**Total**"
 Row = tuple[str, tuple[str, ...]]
 """What a row is called, and the GPU types that it counts together."""
-
-
-def fleet_table(plan: Plan) -> str:
-    """GPUs per type and what they do; GPUs in no island count as idle. Types that are only on offer are in a line."""
-    table = _fleet(plan)
-    offered = [gpu for gpu in plan.fleet if plan.scenario.objective.rents and not plan.fleet[gpu]]
-    rows = [row for row in table.rows if row[0] not in offered]
-    total = (_TOTAL, tuple(gpu for gpu, _ in rows))
-    shown = table.only(*(name for name in table.names if name not in ("On offer", "USD/hour each", "Most kW")))
-    offer_line = f"\n\nOn offer, not rented: {', '.join(map(escaped, offered))}." if offered else ""
-    return table_of(shown.columns, (*rows, total)).markdown() + offer_line
 
 
 def inventory_section(plan: Plan) -> Section:
@@ -46,11 +35,10 @@ def inventory_section(plan: Plan) -> Section:
         ),
         lying=True,
     )
-    table = _fleet(plan)
-    left_out = {f"{plan.form.row.part.capitalize()}s"} | (set() if plan.scenario.objective.rents else {"On offer"})
     caption = "GPUs that are paid for; watts are the GPUs' highest draw by data sheet, without hosts and cooling."
-    numbers = table.only(*(name for name in table.names if name not in left_out)).html(caption)
-    return Section(name="inventory", title="Inventory", blocks=(chart_of(plot, numbers),))
+    if offered := [gpu for gpu in plan.fleet if gpu not in drawn and plan.scenario.objective.rents]:
+        caption += f" On offer, not rented: {', '.join(offered)}."
+    return section("inventory", "Inventory", chart_of(plot, _fleet(plan, offered).block(caption), told=True))
 
 
 def _says(plan: Plan, idle: int, total: int) -> str:
@@ -66,8 +54,8 @@ def _idle(plan: Plan) -> dict[str, int]:
     return {gpu: count - used[gpu] for gpu, count in plan.fleet.items()}
 
 
-def _fleet(plan: Plan) -> Table[Row]:
-    """A row a GPU type, with all that the summary and the page tell of it."""
+def _fleet(plan: Plan, offered: Sequence[str]) -> Table[Row]:
+    """A row a GPU type that is not only on offer, and their sums."""
     by_phase, idle, watts, inventory = gpus_by_phase(plan), _idle(plan), most_watts(plan), plan.scenario.inventory
 
     def added(name: str, amount: Callable[[str], float], text: Callable[[float], str] = whole) -> Column[Row]:
@@ -77,8 +65,8 @@ def _fleet(plan: Plan) -> Table[Row]:
         return added("In both" if phase is Phase.MIXED else f"In {phase}", lambda gpu: by_phase[phase][gpu])
 
     def each(row: Row) -> float | None:
-        item = inventory.item(row[1][0])
-        return item.price_usd_per_gpu_hour if item.price_known else None
+        item = None if row[0] == _TOTAL else inventory.item(row[0])
+        return item.price_usd_per_gpu_hour if item and item.price_known else None
 
     def rent(row: Row) -> float | None:
         if row[0] == _TOTAL:
@@ -88,16 +76,17 @@ def _fleet(plan: Plan) -> Table[Row]:
 
     columns: tuple[Column[Row], ...] = (
         Column("GPU type", lambda row: row[0], lambda name: name if name == _TOTAL else escaped(name), right=False),
-        added("On offer", lambda gpu: inventory.item(gpu).count),
+        *([added("On offer", lambda gpu: inventory.item(gpu).count)] if plan.scenario.objective.rents else []),
         added("GPUs", lambda gpu: plan.fleet[gpu]),
-        added(f"{plan.form.row.part.capitalize()}s", lambda gpu: sum(island.gpu == gpu for island in plan.islands)),
         *map(in_phase, plan.phases),
         added("Idle", lambda gpu: idle[gpu]),
-        Column("USD/hour each", each),
+        added(f"{plan.form.row.part.capitalize()}s", lambda gpu: sum(island.gpu == gpu for island in plan.islands)),
+        Column("USD/hour each", each, "{:g}".format),
         Column("USD/hour", rent, money),
-        added("Most kW", lambda gpu: watts[gpu] / 1000),
+        added("Most kW", lambda gpu: watts[gpu] / 1000, significant),
     )
-    return table_of(columns, ((gpu, (gpu,)) for gpu in plan.fleet))
+    rows = [(gpu, (gpu,)) for gpu in plan.fleet if gpu not in offered]
+    return table_of(columns, [*rows, (_TOTAL, tuple(gpu for gpu, _ in rows))])
 
 
 def cost_section(plan: Plan) -> Section:
@@ -108,7 +97,7 @@ def cost_section(plan: Plan) -> Section:
         caption += f" No price is given for {', '.join(missing)}, so there are no sums of money."
     usd_per_s = plan.price_usd_per_hour / _HOUR_S if plan.price_usd_per_hour > 0 and not missing else None
     table = table_of(_costs(plan, usd_per_s), (rate for rate in _rates(plan) if rate[1] > 0))
-    return Section(name="cost", title="Price and power", blocks=(table.html(caption),))
+    return section("cost", "Price and power", table.block(caption))
 
 
 def _rates(plan: Plan) -> Iterator[tuple[str, float]]:

@@ -6,14 +6,14 @@ from typing import Any
 
 from planner.domain import PHASES, LoadPoint, Phase, Plan, RangeService
 from planner.domain.replay import StoredReplay
-from planner.domain.serving.levels import TIMES
+from planner.domain.serving.levels import TIMES, Standing, judged_levels
 from planner.report.buckets.tables import latency_words
-from planner.report.buckets.view import buckets_of, latencies_at, span_label
-from planner.report.kit.html.blocks import Block, Chart, DataTable, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, series_of
+from planner.report.buckets.view import buckets_of, latencies_at, span_label, time
 from planner.report.kit.markdown import escaped
+from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import banded_rate, percent, rate, significant, whole
 from planner.report.kit.tables import Column, fields, table_of
+from planner.report.kit.tree import Block, Chart, DataTable, Section, paragraphs, section
 
 _SECOND_MS = 1000.0
 
@@ -21,7 +21,7 @@ _SECOND_MS = 1000.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTimes:
     """P50 and the time that the levels count (ms; None: the queue has no end) of a bucket at a rate of the whole mix;
-    `bound_ms`: the mean of them where bounds differ by prompt, None where there is none."""
+    `bound_ms`: the mean of them where bounds differ by prompt, None where there is none; `level`: kept or broken."""
 
     bucket: str
     load: str
@@ -29,6 +29,7 @@ class LoadTimes:
     p50_ms: float | None
     late_ms: float | None
     bound_ms: float | None
+    level: str = ""
 
     @property
     def spare(self) -> float | None:
@@ -41,21 +42,24 @@ class LoadTimes:
 def latency_section(plan: Plan, replay: StoredReplay | None = None) -> Section:
     """A chart and a table for TTFT and for TPOT; by load; else the ranges' means and percentiles at the capacity."""
     if not plan.outlook.latencies:
-        blocks: tuple[Block, ...] = tuple(_of_ranges(plan))
+        blocks = tuple(_of_ranges(plan))
     else:
         rows = {phase: tuple(_rows(plan, phase, replay)) for phase in PHASES}
         charts = [_chart(phase, rows[phase], plan.scenario.slo.statistic) for phase in PHASES if rows[phase]]
-        blocks = (*charts, Prose(markdown=latency_words(plan)))
-    return Section(name="latency", title="Latency", blocks=(*blocks, *_replayed(replay)))
+        blocks = (*charts, *paragraphs(latency_words(plan)))
+    return section("latency", "Latency", *blocks, *_replayed(replay))
 
 
-def _replayed(replay: StoredReplay | None) -> list[Prose]:
-    if replay is None:
-        return []
-    return [Prose(markdown=f"**Replayed, request by request.** {escaped(replay.summary)}")]
+def _replayed(replay: StoredReplay | None) -> tuple[Block, ...]:
+    return paragraphs("" if replay is None else f"**Replayed, request by request.** {escaped(replay.summary)}")
 
 
 def _rows(plan: Plan, phase: Phase, replay: StoredReplay | None) -> Iterator[LoadTimes]:
+    standing = {
+        (levels.load, check.phase, check.start, check.end): "broken" if check.standing is Standing.BREAKS else "kept"
+        for levels in judged_levels(plan)
+        for check in levels.checks
+    }
     for bucket in buckets_of(plan, phase):
         bound_ms = None
         for load in LoadPoint:
@@ -69,6 +73,7 @@ def _rows(plan: Plan, phase: Phase, replay: StoredReplay | None) -> Iterator[Loa
                         p50_ms=row.p50_ms,
                         late_ms=row.late_ms,
                         bound_ms=bound_ms,
+                        level=standing.get((load.value, phase, row.start, row.end), ""),
                     )
         if replay is not None and (times := replay.times(phase, bucket.start, bucket.end, plan.scenario.slo.statistic)):
             yield LoadTimes(
@@ -103,7 +108,7 @@ def _chart(phase: Phase, rows: tuple[LoadTimes, ...], statistic: str) -> Chart:
             *([times("bound", bounds, tone="bound", kind=Kind.DOTS)] if any(bounds) else []),
         ),
     )
-    return chart_of(plot, _table(rows, statistic))
+    return chart_of(plot, _table(rows, statistic), told=True)
 
 
 def _says(name: str, rows: tuple[LoadTimes, ...], statistic: str) -> str:
@@ -121,29 +126,46 @@ def _says(name: str, rows: tuple[LoadTimes, ...], statistic: str) -> str:
 
 
 def _table(rows: tuple[LoadTimes, ...], statistic: str) -> DataTable:
-    late: Column[LoadTimes] = Column(statistic, lambda row: row.late_ms, unit="ms")
-    columns = (
-        *fields("Prompts (tokens)=bucket", "Load=load", "Requests/s=rate_rps", "P50 (ms)=p50_ms"),
-        *(late, *fields("Bound (ms)=bound_ms", "Spare (%)=spare")),
+    columns: tuple[Column[LoadTimes], ...] = (
+        *fields("Prompts (tokens)=bucket", "Load=load"),
+        Column("Requests/s", lambda row: row.rate_rps, rate),
+        Column("P50", lambda row: row.p50_ms, time),
+        Column(statistic, lambda row: row.late_ms, time),
+        Column("Bound", lambda row: row.bound_ms, time),
+        Column("Spare", lambda row: row.spare, "{:.0f} %".format),
+        Column("Level", lambda row: row.level or None),
     )
     caption = "A dash: the queue has no end, or no bound is set. Spare: of the bound, beyond that time."
-    return table_of(columns, rows).html(caption)
+    return table_of(columns, rows).block(caption)
 
 
 def _of_ranges(plan: Plan) -> Iterator[Block]:
+    """What holds, the worst of it, and each range's times on the islands that are slowest in it."""
     service = plan.service
     if service is None:
-        yield Prose(markdown="No service levels are set (`slo`), so no times are predicted.")
+        yield from paragraphs("No service levels are set (`slo`), so no times are predicted.")
         return
     which = "the mean" if service.percentile is None else f"P{service.percentile:g}"
-    yield Prose(
-        markdown=f"At the plan's rate, on the islands that are slowest in a range. Bounds hold for {which}. TTFT is "
-        "queueing (M/G/c), prefill, KV transfer and the first decode step; arrivals are taken as Poisson."
-    )
-    for phase in PHASES:
-        members = [row for row in service.ranges if row.phase is phase]
-        if members:
-            yield _range_chart(phase, members)
+    banded = banded_rate(plan)
+    goodput = f"about {banded}" if banded else rate(service.goodput_rps)
+    lead = f"Goodput {goodput} requests/s: bounds hold for {which} in every range."
+    if service.factor < 1 and service.binding is not None:
+        lead += (
+            f" The queue of {service.binding_phase} islands of {service.binding.size} {escaped(service.binding.gpu)} "
+            f"allows {percent(service.factor)} of what they could take in."
+        )
+    by_phase = {phase: rows for phase in PHASES if (rows := [row for row in service.ranges if row.phase is phase])}
+    yield from paragraphs(lead)
+    yield table_of(_WORST, [max(rows, key=_share) for rows in by_phase.values()]).block()
+    yield from paragraphs(_TIMES)
+    for phase, rows in by_phase.items():
+        yield _range_chart(phase, rows)
+
+
+_TIMES = (
+    "TTFT = queueing (M/G/c) + prefill + KV transfer + first decode step; TPOT at the batch that the island runs. "
+    "Arrivals are taken as Poisson."
+)
 
 
 def _range_chart(phase: Phase, members: list[RangeService]) -> Chart:
@@ -169,29 +191,7 @@ def _range_chart(phase: Phase, members: list[RangeService]) -> Chart:
     )
     span: Column[RangeService] = Column("Prompts (tokens)", lambda row: span_label(row.start, row.end))
     times = fields("Mean (ms)=mean_ms", "Percentile (ms)=percentile_ms", "Bound (ms)=bound_ms", "Slowest on=island.gpu")
-    return chart_of(plot, table_of((span, *times), members).html())
-
-
-def service_text(plan: Plan) -> list[str]:
-    """The section on service levels; nothing where the scenario sets none."""
-    service = plan.service
-    if service is None:
-        return []
-    which = "the mean" if service.percentile is None else f"P{service.percentile:g}"
-    banded = banded_rate(plan)
-    goodput = f"about {banded}" if banded else rate(service.goodput_rps)
-    lead = f"Goodput {goodput} requests/s: bounds hold for {which} in every range."
-    if service.factor < 1 and service.binding is not None:
-        lead += (
-            f" The queue of {service.binding_phase} islands of {service.binding.size} {service.binding.gpu} allows "
-            f"{percent(service.factor)} of what they could take in."
-        )
-    worst = [max(rows, key=_share) for phase in PHASES if (rows := [r for r in service.ranges if r.phase is phase])]
-    note = (
-        "TTFT = queueing (M/G/c) + prefill + KV transfer + first decode step; TPOT at the batch that the island runs. "
-        "Arrivals are taken as Poisson."
-    )
-    return [f"## Service levels\n\n{lead}\n\n{table_of(_WORST, worst).markdown()}\n\n{note}"]
+    return chart_of(plot, table_of((span, *times), members).block())
 
 
 def _share(row: RangeService) -> float:

@@ -3,18 +3,15 @@
 from collections.abc import Iterator
 
 from planner.domain import CostMode, Origin, Plan
-from planner.report.kit.html.blocks import Cell, DataTable, Prose, Section
-from planner.report.kit.markdown import bullets, escaped
-from planner.report.kit.quantities import NONE, band_in_percent
+from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.quantities import NONE
+from planner.report.kit.tree import Cell, DataTable, Section, section
 from planner.report.plan.notes import notes
 
 
-def notes_section(plan: Plan) -> Section | None:
-    """What a reader must know before trusting the numbers; None where there is nothing."""
-    listed = notes(plan)
-    if not listed:
-        return None
-    return Section(name="notes", title="Read before you trust it", blocks=(Prose(markdown=bullets(listed)),))
+def notes_section(plan: Plan) -> Section:
+    """What a reader must know before trusting the numbers."""
+    return section("notes", "Read before you trust it", *listed(notes(plan)))
 
 
 def provenance_section(plan: Plan) -> Section:
@@ -23,7 +20,7 @@ def provenance_section(plan: Plan) -> Section:
         name="provenance",
         title="Where the numbers come from",
         blocks=(*([_estimates(plan)] if plan.provenance.estimates else []), _kinds(plan)),
-        folded=(Prose(markdown=bullets(provenance_list(plan))),),
+        folded=listed(provenance_list(plan)),
         fold="Versions, seed, inputs and their digests",
     )
 
@@ -99,23 +96,6 @@ def provenance_list(plan: Plan) -> list[str]:
         f"planner {escaped(provenance.planner_version)}, Python {escaped(provenance.python_version)}",
         f"Libraries: {libraries or NONE}",
         f"Solver: {escaped(provenance.solver)}; seed: {provenance.seed}; cost mode: {escaped(provenance.cost_mode)}",
-        *_estimate_lines(plan),
+        *([f"Efficiency factors: {escaped(provenance.calibration)}"] if provenance.estimates else []),
         *(f"Input {escaped(name)}: SHA-256 {escaped(sha256)}" for name, sha256 in provenance.input_hashes),
-    ]
-
-
-def _estimate_lines(plan: Plan) -> list[str]:
-    """Where the rates of each GPU type and phase come from."""
-    provenance = plan.provenance
-    if not provenance.estimates:
-        return []
-    rates = "; ".join(f"{escaped(e.gpu)} {e.phase}: {e.origin} ({escaped(e.source)})" for e in provenance.estimates)
-    bands = "; ".join(
-        f"{escaped(e.gpu)} {e.phase}: {band_in_percent(e.band)} ({escaped(e.band.basis)})"
-        for e in provenance.estimates
-        if e.band is not None
-    )
-    return [
-        f"Efficiency factors: {escaped(provenance.calibration)}. Origin of the rates: {rates}",
-        *([f"P10–P90 of measured over predicted rates: {bands}"] if bands else []),
     ]

@@ -6,29 +6,22 @@ from planner.domain import PHASES, GpuWorth, Phase, Plan, RangeHeadroom, Sensiti
 from planner.report.buckets.headline import loss_sentence
 from planner.report.buckets.tables import losses, simpler_plans, simplicity_words
 from planner.report.buckets.view import simplicity_plot, useful_simpler
-from planner.report.kit.html.blocks import Block, Chart, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.markdown import escaped
+from planner.report.kit.plots import Kind, Plot, chart_of, series_of
 from planner.report.kit.quantities import banded_rate, money, percent, rate, signed, signed_range, whole
 from planner.report.kit.tables import Column, fields, of_part, table_of
-from planner.report.plan.certificate import certificate_text
+from planner.report.kit.tree import Block, Chart, Section, paragraphs, section
 
 _RATE = "requests/s"
 
 
 def quality_section(plan: Plan) -> Section:
-    """Rates and bounds beside each other, in words and as a chart."""
-    blocks: list[Block] = [Prose(markdown=text) for text in certificate_text(plan)]
-    blocks.append(_chart(plan))
+    """Rates and bounds beside each other, simpler plans, what a loss leaves."""
+    blocks: list[Block] = [_chart(plan)]
     if useful_simpler(plan):
-        blocks += [Prose(markdown=simplicity_words(plan)), chart_of(simplicity_plot(plan))]
-        blocks.append(simpler_plans(plan).html())
-    if plan.outlook.losses:
-        blocks += [
-            Prose(markdown=loss_sentence(plan)),
-            losses(plan).html("What is left when a pool loses a node, the worst first."),
-        ]
-    return Section(name="quality", title="How good it is", blocks=tuple(blocks))
+        blocks += [*paragraphs(simplicity_words(plan)), chart_of(simplicity_plot(plan)), simpler_plans(plan).block()]
+    lost = losses(plan).block("What is left when a pool loses a node, the worst first.")
+    return section("quality", "How good it is", *blocks, *paragraphs(loss_sentence(plan)), lost)
 
 
 def _bars(plan: Plan) -> Iterator[tuple[str, float, str]]:
@@ -68,18 +61,11 @@ def _chart(plan: Plan) -> Chart:
         Column("Requests/s", lambda bar: bar[1]),
         *of_part(lambda bar: banded if bar[2] == "chosen" else None, fields("P10=low", "P90=high")),
     )
-    return chart_of(plot, table_of(columns, bars).html())
+    return chart_of(plot, table_of(columns, bars).block())
 
 
 SPARE = 0.005
 """A range whose rate could rise by less than this share has no headroom."""
-
-
-def sensitivity_text(plan: Plan) -> list[str]:
-    """The section's paragraphs; nothing where the plan carries no such figures."""
-    if plan.sensitivity is None:
-        return []
-    return [sensitivity_lead(plan), _worth_table(plan.sensitivity), sensitivity_words(plan)]
 
 
 def sensitivity_lead(plan: Plan) -> str:
@@ -108,10 +94,6 @@ def sensitivity_words(plan: Plan) -> str:
         *(_headroom(plan, sensitivity, phase) for phase in PHASES),
     ]
     return " ".join(word for word in words if word)
-
-
-def _worth_table(sensitivity: Sensitivity) -> str:
-    return table_of(_WORTH, sensitivity.gpus).markdown()
 
 
 def _more(worth: GpuWorth) -> str:
@@ -202,25 +184,23 @@ def _span(row: RangeHeadroom) -> str:
     return f"{row.range_start:,}–{row.range_end - 1:,} tokens"
 
 
-def sensitivity_section(plan: Plan) -> Section | None:
-    """What binds in words, then a node more and a node less by GPU type; None where the plan has no such figures."""
+def sensitivity_section(plan: Plan) -> Section:
+    """A node more and a node less by GPU type, and what binds in words; of no blocks without such figures."""
     sensitivity = plan.sensitivity
     if sensitivity is None:
-        return None
-    return Section(
-        name="sensitivity",
-        title="What would change it",
-        blocks=(Prose(markdown=sensitivity_words(plan)), _worth_chart(plan, sensitivity.gpus)),
-    )
+        return section("sensitivity", "What would change it")
+    worths = table_of(_WORTH, sensitivity.gpus).block(sensitivity_lead(plan))
+    words = paragraphs(sensitivity_words(plan))
+    return section("sensitivity", "What would change it", worths, *words, _worth_chart(sensitivity.gpus))
 
 
-def _worth_chart(plan: Plan, worths: tuple[GpuWorth, ...]) -> Chart:
+def _worth_chart(worths: tuple[GpuWorth, ...]) -> Chart:
     gpus = [f"{worth.gpu}<br>(node of {worth.gpus_per_node})" for worth in worths]
     sides = (("one node more", "more_node_rps"), ("one node less", "less_node_rps"))
     plot = Plot(
         name="one-node-more-or-less",
         title="One node more, one node less",
-        says=sensitivity_lead(plan),
+        says="Requests/s by which the rate would change.",
         kind=Kind.BARS,
         x="GPU type",
         y="change, requests/s",
@@ -229,7 +209,7 @@ def _worth_chart(plan: Plan, worths: tuple[GpuWorth, ...]) -> Chart:
             for words, key in sides
         ),
     )
-    return chart_of(plot, table_of(_WORTH_NUMBERS, worths).html("Changes of the rate, requests/s."))
+    return chart_of(plot, table_of(_WORTH_NUMBERS, worths).block("Changes of the rate, requests/s."))
 
 
 _WORTH_NUMBERS = fields(

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from planner.domain import PHASES, Phase, Plan, PlannedIsland, Route
+from planner.domain import Phase, Plan, PlannedIsland, Route
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import percent, rate, span
 from planner.report.kit.tables import Column, counts, table_of
+from planner.report.kit.tree import DataTable
 
 PHASE_ORDER = (*Phase, None)
 """The order in which phases are told; None is an idle island."""
@@ -241,22 +242,9 @@ LISTED_GROUPS = 4
 """A row of the routing table names so many groups; the rest are counted."""
 
 
-def routing_tables(plan: Plan) -> str:
-    """One table a phase, neighbouring ranges that are served alike in one row."""
-    lead = (
-        "Ranges are input lengths in tokens. `type/GPUs ×islands` names a group of islands of one size or "
-        "of neighbouring sizes. "
-        "Neighbouring ranges served by the same groups in similar shares are one row; `routing.csv` has "
-        "every cell."
-    )
-    return "\n\n".join([lead, *(f"### {phase.capitalize()}\n\n{_phase_table(plan, phase)}" for phase in PHASES)])
-
-
-def _phase_table(plan: Plan, phase: Phase) -> str:
-    rows = stretches(plan, phase)
-    if not rows:
-        return "Nothing is routed."
-    return table_of(_STRETCH, rows).markdown()
+def stretch_table(plan: Plan, phase: Phase) -> DataTable:
+    """Neighbouring ranges that are served alike in one row."""
+    return table_of(_STRETCH, stretches(plan, phase)).block(phase.capitalize())
 
 
 def _servers(stretch: Stretch) -> str:

@@ -5,10 +5,10 @@ from itertools import accumulate
 
 from planner.domain import PHASES, BucketPool, LoadPoint, Phase, Plan
 from planner.report.buckets.view import BucketView, buckets_of, degrees, latencies_at
-from planner.report.kit.html.blocks import DataTable, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, held_series, series_of
-from planner.report.kit.quantities import banded_rate, counted, percent, significant
+from planner.report.kit.plots import Kind, Plot, Series, chart_of, held_series, series_of
+from planner.report.kit.quantities import banded_rate, counted, percent, rate, significant
 from planner.report.kit.tables import Column, fields, table_of
+from planner.report.kit.tree import DataTable, Section, paragraphs, section
 from planner.report.plan.routing import (
     READABLE_GROUPS,
     IslandGroup,
@@ -19,6 +19,7 @@ from planner.report.plan.routing import (
     of_phase,
     rates,
     shares,
+    stretch_table,
 )
 
 MOST_BARS = 60
@@ -35,21 +36,23 @@ PALEST = 0.7
 _BAND = "P10–P90 of the rate"
 _FULL_TABLE = "routing.csv of the run folder"
 _TABLE = (
-    "Requests/s by length of the prompt, and who serves them. Islands of one type and of neighbouring sizes are one "
-    "series; `routing.csv` of the run folder has every cell."
+    "Requests/s by input length in tokens, and who serves them. `type/GPUs ×islands` names a group of islands of one "
+    "size or of neighbouring sizes. Neighbouring ranges served by the same groups in similar shares are one row; "
+    "`routing.csv` of the run folder has every cell."
 )
 
 
 def routing_section(plan: Plan) -> Section:
     """Prompt lengths with the cuts between buckets, or the routing table from afar."""
     if not plan.routing:
-        return Section(name="routing", title="Routing", blocks=(Prose(markdown="Nothing is routed."),))
+        return section("routing", "Routing", *paragraphs("Nothing is routed."))
     if plan.form.row.pooled:
         lengths, arrivals = length_plots(plan)
-        charts = (chart_of(lengths, _lengths_table(plan)), chart_of(arrivals))
-        return Section(name="routing", title="Buckets", blocks=(*charts, _buckets(plan)))
-    by_phase = (chart_of(plot, _served(plan, phase)) for plot, phase in zip(rate_plots(plan), PHASES, strict=True))
-    return Section(name="routing", title="Routing", blocks=(Prose(markdown=_TABLE), *by_phase))
+        drawn = (chart_of(lengths, _lengths_table(plan)), chart_of(arrivals))
+        return section("routing", "Buckets", *drawn, _buckets(plan))
+    charts = (chart_of(plot, _served(plan, phase)) for plot, phase in zip(rate_plots(plan), PHASES, strict=True))
+    tables = (stretch_table(plan, phase) for phase in PHASES)
+    return section("routing", "Routing", *paragraphs(_TABLE), *charts, *tables)
 
 
 def _served(plan: Plan, phase: Phase) -> DataTable:
@@ -61,7 +64,7 @@ def _served(plan: Plan, phase: Phase) -> DataTable:
         Column("Of all requests", lambda at: cut[at].probability, unit="%"),
         *(_of_group(group.label, row) for group, row in zip(listed, by_group, strict=True)),
     )
-    return table_of(columns, range(len(cut))).html(rest_file=_FULL_TABLE)
+    return table_of(columns, range(len(cut))).block(rest_file=_FULL_TABLE)
 
 
 def _of_group(label: str, row: Sequence[float]) -> Column[int]:
@@ -71,13 +74,13 @@ def _of_group(label: str, row: Sequence[float]) -> Column[int]:
 def _buckets(plan: Plan) -> DataTable:
     columns: tuple[Column[BucketView], ...] = (
         *fields("Phase=phase", "Prompts (tokens)=label"),
-        Column("Of all requests", lambda bucket: bucket.probability, unit="%"),
-        Column("Requests/s at capacity", lambda bucket: bucket.probability * plan.throughput_rps),
-        *fields("Pools could serve, requests/s=capacity_rps"),
+        Column("Of all requests", lambda bucket: bucket.probability, percent),
+        Column("Requests/s at capacity", lambda bucket: bucket.probability * plan.throughput_rps, rate),
+        Column("Pools could serve, requests/s", lambda bucket: bucket.capacity_rps, rate),
         Column("Served by", lambda bucket: ", ".join(f"{pool.island} {percent(pool.share)}" for pool in bucket.pools)),
     )
     caption = "The router sends a request to the pools of its bucket, there to the server with the least work."
-    return table_of(columns, (bucket for phase in PHASES for bucket in buckets_of(plan, phase))).html(caption)
+    return table_of(columns, (bucket for phase in PHASES for bucket in buckets_of(plan, phase))).block(caption)
 
 
 def share_plots(plan: Plan) -> tuple[Plot, ...]:

@@ -5,11 +5,11 @@ from typing import Any
 
 from planner.domain import Goal, Plan, SearchRecord, Trial
 from planner.report.comparison.pareto import frontier_trials
-from planner.report.kit.html.blocks import Block, Prose, Section
-from planner.report.kit.html.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.markdown import escaped
+from planner.report.kit.plots import Kind, Plot, Series, chart_of, series_of
 from planner.report.kit.quantities import banded_rate, rate, significant, whole
 from planner.report.kit.tables import Column, fields, table_of
+from planner.report.kit.tree import Block, DataTable, Section, paragraphs, section
 from planner.report.plan.certificate import rate_bound
 from planner.report.plan.importance import importance_of, trials_told
 
@@ -37,35 +37,28 @@ _AXES = {
 
 def search_section(plan: Plan) -> Section:
     """What was tried in words, and each trial where there was a search."""
-    blocks: list[Block] = [Prose(markdown=search_words(plan))]
+    charts = []
     if len(plan.search.trials) > 1:
-        trials = _chosen(plan)
         columns: tuple[Column[Trial], ...] = (
             *fields("Trial=index", "Round=iteration"),
             Column("Requests/s", plan.search.judged_rps),
             *fields("Layout (GPUs each x islands)=layout.label", "Proposed by=generator", "Error=error"),
         )
-        table = table_of(columns, trials).html(rest_file=_TRIALS)
-        blocks += [chart_of(plot, table) for plot in search_plots(plan)]
-    blocks += [chart_of(plot) for plot in (*pareto_plots(plan), *parameter_plots(plan))]
-    return Section(name="search", title="How it was found", blocks=tuple(blocks))
+        table = table_of(columns, _chosen(plan)).block(rest_file=_TRIALS)
+        charts = [chart_of(plot, table) for plot in search_plots(plan)]
+    charts += [chart_of(plot) for plot in (*pareto_plots(plan), *parameter_plots(plan))]
+    words = (*paragraphs(_effort(plan)), *_progress(plan), *paragraphs(*_outcome(plan)))
+    return section("search", "How it was found", *words, *charts)
 
 
-def search_text(plan: Plan) -> str:
-    """How the layout was found: effort, progress, the best trial."""
-    return "\n\n".join([_effort(plan), *_progress(plan), *_outcome(plan)])
-
-
-def _progress(plan: Plan) -> list[str]:
+def _progress(plan: Plan) -> tuple[Block, ...]:
     if not plan.search.trials or _solved(plan):
-        return []
+        return ()
     by_round = plan.search.best_by_iteration()
-    return [f"Best so far, round by round: `{_sparkline(by_round)}`", _progress_table(plan.search, by_round)]
-
-
-def search_words(plan: Plan) -> str:
-    """The same without the progress, which a chart shows."""
-    return "\n\n".join([_effort(plan), *_outcome(plan)])
+    return (
+        *paragraphs(f"Best so far, round by round: `{_sparkline(by_round)}`"),
+        _progress_table(plan.search, by_round),
+    )
 
 
 def _outcome(plan: Plan) -> list[str]:
@@ -111,7 +104,7 @@ def _sparkline(values: Sequence[float]) -> str:
     return "".join(_BARS[int((v - low) / step)] for v in values)
 
 
-def _progress_table(record: SearchRecord, by_round: Sequence[float]) -> str:
+def _progress_table(record: SearchRecord, by_round: Sequence[float]) -> DataTable:
     """Only rounds that improved on the one before, and the last."""
     last = len(by_round) - 1
     listed = [i for i, best in enumerate(by_round) if i in (0, last) or best > by_round[i - 1]]
@@ -123,7 +116,7 @@ def _progress_table(record: SearchRecord, by_round: Sequence[float]) -> str:
         Column("Mean of round", lambda i: sum(served[i]) / len(served[i]) if served[i] else None, rate),
         Column("Failed or zero", lambda i: f"{len(rates[i]) - len(served[i])} of {len(rates[i])}", right=True),
     )
-    return table_of(columns, listed).markdown()
+    return table_of(columns, listed).block()
 
 
 def _best_trial(plan: Plan) -> list[str]:

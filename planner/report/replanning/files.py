@@ -8,6 +8,7 @@ from typing import Any
 from planner.domain import Plan
 from planner.domain.changes import ChangePoint, PlanChange, ServerChange
 from planner.domain.rollouts import RollOut, RollOutStep
+from planner.report.kit.markdown import page_text
 from planner.report.kit.tables import Column, Frame, entries, fields, frame_csv, of_part, record, table_of
 from planner.report.replanning.plots import CHANGE_FIGURES, change_figure
 from planner.report.replanning.words import change_page, change_verdict, roll_out_verdict
@@ -117,7 +118,7 @@ def change_files(
     document = json.dumps(change_document(change, frontier, roll_out, plan, notes), indent=2, ensure_ascii=False)
     return {
         DOCUMENT: f"{document}\n".encode(),
-        PAGE: change_page(change, frontier, roll_out, plan, notes).encode(),
+        PAGE: page_text(change_page(change, frontier, roll_out, plan, notes)).encode(),
         f"{TABLES}/servers.csv": frame_csv(changes_frame(change)),
         f"{TABLES}/steps.csv": frame_csv(steps_frame(roll_out)),
         f"{TABLES}/frontier.csv": frame_csv(change_frontier_frame(frontier)),

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from planner.domain.changes import ChangePoint
 from planner.domain.rollouts import RollOut
-from planner.errors import InputError
-from planner.report.kit.html.plots import Kind, Plot, series_of
+from planner.report.kit.plots import Kind, Plot, require_figure, series_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,11 +71,7 @@ CHANGE_FIGURES = {
 
 def change_figure(roll_out: RollOut, frontier: Sequence[ChangePoint], name: str, plan: str) -> "Figure":
     """The figure `name`, one of `CHANGE_FIGURES`, of the plan called `plan`. Raises InputError for another name."""
-    if name not in CHANGE_FIGURES:
-        raise InputError(
-            f"Figure: the name must be one of {', '.join(CHANGE_FIGURES)}, got {name!r}.",
-            hint="Choose one of these names.",
-        )
+    require_figure(name, CHANGE_FIGURES)
     from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
     if name == "rollout":

@@ -5,10 +5,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from planner.domain.schedules import Schedule
-from planner.errors import InputError
-from planner.report.kit.html.blocks import Block, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Clock, Kind, Plot, Series, chart_of, held_series, series_of
+from planner.report.kit.markdown import listed
+from planner.report.kit.plots import Clock, Kind, Plot, Series, chart_of, held_series, require_figure, series_of
 from planner.report.kit.quantities import money
+from planner.report.kit.tree import Figure, Page, section
 from planner.report.replanning.schedule_tables import (
     changes,
     costs,
@@ -32,11 +32,7 @@ _ALL_WINDOWS = "windows.csv of the schedule's folder"
 
 def schedule_figure(schedule: Schedule, name: str) -> "StillFigure":
     """The figure `name`, one of SCHEDULE_FIGURES, on an Agg canvas. Raises InputError for another name."""
-    if name not in SCHEDULE_FIGURES:
-        raise InputError(
-            f"Figure: the name must be one of {', '.join(SCHEDULE_FIGURES)}, got {name!r}.",
-            hint="Choose one of these names.",
-        )
+    require_figure(name, SCHEDULE_FIGURES)
     from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
     return still(schedule.series.name, SCHEDULE_FIGURES[name], (schedule_plot(schedule, name),), "")
@@ -132,32 +128,19 @@ def _gpus(schedule: Schedule) -> Plot:
     )
 
 
-def schedule_page(schedule: Schedule, names: Sequence[str], made_by: str, source: str = "") -> Page:
-    """The page; `names` of the plans, smallest promise first."""
-    lines = notes(schedule)
-    stand = levels(schedule, names).html("Plans that stand")
-    words: tuple[Block, ...] = (Prose(markdown="\n".join(f"- {line}" for line in lines)),) if lines else ()
+def schedule_page(schedule: Schedule, names: Sequence[str]) -> Page:
+    """The report; `names` of the plans, smallest promise first."""
     charts = {name: chart_of(schedule_plot(schedule, name)) for name in SCHEDULE_FIGURES}
     return Page(
         title=f"Schedule of {schedule.levels[0].plan.scenario.name}: {schedule.series.name}",
         verdict=verdict(schedule),
         figures=tuple(_heads(schedule)),
         sections=(
-            Section(name="load", title="Load and plans", blocks=(*words, charts["load"])),
-            Section(
-                name="cost",
-                title="Cost",
-                blocks=(charts["cost"], costs(schedule).html("Cost")),
-            ),
-            Section(
-                name="plans",
-                title="Plans",
-                blocks=(charts["gpus"], stand),
-            ),
-            Section(name="changes", title="Changes", blocks=(changes(schedule, names).html("Changes in order"),)),
+            section("load", "Load and plans", *listed(notes(schedule)), charts["load"]),
+            section("cost", "Cost", charts["cost"], costs(schedule).block()),
+            section("plans", "Plans", charts["gpus"], levels(schedule, names).block()),
+            section("changes", "Changes", changes(schedule, names).block()),
         ),
-        made_by=made_by,
-        source=source,
     )
 
 

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from planner.domain.schedules import DAY_S, Schedule, ScheduleLevel, TariffKind
-from planner.report.kit.markdown import escaped
-from planner.report.kit.quantities import counted, measured, money, rate, significant
+from planner.report.kit.quantities import counted, measured, money, rate
 from planner.report.kit.tables import Column, Table, csv_table, fields, of_part, table_of
+from planner.report.kit.tree import Page, paragraphs
 
 KNOWN_FORECAST = "known"
 
@@ -77,8 +77,7 @@ def costs(schedule: Schedule) -> Table[tuple[str, float]]:
     return table_of(columns, figures)
 
 
-def _six_digits(value: float) -> str:
-    return significant(value, 6)
+_six_digits = "{:,.6g}".format
 
 
 def gpus_of(level: ScheduleLevel) -> str:
@@ -162,28 +161,20 @@ def spot_rows(schedule: Schedule) -> Iterator[tuple[int, str, int]]:
             yield hour, item.gpu.name, item.count - max(used[item.gpu.name] for used in uses)
 
 
-def roll_out_note(schedule: Schedule, names: Sequence[str]) -> str:
-    """What whoever carries the schedule out does, change by change, in Markdown."""
-    lines = [
-        "# Changes in order",
-        "",
-        "Each plan is a run folder under `plans/`. New servers load before the time of a change, so that they serve "
-        "when it comes; then the router gets the new table, and old servers drain. `planner diff plans/A plans/B` "
-        "tells what differs, `plans/B/manifests` what to apply.",
-        "",
-        _steps(schedule, names).markdown(),
-    ]
-    if schedule.thin_windows:
-        lines += [
-            "",
-            f"In {counted(len(schedule.thin_windows), 'window')} before changes the inventory has no room for both "
-            "plans: old servers stop first, and fewer serve meanwhile.",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _steps(schedule: Schedule, names: Sequence[str]) -> Table[int]:
-    return changes(schedule, names).only("day", "time", "from", "to", "why")
+def roll_out_page(schedule: Schedule, names: Sequence[str]) -> Page:
+    """What whoever carries the schedule out does, change by change."""
+    thin = (
+        f"In {counted(len(schedule.thin_windows), 'window')} before changes the inventory has no room for both plans: "
+        "old servers stop first, and fewer serve meanwhile."
+    )
+    steps = changes(schedule, names).only("day", "time", "from", "to", "why").block()
+    return Page(
+        title="Changes in order",
+        verdict="Each plan is a run folder under `plans/`. New servers load before the time of a change, so that they "
+        "serve when it comes; then the router gets the new table, and old servers drain. `planner diff plans/A "
+        "plans/B` tells what differs, `plans/B/manifests` what to apply.",
+        lead=(steps, *paragraphs(thin if schedule.thin_windows else "")),
+    )
 
 
 def notes(schedule: Schedule) -> list[str]:
@@ -217,12 +208,3 @@ def notes(schedule: Schedule) -> list[str]:
             f"at {rate(worst.rate_rps)} requests/s, {percent_of(worst.share)} of the promise."
         )
     return lines
-
-
-def schedule_report(schedule: Schedule, names: Sequence[str]) -> str:
-    """schedule.md: verdict, costs, levels, changes."""
-    scenario = escaped(schedule.levels[0].plan.scenario.name)
-    parts = [f"# Schedule of {scenario}: {escaped(schedule.series.name)}", verdict(schedule), *notes(schedule)]
-    parts += ["## Cost", costs(schedule).markdown(), "## Plans", levels(schedule, names).markdown()]
-    parts += ["## Changes", changes(schedule, names).markdown()]
-    return "\n\n".join(parts) + "\n"

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.domain.watching import Cause, WatchLog, WatchWindow
-from planner.errors import InputError
-from planner.report.kit.html.blocks import Block, DataTable, Figure, Page, Prose, Section
-from planner.report.kit.html.plots import Clock, Kind, Plot, Series, chart_of, held_series, series_of
+from planner.report.kit.plots import Clock, Kind, Plot, Series, chart_of, held_series, require_figure, series_of
 from planner.report.kit.quantities import money
+from planner.report.kit.tree import Block, DataTable, Figure, Page, Prose, section
 from planner.report.replanning.watch_tables import (
     MOST_NOTES,
     NOTE_COLUMNS,
@@ -30,11 +29,7 @@ ALL_WINDOWS = "watch.jsonl of the watch's folder"
 
 def watch_figure(log: WatchLog, name: str = "watch") -> "StillFigure":
     """The figure `name`, one of WATCH_FIGURES, on an Agg canvas. Raises InputError for another name."""
-    if name not in WATCH_FIGURES:
-        raise InputError(
-            f"Figure: the name must be one of {', '.join(WATCH_FIGURES)}, got {name!r}.",
-            hint="Choose one of these names.",
-        )
+    require_figure(name, WATCH_FIGURES)
     from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
     plots = (gpus_plot(log),) if name == "gpus" else (load_plot(log), rent_plot(log))
@@ -132,23 +127,19 @@ def gpus_of(log: WatchLog, gpu: str) -> tuple[float, ...]:
     return tuple(0.0 if window.fleet is None else float(dict(window.fleet.gpus).get(gpu, 0)) for window in log.windows)
 
 
-def watch_page(log: WatchLog, made_by: str, source: str = "") -> Page:
-    """The page of what was watched so far."""
+def watch_page(log: WatchLog) -> Page:
+    """The report of what was watched so far."""
     return Page(
         title=f"Watch of {log.name}",
         verdict=verdict(log),
         figures=tuple(_heads(log)),
         sections=(
-            Section(name="load", title="Load and promise", blocks=(chart_of(load_plot(log)),)),
-            Section(
-                name="cost", title="Rent", blocks=(chart_of(rent_plot(log)), tallied(log).html("What it comes to"))
-            ),
-            Section(name="gpus", title="GPUs", blocks=(chart_of(gpus_plot(log)),)),
-            Section(name="changes", title="Changes", blocks=(changes(log).html("Plans in order"),)),
-            Section(name="refused", title="Not believed, not met", blocks=tuple(_notes(log))),
+            section("load", "Load and promise", chart_of(load_plot(log))),
+            section("cost", "Rent", chart_of(rent_plot(log)), tallied(log).block()),
+            section("gpus", "GPUs", chart_of(gpus_plot(log))),
+            section("changes", "Changes", changes(log).block()),
+            section("refused", "Not believed, not met", *_notes(log)),
         ),
-        made_by=made_by,
-        source=source,
     )
 
 
@@ -168,7 +159,7 @@ def _notes(log: WatchLog) -> Iterator[Block]:
         return
     if len(rows) > MOST_NOTES:
         yield Prose(markdown=f"The last {MOST_NOTES:,} of {len(rows):,}; all of them are in {ALL_WINDOWS}.")
-    yield DataTable(columns=NOTE_COLUMNS, rows=tuple(rows[-MOST_NOTES:]), caption="In order")
+    yield DataTable(columns=NOTE_COLUMNS, rows=tuple(rows[-MOST_NOTES:]))
 
 
 def _met(log: WatchLog) -> str:

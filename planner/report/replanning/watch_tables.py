@@ -1,7 +1,6 @@
 """A watch in words and tables: what it comes to, its changes, its observations, what was not believed."""
 
 from planner.domain.watching import Cause, Decision, Fleet, Verdict, WatchLog, WatchWindow, clock_text
-from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import counted, measured, money, rate, significant
 from planner.report.kit.tables import Column, Table, fields, of_part, table_of
 
@@ -113,15 +112,3 @@ def windows(log: WatchLog) -> Table[WatchWindow]:
         Column("gpus", lambda window: "" if window.fleet is None else gpus_text(window.fleet)),
     )
     return table_of(columns, log.windows)
-
-
-def watch_report(log: WatchLog) -> str:
-    """The watch in Markdown."""
-    parts = [
-        f"# Watch of {escaped(log.name)}",
-        verdict(log),
-        tallied(log).markdown(),
-        "## Plans in order",
-        changes(log).markdown() if log.changes else "No plan yet.",
-    ]
-    return "\n\n".join(parts) + "\n"

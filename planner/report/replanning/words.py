@@ -1,4 +1,4 @@
-"""A change in words: what is said of it in one line, of a step, of a frontier's point; the page in Markdown."""
+"""A change in words: what is said of it in one line, of a step, of a frontier's point; the report."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,9 +6,12 @@ from planner.domain import Plan
 from planner.domain.changes import ChangeKind, ChangePoint, PlanChange, ServerChange, ServerRole
 from planner.domain.rollouts import RollOut, RollOutStep
 from planner.report.buckets.headline import promise_text
-from planner.report.kit.markdown import escaped
+from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import chart_of
 from planner.report.kit.quantities import counted, money, percent, rate, significant
 from planner.report.kit.tables import Column, counts, table_of
+from planner.report.kit.tree import DataTable, Page, paragraphs, section
+from planner.report.replanning.plots import change_plots
 
 _RATE = "requests/s"
 
@@ -35,20 +38,27 @@ KINDS = {
 
 def change_page(
     change: PlanChange, frontier: Sequence[ChangePoint], roll_out: RollOut, plan: Plan, notes: Sequence[str] = ()
-) -> str:
-    """All of it in Markdown, ending in a newline. `plan`: the new one; `notes`: what must be known of the change."""
-    parts = [
-        f"# Change of {escaped(plan.scenario.name)}",
-        change_verdict(change),
-        f"The new plan: {promise_text(plan)}",
-        *(["\n".join(f"- {escaped(note)}" for note in notes)] if notes else []),
-        _changes_table(change),
-        *_frontier_part(frontier, plan.scenario.objective.kind.row.unit),
-        "## Roll-out",
-        roll_out_verdict(roll_out),
-        *(_steps_part(roll_out) if roll_out.steps else []),
-    ]
-    return "\n\n".join(parts) + "\n"
+) -> Page:
+    """All of it. `plan`: the new one; `notes`: what must be known of the change."""
+    words = (*paragraphs(f"The new plan: {promise_text(plan)}"), *listed([escaped(note) for note in notes]))
+    steps = (_steps_table(roll_out), *paragraphs(_SHARES[roll_out.old_load], _STEPS)) if roll_out.steps else ()
+    unit = plan.scenario.objective.kind.row.unit
+    return Page(
+        title=f"Change of {plan.scenario.name}",
+        verdict=change_verdict(change),
+        lead=(*words, table_of(_CHANGE, change.changes).block()),
+        sections=(
+            section("charts-of-it", "Charts", *map(chart_of, change_plots(roll_out, frontier))),
+            section("frontier", "Rate against change", _frontier_table(frontier, unit)),
+            section("steps", "Roll-out", *paragraphs(roll_out_verdict(roll_out)), *steps),
+        ),
+    )
+
+
+_STEPS = (
+    "A step's folder has its files and its commands in order. To go back, apply the manifests of the plan before; "
+    "servers that have stopped load again."
+)
 
 
 def change_verdict(change: PlanChange) -> str:
@@ -127,10 +137,6 @@ def _counts(items: Sequence[ServerChange], side: str) -> dict[ServerRole, int]:
     return counts
 
 
-def _changes_table(change: PlanChange) -> str:
-    return table_of(_CHANGE, change.changes).markdown()
-
-
 def _role(role: ServerRole | None) -> str:
     if role is None:
         return "–"
@@ -147,11 +153,8 @@ _CHANGE: tuple[Column[ServerChange], ...] = (
 )
 
 
-def _frontier_part(points: Sequence[ChangePoint], unit: str) -> Iterator[str]:
+def _frontier_table(points: Sequence[ChangePoint], unit: str) -> DataTable:
     """`unit`: of values and bounds; a rate is told once."""
-    if not points:
-        return
-    yield "## Rate against change"
     value: Column[ChangePoint] = Column(unit[0].upper() + unit[1:], lambda point: point.value, _four_digits)
     columns: tuple[Column[ChangePoint], ...] = (
         Column("Plan", _plan_label, str, right=False),
@@ -163,7 +166,7 @@ def _frontier_part(points: Sequence[ChangePoint], unit: str) -> Iterator[str]:
         Column("Bound", lambda point: point.bound, _four_digits),
         Column("USD of change", lambda point: point.change_usd, money),
     )
-    yield table_of(columns, points).markdown()
+    return table_of(columns, points).block()
 
 
 def _plan_label(point: ChangePoint) -> str:
@@ -174,16 +177,7 @@ def _four_digits(value: float) -> str:
     return significant(value, 4)
 
 
-def _steps_part(roll_out: RollOut) -> Iterator[str]:
-    yield _steps_table(roll_out)
-    yield _SHARES[roll_out.old_load]
-    yield (
-        "A step's folder has its files and its commands in order. To go back, apply the manifests of the plan before; "
-        "servers that have stopped load again."
-    )
-
-
-def _steps_table(roll_out: RollOut) -> str:
+def _steps_table(roll_out: RollOut) -> DataTable:
     columns: tuple[Column[RollOutStep], ...] = (
         Column("Step", lambda step: step.number, str, right=False),
         Column("What happens", lambda step: " ".join(step_words(step)), str, right=False),
@@ -196,4 +190,4 @@ def _steps_table(roll_out: RollOut) -> str:
         Column("Buckets", lambda step: "new" if step.new_table else "deployed"),
         Column("Replay", lambda step: step.replayed, {True: "holds", False: "**breaks**"}.__getitem__, right=False),
     )
-    return table_of(columns, roll_out.steps).markdown()
+    return table_of(columns, roll_out.steps).block()

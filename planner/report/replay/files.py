@@ -11,6 +11,7 @@ from typing import Any
 
 from planner.domain.replay import Moment, ReplayGroup, ReplayResult, ReplaySweep, Times
 from planner.domain.serving.levels import LevelCheck, Spread
+from planner.report.kit.markdown import page_text
 from planner.report.kit.tables import Column, Frame, fields, frame_csv, of_part, record, table_of, tabled
 from planner.report.replay.page import replay_page
 from planner.report.replay.plots import SWEEP, replay_figure, replay_figures_of
@@ -188,8 +189,8 @@ def replay_files(result: ReplayResult, sweep: ReplaySweep | None = None) -> dict
     document = json.dumps(replay_document(result, sweep), indent=2, ensure_ascii=False, allow_nan=False)
     files = {
         "replay.json": f"{document}\n".encode(),
-        "replay.md": replay_page(
-            result, sweep, {title: f"figures/{name}.png" for name, title in titles.items()}
+        "replay.md": page_text(
+            replay_page(result, sweep), {title: f"figures/{name}.png" for name, title in titles.items()}
         ).encode(),
         "groups.csv": frame_csv(replay_frame(result)),
         "islands.csv": frame_csv(replay_islands_frame(result)),

@@ -1,10 +1,11 @@
-"""The page of a replay in Markdown: the verdict first, then levels, times, waiting, islands, what was left out."""
-
-from collections.abc import Mapping
+"""The report of a replay: the verdict first, then levels, times, waiting, islands, what was left out."""
 
 from planner.domain.replay import Moment, ReplayResult, ReplaySweep
-from planner.report.kit.markdown import bullets, escaped, pictures
+from planner.report.kit.markdown import escaped, listed
+from planner.report.kit.plots import chart_of
 from planner.report.kit.quantities import counted, percent, rate, significant, whole
+from planner.report.kit.tree import Page, paragraphs, section
+from planner.report.replay.plots import replay_plots
 from planner.report.replay.tables import (
     goodput_table,
     islands_table,
@@ -16,38 +17,35 @@ from planner.report.replay.tables import (
 from planner.report.replay.verdict import sweep_verdict, verdict
 from planner.report.replay.words import ARRIVALS, MOST_BUCKETS
 
-NO_FIGURES: Mapping[str, str] = {}
+
+def sweep_page(sweep: ReplaySweep) -> Page:
+    """A sweep of rates."""
+    title = f"Rates: {sweep.results[0].plan}"
+    return Page(title=title, verdict=sweep_verdict(sweep), lead=(sweep_table(sweep).block(),))
 
 
-def sweep_page(sweep: ReplaySweep) -> str:
-    """A sweep as Markdown, ending in a newline."""
-    title = f"# Rates: {escaped(sweep.results[0].plan)}"
-    return "\n\n".join([title, sweep_verdict(sweep), sweep_table(sweep)]) + "\n"
-
-
-def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None, figures: Mapping[str, str] = NO_FIGURES) -> str:
-    """The replay as Markdown, ending in a newline. `figures`: path of each picture by its title."""
-    parts = [
-        f"# Replay: {escaped(result.plan)}",
-        verdict(result),
-        _setting(result),
-        *(["## Levels", levels_table(result)] if result.levels else []),
-        "## Times\n\n" + latency_table(result),
-        _INTERVALS if len(result.seeds) > 1 else _ONE_SEED,
-        "## Goodput\n\n" + goodput_table(result),
-        _GOODPUT,
-        *_misrouted(result),
-        *_unlisted(result),
-        *_waiting(result),
-        "## Islands\n\n" + islands_table(result),
-        _ISLANDS,
-        *_over_time(result),
-        *([] if sweep is None else ["## Rates", sweep_verdict(sweep), sweep_table(sweep)]),
-        *_left_out(result),
-        *(["## Notes", bullets([escaped(note) for note in result.notes])] if result.notes else []),
-        *pictures(figures),
-    ]
-    return "\n\n".join(parts) + "\n"
+def replay_page(result: ReplayResult, sweep: ReplaySweep | None = None) -> Page:
+    """The replay, and a sweep of its rates."""
+    intervals = _INTERVALS if len(result.seeds) > 1 else _ONE_SEED
+    rates = (*paragraphs(sweep_verdict(sweep)), sweep_table(sweep).block()) if sweep else ()
+    costs = paragraphs(_GOODPUT, _misrouted(result), _unlisted(result))
+    return Page(
+        title=f"Replay: {result.plan}",
+        verdict=verdict(result),
+        lead=paragraphs(_setting(result)),
+        sections=(
+            section("charts-of-it", "Charts", *map(chart_of, replay_plots(result, sweep))),
+            section("levels", "Levels", levels_table(result)),
+            section("times", "Times", latency_table(result).block(), *paragraphs(intervals)),
+            section("goodput", "Goodput", goodput_table(result), *costs),
+            section("waiting", "Where requests wait", stations_table(result)),
+            section("islands", "Islands", islands_table(result).block(), *paragraphs(_ISLANDS)),
+            section("over-time", "Over time", *listed(_over_time(result))),
+            section("rates", "Rates", *rates),
+            section("left-out", "Left out", *listed(_left_out(result))),
+            section("notes", "Notes", *listed([escaped(note) for note in result.notes])),
+        ),
+    )
 
 
 _INTERVALS = (
@@ -65,19 +63,19 @@ _ISLANDS = (
 )
 
 
-def _misrouted(result: ReplayResult) -> list[str]:
+def _misrouted(result: ReplayResult) -> str:
     """What the router's measure of a prompt costs."""
     if not result.misrouted:
-        return []
+        return ""
     refused = (
         f"; {percent(result.refused)} are longer than the servers take that they came to" if result.refused else ""
     )
-    return [f"{percent(result.misrouted)} of the requests came to another bucket than their length's{refused}."]
+    return f"{percent(result.misrouted)} of the requests came to another bucket than their length's{refused}."
 
 
-def _unlisted(result: ReplayResult) -> list[str]:
+def _unlisted(result: ReplayResult) -> str:
     count = len(result.buckets)
-    return [f"Figures of each of the {count} ranges of length are in groups.csv."] if count > MOST_BUCKETS else []
+    return f"Figures of each of the {count} ranges of length are in groups.csv." if count > MOST_BUCKETS else ""
 
 
 def _setting(result: ReplayResult) -> str:
@@ -93,19 +91,12 @@ def _setting(result: ReplayResult) -> str:
     )
 
 
-def _waiting(result: ReplayResult) -> list[str]:
-    total = result.total
-    if (total.queue_ms, total.transfer_ms, total.place_ms) == (None, None, None):
-        return []
-    return ["## Where requests wait", stations_table(result)]
-
-
 def _over_time(result: ReplayResult) -> list[str]:
     """Events, and the moment with most requests waiting."""
     lines = [f"At {significant(at_s)} s: {escaped(text)}." for at_s, text in result.events]
     if result.moments:
         lines.append(_fullest(max(result.moments, key=lambda moment: moment.waiting)))
-    return ["## Over time", bullets(lines)] if lines else []
+    return lines
 
 
 def _fullest(moment: Moment) -> str:
@@ -120,4 +111,4 @@ def _left_out(result: ReplayResult) -> list[str]:
     lines = [f"{counted(count, 'request')} {escaped(reason)}." for reason, count in result.left_out]
     if result.unfinished:
         lines.append(f"{counted(result.unfinished, 'request')} had not ended when the replay stopped.")
-    return ["## Left out", bullets(lines)] if lines else []
+    return lines

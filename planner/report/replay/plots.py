@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.domain.replay import Moment, ReplayResult, ReplaySweep
 from planner.domain.serving.levels import Spread
-from planner.errors import InputError
-from planner.report.kit.html.plots import Kind, Plot, Series, held_series
+from planner.report.kit.plots import Kind, Plot, Series, held_series, require_figure
 from planner.report.kit.quantities import significant
 from planner.report.replay.words import TIMES, interval, level_key, level_quantile, share_interval, spread_of, times_of
 
@@ -208,9 +207,7 @@ def replay_figures_of(sweep: ReplaySweep | None) -> dict[str, str]:
 def replay_figure(result: ReplayResult, name: str, sweep: ReplaySweep | None = None) -> "Figure":
     """The figure `name`, one of `replay_figures_of(sweep)`, on an Agg canvas. Raises InputError for another name."""
     names = replay_figures_of(sweep)
-    if name not in names:
-        hint = "Sweep the rates, too." if name == SWEEP else "Choose one of these names."
-        raise InputError(f"Figure: the name must be one of {', '.join(names)}, got {name!r}.", hint=hint)
+    require_figure(name, names, {SWEEP: "Sweep the rates, too."})
     from planner.report.kit.stills import still  # noqa: PLC0415  # matplotlib takes a second to load
 
     at = f"{significant(result.rate_rps)} requests/s"

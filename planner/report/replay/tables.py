@@ -1,4 +1,4 @@
-"""The tables of a replay: on its page, and, with fewer figures, as a terminal shows them."""
+"""The tables of a replay, as its report and a terminal show them."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ from planner.domain.replay import IslandUse, ReplayGroup, ReplayResult, ReplaySw
 from planner.domain.serving.levels import LevelCheck, Spread, Standing
 from planner.report.kit.quantities import NONE, percent, rate, significant, whole
 from planner.report.kit.tables import Column, Table, fields, of_part, table_of
+from planner.report.kit.tree import DataTable
 from planner.report.replay.verdict import bound_words, is_narrow
 from planner.report.replay.words import (
     FELT,
@@ -18,7 +19,6 @@ from planner.report.replay.words import (
     groups_of,
     needed_share,
     number_with,
-    share,
     share_with,
     spread_of,
     time_with,
@@ -31,9 +31,9 @@ LEVELS_STATE = {Standing.HOLDS: "hold", Standing.BREAKS: "break", Standing.UNTOL
 """What levels do at a rate."""
 
 
-def levels_table(result: ReplayResult) -> str:
+def levels_table(result: ReplayResult) -> DataTable:
     """One row a bound: who must keep it, who does, and the time at that share."""
-    return table_of(_LEVEL, result.levels).markdown()
+    return table_of(_LEVEL, result.levels).block()
 
 
 def _holds(level: LevelCheck) -> str:
@@ -51,9 +51,9 @@ _LEVEL: tuple[Column[LevelCheck], ...] = (
 )
 
 
-def goodput_table(result: ReplayResult) -> str:
+def goodput_table(result: ReplayResult) -> DataTable:
     """One row a group: requests, goodput, shares."""
-    return table_of(_GOODPUT, groups_of(result)).markdown()
+    return table_of(_GOODPUT, groups_of(result)).block()
 
 
 _GOODPUT: tuple[Column[ReplayGroup], ...] = (
@@ -67,24 +67,22 @@ _GOODPUT: tuple[Column[ReplayGroup], ...] = (
 )
 
 
-def latency_table(result: ReplayResult) -> str:
+def latency_table(result: ReplayResult) -> Table[tuple[str, ReplayGroup]]:
     """One row a time and group: quantiles and mean, each with its interval."""
-    return _times("", "Prompts (tokens)", STATISTICS, FELT, result).markdown()
+    return _times("", FELT, result)
 
 
-def stations_table(result: ReplayResult) -> str:
+def stations_table(result: ReplayResult) -> DataTable:
     """One row a station and group that waits there: how long."""
-    table = _times("Waiting", "Prompts (tokens)", STATISTICS, STATIONS, result)
-    return table_of(table.columns, (row for row in table.rows if times_of(row[1], row[0]) is not None)).markdown()
+    table = _times("Waiting", STATIONS, result)
+    return table_of(table.columns, (row for row in table.rows if times_of(row[1], row[0]) is not None)).block()
 
 
-def _times(
-    head: str, prompts: str, statistics: Sequence[str], keys: Sequence[str], result: ReplayResult
-) -> Table[tuple[str, ReplayGroup]]:
+def _times(head: str, keys: Sequence[str], result: ReplayResult) -> Table[tuple[str, ReplayGroup]]:
     columns: tuple[Column[tuple[str, ReplayGroup]], ...] = (
         Column(head, lambda row: TIMES[row[0]]),
-        Column(prompts, lambda row: group_name(row[1])),
-        *of_part(lambda row: times_of(row[1], row[0]), map(_statistic, statistics)),
+        Column("Prompts (tokens)", lambda row: group_name(row[1])),
+        *of_part(lambda row: times_of(row[1], row[0]), map(_statistic, STATISTICS)),
     )
     return table_of(columns, ((key, group) for key in keys for group in groups_of(result)))
 
@@ -94,9 +92,9 @@ def _statistic(name: str) -> Column[Times]:
     return Column(heading, lambda times: spread_of(times, name), time_with)
 
 
-def islands_table(result: ReplayResult) -> str:
+def islands_table(result: ReplayResult) -> Table[IslandUse]:
     """One row an island and phase: how busy, how full, how long requests wait there."""
-    return table_of(_ISLAND, result.islands).markdown()
+    return table_of(_ISLAND, result.islands)
 
 
 def kv_words(use: IslandUse, spread: Spread) -> str:
@@ -120,9 +118,9 @@ _ISLAND: tuple[Column[IslandUse], ...] = (
 )
 
 
-def sweep_table(sweep: ReplaySweep) -> str:
+def sweep_table(sweep: ReplaySweep) -> Table[ReplayResult]:
     """One row a rate: times, share within the levels, goodput."""
-    return table_of(_RATE, sweep.results).markdown()
+    return table_of(_RATE, sweep.results)
 
 
 def _late(name: str, statistic: str) -> Column[ReplayResult]:
@@ -139,36 +137,4 @@ _RATE: tuple[Column[ReplayResult], ...] = (
     Column("Within levels", lambda result: result.total.within_levels, share_with),
     *(_late(name, statistic) for statistic in ("p99", "p50") for name in ("TTFT", "TPOT")),
     Column("Goodput", lambda result: result.total.goodput_rps, number_with),
-)
-
-
-def times_on_screen(result: ReplayResult) -> Table[tuple[str, ReplayGroup]]:
-    """TTFT, TPOT and the whole request, of all and by bucket, as a terminal has room for them."""
-    return _times("", "prompts (tokens)", ("p50", "p90", "p99"), FELT, result)
-
-
-def islands_on_screen(result: ReplayResult) -> Table[IslandUse]:
-    """How busy each island is, how full, how long requests wait there."""
-    return table_of(_ISLAND_ON_SCREEN, result.islands)
-
-
-def rates_on_screen(sweep: ReplaySweep) -> Table[ReplayResult]:
-    """What each rate does."""
-    return table_of(_RATE_ON_SCREEN, sweep.results)
-
-
-_ISLAND_ON_SCREEN: tuple[Column[IslandUse], ...] = (
-    *fields("island", "phase"),
-    Column("servers", lambda use: f"{use.servers} × {use.gpu}"),
-    Column("requests/s", lambda use: use.rate_rps, rate),
-    Column("utilisation", lambda use: use.utilisation, share_with),
-    Column("KV most", lambda use: kv_words(use, use.most_kv_share), str),
-    Column("wait P99", lambda use: use.wait_ms and use.wait_ms.p99, time_words),
-)
-_RATE_ON_SCREEN: tuple[Column[ReplayResult], ...] = (
-    Column("requests/s", lambda result: result.rate_rps, rate),
-    Column("TTFT P99", lambda result: result.total.ttft_ms and result.total.ttft_ms.p99, time_words),
-    Column("TPOT P99", lambda result: result.total.tpot_ms and result.total.tpot_ms.p99, time_words),
-    Column("within levels", lambda result: result.total.within_levels.mean, share),
-    Column("levels", lambda result: LEVELS_STATE[result.standing]),
 )

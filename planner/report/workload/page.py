@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Literal
 
 from planner.domain import PrefixReuse
 from planner.domain.workload import ArrivalSeries, TraceSummary
-from planner.report.kit.html.blocks import DataTable, Figure, Page, Section
-from planner.report.kit.html.plots import Kind, Plot, chart_of, held_series, series_of
+from planner.report.kit.plots import Kind, Plot, chart_of, held_series, series_of
+from planner.report.kit.tree import DataTable, Figure, Page, Section
 from planner.report.workload.words import (
     duration,
     idle_share,

@@ -16,10 +16,9 @@ from planner.replanning.rollouts.interim import InterimPlans, replayed
 from planner.replanning.rollouts.rolling import roll_out
 from planner.report.kit.quantities import counted
 from planner.report.replanning.files import DOCUMENT, change_files
-from planner.report.replanning.plots import change_plots
 from planner.report.replanning.words import change_page
 from planner.runs.exports import MANIFESTS, with_carried
-from planner.runs.pages import written_page
+from planner.runs.pages import page_bytes
 from planner.runs.publication import Publication, publish
 from planner.runs.replanning.steps import FOLDER, RolledOut, rolled_out
 
@@ -109,8 +108,7 @@ def _manifests(contents: Mapping[str, bytes], steps: RolledOut) -> dict[str, byt
 def _change_pages(changed: ChangedPlan) -> dict[str, bytes]:
     """What is told of the change."""
     results = (changed.change, changed.frontier, changed.roll_out, changed.plan, changed.notes)
-    plots = change_plots(changed.roll_out, changed.frontier)
-    return {**with_seal(change_files(*results), DOCUMENT), HTML: written_page(change_page(*results), plots)}
+    return {**with_seal(change_files(*results), DOCUMENT), HTML: page_bytes(change_page(*results))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

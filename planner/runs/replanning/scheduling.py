@@ -21,10 +21,11 @@ from planner.replanning.days.rolling_horizons import rolling_schedule
 from planner.replanning.days.transitions import with_transitions
 from planner.replanning.schedules.levels import Planner, Replanner
 from planner.replanning.schedules.scheduling import best_schedule
+from planner.report.kit.markdown import page_text
 from planner.report.replanning import schedule_tables
 from planner.report.replanning.schedule_page import schedule_page
 from planner.runs.exports import MANIFESTS, with_carried
-from planner.runs.pages import made_by, page_bytes
+from planner.runs.pages import page_bytes
 from planner.runs.publication import publish
 from planner.runs.replanning.steps import in_turns
 
@@ -198,8 +199,8 @@ def schedule_files(schedule: Schedule, engine: str = "") -> dict[str, bytes]:
     contents = {
         SCHEDULE_FILE: schedule_text(schedule),
         WINDOWS_FILE: schedule_tables.windows(schedule, names).csv(),
-        CHANGES_FILE: schedule_tables.roll_out_note(schedule, names).encode(),
-        WORDS_FILE: schedule_tables.schedule_report(schedule, names).encode(),
+        CHANGES_FILE: page_text(schedule_tables.roll_out_page(schedule, names)).encode(),
+        WORDS_FILE: page_text(schedule_page(schedule, names)).encode(),
         files.PAGE_FILE: schedule_html(schedule),
     }
     if schedule.tariff.kind is TariffKind.OWNED:
@@ -224,7 +225,7 @@ def _is_manifest(path: str) -> bool:
 
 def schedule_html(schedule: Schedule) -> bytes:
     """The page of a schedule."""
-    return page_bytes(schedule_page(schedule, level_names(schedule), made_by(), source_of(schedule)))
+    return page_bytes(schedule_page(schedule, level_names(schedule)), source_of(schedule))
 
 
 def source_of(schedule: Schedule) -> str:

@@ -15,7 +15,7 @@ from planner.files.disk.names import shipped_scenarios
 from planner.files.plan.digests import read_sealed, require_schema, sealed_text
 from planner.files.records import load_record, record_document
 from planner.files.tables.traces.forms import TRACES
-from planner.runs.pages import written_page
+from planner.runs.pages import page_bytes
 from planner.workload import summarize
 
 PROMISE, LENGTHS = "promise", "lengths"
@@ -161,7 +161,7 @@ class AskedReplay:
 
 def replay_folder(request: AskedReplay, result: ReplayResult, rates: ReplaySweep | None) -> dict[str, bytes]:
     """Relative path -> content of every file."""
-    page = written_page(report.replay_page(result, rates), report.replay_plots(result, rates))
+    page = page_bytes(report.replay_page(result, rates))
     written = report.replay_files(result, rates)
     document = json.loads(written[files.REPLAY_FILE]) | {REQUEST_KEY: record_document(request)}
     return {**written, files.REPLAY_FILE: sealed_text(document, indent=2), files.PAGE_FILE: page}

@@ -33,11 +33,12 @@ from planner.replanning.changes import changes_between
 from planner.replanning.watches.hindsight import tally, windows_of
 from planner.replanning.watches.inputs import Timeline, Usual
 from planner.replanning.watches.watching import WatchState, advance, after, decide
+from planner.report.kit.markdown import page_text
 from planner.report.replanning import watch_tables
 from planner.report.replanning.watch_page import watch_page
 from planner.runs import publication
 from planner.runs.batches.jobs import ENGINE
-from planner.runs.pages import made_by, page_bytes
+from planner.runs.pages import page_bytes
 from planner.runs.watching.fleets import (
     Fleets,
     fleet_of,
@@ -321,14 +322,14 @@ WINDOWS_FILE, WORDS_FILE = "windows.csv", "watch.md"
 
 def watch_html(log: WatchLog, source: str) -> bytes:
     """The page of what was watched so far."""
-    return page_bytes(watch_page(log, made_by(), source))
+    return page_bytes(watch_page(log), source)
 
 
 def watch_files(log: WatchLog, source: str) -> dict[str, bytes]:
     """Relative path -> content: the page, the words, a row an observation."""
     return {
         files.PAGE_FILE: watch_html(log, source),
-        WORDS_FILE: watch_tables.watch_report(log).encode(),
+        WORDS_FILE: page_text(watch_page(log)).encode(),
         WINDOWS_FILE: watch_tables.windows(log).csv(),
     }
 

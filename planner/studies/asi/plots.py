@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.report.kit.html.plots import Kind, Plot, Series
+from planner.report.kit.plots import Kind, Plot, Series
 from planner.studies.asi.records import AsiStudy, Drawn, Point, TraceFigure
 
 _KINDS = {Drawn.STACKED: Kind.STACKED, Drawn.BARS: Kind.BARS, Drawn.CDF: Kind.STEPS, Drawn.BOXES: Kind.DOTS}

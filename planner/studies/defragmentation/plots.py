@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.report.kit.html.plots import Kind, Plot, Series, series_of
+from planner.report.kit.plots import Kind, Plot, Series, series_of
 from planner.studies.defragmentation.study import by_rhythm, mean_of, rhythm
 from planner.studies.defragmentation.workload import ChurnRun
 from planner.studies.front import Draw, sheet

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.errors import InputError
-from planner.report.kit.html.plots import Kind, Plot, Series, series_of
+from planner.report.kit.plots import Kind, Plot, Series, series_of
 from planner.studies.policies.means import PolicyCurve, PolicyRuns, combines_power, policy_curves, savings
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from planner.domain import VictimMethod
 from planner.errors import InputError
-from planner.report.kit.html.plots import Kind, Plot, Series
+from planner.report.kit.plots import Kind, Plot, Series
 from planner.studies.preemption.page import METHOD_TITLES, PAPER_HITS, HitSummary, hit_summaries
 from planner.studies.preemption.records import HitCount, Scenes, SourcingLatency
 

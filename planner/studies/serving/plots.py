@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.errors import InputError
-from planner.report.kit.html.plots import MOST_POINTS, Kind, Plot, Series, series_of
+from planner.report.kit.plots import MOST_POINTS, Kind, Plot, Series, series_of
 from planner.studies.serving.measures import by_minute
 from planner.studies.serving.page import by_policies
 from planner.studies.serving.policies.named import POLICIES

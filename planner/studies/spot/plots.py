@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.report.kit.html.plots import Kind, Plot, Series, series_of
+from planner.report.kit.plots import Kind, Plot, Series, series_of
 from planner.studies.front import Draw, sheet
 from planner.studies.spot.capacity import Interval, change_of
 from planner.studies.spot.records import SpotRun

@@ -1,1 +1,1 @@
-"""Pages that stand alone: what one holds (`blocks`), and how it becomes one HTML file."""
+"""Reports as HTML: a page that stands alone, its charts, tables, prose and shapes."""

@@ -20,9 +20,9 @@ from types import MappingProxyType
 from typing import Any
 
 from planner.report.kit.colours import INK, PALETTE, PAPER, PHASES, blended, gpu_colour, legible
-from planner.report.kit.html.blocks import Chart
 from planner.report.kit.html.prose import text_html
 from planner.report.kit.html.tables import numbers_html
+from planner.report.kit.tree import Chart
 
 MOST_ENDS = 6
 """Lines of a chart that are named at their ends; of more, and of longer names, a legend tells."""

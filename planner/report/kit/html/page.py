@@ -5,15 +5,16 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 
 from planner.errors import PlannerError
 from planner.report.kit.colours import PHASES
-from planner.report.kit.html.blocks import Block, Chart, DataTable, Drawing, Figure, Page, Prose, Section
 from planner.report.kit.html.charts import chart_html, charts_json
 from planner.report.kit.html.prose import explained, line_html, prose_html, text_html
 from planner.report.kit.html.tables import MOST_ROWS, numbers_html, table_html
+from planner.report.kit.tree import Block, Chart, DataTable, Drawing, Figure, Page, Prose, Section
 
 MOST_BYTES = 4_000_000
 """Size of the largest page that can be mailed."""
@@ -28,6 +29,7 @@ def html_page(page: Page, chart_script: bytes) -> str:
     Raises PlannerError where names of sections and charts are no anchors or occur twice, or the page is too large.
     """
     _require_anchors(page)
+    page = replace(page, sections=tuple(part for part in page.sections if part.blocks or part.folded))
     rows = MOST_ROWS
     while True:
         text = _document(page, chart_script, rows)
@@ -57,6 +59,7 @@ _RESERVED = frozenset({"charts", "library", "words"})
 
 
 def _blocks(page: Page) -> Iterator[Block]:
+    yield from page.lead
     for section in page.sections:
         yield from section.blocks
         yield from section.folded
@@ -65,6 +68,7 @@ def _blocks(page: Page) -> Iterator[Block]:
 def _document(page: Page, chart_script: bytes, rows: int) -> str:
     charts = [block for block in _blocks(page) if isinstance(block, Chart)]
     sections = "\n".join(_section(section, rows) for section in page.sections)
+    lead = "\n".join(_block(block, rows) for block in page.lead)
     words = _words(page)
     library = chart_script if charts else b""
     return f"""\
@@ -88,6 +92,7 @@ def _document(page: Page, chart_script: bytes, rows: int) -> str:
 <p class="verdict">{line_html(page.verdict)}</p>
 {_figures(page.figures)}</header>
 {_contents(page, words=bool(words))}<main>
+{f"<section>{lead}</section>" if lead else ""}
 {sections}
 {words}</main>
 <footer>{text_html(page.made_by)}</footer>

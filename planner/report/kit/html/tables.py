@@ -3,15 +3,15 @@
 import math
 from html import escape
 
-from planner.report.kit.html.blocks import Cell, DataTable
 from planner.report.kit.html.prose import text_html, tip
-from planner.report.kit.quantities import NONE, significant
+from planner.report.kit.markdown import plain
+from planner.report.kit.quantities import NONE, shown_number
+from planner.report.kit.tree import Cell, DataTable
 
 MOST_ROWS = 500
 """Rows of a table that a page shows; how many are left out stands below."""
 FILTERED_ROWS = 12
 """From so many rows on a table has a field that filters it."""
-_MOST_DIGITS = 4
 
 
 def table_html(table: DataTable, *, most_rows: int = MOST_ROWS) -> str:
@@ -19,7 +19,8 @@ def table_html(table: DataTable, *, most_rows: int = MOST_ROWS) -> str:
     and where they are."""
     kinds = [_kind(table, column) for column in range(len(table.columns))]
     heads = "".join(_head(name, kind) for name, kind in zip(table.columns, kinds, strict=True))
-    rows = "\n".join(_row(row, kinds) for row in table.rows[:most_rows])
+    texts = table.texts or [("",) * len(table.columns)] * len(table.rows)
+    rows = "\n".join(_row(*row, kinds) for row in list(zip(table.rows, texts, strict=True))[:most_rows])
     body = (
         f'<table class="data"{_caption_name(table)}><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>'
     )
@@ -74,29 +75,14 @@ def _head(name: str, kind: str) -> str:
     return f'<th scope="col" class="{kind}" aria-sort="none"><button type="button">{label}</button></th>'
 
 
-def _row(row: tuple[Cell, ...], kinds: list[str]) -> str:
-    return f"<tr>{''.join(_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True))}</tr>"
+def _row(row: tuple[Cell, ...], texts: tuple[str, ...], kinds: list[str]) -> str:
+    return f"<tr>{''.join(map(_cell, row, texts, kinds))}</tr>"
 
 
-def _cell(cell: Cell, kind: str) -> str:
+def _cell(cell: Cell, text: str, kind: str) -> str:
     if isinstance(cell, str):
         return f'<td class="{kind}">{text_html(cell)}</td>'
     if cell is None or math.isnan(cell):
         return f'<td class="{kind}">{NONE}</td>'
     exact = f' data-v="{float(cell)!r}"' if kind == _NUMBER else ""
-    return f'<td class="{kind}"{exact}>{shown_number(cell)}</td>'
-
-
-def shown_number(number: float) -> str:
-    """Whole numbers whole, others to four digits; the exact one is the cell's `data-v`."""
-    if isinstance(number, bool):
-        return "yes" if number else "no"
-    if isinstance(number, int):
-        return f"{number:,}"
-    if math.isnan(number):
-        return NONE
-    if math.isinf(number):
-        return "∞" if number > 0 else "-∞"
-    if number.is_integer():
-        return f"{number:,.0f}"
-    return f"{number:,.0f}" if abs(number) >= 10**_MOST_DIGITS else significant(number, _MOST_DIGITS)
+    return f'<td class="{kind}"{exact}>{text_html(plain(text)) if text else shown_number(cell)}</td>'

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from planner.report.kit.html.blocks import Block, Cell, Chart, DataTable, Figure, Page, Prose, Section
 from planner.report.kit.markdown import plain
+from planner.report.kit.tree import Block, Cell, Chart, DataTable, Figure, Page, Prose, Section
 
 _PICTURE = re.compile(r"^!\[[^\]]*\]\([^)]*\)$")
 _NUMBER = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.domain import PHASES
 from planner.errors import InputError
-from planner.report.kit.html.plots import Kind, Plot, Series, series_of
+from planner.report.kit.plots import Kind, Plot, Series, series_of
 from planner.report.kit.tables import Frame, frame_csv
 from planner.studies.chapter5.records import IslandOutcome, Study
 from planner.studies.chapter5.report.frames import TABLE, study_frame

@@ -4,14 +4,16 @@ One mechanism for every chart, of which `kit/stills.py` makes pictures: whoever 
 bounds here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import cycle
+from types import MappingProxyType
 from typing import Any
 
-from planner.report.kit.html.blocks import Cell, Chart, DataTable
+from planner.errors import InputError
+from planner.report.kit.tree import Cell, Chart, DataTable
 
 _STEPS_S = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _DAY_S = 86400
@@ -127,8 +129,9 @@ class Plot:
         return series.kind or self.kind
 
 
-def chart_of(plot: Plot, table: DataTable | None = None) -> Chart:
-    """The chart with its numbers: `table`, else a row a point; long series thinned, which the table's caption says."""
+def chart_of(plot: Plot, table: DataTable | None = None, *, told: bool = False) -> Chart:
+    """The chart with its numbers: `table`, else a row a point; long series thinned, which the table's caption says.
+    `told`: as of `Chart`."""
     thin = replace(plot, series=tuple(thinned(series) for series in plot.series))
     shorter = any(len(series.x) > MOST_POINTS for series in plot.series)
     traces = [*(_trace(thin, series) for series in thin.series), *_levels(thin), *_uprights(thin)]
@@ -148,6 +151,7 @@ def chart_of(plot: Plot, table: DataTable | None = None) -> Chart:
         traces=tuple(traces),
         layout=_layout(plot),
         table=numbers if table is None else table,
+        told=told,
     )
 
 
@@ -296,3 +300,12 @@ def held_series(name: str, edges: Sequence[float], values: Sequence[float | None
 def series_of(name: str, points: Sequence[tuple[Across, float | None]], **look: Any) -> Series:
     """A series of pairs."""
     return Series(name=name, x=tuple(x for x, _ in points), y=tuple(y for _, y in points), **look)
+
+
+def require_figure(name: str, names: Collection[str], hints: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Raises InputError where there is no figure of that name; `hints`: what would have to be for it to be there."""
+    if name not in names:
+        raise InputError(
+            f"Figure: the name must be one of {', '.join(names)}, got {name!r}.",
+            hint=hints.get(name, "Choose one of these names."),
+        )

@@ -1,47 +1,48 @@
-"""One page on a plan, in Markdown: the verdict first, what backs it after."""
+"""What stands first of a plan: promise and warnings, what it does at capacity, how near the best, of which question."""
+
+from collections.abc import Iterator
 
 from planner.domain import CostMode, Phase, Plan, Scenario
 from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
 from planner.report.buckets.headline import promise_text
-from planner.report.buckets.tables import latency_text, losses_table, pools_table, simplicity_text
-from planner.report.buckets.view import whiteboard
-from planner.report.cluster.placement import placement_text
-from planner.report.comparison.pareto import frontier_text
-from planner.report.kit.markdown import bullets, escaped
+from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, counted, money, percent, rate, significant, whole
+from planner.report.kit.tree import Block, paragraphs
 from planner.report.plan.certificate import certificate_text
-from planner.report.plan.deployment import islands_table
-from planner.report.plan.fleet import fleet_table
-from planner.report.plan.latency import service_text
-from planner.report.plan.notes import notes
-from planner.report.plan.provenance import provenance_list
-from planner.report.plan.quality import sensitivity_text
-from planner.report.plan.routing import routing_tables
-from planner.report.plan.search import search_text
+
+BALANCED = 0.01
+"""Phases whose rates differ by less than this share count as balanced."""
 
 
-def bucket_sections(plan: Plan) -> list[str]:
-    """Whiteboard, fleet, pools, latency, losses, simplicity."""
-    simplicity, losses = simplicity_text(plan), plan.outlook.losses
-    return [
-        f"## Whiteboard\n\n{whiteboard(plan)}",
-        f"## Fleet\n\n{fleet_table(plan)}",
-        f"## Pools\n\n{_POOLS}\n\n{pools_table(plan)}",
-        f"## Latency\n\n{latency_text(plan)}",
-        *([f"## {_lost(plan)}\n\n{losses_table(plan)}"] if losses else []),
-        *([f"## Simplicity\n\n{simplicity}"] if simplicity else []),
-    ]
+def verdict(plan: Plan) -> str:
+    """What the plan promises, at which times, and what a loss leaves; warnings stand before."""
+    if plan.throughput_rps <= 0:
+        return headline(plan)
+    return " ".join([*_warnings(plan), promise_text(plan)])
 
 
-_POOLS = (
-    "A pool is so many equal servers, each one copy of the model, behind one bucket of prompt lengths; the router "
-    "gives a request to the pool's server with the least work. `Takes`: share of its bucket's requests."
-)
+def answer(plan: Plan) -> tuple[Block, ...]:
+    """What it does at capacity, how near that is to the best, what replays say, and of which question it is."""
+    network = f"network: {escaped(plan.network_bottleneck)} is the bottleneck." if plan.network_bottleneck else ""
+    served = headline(plan) if plan.throughput_rps > 0 else ""
+    return paragraphs(served, network, *certificate_text(plan), replayed_text(plan), question(plan.scenario))
 
 
-def _lost(plan: Plan) -> str:
-    nodes = plan.outlook.worst_loss.nodes
-    return "After losing any one node" if nodes == 1 else f"After losing any {counted(nodes, 'node')}"
+def _warnings(plan: Plan) -> Iterator[str]:
+    if plan.scenario.cost.mode is CostMode.REFERENCE:
+        yield (
+            "**Reference mode: the published simulator's rates, not physical ones; do not buy or size hardware by "
+            "them.** Known defects are included: memory is not checked in prefill, and a device may be credited with "
+            "another's efficiency."
+        )
+    if plan.provenance.unverified:
+        yield (
+            "**Unverified.** The plan was saved by a version whose plan.json has no digests: rates, degrees and prices "
+            "agree with each other, but whether its bounds, sensitivity and trials are as they were written cannot be "
+            "told. Plan again for a certificate that can."
+        )
+    if plan.search.interrupted:
+        yield "**The search was interrupted: this is the best so far.**"
 
 
 def replayed_text(plan: Plan) -> str:
@@ -84,44 +85,6 @@ def _rivals(plan: Plan, replayed: ReplayedChoice) -> str:
     )
 
 
-UNVERIFIED = (
-    "The plan was saved by a version whose plan.json has no digests: rates, degrees and prices agree with each other, "
-    "but whether its bounds, sensitivity and trials are as they were written cannot be told. Plan again for a "
-    "certificate that can."
-)
-BALANCED = 0.01
-"""Phases whose rates differ by less than this share count as balanced."""
-
-
-def summary(plan: Plan) -> str:
-    """The plan as Markdown, ending in a newline. Names from the user are escaped; numbers are rounded."""
-    serves, pooled = plan.throughput_rps > 0, plan.form.row.pooled
-    parts = [
-        f"# Plan: {escaped(plan.scenario.name)}",
-        *([promise_text(plan)] if serves else []),
-        headline(plan),
-        *_unverified(plan),
-        *_network(plan),
-        *certificate_text(plan),
-        *([replayed_text(plan)] if plan.outlook.replayed else []),
-        *_warning(plan),
-        _question(plan.scenario),
-        *(bucket_sections(plan) if pooled else _island_sections(plan)),
-        *placement_text(plan),
-        *([] if pooled else [f"## Routing\n\n{routing_tables(plan)}"]),
-        *_sensitivity(plan),
-        *frontier_text(plan),
-        f"## Search\n\n{search_text(plan)}",
-        f"## Notes\n\n{bullets(notes(plan)) or 'None.'}",
-        f"## Provenance\n\n{bullets(provenance_list(plan))}",
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _island_sections(plan: Plan) -> list[str]:
-    return [f"## Fleet\n\n{fleet_table(plan)}", f"## Islands\n\n{islands_table(plan)}", *service_text(plan)]
-
-
 def headline(plan: Plan) -> str:
     """What it does at capacity in one sentence, or that it serves nothing."""
     gpus = sum(plan.fleet.values())
@@ -145,11 +108,6 @@ def _served(plan: Plan) -> tuple[str, str, str]:
         return f"{rate(plan.throughput_rps)} requests/s**", tokens, output
     served = f"about {banded.figure} requests/s** ({banded.range}: {LEFT_OUT})"
     return served, banded.figure_like(plan.tokens_per_s), banded.figure_like(plan.output_tokens_per_s)
-
-
-def _sensitivity(plan: Plan) -> list[str]:
-    text = sensitivity_text(plan)
-    return ["\n\n".join(["## What would change it", *text])] if text else []
 
 
 def _price(plan: Plan) -> str:
@@ -183,27 +141,8 @@ def _bottleneck(plan: Plan) -> str:
     return f"**{narrow} is the bottleneck**, {wide} has {spare}"
 
 
-def _network(plan: Plan) -> list[str]:
-    if not plan.network_bottleneck:
-        return []
-    return [f"network: {escaped(plan.network_bottleneck)} is the bottleneck."]
-
-
-def _unverified(plan: Plan) -> list[str]:
-    return [f"> **Unverified.** {UNVERIFIED}"] if plan.provenance.unverified else []
-
-
-def _warning(plan: Plan) -> list[str]:
-    if plan.scenario.cost.mode is not CostMode.REFERENCE:
-        return []
-    return [
-        "> **Warning: reference mode.** The rates follow the published paper and simulator, known defects "
-        "included, and not physics: memory is not checked in prefill, and a device may be credited with "
-        "another's efficiency. Compare them with the paper; do not buy or size hardware by them."
-    ]
-
-
-def _question(scenario: Scenario) -> str:
+def question(scenario: Scenario) -> str:
+    """Of which model and workload it is."""
     model, workload = scenario.model, scenario.workload
     text = (
         f"Model {escaped(model.name)} ({whole(model.weights_gb)} GB of weights); "
