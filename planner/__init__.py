@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from planner.api.comparisons import PlannedBatch, batch, compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
     from planner.api.frontiers import frontier
-    from planner.api.on_plans import replay as replay  # export is a package to us, as `from planner import export` is
-    from planner.api.on_plans import verify
-    from planner.api.planning import load, plan, plan_scenario
+    from planner.api.planning import load, plan, plan_scenario, verify
     from planner.api.planning import load_plan as load_plan  # those that `load` calls: typed, and not shown
+    from planner.api.planning import replay as replay  # export is a package to us, as `from planner import export` is
     from planner.api.questions import AnsweredPlan, buy, cheapest
     from planner.api.questions import max as max  # as the command is called; shown by `dir`
     from planner.api.schedules import PlannedSchedule, schedule
@@ -95,8 +94,7 @@ _HOMES = {
     "planner.api.comparisons": "PlannedBatch batch compare explain sweep",
     "planner.api.deployments": "PlannedDeployment",
     "planner.api.frontiers": "frontier",
-    "planner.api.planning": "load load_plan plan plan_scenario",
-    "planner.api.on_plans": "verify",
+    "planner.api.planning": "load load_plan plan plan_scenario verify",
     "planner.api.questions": "AnsweredPlan buy cheapest max",
     "planner.api.schedules": "PlannedSchedule load_schedule schedule",
     "planner.api.shipped": "gpus models scenarios workloads",

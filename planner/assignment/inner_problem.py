@@ -6,7 +6,6 @@ import pulp
 
 from planner.assignment.deviation import maximise_throughput_less_deviation
 from planner.assignment.flows import Times, connect, hand_out
-from planner.assignment.max_rate import maximise_rate
 from planner.assignment.network import Wires, keep_network, wires_of
 from planner.assignment.variables import Problem, Shares, open_problem
 from planner.domain import (
@@ -23,6 +22,34 @@ from planner.domain import (
 )
 from planner.errors import InfeasibleError, InputError
 from planner.milp import solve
+
+
+def maximise_rate(problem: Problem) -> pulp.LpVariable:
+    """Add objective and constraints; returns lambda (requests/s)."""
+    rate = pulp.LpVariable("rate", lowBound=0)
+    problem.model.setObjective(1 * rate)
+    serve_the_mix(problem, rate)
+    keep_capacity(problem)
+    return rate
+
+
+def serve_the_mix(problem: Problem, rate: pulp.LpVariable) -> None:
+    """serve: each range gets its share of the rate in both phases (row divided by p[j], to scale well)."""
+    for phase in PHASES:
+        for j, p in enumerate(problem.probabilities):
+            problem.require(problem.rate(phase, j) * (1 / p) - rate >= 0, f"serve_{phase}_{j}")
+
+
+def keep_capacity(problem: Problem) -> None:
+    """capacity: a class has no more time than islands; queue: nor works more of it than its queue admits."""
+    for index in range(len(problem.rows)):
+        for phase in PHASES:
+            spent = problem.busy(index, phase) - problem.islands(index, phase)
+            problem.require(spent <= 0, f"capacity_{phase}_{index}")
+    for (index, phase), share in problem.shares.items():
+        worked = problem.worked(index, phase) - share * problem.islands(index, phase)
+        problem.require(worked <= 0, f"queue_{phase}_{index}")
+
 
 NEGLIGIBLE = 1e-9  # share of an island's time that may be the solver's rounding
 

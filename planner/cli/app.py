@@ -33,7 +33,7 @@ COMMANDS = {  # the module, and its function where that is not `command`
     "routers": "plan.routers",
     "check": "plan.checks:check",
     "export": "plan.export",
-    "import": "plan.import_plan",
+    "import": "plan.checks:deployed_plan",
     "observe": "plan.observe",
     "compare": "comparison.compare",
     "sweep": "comparison.sweep",

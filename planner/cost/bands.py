@@ -21,10 +21,10 @@ and profiles have no band: the one is compared with a paper, the other is somebo
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import groupby
 
-from planner.cost.band_table import BAND_TABLE, DENSE, MOE, BandRow, LeftOut
 from planner.cost.efficiency import origin_of
 from planner.domain import (
     Band,
@@ -41,6 +41,71 @@ from planner.domain import (
 )
 from planner.domain.efficiency import ANY_FAMILY
 from planner.errors import InconsistentPlanError
+
+DENSE, MOE = "dense", "moe"
+KINDS = (DENSE, MOE)
+
+
+class LeftOut(StrEnum):
+    """What the fit behind a residual did not see."""
+
+    RUN = "run"
+    GROUP = "group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandRow:
+    """P10 and P90 of ln(measured / predicted) over `points` residuals of one slice (log_low <= log_high)."""
+
+    family: str
+    kind: str
+    phase: Phase
+    log_low: float
+    log_high: float
+    points: int
+    left_out: LeftOut = LeftOut.RUN
+
+
+def _row(
+    family: str, kind: str, phase: Phase, log_low: float, log_high: float, points: int, left_out: LeftOut
+) -> BandRow:
+    return BandRow(
+        family=family, kind=kind, phase=phase, log_low=log_low, log_high=log_high, points=points, left_out=left_out
+    )
+
+
+BAND_TABLE: tuple[BandRow, ...] = (
+    _row("blackwell", MOE, Phase.PREFILL, -0.172, 0.538, 14, LeftOut.RUN),
+    _row("cdna4", MOE, Phase.PREFILL, -0.897, 0.272, 7, LeftOut.RUN),
+    _row("hopper", MOE, Phase.PREFILL, -0.507, 0.252, 13, LeftOut.RUN),
+    _row("blackwell", MOE, Phase.DECODE, -0.142, 0.227, 78, LeftOut.RUN),
+    _row("cdna3", MOE, Phase.DECODE, -0.095, 0.275, 5, LeftOut.RUN),
+    _row("cdna4", MOE, Phase.DECODE, -0.295, 0.129, 53, LeftOut.RUN),
+    _row("hopper", MOE, Phase.DECODE, -0.371, 0.148, 36, LeftOut.RUN),
+    _row("blackwell", DENSE, Phase.PREFILL, -0.182, 0.181, 6, LeftOut.RUN),
+    _row("cdna3", DENSE, Phase.PREFILL, -0.116, 0.118, 10, LeftOut.RUN),
+    _row("hopper", DENSE, Phase.PREFILL, -0.117, 0.113, 8, LeftOut.RUN),
+    _row("blackwell", DENSE, Phase.DECODE, -0.182, 0.181, 6, LeftOut.RUN),
+    _row("cdna3", DENSE, Phase.DECODE, -0.116, 0.118, 10, LeftOut.RUN),
+    _row("hopper", DENSE, Phase.DECODE, -0.117, 0.113, 8, LeftOut.RUN),
+    _row("blackwell", MOE, Phase.PREFILL, -0.127, 0.594, 14, LeftOut.GROUP),
+    _row("cdna4", MOE, Phase.PREFILL, -1.223, -0.035, 7, LeftOut.GROUP),
+    _row("hopper", MOE, Phase.PREFILL, -0.572, 0.253, 13, LeftOut.GROUP),
+    _row(ANY_FAMILY, MOE, Phase.PREFILL, -0.571, 0.451, 35, LeftOut.GROUP),
+    _row("blackwell", MOE, Phase.DECODE, -0.131, 0.263, 78, LeftOut.GROUP),
+    _row("cdna3", MOE, Phase.DECODE, -0.096, 0.271, 5, LeftOut.GROUP),
+    _row("cdna4", MOE, Phase.DECODE, -0.309, 0.131, 53, LeftOut.GROUP),
+    _row("hopper", MOE, Phase.DECODE, -0.396, 0.133, 36, LeftOut.GROUP),
+    _row(ANY_FAMILY, MOE, Phase.DECODE, -0.277, 0.202, 169, LeftOut.GROUP),
+    _row("blackwell", DENSE, Phase.PREFILL, -0.167, 0.127, 6, LeftOut.GROUP),
+    _row("cdna3", DENSE, Phase.PREFILL, -0.144, 0.141, 10, LeftOut.GROUP),
+    _row("hopper", DENSE, Phase.PREFILL, -0.128, 0.11, 8, LeftOut.GROUP),
+    _row(ANY_FAMILY, DENSE, Phase.PREFILL, -0.144, 0.15, 24, LeftOut.GROUP),
+    _row("blackwell", DENSE, Phase.DECODE, -0.167, 0.127, 6, LeftOut.GROUP),
+    _row("cdna3", DENSE, Phase.DECODE, -0.144, 0.141, 10, LeftOut.GROUP),
+    _row("hopper", DENSE, Phase.DECODE, -0.128, 0.11, 8, LeftOut.GROUP),
+    _row(ANY_FAMILY, DENSE, Phase.DECODE, -0.144, 0.15, 24, LeftOut.GROUP),
+)
 
 FEWEST_OWN_RESIDUALS = 3
 """Of fewer, a spread tells nothing (t is 3.08 of two points): the slice's residuals count."""
@@ -82,7 +147,7 @@ def slice_band(family: str, kind: str, phase: Phase, *, measured: bool, rows: Se
     if afar is None:
         raise InconsistentPlanError(
             f"band table: must have a row of family {ANY_FAMILY} for {words}, got none.",
-            hint="Add the residuals without whole families to planner/cost/band_table.py.",
+            hint="Add the residuals without whole families to planner/cost/bands.py.",
         )
     # What is carried over must not look firmer than what was measured.
     return _band([afar, *runs], f"carried over: {_points(afar.points)} of {words}, their GPU family left out")

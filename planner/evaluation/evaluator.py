@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,6 @@ from planner.evaluation.buckets.judging import (
     solve_pools,
 )
 from planner.evaluation.buckets.prices import BucketPrices
-from planner.evaluation.buckets.remembered import prices_of
 from planner.evaluation.buckets.service import PricedPools
 from planner.evaluation.goals import Standing, goal_values
 from planner.evaluation.judging import broken_off, judge
@@ -41,6 +41,23 @@ from planner.processes.workers import TaskPool, Workers
 
 if TYPE_CHECKING:
     from planner.placement import Fleet
+
+MOST_QUESTIONS = 12
+"""Remembered at a time: two small fleets and the neighbours that each asks of. The largest have tens of MB."""
+
+
+def prices_of(question: Question) -> BucketPrices:
+    """The prices of a question, as `BucketPrices` works them out; of a cluster's nodes always anew."""
+    scenario = question.scenario
+    if scenario.cluster is not None:  # a hundred thousand nodes would be compared
+        return BucketPrices(question)
+    search = replace(scenario.search, seed=0, processes=1)
+    return _remembered(replace(question, scenario=replace(scenario, search=search, inputs=())))
+
+
+@lru_cache(maxsize=MOST_QUESTIONS)
+def _remembered(question: Question) -> BucketPrices:
+    return BucketPrices(question)
 
 
 class Evaluator:

@@ -79,4 +79,4 @@ __all__ = [
     "weights_location",
 ]
 
-make_callable(__name__, "planner.api.on_plans")
+make_callable(__name__, "planner.api.planning")

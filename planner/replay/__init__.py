@@ -9,4 +9,4 @@ from planner.replay.simulate import LADDER, Arrivals, Promise, simulate, sweep
 
 __all__ = ["LADDER", "Arrivals", "Promise", "simulate", "sweep"]
 
-make_callable(__name__, "planner.api.on_plans")
+make_callable(__name__, "planner.api.planning")

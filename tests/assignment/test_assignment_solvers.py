@@ -11,7 +11,7 @@ from assignment_tables import layout_of, random_problem, served, table_of
 
 from planner.assignment import assign
 from planner.assignment.deviation import maximise_throughput_less_deviation
-from planner.assignment.max_rate import maximise_rate
+from planner.assignment.inner_problem import maximise_rate
 from planner.assignment.variables import open_problem
 from planner.domain import PHASES, Assignment, AssignmentSettings, Formulation, Layout, PerformanceTable
 from planner.errors import InfeasibleError, SolverError

@@ -12,7 +12,7 @@ from test_cost_speed import GPUS, SIZES
 from test_cost_speed import workload as table_workload
 
 from planner.assignment import Offer, assign, best_layout, relax
-from planner.assignment.max_rate import maximise_rate
+from planner.assignment.inner_problem import maximise_rate
 from planner.assignment.variables import open_problem
 from planner.cost import tabulate_sizes
 from planner.domain import (

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from planner.cost import accuracy, judged_runs, predict_ms, without_fit
-from planner.cost.band_table import BAND_TABLE, DENSE, MOE, BandRow, LeftOut
-from planner.cost.benchmarks.figure_bands import CARRIED_BANDS, MEASURED_BANDS, FigureBand, pool_of
+from planner.cost.bands import BAND_TABLE, DENSE, MOE, BandRow, LeftOut
+from planner.cost.benchmarks.accuracy import CARRIED_BANDS, MEASURED_BANDS, FigureBand, pool_of
 from planner.domain import Accuracy, JudgedFigure, Load, Metric, NamedRun, Phase
 from planner.domain.efficiency import ANY_FAMILY
 from planner.files import (

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cost import BUILT_IN, band_of, explain, fit_calibration, tabulate, tabulate_placed, with_bands
-from planner.cost.band_table import BAND_TABLE, DENSE, KINDS, MOE, BandRow, LeftOut
-from planner.cost.bands import FEWEST_OWN_RESIDUALS, slice_band
+from planner.cost.bands import BAND_TABLE, DENSE, FEWEST_OWN_RESIDUALS, KINDS, MOE, BandRow, LeftOut, slice_band
 from planner.domain import (
     PHASES,
     Calibration,

@@ -29,8 +29,8 @@ from planner.evaluation.replay.fleet import replay_fleet
 from planner.evaluation.replay.pooled import PooledReplay
 from planner.files import encode_plan, load_run
 from planner.pipeline import plan, recheck
-from planner.proposing.buckets.certificate import REPLAYED
 from planner.proposing.buckets.pools import solve_buckets
+from planner.proposing.buckets.proposals import REPLAYED
 from planner.proposing.feasibility import posed
 from planner.proposing.replayed import rounds as replay_rounds
 from planner.proposing.replayed.choice import find_replayed

@@ -9,7 +9,7 @@ import pytest
 from planner import files, pipeline
 from planner.domain.comparisons import Batch, BatchEntry, BatchIndex, EndedJob, PointState
 from planner.errors import InputError
-from planner.evaluation.buckets import remembered
+from planner.evaluation import evaluator
 from planner.files.plan.batches.jobs_files import load_listed_jobs
 from planner.files.scenario.settings import Setting, set_over
 from planner.report.comparison.batch import MOST_BARS, MOST_LISTED, batch_page, reasons
@@ -136,14 +136,14 @@ def test_plans_are_the_same_whatever_was_planned_before(folder: Path) -> None:
     scenario = files.load_scenario(folder / "small.yaml", summarize, (levels, untimed))
     larger = files.load_scenario(folder / "small.yaml", summarize, (Setting("inventory.H20", 16),))
     seeded = replace(scenario, search=replace(scenario.search, seed=5))
-    remembered._remembered.cache_clear()
+    evaluator._remembered.cache_clear()
     anew = files.plan_document(pipeline.plan(seeded))
-    remembered._remembered.cache_clear()
+    evaluator._remembered.cache_clear()
     for before in (scenario, larger, scenario):
         pipeline.plan(before)
     assert files.plan_document(pipeline.plan(seeded)) == anew
-    assert remembered._remembered.cache_info().hits >= 2
-    assert remembered._remembered.cache_info().currsize <= remembered.MOST_QUESTIONS
+    assert evaluator._remembered.cache_info().hits >= 2
+    assert evaluator._remembered.cache_info().currsize <= evaluator.MOST_QUESTIONS
 
 
 def test_a_disk_that_refuses_is_told_from_other_errors() -> None:

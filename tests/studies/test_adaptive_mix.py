@@ -12,8 +12,7 @@ from test_online_reference import DECIDED, run
 
 from planner.domain import Semantics, TracePod
 from planner.placement.fragmentation import target_workload
-from planner.studies.policies.online.adaptive_mix import BY_LOAD, AlphaByLoad
-from planner.studies.policies.online.policies import parse_policy
+from planner.studies.policies.online.policies import BY_LOAD, AlphaByLoad, parse_policy
 from planner.studies.policies.online.simulation import simulate
 from planner.studies.policies.records import OnlineMetrics
 

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from planner.errors import InputError
 from planner.report.kit.quantities import significant
-from planner.studies.policies.online.adaptive_mix import ADAPTIVE
-from planner.studies.policies.online.policies import POLICIES
+from planner.studies.policies.online.policies import ADAPTIVE, POLICIES
 from planner.studies.policies.records import OnlineMetrics, OnlineRun
 
 

@@ -1,6 +1,7 @@
 """The policies by name, and how mixtures of them are written. A new one is a module beside this one, and a row here."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,10 +10,29 @@ from types import MappingProxyType
 import numpy as np
 
 from planner.errors import InputError
-from planner.studies.policies.online.adaptive_mix import ADAPTIVE, BY_LOAD, AlphaByLoad
 from planner.studies.policies.online.gradient_policies import FragmentationGradientDescent, PowerAware
 from planner.studies.policies.online.packing_policies import BestFit, DotProd, GpuClustering, GpuPacking
 from planner.studies.policies.online.seam import Policy, RandomPolicy, Scene
+
+ADAPTIVE = ("adaptive", "pwr+fgd:load")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlphaByLoad:
+    """`alphas[k]` is PWR's weight, FGD has the rest, from a share `loads[k - 1]` of used milli-GPU on (0 for k = 0).
+
+    Weights are whole thousandths within [0, 1]; `loads` ascend.
+    """
+
+    loads: tuple[float, ...]
+    alphas: tuple[float, ...]
+
+    def alpha(self, load: float) -> float:
+        """PWR's weight at a share of used milli-GPU."""
+        return self.alphas[bisect_right(self.loads, load)]
+
+
+BY_LOAD = AlphaByLoad(loads=(0.2, 0.77), alphas=(0.7, 0.3, 0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,7 @@ from planner.errors import InputError
 from planner.placement.fragmentation import TargetWorkload
 from planner.placement.node_states import NodeState, PodClasses, Reals, class_key
 from planner.placement.power_model import OPENB_POWER, NodePower
-from planner.studies.policies.online.adaptive_mix import AlphaByLoad
-from planner.studies.policies.online.policies import POLICIES, PolicyMix
+from planner.studies.policies.online.policies import POLICIES, AlphaByLoad, PolicyMix
 from planner.studies.policies.online.score_board import NOWHERE, ScoreBoard
 from planner.studies.policies.online.seam import Policy, Scene
 from planner.studies.policies.records import (

@@ -3,14 +3,71 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from types import MappingProxyType
 
 from planner.errors import InputError
-from planner.studies.serving.policies.baseline import Baseline
 from planner.studies.serving.policies.clockwork import Clockwork
 from planner.studies.serving.policies.round_robin import RoundRobin
-from planner.studies.serving.policies.seam import Scheduler
-from planner.studies.serving.simulation.cluster import Cluster
+from planner.studies.serving.policies.seam import Load, Scheduler, next_in_line
+from planner.studies.serving.records import VictimOrder
+from planner.studies.serving.simulation.cluster import Cluster, Machine, Place
+
+
+class Baseline:
+    """One run's scheduler."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.wake_s = inf
+
+    def load(self, now: float) -> Load | None:
+        """For the model on no machine whose first request came first."""
+        self.wake_s = inf
+        cluster = self.cluster
+        if not cluster.absent:
+            return None
+        machines = cluster.idle_machines()
+        for model in sorted(cluster.absent, key=lambda model: cluster.queues[model][0]):
+            for machine in cluster.fastest_first(machines, model):
+                free_s = self._free_s(machine)
+                if free_s > now:
+                    self.wake_s = min(self.wake_s, free_s)
+                    continue
+                order = sorted(
+                    (place for place in machine.places if not cluster.protected(place)), key=self._order(machine)
+                )
+                victims = cluster.victims(machine, model, order)
+                if victims is not None:
+                    return Load(machine=machine, model=model, replaces=tuple(victims))
+        return None
+
+    def _free_s(self, machine: Machine) -> float:
+        """From when on a machine may be reloaded."""
+        if machine.inferred or not machine.places:
+            return 0.0
+        return machine.idle_s + self.cluster.settings.idle_s
+
+    def _order(self, machine: Machine) -> Callable[[Place], float]:
+        orders: dict[VictimOrder, Callable[[Place], float]] = {
+            VictimOrder.LRU: lambda place: place.used_s,
+            VictimOrder.OLDEST: lambda place: place.loaded_s,
+            VictimOrder.LARGEST: lambda place: -self.cluster.times.memory_mb(place.model, machine.kind),
+        }
+        return orders[self.cluster.settings.victims]
+
+    def pick(self, machine: Machine, now: float) -> tuple[Place, int] | None:
+        """Starved requests first, then by arrival."""
+        return next_in_line(self.cluster, machine, now)
+
+    def loaded(self, machine: Machine, place: Place, now: float) -> None:
+        """Nothing to remember."""
+
+    def inferred(self, machine: Machine, place: Place, now: float) -> None:
+        """Nothing to remember."""
+
+    def unloaded(self, machine: Machine, place: Place, now: float) -> None:
+        """Nothing to remember."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
