@@ -29,11 +29,10 @@ from planner.assignment.buckets.programme import (
 )
 from planner.assignment.buckets.relaxed import RelaxedBuckets, relaxed_buckets, relaxed_values
 from planner.assignment.cells.pools import CellPools, busy_times, pool_cells
-from planner.assignment.inner_problem import assign
+from planner.assignment.inner_problem import assign, choose_roles, fractional_rps
 from planner.assignment.layout_options import IslandKind, Offer, in_role
 from planner.assignment.layout_programme import LayoutAnswer, best_layout
 from planner.assignment.relaxation import Relaxation, relax
-from planner.assignment.role_programme import choose_roles, fractional_rps
 from planner.assignment.rounding import rounded
 from planner.assignment.variables import Shares
 

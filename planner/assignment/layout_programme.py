@@ -23,10 +23,8 @@ from dataclasses import dataclass, replace
 
 import pulp
 
-from planner.assignment.aim import aim
-from planner.assignment.island_options import IslandOption, island_rows
-from planner.assignment.layout_options import IslandKind, Offer
-from planner.assignment.relaxation import Relaxation, relax
+from planner.assignment.layout_options import IslandKind, IslandOption, Offer, island_rows
+from planner.assignment.relaxation import Relaxation, aim, relax
 from planner.domain import PHASES, AssignmentSettings, Layout, ObjectiveKind, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
 from planner.milp import dual_bound, solve

@@ -17,6 +17,27 @@ What counts, the first that there is:
 
 3 and 4 are never narrower than the slices they are carried over from: their ends reach at least as far. Reference mode
 and profiles have no band: the one is compared with a paper, the other is somebody's own measurement.
+
+Left-out residuals of the cost model, one row a slice of the measurements: what bands are made of.
+
+A residual is ln(measured rate / predicted rate) of a measurement that the prediction was not fitted to. A row holds P10
+and P90 of the residuals of its slice: positive means that the machine was faster than predicted.
+
+| left out | a residual's prediction comes from a fit without | what the row stands for                          |
+|----------|--------------------------------------------------|--------------------------------------------------|
+| run      | that run alone                                   | GPU type and model were measured                 |
+| group    | every run of its GPU type and model              | another type or model of this family was         |
+| group,   | every run of its whole GPU family                | nothing of this family, or no model of this kind |
+| family   |                                                  |                                                  |
+| any      |                                                  |                                                  |
+
+`run` rows are the slices; a slice may have a `group` row beside it; each kind of model and phase has a `group` row of
+family any.
+
+Made from planner/files/measurement_sets/left_out.csv and the step times (a test holds them together): decode of MoE
+models from TPOT of disaggregated pools and decode steps (of families with fewer than eight of these from aggregated
+pools, too), prefill from saturated pools and prefill steps; dense models from saturated throughput and static batches,
+which tell no phase apart. Engines of before 2025 are left aside.
 """
 
 import math

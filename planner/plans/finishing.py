@@ -1,5 +1,9 @@
 """The end of planning: what was proposed, whoever did, becomes a plan, audited, with the shares of prompts that its
-islands find in their prefix caches."""
+islands find in their prefix caches.
+
+share = sum_j a p s h / sum_j a p s over ranges j: share of the range that the island gets, probability, mean prompt,
+`cost.prefix_hits` of it on the island as it is deployed.
+"""
 
 import math
 from dataclasses import replace

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.assignment import busy_times, pool_cells
-from planner.assignment.cells.programme import least_busy, programmed_cells
+from planner.assignment.cells.pools import least_busy, programmed_cells
 
 
 def _partitions(items: list[int]) -> list[list[list[int]]]:

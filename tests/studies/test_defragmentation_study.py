@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from planner.domain.soundness import require_sound
 from planner.errors import InconsistentPlanError, InputError
-from planner.studies.defragmentation.page import churn_page, exact_words
-from planner.studies.defragmentation.plots import churn_pictures
+from planner.studies.defragmentation.page import churn_page, churn_pictures, exact_words
 from planner.studies.defragmentation.simulation import ChurnedCluster, churned, simulate_churn
 from planner.studies.defragmentation.study import (
     RUNS_FILE,

@@ -13,13 +13,11 @@ from test_spot_report import CURVE, LIMITS, results
 from planner.domain import VictimMethod
 from planner.report.kit.html.written import page_of
 from planner.report.kit.plots import chart_of
-from planner.studies.asi.page import asi_page
-from planner.studies.asi.plots import asi_plots
+from planner.studies.asi.page import asi_page, asi_plots
 from planner.studies.asi.study import study_trace
 from planner.studies.chapter5.report.page import study_page
 from planner.studies.chapter5.report.plots import chapter5_plots
-from planner.studies.defragmentation.page import churn_page
-from planner.studies.defragmentation.plots import churn_plots
+from planner.studies.defragmentation.page import churn_page, churn_plots
 from planner.studies.defragmentation.study import run_churn
 from planner.studies.defragmentation.workload import ChurnWorkload, DefragmentationStudy
 from planner.studies.policies.page import policies_page

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import pulp
 
-from planner.assignment.aim import within_share
 from planner.assignment.buckets.offer import BucketAnswer, BucketOffer, Partition
 from planner.assignment.buckets.programme import LEAST_WORK, PoolProgramme
 from planner.assignment.buckets.relaxed import relaxed_touched
+from planner.assignment.relaxation import within_share
 from planner.domain import AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
 from planner.milp import Meter

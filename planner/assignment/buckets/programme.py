@@ -27,8 +27,6 @@ from dataclasses import replace
 
 import pulp
 
-from planner.assignment.aim import LEAST_RPS as NOTHING
-from planner.assignment.aim import aim, within_share
 from planner.assignment.buckets.change_rows import change_rows
 from planner.assignment.buckets.offer import (
     BucketAnswer,
@@ -43,6 +41,8 @@ from planner.assignment.buckets.offer import (
 from planner.assignment.buckets.relaxed import relaxed_values, row_of
 from planner.assignment.buckets.survival_rows import survival_rows
 from planner.assignment.buckets.uplink_rows import uplink_rows, uplink_rps
+from planner.assignment.relaxation import LEAST_RPS as NOTHING
+from planner.assignment.relaxation import aim, within_share
 from planner.domain import PHASES, AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError, SolverError
 from planner.milp import Meter, dual_bound, solve

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pulp
 
-from planner.assignment.aim import LEAST_RPS as NOTHING
-from planner.assignment.aim import aim, within_share
 from planner.assignment.buckets.change_rows import change_rows
 from planner.assignment.buckets.offer import BucketOffer, BucketOption, Partition, Place, columns_of, places_of
 from planner.assignment.buckets.uplink_rows import uplink_rows
+from planner.assignment.relaxation import LEAST_RPS as NOTHING
+from planner.assignment.relaxation import aim, within_share
 from planner.domain import AssignmentSettings, ObjectiveSettings
 from planner.errors import InfeasibleError
 from planner.milp import solve

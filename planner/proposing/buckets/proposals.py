@@ -1,4 +1,14 @@
-"""Proposals of pools behind buckets: solved for, searched for, near a plan that runs, or those of a saved plan."""
+"""Proposals of pools behind buckets: solved for, searched for, near a plan that runs, or those of a saved plan.
+
+How far a plan of buckets is from the best: among all that can be deployed, and among all layouts there are.
+
+| bound | of |
+|---|---|
+| objective_bound | pools of servers that the engine accepts, on parts of a node or whole ones, so many buckets |
+| bound_rps | layouts of any sizes, lengths and configurations of the plan's own GPUs, without queues |
+
+What being deployable costs is at most the difference of the two.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -65,9 +65,8 @@ def _days(text: str | None) -> tuple[int, int] | None:
 def _files(study: "AsiStudy", *, figures: bool) -> dict[str, bytes]:
     from planner.report.kit import style
     from planner.runs.pages import written_page
-    from planner.studies.asi.page import asi_page, figure_csv
+    from planner.studies.asi.page import asi_page, asi_plots, figure_csv
     from planner.studies.asi.panels import draw_figure
-    from planner.studies.asi.plots import asi_plots
     from planner.studies.asi.study import tables_of
 
     stems = tables_of(study)

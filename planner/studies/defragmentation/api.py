@@ -17,8 +17,7 @@ def defragmentation_study(
 ) -> StudyAtHand:
     """Tasks come and go on `nodes` nodes of 8 GPUs; `every_hours` pods are moved together (None: never). `exact`:
     clusters of 25 nodes that are held against the fewest nodes in use there can be."""
-    from planner.studies.defragmentation.page import churn_page
-    from planner.studies.defragmentation.plots import churn_pictures
+    from planner.studies.defragmentation.page import churn_page, churn_pictures
     from planner.studies.defragmentation.study import FIGURE_NAMES, by_rhythm, mean_of, rhythm, run_churn, run_exact
     from planner.studies.defragmentation.workload import ChurnWorkload, DefragmentationStudy
 

@@ -97,8 +97,7 @@ def _rendered(
     study: "DefragmentationStudy", runs: "list[ChurnRun]", exact: "list[ExactComparison]", *, figures: bool
 ) -> dict[str, bytes]:
     from planner.studies.defragmentation import study as tables
-    from planner.studies.defragmentation.page import churn_page
-    from planner.studies.defragmentation.plots import churn_pictures, churn_plots
+    from planner.studies.defragmentation.page import churn_page, churn_pictures, churn_plots
 
     written = {tables.RUNS_FILE: tables.runs_csv(runs), tables.SERIES_FILE: tables.series_csv(runs)}
     if exact:

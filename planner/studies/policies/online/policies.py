@@ -1,4 +1,10 @@
-"""The policies by name, and how mixtures of them are written. A new one is a module beside this one, and a row here."""
+"""The policies by name, and how mixtures of them are written. A new one is a module beside this one, and a row here.
+
+The weight of PWR in its mixture with FGD, chosen by how full the cluster is.
+
+While GPUs are plentiful what counts is which of them are woken; near saturation every fragment is a pod that fails. So
+PWR weighs much at first, less once the cheap GPUs are taken, and nothing in the end. FGD picks the GPU throughout.
+"""
 
 import math
 from bisect import bisect_right

@@ -1,4 +1,10 @@
-"""Policies by name; a row is all that a new one needs here."""
+"""Policies by name; a row is all that a new one needs here.
+
+Baseline, modified (sections 4.2.1 and 4.2.2 of the thesis): a model is loaded when it is asked for and nowhere.
+
+It never makes a second copy of a model. A machine may be reloaded once it has inferred since its last load, or has been
+idle for `idle_s`. Of idle machines the first that may be reloaded is taken, faster types before slower ones.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
