@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from planned import plan
+
 from planner.domain import Plan, Scenario
 from planner.files import scenario_from_document
-from planner.pipeline import plan
 from planner.workload import summarize
 
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
