@@ -23,6 +23,7 @@ def small_scenario(**changes: Any) -> Scenario:
         "inventory": {"H200": 40},
         "prices_usd_per_gpu_hour": {"H200": 4.0},
         "ranges": {"width": 1024},
+        "routing": {"most": 1},
         "search": {"timings": False},
         "serving": "split",
     }
