@@ -27,16 +27,15 @@ from planner.assignment.buckets import programme
 from planner.domain import PHASES, AssignmentSettings, ObjectiveKind, ObjectiveSettings, Phase
 from planner.errors import InfeasibleError
 
-SEEDS = range(12)
+SEEDS = range(6)
 MIXED = range(100, 112)
 """Seeds from 100 on are of instances with servers that do both phases."""
 
 EXACT = AssignmentSettings(gap=0.0)
 SLACK = 1e-6
 RATE = ObjectiveSettings()
-LEAST = (ObjectiveKind.TARGET, ObjectiveKind.WATTS)
-each_instance = pytest.mark.parametrize("seed", [*SEEDS, *MIXED])
-some_instances = pytest.mark.parametrize("seed", [*range(4), *MIXED[:3]])
+each_instance = pytest.mark.parametrize("seed", [*SEEDS, *MIXED[:6]])
+some_instances = pytest.mark.parametrize("seed", [*range(3), *MIXED[:2]])
 
 
 @cache
@@ -96,7 +95,7 @@ def cost_of(offer: BucketOffer, answer: BucketAnswer) -> float:
 
 def test_the_examples_are_worth_enumerating() -> None:
     rates = [best_rate(seed) for seed in SEEDS]
-    assert sum(rate > 0 for rate in rates) >= 8
+    assert sum(rate > 0 for rate in rates) >= 4
     buckets = [len(most_served(seed).partition.prefill) for seed in SEEDS if best_rate(seed) > 0]
     assert {1, 2} <= set(buckets)
     phases = [{pool.place[0] for pool in most_served(seed).pools} for seed in MIXED if best_rate(seed) > 0]
@@ -147,7 +146,7 @@ def test_no_relaxation_is_below_its_partitions_best(seed: int) -> None:
 
 
 @pytest.mark.parametrize("gap", [0.1, 0.3])
-@pytest.mark.parametrize("seed", [*SEEDS, *MIXED[:4]])
+@some_instances
 def test_a_rough_answer_is_within_its_gap_and_its_bound_above_the_best(seed: int, gap: float) -> None:
     """Partitions that hold nothing better by the gap may still hold something better."""
     best = best_rate(seed)
@@ -194,8 +193,9 @@ def test_most_requests_for_a_rent(seed: int, part: float) -> None:
 
 
 @some_instances
-@pytest.mark.parametrize("part", [0.3, 0.9, 1.01])
-@pytest.mark.parametrize("kind", LEAST)
+@pytest.mark.parametrize(
+    ("kind", "part"), [(ObjectiveKind.TARGET, 0.3), (ObjectiveKind.WATTS, 0.9), (ObjectiveKind.TARGET, 1.01)]
+)
 def test_least_for_a_rate(seed: int, kind: ObjectiveKind, part: float) -> None:
     if not best_rate(seed):
         return
@@ -226,7 +226,7 @@ def test_most_requests_per_dollar(seed: int, part: float) -> None:
     assert answer.rate_rps >= objective.target_rps * (1 - SLACK)
 
 
-@some_instances
+@pytest.mark.parametrize("seed", [0, 1, MIXED[0]])
 @pytest.mark.parametrize(("survive", "nodes"), [(0.8, 1), (0.3, 2)])
 def test_most_requests_that_survive_a_loss(seed: int, survive: float, nodes: int) -> None:
     best = best_rate(seed, survive, nodes)
@@ -240,7 +240,7 @@ def test_most_requests_that_survive_a_loss(seed: int, survive: float, nodes: int
     assert answer.bound >= best * (1 - SLACK)
 
 
-@pytest.mark.parametrize("seed", [*range(4), *MIXED[:2]])
+@pytest.mark.parametrize("seed", [0, 1, MIXED[0]])
 def test_most_requests_that_survive_a_joint_loss(seed: int) -> None:
     example = instance(seed, 0.4)
     offer = replace(example.offer, jointly=True)

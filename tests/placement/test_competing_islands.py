@@ -52,7 +52,7 @@ def test_drawn_clusters_get_all_that_the_best_set_gets() -> None:
     assert min(found) >= 1.0
 
 
-@pytest.mark.parametrize("seeds", [range(200, 240), pytest.param(range(200, 300), marks=pytest.mark.study)], ids=len)
+@pytest.mark.parametrize("seeds", [range(200, 216), pytest.param(range(200, 300), marks=pytest.mark.study)], ids=len)
 def test_many_drawn_clusters_get_nearly_all_that_the_best_set_gets(seeds: range) -> None:
     found = shares(seeds)
     assert len(found) > 0.8 * len(seeds)
@@ -60,7 +60,7 @@ def test_many_drawn_clusters_get_nearly_all_that_the_best_set_gets(seeds: range)
     assert min(found) >= 0.9
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_never_less_than_the_island_that_serves_most_alone(seed: int) -> None:
     case = drawn(seed)
     cluster, demands = case

@@ -54,7 +54,7 @@ def faults(cluster: Cluster, demands: list[PlacementDemand], found: Placement, a
 def test_the_cheapest_victims_of_one_island_are_the_best_of_all_sets(rule: EvictionRule) -> None:
     """Against every set of pods: exact, where closeness does not count."""
     rng, compared = np.random.default_rng(11), 0
-    for _ in range(60):
+    for _ in range(30):
         cluster, asked = full_cluster(rng), one_island(rng)
         if makes_room(cluster, (), [asked]):
             continue
@@ -69,15 +69,15 @@ def test_the_cheapest_victims_of_one_island_are_the_best_of_all_sets(rule: Evict
             else:
                 assert price(gone, rule) == pytest.approx(min(price(one, rule) for one in able), abs=1e-9)
             compared += 1
-    assert compared > 20
+    assert compared > 10
 
 
 def test_how_many_more_pods_go_for_the_sake_of_closeness() -> None:
-    """With the default weights an island may evict more than the fewest GPUs, never at a lower score; the mean over 200
+    """With the default weights an island may evict more than the fewest GPUs, never at a lower score; the mean over 80
     instances is told here so that it cannot grow unseen."""
     rng = np.random.default_rng(12)
     more: list[float] = []
-    while len(more) < 200:
+    while len(more) < 80:
         cluster, asked = full_cluster(rng), one_island(rng)
         if makes_room(cluster, (), [asked]):
             continue
@@ -88,14 +88,14 @@ def test_how_many_more_pods_go_for_the_sake_of_closeness() -> None:
             more.append(len(found.victims) / fewest)
     assert min(more) >= 1.0
     assert mean(more) < 1.25
-    assert sum(ratio == 1.0 for ratio in more) > 140
+    assert sum(ratio == 1.0 for ratio in more) > 56
 
 
 def test_under_limits_as_many_gpus_are_placed_as_nearly_any_evictions_could() -> None:
-    """200 instances of up to five islands against all sets of pods within the limits."""
+    """80 instances of up to five islands against all sets of pods within the limits."""
     rng = np.random.default_rng(8800)
     shares: list[float] = []
-    while len(shares) < 200:
+    while len(shares) < 80:
         cluster = full_cluster(rng, budgets=True)
         sizes = [int(rng.choice([1, 2])) for _ in range(int(rng.integers(2, 6)))]
         asked = settings(

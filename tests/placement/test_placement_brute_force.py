@@ -112,7 +112,7 @@ def random_case(rng: np.random.Generator) -> tuple[Cluster, list[PlacementDemand
 def test_what_is_listed_is_sound_and_whether_something_is_agrees() -> None:
     rng = np.random.default_rng(1)
     some = 0
-    for _ in range(300):
+    for _ in range(120):
         cluster, demands = random_case(rng)
         listed = list(islice(placements(cluster, demands), 20))
         assert bool(listed) == feasible(cluster, demands)
@@ -122,7 +122,7 @@ def test_what_is_listed_is_sound_and_whether_something_is_agrees() -> None:
             told = [fault for fault in violations(cluster, demands, placement) if "site's aligned" not in fault]
             assert told == []
         some += bool(listed)
-    assert 80 < some < 220
+    assert 32 < some < 88
 
 
 def raw_subsets(cluster: Cluster, asked: PlacementDemand) -> set[tuple[tuple[str, tuple[int, ...]], ...]]:

@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from planned import plan
+
 from planner.domain import Plan, Scenario
 from planner.files import scenario_from_document
-from planner.pipeline import plan
 from planner.workload import summarize
 
 LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
@@ -22,6 +23,7 @@ def small_scenario(**changes: Any) -> Scenario:
         "inventory": {"H200": 40},
         "prices_usd_per_gpu_hour": {"H200": 4.0},
         "ranges": {"width": 1024},
+        "routing": {"most": 1},
         "search": {"timings": False},
         "serving": "split",
     }

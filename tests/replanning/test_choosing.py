@@ -97,6 +97,7 @@ DOCUMENT: dict[str, Any] = {
     "prices_usd_per_gpu_hour": {"H200": 4.0, "H20": 1.0, "L40S": 0.8},
     "slo": {"ttft_ms": 2000, "tpot_ms": 50, "percentile": 95},
     "ranges": {"width": 2048},
+    "routing": {"most": 1},
     "search": {"timings": False},
 }
 LLAMA = {
@@ -107,9 +108,7 @@ LLAMA = {
 TIGHTER = {"slo": {"ttft_ms": 1200, "tpot_ms": 30, "percentile": 95}}
 FLEETS = {"rate": LLAMA, "target": {"objective": {"kind": "target", "target_rps": 60}}}
 CHANGES = {
-    ("rate", "fewer"): {"inventory": {"H100": 8, "A100": 8}},
     ("rate", "levels"): TIGHTER,
-    ("target", "levels"): TIGHTER,
     ("target", "prices"): {"prices_usd_per_gpu_hour": {"H200": 1.0, "H20": 1.5, "L40S": 1.2}},
 }
 

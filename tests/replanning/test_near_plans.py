@@ -1,11 +1,13 @@
 """What a watch goes over to: near the plan that stands, counted server by server; GPUs and nodes that are gone."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from replanned_scenarios import small_scenario
 from test_placed_replans import CLUSTER
 
+from planner import pipeline
 from planner.domain import Plan, Scenario
 from planner.domain.watching import Fleet, Need, Observation, WatchSettings
 from planner.replanning.watches.watching import WatchState, advance, after, decide
@@ -13,6 +15,12 @@ from planner.runs.watching.fleets import Fleets, change_between, usual_of, what_
 
 MIXED = {"inventory": {"H200": 64, "H20": 64}, "prices_usd_per_gpu_hour": {"H200": 4.0, "H20": 1.0}}
 GIVE_UP = 0.02
+PLANNED_ONCE = cache(pipeline.plan)
+
+
+@pytest.fixture(autouse=True)
+def _plans_from_scratch_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "plan", PLANNED_ONCE)
 
 
 def gpus_of(plan: Plan) -> dict[str, int]:
@@ -40,7 +48,7 @@ def mixed() -> Scenario:
     return small_scenario(**MIXED, ranges={"width": 4096})
 
 
-@pytest.mark.parametrize(("load_rps", "offered"), [(6.0, {}), (12.0, {}), (20.0, {}), (8.0, {"H20": 12})])
+@pytest.mark.parametrize(("load_rps", "offered"), [(6.0, {}), (20.0, {}), (8.0, {"H20": 12})])
 def test_less_is_touched_for_at_most_a_share_of_the_rent(
     mixed: Scenario, load_rps: float, offered: dict[str, int]
 ) -> None:

@@ -147,6 +147,7 @@ def test_turns_alone_start_nothing_else(deployed: Plan) -> None:
     assert near.plan.certificate.objective_bound >= anew.scratch_value * (1 - 1e-9)
 
 
+@pytest.mark.study
 def test_turns_alone_restart_few_servers_of_a_fleet() -> None:
     """Other flags for all would gain a little: what is given up for fewer GPUs touched holds for turns, too."""
     fleet = plan(replace(load_scenario(shipped_scenarios()["quickstart"], summarize), serving=ServingForm.SPLIT))

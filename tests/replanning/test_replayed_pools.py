@@ -31,17 +31,17 @@ def scheduled(pool: str, series: RateSeries) -> Schedule:
     return with_transitions(schedule, scenario, ChangeSettings())
 
 
-def quarters(pool: str, share: float) -> RateSeries:
-    """The highest rate of every quarter of the pool's first day, times a share."""
+def halves(pool: str, share: float) -> RateSeries:
+    """The highest rate of every half of the pool's first day, times a share."""
     day = load_rates(f"servegen-{pool}").rates_rps[:144]
-    highest = [share * max(day[first : first + 36]) for first in range(0, 144, 36)]
-    windows = tuple(RateWindow(start_s=21_600.0 * k, rate_rps=rate) for k, rate in enumerate(highest))
-    return RateSeries(name=pool, window_s=21_600.0, windows=windows)
+    highest = [share * max(day[first : first + 72]) for first in range(0, 144, 72)]
+    windows = tuple(RateWindow(start_s=43_200.0 * k, rate_rps=rate) for k, rate in enumerate(highest))
+    return RateSeries(name=pool, window_s=43_200.0, windows=windows)
 
 
-def test_a_day_in_quarters_beats_the_plan_that_stands_and_is_near_its_bound() -> None:
+def test_a_day_in_halves_beats_the_plan_that_stands_and_is_near_its_bound() -> None:
     """The small form: goodput per dollar, the rates being the same, is the inverse of the cost."""
-    schedule = scheduled("m-small", quarters("m-small", 1 / 16))
+    schedule = scheduled("m-small", halves("m-small", 1 / 16))
     assert (schedule.carried_share, schedule.thin_windows) == (1.0, ())
     assert schedule.static_usd / schedule.usd >= 1.1
     assert schedule.gap is not None

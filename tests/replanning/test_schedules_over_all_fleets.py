@@ -25,7 +25,7 @@ DAY = tuple(
     0.25 + 0.1 * (hour > 4) + 0.65 * max(0.0, math.sin(math.pi * (hour - 6) / 14)) * (6 <= hour <= 20)
     for hour in range(24)
 )
-DEARER_WITHOUT = (8, 34, 36)
+DEARER_WITHOUT = (8, 34)
 """Seeds of fleets whose schedule costs 2 % more and above, where no plan is made for the reservation."""
 
 

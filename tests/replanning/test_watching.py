@@ -65,11 +65,9 @@ def square(minutes: int) -> list[float]:
     ("rates", "most_changes", "most_regret"),
     [
         pytest.param([100 * (1 + random.Random(k).gauss(0, 0.1)) for k in range(4320)], 0, 0.01, id="noise"),
-        pytest.param(diurnal(0.1, random.Random(1)), 10, 0.25, id="day"),
         pytest.param(diurnal(0.1, random.Random(1), swing=8.0), 10, 0.4, id="day-of-large-swing"),
         pytest.param(walk(random.Random(1)), 10, 0.25, id="walk"),
         pytest.param(square(10), 0, 0.01, id="square-10min"),
-        pytest.param(square(60), 0, 0.01, id="square-1h"),
         pytest.param(square(150), 10, 0.25, id="square-2.5h"),
         pytest.param(square(720), 4, 0.05, id="square-12h"),
     ],

@@ -68,8 +68,8 @@ def holds(plan: Plan, trace: RequestTrace, rate_rps: float, process: ArrivalProc
 def test_a_small_fleet_reaches_what_it_is_said_to(policy: RouterPolicy) -> None:
     trace = second_half("conv")
     plan = planned(trace, "small", policy)
-    assert holds(plan, trace, 0.92 * plan.throughput_rps, ArrivalProcess.POISSON, 8_000)
-    assert not holds(plan, trace, 1.1 * plan.throughput_rps, ArrivalProcess.POISSON, 8_000)
+    assert holds(plan, trace, 0.92 * plan.throughput_rps, ArrivalProcess.POISSON, 4_000)
+    assert not holds(plan, trace, 1.1 * plan.throughput_rps, ArrivalProcess.POISSON, 4_000)
 
 
 @pytest.mark.study

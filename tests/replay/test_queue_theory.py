@@ -29,7 +29,7 @@ from planner.replay.stations.prefill import PrefillServer
 
 PASS_MS = 10.0
 PASSES = 200  # of a mean answer
-REQUESTS = 30_000
+REQUESTS = 15_000
 LONG = 1_000_000
 BUDGET = 1000
 WITHIN = 0.02
@@ -105,7 +105,7 @@ COUNTS = [REQUESTS, pytest.param(LONG, marks=pytest.mark.study)]
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (1, 0.7), (4, 0.7)])
+@pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (4, 0.7)])
 def test_exponential_services(servers: int, load: float, count: int) -> None:
     services = np.random.default_rng(100).geometric(1 / PASSES, LONG) * PASS_MS
     gap_ms = PASS_MS * PASSES / servers / load
@@ -122,7 +122,7 @@ def test_services_of_any_kind(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("load", [0.5, 0.8])
+@pytest.mark.parametrize("load", [0.8])
 def test_services_of_one_length(load: float, count: int) -> None:
     service_ms = 5.0 + 0.1 * BUDGET
     gap_ms = service_ms / load

@@ -133,9 +133,8 @@ def _one_mixed(pool: ReplayPool) -> RequestLog:
 
 @pytest.mark.parametrize(("servers", "ranks", "pace"), [(1, 1, 1.0), (1, 4, 0.9), (3, 2, 1.0), (2, 8, 0.7)])
 def test_prefill_equals_the_simulation_of_its_cap(servers: int, ranks: int, pace: float) -> None:
-    arrivals, prompts, _ = drawn(3, 4000, 500 / servers / ranks)
-    arrivals = (np.cumsum(np.random.default_rng(9).exponential(25 / servers / ranks, 4000))).tolist()
-    prompts = np.random.default_rng(10).integers(1, 2500, 4000).tolist()
+    arrivals = (np.cumsum(np.random.default_rng(9).exponential(25 / servers / ranks, 2000))).tolist()
+    prompts = np.random.default_rng(10).integers(1, 2500, 2000).tolist()
     simulated = PrefillPool(
         islands=servers, ranks=ranks, budget=1000.0, pace=pace, step_ms=lambda tokens: 3.0 + 0.013 * tokens
     )
@@ -144,7 +143,7 @@ def test_prefill_equals_the_simulation_of_its_cap(servers: int, ranks: int, pace
         decode_pool(batch=1000),
     ]
     settings_of = ReplaySettings(policy=RouterPolicy.LEAST_WORK)
-    engine = run(fleet(pools, [interval(pools)]), table(arrivals, prompts, [1] * 4000), settings_of)
+    engine = run(fleet(pools, [interval(pools)]), table(arrivals, prompts, [1] * 2000), settings_of)
     assert list(engine.log.prefilled) == pytest.approx(simulated.finished_ms(arrivals, prompts).tolist(), abs=CLOSE_MS)
 
 

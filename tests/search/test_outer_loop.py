@@ -47,7 +47,7 @@ def test_trials_are_what_was_judged_and_lie_in_the_inventory(settings: SearchSet
     assert result.record.best_by_iteration()[-1] == best
 
 
-@pytest.mark.parametrize("settings", [pytest.param(RANDOM, id="random"), *BAYESIAN[:2]])
+@pytest.mark.parametrize("settings", [pytest.param(RANDOM, id="random"), *BAYESIAN[:1]])
 def test_seeds_decide_everything(settings: SearchSettings) -> None:
     once = run(settings)
     assert run(settings) == once
@@ -112,7 +112,7 @@ def test_bayesian_search_beats_chance_on_average() -> None:
     bests = {
         method: mean(
             run(search(method, iterations=5, batch_size=6, seed=seed)).record.best_by_iteration()[-1]
-            for seed in range(3)
+            for seed in range(2)
         )
         for method in (SearchMethod.DIVIDER, SearchMethod.RANDOM)
     }

@@ -63,7 +63,7 @@ def test_a_search_resumed_anywhere_ends_as_if_never_interrupted(
     assert run(settings, aim) == result
     assert not any(one.note for one in result.record.rounds)
     assert len(whole.entries) == 4 + 12
-    for known in range(len(whole.entries)):
+    for known in range(0, len(whole.entries), 3):  # a round is four entries: each of its places comes up
         resumed = whole.upto(known)
         assert run(settings, aim, resumed) == result
         assert resumed.entries[:known] == whole.entries[:known]
