@@ -2,10 +2,11 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import nbformat
+import plain_pictures
 import pytest
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_core.utils import run_sync
@@ -15,48 +16,80 @@ import planner
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 _FLEET = '{"H200": 64, "H800": 64, "H20": 128}'
+SIMPLER = 'serving="split", ranges={"width": 2048}, routing={"most": 1}'
 SMALLER = {
-    "00_quickstart": {_FLEET: '{"H200": 16, "H20": 32}', '"demand_rps": 200': '"demand_rps": 20'},
-    "01_our_trace_our_fleet": {"[40, 24, 16]": "[16, 16, 8]", "requests=1500, seeds=2": "requests=400, seeds=1"},
+    "00_quickstart": {_FLEET: f'{{"H200": 16, "H20": 32}}, {SIMPLER}', '"demand_rps": 200': '"demand_rps": 20'},
+    "01_our_trace_our_fleet": {
+        "workload=workload,": f"workload=workload, {SIMPLER},",
+        "[40, 24, 16]": "[16, 16, 8]",
+        "requests=1500, seeds=2": "requests=400, seeds=1",
+    },
     "03_512_usd_an_hour": {
+        '"H800": {"usd_per_hour": 2}, ': "",
+        'workload="azure-conv-2023"': 'workload="normal-500-2000"',
+        "slo=levels": f"slo=levels, {SIMPLER}",
         "buy(512": "buy(64",
-        _FLEET: '{"H200": 16, "H800": 16, "H20": 32}',
+        _FLEET: '{"H200": 16, "H20": 32}',
         "points=4": "points=2",
         "cheapest(100": "cheapest(10",
     },
     "04_search": {"iterations=2, batch_size=4": "iterations=1, batch_size=2"},
     "05_placement": {'"iterations": 2, "batch_size": 8': '"iterations": 1, "batch_size": 4'},
     "07_preemption": {
-        "days=4": "days=2",
+        "nodes=60, days=4": "nodes=30, days=2",
+        "nodes=(100, 1000)": "nodes=(100, 200)",
         "repetitions=10": "repetitions=2",
         "(0.0, 0.5, 0.9, 0.999, 1.0)": "(0.5,)",
     },
     "08_replay": {
+        '{"H200": 32, "H20": 32}': f'{{"H200": 32, "H20": 32}}, {SIMPLER}',
         "requests=2000, seeds=3": "requests=400, seeds=2",
         "requests=1000, seeds=2": "requests=300, seeds=1",
         "requests=3000": "requests=600",
     },
+    "09_serving": {"machines=20": "machines=6"},
     "11_load_doubles": {
+        "slo=LEVELS": f"slo=LEVELS, {SIMPLER}",
+        'FLEET = {"H800": 48, "H20": 48}': 'FLEET = {"H800": 16, "H20": 16}',
+        '{"H20": 80}': '{"H20": 32}',
+        '{"H800": 40}': '{"H800": 16}',
         '    "24 H800, 32 H20": {"H800": 24, "H20": 32},\n': "",
         "requests=1000": "requests=300",
     },
-    "12_compare": {"(32, 96)": "(96,)", "(40, 60)": "(60,)"},
+    "12_compare": {
+        "workload: azure-code-2023": "workload: normal-500-2000",
+        "{H200: 32, H20: 64}": "{H200: 16, H20: 32}\nserving: split\nranges: {width: 2048}",
+        "(32, 96)": "(48,)",
+        "(40, 60)": "(60,)",
+        ": 96}": ": 48}",
+    },
 }
 """Sizes that take long, and those that the tests take: every cell runs all the same."""
 
+DATA = str(Path(plain_pictures.__file__).parent)
+PICTURES = "plain_pictures.entered = plain_pictures.copied_pictures()\nplain_pictures.entered.__enter__()"
 MAY_IMPORT = {"planner", "pandas", "numpy", "matplotlib", "IPython"} | sys.stdlib_module_names
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[AsyncKernelManager]:
-    """One kernel for all, emptied in between: what they load takes seconds of each."""
+    """One kernel for all, emptied in between: what they load takes seconds of each. Figures are built, and copied."""
     manager = AsyncKernelManager(kernel_name="python3")
+    _executed(manager, [f"import sys\nsys.path.append({DATA!r})\nimport plain_pictures", PICTURES])
     yield manager
     run_sync(manager.shutdown_kernel)(now=True)
 
 
 def test_the_numbers_have_no_gap() -> None:
     assert [path.name[:2] for path in NOTEBOOKS] == [f"{number:02}" for number in range(len(NOTEBOOKS))]
+
+
+def _executed(kernel: AsyncKernelManager, sources: Sequence[str]) -> nbformat.NotebookNode:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    client = NotebookClient(notebook, km=kernel, timeout=300)
+    client.execute()
+    client.kc.stop_channels()
+    return notebook
 
 
 def sources_of(path: Path) -> list[str]:
@@ -95,11 +128,7 @@ def shown_texts(notebook: nbformat.NotebookNode) -> Iterator[str]:
 def test_notebook_runs(path: Path, tmp_path: Path, kernel: AsyncKernelManager) -> None:
     if not hasattr(planner, "study") and any("planner.study(" in source for source in sources_of(path)):
         pytest.skip("the studies are guests, and not here")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources_of(path)])
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(f"%reset -f\n%cd -q {tmp_path}"))
-    client = NotebookClient(notebook, km=kernel, timeout=300)
-    client.execute()
-    client.kc.stop_channels()
+    notebook = _executed(kernel, [f"%reset -f\n%cd -q {tmp_path}", *sources_of(path)])
     assert not any(len(text) > 20_000 for text in shown_texts(notebook))
     assert any(cell.get("outputs") for cell in notebook.cells[1:] if cell.cell_type == "code")
 

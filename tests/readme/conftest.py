@@ -29,6 +29,7 @@ def planner(
         return said.out
 
     monkeypatch.setattr(choosing, "LocalExecutor", lambda **_: SerialExecutor())
+    monkeypatch.setattr("planner.runs.replays.router_losses._REQUESTS", 200)  # every export replays its router
     before = signal.getsignal(signal.SIGTERM)
     with copied_pictures():
         yield typed

@@ -53,12 +53,26 @@ LEFT = {"watching": {"runs/watched/current": "plans/0002\n"}}  # a plan at first
 FIRST = "planner plan quickstart --out runs/quickstart"
 SMALLER = {
     "README": {
-        "--least-share 0.85": "--least-share 0.85 --no-replay",  # the guide of re-planning replays its steps
-        "--days 0.25": "--days 0.1 --changes 1",
-        'inventory={"H200": 64, "H800": 64, "H20": 128}': 'inventory={"H200": 16, "H20": 32}',
+        "--ttft 2s --tpot 50ms": "--ttft 2s --tpot 50ms --serving split",
+        "objective: {kind: budget,": "serving: split\nobjective: {kind: budget,",
+        "--least-share 0.85": "--least-share 0.5 --no-replay",  # the guide of re-planning replays its steps
+        "--days 0.25": "--days 0.01",
+        'inventory={"H200": 64, "H800": 64, "H20": 128}': 'serving="split", inventory={"H200": 16, "H20": 32}',
     },
+    "batches": {"inventory: {H200: 16}}\n": "inventory: {H200: 16}, serving: split, ranges: {width: 4096}}\n"},
+    "money": {"--usd 512": "--usd 64"},
+    "schedules": {"slo: {": "serving: split\nslo: {", "days=0.1": "days=0.01"},
+    "replanning": {"H20=96,H200=64,H800=64": "H20=16,H200=16,H800=16"},
 }
 """Sizes that take long, and those that the tests take: every line is typed all the same."""
+QUICKSTART = """\
+name: quickstart
+model: deepseek-v3
+workload: azure-code-2023
+inventory: {H200: 16, H800: 16, H20: 32}
+serving: aggregated
+"""
+"""A file of that name stands for the shipped scenario, which has four times as many GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +111,7 @@ def test_a_text_can_be_typed_from_a_fresh_folder(
     name: str, planner: Callable[[str], str], tmp_path: Path, first_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "quickstart").write_text(QUICKSTART)
     for path, content in brought_along(TEXTS[name]).items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(content)

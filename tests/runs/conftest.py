@@ -22,7 +22,7 @@ prices_usd_per_gpu_hour: {{H200: 3.7}}
 node_selectors: {{H20: {{pool: cheap}}}}
 ranges: {{width: 1024}}
 routing: {{form: table}}
-search: {{method: random, iterations: 5, batch_size: 4, seed: 5}}
+search: {{method: random, iterations: 3, batch_size: 4, seed: 5}}
 """
 BUCKETED = """\
 name: pooled
@@ -33,6 +33,7 @@ prices_usd_per_gpu_hour: {H200: 3.7}
 slo: {ttft_ms: 4000, tpot_ms: 60, percentile: 99}
 objective: {kind: rate, demand_rps: 50}
 survive: {nodes: 1, share: 0.3}
+ranges: {width: 2048}
 search: {timings: false}
 """
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(

@@ -21,7 +21,14 @@ from planner.runs.batches.listing import list_jobs
 from planner.runs.batches.running import disk_refuses
 from planner.workload import summarize
 
-SMALL = "name: small\nmodel: deepseek-v3\nworkload: normal-500-2000\ninventory: {H200: 16}\nranges: {width: 4096}\n"
+SMALL = """\
+name: small
+model: deepseek-v3
+workload: normal-500-2000
+inventory: {H200: 16}
+ranges: {width: 4096}
+serving: split
+"""
 
 
 @pytest.fixture

@@ -34,11 +34,11 @@ RENT = """\
 name: rent
 model: deepseek-v3
 workload: normal-500-2000
-inventory: {H200: 32, H20: 64}
+inventory: {H200: 16, H20: 32}
 serving: split
 prices_usd_per_gpu_hour: {H200: 4, H20: 1}
 ranges: {width: 4096}
-objective: {kind: target, target_rps: 30}
+objective: {kind: target, target_rps: 10}
 """
 FEW = """\
 name: few
@@ -119,7 +119,7 @@ def test_types_are_ranked_by_what_the_objective_counts() -> None:
             assert [row.gpu for row in rows] == (["H200", "H20"] if text == PAIR else ["H20", "H200"])
 
 
-@pytest.mark.parametrize("phase", [PREFILL, Phase.DECODE])
+@pytest.mark.parametrize("phase", [pytest.param(PREFILL, marks=pytest.mark.study), Phase.DECODE])
 def test_a_stated_level_switches_the_choice(phase: Phase) -> None:
     plan = planned(LEVELS)
     rows = explain_pool(plan, pools_of(plan, phase)[0].island, PLENTY_S).what_ifs

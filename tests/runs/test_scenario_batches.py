@@ -113,16 +113,6 @@ def test_a_failed_job_raises_and_leaves_nothing(job: MakeJob, tmp_path: Path) ->
     assert load_run(Path(made.folder)).provenance.seed == 0
 
 
-def test_a_bad_one_leaves_the_good_one_alone(job: MakeJob, tmp_path: Path) -> None:
-    jobs = [job("bad", gpus=-1), job("good")]
-    outcomes = {outcome.scenario: outcome for outcome in run_scenarios(jobs, 2)}
-    assert {name: outcome.status for name, outcome in outcomes.items()} == {"good": 0, "bad": 2}
-    assert "inventory.H20 must be a whole number" in outcomes["bad"].message
-    assert outcomes["bad"].throughput_rps is None
-    assert _runs(tmp_path) == {"good"}
-    assert outcomes["good"] == run_job(job("good", force=True))
-
-
 def test_a_killed_worker_is_a_failure_of_its_own(job: MakeJob, tmp_path: Path) -> None:
     jobs = [job("endless", iterations=100_000), job("one"), job("two")]
     running = run_scenarios(jobs, 2)
