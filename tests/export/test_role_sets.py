@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 import pytest
 from export_plans import island, plan_of, route
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from planner.domain import KvFlow, ParallelConfig, Phase, Plan, Route
@@ -164,6 +164,7 @@ def gains_of_one_change(parts: list[list[str]], amounts: Amounts) -> list[float]
     return found
 
 
+@settings(max_examples=12)
 @given(prefill=st.integers(1, 26), decode=st.integers(1, 26), seed=st.integers(0, 99))
 @example(prefill=9, decode=1, seed=0)
 @example(prefill=10, decode=1, seed=0)

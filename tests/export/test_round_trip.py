@@ -11,29 +11,19 @@ from export_plans import gpu, island, plan_of, route
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from quick_yaml import load_document, load_documents
+from test_target_contract import PAIRS, SERVING, each_case, rendered
 
 from planner.domain import PHASES, DeployedPlan, ParallelConfig, Plan, PlannedIsland
-from planner.errors import ExportError, InputError
-from planner.export import ENGINES, TARGETS, read_plan, render, summarize_plan
+from planner.errors import InputError
+from planner.export import ENGINES, read_plan, render, summarize_plan
 
-PAIRS = [(target.name, engine) for target in TARGETS.values() for engine in target.engines]
-SERVING = [pair for pair in PAIRS if any(kind.workloads for kind in TARGETS[pair[0]].kinds)]
 TELLING = [pair for pair in PAIRS if pair not in SERVING]
 
 
-def rendered(plan: Plan, target: str, engine: str) -> dict[str, str]:
-    """The files; a target may refuse a plan that it cannot express."""
-    try:
-        return render(plan, target=target, engine=engine)
-    except ExportError as error:
-        pytest.skip(f"{target} cannot express it: {error.message}")
-
-
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize(("target", "engine"), SERVING)
+@each_case(SERVING)
 def test_manifests_read_back_to_their_plan(target: str, engine: str, plan: str) -> None:
     made = PLANS[plan]()
-    found = read_plan(rendered(made, target, engine))
+    found = read_plan(rendered(target, engine, plan))
     assert found == summarize_plan(made, engine=engine, target=target)
     assert len(found.islands) == sum(i.phase is not None for i in made.islands)
     assert len(found.routes) == len(made.routing)

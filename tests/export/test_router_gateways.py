@@ -85,7 +85,7 @@ def parsed(program: str, lines: list[list[str]]) -> list[dict[str, str]]:
 )
 def test_their_own_parsers_take_every_command_line(program: str, router: str, engine: str) -> None:
     lines: list[list[str]] = []
-    for plan in (beside_plan(), aggregated_plan(), single_node_plan(), *map(drawn_plan, range(6))):
+    for plan in (beside_plan(), aggregated_plan(), single_node_plan(), *map(drawn_plan, range(3))):
         for target in ("lws", "kubernetes"):
             try:
                 lines += commands(render(plan, target=target, engine=engine, router=router)).values()

@@ -21,7 +21,6 @@ from planner.export.checking import read_manifests
 from planner.export.checking.structure import FoundManifests
 from planner.export.found import FoundWorkload, Kind
 from planner.export.objects.pods import GPU_RESOURCES
-from planner.export.summary import deployed_plan, read_island
 
 CORE = ("v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1", "rbac.authorization.k8s.io/v1")
 KUBERNETES = kubernetes_validate.latest_version()
@@ -129,16 +128,6 @@ def test_gpus_sum_to_the_plans_by_type_and_no_pod_outgrows_its_host(target: str,
             assert limits_of(dict(pod.spec)) <= types[kind].gpus_per_host
             found[kind] += workload.replicas * pod.count * limits_of(dict(pod.spec))
     assert found == Counter(i.gpu for i in made.islands if i.phase is not None for _ in range(i.size))
-
-
-@each_case(SERVING)
-def test_the_plans_islands_are_read_back_to_the_last_digit(target: str, engine: str, plan: str) -> None:
-    found = {
-        island.id: island
-        for w in workloads(target, engine, plan)
-        for island in [read_island(w.annotations, w.labels["planner/phase"])]
-    }
-    assert found == {island.id: island for island in deployed_plan(PLANS[plan]()).islands}
 
 
 @each_case(SERVING)

@@ -41,7 +41,7 @@ def slowly(documents: list[dict[str, Any]]) -> str:
 
 
 @given(st.lists(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4), min_size=1, max_size=2))
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_any_documents_are_written_as_by_python(documents: list[dict[str, Any]]) -> None:
     assert yaml_text((), documents) == slowly(documents)
 

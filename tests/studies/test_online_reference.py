@@ -60,7 +60,9 @@ def test_target_workload() -> None:
     assert [pod.popularity for pod in workload()] == pytest.approx([float(r["popularity"]) for r in rows], rel=1e-9)
 
 
-@pytest.mark.parametrize("policy", DECIDED)
+@pytest.mark.parametrize(
+    "policy", [pytest.param(policy, marks=[pytest.mark.study] if "+" in policy else []) for policy in DECIDED]
+)
 def test_every_placement(policy: str) -> None:
     rows = golden(f"decisions_default_seed42_{DECIDED[policy]}.csv")
     decisions = run(policy, 42).decisions
