@@ -25,7 +25,7 @@ LEVELS = {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99}
 CASES: dict[str, dict[str, Any]] = {
     "free": {"inventory": {"H200": 16, "H20": 32}},
     "levels": {"inventory": {"H200": 16, "H20": 32}, "slo": LEVELS},
-    "best": {"inventory": {"H200": 16, "H20": 32}, "slo": LEVELS, "simplicity": 0},
+    "best": {"inventory": {"H200": 16, "H20": 32}, "slo": LEVELS, "simplicity": 0, "routing": {"most": 1}},
     "tight": {"inventory": {"H20": 64}, "slo": {"ttft_ms": 2500, "tpot_ms": 40, "percentile": 99}},
     "mean": {"inventory": {"H20": 32}, "slo": {"ttft_ms": 1500, "tpot_ms": 40}, "workload": "azure-conv-2023"},
     "survives": {"inventory": {"H200": 48}, "slo": LEVELS, "survive": {"nodes": 1, "share": 0.6}},
@@ -267,7 +267,7 @@ def test_simpler_plans_have_fewer_kinds() -> None:
 
 def test_simpler_plans_of_a_budget_keep_to_it() -> None:
     """Pools of all that is offered would pass the bound of what the budget rents."""
-    rented = changed("best", objective={"kind": "budget", "budget_usd_per_hour": 70}, routing={"most": 1})
+    rented = changed("best", objective={"kind": "budget", "budget_usd_per_hour": 70})
     assert rented.certificate.objective_bound is not None
     fewer = [point for point in pools_of(rented).simpler if not point.chosen]
     assert fewer

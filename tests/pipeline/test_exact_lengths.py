@@ -47,7 +47,9 @@ def over(lengths: tuple[int, ...], mode: CostMode, *, width: int = 1024, answer:
         mean_output_tokens=answer,
         max_output_tokens=1000,
     )
-    scenario = small({"H200": 32, "H20": 16})
+    scenario = small(
+        {"H200": 32, "H20": 16}, search={"method": "random", "iterations": 1, "batch_size": 4, "timings": False}
+    )
     cost = CostSettings(mode=mode, calibration=POOLED if mode is CostMode.DEFAULT else None)
     return replace(scenario, workload=profile, ranges=RangeSettings(width=width), cost=cost)
 

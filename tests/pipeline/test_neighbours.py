@@ -17,7 +17,7 @@ from planner.workload import summarize
 
 PRICES = {"H100": 2.5, "A100": 1.2, "H200": 4.0, "L40S": 0.8}
 FLEETS = {
-    "few of each": ("qwen3-30b-a3b", {"H100": 8, "L40S": 16}),
+    "few of each": ("qwen3-30b-a3b", {"H100": 8, "L40S": 8}),
     "one type idles": ("llama-3.1-70b", {"H200": 24, "L40S": 24}),
     "two that share": ("llama-3.1-70b", {"H100": 16, "A100": 24}),
 }

@@ -27,8 +27,11 @@ FLEET = {"H200": 16, "H20": 16}
 NARROW = {"nic_share": 0.002, "uplinks_gb_s": {"H20": 2.0}}
 
 
+SEARCH = {"method": "random", "iterations": 1, "batch_size": 4, "timings": False}
+
+
 def planned(network: dict[str, Any] | None = None, **changes: Any) -> Plan:
-    return plan(small(FLEET, network=network, **changes))
+    return plan(small(FLEET, network=network, search=SEARCH, **changes))
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ def scenario_of(offer: Offer, model: str) -> Scenario:
         "inventory": {gpu: count for gpu, count, _ in offer},
         "prices_usd_per_gpu_hour": {gpu: usd for gpu, _, usd in offer},
         "ranges": {"width": 4096},
+        "routing": {"most": 1},
         "slo": {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99},
         "simplicity": 0,
         "search": {"timings": False},

@@ -26,6 +26,7 @@ DEPLOYED = {
     "workload": "azure-conv-2023",
     "inventory": {"A100": 6, "L40S": 6},
     "ranges": {"width": 4096},
+    "routing": {"most": 1},
     "slo": {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99},
     "search": {"timings": False},
 }
