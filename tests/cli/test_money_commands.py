@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from command_line import Command
 
-from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE
+from planner.domain.frontier import GpuOffer
+from planner.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INFEASIBLE, InfeasibleError
 from planner.files import listed_offer
+from planner.runs.questions import Demand
 
 ASKED = ("--model", "qwen3-30b-a3b", "--workload", "normal-500-2000", "--ttft", "4s", "--tpot", "60ms")
-OFFER = "gpus:\n  H200: {usd_per_hour: 4, count: 8}\n  H20: {usd_per_hour: 1}\n"
+OFFER = "gpus:\n  H200: {usd_per_hour: 4, count: 2}\n  H20: {usd_per_hour: 1, count: 4}\n"
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
     f"{k * 0.5},{200 + 13 * k},{5 + k % 9}\n" for k in range(60)
 )
@@ -25,9 +27,9 @@ def offer(here: Path) -> Path:
 
 
 def test_an_answer_stands_for_a_scenario_and_says_what_to_ask_next(planner: Command) -> None:
-    answer = planner("cheapest", "--rps", 20, *ASKED, "--offer", "offer.yaml", "--scenario", "s.yaml")
+    answer = planner("cheapest", "--rps", 5, *ASKED, "--offer", "offer.yaml", "--scenario", "s.yaml")
     assert answer.status == EXIT_DONE, answer.err
-    rent = re.match(r"20 requests/s cost ([0-9.]+) USD/hour: rent ", answer.out)
+    rent = re.match(r"5 requests/s cost ([0-9.]+) USD/hour: rent ", answer.out)
     assert rent
     assert "s.yaml" in answer.out
     commands = [line.strip() for line in answer.out.splitlines() if line.startswith("    planner ")]
@@ -38,11 +40,12 @@ def test_an_answer_stands_for_a_scenario_and_says_what_to_ask_next(planner: Comm
 
 
 def test_json_is_one_document(planner: Command) -> None:
-    answer = planner("buy", "--usd", 30, *ASKED, "--offer", "offer.yaml", "--json").json
-    assert answer["price_usd_per_hour"] <= 30
+    answer = planner("buy", "--usd", 6, *ASKED, "--serving", "aggregated", "--offer", "offer.yaml", "--json").json
+    assert answer["price_usd_per_hour"] <= 6
     assert answer["low_rps"] <= answer["capacity_rps"] <= answer["bound"] * (1 + 1e-6)
     assert answer["promise_rps"] == pytest.approx(0.9 * answer["capacity_rps"])
-    assert answer["scenario"]["objective"] == {"kind": "budget", "budget_usd_per_hour": 30}
+    assert answer["scenario"]["objective"] == {"kind": "budget", "budget_usd_per_hour": 6}
+    assert answer["rivals"]
     assert all(set(rival) == {"what", "gpus", "price_usd_per_hour", "rate_rps"} for rival in answer["rivals"])
     assert [step["command"].split()[1] for step in answer["next"]] == ["buy", "replay", "cheapest", "buy"]
 
@@ -72,12 +75,20 @@ def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
     assert "(bound 80 ms)" in text
 
 
-def test_every_type_with_a_list_price_is_for_rent_unless_an_offer_says_what_is(planner: Command) -> None:
-    question = ("--model", "qwen3-30b-a3b", "--workload", "normal-500-2000", "--json")
-    answer = planner("cheapest", "--rps", 3, *question, "--prices", "H20=0.01")
-    assert answer.status == EXIT_DONE, answer.err
-    assert set(answer.json["scenario"]["inventory"]) == {row.gpu for row in listed_offer().gpus}
-    assert set(answer.json["gpus"]) == {"H20"}
+def test_every_type_with_a_list_price_is_for_rent_unless_an_offer_says_what_is(
+    planner: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offers: list[GpuOffer] = []
+
+    def asked(_demand: Demand, _rps: float, offer: GpuOffer, _progress: object) -> None:
+        offers.append(offer)
+        raise InfeasibleError("made up")
+
+    monkeypatch.setattr("planner.runs.questions.cheapest_fleet", asked)
+    assert planner("cheapest", "--rps", 3, *ASKED, "--prices", "H20=0.01").status == EXIT_INFEASIBLE
+    assert [offer.gpus for offer in offers] == [listed_offer({"H20": 0.01}).gpus]
+    assert planner("cheapest", "--rps", 3, *ASKED, "--offer", "offer.yaml").status == EXIT_INFEASIBLE
+    assert {row.gpu: row.count for row in offers[1].gpus} == {"H200": 2, "H20": 4}
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,9 @@ def test_plan_json_tells_which_evictions_an_island_waits_for(planner: Command, c
     budgets = [{"name": "batch", "allowed": 6}]
     Path("c.yaml").write_text(yaml.safe_dump(cluster | {"pods": held, "disruption_budgets": budgets}))
     asked = scenario(TABLE)
-    asked.write_text(asked.read_text().replace("min_island_size: 8", "min_island_size: 4"))
+    asked.write_text(
+        asked.read_text().replace("batch_size: 2, min_island_size: 8", "batch_size: 4, min_island_size: 4")
+    )
     answer = planner("plan", asked, "--out", "run")
     assert answer.status == EXIT_DONE, answer.err
     report = report_of("run")

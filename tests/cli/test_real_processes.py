@@ -216,6 +216,7 @@ def test_workers_end_with_a_planner_that_was_killed() -> None:
     _searches_are_kept("killed", scenarios)
 
 
+@pytest.mark.study
 def test_a_worker_that_is_killed_is_told_and_the_rest_is_done() -> None:
     _write_searches()
     Path("tiny.yaml").write_text(TABLE)

@@ -14,13 +14,13 @@ from plain_pictures import unpainted
 
 PROGRAM = Path(__file__).with_name("killed_searches.py")
 ENVIRONMENT = unpainted(os.environ)
-LONG = TINY.replace("iterations: 2", "iterations: 6")
+LONG = TINY.replace("iterations: 2, batch_size: 2", "iterations: 4, batch_size: 4")
 JOURNAL = Path("cut/search/journal.jsonl")
 CASES = {
     "random": LONG,
     "pool": LONG.replace("search: {", "search: {processes: 2, "),
     "table": LONG + "routing: {form: table}\n",
-    "divider": TINY.replace("method: random, iterations: 2", "method: divider, iterations: 3"),
+    "divider": LONG.replace("method: random, iterations: 4", "method: divider, iterations: 3"),
 }
 
 
@@ -58,8 +58,8 @@ def _judged() -> list[int]:
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, marks=pytest.mark.study) if case in ("random", "table") else case for case in CASES],
-)  # a pool of two judges what random search proposes, too, and tables are resumed as buckets are
+    [pytest.param(case, marks=pytest.mark.study) if case != "table" else case for case in CASES],
+)  # random search is killed below at random moments, and a pool of two is stopped by Ctrl-C
 def test_killed_again_and_again_a_search_ends_as_if_it_had_not_been(planner: Command, case: str) -> None:
     Path("s.yaml").write_text(CASES[case])
     assert planner("plan", "s.yaml", "--quiet", "--out", "whole").status == 0
@@ -91,7 +91,7 @@ def test_killed_again_and_again_a_search_ends_as_if_it_had_not_been(planner: Com
 def test_killed_at_random_moments_searches_end_with_equal_plans(here: Path, case: str, moments: int) -> None:
     Path("s.yaml").write_text(CASES[case])
     done = subprocess.run(
-        [sys.executable, PROGRAM, "s.yaml", str(moments), "7", "no" if moments == 4 else "yes"],
+        [sys.executable, PROGRAM, "s.yaml", str(moments), "7", "no" if moments == 2 else "yes"],
         check=False, env=ENVIRONMENT, capture_output=True, text=True, timeout=3000,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -112,7 +112,7 @@ def test_ctrl_c_ends_with_the_best_so_far_and_loses_nothing(planner: Command) ->
     assert err == "Interrupted; resume with: planner plan --resume cut\n"
     plan = json.loads(Path("cut/plan.json").read_text())
     assert plan["search"]["interrupted"] is True
-    assert 8 <= len(plan["search"]["trials"]) < 24
+    assert 8 <= len(plan["search"]["trials"]) < 16
     assert "**interrupted** after" in Path("cut/summary.md").read_text()
     assert planner("report", "cut", "--json").status == 0
     assert planner("plan", "s.yaml", "--out", "cut").status == 2
@@ -155,14 +155,14 @@ def test_another_scenario_is_refused_with_the_keys_that_differ(planner: Command,
         assert (answer.status, answer.out) == (2, "")
         assert f"cut: its search is of another scenario: {said}." in answer.err
     assert JOURNAL.read_bytes() == content
-    assert planner("plan", "--resume", "cut", "tiny.yaml", "--processes", "2", "--quiet").status == 0
+    assert planner("plan", "--resume", "cut", "tiny.yaml", "--quiet").status == 0
 
 
 def test_a_changed_number_of_rounds_resumes(planner: Command) -> None:
     """What the error of a search that is not to be begun anew says to do."""
     Path("s.yaml").write_text(LONG)
     _stop(9, signal.SIGKILL, "s.yaml", "--out", "cut")
-    Path("s.yaml").write_text(TINY.replace("iterations: 2", "iterations: 3"))
+    Path("s.yaml").write_text(LONG.replace("iterations: 4", "iterations: 3"))
     refused = planner("plan", "s.yaml", "--out", "cut")
     assert refused.status == 2
     assert "`planner plan SCENARIO --resume cut`" in refused.err

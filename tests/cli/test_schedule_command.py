@@ -17,7 +17,7 @@ DAY = ("schedule", "fleet.yaml", "--rates", "day.csv", "--out", "day", "--quiet"
 
 @pytest.fixture(autouse=True)
 def _fleet(here: Path) -> None:
-    Path("fleet.yaml").write_text(SMALL_FLEET)
+    Path("fleet.yaml").write_text(f"{SMALL_FLEET}serving: split\n")
     write_rates("day.csv", hourly().rates_rps)
 
 

@@ -21,6 +21,7 @@ workload: normal-500-2000
 inventory: {H200: 16}
 prices_usd_per_gpu_hour: {H200: 4, H20: 1}
 ranges: {width: 4096}
+serving: split
 """
 RUNS = "[!.]*/plan.json"  # those that are still being written have names that begin with a dot
 GRID = ("--set", "inventory.H20=null,16", "--set", "slo.tpot_ms=40,80")

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 from command_line import TINY, Command
-from plain_pictures import copied_pictures
 from run_edits import edit, leaves
 
 from planner import files, pipeline
 from planner.files.plan.digests import sealed
-from planner.runs import Job, run_job
 from planner.runs.verifying import runs as verifying
 
 PLACED, SPLIT = "placed", "split"
@@ -29,16 +27,6 @@ serving: split
 survive: {nodes: 1, share: 0.5}
 """,
 }
-
-
-@pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the tiny scenario whose pictures are those that are copied here."""
-    folder = tmp_path_factory.mktemp("planned")
-    (folder / "tiny.yaml").write_text(TINY)
-    with copied_pictures():
-        run_job(Job(scenario=folder / "tiny.yaml", folder=folder / "run"))
-    return folder / "run"
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ model: deepseek-v3
 workload: normal-500-2000
 inventory: {H200: 16}
 ranges: {width: 4096}
+serving: split
 """
 SEARCHED = """\
 name: searched
@@ -31,7 +32,7 @@ workload: normal-500-2000
 inventory: {H200: 32, H20: 32}
 ranges: {width: 2048}
 routing: {form: table}
-search: {method: random, iterations: 2, batch_size: 4, min_island_size: 12}
+search: {method: random, iterations: 2, batch_size: 2, min_island_size: 12}
 """
 MEASURED = re.compile(r', "(?:generation|evaluation)_cpu_s": [-+.e0-9]+')
 

@@ -11,6 +11,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 from plain_pictures import copied_pictures
 
@@ -59,7 +60,8 @@ def call(words: Sequence[str], folder: Path, *, on_terminal: bool = False) -> Ca
         shown(error)
 
     began = _cpu_s()
-    with copied_pictures(), _as_command(words, folder), _limited(), redirect_stdout(out), redirect_stderr(err):
+    few = patch("planner.runs.replays.router_losses._REQUESTS", 200)  # every export replays its router
+    with copied_pictures(), few, _as_command(words, folder), _limited(), redirect_stdout(out), redirect_stderr(err):
         screen.show_error = hear
         try:
             main()

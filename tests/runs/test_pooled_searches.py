@@ -30,7 +30,10 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("s.yaml")
 
 
-def test_a_search_of_pools_is_resumed(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", ["random", "divider"])
+def test_a_search_of_pools_is_resumed(scenario: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """In its second round; what learns from its trials proposes again what it would have."""
+    scenario.write_text(SCENARIO.replace("method: random", f"method: {method}"))
     judged = 0
 
     def interrupted(layout: Layout, assignment: Assignment, cpu_s: float = 0.0) -> Evaluation:
