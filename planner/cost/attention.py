@@ -1,4 +1,4 @@
-"""Attention: operations and bytes of one layer on one GPU of a group of tp.
+"""Attention: operations and bytes of all layers on one GPU of a group of tp, each kind by its formula.
 
 | symbol | meaning | unit |
 |---|---|---|
@@ -14,17 +14,18 @@ FLOPs = 2 MACs. A prompt of s tokens of which the share h is cached: n = (1 - h)
 pairs = n (s - (n - 1)/2). Under tensor parallelism heads are split; the latent projections of MLA are repeated.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from planner.cost.arrays import Array
-from planner.domain import GroupedAttention, MlaAttention, ModelSpec
+from planner.cost.arrays import Array, as_array
+from planner.domain import Attention, GroupedAttention, MlaAttention, ModelSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionWork:
-    """One layer on one GPU: multiply-adds of projections and scores, weights and cache read (bytes).
+    """All layers on one GPU: multiply-adds of projections and scores, weights and cache read (bytes).
 
     `expansion_macs` (MLA prefill) are over the expanded tokens, `projection_macs` over the new ones.
     """
@@ -36,20 +37,42 @@ class AttentionWork:
     cache_bytes: Array
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """What a step takes in, in tokens: `new` ones of a group, `expanded` of the latent cache, and of `prompts` prompts
+    of `prompt` tokens the last `fresh` each (a part of a prompt counts as a part)."""
+
+    new: Array
+    expanded: Array
+    prompts: Array
+    fresh: Array
+    prompt: Array
+
+
 def weights(model: ModelSpec, tp: Array) -> Array:
+    """Attention weights of all layers on one GPU (elements)."""
+    return as_array(sum(count * layer_weights(kind, model.hidden_size, tp) for kind, count in model.attentions))
+
+
+def layer_weights(kind: Attention, hidden_size: int, tp: Array) -> Array:
     """Attention weights of one layer on one GPU (elements)."""
-    a, d = model.attention, model.hidden_size
-    if isinstance(a, MlaAttention):
-        repeated = d * (a.query_rank + a.kv_rank + a.rope_dim)
-        return repeated + (model.attention_parameters - repeated) / tp
+    if isinstance(kind, MlaAttention):
+        repeated = hidden_size * (kind.query_rank + kind.kv_rank + kind.rope_dim)
+        return repeated + (kind.parameters(hidden_size) - repeated) / tp
     # Over more GPUs than KV heads each head is repeated, not cut.
-    kv = 2 * d * a.kv_heads * a.head_dim
-    return (model.attention_parameters - kv) / tp + kv / np.minimum(tp, a.kv_heads)
+    kv = hidden_size * kind.kv_projections
+    return (kind.parameters(hidden_size) - kv) / tp + kv / np.minimum(tp, kind.kv_heads)
 
 
-def prefill_work(model: ModelSpec, *, new: Array, expanded: Array, pairs: Array, tp: Array) -> AttentionWork:
-    """`new` tokens of a group, `expanded` of the latent cache, `pairs` of query and key (all layers alike)."""
-    a, d = model.attention, model.hidden_size
+def prefill_work(model: ModelSpec, intake: Intake, tp: Array) -> AttentionWork:
+    """What all layers do with the tokens that a step takes in."""
+    return _total(_layer_prefill(model, kind, intake, tp) for kind in model.attentions)
+
+
+def _layer_prefill(model: ModelSpec, layers: tuple[Attention, int], intake: Intake, tp: Array) -> AttentionWork:
+    (a, count), d, new, expanded = layers, model.hidden_size, intake.new, intake.expanded
+    pairs = intake.prompts * causal_pairs(a, new=intake.fresh, total=intake.prompt)
+    held = layer_weights(a, d, tp)
     if isinstance(a, MlaAttention):
         query = d * a.query_parameters_per_hidden + a.query_rank * a.heads * (a.nope_dim + a.rope_dim) / tp
         latent = d * (a.kv_rank + a.rope_dim)
@@ -57,66 +80,76 @@ def prefill_work(model: ModelSpec, *, new: Array, expanded: Array, pairs: Array,
         projections, expansion = new * (query + latent + a.heads * a.value_dim * d / tp), expanded * expand
         scores = a.heads / tp * pairs * (a.nope_dim + a.rope_dim + a.value_dim)
     else:
-        projections, expansion = new * weights(model, tp), 0 * expanded
-        scores = a.heads / tp * pairs * 2 * a.head_dim
+        projections, expansion = new * held, 0 * expanded
+        scores = a.heads / tp * pairs * (a.head_dim + a.value_width)
     return AttentionWork(
-        projection_macs=projections,
-        expansion_macs=expansion,
-        score_macs=scores,
-        weight_bytes=weights(model, tp) * model.weight_bytes,
-        cache_bytes=(new + expanded) * _cache_share(model, tp),  # written, and read by every chunk
+        projection_macs=count * projections,
+        expansion_macs=count * expansion,
+        score_macs=count * scores,
+        weight_bytes=count * held * model.weight_bytes,
+        cache_bytes=count * (new + expanded) * _cache_share(model, a, tp),  # written, and read by every chunk
     )
 
 
 def decode_work(model: ModelSpec, *, sequences: Array, tokens: Array, cached: Array, tp: Array) -> AttentionWork:
     """`sequences` with `cached` tokens each, `tokens` new ones of each; MLA in absorbed form."""
-    a, d = model.attention, model.hidden_size
-    new = sequences * tokens
+    return _total(_layer_decode(model, kind, sequences, tokens, cached, tp) for kind in model.attentions)
+
+
+def _layer_decode(
+    model: ModelSpec, layers: tuple[Attention, int], sequences: Array, tokens: Array, cached: Array, tp: Array
+) -> AttentionWork:
+    (a, count), d, new = layers, model.hidden_size, sequences * tokens
+    held = layer_weights(a, d, tp)
     if isinstance(a, MlaAttention):
         query = d * a.query_parameters_per_hidden + a.query_rank * a.heads * (a.nope_dim + a.rope_dim) / tp
         absorbed = a.heads * a.kv_rank * (a.nope_dim + a.value_dim) / tp
         macs = query + d * (a.kv_rank + a.rope_dim) + absorbed + a.heads * a.value_dim * d / tp
         projections, pair = new * macs, a.heads / tp * (2 * a.kv_rank + a.rope_dim)
     else:
-        projections, pair = new * weights(model, tp), a.heads / tp * 2 * a.head_dim
-    attended = mean_seen(model, cached)
+        projections, pair = new * held, a.heads / tp * (a.head_dim + a.value_width)
+    attended = seen(a, cached)
     return AttentionWork(
-        projection_macs=projections,
+        projection_macs=count * projections,
         expansion_macs=0 * new,
-        score_macs=new * attended * pair,
-        weight_bytes=weights(model, tp) * model.weight_bytes,
-        cache_bytes=sequences * attended * _cache_share(model, tp),
+        score_macs=count * new * attended * pair,
+        weight_bytes=count * held * model.weight_bytes,
+        cache_bytes=count * sequences * attended * _cache_share(model, a, tp),
     )
 
 
-def mean_seen(model: ModelSpec, cached: Array) -> Array:
-    """Tokens that a query sees of `cached` ones, mean over layers."""
-    a = model.attention
-    if isinstance(a, GroupedAttention) and a.windowed_layers:
-        share = a.windowed_layers / model.layers
-        return (1 - share) * cached + share * np.minimum(cached, a.window)
+def _total(works: Iterable[AttentionWork]) -> AttentionWork:
+    first, *others = works
+    return AttentionWork(
+        **{name: sum((getattr(work, name) for work in others), getattr(first, name)) for name in _FIGURES}
+    )
+
+
+_FIGURES = tuple(field.name for field in fields(AttentionWork))
+
+
+def seen(kind: Attention, cached: Array) -> Array:
+    """Tokens that a query sees of `cached` ones."""
+    if isinstance(kind, GroupedAttention) and kind.window:
+        return np.minimum(cached, kind.window)
     return cached
 
 
-def causal_pairs(model: ModelSpec, *, new: Array, total: Array) -> Array:
-    """Pairs of query and key of one prompt (layers' mean): its last `new` tokens ask, each sees all up to itself."""
-    full = new * (total - (new - 1) / 2)
-    a = model.attention
-    if isinstance(a, GroupedAttention) and a.windowed_layers:
-        share = a.windowed_layers / model.layers
+def causal_pairs(kind: Attention, *, new: Array, total: Array) -> Array:
+    """Pairs of query and key of one prompt: its last `new` tokens ask, each sees all up to itself."""
+    if isinstance(kind, GroupedAttention) and kind.window:
         past = total - new
-        growing = np.clip(a.window - past, 0, new)  # queries whose window is not full yet
-        windowed = growing * past + growing * (growing + 1) / 2 + (new - growing) * a.window
-        return (1 - share) * full + share * windowed
-    return full
+        growing = np.clip(kind.window - past, 0, new)  # queries whose window is not full yet
+        return np.asarray(growing * past + growing * (growing + 1) / 2 + (new - growing) * kind.window)
+    return np.asarray(new * (total - (new - 1) / 2))
 
 
-def _cache_share(model: ModelSpec, tp: Array) -> Array:
+def _cache_share(model: ModelSpec, kind: Attention, tp: Array) -> Array:
     """Cache of one token and layer on one GPU (bytes)."""
-    a = model.attention
-    return a.kv_width * model.kv_bytes / np.minimum(tp, a.divisible_kv_heads)
+    return kind.kv_width * model.kv_bytes / np.minimum(tp, kind.divisible_kv_heads)
 
 
 def cache_bytes_per_sequence(model: ModelSpec, length: Array, tp: Array) -> Array:
     """Cache of one sequence of `length` tokens over all layers on one GPU of a group (bytes); windows are respected."""
-    return model.layers * mean_seen(model, length) * _cache_share(model, tp)
+    each = (count * seen(kind, length) * _cache_share(model, kind, tp) for kind, count in model.attentions)
+    return as_array(sum(each))

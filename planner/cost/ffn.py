@@ -44,7 +44,7 @@ def gemm_part(
 
 def dense_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, micro_batches: Array) -> Part:
     """Dense FFNs of all dense layers, `tokens` of a group of `tp` GPUs."""
-    weights = model.dense_layers * model.dense_ffn_parameters / tp
+    weights = model.dense_ffn_parameters / tp
     return gemm_part(
         "dense",
         dev,
@@ -70,9 +70,9 @@ def head_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array) -> Par
     )
 
 
-def shared_part(dev: Device, model: ModelSpec, experts: Experts, *, tokens: Array, micro_batches: Array) -> Part:
+def shared_part(dev: Device, model: ModelSpec, *, tokens: Array, micro_batches: Array) -> Part:
     """Shared experts of all MoE layers for `tokens` per GPU; every GPU holds them whole."""
-    weights = as_array(model.moe_layers * experts.shared * model.expert_parameters)
+    weights = as_array(model.moe_layers * model.shared_parameters)
     return gemm_part(
         "shared experts",
         dev,

@@ -1,114 +1,39 @@
 """Model shapes: what the cost formulas need to know of a network, and nothing of how it is served."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
 from typing import Annotated
 
 from planner.domain.keys import Bounds
+from planner.domain.model_layers import (
+    MOST_LAYERS,
+    Attention,
+    DenseFfn,
+    Experts,
+    GroupedAttention,
+    LayerGroup,
+    Size,
+    SizeOrNone,
+)
 
-LARGEST_SIZE = 10**7
-"""Of a size, a head count, experts, a vocabulary: a hundred times the largest there is."""
-MOST_LAYERS = 10_000
 MOST_CONTEXT = 100_000_000
 
 EMBEDDING_BYTES = 2
 _DISPATCH_AND_COMBINE_BYTES = 3
 _RESIDENT_COPIES = 8  # hidden states at once: residual, norm, projections in and out
 
-_Size = Annotated[int, Bounds(low=1, high=LARGEST_SIZE)]
-_SizeOrNone = Annotated[int, Bounds(low=0, high=LARGEST_SIZE)]
 _Bytes = Annotated[float, Bounds(above=0, high=8)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MlaAttention:
-    """Multi-head latent attention. `kv_rank` is the width of the compressed KV, `rope_dim` of its rotary part.
-
-    `query_rank` is 0 where queries are projected without compression.
-    """
-
-    heads: _Size
-    query_rank: _SizeOrNone
-    kv_rank: _Size
-    nope_dim: _Size
-    rope_dim: _Size
-    value_dim: _Size
-
-    @property
-    def query_parameters_per_hidden(self) -> int:
-        """Width that a token's hidden state is first projected to, to become queries."""
-        return self.query_rank or self.heads * (self.nope_dim + self.rope_dim)
-
-    def parameters(self, hidden_size: int) -> int:
-        """Weights of one layer's attention (count), output projection included."""
-        query = hidden_size * self.query_parameters_per_hidden
-        query += self.query_rank * self.heads * (self.nope_dim + self.rope_dim)
-        kv = hidden_size * (self.kv_rank + self.rope_dim) + self.kv_rank * self.heads * (self.nope_dim + self.value_dim)
-        return query + kv + self.heads * self.value_dim * hidden_size
-
-    @property
-    def kv_width(self) -> int:
-        """Cached elements per token and layer; all heads share them, so tensor parallelism does not divide them."""
-        return self.kv_rank + self.rope_dim
-
-    @property
-    def divisible_kv_heads(self) -> int:
-        """Over how many GPUs of a tensor-parallel group the cache can be spread."""
-        return 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedAttention:
-    """Grouped-query attention; plain multi-head attention has as many `kv_heads` as `heads`.
-
-    `windowed_layers` of the model's layers see the last `window` tokens only; the others see all.
-    """
-
-    heads: _Size
-    kv_heads: _Size
-    head_dim: _Size
-    window: int = 0
-    windowed_layers: int = 0
-
-    def parameters(self, hidden_size: int) -> int:
-        """Weights of one layer's attention (count), output projection included."""
-        return hidden_size * self.head_dim * 2 * (self.heads + self.kv_heads)
-
-    @property
-    def kv_width(self) -> int:
-        """Cached elements per token and layer, keys and values of all heads."""
-        return 2 * self.kv_heads * self.head_dim
-
-    @property
-    def divisible_kv_heads(self) -> int:
-        """Over how many GPUs of a tensor-parallel group the cache can be spread; beyond, heads are repeated."""
-        return self.kv_heads
-
-
-Attention = MlaAttention | GroupedAttention
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experts:
-    """The mixture-of-experts block of a layer: `active` of `routed` experts see a token, `shared` see every token.
-
-    `node_limit`: a token's experts lie in at most so many of the groups that the experts are parted into (0: anywhere).
-    """
-
-    routed: _Size
-    active: int
-    shared: _SizeOrNone
-    ffn_size: _Size
-    node_limit: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """A model's shape. `moe_layer_indices` of its `layers` carry experts, the others a dense FFN.
-
-    `dense_ffn_size` is 0 where every layer carries experts, `experts` None where none does.
+    """A model's shape: its layers, by groups of equal ones in the order in which each kind first stands, and what
+    stands around them.
 
     Bytes per element (1 = FP8, 2 = BF16, 0.53125 = MXFP4 with its scales): `weight_bytes` of attention and dense FFNs,
-    `expert_bytes` of the experts, `kv_bytes` of the cache; embeddings, head and router stay at 2.
+    `expert_bytes` of the experts, `kv_bytes` of the cache; embeddings, head and router stay at 2, `tower_parameters`
+    (what reads images or sound, and hands on prompt tokens) too.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
     engine has to be allowed to run. What engines choose their layers by: `architecture` (the class that config.json
@@ -118,34 +43,68 @@ class ModelSpec:
 
     name: str
     uri: str
-    hidden_size: _Size
-    layers: Annotated[int, Bounds(low=1, high=MOST_LAYERS)]
-    moe_layer_indices: tuple[int, ...]
-    dense_ffn_size: int
-    attention: Attention
-    experts: Experts | None
-    vocab_size: _Size
+    hidden_size: Size
+    groups: tuple[LayerGroup, ...]
+    vocab_size: Size
     max_context: Annotated[int, Bounds(low=1, high=MOST_CONTEXT)]
     weight_bytes: _Bytes = 1.0
     expert_bytes: _Bytes = 1.0
     kv_bytes: _Bytes = 1.0
     mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
+    tower_parameters: Annotated[int, Bounds(low=0)] = 0
     own_code: bool = False
     architecture: str = ""
     quantization: str = ""
-    weight_block: _SizeOrNone = 0
+    weight_block: SizeOrNone = 0
     source: str = ""
+
+    @property
+    def layers(self) -> int:
+        """All of them (count)."""
+        return sum(group.count for group in self.groups)
 
     @property
     def moe_layers(self) -> int:
         """Layers with experts (count)."""
-        return len(self.moe_layer_indices)
+        return sum(group.count for group in self.groups if isinstance(group.ffn, Experts))
 
     @property
     def dense_layers(self) -> int:
         """Layers with a dense FFN (count)."""
-        return self.layers - self.moe_layers
+        return sum(count for _, count in self.dense_ffns)
+
+    @property
+    def attentions(self) -> Iterator[tuple[Attention, int]]:
+        """Attention of every group that has any, and of how many layers."""
+        return ((group.attention, group.count) for group in self.groups if group.attention is not None)
+
+    @property
+    def grouped(self) -> tuple[GroupedAttention, ...]:
+        """Its kinds of grouped attention; none in a model of latent attention."""
+        return tuple(attention for attention, _ in self.attentions if isinstance(attention, GroupedAttention))
+
+    @property
+    def windowed(self) -> int:
+        """Layers that see a window of the tokens only (count)."""
+        windows = (isinstance(kind, GroupedAttention) and kind.window > 0 for kind, _ in self.attentions)
+        return sum(count for (_, count), window in zip(self.attentions, windows, strict=True) if window)
+
+    @property
+    def dense_ffns(self) -> Iterator[tuple[DenseFfn, int]]:
+        """Dense FFN of every group that has one, and of how many layers."""
+        return ((group.ffn, group.count) for group in self.groups if isinstance(group.ffn, DenseFfn))
+
+    @property
+    def experts(self) -> Experts | None:
+        """The experts of every layer that has any; None in a dense model."""
+        return next((group.ffn for group in self.groups if isinstance(group.ffn, Experts)), None)
+
+    @property
+    def heads(self) -> int:
+        """What a tensor-parallel group must divide: attention heads, of layers with different numbers what is common
+        to all."""
+        return gcd(*(attention.heads for attention, _ in self.attentions))
 
     @property
     def routed_experts(self) -> int:
@@ -159,23 +118,33 @@ class ModelSpec:
 
     @property
     def attention_parameters(self) -> int:
-        """Weights of one layer's attention (count)."""
-        return self.attention.parameters(self.hidden_size)
+        """Weights of all layers' attention (count)."""
+        return sum(count * attention.parameters(self.hidden_size) for attention, count in self.attentions)
 
     @property
     def expert_parameters(self) -> int:
-        """Weights of one expert (count): gate, up and down projection."""
-        return 3 * self.hidden_size * self.experts.ffn_size if self.experts else 0
+        """Weights of one routed expert of one layer (count)."""
+        return self.experts.expert_parameters(self.hidden_size) if self.experts else 0
+
+    @property
+    def shared_parameters(self) -> int:
+        """Weights of one layer's shared experts (count)."""
+        return self.experts.shared_parameters(self.hidden_size) if self.experts else 0
 
     @property
     def router_parameters(self) -> int:
         """Weights of one layer's router (count)."""
-        return self.hidden_size * self.routed_experts
+        return self.experts.router_parameters(self.hidden_size) if self.experts else 0
 
     @property
     def dense_ffn_parameters(self) -> int:
-        """Weights of one dense FFN (count)."""
-        return 3 * self.hidden_size * self.dense_ffn_size
+        """Weights of all layers' dense FFNs (count)."""
+        return sum(count * ffn.parameters(self.hidden_size) for ffn, count in self.dense_ffns)
+
+    @property
+    def widest_dense_ffn(self) -> int:
+        """Width of the widest dense FFN; 0 where every layer carries experts."""
+        return max((ffn.size for ffn, _ in self.dense_ffns), default=0)
 
     @property
     def head_parameters(self) -> int:
@@ -190,26 +159,25 @@ class ModelSpec:
     @property
     def parameters(self) -> int:
         """All weights (count) except norms and biases, below 0.1 % of the whole, and multi-token prediction."""
-        moe = self.router_parameters + (self.routed_experts + self.shared_experts) * self.expert_parameters
-        body = self.layers * self.attention_parameters + self.dense_layers * self.dense_ffn_parameters
-        return body + self.moe_layers * moe + self.embedding_parameters
+        moe = self.router_parameters + self.routed_experts * self.expert_parameters + self.shared_parameters
+        body = self.attention_parameters + self.dense_ffn_parameters + self.moe_layers * moe
+        return body + self.embedding_parameters + self.tower_parameters
 
     @property
     def active_parameters(self) -> int:
         """Weights that one token meets (count), output head included, input embedding (a look-up) not."""
-        active = self.experts.active + self.experts.shared if self.experts else 0
-        moe = self.router_parameters + active * self.expert_parameters
-        body = self.layers * self.attention_parameters + self.dense_layers * self.dense_ffn_parameters
-        return body + self.moe_layers * moe + self.head_parameters
+        active = self.experts.active if self.experts else 0
+        moe = self.router_parameters + active * self.expert_parameters + self.shared_parameters
+        return self.attention_parameters + self.dense_ffn_parameters + self.moe_layers * moe + self.head_parameters
 
     @property
     def weights_gb(self) -> float:
         """Size of the weights (GB, 10^9 bytes)."""
-        experts = (self.routed_experts + self.shared_experts) * self.expert_parameters * self.expert_bytes
+        experts = (self.routed_experts * self.expert_parameters + self.shared_parameters) * self.expert_bytes
         moe = experts + self.router_parameters * EMBEDDING_BYTES
-        split = self.layers * self.attention_parameters + self.dense_layers * self.dense_ffn_parameters
-        total_bytes = split * self.weight_bytes + self.moe_layers * moe + self.embedding_parameters * EMBEDDING_BYTES
-        return total_bytes / 1e9
+        split = (self.attention_parameters + self.dense_ffn_parameters) * self.weight_bytes
+        around = (self.embedding_parameters + self.tower_parameters) * EMBEDDING_BYTES
+        return (split + self.moe_layers * moe + around) / 1e9
 
     def buffer_bytes_per_token(self, tp: int) -> float:
         """Buffers that a step holds at once for each of its tokens on a GPU of `tp` (bytes)."""
@@ -224,9 +192,9 @@ class ModelSpec:
     def split_buffer_bytes(self) -> int:
         """Of a token's buffers what a group shares (bytes): dispatched and combined copies, the dense FFN's width."""
         copies = self.experts.active * _DISPATCH_AND_COMBINE_BYTES if self.experts else 0
-        return self.hidden_size * copies + max(self.dense_ffn_size, 0) * EMBEDDING_BYTES * 2
+        return self.hidden_size * copies + self.widest_dense_ffn * EMBEDDING_BYTES * 2
 
     @property
     def kv_bytes_per_token(self) -> float:
         """KV cache of one more token over all layers while no window is full (bytes)."""
-        return self.layers * self.attention.kv_width * self.kv_bytes
+        return sum(count * attention.kv_width for attention, count in self.attentions) * self.kv_bytes

@@ -137,11 +137,15 @@ def _format(size: float) -> str:
 def _attention(model: "ModelSpec") -> str:
     from planner.domain import MlaAttention
 
-    attention = model.attention
-    if isinstance(attention, MlaAttention):
-        return f"MLA, {attention.heads} heads"
-    window = f", {attention.windowed_layers} layers see {attention.window}" if attention.windowed_layers else ""
-    return f"grouped, {attention.heads}/{attention.kv_heads} heads{window}"
+    kinds: dict[str, None] = {}
+    for attention, count in model.attentions:
+        if isinstance(attention, MlaAttention):
+            kinds[f"MLA, {attention.heads} heads"] = None
+            continue
+        kinds[f"grouped, {attention.heads}/{attention.kv_heads} heads"] = None
+        if attention.window:
+            kinds[f"{count} layers see {attention.window}"] = None
+    return ", ".join(kinds)
 
 
 def _experts(model: "ModelSpec") -> str:

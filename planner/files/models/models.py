@@ -13,7 +13,7 @@ from planner.errors import InputError
 from planner.files.disk.documents import read_json
 from planner.files.disk.names import canonical, is_path, resolve, shipped_models
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.models.model_architectures import read_shape
+from planner.files.models.model_architectures import read_layers
 from planner.files.models.model_documents import MODEL_SPEC_KEY, ModelSection, model_from_document
 from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint
@@ -67,7 +67,7 @@ def model_from_config(config: Section, *, name: str = "") -> ModelSpec:
 
 
 def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
-    shape = read_shape(config)
+    groups = read_layers(config)
     section = ModelSection.of(config.section("_planner", optional=True))
     section.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes", "own_code")
     weight_bytes, expert_bytes = read_precision(config, section)
@@ -75,11 +75,7 @@ def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
         name=_name(section, name),
         uri=_uri(config, section),
         hidden_size=config.integer("hidden_size", low=1),
-        layers=config.integer("num_hidden_layers", low=1),
-        moe_layer_indices=shape.moe_layer_indices,
-        dense_ffn_size=shape.dense_ffn_size,
-        attention=shape.attention,
-        experts=shape.experts,
+        groups=groups,
         vocab_size=config.integer("vocab_size", low=1),
         max_context=config.integer("max_position_embeddings", low=1),
         weight_bytes=weight_bytes,
