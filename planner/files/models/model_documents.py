@@ -23,6 +23,7 @@ _CEILINGS = {
     "layers": MOST_LAYERS,
     "num_nextn_predict_layers": MOST_LAYERS,
     "max_position_embeddings": MOST_CONTEXT,
+    "tower_parameters": 10**12,
 }
 Part = TypeVar("Part", Attention, Ffn)
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'\\$`{}]+")
@@ -181,7 +182,9 @@ def _of_version_1(document: Section) -> dict[str, object]:
     attention.pop("windowed_layers", None)
     window = attention.pop("window", 0)
     dense = {"kind": "dense", "size": section.integer("dense_ffn_size", low=0)}
-    experts = None if section.is_empty("experts") else {"kind": "experts", **section.inner("experts").values}
+    if with_experts:
+        section.section("experts")  # must be there
+    experts = {"kind": "experts", **section.inner("experts").values}
     groups: list[dict[str, object]] = [
         {
             "attention": {**attention, "window": window} if layer < windowed else attention,
