@@ -72,14 +72,13 @@ def head_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array) -> Par
 
 def shared_part(dev: Device, model: ModelSpec, *, tokens: Array, micro_batches: Array) -> Part:
     """Shared experts of all MoE layers for `tokens` per GPU; every GPU holds them whole."""
-    weights = as_array(model.moe_layers * model.shared_parameters)
     return gemm_part(
         "shared experts",
         dev,
-        flops=2 * tokens * weights,
-        rate=dev.experts,
+        flops=2 * tokens * as_array(model.moe_layers * model.shared_parameters),
+        rate=dev.shared,
         rows=tokens,
-        weight_bytes=weights * model.expert_bytes,
+        weight_bytes=as_array(model.moe_layers * model.shared_weight_bytes),
         micro_batches=micro_batches,
     )
 

@@ -68,7 +68,7 @@ def _expert_bytes(model: ModelSpec, experts_on_device: Array) -> Array:
     if not model.experts:
         return as_array(0.0)
     routed = experts_on_device - model.experts.shared
-    return np.asarray((model.expert_parameters * routed + model.shared_parameters) * model.expert_bytes)
+    return np.asarray(model.expert_parameters * routed * model.expert_bytes + model.shared_weight_bytes)
 
 
 def activation_gb(model: ModelSpec, tokens_per_group: Numbers, tp: Numbers) -> Array:

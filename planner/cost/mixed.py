@@ -160,6 +160,7 @@ def _blended(prefill: Device, decode: Device, chunk_share: Array, sequence_share
         fp16=blend(prefill.fp16, decode.fp16),
         weights=blend(prefill.weights, decode.weights),
         experts=blend(prefill.experts, decode.experts),
+        shared=blend(prefill.shared, decode.shared),
         nic=blend(as_array(prefill.nic), as_array(decode.nic)),
         fans_out=chunk_share,
     )

@@ -31,8 +31,9 @@ class ModelSpec:
     """A model's shape: its layers, by groups of equal ones in the order in which each kind first stands, and what
     stands around them.
 
-    Bytes per element (1 = FP8, 2 = BF16, 0.53125 = MXFP4 with its scales): `weight_bytes` of attention and dense FFNs,
-    `expert_bytes` of the experts, `kv_bytes` of the cache; embeddings, head and router stay at 2, `tower_parameters`
+    Bytes per element (1 = FP8, 2 = BF16, 0.53125 = MXFP4 with its scales; a mean where matrices differ): `weight_bytes`
+    of attention and dense FFNs, `expert_bytes` of the routed experts, `shared_bytes` of the shared ones (None: as the
+    routed ones), `kv_bytes` of the cache; embeddings, head and router stay at 2, `tower_parameters`
     (what reads images or sound, and hands on prompt tokens) too.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
@@ -49,6 +50,7 @@ class ModelSpec:
     max_context: Annotated[int, Bounds(low=1, high=MOST_CONTEXT)]
     weight_bytes: _Bytes = 1.0
     expert_bytes: _Bytes = 1.0
+    shared_bytes: _Bytes | None = None
     kv_bytes: _Bytes = 1.0
     mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
@@ -132,6 +134,11 @@ class ModelSpec:
         return self.experts.shared_parameters(self.hidden_size) if self.experts else 0
 
     @property
+    def shared_weight_bytes(self) -> float:
+        """Size of one layer's shared experts (bytes)."""
+        return self.shared_parameters * (self.expert_bytes if self.shared_bytes is None else self.shared_bytes)
+
+    @property
     def router_parameters(self) -> int:
         """Weights of one layer's router (count)."""
         return self.experts.router_parameters(self.hidden_size) if self.experts else 0
@@ -173,8 +180,8 @@ class ModelSpec:
     @property
     def weights_gb(self) -> float:
         """Size of the weights (GB, 10^9 bytes)."""
-        experts = (self.routed_experts * self.expert_parameters + self.shared_parameters) * self.expert_bytes
-        moe = experts + self.router_parameters * EMBEDDING_BYTES
+        experts = self.routed_experts * self.expert_parameters * self.expert_bytes
+        moe = experts + self.shared_weight_bytes + self.router_parameters * EMBEDDING_BYTES
         split = (self.attention_parameters + self.dense_ffn_parameters) * self.weight_bytes
         around = (self.embedding_parameters + self.tower_parameters) * EMBEDDING_BYTES
         return (split + self.moe_layers * moe + around) / 1e9

@@ -46,12 +46,20 @@ class MlaAttention:
         """Width that a token's hidden state is first projected to, to become queries."""
         return self.query_rank or self.heads * (self.nope_dim + self.rope_dim)
 
+    def matrices(self, hidden_size: int) -> dict[str, int]:
+        """Weights of one layer (count) by the names that checkpoints have for them."""
+        query = self.heads * (self.nope_dim + self.rope_dim)
+        compressed = {"q_a_proj": hidden_size * self.query_rank, "q_b_proj": self.query_rank * query}
+        return {
+            **(compressed if self.query_rank else {"q_proj": hidden_size * query}),
+            "kv_a_proj_with_mqa": hidden_size * (self.kv_rank + self.rope_dim),
+            "kv_b_proj": self.kv_rank * self.heads * (self.nope_dim + self.value_dim),
+            "o_proj": self.heads * self.value_dim * hidden_size,
+        }
+
     def parameters(self, hidden_size: int) -> int:
         """Weights of one layer's attention (count), output projection included."""
-        query = hidden_size * self.query_parameters_per_hidden
-        query += self.query_rank * self.heads * (self.nope_dim + self.rope_dim)
-        kv = hidden_size * (self.kv_rank + self.rope_dim) + self.kv_rank * self.heads * (self.nope_dim + self.value_dim)
-        return query + kv + self.heads * self.value_dim * hidden_size
+        return sum(self.matrices(hidden_size).values())
 
     @property
     def kv_width(self) -> int:
@@ -86,15 +94,22 @@ class GroupedAttention:
         """Width of a value head."""
         return self.value_dim or self.head_dim
 
+    def matrices(self, hidden_size: int) -> dict[str, int]:
+        """Weights of one layer (count) by the names that checkpoints have for them; a gate an element stands among the
+        queries."""
+        gate = self.heads * self.value_width if self.gate is Gate.ELEMENTS else 0
+        widths = {
+            "q_proj": self.heads * self.head_dim + gate,
+            "k_proj": self.kv_heads * self.head_dim,
+            "v_proj": 0 if self.keys_are_values else self.kv_heads * self.value_width,
+            "g_proj": self.heads if self.gate is Gate.HEADS else 0,
+            "o_proj": self.heads * self.value_width,
+        }
+        return {name: hidden_size * width for name, width in widths.items() if width}
+
     def parameters(self, hidden_size: int) -> int:
         """Weights of one layer's attention (count), output projection included."""
-        return hidden_size * (self.query_width + self.kv_projections + self.heads * self.value_width)
-
-    @property
-    def query_width(self) -> int:
-        """Columns of the query projection, the output's gate among them."""
-        gate = {Gate.NONE: 0, Gate.ELEMENTS: self.heads * self.value_width, Gate.HEADS: self.heads}[self.gate]
-        return self.heads * self.head_dim + gate
+        return sum(self.matrices(hidden_size).values())
 
     @property
     def kv_projections(self) -> int:

@@ -28,6 +28,18 @@ Layer = tuple[Attention | None, Ffn | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleNames:
+    """What the parts of a layer are called in its repository's checkpoints, one expert for all, and one `matrix` for
+    all of a feed-forward block."""
+
+    attention: str = "self_attn"
+    dense: str = "mlp"
+    experts: str = "mlp.experts.0"
+    shared: str = "mlp.shared_experts"
+    matrix: str = "down_proj"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Architecture:
     """How the layers of an architecture are read. `nested`: they stand under `text_config`, beside a tower that reads
     images; `activation`: of its feed-forward blocks, all of which are gated."""
@@ -35,6 +47,7 @@ class _Architecture:
     layers: Callable[[ModelSection], list[Layer]]
     nested: bool = False
     activation: str = "silu"
+    names: ModuleNames = ModuleNames()
 
 
 def text_section(config: ModelSection) -> ModelSection:
@@ -42,8 +55,13 @@ def text_section(config: ModelSection) -> ModelSection:
     return config.inner("text_config") if not config.is_empty("text_config") else config
 
 
-def read_layers(config: ModelSection) -> tuple[LayerGroup, ...]:
-    """The layers that the config describes, equal ones together; InputError for whatever the formulas do not cover."""
+def module_names(config: ModelSection) -> ModuleNames:
+    """What the parts of its layers are called in checkpoints."""
+    return _architecture(config).names
+
+
+def read_layers(config: ModelSection) -> list[Layer]:
+    """The layers that the config describes; InputError for whatever the formulas do not cover."""
     architecture, text = _architecture(config), text_section(config)
     for section in (config, text):
         for key in (*_FOREIGN_KEYS, *(() if architecture.nested else _NESTED_KEYS)):
@@ -51,7 +69,7 @@ def read_layers(config: ModelSection) -> tuple[LayerGroup, ...]:
                 raise section.fault(key, "absent: it belongs to an architecture without formulas here", hint=_UNKNOWN)
     for key in ("hidden_act", "hidden_activation"):
         text.one_of(key, (architecture.activation,), default=architecture.activation)
-    return grouped_layers(architecture.layers(text))
+    return architecture.layers(text)
 
 
 def grouped_layers(layers: Iterable[Layer]) -> tuple[LayerGroup, ...]:
@@ -459,7 +477,12 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "DeciLMForCausalLM": _Architecture(layers=_deci),
         "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek),
         "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek),
-        "Gemma4ForConditionalGeneration": _Architecture(layers=_gemma4, nested=True, activation="gelu_pytorch_tanh"),
+        "Gemma4ForConditionalGeneration": _Architecture(
+            layers=_gemma4,
+            nested=True,
+            activation="gelu_pytorch_tanh",
+            names=ModuleNames(experts="experts.0", shared="mlp"),
+        ),
         "Glm4MoeForCausalLM": _Architecture(layers=_glm4_moe),
         "GptOssForCausalLM": _Architecture(layers=_gpt_oss),
         "KimiK25ForConditionalGeneration": _Architecture(layers=_deepseek, nested=True),
@@ -467,11 +490,13 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "LlamaForCausalLM": _Architecture(layers=_llama),
         "MiMoForCausalLM": _Architecture(layers=_qwen3),
         "MiMoV2FlashForCausalLM": _Architecture(layers=_mimo_v2),
-        "MiniMaxM2ForCausalLM": _Architecture(layers=_minimax_m2),
+        "MiniMaxM2ForCausalLM": _Architecture(
+            layers=_minimax_m2, names=ModuleNames(experts="block_sparse_moe.experts.0", matrix="w2")
+        ),
         "MistralForCausalLM": _Architecture(layers=_mistral),
         "MixtralForCausalLM": _Architecture(layers=_mixtral),
         "Qwen2ForCausalLM": _Architecture(layers=_qwen2),
-        "Qwen2MoeForCausalLM": _Architecture(layers=_qwen2_moe),
+        "Qwen2MoeForCausalLM": _Architecture(layers=_qwen2_moe, names=ModuleNames(shared="mlp.shared_expert")),
         "Qwen3ForCausalLM": _Architecture(layers=_qwen3),
         "Qwen3MoeForCausalLM": _Architecture(layers=_qwen3_moe),
         "Qwen3VLForConditionalGeneration": _Architecture(layers=_qwen3, nested=True),

@@ -66,9 +66,11 @@ def _gemma4(config: ModelSection, tower: ModelSection) -> int:
     return _blocks(tower, "num_hidden_layers", "hidden_size", "intermediate_size", 3) + patch + positions + h * d
 
 
-_TOWERS: Mapping[str, Callable[[ModelSection, ModelSection], int]] = MappingProxyType({
-    "Gemma4ForConditionalGeneration": _gemma4,
-    "KimiK25ForConditionalGeneration": _kimi,
-    "Qwen3VLForConditionalGeneration": _qwen3,
-    "Qwen3VLMoeForConditionalGeneration": _qwen3,
-})
+_TOWERS: Mapping[str, Callable[[ModelSection, ModelSection], int]] = MappingProxyType(
+    {
+        "Gemma4ForConditionalGeneration": _gemma4,
+        "KimiK25ForConditionalGeneration": _kimi,
+        "Qwen3VLForConditionalGeneration": _qwen3,
+        "Qwen3VLMoeForConditionalGeneration": _qwen3,
+    }
+)

@@ -13,7 +13,7 @@ from planner.errors import InputError
 from planner.files.disk.documents import read_json
 from planner.files.disk.names import canonical, is_path, resolve, shipped_models
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.models.model_architectures import read_layers, text_section
+from planner.files.models.model_architectures import grouped_layers, module_names, read_layers, text_section
 from planner.files.models.model_documents import MODEL_SPEC_KEY, ModelSection, model_from_document
 from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
 from planner.files.models.model_towers import tower_parameters
@@ -68,20 +68,22 @@ def model_from_config(config: Section, *, name: str = "") -> ModelSpec:
 
 
 def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
-    groups, text = read_layers(config), text_section(config)
+    layers, text = read_layers(config), text_section(config)
     section = ModelSection.of(config.section("_planner", optional=True))
     section.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes", "own_code")
-    weight_bytes, expert_bytes = read_precision(config, section)
+    hidden_size = text.integer("hidden_size", low=1)
+    precision = read_precision(config, section, layers, module_names(config), hidden_size)
     return ModelSpec(
         name=_name(section, name),
         uri=_uri(config, section),
-        hidden_size=text.integer("hidden_size", low=1),
-        groups=groups,
+        hidden_size=hidden_size,
+        groups=grouped_layers(layers),
         vocab_size=text.integer("vocab_size", low=1),
         max_context=text.integer("max_position_embeddings", low=1),
-        weight_bytes=weight_bytes,
-        expert_bytes=expert_bytes,
-        kv_bytes=read_kv_bytes(section, weight_bytes),
+        weight_bytes=precision.weights,
+        expert_bytes=precision.experts,
+        shared_bytes=precision.shared,
+        kv_bytes=read_kv_bytes(config, section, precision.weights),
         mtp_layers=text.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", text.flag("tie_word_embeddings", False)),
         tower_parameters=tower_parameters(config),
