@@ -95,7 +95,7 @@ MODEL_SPEC_KEY = "model_spec"
 _VERSION = 2
 _ATTENTIONS: dict[str, type[Attention]] = {"mla": MlaAttention, "grouped": GroupedAttention}
 _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
-_ADDED = frozenset({"own_code", "architecture", "quantization", "weight_block", "tower_parameters"})
+_ADDED = frozenset({"own_code", "architecture", "quantization", "weight_block", "tower_parameters", "shared_bytes"})
 """What documents of before it was known do not say."""
 _NEEDED = frozenset(record_keys(ModelSpec)) - _ADDED
 

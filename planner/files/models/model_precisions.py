@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from math import lcm
 
 from planner.domain.model_layers import DenseFfn, Experts
-from planner.files.models.model_architectures import Layer, ModuleNames, text_section
+from planner.files.models.model_architectures import ModuleNames, text_section
 from planner.files.models.model_documents import ModelSection
+from planner.files.models.model_parts import Layer
 
 _FP8, _NVFP4, _MXFP4, _HALF = 1.0, 0.5625, 0.53125, 2.0
 _BYTES_BY_DTYPE = {"bfloat16": _HALF, "float16": _HALF}
