@@ -32,10 +32,11 @@ import numpy as np
 from planner.cost import attention, ffn, memory
 from planner.cost.arguments import require_at_least
 from planner.cost.arrays import Array, Numbers, as_array
-from planner.cost.attention import AttentionWork, Intake
+from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, device
 from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
+from planner.cost.layers import Intake
 from planner.cost.parts import Part, StepCost
 from planner.cost.prefix_hits import shape_hits
 from planner.cost.step import Steps, common_parts, fullest_rank, scaled, score_part, summed

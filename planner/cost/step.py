@@ -26,9 +26,10 @@ from numpy.typing import ArrayLike
 
 from planner.cost import attention, collectives, ffn
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
-from planner.cost.attention import AttentionWork, Intake
+from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, arithmetic_tflops, device
 from planner.cost.efficiency import saturation
+from planner.cost.layers import Intake
 from planner.cost.parts import PART_FIGURES, Part, StepCost
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
 

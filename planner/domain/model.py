@@ -204,4 +204,9 @@ class ModelSpec:
     @property
     def kv_bytes_per_token(self) -> float:
         """KV cache of one more token over all layers while no window is full (bytes)."""
-        return sum(count * attention.kv_width for attention, count in self.attentions) * self.kv_bytes
+        return sum(count * kind.cached_bytes_per_token(self.kv_bytes) for kind, count in self.attentions)
+
+    @property
+    def state_bytes(self) -> float:
+        """State of a sequence over all layers that does not grow with it (bytes)."""
+        return sum(count * kind.held_bytes for kind, count in self.attentions)

@@ -135,16 +135,19 @@ def _format(size: float) -> str:
 
 
 def _attention(model: "ModelSpec") -> str:
-    from planner.domain import MlaAttention
+    from planner.domain import GroupedAttention, MlaAttention
 
     kinds: dict[str, None] = {}
     for attention, count in model.attentions:
         if isinstance(attention, MlaAttention):
             kinds[f"MLA, {attention.heads} heads"] = None
             continue
-        kinds[f"grouped, {attention.heads}/{attention.kv_heads} heads"] = None
-        if attention.window:
-            kinds[f"{count} layers see {attention.window}"] = None
+        if isinstance(attention, GroupedAttention):
+            kinds[f"grouped, {attention.heads}/{attention.kv_heads} heads"] = None
+            if attention.window:
+                kinds[f"{count} layers see {attention.window}"] = None
+        else:
+            kinds[f"{count} layers with a state"] = None
     return ", ".join(kinds)
 
 

@@ -148,7 +148,7 @@ def _kind_splits(attention: Attention, degree: int, *, blocks: bool) -> Iterator
         yield _group_split("copies of KV heads", more, fewer)
         width = attention.heads * attention.head_dim
         yield _Split(parts="columns of the query projection", width=width, degree=degree, over=Over.GROUP)
-    elif blocks:
+    elif blocks and isinstance(attention, MlaAttention):
         yield from _latent_splits(attention, degree)
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup
-from planner.domain.model_layers import Gate
+from planner.domain.model_layers import Gate, Indexer, LinearAttention, Mamba2, Rule
 from planner.errors import InputError
 from planner.files.models.model_documents import ModelSection
 from planner.files.models.model_parts import (
     CHUNKED,
     FULL,
+    FULL_INDEXER,
     UNKNOWN,
     Layer,
     deepseek_experts,
@@ -37,7 +38,8 @@ from planner.files.models.model_parts import (
 )
 
 # keys that turn a known architecture into another one: sparse or linear attention, other modalities
-_FOREIGN_KEYS = ("index_topk", "linear_attn_config", "audio_config")
+_FOREIGN_KEYS = ("linear_attn_config", "audio_config")
+_CHOOSING = "index_topk"
 _NESTED_KEYS = ("text_config", "vision_config")
 
 
@@ -78,7 +80,8 @@ def read_layers(config: ModelSection) -> list[Layer]:
     """The layers that the config describes; InputError for whatever the formulas do not cover."""
     architecture, text = _architecture(config), text_section(config)
     for section in (config, text):
-        for key in (*_FOREIGN_KEYS, *(() if architecture.nested else _NESTED_KEYS)):
+        chooses = () if architecture.layers is _deepseek_sparse else (_CHOOSING,)
+        for key in (*_FOREIGN_KEYS, *chooses, *(() if architecture.nested else _NESTED_KEYS)):
             if not section.is_empty(key):
                 raise section.fault(key, "absent: it belongs to an architecture without formulas here", hint=UNKNOWN)
     for key in ("hidden_act", "hidden_activation"):
@@ -109,6 +112,23 @@ def _deepseek(config: ModelSection) -> list[Layer]:
     step = config.whole("moe_layer_freq", 1, low=1)
     indices = tuple(layer for layer in range(first, layers) if layer % step == 0)
     return mixed_layers(config, [mla_attention(config)] * layers, indices, deepseek_experts)
+
+
+def _deepseek_sparse(config: ModelSection) -> list[Layer]:
+    """Every layer attends to what an indexer chooses; `indexer_types` says which take over an earlier layer's choice."""
+    layers = layer_count(config)
+    indexer = Indexer(
+        heads=config.integer("index_n_heads", low=1),
+        dim=config.integer("index_head_dim", low=1),
+        top=config.integer("index_topk", low=1),
+    )
+    owning = [True] * layers
+    if not config.is_empty("indexer_types"):
+        owning = [kind == FULL_INDEXER for kind in layer_types(config, (FULL_INDEXER, "shared"), "indexer_types")]
+    mla = mla_attention(config)
+    attentions = [replace(mla, indexer=replace(indexer, own=own)) for own in owning]
+    first = config.integer("first_k_dense_replace", low=0, high=layers)
+    return mixed_layers(config, attentions, tuple(range(first, layers)), deepseek_experts)
 
 
 def _glm4_moe(config: ModelSection) -> list[Layer]:
@@ -277,6 +297,84 @@ def _gemma4(config: ModelSection) -> list[Layer]:
     return [(attention, experts) for attention in attentions]
 
 
+def _qwen35(config: ModelSection) -> list[Layer]:
+    """Gated DeltaNet, and every few layers full attention with an output gate (dense)."""
+    return dense_layers(config, _qwen35_attentions(config))
+
+
+def _qwen35_moe(config: ModelSection) -> list[Layer]:
+    experts = qwen2_experts(config)
+    return [(attention, experts) for attention in _qwen35_attentions(config)]
+
+
+def _qwen35_attentions(config: ModelSection) -> list[Attention]:
+    full = grouped_attentions(config)
+    linear = LinearAttention(
+        rule=Rule.DELTA,
+        key_heads=config.integer("linear_num_key_heads", low=1),
+        value_heads=config.integer("linear_num_value_heads", low=1),
+        key_dim=config.integer("linear_key_head_dim", low=1),
+        value_dim=config.integer("linear_value_head_dim", low=1),
+        convolution=config.integer("linear_conv_kernel_dim", low=1),
+        state_bytes=_state_bytes(config, "mamba_ssm_dtype"),
+    )
+    kinds = layer_types(config, (FULL, "linear_attention"))
+    return [
+        replace(attention, gate=Gate.ELEMENTS) if kind == FULL else linear
+        for attention, kind in zip(full, kinds, strict=True)
+    ]
+
+
+def _state_bytes(config: ModelSection, key: str) -> float:
+    """Bytes of an element of a state: single precision where the config is silent, as engines keep it."""
+    return {"float32": 4.0, "bfloat16": 2.0}[config.one_of(key, ("float32", "bfloat16"), default="float32")]
+
+
+def _nemotron_h(config: ModelSection) -> list[Layer]:
+    """A letter a layer: M Mamba2, * attention, - a dense block, E experts; no layer has two of them, and no block a
+    gate (squared ReLU)."""
+    pattern, layers = config.text("hybrid_override_pattern"), layer_count(config)
+    if len(pattern) != layers or set(pattern) - set("M*-E"):
+        raise config.fault("hybrid_override_pattern", f"{layers} letters (a layer each) of M, *, - and E", hint=UNKNOWN)
+    config.one_of("mlp_hidden_act", ("relu2",))
+    parts = {letter: _NEMOTRON_PARTS[letter](config) for letter in set(pattern)}
+    return [parts[letter] for letter in pattern]
+
+
+def _nemotron_mamba(config: ModelSection) -> Layer:
+    return Mamba2(
+        heads=config.integer("mamba_num_heads", low=1),
+        head_dim=config.integer("mamba_head_dim", low=1),
+        state=config.integer("ssm_state_size", low=1),
+        groups=config.integer("n_groups", low=1),
+        convolution=config.integer("conv_kernel", low=1),
+        state_bytes=_state_bytes(config, "mamba_ssm_cache_dtype"),
+    ), None
+
+
+def _nemotron_attention(config: ModelSection) -> Layer:
+    heads = config.integer("num_attention_heads", low=1)
+    key = "head_dim" if config.is_empty("attention_head_dim") else "attention_head_dim"
+    return GroupedAttention(
+        heads=heads,
+        kv_heads=config.integer("num_key_value_heads", low=1, high=heads),
+        head_dim=config.integer(key, low=1),
+    ), None
+
+
+def _nemotron_dense(config: ModelSection) -> Layer:
+    return None, DenseFfn(size=config.integer("intermediate_size", low=1), gated=False)
+
+
+def _nemotron_experts(config: ModelSection) -> Layer:
+    size = config.whole("moe_shared_expert_intermediate_size", 0)
+    latent = config.whole("moe_latent_size", 0)
+    return None, replace(deepseek_experts(config), gated=False, shared_size=size, latent=latent)
+
+
+_NEMOTRON_PARTS: Mapping[str, Callable[[ModelSection], Layer]] = MappingProxyType(
+    {"M": _nemotron_mamba, "*": _nemotron_attention, "-": _nemotron_dense, "E": _nemotron_experts}
+)
 _WIDTH_STEP = 256  # widths of DeciLM's feed-forward blocks are rounded up to multiples
 
 
@@ -330,6 +428,11 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
             activation="gelu_pytorch_tanh",
             names=ModuleNames(experts="experts.0", shared="mlp"),
         ),
+        "DeepseekV32ForCausalLM": _Architecture(layers=_deepseek_sparse),
+        "GlmMoeDsaForCausalLM": _Architecture(layers=_deepseek_sparse),
+        "NemotronHForCausalLM": _Architecture(layers=_nemotron_h),
+        "Qwen3_5ForConditionalGeneration": _Architecture(layers=_qwen35, nested=True),
+        "Qwen3_5MoeForConditionalGeneration": _Architecture(layers=_qwen35_moe, nested=True),
         "Glm4MoeForCausalLM": _Architecture(layers=_glm4_moe),
         "GptOssForCausalLM": _Architecture(layers=_gpt_oss),
         "KimiK25ForConditionalGeneration": _Architecture(layers=_deepseek, nested=True),

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
 from planner.domain.model import MOST_CONTEXT
-from planner.domain.model_layers import LARGEST_SIZE, MOST_LAYERS, Ffn
+from planner.domain.model_layers import LARGEST_SIZE, MOST_LAYERS, Ffn, LinearAttention, Mamba2
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section
 
@@ -93,7 +93,12 @@ class ModelSection(Section):
 
 MODEL_SPEC_KEY = "model_spec"
 _VERSION = 2
-_ATTENTIONS: dict[str, type[Attention]] = {"mla": MlaAttention, "grouped": GroupedAttention}
+_ATTENTIONS: dict[str, type[Attention]] = {
+    "mla": MlaAttention,
+    "grouped": GroupedAttention,
+    "linear": LinearAttention,
+    "mamba2": Mamba2,
+}
 _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
 _ADDED = frozenset({"own_code", "architecture", "quantization", "weight_block", "tower_parameters", "shared_bytes"})
 """What documents of before it was known do not say."""

@@ -9,6 +9,7 @@ from planner.errors import InputError
 from planner.files.models.model_documents import ModelSection
 
 UNKNOWN = "Other architectures have other formulas; the planner does not guess them."
+FULL_INDEXER = "full"
 FULL, WINDOWED, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 
 Layer = tuple[Attention | None, Ffn | None]
@@ -148,15 +149,15 @@ def _windowed(config: ModelSection) -> list[bool]:
     return [kind == WINDOWED for kind in layer_types(config, (FULL, WINDOWED))]
 
 
-def layer_types(config: ModelSection, kinds: tuple[str, str]) -> tuple[str, ...]:
-    """`layer_types`, each of these `kinds`."""
-    types, layers = config.texts("layer_types"), layer_count(config)
+def layer_types(config: ModelSection, kinds: tuple[str, str], key: str = "layer_types") -> tuple[str, ...]:
+    """A list of a word a layer, each of these `kinds`."""
+    types, layers = config.texts(key), layer_count(config)
     if len(types) != layers:
-        raise config.fault("layer_types", f"one entry a layer, {layers}")
+        raise config.fault(key, f"one entry a layer, {layers}")
     foreign = sorted(set(types) - set(kinds))
     if foreign:
         raise InputError(
-            f"{config.file}: {config.key_path('layer_types')} must be {' or '.join(kinds)}, got {foreign[0]}.",
+            f"{config.file}: {config.key_path(key)} must be {' or '.join(kinds)}, got {foreign[0]}.",
             hint=UNKNOWN,
         )
     return types

@@ -70,6 +70,8 @@ _TOWERS: Mapping[str, Callable[[ModelSection, ModelSection], int]] = MappingProx
     {
         "Gemma4ForConditionalGeneration": _gemma4,
         "KimiK25ForConditionalGeneration": _kimi,
+        "Qwen3_5ForConditionalGeneration": _qwen3,
+        "Qwen3_5MoeForConditionalGeneration": _qwen3,
         "Qwen3VLForConditionalGeneration": _qwen3,
         "Qwen3VLMoeForConditionalGeneration": _qwen3,
     }

@@ -1,0 +1,61 @@
+"""Grouped attention: heads, and the cache as far as there are KV heads, are split over a group.
+
+| symbol | meaning | unit |
+|---|---|---|
+| H, G | heads, KV heads | 1 |
+| D, V | width of a key head, of a value head | 1 |
+| c | tokens that a query sees: s, with a window at most so many | tokens |
+
+projections = n (weights on the GPU), scores = H/tp pairs (D + V), cache = c G (D + V) / min(tp, G).
+Chunks are counted as windows of their length, which is what a token at the end of one sees: an upper bound.
+"""
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs
+from planner.domain import GroupedAttention
+
+
+def _held(kind: GroupedAttention, hidden_size: int, tp: Array) -> Array:
+    # Over more GPUs than KV heads each head is repeated, not cut.
+    kv = hidden_size * kind.kv_projections
+    return np.asarray((kind.parameters(hidden_size) - kv) / tp + kv / np.minimum(tp, kind.kv_heads))
+
+
+def _token_bytes(kind: GroupedAttention, tp: Array, kv_bytes: float) -> Array:
+    """Cache of one token on one GPU (bytes)."""
+    return np.asarray(kind.kv_width * kv_bytes / np.minimum(tp, kind.divisible_kv_heads))
+
+
+def seen(kind: GroupedAttention, cached: Array) -> Array:
+    """Tokens that a query sees of `cached` ones."""
+    return np.minimum(cached, kind.window) if kind.window else cached
+
+
+def _prefill(kind: GroupedAttention, hidden_size: int, intake: Intake, tp: Array, kv_bytes: float) -> LayerWork:
+    pairs = intake.prompts * causal_pairs(new=intake.fresh, total=intake.prompt, window=kind.window)
+    return LayerWork(
+        projection_macs=intake.new * _held(kind, hidden_size, tp),
+        expansion_macs=0 * intake.expanded,
+        score_macs=kind.heads / tp * pairs * (kind.head_dim + kind.value_width),
+        # written, and read by every chunk
+        cache_bytes=(intake.new + intake.expanded) * _token_bytes(kind, tp, kv_bytes),
+    )
+
+
+def _decode(kind: GroupedAttention, hidden_size: int, decoded: Decoded, tp: Array, kv_bytes: float) -> LayerWork:
+    attended = seen(kind, decoded.cached)
+    return LayerWork(
+        projection_macs=decoded.new * _held(kind, hidden_size, tp),
+        expansion_macs=0 * decoded.new,
+        score_macs=decoded.new * attended * (kind.heads / tp * (kind.head_dim + kind.value_width)),
+        cache_bytes=decoded.sequences * attended * _token_bytes(kind, tp, kv_bytes),
+    )
+
+
+def _cached(kind: GroupedAttention, tokens: Array, tp: Array, kv_bytes: float) -> Array:
+    return np.asarray(seen(kind, tokens) * _token_bytes(kind, tp, kv_bytes))
+
+
+GROUPED = LayerCost(held=_held, prefill=_prefill, decode=_decode, cached=_cached)

@@ -1,0 +1,53 @@
+"""Feed-forward blocks."""
+
+from dataclasses import dataclass
+
+from planner.domain.model_layers.sizes import Size, SizeOrNone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseFfn:
+    """A feed-forward block that every token passes; `gated`: with a gate beside the up and down projections."""
+
+    size: Size
+    gated: bool = True
+
+    def parameters(self, hidden_size: int) -> int:
+        """Weights (count)."""
+        return (3 if self.gated else 2) * hidden_size * self.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """A mixture-of-experts block: `active` of `routed` experts see a token, `shared` see every token.
+
+    `node_limit`: a token's experts lie in at most so many of the groups that the experts are parted into (0: anywhere).
+    `shared_size`: width of a shared expert where it is not that of the others (0: it is). `latent`: width that tokens
+    are projected to before they are sent to the routed experts, and back from (0: they are sent as they are).
+    """
+
+    routed: Size
+    active: int
+    shared: SizeOrNone
+    ffn_size: Size
+    node_limit: int = 0
+    shared_size: SizeOrNone = 0
+    gated: bool = True
+    latent: SizeOrNone = 0
+
+    @property
+    def shared_width(self) -> int:
+        """Columns of all shared experts together."""
+        return self.shared * (self.shared_size or self.ffn_size)
+
+    def expert_parameters(self, hidden_size: int) -> int:
+        """Weights of one routed expert (count)."""
+        return (3 if self.gated else 2) * (self.latent or hidden_size) * self.ffn_size
+
+    def shared_parameters(self, hidden_size: int) -> int:
+        """Weights of all shared experts (count)."""
+        return (3 if self.gated else 2) * hidden_size * self.shared_width
+
+    def router_parameters(self, hidden_size: int) -> int:
+        """Weights of the router (count), projections to the latent width and back included."""
+        return hidden_size * (self.routed + 2 * self.latent)
