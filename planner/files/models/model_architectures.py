@@ -115,7 +115,7 @@ def _deepseek(config: ModelSection) -> list[Layer]:
 
 
 def _deepseek_sparse(config: ModelSection) -> list[Layer]:
-    """Every layer attends to what an indexer chooses; `indexer_types` says which take over an earlier layer's choice."""
+    """Every layer attends to what an indexer chooses; by `indexer_types` it may be an earlier layer's choice."""
     layers = layer_count(config)
     indexer = Indexer(
         heads=config.integer("index_n_heads", low=1),
@@ -331,14 +331,16 @@ def _state_bytes(config: ModelSection, key: str) -> float:
 
 
 def _nemotron_h(config: ModelSection) -> list[Layer]:
-    """A letter a layer: M Mamba2, * attention, - a dense block, E experts; no layer has two of them, and no block a
+    """A letter or a word a layer: Mamba2, attention, a dense block or experts; no layer has two of them, and no block a
     gate (squared ReLU)."""
-    pattern, layers = config.text("hybrid_override_pattern"), layer_count(config)
-    if len(pattern) != layers or set(pattern) - set("M*-E"):
-        raise config.fault("hybrid_override_pattern", f"{layers} letters (a layer each) of M, *, - and E", hint=UNKNOWN)
+    key = "layers_block_type" if config.is_empty("hybrid_override_pattern") else "hybrid_override_pattern"
+    blocks = config.texts(key) if key == "layers_block_type" else tuple(config.text(key))
+    foreign = sorted(set(blocks) - set(_NEMOTRON_PARTS))
+    if foreign or not blocks or len(blocks) != config.whole("num_hidden_layers", len(blocks)):
+        raise config.fault(key, f"of {', '.join(_NEMOTRON_PARTS)}, one a layer", hint=UNKNOWN)
     config.one_of("mlp_hidden_act", ("relu2",))
-    parts = {letter: _NEMOTRON_PARTS[letter](config) for letter in set(pattern)}
-    return [parts[letter] for letter in pattern]
+    parts = {block: _NEMOTRON_PARTS[block](config) for block in set(blocks)}
+    return [parts[block] for block in blocks]
 
 
 def _nemotron_mamba(config: ModelSection) -> Layer:
@@ -373,7 +375,12 @@ def _nemotron_experts(config: ModelSection) -> Layer:
 
 
 _NEMOTRON_PARTS: Mapping[str, Callable[[ModelSection], Layer]] = MappingProxyType(
-    {"M": _nemotron_mamba, "*": _nemotron_attention, "-": _nemotron_dense, "E": _nemotron_experts}
+    {
+        **dict.fromkeys(("M", "mamba"), _nemotron_mamba),
+        **dict.fromkeys(("*", "attention"), _nemotron_attention),
+        **dict.fromkeys(("-", "mlp"), _nemotron_dense),
+        **dict.fromkeys(("E", "moe"), _nemotron_experts),
+    }
 )
 _WIDTH_STEP = 256  # widths of DeciLM's feed-forward blocks are rounded up to multiples
 
