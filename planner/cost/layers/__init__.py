@@ -3,17 +3,24 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from planner.cost.layers.compressed import COMPRESSED
 from planner.cost.layers.grouped import GROUPED
 from planner.cost.layers.latent import LATENT
 from planner.cost.layers.recurrent import LINEAR, MAMBA2
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork
 from planner.domain import Attention, GroupedAttention, MlaAttention
-from planner.domain.model_layers import LinearAttention, Mamba2
+from planner.domain.model_layers import CompressedAttention, LinearAttention, Mamba2
 
 __all__ = ["Decoded", "Intake", "LayerCost", "LayerWork", "cost_of"]
 
 _COSTS: Mapping[type, LayerCost] = MappingProxyType(
-    {GroupedAttention: GROUPED, MlaAttention: LATENT, LinearAttention: LINEAR, Mamba2: MAMBA2}
+    {
+        CompressedAttention: COMPRESSED,
+        GroupedAttention: GROUPED,
+        LinearAttention: LINEAR,
+        Mamba2: MAMBA2,
+        MlaAttention: LATENT,
+    }
 )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from planner.domain.keys import Bounds
+from planner.domain.model_layers.compressed import CompressedAttention
 from planner.domain.model_layers.ffn import DenseFfn, Experts
 from planner.domain.model_layers.grouped import Gate, GroupedAttention
 from planner.domain.model_layers.latent import Indexer, MlaAttention
@@ -19,6 +20,7 @@ __all__ = [
     "LARGEST_SIZE",
     "MOST_LAYERS",
     "Attention",
+    "CompressedAttention",
     "DenseFfn",
     "Experts",
     "Ffn",
@@ -34,7 +36,7 @@ __all__ = [
     "SizeOrNone",
 ]
 
-Attention = MlaAttention | GroupedAttention | LinearAttention | Mamba2
+Attention = MlaAttention | GroupedAttention | CompressedAttention | LinearAttention | Mamba2
 Ffn = DenseFfn | Experts
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup
-from planner.domain.model_layers import Gate, Indexer, LinearAttention, Mamba2, Rule
+from planner.domain.model_layers import CompressedAttention, Gate, Indexer, LinearAttention, Mamba2, Rule
+from planner.domain.model_layers.compressed import OVERLAPPING
 from planner.errors import InputError
 from planner.files.models.model_documents import ModelSection
 from planner.files.models.model_parts import (
@@ -80,7 +81,7 @@ def read_layers(config: ModelSection) -> list[Layer]:
     """The layers that the config describes; InputError for whatever the formulas do not cover."""
     architecture, text = _architecture(config), text_section(config)
     for section in (config, text):
-        chooses = () if architecture.layers is _deepseek_sparse else (_CHOOSING,)
+        chooses = () if architecture.layers in (_deepseek_sparse, _deepseek_v4) else (_CHOOSING,)
         for key in (*_FOREIGN_KEYS, *chooses, *(() if architecture.nested else _NESTED_KEYS)):
             if not section.is_empty(key):
                 raise section.fault(key, "absent: it belongs to an architecture without formulas here", hint=UNKNOWN)
@@ -129,6 +130,31 @@ def _deepseek_sparse(config: ModelSection) -> list[Layer]:
     attentions = [replace(mla, indexer=replace(indexer, own=own)) for own in owning]
     first = config.integer("first_k_dense_replace", low=0, high=layers)
     return mixed_layers(config, attentions, tuple(range(first, layers)), deepseek_experts)
+
+
+def _deepseek_v4(config: ModelSection) -> list[Layer]:
+    """`compress_ratios` says of every layer how many tokens become one entry; those of few are chosen by an indexer.
+    The list may go on with layers that draft. Every layer has experts."""
+    layers = layer_count(config)
+    ratios = config.integers("compress_ratios", low=0, high=10_000)
+    if len(ratios) < layers:
+        raise config.fault("compress_ratios", f"an entry for each of {layers} layers")
+    plain = CompressedAttention(
+        heads=config.integer("num_attention_heads", low=1),
+        head_dim=config.integer("head_dim", low=1),
+        query_rank=config.integer("q_lora_rank", low=1),
+        output_groups=config.integer("o_groups", low=1),
+        output_rank=config.integer("o_lora_rank", low=1),
+        window=config.integer("sliding_window", low=1),
+    )
+    indexed = {
+        "index_heads": config.integer("index_n_heads", low=1),
+        "index_dim": config.integer("index_head_dim", low=1),
+        "index_top": config.integer("index_topk", low=1),
+    }
+    kinds = {ratio: replace(plain, ratio=ratio, **(indexed if ratio == OVERLAPPING else {})) for ratio in set(ratios)}
+    experts = deepseek_experts(config)
+    return [(kinds[ratio], experts) for ratio in ratios[:layers]]
 
 
 def _glm4_moe(config: ModelSection) -> list[Layer]:
@@ -434,6 +460,10 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
             nested=True,
             activation="gelu_pytorch_tanh",
             names=ModuleNames(experts="experts.0", shared="mlp"),
+        ),
+        "DeepseekV4ForCausalLM": _Architecture(
+            layers=_deepseek_v4,
+            names=ModuleNames(attention="attn", experts="ffn.experts.0", shared="ffn.shared_experts", matrix="w2"),
         ),
         "DeepseekV32ForCausalLM": _Architecture(layers=_deepseek_sparse),
         "GlmMoeDsaForCausalLM": _Architecture(layers=_deepseek_sparse),

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
 from planner.domain.model import MOST_CONTEXT
-from planner.domain.model_layers import LARGEST_SIZE, MOST_LAYERS, Ffn, LinearAttention, Mamba2
+from planner.domain.model_layers import LARGEST_SIZE, MOST_LAYERS, CompressedAttention, Ffn, LinearAttention, Mamba2
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section
 
@@ -96,6 +96,7 @@ _VERSION = 2
 _ATTENTIONS: dict[str, type[Attention]] = {
     "mla": MlaAttention,
     "grouped": GroupedAttention,
+    "compressed": CompressedAttention,
     "linear": LinearAttention,
     "mamba2": Mamba2,
 }
