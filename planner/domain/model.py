@@ -35,6 +35,7 @@ class ModelSpec:
     of attention and dense FFNs, `expert_bytes` of the routed experts, `shared_bytes` of the shared ones (None: as the
     routed ones), `kv_bytes` of the cache; embeddings, head and router stay at 2, `tower_parameters`
     (what reads images or sound, and hands on prompt tokens) too.
+    `residual_streams`: hidden states that hyper-connections carry side by side through the layers.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
     engine has to be allowed to run. What engines choose their layers by: `architecture` (the class that config.json
@@ -55,6 +56,7 @@ class ModelSpec:
     mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
     tower_parameters: Annotated[int, Bounds(low=0)] = 0
+    residual_streams: Annotated[int, Bounds(low=1, high=64)] = 1
     own_code: bool = False
     architecture: str = ""
     quantization: str = ""
@@ -164,11 +166,21 @@ class ModelSpec:
         return self.head_parameters * (1 if self.tied_embeddings else 2)
 
     @property
+    def connection_parameters(self) -> int:
+        """Weights of hyper-connections (count): before each of a layer's parts, and before the head, the streams are
+        mixed into one and back."""
+        n = self.residual_streams
+        if n == 1:
+            return 0
+        parts = sum(g.count * ((g.attention is not None) + (g.ffn is not None)) for g in self.groups)
+        return (parts * (n * n + 2 * n) + n) * n * self.hidden_size
+
+    @property
     def parameters(self) -> int:
         """All weights (count) except norms and biases, below 0.1 % of the whole, and multi-token prediction."""
         moe = self.router_parameters + self.routed_experts * self.expert_parameters + self.shared_parameters
         body = self.attention_parameters + self.dense_ffn_parameters + self.moe_layers * moe
-        return body + self.embedding_parameters + self.tower_parameters
+        return body + self.embedding_parameters + self.tower_parameters + self.connection_parameters
 
     @property
     def active_parameters(self) -> int:
@@ -183,7 +195,7 @@ class ModelSpec:
         experts = self.routed_experts * self.expert_parameters * self.expert_bytes
         moe = experts + self.shared_weight_bytes + self.router_parameters * EMBEDDING_BYTES
         split = (self.attention_parameters + self.dense_ffn_parameters) * self.weight_bytes
-        around = (self.embedding_parameters + self.tower_parameters) * EMBEDDING_BYTES
+        around = (self.embedding_parameters + self.tower_parameters + self.connection_parameters) * EMBEDDING_BYTES
         return (split + self.moe_layers * moe + around) / 1e9
 
     def buffer_bytes_per_token(self, tp: int) -> float:

@@ -20,6 +20,9 @@ from planner.domain import GroupedAttention
 def _held(kind: GroupedAttention, hidden_size: int, tp: Array) -> Array:
     # Over more GPUs than KV heads each head is repeated, not cut.
     kv = hidden_size * kind.kv_projections
+    if kind.indexer is not None:  # index heads are few, and on every GPU
+        index = hidden_size * kind.indexer.dim * (kind.indexer.heads + 1)
+        return np.asarray(index + (kind.parameters(hidden_size) - kv - index) / tp + kv / np.minimum(tp, kind.kv_heads))
     return np.asarray((kind.parameters(hidden_size) - kv) / tp + kv / np.minimum(tp, kind.kv_heads))
 
 
@@ -30,17 +33,33 @@ def _token_bytes(kind: GroupedAttention, tp: Array, kv_bytes: float) -> Array:
 
 def seen(kind: GroupedAttention, cached: Array) -> Array:
     """Tokens that a query sees of `cached` ones."""
-    return np.minimum(cached, kind.window) if kind.window else cached
+    width = _width(kind)
+    return np.minimum(cached, width) if width else cached
+
+
+def _width(kind: GroupedAttention) -> int:
+    """Tokens that a query sees at most; 0: all."""
+    return kind.indexer.tokens if kind.indexer is not None else kind.window
+
+
+def _index_macs(kind: GroupedAttention, pairs: Array) -> Array:
+    """Index scores of these pairs of query and token; every GPU has all index heads."""
+    return pairs * kind.indexer.heads * kind.indexer.dim if kind.indexer is not None else 0 * pairs
+
+
+def _index_bytes(kind: GroupedAttention, kv_bytes: float) -> float:
+    return kind.indexer.dim * kv_bytes if kind.indexer is not None else 0.0
 
 
 def _prefill(kind: GroupedAttention, hidden_size: int, intake: Intake, tp: Array, kv_bytes: float) -> LayerWork:
-    pairs = intake.prompts * causal_pairs(new=intake.fresh, total=intake.prompt, window=kind.window)
+    pairs = intake.prompts * causal_pairs(new=intake.fresh, total=intake.prompt, window=_width(kind))
+    every = intake.prompts * causal_pairs(new=intake.fresh, total=intake.prompt)
     return LayerWork(
         projection_macs=intake.new * _held(kind, hidden_size, tp),
         expansion_macs=0 * intake.expanded,
-        score_macs=kind.heads / tp * pairs * (kind.head_dim + kind.value_width),
+        score_macs=kind.heads / tp * pairs * (kind.head_dim + kind.value_width) + _index_macs(kind, every),
         # written, and read by every chunk
-        cache_bytes=(intake.new + intake.expanded) * _token_bytes(kind, tp, kv_bytes),
+        cache_bytes=(intake.new + intake.expanded) * (_token_bytes(kind, tp, kv_bytes) + _index_bytes(kind, kv_bytes)),
     )
 
 
@@ -49,13 +68,17 @@ def _decode(kind: GroupedAttention, hidden_size: int, decoded: Decoded, tp: Arra
     return LayerWork(
         projection_macs=decoded.new * _held(kind, hidden_size, tp),
         expansion_macs=0 * decoded.new,
-        score_macs=decoded.new * attended * (kind.heads / tp * (kind.head_dim + kind.value_width)),
-        cache_bytes=decoded.sequences * attended * _token_bytes(kind, tp, kv_bytes),
+        score_macs=decoded.new * attended * (kind.heads / tp * (kind.head_dim + kind.value_width))
+        + decoded.new * _index_macs(kind, decoded.cached),
+        cache_bytes=decoded.sequences
+        * (attended * _token_bytes(kind, tp, kv_bytes) + decoded.cached * _index_bytes(kind, kv_bytes)),
     )
 
 
 def _cached(kind: GroupedAttention, tokens: Array, tp: Array, kv_bytes: float) -> Array:
-    return np.asarray(seen(kind, tokens) * _token_bytes(kind, tp, kv_bytes))
+    # what an indexer leaves aside stays cached, what a window has passed does not
+    held = np.minimum(tokens, kind.window) if kind.window else tokens
+    return np.asarray(held * _token_bytes(kind, tp, kv_bytes) + tokens * _index_bytes(kind, kv_bytes))
 
 
 GROUPED = LayerCost(held=_held, prefill=_prefill, decode=_decode, cached=_cached)

@@ -11,7 +11,7 @@ from typing import Annotated
 from planner.domain.keys import Bounds
 from planner.domain.model_layers.compressed import CompressedAttention
 from planner.domain.model_layers.ffn import DenseFfn, Experts
-from planner.domain.model_layers.grouped import Gate, GroupedAttention
+from planner.domain.model_layers.grouped import BlockIndexer, Gate, GroupedAttention
 from planner.domain.model_layers.latent import Indexer, MlaAttention
 from planner.domain.model_layers.recurrent import LinearAttention, Mamba2, Rule
 from planner.domain.model_layers.sizes import LARGEST_SIZE, MOST_LAYERS, Size, SizeOrNone
@@ -20,6 +20,7 @@ __all__ = [
     "LARGEST_SIZE",
     "MOST_LAYERS",
     "Attention",
+    "BlockIndexer",
     "CompressedAttention",
     "DenseFfn",
     "Experts",

@@ -15,11 +15,27 @@ class Gate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockIndexer:
+    """Scores blocks of `block` tokens by `heads` small heads as wide as `dim`, and leaves the best `top` blocks."""
+
+    heads: Size
+    dim: Size
+    block: Size
+    top: Size
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are left to attention."""
+        return self.block * self.top
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedAttention:
     """Grouped-query attention; plain multi-head attention has as many `kv_heads` as `heads`.
 
     `window`: a token sees so many of the last tokens only (0: all); with `chunked`, those of its own chunk of so many.
     `value_dim`: width of a value head where it is not `head_dim` (0: it is). `keys_are_values`: one projection is both.
+    `indexer`: what chooses the blocks of tokens that are seen (None: all are).
     """
 
     heads: Size
@@ -30,6 +46,7 @@ class GroupedAttention:
     value_dim: SizeOrNone = 0
     keys_are_values: bool = False
     gate: Gate = Gate.NONE
+    indexer: BlockIndexer | None = None
 
     @property
     def value_width(self) -> int:
@@ -47,6 +64,8 @@ class GroupedAttention:
             "g_proj": self.heads if self.gate is Gate.HEADS else 0,
             "o_proj": self.heads * self.value_width,
         }
+        if self.indexer is not None:
+            widths |= {"indexer.q_proj": self.indexer.heads * self.indexer.dim, "indexer.k_proj": self.indexer.dim}
         return {name: hidden_size * width for name, width in widths.items() if width}
 
     def parameters(self, hidden_size: int) -> int:
@@ -65,7 +84,8 @@ class GroupedAttention:
 
     def cached_bytes_per_token(self, kv_bytes: float) -> float:
         """Cache of one more token and layer (bytes), while no window is full."""
-        return self.kv_width * kv_bytes
+        index = self.indexer.dim * kv_bytes if self.indexer is not None else 0.0
+        return self.kv_width * kv_bytes + index
 
     @property
     def held_bytes(self) -> float:

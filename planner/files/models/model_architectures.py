@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup
-from planner.domain.model_layers import CompressedAttention, Gate, Indexer, LinearAttention, Mamba2, Rule
+from planner.domain.model_layers import BlockIndexer, CompressedAttention, Gate, Indexer, LinearAttention, Mamba2, Rule
 from planner.domain.model_layers.compressed import OVERLAPPING
 from planner.errors import InputError
 from planner.files.models.model_documents import ModelSection
@@ -216,6 +216,35 @@ def _minimax_m2(config: ModelSection) -> list[Layer]:
     if config.whole("shared_intermediate_size", 0):
         raise config.fault("shared_intermediate_size", "0: no MiniMax-M2 with shared experts is known", hint=UNKNOWN)
     return expert_layers(config, grouped_attentions(config))
+
+
+def _minimax_m3(config: ModelSection) -> list[Layer]:
+    """Of layers with marks for it, an indexer chooses blocks of tokens; others have experts by a list of marks."""
+    layers, sparse = layer_count(config), config.inner("sparse_attention_config")
+    indexer = BlockIndexer(
+        heads=sparse.integer("sparse_num_index_heads", low=1),
+        dim=sparse.integer("sparse_index_dim", low=1),
+        block=sparse.integer("sparse_block_size", low=1),
+        top=sparse.integer("sparse_topk_blocks", low=1),
+    )
+    chosen = _marks(sparse, "sparse_attention_freq", layers)
+    attentions = [
+        replace(attention, indexer=indexer) if chooses else attention
+        for attention, chooses in zip(grouped_attentions(config), chosen, strict=True)
+    ]
+    routed = config.integer("num_local_experts", low=1)
+    experts = Experts(
+        routed=routed,
+        active=config.integer("num_experts_per_tok", low=1, high=routed),
+        shared=config.whole("n_shared_experts", 0),
+        ffn_size=config.integer("intermediate_size", low=1),
+        shared_size=config.whole("shared_intermediate_size", 0),
+    )
+    dense = DenseFfn(size=config.integer("dense_intermediate_size", low=1))
+    with_experts = _marks(config, "moe_layer_freq", layers)
+    return [
+        (attention, experts if marked else dense) for attention, marked in zip(attentions, with_experts, strict=True)
+    ]
 
 
 def _mimo_v2(config: ModelSection) -> list[Layer]:
@@ -479,6 +508,10 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "MiMoV2FlashForCausalLM": _Architecture(layers=_mimo_v2),
         "MiniMaxM2ForCausalLM": _Architecture(
             layers=_minimax_m2, names=ModuleNames(experts="block_sparse_moe.experts.0", matrix="w2")
+        ),
+        "MiniMaxM3ForCausalLM": _Architecture(layers=_minimax_m3, activation="swigluoai"),
+        "MiniMaxM3SparseForConditionalGeneration": _Architecture(
+            layers=_minimax_m3, nested=True, activation="swigluoai"
         ),
         "MistralForCausalLM": _Architecture(layers=_mistral),
         "MixtralForCausalLM": _Architecture(layers=_mixtral),

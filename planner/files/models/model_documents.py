@@ -101,7 +101,9 @@ _ATTENTIONS: dict[str, type[Attention]] = {
     "mamba2": Mamba2,
 }
 _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
-_ADDED = frozenset({"own_code", "architecture", "quantization", "weight_block", "tower_parameters", "shared_bytes"})
+_ADDED = frozenset(
+    {"own_code", "architecture", "quantization", "weight_block", "tower_parameters", "shared_bytes", "residual_streams"}
+)
 """What documents of before it was known do not say."""
 _NEEDED = frozenset(record_keys(ModelSpec)) - _ADDED
 

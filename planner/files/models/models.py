@@ -87,6 +87,7 @@ def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
         mtp_layers=text.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", text.flag("tie_word_embeddings", False)),
         tower_parameters=tower_parameters(config),
+        residual_streams=text.whole("hc_mult", 1, low=1),
         architecture=config.texts("architectures")[0],
         quantization=quantization_method(config),
         weight_block=read_weight_block(config),
