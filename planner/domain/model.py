@@ -218,6 +218,10 @@ class ModelSpec:
         """KV cache of one more token over all layers while no window is full (bytes)."""
         return sum(count * kind.cached_bytes_per_token(self.kv_bytes) for kind, count in self.attentions)
 
+    def cached_bytes(self, tokens: int) -> float:
+        """Cache of one sequence over all layers (bytes), windows and states respected."""
+        return sum(count * kind.cached_bytes(tokens, self.kv_bytes) for kind, count in self.attentions)
+
     @property
     def state_bytes(self) -> float:
         """State of a sequence over all layers that does not grow with it (bytes)."""

@@ -26,7 +26,7 @@ from planner.files.models.models import model_from_config
 
 Refused = Callable[..., None]
 
-_LATER = ("own_code", "tower_parameters", "shared_bytes", "architecture", "quantization", "weight_block")
+_LATER = ("own_code", "tower_parameters", "shared_bytes", "residual_streams", "architecture", "quantization", "weight_block")
 """Fields that older documents lack."""
 
 SIZES = st.integers(1, 200_000)
@@ -133,6 +133,7 @@ def test_every_field_is_spelt_out() -> None:
         "value_dim": 0,
         "keys_are_values": False,
         "gate": "none",
+        "indexer": None,
     }
 
 
@@ -205,7 +206,7 @@ def test_impossible_documents_are_refused(refused: Refused, change: dict[str, An
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        ({"attention": {"kind": "linear"}}, ("attention.kind", "mla, grouped", "'linear'")),
+        ({"attention": {"kind": "quadratic"}}, ("attention.kind", "mla, grouped", "'quadratic'")),
         ({"attention": {"kind": "mla", "kv_heads": 8}}, ("attention.kv_heads is not a known key",)),
         ({"attention": {"kind": "mla", "heads": 8}}, ("attention.query_rank", "it is missing")),
         (
@@ -249,7 +250,7 @@ def test_documents_of_before_models_could_bring_code_still_read() -> None:
 
 def test_documents_of_before_engines_were_asked_still_read() -> None:
     document = model_document(load_model("deepseek-v3"))
-    assert [document[name] for name in _LATER[3:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
+    assert [document[name] for name in _LATER[4:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
     read = _read({name: value for name, value in document.items() if name not in _LATER})
     assert (read.architecture, read.quantization, read.weight_block) == ("", "", 0)
 

@@ -90,7 +90,7 @@ def test_the_origin_in_the_config_serves_as_uri(tmp_path: Path, config: dict[str
         ),
         ({"architectures": []}, ("architectures", "none")),
         ({"architectures": "DeepseekV3ForCausalLM"}, ("architectures", "a list of texts")),
-        ({"architectures": ["DeepseekV32ForCausalLM"]}, ("architectures", "got DeepseekV32ForCausalLM")),
+        ({"architectures": ["DeepseekV32ForCausalLM"]}, ("index_n_heads", "it is missing")),
         ({"index_topk": 2048}, ("index_topk", "absent", "2048")),
         ({"vision_config": {}}, ("vision_config", "absent")),
         ({"hidden_act": "relu2"}, ("hidden_act", "silu", "'relu2'")),

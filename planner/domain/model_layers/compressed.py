@@ -71,6 +71,17 @@ class CompressedAttention:
         """Cache of one more token and layer (bytes), where the window is full."""
         return (self.head_dim * kv_bytes + self.entry_bytes) / self.ratio if self.ratio else 0.0
 
+    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:
+        """Cache of a sequence of `tokens` and layer (bytes)."""
+        return min(tokens, self.window) * self.head_dim * kv_bytes + tokens * self.cached_bytes_per_token(kv_bytes)
+
+    @property
+    def words(self) -> str:
+        """`compressed 4 to 1, 64 heads of 512, window 128, best 512 entries`."""
+        ratio = f"compressed {self.ratio} to 1" if self.ratio else "window alone"
+        chosen = f", best {self.index_top:,} entries" if self.index_heads else ""
+        return f"{ratio}, {self.heads} heads of {self.head_dim}, window {self.window:,}{chosen}"
+
     @property
     def held_bytes(self) -> float:
         """State of a sequence that does not grow (bytes): none but the window, which `window` tells."""

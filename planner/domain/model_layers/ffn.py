@@ -12,6 +12,11 @@ class DenseFfn:
     size: Size
     gated: bool = True
 
+    @property
+    def words(self) -> str:
+        """`dense, 18,432`."""
+        return f"dense, {self.size:,}{'' if self.gated else ' without gate'}"
+
     def parameters(self, hidden_size: int) -> int:
         """Weights (count)."""
         return (3 if self.gated else 2) * hidden_size * self.size
@@ -34,6 +39,15 @@ class Experts:
     shared_size: SizeOrNone = 0
     gated: bool = True
     latent: SizeOrNone = 0
+
+    @property
+    def words(self) -> str:
+        """`8 of 256 experts of 2,048, 1 shared`."""
+        shared = f", {self.shared} shared" if self.shared else ""
+        wide = f" of {self.shared_size:,}" if self.shared and self.shared_size else ""
+        latent = f", latent {self.latent:,}" if self.latent else ""
+        gate = "" if self.gated else " without gate"
+        return f"{self.active} of {self.routed} experts of {self.ffn_size:,}{gate}{shared}{wide}{latent}"
 
     @property
     def shared_width(self) -> int:

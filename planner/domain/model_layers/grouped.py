@@ -87,6 +87,20 @@ class GroupedAttention:
         index = self.indexer.dim * kv_bytes if self.indexer is not None else 0.0
         return self.kv_width * kv_bytes + index
 
+    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:
+        """Cache of a sequence of `tokens` and layer (bytes): a window keeps its last ones, an indexer all."""
+        kept = min(tokens, self.window) if self.window else tokens
+        index = self.indexer.dim * kv_bytes if self.indexer is not None else 0.0
+        return kept * self.kv_width * kv_bytes + tokens * index
+
+    @property
+    def words(self) -> str:
+        """`grouped, 64/8 heads of 128, window 128`."""
+        values = f"/{self.value_dim}" if self.value_dim else ""
+        seen = f", {'chunks of' if self.chunked else 'window'} {self.window:,}" if self.window else ""
+        chosen = f", best {self.indexer.top} blocks of {self.indexer.block}" if self.indexer is not None else ""
+        return f"grouped, {self.heads}/{self.kv_heads} heads of {self.head_dim}{values}{seen}{chosen}"
+
     @property
     def held_bytes(self) -> float:
         """State of a sequence that does not grow (bytes): none."""

@@ -82,6 +82,17 @@ class MlaAttention:
         """Cache of one more token and layer (bytes), while no window is full."""
         return self.kv_width * kv_bytes + (0 if self.indexer is None else self.indexer.cached_bytes)
 
+    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:
+        """Cache of a sequence of `tokens` and layer (bytes)."""
+        return tokens * self.cached_bytes_per_token(kv_bytes)
+
+    @property
+    def words(self) -> str:
+        """`MLA, 128 heads, best 2,048 tokens by an indexer`."""
+        index = self.indexer
+        chosen = "" if index is None else f", best {index.top:,} tokens by {'an' if index.own else 'a shared'} indexer"
+        return f"MLA, {self.heads} heads{chosen}"
+
     @property
     def held_bytes(self) -> float:
         """State of a sequence that does not grow (bytes): none."""

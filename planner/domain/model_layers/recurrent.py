@@ -85,6 +85,15 @@ class LinearAttention:
         """None: the state is of constant size."""
         return 0.0
 
+    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
+        """State of a sequence and layer (bytes), however long it is."""
+        return self.held_bytes
+
+    @property
+    def words(self) -> str:
+        """What it is called in tables."""
+        return f"linear ({self.rule.value}), {self.value_heads} heads, state {self.key_dim} x {self.value_dim}"
+
     @property
     def held_bytes(self) -> float:
         """State of a sequence and layer (bytes)."""
@@ -133,6 +142,15 @@ class Mamba2:
     def cached_bytes_per_token(self, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
         """None: the state is of constant size."""
         return 0.0
+
+    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
+        """State of a sequence and layer (bytes), however long it is."""
+        return self.held_bytes
+
+    @property
+    def words(self) -> str:
+        """What it is called in tables."""
+        return f"Mamba2, {self.heads} heads, state {self.head_dim} x {self.state}"
 
     @property
     def held_bytes(self) -> float:

@@ -43,6 +43,15 @@ class ModelSection(Section):
         """The mapping as it is."""
         return dict(self._values)
 
+    def with_quantization(self, beside: Section) -> "ModelSection":
+        """The config with what the file `beside` it says of quantisation."""
+        stated = ModelSection.of(ModelSection.of(beside).section("quantization")).values
+        return ModelSection(
+            {**self._values, "quantization_config": {"quant_method": "modelopt", **stated}},
+            file=self.file,
+            path=self.path,
+        )
+
     def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
         """A whole number in low..high; sizes of models stay below what products of several of them overflow at."""
         return super().integer(

@@ -55,8 +55,11 @@ def read_precision(
     else:
         size = _unquantised(config)
         stated = WeightBytes(weights=size, experts=size)
-    experts = section.number("expert_bytes", default=stated.experts, above=0, high=8)
-    return WeightBytes(weights=stated.weights, experts=experts, shared=stated.shared)
+    usual, shared = stated.experts, stated.shared
+    if text_section(config).text("expert_dtype", default="") == "fp4":  # DeepSeek-V4: of routed experts alone
+        usual, shared = _MXFP4, usual if shared is None else shared
+    experts = section.number("expert_bytes", default=usual, above=0, high=8)
+    return WeightBytes(weights=stated.weights, experts=experts, shared=shared)
 
 
 def read_kv_bytes(config: ModelSection, section: ModelSection, weight_bytes: float) -> float:
