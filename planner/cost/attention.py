@@ -22,7 +22,7 @@ class AttentionWork:
 
 def weights(model: ModelSpec, tp: Array) -> Array:
     """Attention weights of all layers on one GPU (elements)."""
-    each = (count * cost_of(kind).held(kind, model.hidden_size, tp) for kind, count in model.attentions)
+    each = (count * cost_of(kind).weights(kind, model.hidden_size, tp) for kind, count in model.attentions)
     return as_array(sum(each))
 
 

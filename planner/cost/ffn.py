@@ -20,7 +20,7 @@ from planner.cost.device import Device
 from planner.cost.efficiency import saturation
 from planner.cost.parts import Part
 from planner.domain import Experts, ModelSpec
-from planner.domain.model import EMBEDDING_BYTES
+from planner.domain.model.spec import EMBEDDING_BYTES
 
 IMBALANCE_DEVICES = 32
 

@@ -26,7 +26,7 @@ from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.device import CostContext
 from planner.cost.layers import cost_of
 from planner.domain import ENGINE_MEMORY_SHARE, CostSettings, GpuSpec, ModelSpec
-from planner.domain.model import EMBEDDING_BYTES
+from planner.domain.model.spec import EMBEDDING_BYTES
 from planner.units import GB
 
 RESERVE_GB = 2.0
@@ -57,7 +57,7 @@ def weights_gb(
 def _draft_layer_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:
     """A layer that drafts: like the model's last kind of layer."""
     last, _ = list(model.attentions)[-1]
-    split = cost_of(last).held(last, model.hidden_size, tp) * model.weight_bytes
+    split = cost_of(last).weights(last, model.hidden_size, tp) * model.weight_bytes
     if model.experts:
         return np.asarray(split + _expert_bytes(model, experts_on_device) + model.router_parameters * EMBEDDING_BYTES)
     dense, _ = list(model.dense_ffns)[-1]

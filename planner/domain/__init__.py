@@ -79,8 +79,7 @@ from planner.domain.layout import (
     Role,
     halves_of,
 )
-from planner.domain.model import ModelSpec
-from planner.domain.model_layers import (
+from planner.domain.model import (
     Attention,
     DenseFfn,
     Experts,
@@ -88,6 +87,7 @@ from planner.domain.model_layers import (
     LayerGroup,
     MlaAttention,
 )
+from planner.domain.model.spec import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.objective import (
     Certificate,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Inventory
-from planner.domain.model import ModelSpec
+from planner.domain.model.spec import ModelSpec
 from planner.domain.workload import LengthRange
 
 BYTES_PER_GB = 1e9

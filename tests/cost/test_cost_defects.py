@@ -47,7 +47,7 @@ from cost_figures import (
 from cost_workloads import workload
 
 from planner.cost import DecodeTime, PrefillTime, decode_time, max_batch_size, prefill_time, tabulate
-from planner.cost.attention import causal_pairs
+from planner.cost.layers.seam import causal_pairs
 from planner.cost.reference.layers import efficiency as stepped_efficiency
 from planner.domain import PHASES, CostMode, CostSettings, GpuSpec, Phase
 
@@ -332,14 +332,7 @@ class TestDefect10FullSquare:
     @pytest.mark.parametrize(("total", "cached"), [(1, 0), (17, 0), (1000, 0), (1000, 250), (1000, 999)])
     def test_new_query_by_query(self, total: int, cached: int) -> None:
         brute = sum(position + 1 for position in range(cached, total))
-        assert (
-            float(
-                causal_pairs(
-                    next(kind for kind, _ in model().attentions), new=np.array(total - cached), total=np.array(total)
-                )
-            )
-            == brute
-        )
+        assert float(causal_pairs(new=np.array(total - cached), total=np.array(total))) == brute
 
     @pytest.mark.parametrize(
         ("total", "cached"),
@@ -348,7 +341,9 @@ class TestDefect10FullSquare:
     def test_new_query_by_query_in_windows(self, total: int, cached: int) -> None:
         shape = model("gpt-oss-120b")  # 18 of 36 layers see 128 tokens
         new, seen = np.array(total - cached), range(cached + 1, total + 1)
-        pairs = {kind.window: causal_pairs(kind, new=new, total=np.array(total)) for kind in shape.grouped}
+        pairs = {
+            kind.window: causal_pairs(new=new, total=np.array(total), window=kind.window) for kind in shape.grouped
+        }
         assert {count for _, count in shape.attentions} == {18}
         assert float(pairs[0]) == pytest.approx(sum(seen))
         assert float(pairs[128]) == pytest.approx(sum(min(n, 128) for n in seen))

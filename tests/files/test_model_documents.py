@@ -19,14 +19,17 @@ from planner.domain import (
     ModelSpec,
     Scenario,
 )
-from planner.domain.model_layers import Gate
+from planner.domain.model import Gate
 from planner.files import load_model, model_document, scenario_document, shipped_models
 from planner.files.disk.documents import parse_json
 from planner.files.models.models import model_from_config
 
 Refused = Callable[..., None]
 
-_LATER = ("own_code", "tower_parameters", "shared_bytes", "residual_streams", "architecture", "quantization", "weight_block")
+_LATER = (
+    *("own_code", "tower_parameters", "shared_bytes", "residual_streams"),
+    *("architecture", "quantization", "weight_block"),
+)
 """Fields that older documents lack."""
 
 SIZES = st.integers(1, 200_000)

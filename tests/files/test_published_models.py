@@ -12,7 +12,7 @@ import pytest
 from planner.cost import attention
 from planner.cost.layers import Intake, cost_of
 from planner.domain import ModelSpec
-from planner.domain.model_layers import CompressedAttention, GroupedAttention, LinearAttention, Mamba2, MlaAttention
+from planner.domain.model import CompressedAttention, GroupedAttention, LinearAttention, Mamba2, MlaAttention
 from planner.errors import InputError
 from planner.files import describe_model, load_model, shipped_models
 from planner.files.disk.documents import parse_json
@@ -137,7 +137,7 @@ def test_tensor_parallelism_parts_the_work_and_repeats_what_all_need() -> None:
     for path in FILES:
         model = describe_model(str(path))
         for kind, _ in model.attentions:
-            alone, each = (float(cost_of(kind).held(kind, model.hidden_size, np.array(tp))) for tp in (1.0, 4.0))
+            alone, each = (float(cost_of(kind).weights(kind, model.hidden_size, np.array(tp))) for tp in (1.0, 4.0))
             assert alone == pytest.approx(kind.parameters(model.hidden_size))
             assert alone / 4 - 1 <= each <= alone
 

@@ -9,7 +9,7 @@ from planner.domain import LengthProfile, Scenario
 
 if TYPE_CHECKING:
     from planner.domain import Attention, GpuSpec, ModelSpec
-    from planner.domain.model_layers import Ffn
+    from planner.domain.model import Ffn
 
 _GPU_HEADS = ("FP8", "GB", "GB/s", "USD/h", "NVLink GB/s", "domain", "FP16", "NIC GB/s")
 

@@ -9,7 +9,7 @@ from planner.cost.layers.latent import LATENT
 from planner.cost.layers.recurrent import LINEAR, MAMBA2
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork
 from planner.domain import Attention, GroupedAttention, MlaAttention
-from planner.domain.model_layers import CompressedAttention, LinearAttention, Mamba2
+from planner.domain.model import CompressedAttention, LinearAttention, Mamba2
 
 __all__ = ["Decoded", "Intake", "LayerCost", "LayerWork", "cost_of"]
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs
-from planner.domain.model_layers import CompressedAttention
+from planner.domain.model import CompressedAttention
 
 
-def _held(kind: CompressedAttention, hidden_size: int, tp: Array) -> Array:
+def _weights(kind: CompressedAttention, hidden_size: int, tp: Array) -> Array:
     split = {"q_b_proj", "o_a_proj", "o_b_proj"}
     matrices = kind.matrices(hidden_size)
     repeated = sum(size for name, size in matrices.items() if name not in split)
@@ -42,7 +42,7 @@ def _prefill(kind: CompressedAttention, hidden_size: int, intake: Intake, tp: Ar
     index = every * kind.index_heads * kind.index_dim
     moved = intake.new + intake.expanded
     return LayerWork(
-        projection_macs=intake.new * _held(kind, hidden_size, tp),
+        projection_macs=intake.new * _weights(kind, hidden_size, tp),
         expansion_macs=0 * intake.expanded,
         score_macs=intake.prompts * (kind.heads / tp * 2 * kind.head_dim * (near + seen) + index),
         cache_bytes=moved * kind.cached_bytes_per_token(kv_bytes) + intake.new * kind.head_dim * kv_bytes,
@@ -54,7 +54,7 @@ def _decode(kind: CompressedAttention, hidden_size: int, decoded: Decoded, tp: A
     seen = np.minimum(decoded.cached, kind.window) + _chosen(kind, entries)
     index = entries * kind.index_heads * kind.index_dim
     return LayerWork(
-        projection_macs=decoded.new * _held(kind, hidden_size, tp),
+        projection_macs=decoded.new * _weights(kind, hidden_size, tp),
         expansion_macs=0 * decoded.new,
         score_macs=decoded.new * (kind.heads / tp * 2 * kind.head_dim * seen + index),
         cache_bytes=decoded.sequences * (seen * kind.head_dim * kv_bytes + entries * kind.entry_bytes),
@@ -66,4 +66,4 @@ def _cached(kind: CompressedAttention, tokens: Array, tp: Array, kv_bytes: float
     return np.asarray(window + tokens * kind.cached_bytes_per_token(kv_bytes) + 0 * tp)
 
 
-COMPRESSED = LayerCost(held=_held, prefill=_prefill, decode=_decode, cached=_cached)
+COMPRESSED = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)

@@ -17,7 +17,7 @@ from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, caus
 from planner.domain import GroupedAttention
 
 
-def _held(kind: GroupedAttention, hidden_size: int, tp: Array) -> Array:
+def _weights(kind: GroupedAttention, hidden_size: int, tp: Array) -> Array:
     # Over more GPUs than KV heads each head is repeated, not cut.
     kv = hidden_size * kind.kv_projections
     if kind.indexer is not None:  # index heads are few, and on every GPU
@@ -31,7 +31,7 @@ def _token_bytes(kind: GroupedAttention, tp: Array, kv_bytes: float) -> Array:
     return np.asarray(kind.kv_width * kv_bytes / np.minimum(tp, kind.divisible_kv_heads))
 
 
-def seen(kind: GroupedAttention, cached: Array) -> Array:
+def seen_tokens(kind: GroupedAttention, cached: Array) -> Array:
     """Tokens that a query sees of `cached` ones."""
     width = _width(kind)
     return np.minimum(cached, width) if width else cached
@@ -55,7 +55,7 @@ def _prefill(kind: GroupedAttention, hidden_size: int, intake: Intake, tp: Array
     pairs = intake.prompts * causal_pairs(new=intake.fresh, total=intake.prompt, window=_width(kind))
     every = intake.prompts * causal_pairs(new=intake.fresh, total=intake.prompt)
     return LayerWork(
-        projection_macs=intake.new * _held(kind, hidden_size, tp),
+        projection_macs=intake.new * _weights(kind, hidden_size, tp),
         expansion_macs=0 * intake.expanded,
         score_macs=kind.heads / tp * pairs * (kind.head_dim + kind.value_width) + _index_macs(kind, every),
         # written, and read by every chunk
@@ -64,9 +64,9 @@ def _prefill(kind: GroupedAttention, hidden_size: int, intake: Intake, tp: Array
 
 
 def _decode(kind: GroupedAttention, hidden_size: int, decoded: Decoded, tp: Array, kv_bytes: float) -> LayerWork:
-    attended = seen(kind, decoded.cached)
+    attended = seen_tokens(kind, decoded.cached)
     return LayerWork(
-        projection_macs=decoded.new * _held(kind, hidden_size, tp),
+        projection_macs=decoded.new * _weights(kind, hidden_size, tp),
         expansion_macs=0 * decoded.new,
         score_macs=decoded.new * attended * (kind.heads / tp * (kind.head_dim + kind.value_width))
         + decoded.new * _index_macs(kind, decoded.cached),
@@ -81,4 +81,4 @@ def _cached(kind: GroupedAttention, tokens: Array, tp: Array, kv_bytes: float) -
     return np.asarray(held * _token_bytes(kind, tp, kv_bytes) + tokens * _index_bytes(kind, kv_bytes))
 
 
-GROUPED = LayerCost(held=_held, prefill=_prefill, decode=_decode, cached=_cached)
+GROUPED = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)

@@ -19,7 +19,7 @@ from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, caus
 from planner.domain import MlaAttention
 
 
-def _held(kind: MlaAttention, hidden_size: int, tp: Array) -> Array:
+def _weights(kind: MlaAttention, hidden_size: int, tp: Array) -> Array:
     matrices = kind.matrices(hidden_size)
     index = sum(size for name, size in matrices.items() if name.startswith("indexer."))
     repeated = hidden_size * (kind.query_rank + kind.kv_rank + kind.rope_dim) + index
@@ -93,4 +93,4 @@ def _cached(kind: MlaAttention, tokens: Array, tp: Array, kv_bytes: float) -> Ar
     return np.asarray(tokens * (kind.kv_width * kv_bytes + _index_bytes(kind)) + 0 * tp)
 
 
-LATENT = LayerCost(held=_held, prefill=_prefill, decode=_decode, cached=_cached)
+LATENT = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)

@@ -16,13 +16,13 @@ import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork
-from planner.domain.model_layers import LinearAttention, Mamba2
+from planner.domain.model import LinearAttention, Mamba2
 
 CHUNK = 64
 _Recurrent = LinearAttention | Mamba2
 
 
-def _held(kind: _Recurrent, hidden_size: int, tp: Array) -> Array:
+def _weights(kind: _Recurrent, hidden_size: int, tp: Array) -> Array:
     return np.asarray(kind.parameters(hidden_size) / tp)
 
 
@@ -37,7 +37,7 @@ def _prefill(kind: _Recurrent, hidden_size: int, intake: Intake, tp: Array, kv_b
     heads, key, value = _shape(kind)
     chunks = intake.new / CHUNK + intake.prompts  # of every prompt the last one is begun
     return LayerWork(
-        projection_macs=intake.new * _held(kind, hidden_size, tp),
+        projection_macs=intake.new * _weights(kind, hidden_size, tp),
         expansion_macs=0 * intake.expanded,
         score_macs=intake.new * (heads / tp * (2 * key * value + CHUNK * (key + value) / 2)),
         cache_bytes=2 * chunks * kind.held_bytes / tp,
@@ -47,7 +47,7 @@ def _prefill(kind: _Recurrent, hidden_size: int, intake: Intake, tp: Array, kv_b
 def _decode(kind: _Recurrent, hidden_size: int, decoded: Decoded, tp: Array, kv_bytes: float) -> LayerWork:  # noqa: ARG001 - the seam's
     heads, key, value = _shape(kind)
     return LayerWork(
-        projection_macs=decoded.new * _held(kind, hidden_size, tp),
+        projection_macs=decoded.new * _weights(kind, hidden_size, tp),
         expansion_macs=0 * decoded.new,
         score_macs=decoded.new * (heads / tp * 2 * key * value),
         cache_bytes=2 * decoded.sequences * kind.held_bytes / tp,
@@ -58,4 +58,4 @@ def _cached(kind: _Recurrent, tokens: Array, tp: Array, kv_bytes: float) -> Arra
     return np.asarray(kind.held_bytes / tp + 0 * tokens)
 
 
-LINEAR = MAMBA2 = LayerCost(held=_held, prefill=_prefill, decode=_decode, cached=_cached)
+LINEAR = MAMBA2 = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)

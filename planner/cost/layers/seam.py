@@ -64,13 +64,13 @@ class LayerWork:
 class LayerCost:
     """The formulas of one kind. Each is handed the kind's record, which it alone knows.
 
-    held: (kind, hidden size, tp) -> weights on one GPU (elements)
+    weights: (kind, hidden size, tp) -> weights on one GPU (elements)
     prefill: (kind, hidden size, intake, tp, kv_bytes) -> work of the tokens that a step takes in
     decode: (kind, hidden size, decoded, tp, kv_bytes) -> work of a pass
     cached: (kind, tokens of a sequence, tp, kv_bytes) -> cache of a sequence on one GPU (bytes)
     """
 
-    held: Callable[[Any, int, Array], Array]
+    weights: Callable[[Any, int, Array], Array]
     prefill: Callable[[Any, int, Intake, Array, float], LayerWork]
     decode: Callable[[Any, int, Decoded, Array, float], LayerWork]
     cached: Callable[[Any, Array, Array, float], Array]

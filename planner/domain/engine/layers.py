@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from planner.domain.engine.profile import EngineProfile, ExchangeRules, LayerRules, Over, SharedExpert
 from planner.domain.gpu import GpuSpec
 from planner.domain.layout import ParallelConfig, Phase, halves_of
-from planner.domain.model import ModelSpec
-from planner.domain.model_layers import Attention, GroupedAttention, MlaAttention
+from planner.domain.model import Attention, GroupedAttention, MlaAttention
+from planner.domain.model.spec import ModelSpec
 
 _VOCABULARY_PADDING = 64
 

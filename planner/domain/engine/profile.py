@@ -15,8 +15,8 @@ from typing import Annotated
 from planner.domain.gpu import GpuSpec
 from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Phase
-from planner.domain.model import ModelSpec
-from planner.domain.model_layers import MlaAttention
+from planner.domain.model import MlaAttention
+from planner.domain.model.spec import ModelSpec
 
 _Count = Annotated[int, Bounds(low=0, high=1_000_000)]
 _UNKNOWN_FAMILIES = ("any", "other")

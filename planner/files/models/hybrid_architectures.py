@@ -9,8 +9,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention
-from planner.domain.model_layers import BlockIndexer, CompressedAttention, Gate, Indexer, LinearAttention, Mamba2, Rule
-from planner.domain.model_layers.compressed import OVERLAPPING
+from planner.domain.model import BlockIndexer, CompressedAttention, Gate, Indexer, LinearAttention, Mamba2, Rule
+from planner.domain.model.compressed import OVERLAPPING
 from planner.files.models.model_documents import ModelSection
 from planner.files.models.model_parts import (
     CHUNKED,

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from typing import TypeVar
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
-from planner.domain.model import MOST_CONTEXT
-from planner.domain.model_layers import LARGEST_SIZE, MOST_LAYERS, CompressedAttention, Ffn, LinearAttention, Mamba2
+from planner.domain.model import LARGEST_SIZE, MOST_LAYERS, CompressedAttention, Ffn, LinearAttention, Mamba2
+from planner.domain.model.spec import MOST_CONTEXT
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, MlaAttention
-from planner.domain.model_layers import Ffn
+from planner.domain.model import Ffn
 from planner.errors import InputError
 from planner.files.models.model_documents import ModelSection
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from planner.domain.model_layers import DenseFfn, Experts
+from planner.domain.model import DenseFfn, Experts
 from planner.files.models.model_architectures import ModuleNames, text_section
 from planner.files.models.model_documents import ModelSection
 from planner.files.models.model_parts import Layer

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from planner.domain.keys import Bounds
-from planner.domain.model_layers.sizes import Size
+from planner.domain.model.sizes import Size
 
 CONVOLUTION_BYTES = 2
 _StateBytes = Annotated[float, Bounds(above=0, high=8)]

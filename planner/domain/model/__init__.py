@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from planner.domain.keys import Bounds
-from planner.domain.model_layers.compressed import CompressedAttention
-from planner.domain.model_layers.ffn import DenseFfn, Experts
-from planner.domain.model_layers.grouped import BlockIndexer, Gate, GroupedAttention
-from planner.domain.model_layers.latent import Indexer, MlaAttention
-from planner.domain.model_layers.recurrent import LinearAttention, Mamba2, Rule
-from planner.domain.model_layers.sizes import LARGEST_SIZE, MOST_LAYERS, Size, SizeOrNone
+from planner.domain.model.compressed import CompressedAttention
+from planner.domain.model.ffn import DenseFfn, Experts
+from planner.domain.model.grouped import BlockIndexer, Gate, GroupedAttention
+from planner.domain.model.latent import Indexer, MlaAttention
+from planner.domain.model.recurrent import LinearAttention, Mamba2, Rule
+from planner.domain.model.sizes import LARGEST_SIZE, MOST_LAYERS, Size, SizeOrNone
 
 __all__ = [
     "LARGEST_SIZE",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from planner.domain.model_layers.sizes import Size, SizeOrNone
+from planner.domain.model.sizes import Size, SizeOrNone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

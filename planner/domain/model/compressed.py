@@ -10,8 +10,8 @@ entry for every few.
 
 from dataclasses import dataclass
 
-from planner.domain.model_layers.latent import INDEX_SCALE_BYTES
-from planner.domain.model_layers.sizes import Size, SizeOrNone
+from planner.domain.model.latent import INDEX_SCALE_BYTES
+from planner.domain.model.sizes import Size, SizeOrNone
 
 OVERLAPPING = 4
 """Entries of so many tokens look at twice as many, so that what compresses them is twice as wide."""

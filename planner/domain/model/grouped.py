@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planner.domain.model_layers.sizes import Size, SizeOrNone
+from planner.domain.model.sizes import Size, SizeOrNone
 
 
 class Gate(StrEnum):

@@ -6,7 +6,7 @@ from math import gcd
 from typing import Annotated
 
 from planner.domain.keys import Bounds
-from planner.domain.model_layers import (
+from planner.domain.model import (
     MOST_LAYERS,
     Attention,
     DenseFfn,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from planner.domain.model_layers.sizes import Size, SizeOrNone
+from planner.domain.model.sizes import Size, SizeOrNone
 
 INDEX_SCALE_BYTES = 4
 """Of a cached index key: its elements are FP8, with one scale for all of them."""
