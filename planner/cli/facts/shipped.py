@@ -96,7 +96,7 @@ def models(
     ] = "",
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List the shipped models, or show one or any config.json: layers, weights, cache; whether it is planned for."""
+    """List the shipped models, or show one, or any config.json: layers, weights, cache, whether it is planned for."""
     from planner import files
 
     names = [name] if name else files.shipped_models()
