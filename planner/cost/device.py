@@ -52,7 +52,8 @@ class CostContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One GPU type in one phase. `weights` and `experts`: FLOP/ms for GEMMs on weights of their precision.
+    """One GPU type in one phase. `weights`, `experts` and `shared` (experts): FLOP/ms for GEMMs on weights of their
+    precision.
 
     `fans_out`: share of the tokens that cross the NIC once for each foreign domain, as in prefill, not for each expert.
     """
@@ -63,6 +64,7 @@ class Device:
     fp16: Array
     weights: Array
     experts: Array
+    shared: Array
     memory: float
     cache: float
     nvlink: float
@@ -84,7 +86,8 @@ def device(
     share = np.asarray(efficiency.kernels(phase))
     if phase is Phase.PREFILL:
         share = share * np.where(overlapped, (gpu.sms - gpu.sms_for_communication) / gpu.sms, 1.0)
-    of_format = _expert_share(gpu, model, efficiency)
+    shared_bytes = model.expert_bytes if model.shared_bytes is None else model.shared_bytes
+    of_format, of_shared = (_format_share(gpu, size, efficiency) for size in (model.expert_bytes, shared_bytes))
     return Device(
         gpu=gpu,
         phase=phase,
@@ -92,6 +95,7 @@ def device(
         fp16=gpu.fp16_tflops * share * _FLOP_PER_MS,
         weights=arithmetic_tflops(gpu, model.weight_bytes) * share * _FLOP_PER_MS,
         experts=arithmetic_tflops(gpu, model.expert_bytes) * share * of_format * _FLOP_PER_MS,
+        shared=arithmetic_tflops(gpu, shared_bytes) * share * of_shared * _FLOP_PER_MS,
         # Bandwidth is apart from the kernels' share, which is of arithmetic.
         memory=gpu.memory_gb_s * efficiency.memory * _BYTE_PER_MS,
         cache=gpu.memory_gb_s * efficiency.cache * _BYTE_PER_MS,
@@ -102,11 +106,11 @@ def device(
     )
 
 
-def _expert_share(gpu: GpuSpec, model: ModelSpec, efficiency: Efficiency) -> float:
+def _format_share(gpu: GpuSpec, bytes_per_weight: float, efficiency: Efficiency) -> float:
     """What products of experts reach in their format, of what they reach in FP8 and 16 bits."""
-    if model.expert_bytes > FP4_BYTES:
+    if bytes_per_weight > FP4_BYTES:
         return 1.0
-    return efficiency.weight_only if weight_only(gpu, model.expert_bytes) else efficiency.expert_fp4
+    return efficiency.weight_only if weight_only(gpu, bytes_per_weight) else efficiency.expert_fp4
 
 
 def weight_only(gpu: GpuSpec, bytes_per_weight: float) -> bool:

@@ -114,8 +114,8 @@ def _site(context: CostContext, phase: Phase, parallel: ParallelConfig, batch_si
 def _group_refusals(query: _Query) -> Iterator[str]:
     """Attention groups are for models with experts alone, and not for each of these."""
     model, parallel, profile = query.context.model, query.parallel, query.profile
-    if model.attention.heads % parallel.tp:
-        yield f"tp must share out the {model.attention.heads} attention heads of {model.name} evenly, got {parallel.tp}"
+    if model.heads % parallel.tp:
+        yield f"tp must share out the {model.heads} attention heads of {model.name} evenly, got {parallel.tp}"
     if parallel.dp == 1 or not profile.name:
         return
     if model.experts is None:
@@ -127,7 +127,7 @@ def _group_refusals(query: _Query) -> Iterator[str]:
 def _layer_refusals(query: _Query) -> Iterator[str]:
     """Layers and experts that do not come out even."""
     model, profile = query.context.model, query.profile
-    heads = f"{model.attention.heads} attention heads"
+    heads = f"{model.heads} attention heads"
     loading = _loading(query.context, query.phase, query.parallel, profile)
     for fault in layer_faults(model, loading, profile.layers):
         if heads not in fault.rule:  # said of every engine

@@ -20,7 +20,7 @@ from planner.cost.device import Device
 from planner.cost.efficiency import saturation
 from planner.cost.parts import Part
 from planner.domain import Experts, ModelSpec
-from planner.domain.model import EMBEDDING_BYTES
+from planner.domain.model.spec import EMBEDDING_BYTES
 
 IMBALANCE_DEVICES = 32
 
@@ -44,7 +44,7 @@ def gemm_part(
 
 def dense_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, micro_batches: Array) -> Part:
     """Dense FFNs of all dense layers, `tokens` of a group of `tp` GPUs."""
-    weights = model.dense_layers * model.dense_ffn_parameters / tp
+    weights = model.dense_ffn_parameters / tp
     return gemm_part(
         "dense",
         dev,
@@ -70,16 +70,15 @@ def head_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array) -> Par
     )
 
 
-def shared_part(dev: Device, model: ModelSpec, experts: Experts, *, tokens: Array, micro_batches: Array) -> Part:
+def shared_part(dev: Device, model: ModelSpec, *, tokens: Array, micro_batches: Array) -> Part:
     """Shared experts of all MoE layers for `tokens` per GPU; every GPU holds them whole."""
-    weights = as_array(model.moe_layers * experts.shared * model.expert_parameters)
     return gemm_part(
         "shared experts",
         dev,
-        flops=2 * tokens * weights,
-        rate=dev.experts,
+        flops=2 * tokens * as_array(model.moe_layers * model.shared_parameters),
+        rate=dev.shared,
         rows=tokens,
-        weight_bytes=weights * model.expert_bytes,
+        weight_bytes=as_array(model.moe_layers * model.shared_weight_bytes),
         micro_batches=micro_batches,
     )
 

@@ -24,8 +24,9 @@ import numpy as np
 from planner.cost import attention
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.device import CostContext
+from planner.cost.layers import cost_of
 from planner.domain import ENGINE_MEMORY_SHARE, CostSettings, GpuSpec, ModelSpec
-from planner.domain.model import EMBEDDING_BYTES
+from planner.domain.model.spec import EMBEDDING_BYTES
 from planner.units import GB
 
 RESERVE_GB = 2.0
@@ -44,8 +45,8 @@ def weights_gb(
     """Weights of the fullest GPU (GB); with `drafts` the layers for multi-token prediction, too."""
     t, x, stages = as_array(tp), as_array(experts_on_device), as_array(pp)
     layer_share = np.minimum(ceil_divide(model.layers, stages) / model.layers, 1)
-    split = model.layers * attention.weights(model, t) + model.dense_layers * model.dense_ffn_parameters / t
-    experts = model.moe_layers * model.expert_parameters * x * model.expert_bytes
+    split = attention.weights(model, t) + model.dense_ffn_parameters / t
+    experts = model.moe_layers * _expert_bytes(model, x)
     router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
     # With stages the tables lie on two of them, the head on the last.
     tables = np.where(stages > 1, model.head_parameters, model.embedding_parameters) * EMBEDDING_BYTES / t
@@ -55,11 +56,20 @@ def weights_gb(
 
 def _draft_layer_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:
     """A layer that drafts: like the model's last kind of layer."""
-    split = attention.weights(model, tp) * model.weight_bytes
+    last, _ = list(model.attentions)[-1]
+    split = cost_of(last).weights(last, model.hidden_size, tp) * model.weight_bytes
     if model.experts:
-        experts = model.expert_parameters * experts_on_device * model.expert_bytes
-        return np.asarray(split + experts + model.router_parameters * EMBEDDING_BYTES)
-    return np.asarray(split + model.dense_ffn_parameters / tp * model.weight_bytes)
+        return np.asarray(split + _expert_bytes(model, experts_on_device) + model.router_parameters * EMBEDDING_BYTES)
+    dense, _ = list(model.dense_ffns)[-1]
+    return np.asarray(split + dense.parameters(model.hidden_size) / tp * model.weight_bytes)
+
+
+def _expert_bytes(model: ModelSpec, experts_on_device: Array) -> Array:
+    """Experts of one layer on a GPU, the shared ones among `experts_on_device` (bytes)."""
+    if not model.experts:
+        return as_array(0.0)
+    routed = experts_on_device - model.experts.shared
+    return np.asarray(model.expert_parameters * routed * model.expert_bytes + model.shared_weight_bytes)
 
 
 def activation_gb(model: ModelSpec, tokens_per_group: Numbers, tp: Numbers) -> Array:

@@ -36,6 +36,7 @@ from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, device
 from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
+from planner.cost.layers import Intake
 from planner.cost.parts import Part, StepCost
 from planner.cost.prefix_hits import shape_hits
 from planner.cost.step import Steps, common_parts, fullest_rank, scaled, score_part, summed
@@ -98,8 +99,8 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     both = replace(of_chunk, projection_macs=of_chunk.projection_macs + of_sequences.projection_macs)
     steps = Steps(phase=blend.phase, tp=p.tp, dp=p.dp, pp=single, length=p.prompt, batch=p.sequences)
     scores = (
-        score_part("attention", prefill, model, of_chunk),
-        score_part("attention of sequences", decode, model, of_sequences),
+        score_part("attention", prefill, of_chunk),
+        score_part("attention of sequences", decode, of_sequences),
     )
     parts = common_parts(
         blend,
@@ -132,13 +133,8 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
 def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:
     """Of the chunk and of the sequences. Of a prompt in several chunks the mean one counts."""
     p = passes
-    of_chunk = attention.prefill_work(
-        model,
-        new=p.chunk,
-        expanded=_expanded(p),
-        pairs=p.chunk / p.fresh * attention.causal_pairs(model, new=p.fresh, total=p.prompt),
-        tp=p.tp,
-    )
+    intake = Intake(new=p.chunk, expanded=_expanded(p), prompts=p.chunk / p.fresh, fresh=p.fresh, prompt=p.prompt)
+    of_chunk = attention.prefill_work(model, intake, p.tp)
     of_sequences = attention.decode_work(
         model, sequences=p.sequences, tokens=as_array(verified), cached=p.cached, tp=p.tp
     )
@@ -165,6 +161,7 @@ def _blended(prefill: Device, decode: Device, chunk_share: Array, sequence_share
         fp16=blend(prefill.fp16, decode.fp16),
         weights=blend(prefill.weights, decode.weights),
         experts=blend(prefill.experts, decode.experts),
+        shared=blend(prefill.shared, decode.shared),
         nic=blend(as_array(prefill.nic), as_array(decode.nic)),
         fans_out=chunk_share,
     )

@@ -66,10 +66,13 @@ def most_stages(model: ModelSpec, settings: CostSettings) -> int:
 
 def group_suits(gpu: GpuSpec, model: ModelSpec, tp: int) -> bool:
     """Whether `tp` GPUs may form an attention group."""
-    kv = model.attention.divisible_kv_heads
     # A latent cache counts as one head, which every GPU holds.
-    shares = kv == 1 or kv % tp == 0 or tp % kv == 0
-    return tp <= gpu.gpus_per_host and model.attention.heads % tp == 0 and shares
+    shared = all(kv == 1 or kv % tp == 0 or tp % kv == 0 for kv in _kv_heads(model))
+    return tp <= gpu.gpus_per_host and model.heads % tp == 0 and shared
+
+
+def _kv_heads(model: ModelSpec) -> list[int]:
+    return sorted({attention.divisible_kv_heads for attention, _ in model.attentions})
 
 
 def spread_suits(model: ModelSpec, settings: CostSettings, stage_devices: int, tp: int) -> bool:
@@ -82,16 +85,16 @@ def spread_suits(model: ModelSpec, settings: CostSettings, stage_devices: int, t
 def require_configuration(context: CostContext, config: ParallelConfig) -> None:
     """Raises InputError that says what is wrong with one asked-for configuration."""
     gpu, model, settings = context.gpu, context.model, context.settings
-    if model.attention.heads % config.tp:
-        suited = [str(d) for d in divisors(model.attention.heads) if d <= gpu.gpus_per_host]
+    if model.heads % config.tp:
+        suited = [str(d) for d in divisors(model.heads) if d <= gpu.gpus_per_host]
         raise InputError(
-            f"tp: must divide the {model.attention.heads} attention heads of {model.name}, got {config.tp}.",
+            f"tp: must divide the {model.heads} attention heads of {model.name}, got {config.tp}.",
             hint=f"Choose one of {', '.join(suited)}.",
         )
     if not group_suits(gpu, model, config.tp):
         raise InputError(
             f"tp: must stay within one host of {gpu.gpus_per_host} {gpu.name} and share out "
-            f"{model.attention.divisible_kv_heads} KV heads evenly, got {config.tp}.",
+            f"{' and '.join(map(str, _kv_heads(model)))} KV heads evenly, got {config.tp}.",
             hint="Choose a smaller degree; more GPUs go to dp, pp or replicas.",
         )
     if config.pp > model.layers:

@@ -29,6 +29,7 @@ from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, arithmetic_tflops, device
 from planner.cost.efficiency import saturation
+from planner.cost.layers import Intake
 from planner.cost.parts import PART_FIGURES, Part, StepCost
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
 
@@ -135,13 +136,8 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     new = fresh * steps.batch
     passes = np.where(fresh <= budget, ceil_divide(np.round(new, 6), budget), chunks * steps.batch)
     expanded = steps.batch * (chunks * hit * s + fresh * (chunks + 1) / 2)
-    work = attention.prefill_work(
-        model,
-        new=new,
-        expanded=expanded,
-        pairs=steps.batch * attention.causal_pairs(model, new=fresh, total=s),
-        tp=steps.tp,
-    )
+    intake = Intake(new=new, expanded=expanded, prompts=steps.batch, fresh=fresh, prompt=s)
+    work = attention.prefill_work(model, intake, steps.tp)
     parts = common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=passes, micro=micro)
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=passes * dev.efficiency.step_prefill_ms)
@@ -193,8 +189,8 @@ def common_parts(
     loads = micro * passes
     rate = dev.weights if expanding is None else expanding
     parts = [
-        _projections_part(dev, model, work, rows=new, expanded=expanded, loads=loads, expanding=rate),
-        *(scores or (score_part("attention", dev, model, work),)),
+        _projections_part(dev, work, rows=new, expanded=expanded, loads=loads, expanding=rate),
+        *(scores or (score_part("attention", dev, work),)),
         collectives.all_reduce_part(dev, model, tokens=new, tp=steps.tp, dp=steps.dp, micro_batches=loads),
         _small_kernels_part(dev, model, tokens=new, tp=steps.tp, loads=loads),
         ffn.dense_part(dev, model, tokens=new, tp=steps.tp, micro_batches=loads),
@@ -204,7 +200,7 @@ def common_parts(
         experts_on_device = ceil_divide(model.experts.routed + settings.redundant_experts, devices)
         # Without groups every GPU does its part of every token: none is busier than another.
         imbalance = 1.0 if settings.balanced_experts else np.where(steps.dp > 1, dev.efficiency.imbalance, 1.0)
-        parts.append(ffn.shared_part(dev, model, model.experts, tokens=tokens, micro_batches=loads))
+        parts.append(ffn.shared_part(dev, model, tokens=tokens, micro_batches=loads))
         parts.append(
             ffn.routed_part(
                 dev,
@@ -233,28 +229,28 @@ def common_parts(
     return (*parts, stage)
 
 
-def score_part(name: str, dev: Device, model: ModelSpec, work: AttentionWork) -> Part:
+def score_part(name: str, dev: Device, work: AttentionWork) -> Part:
     """Attention scores over all layers, and the cache that they read."""
     eff = dev.efficiency
     share = eff.attention_prefill if dev.phase is Phase.PREFILL else eff.attention_decode
-    flops, moved = model.layers * 2 * work.score_macs, model.layers * work.cache_bytes
+    flops, moved = 2 * work.score_macs, work.cache_bytes
     return Part(name=name, compute_ms=flops / (dev.fp16 * share), memory_ms=moved / dev.cache, flops=flops, bytes=moved)
 
 
 def _projections_part(
-    dev: Device, model: ModelSpec, work: AttentionWork, *, rows: Array, expanded: Array, loads: Array, expanding: Array
+    dev: Device, work: AttentionWork, *, rows: Array, expanded: Array, loads: Array, expanding: Array
 ) -> Part:
-    layers, eff = model.layers, dev.efficiency
+    eff = dev.efficiency
     projections = ffn.gemm_part(
         "projections",
         dev,
-        flops=layers * 2 * work.projection_macs,
+        flops=2 * work.projection_macs,
         rate=dev.weights,
         rows=rows,
-        weight_bytes=layers * work.weight_bytes,
+        weight_bytes=work.weight_bytes,
         micro_batches=loads,
     )
-    expansion = layers * 2 * work.expansion_macs
+    expansion = 2 * work.expansion_macs
     reached = expanding * eff.gemm * saturation(expanded / loads, eff.gemm_half)
     return replace(
         projections, compute_ms=projections.compute_ms + expansion / reached, flops=projections.flops + expansion

@@ -79,7 +79,15 @@ from planner.domain.layout import (
     Role,
     halves_of,
 )
-from planner.domain.model import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
+from planner.domain.model import (
+    Attention,
+    DenseFfn,
+    Experts,
+    GroupedAttention,
+    LayerGroup,
+    MlaAttention,
+)
+from planner.domain.model.spec import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings, kv_gb
 from planner.domain.objective import (
     Certificate,

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from planner.domain.gpu import GpuSpec
 from planner.domain.layout import Layout, ParallelConfig, Phase
-from planner.domain.model import ModelSpec
+from planner.domain.model.spec import ModelSpec
 
 
 class Load(StrEnum):

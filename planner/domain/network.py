@@ -6,7 +6,7 @@ from typing import Annotated
 
 from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Inventory
-from planner.domain.model import ModelSpec
+from planner.domain.model.spec import ModelSpec
 from planner.domain.workload import LengthRange
 
 BYTES_PER_GB = 1e9
@@ -48,4 +48,4 @@ def kv_gb(model: ModelSpec, tokens: float) -> float:
     An upper bound where layers see a window only, and where the decode island holds a prefix already; copies that
     several ranks of an attention group keep are made after arrival and do not count.
     """
-    return model.kv_bytes_per_token * tokens / BYTES_PER_GB
+    return (model.kv_bytes_per_token * tokens + model.state_bytes) / BYTES_PER_GB

@@ -12,7 +12,7 @@ from planner.domain.efficiency import Calibration, Measurement
 from planner.domain.engine import EngineProfile
 from planner.domain.keys import FILE, INTERNAL, Bounds, Key, OneOf
 from planner.domain.layout import Inventory, Layout, Reach
-from planner.domain.model import ModelSpec
+from planner.domain.model.spec import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
 from planner.domain.placement import PlacementSettings

@@ -328,9 +328,9 @@ def _checked_parallel(island: PlannedIsland, model: ModelSpec) -> ParallelConfig
         raise InconsistentPlanError(
             f"Island {island.id}, parallel: replicas x pp x dp x tp must be its {island.size} GPUs, got {parallel}."
         )
-    if model.attention.heads % parallel.tp:
+    if model.heads % parallel.tp:
         raise ExportError(
-            f"Island {island.id}, parallel.tp: must divide the model's {model.attention.heads} "
+            f"Island {island.id}, parallel.tp: must divide the model's {model.heads} "
             f"attention heads, got {parallel.tp}.",
             hint="No engine splits a head; choose another island size.",
         )

@@ -1,6 +1,6 @@
 """Random models, GPUs and configurations for property tests, and the least time that physics leaves a step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cost_figures import GPU_NAMES, gpu
 from hypothesis import strategies as st
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from planner.domain import (
     PHASES,
     CostSettings,
+    DenseFfn,
     Experts,
     GpuSpec,
     GroupedAttention,
@@ -15,6 +16,7 @@ from planner.domain import (
     ModelSpec,
     Phase,
 )
+from planner.files.models.model_architectures import grouped_layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +67,6 @@ def random_models(draw: st.DrawFn) -> ModelSpec:
             heads=heads,
             kv_heads=draw(st.sampled_from([4, 8, 16])),
             head_dim=draw(st.sampled_from([64, 128])),
-            window=128,
-            windowed_layers=draw(st.sampled_from([0, layers // 2])),
         )
     routed = draw(st.sampled_from([0, 8, 64, 256, 384]))
     experts = None
@@ -78,16 +78,18 @@ def random_models(draw: st.DrawFn) -> ModelSpec:
             ffn_size=draw(st.sampled_from([768, 2048, 14336])),
             node_limit=draw(st.sampled_from([0, 4])),
         )
-    first_dense = draw(st.integers(0, layers - 1))
+    first_dense = draw(st.integers(0, layers - 1)) if experts else layers
+    dense = DenseFfn(size=draw(st.sampled_from([8192, 28672])))
+    windowed = draw(st.sampled_from([0, layers // 2])) if isinstance(attention, GroupedAttention) else 0
+    kinds = (
+        (replace(attention, window=128) if layer < windowed else attention, dense if layer < first_dense else experts)
+        for layer in range(layers)
+    )
     return ModelSpec(
         name="random",
         uri="",
         hidden_size=draw(st.sampled_from([2048, 4096, 7168])),
-        layers=layers,
-        moe_layer_indices=tuple(range(first_dense, layers)) if experts else (),
-        dense_ffn_size=draw(st.sampled_from([8192, 28672])),
-        attention=attention,
-        experts=experts,
+        groups=grouped_layers(kinds),
         vocab_size=128_000,
         max_context=131_072,
         weight_bytes=draw(st.sampled_from([0.53125, 1.0, 2.0])),
@@ -131,22 +133,28 @@ def peak(spec: GpuSpec, stored: float) -> float:
     return (native or spec.fp16_tflops) * 1e9
 
 
+def full_attention(m: ModelSpec) -> tuple[MlaAttention | GroupedAttention, int]:
+    """The attention of layers that see all tokens, and how many there are."""
+    layers = [(kind, count) for kind, count in m.attentions if not getattr(kind, "window", 0)]
+    return layers[0][0], sum(count for _, count in layers)
+
+
 def least_compute_ms(case: Case) -> float:
     """Every multiplication of a pass at the data sheet's rate, shared evenly by the GPUs of a group."""
     m, n = case.shape, case.tokens
-    split = (
-        m.layers * m.attention.parameters(m.hidden_size)
-        + (m.layers - m.moe_layers) * 3 * m.hidden_size * m.dense_ffn_size
+    split = sum(
+        group.count * (group.attention.parameters(m.hidden_size) + getattr(group.ffn, "size", 0) * 3 * m.hidden_size)
+        for group in m.groups
     )
-    if isinstance(m.attention, MlaAttention) and case.phase is Phase.DECODE:
-        a = m.attention  # absorbed: the expansion of keys and values is applied to the query and the result
-        width, full_layers = 2 * a.kv_rank + a.rope_dim, m.layers
-    elif isinstance(m.attention, MlaAttention):
-        width, full_layers = m.attention.nope_dim + m.attention.rope_dim + m.attention.value_dim, m.layers
+    a, full_layers = full_attention(m)
+    if isinstance(a, MlaAttention) and case.phase is Phase.DECODE:
+        width = 2 * a.kv_rank + a.rope_dim  # absorbed: keys and values are expanded on the query and the result
+    elif isinstance(a, MlaAttention):
+        width = a.nope_dim + a.rope_dim + a.value_dim
     else:
-        width, full_layers = 2 * m.attention.head_dim, m.layers - m.attention.windowed_layers
+        width = 2 * a.head_dim
     seen = case.length - (n / case.batch - 1) / 2 if case.phase is Phase.PREFILL else case.length
-    scores = full_layers * m.attention.heads * width * n * seen
+    scores = full_layers * a.heads * width * n * seen
     visited = m.experts.active + m.experts.shared if m.experts else 0
     experts = m.moe_layers * visited * m.expert_parameters
     work = split * n / peak(case.spec, m.weight_bytes) + experts * n / peak(case.spec, m.expert_bytes)
@@ -156,11 +164,12 @@ def least_compute_ms(case: Case) -> float:
 def least_memory_ms(case: Case) -> float:
     """Weights that a pass needs, read once at the data sheet's rate, and in decode the cache."""
     m, devices = case.shape, case.tp * case.dp
-    size = m.layers * m.attention.parameters(m.hidden_size) / case.tp * m.weight_bytes
+    a, full_layers = full_attention(m)
+    size = m.layers * a.parameters(m.hidden_size) / case.tp * m.weight_bytes
     if m.experts:
         visited = 1 - (1 - m.experts.active / m.experts.routed) ** (case.tokens * case.dp)
         held = m.experts.routed / devices * visited + m.experts.shared
         size += m.moe_layers * held * m.expert_parameters * m.expert_bytes
-    if case.phase is Phase.DECODE and isinstance(m.attention, MlaAttention):
-        size += case.batch / case.pp * case.length * m.layers * m.attention.kv_width * m.kv_bytes
+    if case.phase is Phase.DECODE and isinstance(a, MlaAttention):
+        size += case.batch / case.pp * case.length * full_layers * a.kv_width * m.kv_bytes
     return size / (case.spec.memory_gb_s * 1e6)

@@ -47,9 +47,9 @@ from cost_figures import (
 from cost_workloads import workload
 
 from planner.cost import DecodeTime, PrefillTime, decode_time, max_batch_size, prefill_time, tabulate
-from planner.cost.attention import causal_pairs
+from planner.cost.layers.seam import causal_pairs
 from planner.cost.reference.layers import efficiency as stepped_efficiency
-from planner.domain import PHASES, CostMode, CostSettings, GpuSpec, GroupedAttention, Phase
+from planner.domain import PHASES, CostMode, CostSettings, GpuSpec, Phase
 
 PREFILL, DECODE = Phase.PREFILL, Phase.DECODE
 EARLY = ((200, 0), (1000, 0), (300, 100))
@@ -176,7 +176,9 @@ class TestDefect5LiteralSizes:
         free = 141 * 0.9 - 2.91 - 187.17 * 61 / tp / 1024 - 44.05 * 58 * held / 1024
         found = max_batch_size("H200", 4000, 1000, tp=tp, experts_on_device=held, mode="reference")
         assert float(found) == pytest.approx(free * 1024**3 / (5000 * KV_WIDTH * LAYERS * tp))
-        narrow = replace(model(), experts=replace(model().experts, ffn_size=1024))
+        dense, routed = model().groups
+        experts = replace(model().experts, ffn_size=1024)
+        narrow = replace(model(), groups=(dense, replace(routed, ffn=experts)))
         same = max_batch_size("H200", 4000, 1000, tp=tp, experts_on_device=held, mode="reference", model=narrow)
         assert float(same) == float(found)
 
@@ -330,7 +332,7 @@ class TestDefect10FullSquare:
     @pytest.mark.parametrize(("total", "cached"), [(1, 0), (17, 0), (1000, 0), (1000, 250), (1000, 999)])
     def test_new_query_by_query(self, total: int, cached: int) -> None:
         brute = sum(position + 1 for position in range(cached, total))
-        assert float(causal_pairs(model(), new=np.array(total - cached), total=np.array(total))) == brute
+        assert float(causal_pairs(new=np.array(total - cached), total=np.array(total))) == brute
 
     @pytest.mark.parametrize(
         ("total", "cached"),
@@ -338,10 +340,13 @@ class TestDefect10FullSquare:
     )
     def test_new_query_by_query_in_windows(self, total: int, cached: int) -> None:
         shape = model("gpt-oss-120b")  # 18 of 36 layers see 128 tokens
-        assert isinstance(shape.attention, GroupedAttention)
-        seen = range(cached + 1, total + 1)
-        brute = (18 * sum(seen) + 18 * sum(min(n, 128) for n in seen)) / 36
-        assert float(causal_pairs(shape, new=np.array(total - cached), total=np.array(total))) == pytest.approx(brute)
+        new, seen = np.array(total - cached), range(cached + 1, total + 1)
+        pairs = {
+            kind.window: causal_pairs(new=new, total=np.array(total), window=kind.window) for kind in shape.grouped
+        }
+        assert {count for _, count in shape.attentions} == {18}
+        assert float(pairs[0]) == pytest.approx(sum(seen))
+        assert float(pairs[128]) == pytest.approx(sum(min(n, 128) for n in seen))
 
 
 class TestDefect11ListedBandwidth:

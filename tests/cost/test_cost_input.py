@@ -136,7 +136,9 @@ class TestConfiguration:
         assert error.message.startswith("tp: must stay within one host of 4 GB200-NVL72")
 
     def test_tp_must_share_out_the_kv_heads(self) -> None:
-        six = replace(model("llama-3.1-70b"), attention=replace(model("llama-3.1-70b").attention, heads=48, kv_heads=6))
+        shape = model("llama-3.1-70b")
+        (layers,) = shape.groups
+        six = replace(shape, groups=(replace(layers, attention=replace(layers.attention, heads=48, kv_heads=6)),))
         prefill_time("H200", 1000, tp=2, dp=1, model=six)
         with pytest.raises(InputError, match="share out 6 KV heads evenly, got 4"):
             prefill_time("H200", 1000, tp=4, dp=1, model=six)

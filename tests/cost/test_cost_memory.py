@@ -20,7 +20,7 @@ SHIPPED = ("deepseek-v3", "deepseek-v2", "glm-4.5", "gpt-oss-120b", "kimi-k2", "
 def cache_gb(shape: str, tokens: float) -> float:
     """Cache of a whole sequence, every layer and head; windows left out."""
     m = model(shape)
-    return tokens * m.layers * m.attention.kv_width * m.kv_bytes / 1e9
+    return tokens * sum(count * kind.kv_width for kind, count in m.attentions) * m.kv_bytes / 1e9
 
 
 @pytest.mark.parametrize("shape", SHIPPED)

@@ -101,9 +101,9 @@ class TestSlidingWindow:
         one, two = (
             float(max_batch_size("H200", s, 0, tp=1, experts_on_device=16, model="gpt-oss-120b")) for s in (64e3, 128e3)
         )
-        all_see_all = replace(
-            model("gpt-oss-120b"), attention=replace(model("gpt-oss-120b").attention, windowed_layers=0)
-        )
+        shape = model("gpt-oss-120b")
+        groups = (replace(group, attention=replace(group.attention, window=0)) for group in shape.groups)
+        all_see_all = replace(shape, groups=tuple(groups))
         full = float(max_batch_size("H200", 64e3, 0, tp=1, experts_on_device=16, model=all_see_all))
         assert one / two == pytest.approx(2, rel=0.01)
         assert one / full == pytest.approx(2, rel=0.01)
@@ -114,14 +114,15 @@ class TestExperts:
     def test_dense_layers_between_moe_layers(self, every: int) -> None:
         """What counts is how many layers of each kind there are, not where they lie."""
         base = model()
-        mixed = replace(base, layers=60, moe_layer_indices=tuple(range(0, 60, every)))
+        dense, routed = base.groups
+        mixed = replace(base, groups=(replace(routed, count=60 // every), replace(dense, count=60 - 60 // every)))
         found = step("H200", PREFILL, length=4096, dp=16, shape=mixed)
         listed = step("H200", PREFILL, length=4096, dp=16)
         for name in ("routed experts", "shared experts", "dispatch", "combine"):
             assert float(found.part(name).ms / listed.part(name).ms) == pytest.approx(60 / every / MOE_LAYERS), name
         dense = found.part("dense").ms / listed.part("dense").ms
         assert float(dense) == pytest.approx((60 - 60 / every) / DENSE_LAYERS)
-        shuffled = replace(mixed, moe_layer_indices=tuple(range(60 // every)))
+        shuffled = replace(mixed, groups=mixed.groups[::-1])
         assert float(step("H200", PREFILL, length=4096, dp=16, shape=shuffled).total_ms) == float(found.total_ms)
 
     def test_shared_experts_by_hand(self) -> None:

@@ -136,11 +136,7 @@ def body_parameters(name: str) -> int:
     """Weights that a token meets, without router, embedding and head."""
     m = model(name)
     visited = m.experts.active + m.experts.shared if m.experts else 0
-    return (
-        m.layers * m.attention_parameters
-        + m.dense_layers * m.dense_ffn_parameters
-        + m.moe_layers * visited * m.expert_parameters
-    )
+    return m.attention_parameters + m.dense_ffn_parameters + m.moe_layers * visited * m.expert_parameters
 
 
 @given(

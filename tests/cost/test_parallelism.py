@@ -66,13 +66,14 @@ def test_ties_go_to_the_first() -> None:
 
 def allowed(spec: GpuSpec, shape: ModelSpec, settings: CostSettings, size: int) -> set[tuple[int, int, int, int]]:
     """(replicas, pp, dp, tp) by trying every number: what an engine can run."""
-    kv = getattr(shape.attention, "kv_heads", 1)
+    ((attention, _), *_) = shape.attentions
+    kv = getattr(attention, "kv_heads", 1)
     stages = settings.max_pipeline_stages or (1 if shape.experts else 8)
     found = set()
     for tp in range(1, min(size, spec.gpus_per_host) + 1):
         for pp in range(1, stages + 1):
             for dp in range(1, size // (tp * pp) + 1):
-                if size % (tp * pp * dp) or shape.attention.heads % tp or (kv > 1 and kv % tp and tp % kv):
+                if size % (tp * pp * dp) or attention.heads % tp or (kv > 1 and kv % tp and tp % kv):
                     continue
                 if pp > 1 and (tp * dp) % spec.gpus_per_host:
                     continue

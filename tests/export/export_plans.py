@@ -5,11 +5,13 @@ from dataclasses import replace
 from planner.domain import (
     PHASES,
     CostSettings,
+    DenseFfn,
     Experts,
     GpuSpec,
     GroupedAttention,
     Inventory,
     InventoryItem,
+    LayerGroup,
     LengthProfile,
     MlaAttention,
     ModelSpec,
@@ -23,31 +25,40 @@ from planner.domain import (
     SearchRecord,
 )
 
+LATENT = MlaAttention(heads=128, query_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128)
 MODEL = ModelSpec(
     name="deepseek-v3",
     uri="hf://deepseek-ai/DeepSeek-V3",
     hidden_size=7168,
-    layers=61,
-    moe_layer_indices=tuple(range(3, 61)),
-    dense_ffn_size=18432,
-    attention=MlaAttention(heads=128, query_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128),
-    experts=Experts(routed=256, active=8, shared=1, ffn_size=2048),
+    groups=(
+        LayerGroup(count=3, attention=LATENT, ffn=DenseFfn(size=18432)),
+        LayerGroup(count=58, attention=LATENT, ffn=Experts(routed=256, active=8, shared=1, ffn_size=2048)),
+    ),
     vocab_size=129280,
     max_context=163840,
 )
 
 # no width that a number of GPUs could fail to divide, for what is about pods and exchanges
-UNSHARED = replace(MODEL, name="deepseek-unshared", experts=Experts(routed=256, active=8, shared=0, ffn_size=2048))
+UNSHARED = replace(
+    MODEL,
+    name="deepseek-unshared",
+    groups=(
+        MODEL.groups[0],
+        replace(MODEL.groups[1], ffn=Experts(routed=256, active=8, shared=0, ffn_size=2048)),
+    ),
+)
+
+
+def dense_layers(attention: GroupedAttention, ffn_size: int = 28672) -> tuple[LayerGroup, ...]:
+    """Eighty equal layers without experts."""
+    return (LayerGroup(count=80, attention=attention, ffn=DenseFfn(size=ffn_size)),)
+
 
 DENSE = replace(
     MODEL,
     name="dense-70b",
     uri="hf://example/dense-70b",
-    layers=80,
-    moe_layer_indices=(),
-    dense_ffn_size=28672,
-    attention=GroupedAttention(heads=64, kv_heads=8, head_dim=128),
-    experts=None,
+    groups=dense_layers(GroupedAttention(heads=64, kv_heads=8, head_dim=128)),
 )
 
 

@@ -275,6 +275,6 @@ def test_memory_shares_are_those_that_the_cost_model_counts_on(phase: Phase) -> 
     whole, static = float(vllm["gpu-memory-utilization"]), float(sglang["mem-fraction-static"])
     assert whole == ENGINE_MEMORY_SHARE
     tokens = 16_384 if phase is Phase.PREFILL else 64
-    buffers = tokens * (MODEL.hidden_size * (16 + 8 * 3) + MODEL.dense_ffn_size * 4) / 141e9
+    buffers = tokens * (MODEL.hidden_size * (16 + 8 * 3) + MODEL.widest_dense_ffn * 4) / 141e9
     assert 0 <= static - (whole - buffers) < 0.001
     assert static == {Phase.PREFILL: 0.859, Phase.DECODE: 0.9}[phase]

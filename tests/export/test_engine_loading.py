@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from export_plans import DENSE, MODEL, gpu, island, plan_of
+from export_plans import DENSE, MODEL, dense_layers, gpu, island, plan_of
 from test_engine_arguments import an_island, containers, flags, group_of
 
 from planner.domain import CostSettings, GroupedAttention, ModelSpec, ParallelConfig, Phase, Plan
@@ -102,17 +102,25 @@ def test_sglang_loads_what_divides(parallel: ParallelConfig, changes: dict[str, 
 @pytest.mark.parametrize(
     ("model", "parallel", "told"),
     [
-        (replace(DENSE, dense_ffn_size=28670), ParallelConfig(tp=4, dp=1), "28670 columns of the dense feed-forward"),
+        (
+            replace(DENSE, groups=dense_layers(DENSE.grouped[0], 28670)),
+            ParallelConfig(tp=4, dp=1),
+            "28670 columns of the dense feed-forward",
+        ),
         (replace(DENSE, vocab_size=96), ParallelConfig(tp=16, dp=1), ""),
         (replace(DENSE, vocab_size=100, weight_block=128), ParallelConfig(tp=8, dp=1), ""),
-        (replace(DENSE, dense_ffn_size=28672 + 64, weight_block=128), ParallelConfig(tp=4, dp=1), "blocks of 128"),
         (
-            replace(DENSE, attention=GroupedAttention(heads=48, kv_heads=8, head_dim=128)),
+            replace(DENSE, groups=dense_layers(DENSE.grouped[0], 28672 + 64), weight_block=128),
+            ParallelConfig(tp=4, dp=1),
+            "blocks of 128",
+        ),
+        (
+            replace(DENSE, groups=dense_layers(GroupedAttention(heads=48, kv_heads=8, head_dim=128))),
             ParallelConfig(tp=3, dp=1),
             "8 copies of KV heads evenly, got 3",
         ),
         (
-            replace(DENSE, attention=GroupedAttention(heads=48, kv_heads=48, head_dim=128), vocab_size=64),
+            replace(DENSE, groups=dense_layers(GroupedAttention(heads=48, kv_heads=48, head_dim=128)), vocab_size=64),
             ParallelConfig(tp=3, dp=1),
             "64 rows of the padded vocabulary evenly, got 3",
         ),
@@ -121,8 +129,7 @@ def test_sglang_loads_what_divides(parallel: ParallelConfig, changes: dict[str, 
 def test_what_both_engines_split_over_a_group(
     engine: str, model: ModelSpec, parallel: ParallelConfig, told: str
 ) -> None:
-    widths = replace(model, dense_ffn_size=model.dense_ffn_size)
-    plan = plan_of((island("H20-0", "H20", Phase.DECODE, parallel),), model=widths)
+    plan = plan_of((island("H20-0", "H20", Phase.DECODE, parallel),), model=model)
     (only,) = serving_islands(plan, "plan")
     degree = "tensor-parallel-size" if engine == "vllm" else "tp-size"
     faults = [expected + ", got " + came for expected, came in CHECKS[engine]((f"--{degree}={parallel.tp}",), only)]

@@ -14,7 +14,10 @@ from planner.export import render
 
 # as many experts as GPUs, and none shared: no width that SGLang could not split
 assert UNSHARED.experts is not None
-SPLITTABLE = replace(UNSHARED, experts=replace(UNSHARED.experts, routed=2048))
+SPLITTABLE = replace(
+    UNSHARED,
+    groups=(UNSHARED.groups[0], replace(UNSHARED.groups[1], ffn=replace(UNSHARED.experts, routed=2048))),
+)
 HOSTS = st.sampled_from([4, 8, 16, 72])
 PARALLEL = st.builds(
     ParallelConfig,

@@ -14,8 +14,10 @@ from quick_yaml import load_documents
 
 from planner.domain import (
     PHASES,
+    DenseFfn,
     GpuSpec,
     GroupedAttention,
+    LayerGroup,
     ModelSpec,
     ParallelConfig,
     Phase,
@@ -30,7 +32,17 @@ from planner.files import load_gpu_spec, load_model
 
 ENGINES = ("vllm", "sglang")
 STARTED = [(one.name, engine) for one in TARGETS.values() for engine in one.engines if one.name != "kueue"]
-WINDOWED = replace(DENSE, attention=GroupedAttention(heads=64, kv_heads=8, head_dim=64, window=128, windowed_layers=40))
+WINDOWED = replace(
+    DENSE,
+    groups=tuple(
+        LayerGroup(
+            count=40,
+            attention=GroupedAttention(heads=64, kv_heads=8, head_dim=64, window=window),
+            ffn=DenseFfn(size=28672),
+        )
+        for window in (0, 128)
+    ),
+)
 NODE = ParallelConfig(tp=8, dp=1)
 Drawn = tuple[tuple[PlannedIsland, ...], Sequence[Route]]
 

@@ -60,6 +60,5 @@ def read_small(architecture: str, **changes: object) -> ModelSpec:
 
 
 def attention_of(architecture: str, **changes: object) -> GroupedAttention:
-    attention = read_small(architecture, **changes).attention
-    assert isinstance(attention, GroupedAttention)
-    return attention
+    """Of the layers that see all tokens, where any do."""
+    return min(read_small(architecture, **changes).grouped, key=lambda attention: attention.window)

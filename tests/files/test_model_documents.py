@@ -9,21 +9,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.domain import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec, Scenario
+from planner.domain import (
+    Attention,
+    DenseFfn,
+    Experts,
+    GroupedAttention,
+    LayerGroup,
+    MlaAttention,
+    ModelSpec,
+    Scenario,
+)
+from planner.domain.model import Gate
 from planner.files import load_model, model_document, scenario_document, shipped_models
 from planner.files.disk.documents import parse_json
 from planner.files.models.models import model_from_config
 
 Refused = Callable[..., None]
 
-_LATER = ("own_code", "architecture", "quantization", "weight_block")  # fields that older documents lack
+_LATER = (
+    *("own_code", "tower_parameters", "shared_bytes", "residual_streams"),
+    *("architecture", "quantization", "weight_block"),
+)
+"""Fields that older documents lack."""
 
 SIZES = st.integers(1, 200_000)
 BYTES = st.floats(0.25, 8.0)
 
 
 @st.composite
-def attentions(draw: st.DrawFn, layers: int) -> Attention:
+def attentions(draw: st.DrawFn) -> Attention:
     """Either kind, as the reader accepts it."""
     if draw(st.booleans()):
         return MlaAttention(
@@ -39,16 +53,25 @@ def attentions(draw: st.DrawFn, layers: int) -> Attention:
         heads=kv_heads * draw(st.integers(1, 16)),
         kv_heads=kv_heads,
         head_dim=draw(SIZES),
-        window=draw(SIZES),
-        windowed_layers=draw(st.integers(0, layers)),
+        window=draw(st.integers(0, 4096)),
+        chunked=draw(st.booleans()),
+        value_dim=draw(st.integers(0, 256)),
+        keys_are_values=draw(st.booleans()),
+        gate=draw(st.sampled_from(Gate)),
     )
+
+
+@st.composite
+def groups(draw: st.DrawFn, experts: Experts) -> LayerGroup:
+    """Layers of either kind of feed-forward block, or with one part alone."""
+    ffn = draw(st.sampled_from([None, experts, DenseFfn(size=draw(SIZES), gated=draw(st.booleans()))]))
+    attention = draw(attentions()) if ffn is None or draw(st.booleans()) else None
+    return LayerGroup(count=draw(st.integers(1, 200)), attention=attention, ffn=ffn)
 
 
 @st.composite
 def models(draw: st.DrawFn) -> ModelSpec:
     """Any model that the reader accepts: dense, mixed or with experts in every layer."""
-    layers = draw(st.integers(1, 200))
-    indices = tuple(sorted(draw(st.sets(st.integers(0, layers - 1)))))
     routed = draw(st.integers(1, 512))
     experts = Experts(
         routed=routed,
@@ -56,16 +79,16 @@ def models(draw: st.DrawFn) -> ModelSpec:
         shared=draw(st.integers(0, 8)),
         ffn_size=draw(SIZES),
         node_limit=draw(st.integers(0, routed)),
+        shared_size=draw(st.integers(0, 8192)),
+        gated=draw(st.booleans()),
+        latent=draw(st.integers(0, 2048)),
     )
+    first = LayerGroup(count=1, attention=draw(attentions()), ffn=None)
     return ModelSpec(
         name=draw(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", fullmatch=True)),
         uri=draw(st.sampled_from(["hf://org/model", "pvc://claim/path", "s3://bucket/a-b_c"])),
         hidden_size=draw(SIZES),
-        layers=layers,
-        moe_layer_indices=indices,
-        dense_ffn_size=draw(SIZES) if len(indices) < layers else 0,
-        attention=draw(attentions(layers)),
-        experts=experts if indices else None,
+        groups=(first, *draw(st.lists(groups(experts), max_size=4))),
         vocab_size=draw(SIZES),
         max_context=draw(SIZES),
         weight_bytes=draw(BYTES),
@@ -73,6 +96,7 @@ def models(draw: st.DrawFn) -> ModelSpec:
         kv_bytes=draw(BYTES),
         mtp_layers=draw(st.integers(0, 4)),
         tied_embeddings=draw(st.booleans()),
+        tower_parameters=draw(st.integers(0, 10**9)),
         own_code=draw(st.booleans()),
         architecture=draw(st.sampled_from(["", "DeepseekV3ForCausalLM"])),
         quantization=draw(st.sampled_from(["", "fp8"])),
@@ -98,16 +122,56 @@ def test_shipped_models_read_back(name: str) -> None:
 
 def test_every_field_is_spelt_out() -> None:
     document = model_document(load_model("gpt-oss-120b"))
-    assert document["model_spec"] == 1
+    assert document["model_spec"] == 2
     assert set(document) == {"model_spec", *ModelSpec.__dataclass_fields__}
-    assert document["attention"] == {
+    windowed, full = document["groups"]
+    assert (windowed["count"], full["count"]) == (18, 18)
+    assert windowed["attention"] == {
         "kind": "grouped",
         "heads": 64,
         "kv_heads": 8,
         "head_dim": 64,
         "window": 128,
-        "windowed_layers": 18,
+        "chunked": False,
+        "value_dim": 0,
+        "keys_are_values": False,
+        "gate": "none",
+        "indexer": None,
     }
+
+
+VERSION_1 = {
+    "model_spec": 1,
+    "name": "old",
+    "uri": "hf://org/old",
+    "hidden_size": 2880,
+    "layers": 36,
+    "moe_layer_indices": list(range(4, 36)),
+    "dense_ffn_size": 4096,
+    "attention": {"kind": "grouped", "heads": 64, "kv_heads": 8, "head_dim": 64, "window": 128, "windowed_layers": 18},
+    "experts": {"routed": 128, "active": 4, "shared": 0, "ffn_size": 2880, "node_limit": 0},
+    "vocab_size": 201088,
+    "max_context": 131072,
+    "weight_bytes": 2.0,
+    "expert_bytes": 0.53125,
+    "kv_bytes": 2.0,
+    "mtp_layers": 0,
+    "tied_embeddings": False,
+    "own_code": False,
+    "architecture": "",
+    "quantization": "",
+    "weight_block": 0,
+    "source": "",
+}
+
+
+def test_documents_of_before_layers_could_differ_still_read() -> None:
+    model = _read(VERSION_1)
+    assert (model.layers, model.moe_layers, model.dense_layers, model.windowed) == (36, 32, 4, 18)
+    assert model.experts == Experts(routed=128, active=4, shared=0, ffn_size=2880)
+    assert {kind.window for kind in model.grouped} == {0, 128}
+    assert model.kv_bytes_per_token == 36 * 2 * 8 * 64 * 2
+    assert _read(model_document(model)) == model
 
 
 def test_a_scenario_names_a_shipped_model_and_embeds_any_other(
@@ -124,48 +188,60 @@ def test_a_scenario_names_a_shipped_model_and_embeds_any_other(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"model_spec": 2}, ("model_spec", "at most 1", "2")),
+        ({"model_spec": 3}, ("model_spec", "at most 2", "3")),
         ({"hidden": 1}, ("hidden is not a known key",)),
-        ({"layers": 57}, ("moe_layer_indices", "at most 56", "a list of 58")),
-        ({"moe_layer_indices": [4, 3]}, ("moe_layer_indices", "rising")),
-        ({"moe_layer_indices": [3, 3]}, ("moe_layer_indices", "rising")),
-        ({"moe_layer_indices": [True]}, ("moe_layer_indices", "whole numbers")),
-        ({"moe_layer_indices": []}, ("experts", "null", "a mapping")),
-        ({"experts": None}, ("experts", "a mapping", "None")),
-        ({"dense_ffn_size": 0}, ("dense_ffn_size", "at least 1")),
+        ({"groups": []}, ("groups", "attention")),
+        ({"groups": [{"count": 0}]}, ("groups[0].count", "at least 1")),
+        ({"groups": [{"count": 1, "attention": None, "ffn": None}]}, ("groups[0].ffn", "no attention")),
+        ({"groups": [{"count": 1, "attention": None, "ffn": {"kind": "dense", "size": 8}}]}, ("groups", "attention")),
+        ({"groups": [{"count": 1, "ffn": {"kind": "dense"}}]}, ("groups[0].ffn.size", "it is missing")),
+        ({"groups": [{"count": 1, "layers": 3}]}, ("groups[0].layers is not a known key",)),
         ({"tied_embeddings": 0}, ("tied_embeddings", "true or false", "0 (int)")),
         ({"uri": "hf://a b"}, ("uri", "URI")),
         ({"kv_bytes": 0}, ("kv_bytes", "more than 0")),
-        ({"attention": {"kind": "linear"}}, ("attention.kind", "mla, grouped", "'linear'")),
-        ({"attention": {"kind": "mla", "kv_heads": 8}}, ("attention.kv_heads is not a known key",)),
-        ({"attention": {"kind": "mla", "heads": 8}}, ("attention.query_rank", "it is missing")),
-        (
-            {"attention": {"kind": "grouped", "heads": 12, "kv_heads": 8}},
-            ("attention.kv_heads", "a divisor of heads, 12", "8"),
-        ),
-        (
-            {"attention": {"kind": "grouped", "heads": 8, "kv_heads": 8, "head_dim": 1, "window": 0}},
-            ("attention.windowed_layers", "it is missing"),
-        ),
-        (
-            {
-                "attention": {
-                    "kind": "grouped",
-                    "heads": 8,
-                    "kv_heads": 8,
-                    "head_dim": 1,
-                    "window": 0,
-                    "windowed_layers": 1,
-                }
-            },
-            ("attention.window ", "at least 1"),
-        ),
-        ({"experts": {"routed": 8, "active": 9}}, ("experts.active", "at most 8", "9")),
     ],
 )
 def test_impossible_documents_are_refused(refused: Refused, change: dict[str, Any], words: tuple[str, ...]) -> None:
     document = model_document(load_model("deepseek-v3"))
     refused(lambda: _read(document | change), "model.json", *words)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"attention": {"kind": "quadratic"}}, ("attention.kind", "mla, grouped", "'quadratic'")),
+        ({"attention": {"kind": "mla", "kv_heads": 8}}, ("attention.kv_heads is not a known key",)),
+        ({"attention": {"kind": "mla", "heads": 8}}, ("attention.query_rank", "it is missing")),
+        (
+            {"attention": {"kind": "grouped", "heads": 12, "kv_heads": 8, "head_dim": 1}},
+            ("attention.kv_heads", "a divisor of heads, 12", "8"),
+        ),
+        (
+            {"ffn": {"kind": "experts", "routed": 8, "active": 9, "shared": 0, "ffn_size": 1}},
+            ("active", "routed, 8", "9"),
+        ),
+    ],
+)
+def test_impossible_layers_are_refused(refused: Refused, part: dict[str, Any], words: tuple[str, ...]) -> None:
+    document = model_document(load_model("deepseek-v3"))
+    dense, _ = document["groups"]  # type: ignore[misc]
+    refused(lambda: _read(document | {"groups": [{**dense, **part}]}), "model.json: groups[0].", *words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"layers": 35}, ("moe_layer_indices", "at most 34")),
+        ({"moe_layer_indices": [True]}, ("moe_layer_indices", "whole numbers")),
+        ({"attention": {**VERSION_1["attention"], "windowed_layers": 37}}, ("windowed_layers", "at most 36")),
+        ({"experts": None}, ("experts", "a mapping")),
+        ({"dense_ffn_size": -1}, ("dense_ffn_size", "at least 0")),
+    ],
+)
+def test_impossible_documents_of_before_are_refused(
+    refused: Refused, change: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    refused(lambda: _read(VERSION_1 | change), "model.json", *words)
 
 
 def test_documents_of_before_models_could_bring_code_still_read() -> None:
@@ -177,7 +253,7 @@ def test_documents_of_before_models_could_bring_code_still_read() -> None:
 
 def test_documents_of_before_engines_were_asked_still_read() -> None:
     document = model_document(load_model("deepseek-v3"))
-    assert [document[name] for name in _LATER[1:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
+    assert [document[name] for name in _LATER[4:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
     read = _read({name: value for name, value in document.items() if name not in _LATER})
     assert (read.architecture, read.quantization, read.weight_block) == ("", "", 0)
 
@@ -212,6 +288,6 @@ def test_documents_of_earlier_plans_still_read() -> None:
         "_planner": {"name": "mine", "uri": "hf://a/b", "source": "", "weight_bytes": 1.0, "kv_bytes": 2.0},
     }
     model = _read(old)
-    assert (model.name, model.moe_layer_indices, model.dense_ffn_size) == ("mine", (2, 3, 4, 5), 4096)
+    assert (model.name, model.layers, model.moe_layers, model.widest_dense_ffn) == ("mine", 6, 4, 4096)
     assert (model.weight_bytes, model.expert_bytes, model.kv_bytes) == (1.0, 1.0, 2.0)
     assert model.experts == Experts(routed=32, active=4, shared=1, ffn_size=512)

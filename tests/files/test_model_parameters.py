@@ -132,7 +132,7 @@ PUBLISHED = (
 def _mtp_parameters(model: ModelSpec) -> float:
     """Each a transformer layer with experts, and the projection that joins hidden state and embedding."""
     experts = (model.routed_experts + model.shared_experts) * model.expert_parameters + model.router_parameters
-    return model.mtp_layers * (model.attention_parameters + experts + 2 * model.hidden_size**2)
+    return model.mtp_layers * (model.attention_parameters / model.layers + experts + 2 * model.hidden_size**2)
 
 
 def test_published_counts_are_of_shipped_models() -> None:

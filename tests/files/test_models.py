@@ -14,7 +14,7 @@ from small_configs import (
     read_small,
 )
 
-from planner.domain import GroupedAttention, MlaAttention
+from planner.domain import MlaAttention
 from planner.files import load_model, shipped_models
 from planner.files.disk.documents import parse_json
 from planner.files.models.models import model_from_config
@@ -90,7 +90,7 @@ def test_the_origin_in_the_config_serves_as_uri(tmp_path: Path, config: dict[str
         ),
         ({"architectures": []}, ("architectures", "none")),
         ({"architectures": "DeepseekV3ForCausalLM"}, ("architectures", "a list of texts")),
-        ({"architectures": ["DeepseekV32ForCausalLM"]}, ("architectures", "got DeepseekV32ForCausalLM")),
+        ({"architectures": ["DeepseekV32ForCausalLM"]}, ("index_n_heads", "it is missing")),
         ({"index_topk": 2048}, ("index_topk", "absent", "2048")),
         ({"vision_config": {}}, ("vision_config", "absent")),
         ({"hidden_act": "relu2"}, ("hidden_act", "silu", "'relu2'")),
@@ -148,12 +148,10 @@ def test_unknown_name_lists_the_shipped_and_says_how_to_bring_ones_own(refused: 
 @pytest.mark.parametrize("architecture", GROUPED)
 def test_grouped_architectures_read_alike(architecture: str) -> None:
     model = read_small(architecture)
-    attention = model.attention
-    assert isinstance(attention, GroupedAttention)
-    assert (attention.heads, attention.kv_heads, attention.head_dim) == (16, 4, 128)
+    assert {(kind.heads, kind.kv_heads, kind.head_dim) for kind in model.grouped} == {(16, 4, 128)}
     assert (model.layers, model.hidden_size, model.tied_embeddings, model.weight_bytes) == (8, 1024, False, 2.0)
     assert (model.experts is None) == (model.moe_layers == 0)
-    assert (model.dense_ffn_size == 0) == (model.dense_layers == 0)
+    assert (model.widest_dense_ffn == 0) == (model.dense_layers == 0)
 
 
 @pytest.mark.parametrize("architecture", GROUPED)
@@ -197,8 +195,8 @@ def test_missing_kv_heads_are_as_many_as_heads_or_refused(refused: Refused) -> N
     ],
 )
 def test_windowed_layers_are_counted(architecture: str, changes: Config, windows: tuple[int, int]) -> None:
-    attention = attention_of(architecture, **changes)
-    assert (attention.window, attention.windowed_layers) == windows
+    model = read_small(architecture, **changes)
+    assert (max(kind.window for kind in model.grouped), model.windowed) == windows
 
 
 @pytest.mark.parametrize(
@@ -211,7 +209,6 @@ def test_windowed_layers_are_counted(architecture: str, changes: Config, windows
         ("LlamaForCausalLM", {"layer_types": WINDOWS}, ("layer_types", "full_attention alone")),
         ("Qwen3ForCausalLM", {"layer_types": WINDOWS, "sliding_window": 64}, ("use_sliding_window", "true")),
         ("Qwen2ForCausalLM", {"use_sliding_window": True, "sliding_window": 64}, ("max_window_layers", "missing")),
-        ("Qwen2MoeForCausalLM", {"shared_expert_intermediate_size": 700}, ("a multiple of", "512", "700")),
         ("Qwen3MoeForCausalLM", {"mlp_only_layers": [8]}, ("mlp_only_layers", "at most 7")),
         ("MixtralForCausalLM", {"num_experts_per_tok": 17}, ("num_experts_per_tok", "at most 16")),
         ("LlamaForCausalLM", {"hidden_act": "gelu"}, ("hidden_act", "silu", "'gelu'")),
@@ -222,26 +219,25 @@ def test_odd_configs_are_refused(refused: Refused, architecture: str, changes: C
 
 
 def test_layers_with_experts_interleave_as_the_architecture_says(config: Config) -> None:
-    def deepseek(**changes: int) -> tuple[int, ...]:
+    def deepseek(**changes: int) -> int:
         changed = parse_json(json.dumps(config | changes), file="config.json")
-        return model_from_config(changed, name="m").moe_layer_indices
+        return model_from_config(changed, name="m").moe_layers
 
-    assert deepseek() == tuple(range(3, 61))
-    assert deepseek(moe_layer_freq=4, num_hidden_layers=13) == (4, 8, 12)
-    assert deepseek(moe_layer_freq=4, num_hidden_layers=13, first_k_dense_replace=0) == (0, 4, 8, 12)
-    assert read_small("Glm4MoeForCausalLM").moe_layer_indices == (1, 2, 3, 4, 5, 6, 7)
-    assert read_small("Qwen3MoeForCausalLM", decoder_sparse_step=2).moe_layer_indices == (1, 3, 5, 7)
-    assert read_small("Qwen3MoeForCausalLM", mlp_only_layers=[6, 0]).moe_layer_indices == (1, 2, 3, 4, 5, 7)
+    assert deepseek() == len(range(3, 61))
+    assert deepseek(moe_layer_freq=4, num_hidden_layers=13) == len((4, 8, 12))
+    assert deepseek(moe_layer_freq=4, num_hidden_layers=13, first_k_dense_replace=0) == len((0, 4, 8, 12))
+    assert read_small("Glm4MoeForCausalLM").moe_layers == len((1, 2, 3, 4, 5, 6, 7))
+    assert read_small("Qwen3MoeForCausalLM", decoder_sparse_step=2).moe_layers == len((1, 3, 5, 7))
+    assert read_small("Qwen3MoeForCausalLM", mlp_only_layers=[6, 0]).moe_layers == len((1, 2, 3, 4, 5, 7))
     assert read_small("Qwen3MoeForCausalLM", decoder_sparse_step=9).experts is None
 
 
 def test_queries_without_compression_have_rank_0(config: Config) -> None:
     plain = model_from_config(parse_json(json.dumps(config | {"q_lora_rank": None}), file="config.json"), name="m")
-    assert isinstance(plain.attention, MlaAttention)
-    assert plain.attention.query_rank == 0
+    assert {kind.query_rank for kind, _ in plain.attentions if isinstance(kind, MlaAttention)} == {0}
     width = 128 * (128 + 64)
     assert plain.attention_parameters - load_model("deepseek-v3").attention_parameters == (
-        7168 * width - 1536 * (7168 + width)
+        61 * (7168 * width - 1536 * (7168 + width))
     )
 
 
@@ -260,9 +256,10 @@ def test_the_groups_that_a_token_reaches(config: Config, changes: Config, limit:
     assert experts.node_limit == limit
 
 
-def test_a_shared_expert_of_several_widths_counts_as_several() -> None:
-    experts = read_small("Qwen2MoeForCausalLM").experts
-    assert (experts.shared, experts.ffn_size) == (4, 512)
+def test_a_shared_expert_may_be_wider_than_the_others() -> None:
+    model = read_small("Qwen2MoeForCausalLM")
+    assert (model.experts.shared, model.experts.ffn_size, model.experts.shared_width) == (1, 512, 2048)
+    assert model.shared_parameters == 4 * model.expert_parameters
 
 
 def test_tied_embeddings_are_stored_once() -> None:

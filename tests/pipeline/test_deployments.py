@@ -153,7 +153,8 @@ def test_few_cells_cost_more_and_say_so(example: Plan) -> None:
     model = example.scenario.model
     assert model.experts is not None
     # without a shared expert, which SGLang could not split over islands of any size
-    model = replace(model, experts=replace(model.experts, shared=0))
+    dense, routed = model.groups
+    model = replace(model, groups=(dense, replace(routed, ffn=replace(model.experts, shared=0))))
     runs = replace(example, scenario=replace(example.scenario, model=model))
     sglang = render_plan(runs, target="dynamo", engine="sglang", cells=1)
     assert list(sglang.files) == list(coarse.files)

@@ -121,14 +121,14 @@ def test_routes_carry_every_request_once_a_phase(example: Plan, workload: Worklo
 def held_gb(plan: Plan, island: PlannedIsland, route: Route) -> float:
     """Weights and KV of one GPU of the island while it serves the route's range, from the model's shape."""
     model, degrees = plan.scenario.model, island.parallel
-    attention, experts = model.attention, model.experts
+    (attention, *_), experts = dict(model.attentions), model.experts
     per_layer = (
         model.hidden_size * (attention.query_rank + attention.kv_rank + attention.rope_dim)
         + attention.query_rank * attention.heads * (attention.nope_dim + attention.rope_dim)
         + attention.kv_rank * attention.heads * (attention.nope_dim + attention.value_dim)
         + attention.heads * attention.value_dim * model.hidden_size
     )
-    dense = model.dense_layers * 3 * model.hidden_size * model.dense_ffn_size
+    dense = model.dense_layers * 3 * model.hidden_size * model.widest_dense_ffn
     embeddings = 2 * 2 * model.vocab_size * model.hidden_size
     of_a_group = model.layers * per_layer + dense + embeddings
     held = -(-experts.routed // (degrees.tp * degrees.dp)) + experts.shared

@@ -10,12 +10,14 @@ from planner.domain import (
     PHASES,
     CostMode,
     CostSettings,
+    DenseFfn,
     Experts,
     GpuSpec,
     InputHash,
     Inventory,
     InventoryItem,
     IslandClass,
+    LayerGroup,
     Layout,
     LengthProfile,
     MlaAttention,
@@ -38,15 +40,15 @@ THROUGHPUT_RPS = 180.0
 PREFILL_RPS = 180.0
 DECODE_RPS = 225.0
 
+LATENT = MlaAttention(heads=128, query_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128)
 MODEL = ModelSpec(
     name="deepseek-ai/DeepSeek-V3",
     uri="hf://deepseek-ai/DeepSeek-V3",
     hidden_size=7168,
-    layers=61,
-    moe_layer_indices=tuple(range(3, 61)),
-    dense_ffn_size=18432,
-    attention=MlaAttention(heads=128, query_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128),
-    experts=Experts(routed=256, active=8, shared=1, ffn_size=2048),
+    groups=(
+        LayerGroup(count=3, attention=LATENT, ffn=DenseFfn(size=18432)),
+        LayerGroup(count=58, attention=LATENT, ffn=Experts(routed=256, active=8, shared=1, ffn_size=2048)),
+    ),
     vocab_size=129280,
     max_context=163840,
 )

@@ -74,7 +74,10 @@ PANELS = {
         ),
         "scenarios": "List the shipped scenarios: wherever a scenario is named, such a name will do.",
         "gpus": "List GPU types, or show one.",
-        "models": "List the shipped models; a scenario may also name any supported config.json.",
+        "models": (
+            "List the shipped models, or show one, or any config.json: layers, weights, cache, whether it is planned "
+            "for."
+        ),
         "engines": (
             "List the engine versions that a plan may be made for (`engine:` of a scenario), or tell what one accepts."
         ),

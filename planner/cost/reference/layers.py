@@ -79,8 +79,9 @@ def efficiency(gpu: GpuSpec, tokens_per_expert: Numbers) -> Array:
 
 def dense_ms(dev: Device, model: ModelSpec, tokens: Numbers) -> Array:
     """One dense FFN on one GPU."""
-    flops = 2 * as_array(tokens) * model.dense_ffn_parameters / GIGA
-    return flops / dev.low + model.dense_ffn_parameters * model.weight_bytes / MIB / dev.memory
+    weights = next((ffn.parameters(model.hidden_size) for ffn, _ in model.dense_ffns), 0)
+    flops = 2 * as_array(tokens) * weights / GIGA
+    return flops / dev.low + weights * model.weight_bytes / MIB / dev.memory
 
 
 def _flops(model: ModelSpec, tokens: Array) -> Array:
@@ -129,7 +130,7 @@ def attention_prefill_ms(
         + s * mla.kv_rank * mla.heads * (mla.nope_dim + mla.value_dim)
     )
     scores = mla.heads * s * s * (mla.rope_dim + mla.nope_dim + mla.value_dim) + s * mla.heads * mla.value_dim * d
-    return _layer_ms(dev, model, projections, scores)
+    return _layer_ms(dev, model, mla, projections, scores)
 
 
 def attention_decode_ms(dev: Device, model: ModelSpec, mla: MlaAttention, seq_len: Numbers, batch: Numbers) -> Array:
@@ -145,14 +146,14 @@ def attention_decode_ms(dev: Device, model: ModelSpec, mla: MlaAttention, seq_le
         + mla.heads * mla.kv_rank * mla.value_dim
         + mla.heads * mla.value_dim * d
     )
-    return _layer_ms(dev, model, projections * b, scores * b)
+    return _layer_ms(dev, model, mla, projections * b, scores * b)
 
 
-def _layer_ms(dev: Device, model: ModelSpec, projections: Array, scores: Array) -> Array:
+def _layer_ms(dev: Device, model: ModelSpec, mla: MlaAttention, projections: Array, scores: Array) -> Array:
     gemm, attention = 2 * projections / GIGA, 2 * scores / GIGA
     if dev.fp4:  # no kernel efficiency, no weight load [4]
         return gemm / dev.low + attention / dev.fp16 / KERNEL
-    weights = model.attention_parameters * model.weight_bytes / MIB
+    weights = mla.parameters(model.hidden_size) * model.weight_bytes / MIB
     return gemm / dev.low / KERNEL + attention / dev.fp16 / KERNEL + weights / dev.memory
 
 
@@ -163,9 +164,9 @@ def split_ms(dev: Device, model: ModelSpec, whole_ms: Array, tokens: Numbers, tp
     return np.where(t > 1, whole_ms / t + all_reduce, whole_ms) + LAYER_OVERHEAD_MS
 
 
-def kv_read_ms(dev: Device, model: ModelSpec, seq_len: Numbers, batch: Numbers) -> Array:
+def kv_read_ms(dev: Device, model: ModelSpec, mla: MlaAttention, seq_len: Numbers, batch: Numbers) -> Array:
     """Reading one layer's cached KV of `batch` sequences."""
-    size = as_array(seq_len) * model.attention.kv_width * as_array(batch) * model.kv_bytes
+    size = as_array(seq_len) * mla.kv_width * as_array(batch) * model.kv_bytes
     return size / GIB / dev.memory * MS_PER_S
 
 

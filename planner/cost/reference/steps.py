@@ -28,6 +28,7 @@ from planner.cost.reference.layers import (
 )
 from planner.domain import Experts, GpuSpec, MlaAttention, ModelSpec, Phase
 from planner.errors import InputError
+from planner.units import MIB
 
 
 def prefill_step(
@@ -43,7 +44,7 @@ def prefill_step(
     """Time of one step; each of `dp` ranks carries `prompts_per_rank` prompts of `seq_len`. Inputs broadcast."""
     mla, moe = shape_of(model)
     dev, s, n, t = device(gpu, Phase.PREFILL), as_array(seq_len), as_array(prompts_per_rank), as_array(tp)
-    load = model.attention_parameters * model.weight_bytes / 1024**2 / dev.memory * (0 if dev.fp4 else 1)  # [4]
+    load = mla.parameters(model.hidden_size) * model.weight_bytes / MIB / dev.memory * (0 if dev.fp4 else 1)  # [4]
     first = (attention_prefill_ms(dev, model, mla, s, kv_cache_rate) - load) * n + load  # weights once a step
     sparse = split_ms(dev, model, first, s * n, t)
     dense = dense_ms(dev, model, s * n)
@@ -82,7 +83,7 @@ def decode_step(
     dev, b, t, d = device(gpu, Phase.DECODE), as_array(batch_size), as_array(tp), as_array(devices)
     g = as_array(experts_per_device) if experts_per_device is not None else ceil_divide(moe.routed, d)
     undivided = attention_decode_ms(dev, model, mla, seq_len, b)
-    read = kv_read_ms(dev, model, seq_len, b)
+    read = kv_read_ms(dev, model, mla, seq_len, b)
     sparse, first = split_ms(dev, model, undivided, b, t) + read, undivided + read
     dense = dense_ms(dev, model, b)
     shared, routed = experts_decode_ms(dev, model, moe, b, g)
@@ -104,8 +105,10 @@ def decode_step(
 
 def shape_of(model: ModelSpec) -> tuple[MlaAttention, Experts]:
     """Attention and experts of a model that Shallowsim's formulas hold for; InputError for any other."""
-    if isinstance(model.attention, MlaAttention) and model.attention.query_rank and model.experts:
-        return model.attention, model.experts
+    kinds = {attention for attention, _ in model.attentions}
+    mla = next(iter(kinds)) if len(kinds) == 1 else None
+    if isinstance(mla, MlaAttention) and mla.query_rank and model.experts:
+        return mla, model.experts
     raise InputError(
         f"model {model.name}: reference mode knows DeepSeek's shape only (latent attention with compressed queries, "
         "mixture of experts).",

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from planner.domain.engine.profile import EngineProfile, ExchangeRules, LayerRules, Over, SharedExpert
 from planner.domain.gpu import GpuSpec
 from planner.domain.layout import ParallelConfig, Phase, halves_of
-from planner.domain.model import GroupedAttention, MlaAttention, ModelSpec
+from planner.domain.model import Attention, GroupedAttention, MlaAttention
+from planner.domain.model.spec import ModelSpec
 
 _VOCABULARY_PADDING = 64
 
@@ -100,10 +101,11 @@ def _splits(model: ModelSpec, loading: Loading, rules: LayerRules) -> Iterator[_
     padded = -(-model.vocab_size // _VOCABULARY_PADDING) * _VOCABULARY_PADDING
     yield _group_split("rows of the padded vocabulary", padded, loading.group)
     dense_unsplit = rules.dense_whole_in_groups and loading.dense_whole and model.experts
-    if model.dense_ffn_size and not dense_unsplit:
-        yield _columns("dense feed-forward layers", model.dense_ffn_size, loading, rules.dense)
+    if not dense_unsplit:
+        for size in dict.fromkeys(ffn.size for ffn, _ in model.dense_ffns):
+            yield _columns("dense feed-forward layers", size, loading, rules.dense)
     if model.experts and model.experts.shared and not _keeps_shared(model, loading, rules):
-        yield _columns("shared expert", model.experts.shared * model.experts.ffn_size, loading, rules.shared)
+        yield _columns("shared expert", model.experts.shared_width, loading, rules.shared)
     if model.experts and rules.columns and not loading.spread:
         yield _Split(parts="columns of an expert", width=model.experts.ffn_size, degree=loading.group, over=Over.GROUP)
 
@@ -134,7 +136,11 @@ def _experts(model: ModelSpec, loading: Loading, rules: LayerRules) -> _Split:
 def _attention_splits(model: ModelSpec, degree: int, *, blocks: bool) -> Iterator[_Split]:
     """Heads over the GPUs of an attention group. `blocks`: those of latent attention's projections are looked at, too;
     else of joined ones only."""
-    attention = model.attention
+    for attention in dict.fromkeys(kind for kind, _ in model.attentions):
+        yield from _kind_splits(attention, degree, blocks=blocks)
+
+
+def _kind_splits(attention: Attention, degree: int, *, blocks: bool) -> Iterator[_Split]:
     yield _group_split("attention heads", attention.heads, degree)
     if isinstance(attention, GroupedAttention):
         # heads are repeated where there are more GPUs than heads, and then all as often
@@ -142,7 +148,7 @@ def _attention_splits(model: ModelSpec, degree: int, *, blocks: bool) -> Iterato
         yield _group_split("copies of KV heads", more, fewer)
         width = attention.heads * attention.head_dim
         yield _Split(parts="columns of the query projection", width=width, degree=degree, over=Over.GROUP)
-    elif blocks:
+    elif blocks and isinstance(attention, MlaAttention):
         yield from _latent_splits(attention, degree)
 
 

@@ -15,7 +15,8 @@ from typing import Annotated
 from planner.domain.gpu import GpuSpec
 from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Phase
-from planner.domain.model import GroupedAttention, MlaAttention, ModelSpec
+from planner.domain.model import MlaAttention
+from planner.domain.model.spec import ModelSpec
 
 _Count = Annotated[int, Bounds(low=0, high=1_000_000)]
 _UNKNOWN_FAMILIES = ("any", "other")
@@ -217,7 +218,7 @@ class EngineProfile:
 
     def reads_cache(self, gpu: GpuSpec, model: ModelSpec) -> bool:
         """Whether GPUs read the cache's format; where nobody told their capability, they are taken to."""
-        latent = isinstance(model.attention, MlaAttention)
+        latent = any(isinstance(attention, MlaAttention) for attention, _ in model.attentions)
         return not (latent and model.kv_bytes == 1 and 0 < gpu.compute_capability < self.latent_fp8_cache_from)
 
 
@@ -244,15 +245,14 @@ def common_reader(engine: str, model: ModelSpec, gpus: Collection[GpuSpec]) -> s
 
 
 def _common_backend(model: ModelSpec, gpus: Collection[GpuSpec]) -> str:
-    attention = model.attention
     if not all(gpu.vendor.upper() == "NVIDIA" and gpu.compute_capability >= _AMPERE for gpu in gpus):
         return ""
-    if not isinstance(attention, GroupedAttention):
+    if not model.grouped:
         return "" if model.kv_bytes == 1 else "TRITON_MLA"
-    if attention.windowed_layers:
+    if model.windowed:
         return "" if model.kv_bytes == 1 else "TRITON_ATTN"
     if model.kv_bytes == 1:
-        return "FLASHINFER" if attention.head_dim in _FLASHINFER_HEADS else ""
+        return "FLASHINFER" if all(kind.head_dim in _FLASHINFER_HEADS for kind in model.grouped) else ""
     return "FLASH_ATTN"
 
 
@@ -262,12 +262,12 @@ def own_reader(engine: str, model: ModelSpec, gpu: GpuSpec) -> str:
 
 
 def _own_backend(model: ModelSpec, gpu: GpuSpec) -> str:
-    attention, capability = model.attention, gpu.compute_capability
+    capability = gpu.compute_capability
     covered = gpu.vendor.upper() == "NVIDIA" and model.kv_bytes > 1
     if not covered or not _AMPERE <= capability < _BLACKWELL:
         return ""
-    if isinstance(attention, GroupedAttention):
-        return "" if attention.windowed_layers else "FLASH_ATTN"
+    if model.grouped:
+        return "" if model.windowed else "FLASH_ATTN"
     return "TRITON_MLA" if capability < _HOPPER else ""
 
 

@@ -19,7 +19,7 @@ A server of both phases hands nothing over.
 import json
 from types import MappingProxyType
 
-from planner.domain import EngineProfile, GroupedAttention, Phase
+from planner.domain import EngineProfile, Phase
 from planner.domain.engine import profile as engine_profile
 from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError
@@ -89,9 +89,8 @@ def sglang_notes(island: ServingIsland) -> tuple[str, ...]:
         notes.append(f"KV caches go between {_names(island)}: their islands all have pages of {PAGE_SIZE} tokens.")
     if len({gpu.vendor.upper() for gpu in island.exchange_gpus}) > 1 and island.model.kv_bytes == 1:
         notes.append("WARNING: FP8 caches of different vendors' GPUs may differ in format; plan with kv_bytes 2.")
-    attention = island.model.attention
     degrees = sorted({other.tp for other in island.partners} - {island.parallel.tp})
-    if isinstance(attention, GroupedAttention) and attention.windowed_layers and degrees:
+    if island.model.windowed and degrees:
         notes.append(
             "WARNING: SGLang hands caches of layers with windows over between equal tensor-parallel degrees only "
             f"(llm-d issue 2433), here are {island.parallel.tp} and {', '.join(map(str, degrees))}."

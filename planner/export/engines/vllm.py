@@ -22,7 +22,6 @@ from dataclasses import replace
 from planner.domain import (
     ENGINE_MEMORY_SHARE,
     EngineProfile,
-    GroupedAttention,
     ParallelConfig,
     Phase,
     ServerConfig,
@@ -189,8 +188,7 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
 def _windowed(island: ServingIsland) -> bool:
     """Whether layers keep a window of the cache only, which vLLM's plain manager and its connectors' default ignore;
     without a connector the default heeds it."""
-    attention = island.model.attention
-    return not island.mixed and isinstance(attention, GroupedAttention) and attention.windowed_layers > 0
+    return not island.mixed and island.model.windowed > 0
 
 
 def _decode_tokens(island: ServingIsland) -> int:

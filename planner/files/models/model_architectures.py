@@ -5,266 +5,234 @@ layers carry experts, which see a window only, what a missing key means there. W
 a key, the key must be given. Every one has gated FFNs (gate, up and down projection).
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from planner.domain import Attention, Experts, GroupedAttention, MlaAttention
+from planner.domain import Attention, Experts, GroupedAttention, LayerGroup
 from planner.errors import InputError
+from planner.files.models.hybrid_architectures import (
+    read_deci,
+    read_deepseek_sparse,
+    read_deepseek_v4,
+    read_gemma4,
+    read_llama4,
+    read_mimo_v2,
+    read_minimax_m3,
+    read_nemotron_h,
+    read_qwen35,
+    read_qwen35_moe,
+    read_step3,
+)
 from planner.files.models.model_documents import ModelSection
+from planner.files.models.model_parts import (
+    UNKNOWN,
+    Layer,
+    deepseek_experts,
+    dense_layers,
+    expert_layers,
+    grouped_attentions,
+    layer_count,
+    mixed_layers,
+    mla_attention,
+    qwen2_experts,
+    qwen3_experts,
+    qwen_windows,
+    refuse_windows,
+    typed_windows,
+    windows_of_all,
+)
 
-_UNKNOWN = "Other architectures have other formulas; the planner does not guess them."
-_FULL, _WINDOWED = "full_attention", "sliding_attention"
 # keys that turn a known architecture into another one: sparse or linear attention, other modalities
-_FOREIGN_KEYS = ("index_topk", "linear_attn_config", "text_config", "vision_config", "audio_config")
+_FOREIGN_KEYS = ("linear_attn_config", "audio_config")
+_CHOOSING = "index_topk"
+_NESTED_KEYS = ("text_config", "vision_config")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What depends on the architecture. `dense_ffn_size` is 0 where every layer carries experts."""
+class ModuleNames:
+    """What the parts of a layer are called in its repository's checkpoints, one expert for all, and one `matrix` for
+    all of a feed-forward block."""
 
-    attention: Attention
-    moe_layer_indices: tuple[int, ...]
-    dense_ffn_size: int
-    experts: Experts | None
-
-
-def read_shape(config: ModelSection) -> Shape:
-    """The shape that the config describes; InputError for whatever the formulas do not cover."""
-    reader = _reader(config)
-    for key in _FOREIGN_KEYS:
-        if not config.is_empty(key):
-            raise config.fault(key, "absent: it belongs to an architecture without formulas here", hint=_UNKNOWN)
-    config.one_of("hidden_act", ("silu",), default="silu")
-    return reader(config)
+    attention: str = "self_attn"
+    dense: str = "mlp"
+    experts: str = "mlp.experts.0"
+    shared: str = "mlp.shared_experts"
+    matrix: str = "down_proj"
 
 
-def _reader(config: ModelSection) -> Callable[[ModelSection], Shape]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Architecture:
+    """How the layers of an architecture are read. `nested`: they stand under `text_config`, beside a tower that reads
+    images; `activation`: of its feed-forward blocks. `planned`: rates and engines of such models are known; others are
+    shown, and not planned for."""
+
+    layers: Callable[[ModelSection], list[Layer]]
+    nested: bool = False
+    activation: str = "silu"
+    names: ModuleNames = ModuleNames()
+    planned: bool = False
+
+
+def text_section(config: ModelSection) -> ModelSection:
+    """Where a config describes the language model: itself, or under `text_config`."""
+    return config.inner("text_config") if not config.is_empty("text_config") else config
+
+
+def is_planned(architecture: str) -> bool:
+    """Whether rates and engines of models of this architecture are known (empty: nobody said which it is)."""
+    return not architecture or (architecture in _ARCHITECTURES and _ARCHITECTURES[architecture].planned)
+
+
+def module_names(config: ModelSection) -> ModuleNames:
+    """What the parts of its layers are called in checkpoints."""
+    return _architecture(config).names
+
+
+def read_layers(config: ModelSection) -> list[Layer]:
+    """The layers that the config describes; InputError for whatever the formulas do not cover."""
+    architecture, text = _architecture(config), text_section(config)
+    for section in (config, text):
+        chooses = () if architecture.layers in (read_deepseek_sparse, read_deepseek_v4) else (_CHOOSING,)
+        for key in (*_FOREIGN_KEYS, *chooses, *(() if architecture.nested else _NESTED_KEYS)):
+            if not section.is_empty(key):
+                raise section.fault(key, "absent: it belongs to an architecture without formulas here", hint=UNKNOWN)
+    for key in ("hidden_act", "hidden_activation"):
+        text.one_of(key, (architecture.activation,), default=architecture.activation)
+    return architecture.layers(text)
+
+
+def grouped_layers(layers: Iterable[Layer]) -> tuple[LayerGroup, ...]:
+    """Equal layers together, in the order in which each kind first stands."""
+    return tuple(LayerGroup(count=n, attention=kind[0], ffn=kind[1]) for kind, n in Counter(layers).items())
+
+
+def _architecture(config: ModelSection) -> _Architecture:
     architectures = config.texts("architectures")
-    if len(architectures) != 1 or architectures[0] not in _READERS:
+    if len(architectures) != 1 or architectures[0] not in _ARCHITECTURES:
         raise InputError(
             f"{config.file}: {config.key_path('architectures')} must be one that the cost model knows, "
-            f"{', '.join(_READERS)}, got {', '.join(architectures) or 'none'}.",
-            hint=_UNKNOWN,
+            f"{', '.join(_ARCHITECTURES)}, got {', '.join(architectures) or 'none'}.",
+            hint=UNKNOWN,
         )
-    return _READERS[architectures[0]]
+    return _ARCHITECTURES[architectures[0]]
 
 
-def _layers(config: ModelSection) -> int:
-    return config.integer("num_hidden_layers", low=1)
-
-
-def _deepseek(config: ModelSection) -> Shape:
-    _refuse_windows(config)
-    layers = _layers(config)
+def _deepseek(config: ModelSection) -> list[Layer]:
+    refuse_windows(config)
+    layers = layer_count(config)
     first = config.integer("first_k_dense_replace", low=0, high=layers)
     step = config.whole("moe_layer_freq", 1, low=1)
     indices = tuple(layer for layer in range(first, layers) if layer % step == 0)
-    return _mixed(config, _mla(config), indices, _deepseek_experts)
+    return mixed_layers(config, [mla_attention(config)] * layers, indices, deepseek_experts)
 
 
-def _glm4_moe(config: ModelSection) -> Shape:
-    _refuse_windows(config)
-    layers = _layers(config)
+def _glm4_moe(config: ModelSection) -> list[Layer]:
+    refuse_windows(config)
+    layers = layer_count(config)
     indices = tuple(range(config.integer("first_k_dense_replace", low=0, high=layers), layers))
-    return _mixed(config, _grouped(config), indices, _deepseek_experts)
+    return mixed_layers(config, grouped_attentions(config), indices, deepseek_experts)
 
 
-def _qwen_moe(config: ModelSection) -> Shape:
-    layers = _layers(config)
+def _qwen2_moe(config: ModelSection) -> list[Layer]:
+    return _sparse_qwen(config, _qwen_attention(config, by_width=True), qwen2_experts)
+
+
+def _qwen3_moe(config: ModelSection) -> list[Layer]:
+    return _sparse_qwen(config, _qwen_attention(config), qwen3_experts)
+
+
+def _sparse_qwen(
+    config: ModelSection, attentions: Sequence[Attention], experts: Callable[[ModelSection], Experts]
+) -> list[Layer]:
+    layers = layer_count(config)
     step = config.whole("decoder_sparse_step", 1, low=1)
     dense = () if config.is_empty("mlp_only_layers") else config.integers("mlp_only_layers", low=0, high=layers - 1)
     indices = tuple(layer for layer in range(layers) if (layer + 1) % step == 0 and layer not in dense)
-    return _mixed(config, _qwen_attention(config), indices, _qwen_experts)
+    return mixed_layers(config, attentions, indices, experts)
 
 
-def _mixtral(config: ModelSection) -> Shape:
-    return _all_experts(config, _grouped(config, window=_window_of_all(config), by_width=True))
+def _mixtral(config: ModelSection) -> list[Layer]:
+    return expert_layers(config, grouped_attentions(config, windows=windows_of_all(config), by_width=True))
 
 
-def _gpt_oss(config: ModelSection) -> Shape:
-    return _all_experts(config, _grouped(config, window=_typed_window(config)))
+def _gpt_oss(config: ModelSection) -> list[Layer]:
+    return expert_layers(config, grouped_attentions(config, windows=typed_windows(config)))
 
 
-def _llama(config: ModelSection) -> Shape:
-    _refuse_windows(config)
-    return _dense(config, _grouped(config, by_width=True, kv_heads_default=True))
+def _llama(config: ModelSection) -> list[Layer]:
+    refuse_windows(config)
+    return dense_layers(config, grouped_attentions(config, by_width=True, kv_heads_default=True))
 
 
-def _mistral(config: ModelSection) -> Shape:
-    return _dense(config, _grouped(config, window=_window_of_all(config), by_width=True))
+def _mistral(config: ModelSection) -> list[Layer]:
+    return dense_layers(config, grouped_attentions(config, windows=windows_of_all(config), by_width=True))
 
 
-def _qwen(config: ModelSection) -> Shape:
-    return _dense(config, _qwen_attention(config))
+def _qwen2(config: ModelSection) -> list[Layer]:
+    return dense_layers(config, _qwen_attention(config, by_width=True))
 
 
-def _qwen_attention(config: ModelSection) -> GroupedAttention:
+def _qwen3(config: ModelSection) -> list[Layer]:
+    return dense_layers(config, _qwen_attention(config))
+
+
+def _qwen_attention(config: ModelSection, *, by_width: bool = False) -> list[GroupedAttention]:
     # of the Qwens only Qwen3 states a head_dim of its own, 128, where the key is missing
-    return _grouped(config, window=_qwen_window(config), by_width="Qwen2" in config.texts("architectures")[0])
+    return grouped_attentions(config, windows=qwen_windows(config), by_width=by_width)
 
 
-def _dense(config: ModelSection, attention: Attention) -> Shape:
-    size = config.integer("intermediate_size", low=1)
-    return Shape(attention=attention, moe_layer_indices=(), dense_ffn_size=size, experts=None)
+def _minimax_m2(config: ModelSection) -> list[Layer]:
+    if config.whole("shared_intermediate_size", 0):
+        raise config.fault("shared_intermediate_size", "0: no MiniMax-M2 with shared experts is known", hint=UNKNOWN)
+    return expert_layers(config, grouped_attentions(config))
 
 
-def _mixed(
-    config: ModelSection, attention: Attention, indices: tuple[int, ...], experts: Callable[[ModelSection], Experts]
-) -> Shape:
-    if not indices:
-        return _dense(config, attention)
-    dense = config.integer("intermediate_size", low=1) if len(indices) < _layers(config) else 0
-    return Shape(attention=attention, moe_layer_indices=indices, dense_ffn_size=dense, experts=experts(config))
-
-
-def _all_experts(config: ModelSection, attention: Attention) -> Shape:
-    routed = config.integer("num_local_experts", low=1)
-    experts = Experts(
-        routed=routed,
-        active=config.integer("num_experts_per_tok", low=1, high=routed),
-        shared=0,
-        ffn_size=config.integer("intermediate_size", low=1),
-    )
-    indices = tuple(range(_layers(config)))
-    return Shape(attention=attention, moe_layer_indices=indices, dense_ffn_size=0, experts=experts)
-
-
-def _deepseek_experts(config: ModelSection) -> Experts:
-    routed = config.integer("n_routed_experts", low=1)
-    return Experts(
-        routed=routed,
-        active=config.integer("num_experts_per_tok", low=1, high=routed),
-        shared=config.whole("n_shared_experts", 0),
-        ffn_size=config.integer("moe_intermediate_size", low=1),
-        node_limit=_node_limit(config, routed),
-    )
-
-
-def _node_limit(config: ModelSection, routed: int) -> int:
-    """Groups of experts that a token may reach; 0 where it may reach all."""
-    groups = config.whole("n_group", 1, low=1, high=routed)
-    if routed % groups:
-        raise config.fault("n_group", f"a divisor of n_routed_experts, {routed}")
-    if groups == 1 or (not config.is_empty("topk_method") and config.text("topk_method") == "greedy"):
-        return 0
-    limit = config.integer("topk_group", low=1, high=groups)
-    return limit if limit < groups else 0
-
-
-def _qwen_experts(config: ModelSection) -> Experts:
-    routed = config.integer("num_experts", low=1)
-    size = config.integer("moe_intermediate_size", low=1)
-    shared = 0
-    if config.texts("architectures") == ("Qwen2MoeForCausalLM",):
-        shared_size = config.integer("shared_expert_intermediate_size", low=0)
-        if shared_size % size:
-            raise config.fault("shared_expert_intermediate_size", f"a multiple of moe_intermediate_size, {size}")
-        shared = shared_size // size  # one wide expert does the work of so many of ordinary width
-    active = config.integer("num_experts_per_tok", low=1, high=routed)
-    return Experts(routed=routed, active=active, shared=shared, ffn_size=size)
-
-
-def _mla(config: ModelSection) -> MlaAttention:
-    if "q_lora_rank" not in config:
-        raise config.fault("q_lora_rank", "given: null where queries are not compressed")
-    return MlaAttention(
-        heads=config.integer("num_attention_heads", low=1),
-        query_rank=config.whole("q_lora_rank", 0, low=1),
-        kv_rank=config.integer("kv_lora_rank", low=1),
-        nope_dim=config.integer("qk_nope_head_dim", low=1),
-        rope_dim=config.integer("qk_rope_head_dim", low=1),
-        value_dim=config.integer("v_head_dim", low=1),
-    )
-
-
-def _grouped(
-    config: ModelSection, *, window: tuple[int, int] = (0, 0), by_width: bool = False, kv_heads_default: bool = False
-) -> GroupedAttention:
-    """`by_width`: a missing head_dim is hidden_size over heads; `kv_heads_default`: so many KV heads as heads."""
-    heads = config.integer("num_attention_heads", low=1)
-    if "num_key_value_heads" in config or kv_heads_default:
-        kv_heads = config.whole("num_key_value_heads", heads, low=1)
-    else:
-        raise config.fault("num_key_value_heads", "given: null where there are as many as num_attention_heads")
-    if heads % kv_heads:
-        raise config.fault("num_key_value_heads", f"a divisor of num_attention_heads, {heads}")
-    return GroupedAttention(
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=_head_dim(config, heads, by_width=by_width),
-        window=window[0],
-        windowed_layers=window[1],
-    )
-
-
-def _head_dim(config: ModelSection, heads: int, *, by_width: bool) -> int:
-    if not config.is_empty("head_dim") or not by_width:
-        return config.integer("head_dim", low=1)
-    hidden = config.integer("hidden_size", low=1)
-    if hidden % heads:
-        raise config.fault("num_attention_heads", f"a divisor of hidden_size, {hidden}, as head_dim is missing")
-    return hidden // heads
-
-
-def _refuse_windows(config: ModelSection) -> None:
-    if not config.is_empty("sliding_window"):
-        raise config.fault("sliding_window", "null: this architecture has no windowed layers")
-    if not config.is_empty("layer_types") and _windowed_layers(config):
-        raise config.fault("layer_types", f"{_FULL} alone: this architecture has no windowed layers")
-
-
-def _windowed_layers(config: ModelSection) -> int:
-    """Layers of `layer_types` that see a window (count)."""
-    types, layers = config.texts("layer_types"), _layers(config)
-    if len(types) != layers:
-        raise config.fault("layer_types", f"one entry a layer, {layers}")
-    foreign = sorted(set(types) - {_FULL, _WINDOWED})
-    if foreign:
-        raise InputError(
-            f"{config.file}: {config.key_path('layer_types')} must be {_FULL} or {_WINDOWED}, got {foreign[0]}.",
-            hint=_UNKNOWN,
-        )
-    return types.count(_WINDOWED)
-
-
-def _typed_window(config: ModelSection) -> tuple[int, int]:
-    """Window (tokens) and windowed layers (count) where `layer_types` says which."""
-    windowed = _windowed_layers(config)
-    return (config.integer("sliding_window", low=1), windowed) if windowed else (0, 0)
-
-
-def _window_of_all(config: ModelSection) -> tuple[int, int]:
-    """As above; without `layer_types` a sliding_window holds for every layer."""
-    if not config.is_empty("layer_types"):
-        return _typed_window(config)
-    window = config.whole("sliding_window", 0, low=1)
-    return (window, _layers(config)) if window else (0, 0)
-
-
-def _qwen_window(config: ModelSection) -> tuple[int, int]:
-    """As above; sliding_window holds only with use_sliding_window, and from layer max_window_layers on."""
-    in_use = config.flag("use_sliding_window", False)
-    if not config.is_empty("layer_types"):
-        window = _typed_window(config)
-        if window[1] and not in_use:
-            raise config.fault("use_sliding_window", "true, as layer_types has windowed layers")
-        return window
-    if not in_use or config.is_empty("sliding_window"):
-        return 0, 0
-    windowed = max(0, _layers(config) - config.integer("max_window_layers", low=0))
-    return (config.integer("sliding_window", low=1), windowed) if windowed else (0, 0)
-
-
-_READERS: dict[str, Callable[[ModelSection], Shape]] = {
-    "DeepseekV2ForCausalLM": _deepseek,
-    "DeepseekV3ForCausalLM": _deepseek,
-    "Glm4MoeForCausalLM": _glm4_moe,
-    "GptOssForCausalLM": _gpt_oss,
-    "LlamaForCausalLM": _llama,
-    "MistralForCausalLM": _mistral,
-    "MixtralForCausalLM": _mixtral,
-    "Qwen2ForCausalLM": _qwen,
-    "Qwen2MoeForCausalLM": _qwen_moe,
-    "Qwen3ForCausalLM": _qwen,
-    "Qwen3MoeForCausalLM": _qwen_moe,
-}
+_ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
+    {
+        "DeciLMForCausalLM": _Architecture(layers=read_deci),
+        "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek, planned=True),
+        "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek, planned=True),
+        "Gemma4ForConditionalGeneration": _Architecture(
+            layers=read_gemma4,
+            nested=True,
+            activation="gelu_pytorch_tanh",
+            names=ModuleNames(experts="experts.0", shared="mlp"),
+        ),
+        "DeepseekV4ForCausalLM": _Architecture(
+            layers=read_deepseek_v4,
+            names=ModuleNames(attention="attn", experts="ffn.experts.0", shared="ffn.shared_experts", matrix="w2"),
+        ),
+        "DeepseekV32ForCausalLM": _Architecture(layers=read_deepseek_sparse),
+        "GlmMoeDsaForCausalLM": _Architecture(layers=read_deepseek_sparse),
+        "NemotronHForCausalLM": _Architecture(layers=read_nemotron_h),
+        "Qwen3_5ForConditionalGeneration": _Architecture(layers=read_qwen35, nested=True),
+        "Qwen3_5MoeForConditionalGeneration": _Architecture(layers=read_qwen35_moe, nested=True),
+        "Glm4MoeForCausalLM": _Architecture(layers=_glm4_moe, planned=True),
+        "GptOssForCausalLM": _Architecture(layers=_gpt_oss, planned=True),
+        "KimiK25ForConditionalGeneration": _Architecture(layers=_deepseek, nested=True),
+        "Llama4ForConditionalGeneration": _Architecture(layers=read_llama4, nested=True),
+        "LlamaForCausalLM": _Architecture(layers=_llama, planned=True),
+        "MiMoForCausalLM": _Architecture(layers=_qwen3),
+        "MiMoV2FlashForCausalLM": _Architecture(layers=read_mimo_v2),
+        "MiniMaxM2ForCausalLM": _Architecture(
+            layers=_minimax_m2, names=ModuleNames(experts="block_sparse_moe.experts.0", matrix="w2")
+        ),
+        "MiniMaxM3ForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai"),
+        "MiniMaxM3SparseForConditionalGeneration": _Architecture(
+            layers=read_minimax_m3, nested=True, activation="swigluoai"
+        ),
+        "MistralForCausalLM": _Architecture(layers=_mistral, planned=True),
+        "MixtralForCausalLM": _Architecture(layers=_mixtral, planned=True),
+        "Qwen2ForCausalLM": _Architecture(layers=_qwen2, planned=True),
+        "Qwen2MoeForCausalLM": _Architecture(
+            layers=_qwen2_moe, planned=True, names=ModuleNames(shared="mlp.shared_expert")
+        ),
+        "Qwen3ForCausalLM": _Architecture(layers=_qwen3, planned=True),
+        "Qwen3MoeForCausalLM": _Architecture(layers=_qwen3_moe, planned=True),
+        "Qwen3VLForConditionalGeneration": _Architecture(layers=_qwen3, nested=True),
+        "Qwen3VLMoeForConditionalGeneration": _Architecture(layers=_qwen3_moe, nested=True),
+        "Step3p7FlashForCausalLM": _Architecture(layers=read_step3),
+    }
+)

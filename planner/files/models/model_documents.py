@@ -5,12 +5,16 @@ Hugging Face writes `"head_dim": null` where the architecture's own rule is to d
 A mapping with `model_spec: 1` is such a document; any other is taken for a Hugging Face config.json.
 """
 
+import json
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
+from typing import TypeVar
 
-from planner.domain import Attention, Experts, GroupedAttention, MlaAttention, ModelSpec
-from planner.domain.model import LARGEST_SIZE, MOST_CONTEXT, MOST_LAYERS
+from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
+from planner.domain.model import LARGEST_SIZE, MOST_LAYERS, CompressedAttention, Ffn, LinearAttention, Mamba2
+from planner.domain.model.spec import MOST_CONTEXT
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section
 
@@ -19,7 +23,9 @@ _CEILINGS = {
     "layers": MOST_LAYERS,
     "num_nextn_predict_layers": MOST_LAYERS,
     "max_position_embeddings": MOST_CONTEXT,
+    "tower_parameters": 10**12,
 }
+Part = TypeVar("Part", Attention, Ffn)
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'\\$`{}]+")
 
 
@@ -31,6 +37,20 @@ class ModelSection(Section):
         """The same mapping at the same place, without the keys to `leave_out`."""
         values = {key: value for key, value in section._values.items() if key not in leave_out}
         return cls(values, file=section.file, path=section.path)
+
+    @property
+    def values(self) -> dict[str, object]:
+        """The mapping as it is."""
+        return dict(self._values)
+
+    def with_quantization(self, beside: Section) -> "ModelSection":
+        """The config with what the file `beside` it says of quantisation."""
+        stated = ModelSection.of(ModelSection.of(beside).section("quantization")).values
+        return ModelSection(
+            {**self._values, "quantization_config": {"quant_method": "modelopt", **stated}},
+            file=self.file,
+            path=self.path,
+        )
 
     def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
         """A whole number in low..high; sizes of models stay below what products of several of them overflow at."""
@@ -81,79 +101,122 @@ class ModelSection(Section):
 
 
 MODEL_SPEC_KEY = "model_spec"
-_VERSION = 1
-_KINDS: dict[str, type[MlaAttention] | type[GroupedAttention]] = {"mla": MlaAttention, "grouped": GroupedAttention}
-_ADDED = frozenset({"own_code", "architecture", "quantization", "weight_block"})
+_VERSION = 2
+_ATTENTIONS: dict[str, type[Attention]] = {
+    "mla": MlaAttention,
+    "grouped": GroupedAttention,
+    "compressed": CompressedAttention,
+    "linear": LinearAttention,
+    "mamba2": Mamba2,
+}
+_FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
+_ADDED = frozenset(
+    {"own_code", "architecture", "quantization", "weight_block", "tower_parameters", "shared_bytes", "residual_streams"}
+)
 """What documents of before it was known do not say."""
 _NEEDED = frozenset(record_keys(ModelSpec)) - _ADDED
 
 
 def model_document(model: ModelSpec) -> dict[str, object]:
     """The mapping that `model_from_document` reads back as `model`; plain data, every field spelt out."""
-    kind = next(kind for kind, record in _KINDS.items() if isinstance(model.attention, record))
+    return {MODEL_SPEC_KEY: _VERSION, **asdict(model), "groups": [_group_document(group) for group in model.groups]}
+
+
+def _group_document(group: LayerGroup) -> dict[str, object]:
     return {
-        MODEL_SPEC_KEY: _VERSION,
-        **asdict(model),
-        "moe_layer_indices": list(model.moe_layer_indices),
-        "attention": {"kind": kind, **asdict(model.attention)},
+        "count": group.count,
+        "attention": _tagged(group.attention, _ATTENTIONS),
+        "ffn": _tagged(group.ffn, _FFNS),
     }
+
+
+def _tagged(part: Attention | Ffn | None, kinds: Mapping[str, type]) -> dict[str, object] | None:
+    if part is None:
+        return None
+    return {"kind": next(kind for kind, record in kinds.items() if isinstance(part, record)), **asdict(part)}
 
 
 def model_from_document(document: Section) -> ModelSpec:
     """The model that `model_document` wrote; InputError for a missing, unknown or impossible field."""
+    version = document.integer(MODEL_SPEC_KEY, low=1, high=_VERSION)
+    if version == 1:
+        document = Section(_of_version_1(document), file=document.file, path=document.path)
     document.allow_only(MODEL_SPEC_KEY, *record_keys(ModelSpec))
-    document.integer(MODEL_SPEC_KEY, low=_VERSION, high=_VERSION)
     unsaid = {key for key in ("own_code", "weight_block") if document.is_empty(key)}  # null says as little as no key
     section = ModelSection.of(document, leave_out={MODEL_SPEC_KEY, *unsaid})
-    layers = section.integer("layers", low=1)
-    indices = section.integers("moe_layer_indices", low=0, high=layers - 1)
-    if list(indices) != sorted(set(indices)):
-        raise section.fault("moe_layer_indices", "rising")
     return read_record(
         ModelSpec,
         section,
         needed=_NEEDED,
         name=lambda _: section.name("name"),
         uri=lambda _: section.uri("uri"),
-        moe_layer_indices=lambda _: indices,
-        dense_ffn_size=lambda _: section.integer("dense_ffn_size", low=0 if len(indices) == layers else 1),
-        attention=lambda _: _attention(section, layers),
-        experts=lambda _: _experts(section, any_layer=bool(indices)),
+        groups=lambda _: _groups(section),
     )
 
 
-def _attention(document: ModelSection, layers: int) -> Attention:
-    tagged = document.section("attention")
-    kind = tagged.one_of("kind", tuple(_KINDS))
-    tagged.allow_only("kind", *record_keys(_KINDS[kind]))
-    section = ModelSection.of(tagged, leave_out={"kind"})
-    return read_record(MlaAttention, section) if kind == "mla" else _grouped(section, layers)
+def _groups(document: ModelSection) -> tuple[LayerGroup, ...]:
+    groups = tuple(_group(ModelSection.of(group)) for group in document.sections("groups"))
+    kinds = {group.ffn for group in groups if isinstance(group.ffn, Experts)}
+    if not any(group.attention for group in groups):
+        raise document.fault("groups", "of layers that have attention somewhere")
+    if len(kinds) > 1:
+        raise document.fault("groups", "of one kind of experts: layers with different ones are not known")
+    return groups
 
 
-def _grouped(section: ModelSection, layers: int) -> GroupedAttention:
-    heads, kv_heads = section.integer("heads", low=1), section.integer("kv_heads", low=1)
-    if heads % kv_heads:
-        raise section.fault("kv_heads", f"a divisor of heads, {heads}")
-    windowed = section.integer("windowed_layers", low=0, high=layers)
-    return read_record(
-        GroupedAttention,
-        section,
-        window=lambda _: section.integer("window", low=1 if windowed else 0),
-        windowed_layers=lambda _: windowed,
-    )
+def _group(section: ModelSection) -> LayerGroup:
+    section.allow_only(*record_keys(LayerGroup))
+    count = section.integer("count", low=1, high=MOST_LAYERS)
+    attention, ffn = _part(section, "attention", _ATTENTIONS), _part(section, "ffn", _FFNS)
+    if attention is None and ffn is None:
+        raise section.fault("ffn", "given where there is no attention")
+    return LayerGroup(count=count, attention=attention, ffn=ffn)
 
 
-def _experts(document: ModelSection, *, any_layer: bool) -> Experts | None:
-    if not any_layer:
-        if "experts" not in document or not document.is_empty("experts"):
-            raise document.fault("experts", "null, as moe_layer_indices is empty")
+def _part(group: ModelSection, key: str, kinds: Mapping[str, type[Part]]) -> Part | None:
+    if group.is_empty(key):
         return None
-    section = ModelSection.of(document.section("experts"))
-    section.allow_only(*record_keys(Experts))
-    routed = section.integer("routed", low=1)
-    return read_record(
-        Experts,
-        section,
-        active=lambda _: section.integer("active", low=1, high=routed),
-        node_limit=lambda _: section.integer("node_limit", low=0, high=routed),
-    )
+    tagged = group.section(key)
+    kind = tagged.one_of("kind", tuple(kinds))
+    part = read_record(kinds[kind], ModelSection.of(tagged, leave_out={"kind"}))
+    if isinstance(part, GroupedAttention) and part.heads % part.kv_heads:
+        raise tagged.fault("kv_heads", f"a divisor of heads, {part.heads}")
+    if isinstance(part, Experts) and not 1 <= part.active <= part.routed:
+        raise tagged.fault("active", f"at least 1 and at most routed, {part.routed}")
+    if isinstance(part, Experts) and not 0 <= part.node_limit <= part.routed:
+        raise tagged.fault("node_limit", f"at least 0 and at most routed, {part.routed}")
+    return part
+
+
+def _of_version_1(document: Section) -> dict[str, object]:
+    """A document of before layers could differ, as one of today: `layers` alike but for which have experts, and how
+    many see a window. Which layers those are, no figure depends on."""
+    section = ModelSection.of(document)
+    layers = section.integer("layers", low=1)
+    with_experts = set(section.integers("moe_layer_indices", low=0, high=layers - 1))
+    attention = section.inner("attention").values
+    windowed = section.inner("attention").whole("windowed_layers", 0, high=layers)
+    attention.pop("windowed_layers", None)
+    window = attention.pop("window", 0)
+    dense = {"kind": "dense", "size": section.integer("dense_ffn_size", low=0)}
+    if with_experts:
+        section.section("experts")  # must be there
+    experts = {"kind": "experts", **section.inner("experts").values}
+    groups: list[dict[str, object]] = [
+        {
+            "attention": {**attention, "window": window} if layer < windowed else attention,
+            "ffn": experts if layer in with_experts else dense,
+        }
+        for layer in range(layers)
+    ]
+    kept = {key: value for key, value in section.values.items() if key not in _VERSION_1_KEYS}
+    return {**kept, MODEL_SPEC_KEY: _VERSION, "groups": _joined(groups)}
+
+
+_VERSION_1_KEYS = ("layers", "moe_layer_indices", "dense_ffn_size", "attention", "experts")
+
+
+def _joined(groups: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+    """Equal layers together."""
+    counts = Counter(json.dumps(group, sort_keys=True) for group in groups)
+    return [{**json.loads(text), "count": count} for text, count in counts.items()]

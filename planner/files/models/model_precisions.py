@@ -1,98 +1,120 @@
-"""Bytes per weight that a Hugging Face config.json states; what it leaves open is refused.
+"""Bytes per weight that a checkpoint states, matrix by matrix; what it leaves open is refused.
 
 Format      bytes    source
 FP8         1        scales one per 128x128 block or channel, below 0.1 %
 NVFP4       0.5625   4 bits and an 8-bit scale per 16 elements
 MXFP4       0.53125  4 bits and an 8-bit scale per 32 elements (OCP Microscaling Formats 1.0)
+
+A checkpoint has one format, and names the modules that it leaves at 16 bits: by their names or the beginnings of them,
+with * for any words, or as regular expressions (`re:`). Each matrix of each layer is looked up; a part of the model
+counts as the mean of its matrices.
 """
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import lcm
 
-from planner.errors import InputError
+from planner.domain.model import DenseFfn, Experts
+from planner.files.models.model_architectures import ModuleNames, text_section
 from planner.files.models.model_documents import ModelSection
+from planner.files.models.model_parts import Layer
 
 _FP8, _NVFP4, _MXFP4, _HALF = 1.0, 0.5625, 0.53125, 2.0
 _BYTES_BY_DTYPE = {"bfloat16": _HALF, "float16": _HALF}
 _LONGEST_BLOCK = 1 << 20
 _METHODS = ("fp8", "mxfp4", "compressed-tensors", "modelopt")
 _GIVE_BYTES = "Give the bytes per element as _planner.weight_bytes and _planner.expert_bytes."
-# modules that stay at two bytes in our count too, or hold next to no weights
-_UNCOUNTED = re.compile(r"(.*[.*])?(lm_head|embed_tokens|gate|router|shared_expert_gate|\w*norm)")
-_LAYER = re.compile(r"(?:.*\.)?layers\.(\d+)\b")
+_LEFT = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
+"""Keys under which modules are named that stay at 16 bits."""
+_PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "backbone.")
+"""What stands before the layers in the names of modules, by repository."""
 
 
-def read_precision(config: ModelSection, section: ModelSection) -> tuple[float, float]:
-    """Bytes per element of attention with dense FFNs, and of experts; `section` (`_planner`) goes first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightBytes:
+    """Bytes per weight: of attention and dense FFNs, of routed experts, of shared ones (None: as the routed)."""
+
+    weights: float
+    experts: float
+    shared: float | None = None
+
+
+def read_precision(
+    config: ModelSection, section: ModelSection, layers: Sequence[Layer], names: ModuleNames, hidden_size: int
+) -> WeightBytes:
+    """What the checkpoint states of its `layers`; `section` (`_planner`) goes first."""
     if "weight_bytes" in section:
         weights = section.number("weight_bytes", above=0, high=8)
         default = _MXFP4 if quantization_method(config) == "mxfp4" else weights
-        return weights, section.number("expert_bytes", default=default, above=0, high=8)
-    weights, experts = _stated(config)
-    return weights, section.number("expert_bytes", default=experts, above=0, high=8)
+        return WeightBytes(weights=weights, experts=section.number("expert_bytes", default=default, above=0, high=8))
+    quantization = _quantization(config)
+    if len(quantization):
+        size = _format_of(quantization, quantization_method(config))
+        stated = _means(_sizes(layers, names, hidden_size, size, _left_out(quantization)))
+    else:
+        size = _unquantised(config)
+        stated = WeightBytes(weights=size, experts=size)
+    usual, shared = stated.experts, stated.shared
+    if text_section(config).text("expert_dtype", default="") == "fp4":  # DeepSeek-V4: of routed experts alone
+        usual, shared = _MXFP4, usual if shared is None else shared
+    experts = section.number("expert_bytes", default=usual, above=0, high=8)
+    return WeightBytes(weights=stated.weights, experts=experts, shared=shared)
 
 
-def read_kv_bytes(section: ModelSection, weight_bytes: float) -> float:
-    """Bytes per cached element: as the weights', but FP8 at the least, unless `_planner.kv_bytes` says so."""
-    return section.number("kv_bytes", default=max(weight_bytes, _FP8), above=0, high=8)
+def read_kv_bytes(config: ModelSection, section: ModelSection, weight_bytes: float) -> float:
+    """Bytes per cached element: what `_planner.kv_bytes` or the checkpoint says, else FP8 for weights of no more, and
+    16 bits for others."""
+    default = _FP8 if weight_bytes <= _FP8 or _cache_is_fp8(config) else max(weight_bytes, _HALF)
+    return section.number("kv_bytes", default=default, above=0, high=8)
+
+
+def _cache_is_fp8(config: ModelSection) -> bool:
+    quantization = _quantization(config)
+    if not quantization.is_empty("kv_cache_quant_algo"):
+        return quantization.text("kv_cache_quant_algo") == "FP8"
+    scheme = quantization.values.get("kv_cache_scheme")
+    return scheme == "FP8" or (isinstance(scheme, dict) and scheme.get("num_bits") == 8)
 
 
 def quantization_method(config: ModelSection) -> str:
     """The quant_method that the config names; empty for unquantised weights."""
-    return config.inner("quantization_config").text("quant_method", default="")
+    quantization = _quantization(config)
+    usual = "modelopt" if "quant_algo" in quantization else ""
+    return quantization.text("quant_method", default=usual)
+
+
+def _quantization(config: ModelSection) -> ModelSection:
+    """What says how weights are quantised: of the config, or of its text model; empty where none are."""
+    section = text_section(config) if config.is_empty("quantization_config") else config
+    return section.inner("quantization_config")
 
 
 def read_weight_block(config: ModelSection) -> int:
     """The side of the blocks of FP8 weights that share a scale, of two different ones what both divide; 0 for none."""
-    quantization = config.inner("quantization_config")
+    quantization = _quantization(config)
     if quantization_method(config) != "fp8" or quantization.is_empty("weight_block_size"):
         return 0
     return lcm(*quantization.integers("weight_block_size", low=1, high=_LONGEST_BLOCK))
 
 
-def _stated(config: ModelSection) -> tuple[float, float]:
-    if config.is_empty("quantization_config"):
-        key = "torch_dtype" if "torch_dtype" in config else "dtype" if "dtype" in config else "torch_dtype"
-        size = _BYTES_BY_DTYPE[config.one_of(key, tuple(_BYTES_BY_DTYPE))]
-        return size, size
-    quantization = ModelSection.of(config.section("quantization_config"))
-    method = quantization.one_of("quant_method", _METHODS)
+def _unquantised(config: ModelSection) -> float:
+    for section in (config, text_section(config)):
+        for key in ("torch_dtype", "dtype"):
+            if key in section:
+                return _BYTES_BY_DTYPE[section.one_of(key, tuple(_BYTES_BY_DTYPE))]
+    return _BYTES_BY_DTYPE[config.one_of("torch_dtype", tuple(_BYTES_BY_DTYPE))]
+
+
+def _format_of(quantization: ModelSection, method: str) -> float:
+    """Bytes of a weight that is quantised."""
+    if method not in _METHODS:
+        raise quantization.fault("quant_method", f"one of {', '.join(_METHODS)}", hint=_GIVE_BYTES)
     if method == "mxfp4":
-        return _mxfp4(config, quantization)
-    _refuse_exceptions(config, quantization)
+        return _MXFP4
     if method == "fp8":
-        return _FP8, _FP8
-    size = _modelopt(quantization) if method == "modelopt" else _grouped(quantization)
-    return size, size
-
-
-def _mxfp4(config: ModelSection, quantization: ModelSection) -> tuple[float, float]:
-    """gpt-oss keeps attention in BF16 and says so; without that word the split is open."""
-    modules = quantization.texts("modules_to_not_convert")
-    if "GptOssForCausalLM" not in config.texts("architectures") or not any("self_attn" in name for name in modules):
-        raise quantization.fault("modules_to_not_convert", "of gpt-oss, and name self_attn", hint=_GIVE_BYTES)
-    return _HALF, _MXFP4
-
-
-def _refuse_exceptions(config: ModelSection, quantization: ModelSection) -> None:
-    """A module kept at two bytes is fine only where our count has it at two bytes as well."""
-    layers = config.integer("num_hidden_layers", low=1)
-    for key in ("modules_to_not_convert", "ignored_layers", "ignore"):
-        if quantization.is_empty(key):
-            continue
-        for name in quantization.texts(key):
-            if not _is_uncounted(name, layers):
-                raise InputError(
-                    f"{config.file}: {quantization.key_path(key)} must leave only head, embeddings, routers, norms "
-                    f"and layers beyond num_hidden_layers unquantised; it names {name!r}.",
-                    hint=_GIVE_BYTES,
-                )
-
-
-def _is_uncounted(name: str, layers: int) -> bool:
-    plain = name.removeprefix("re:").replace("\\", "").strip("^$*").rstrip(".")
-    layer = _LAYER.match(plain)
-    return bool(_UNCOUNTED.fullmatch(plain)) or (layer is not None and int(layer.group(1)) >= layers)
+        return _FP8
+    return _modelopt(quantization) if method == "modelopt" else _grouped(quantization)
 
 
 def _modelopt(quantization: ModelSection) -> float:
@@ -120,3 +142,69 @@ def _group(group: ModelSection) -> float:
     if bits == 4 and weights.integer("group_size", low=1) == 16:
         return _NVFP4
     raise weights.fault("num_bits", "8 (FP8), or 4 with a group_size of 16 (NVFP4)", hint=_GIVE_BYTES)
+
+
+def _left_out(quantization: ModelSection) -> Callable[[str], bool]:
+    """Whether a module, by its name from `layers.` on, stays at 16 bits."""
+    patterns = [name for key in _LEFT if not quantization.is_empty(key) for name in quantization.texts(key)]
+    if not patterns:
+        return lambda _name: False
+    whole = re.compile("|".join(f"(?:{_expression(pattern)})" for pattern in patterns))
+    return lambda name: any(whole.match(prefix + name) for prefix in _PREFIXES)
+
+
+def _expression(pattern: str) -> str:
+    """A regular expression for a module and all within it."""
+    if pattern.startswith("re:"):
+        return pattern.removeprefix("re:")
+    anywhere = "" if set(".*") & set(pattern) else r"(?:.*\.)?"  # a single word is the last one of a name
+    return anywhere + re.escape(pattern).replace(r"\*", ".*") + r"(?:\..*)?\Z"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Matrix:
+    """One matrix, or equal ones: of which part of the model, how many weights, bytes of each."""
+
+    part: str
+    weights: int
+    size: float
+
+
+def _sizes(
+    layers: Sequence[Layer], names: ModuleNames, hidden_size: int, size: float, left: Callable[[str], bool]
+) -> Iterator[_Matrix]:
+    for number, layer in enumerate(layers):
+        for part, module, weights in _matrices(layer, names, hidden_size):
+            stays = left(f"layers.{number}.{module}")
+            yield _Matrix(part=part, weights=weights, size=_HALF if stays else size)
+
+
+def _matrices(layer: Layer, names: ModuleNames, hidden_size: int) -> Iterator[tuple[str, str, int]]:
+    """Part of the model, name of the module, and weights of each matrix of a layer."""
+    attention, ffn = layer
+    if attention is not None:
+        for name, weights in attention.matrices(hidden_size).items():
+            yield "weights", f"{names.attention}.{name}", weights
+    if isinstance(ffn, DenseFfn):
+        yield "weights", f"{names.dense}.{names.matrix}", ffn.parameters(hidden_size)
+    if isinstance(ffn, Experts):
+        routed = ffn.routed * ffn.expert_parameters(hidden_size)
+        yield "experts", f"{names.experts}.{names.matrix}", routed
+        if ffn.shared:
+            yield "shared", f"{names.shared}.{names.matrix}", ffn.shared_parameters(hidden_size)
+
+
+def _means(matrices: Iterable[_Matrix]) -> WeightBytes:
+    listed = list(matrices)
+
+    def mean(part: str, default: float | None) -> float | None:
+        rows = [row for row in listed if row.part == part]
+        total = sum(row.weights for row in rows)
+        return sum(row.weights * row.size for row in rows) / total if total else default
+
+    weights = mean("weights", _HALF)
+    assert weights is not None
+    experts = mean("experts", weights)
+    assert experts is not None
+    shared = mean("shared", experts)
+    return WeightBytes(weights=weights, experts=experts, shared=None if shared == experts else shared)

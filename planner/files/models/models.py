@@ -8,19 +8,26 @@ Fields of ours stand under `_planner`: `uri` (where an engine loads the weights 
 import re
 from pathlib import Path
 
-from planner.domain import ModelSpec
+from planner.domain import Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
 from planner.errors import InputError
 from planner.files.disk.documents import read_json
 from planner.files.disk.names import canonical, is_path, resolve, shipped_models
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.models.model_architectures import read_shape
+from planner.files.models.model_architectures import grouped_layers, is_planned, module_names, read_layers, text_section
 from planner.files.models.model_documents import MODEL_SPEC_KEY, ModelSection, model_from_document
 from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
+from planner.files.models.model_towers import tower_parameters
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint
 
 
 def load_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
-    """The shape of a shipped model, or of a config.json (or the folder that holds it), relative to `base`."""
+    """A shipped model, or that of a config.json (or the folder that holds it), relative to `base`. InputError where no
+    plans can be made of it."""
+    return require_planned(describe_model(name_or_path, base), name_or_path)
+
+
+def describe_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
+    """As `load_model`, of models that are not planned for, too."""
     return read_model(model_file(name_or_path, base))
 
 
@@ -51,9 +58,13 @@ def _by_repository(text: str) -> Path | None:
 
 
 def read_model(path: Path) -> ModelSpec:
-    """The shape in a config.json; without a name of its own it takes the folder's, or else the file's."""
+    """The shape in a config.json; without a name of its own it takes the folder's, or else the file's. How weights are
+    quantised may stand beside it, in hf_quant_config.json."""
     stem = path.parent.name if path.stem == "config" else path.stem
-    return model_from_config(read_json(path), name=stem)
+    config, beside = read_json(path), path.parent / "hf_quant_config.json"
+    if path.stem == "config" and "quantization_config" not in config and is_there(beside):
+        config = ModelSection.of(config).with_quantization(read_json(beside))
+    return model_from_config(config, name=stem)
 
 
 def model_from_config(config: Section, *, name: str = "") -> ModelSpec:
@@ -67,26 +78,26 @@ def model_from_config(config: Section, *, name: str = "") -> ModelSpec:
 
 
 def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
-    shape = read_shape(config)
+    layers, text = read_layers(config), text_section(config)
     section = ModelSection.of(config.section("_planner", optional=True))
     section.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes", "own_code")
-    weight_bytes, expert_bytes = read_precision(config, section)
+    hidden_size = text.integer("hidden_size", low=1)
+    precision = read_precision(config, section, layers, module_names(config), hidden_size)
     return ModelSpec(
         name=_name(section, name),
         uri=_uri(config, section),
-        hidden_size=config.integer("hidden_size", low=1),
-        layers=config.integer("num_hidden_layers", low=1),
-        moe_layer_indices=shape.moe_layer_indices,
-        dense_ffn_size=shape.dense_ffn_size,
-        attention=shape.attention,
-        experts=shape.experts,
-        vocab_size=config.integer("vocab_size", low=1),
-        max_context=config.integer("max_position_embeddings", low=1),
-        weight_bytes=weight_bytes,
-        expert_bytes=expert_bytes,
-        kv_bytes=read_kv_bytes(section, weight_bytes),
-        mtp_layers=config.whole("num_nextn_predict_layers", 0),
-        tied_embeddings=config.flag("tie_word_embeddings", False),
+        hidden_size=hidden_size,
+        groups=grouped_layers(layers),
+        vocab_size=text.integer("vocab_size", low=1),
+        max_context=text.integer("max_position_embeddings", low=1),
+        weight_bytes=precision.weights,
+        expert_bytes=precision.experts,
+        shared_bytes=precision.shared,
+        kv_bytes=read_kv_bytes(config, section, precision.weights),
+        mtp_layers=text.whole("num_nextn_predict_layers", 0),
+        tied_embeddings=config.flag("tie_word_embeddings", text.flag("tie_word_embeddings", False)),
+        tower_parameters=tower_parameters(config),
+        residual_streams=text.whole("hc_mult", 1, low=1),
         architecture=config.texts("architectures")[0],
         quantization=quantization_method(config),
         weight_block=read_weight_block(config),
@@ -107,8 +118,38 @@ def _uri(config: ModelSection, section: ModelSection) -> str:
     origin = config.text("_name_or_path", default="")
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", origin, flags=re.ASCII):
         return f"hf://{origin}"
-    raise section.fault(
-        "uri",
-        "given: where an engine loads the weights from",
-        hint='Add "_planner": {"uri": "hf://ORG/NAME"}.',
-    )
+    return ""
+
+
+def require_planned(model: ModelSpec, source: str) -> ModelSpec:
+    """The model, where plans can be made of it. InputError where its rates or engines are not known, or nobody knows
+    where an engine loads its weights from; `source`: where it was read."""
+    strange = None if is_planned(model.architecture) else f"models of {model.architecture} are"
+    if strange is None and any(not _is_plain(group) for group in model.groups):
+        strange = "layers of its kinds are"
+    if strange is not None:
+        raise InputError(
+            f"{source}: model {model.name}: must be one whose rates and engines are known; {strange} read and shown, "
+            "and not planned for yet.",
+            hint="`planner models FILE` shows its weights and caches.",
+        )
+    if not model.uri:
+        raise InputError(
+            f"{source}: _planner.uri must be given: where an engine loads the weights from; it is missing.",
+            hint='Add "_planner": {"uri": "hf://ORG/NAME"}.',
+        )
+    return model
+
+
+def _is_plain(group: LayerGroup) -> bool:
+    """Whether the layers are of the kinds that measured models have."""
+    attention, ffn = group.attention, group.ffn
+    if isinstance(attention, MlaAttention):
+        plain = attention.indexer is None and not attention.gated
+    elif isinstance(attention, GroupedAttention):
+        plain = attention == GroupedAttention(
+            heads=attention.heads, kv_heads=attention.kv_heads, head_dim=attention.head_dim, window=attention.window
+        )
+    else:
+        plain = False
+    return plain and ffn is not None and ffn.gated and not (isinstance(ffn, Experts) and ffn.latent)

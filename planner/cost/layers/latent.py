@@ -1,0 +1,96 @@
+"""Latent attention, of all tokens or of those that an indexer chooses.
+
+| symbol | meaning | unit |
+|---|---|---|
+| H, r, q, rope, nope, v | heads, KV rank, query rank, rotary, plain and value head dimensions | 1 |
+| I, i, k | index heads, their width, tokens that they choose | 1, 1, tokens |
+| c | tokens that a query attends to: s, with an indexer min(s, k) | tokens |
+
+Heads are split over a group; the latent projections, the cache and the index keys are repeated. Prompts are taken in
+with keys and values expanded from the cache; decode keeps them compressed (absorbed form), and so does the intake of
+prompts longer than what an indexer chooses, as kernels of sparse attention do.
+index scores = I i pairs; they run at the rate of FP8, which is not looked at: they count as scores.
+"""
+
+import numpy as np
+
+from planner.cost.arrays import Array
+from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs
+from planner.domain import MlaAttention
+
+
+def _weights(kind: MlaAttention, hidden_size: int, tp: Array) -> Array:
+    matrices = kind.matrices(hidden_size)
+    index = sum(size for name, size in matrices.items() if name.startswith("indexer."))
+    repeated = hidden_size * (kind.query_rank + kind.kv_rank + kind.rope_dim) + index
+    return np.asarray(repeated + (kind.parameters(hidden_size) - repeated) / tp)
+
+
+def _projected(kind: MlaAttention, hidden_size: int, tp: Array) -> tuple[Array, Array]:
+    """MACs of a token: queries with the indexer's, and what is written to the cache; output with its gate."""
+    a, d = kind, hidden_size
+    query = d * a.query_parameters_per_hidden + a.query_rank * a.heads * (a.nope_dim + a.rope_dim) / tp
+    if a.indexer is not None:
+        query = query + sum(a.indexer.matrices(d, a.query_rank).values())
+    outputs = 2 if a.gated else 1
+    return np.asarray(query + d * (a.kv_rank + a.rope_dim)), np.asarray(outputs * a.heads * a.value_dim * d / tp)
+
+
+def _absorbed(kind: MlaAttention, tp: Array) -> Array:
+    """MACs of a token that brings queries and results into the latent space and back."""
+    return np.asarray(kind.heads * kind.kv_rank * (kind.nope_dim + kind.value_dim) / tp)
+
+
+def _index_macs(kind: MlaAttention, pairs: Array) -> Array:
+    """Each GPU scores all tokens."""
+    index = kind.indexer
+    return pairs * index.heads * index.dim if index is not None and index.own else 0 * pairs
+
+
+def _index_bytes(kind: MlaAttention) -> int:
+    return 0 if kind.indexer is None else kind.indexer.cached_bytes
+
+
+def _prefill(kind: MlaAttention, hidden_size: int, intake: Intake, tp: Array, kv_bytes: float) -> LayerWork:
+    a, moved = kind, intake.new + intake.expanded
+    into, out = _projected(kind, hidden_size, tp)
+    pairs = intake.prompts * causal_pairs(new=intake.fresh, total=intake.prompt)
+    scores = a.heads / tp * pairs * (a.nope_dim + a.rope_dim + a.value_dim)
+    expansion = intake.expanded * (a.kv_rank * a.heads * (a.nope_dim + a.value_dim) / tp)
+    projections = intake.new * (into + out)
+    if a.indexer is not None:
+        sparse = intake.prompt > a.indexer.top
+        chosen = intake.prompts * causal_pairs(new=intake.fresh, total=intake.prompt, window=a.indexer.top)
+        scores = np.where(sparse, a.heads / tp * chosen * (2 * a.kv_rank + a.rope_dim), scores)
+        scores = scores + np.where(sparse, _index_macs(a, pairs), 0.0)
+        projections = projections + np.where(sparse, intake.new * _absorbed(a, tp), 0.0)
+        expansion = np.where(sparse, 0.0, expansion)
+    return LayerWork(
+        projection_macs=projections,
+        expansion_macs=expansion,
+        score_macs=scores,
+        cache_bytes=moved * (a.kv_width * kv_bytes + _index_bytes(a)),  # written, and read by every chunk
+    )
+
+
+def _attended(kind: MlaAttention, cached: Array) -> Array:
+    return cached if kind.indexer is None else np.minimum(cached, kind.indexer.top)
+
+
+def _decode(kind: MlaAttention, hidden_size: int, decoded: Decoded, tp: Array, kv_bytes: float) -> LayerWork:
+    a, attended = kind, _attended(kind, decoded.cached)
+    into, out = _projected(kind, hidden_size, tp)
+    index = decoded.new * _index_macs(a, decoded.cached)
+    return LayerWork(
+        projection_macs=decoded.new * (into + _absorbed(a, tp) + out),
+        expansion_macs=0 * decoded.new,
+        score_macs=decoded.new * attended * (a.heads / tp * (2 * a.kv_rank + a.rope_dim)) + index,
+        cache_bytes=decoded.sequences * (attended * (a.kv_width * kv_bytes) + decoded.cached * _index_bytes(a)),
+    )
+
+
+def _cached(kind: MlaAttention, tokens: Array, tp: Array, kv_bytes: float) -> Array:
+    return np.asarray(tokens * (kind.kv_width * kv_bytes + _index_bytes(kind)) + 0 * tp)
+
+
+LATENT = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)

@@ -1,0 +1,159 @@
+"""Layers that keep a state of constant size in place of keys and values: linear attention, Mamba2.
+
+| symbol | meaning | unit |
+|---|---|---|
+| d | width of the model | 1 |
+| K, V | heads of keys, of values | 1 |
+| k, v | width of a key head, of a value head | 1 |
+| c | tokens that the short convolution sees | tokens |
+
+state = V k v elements (of linear attention), heads head_dim state (of Mamba2), and (c - 1) rows of what is convolved.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from planner.domain.keys import Bounds
+from planner.domain.model.sizes import Size
+
+CONVOLUTION_BYTES = 2
+_StateBytes = Annotated[float, Bounds(above=0, high=8)]
+
+
+class Rule(StrEnum):
+    """How a state is updated, which decides what is projected for it."""
+
+    DELTA = "delta"  # gated DeltaNet: one decay and one learning rate a value head
+    KDA = "kda"  # Kimi Delta Attention: a decay for each element of a key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearAttention:
+    """Linear attention with a short convolution. `state_bytes`: of an element of the state."""
+
+    rule: Rule
+    key_heads: Size
+    value_heads: Size
+    key_dim: Size
+    value_dim: Size
+    convolution: Size
+    state_bytes: _StateBytes = 4.0
+
+    @property
+    def heads(self) -> int:
+        """Over what a tensor-parallel group splits it."""
+        return self.key_heads
+
+    @property
+    def convolved(self) -> int:
+        """Elements of a token that are convolved: queries, keys and values."""
+        return 2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim
+
+    @property
+    def output(self) -> int:
+        """Elements of a token before the output projection."""
+        return self.value_heads * self.value_dim
+
+    def matrices(self, hidden_size: int) -> dict[str, int]:
+        """Weights of one layer (count) by the names that checkpoints have for them."""
+        shared = {
+            "out_proj": self.output * hidden_size,
+            "in_proj_qkv": hidden_size * self.convolved,
+            "conv1d": self.convolved * self.convolution,
+        }
+        if self.rule is Rule.DELTA:
+            return shared | {
+                "in_proj_z": hidden_size * self.output,
+                "in_proj_b": hidden_size * self.value_heads,
+                "in_proj_a": hidden_size * self.value_heads,
+            }
+        # decay and output gate each by two projections with a head's width between them
+        narrow = self.value_dim * (hidden_size + self.output)
+        return shared | {"f_proj": narrow, "g_proj": narrow, "b_proj": hidden_size * self.value_heads}
+
+    def parameters(self, hidden_size: int) -> int:
+        """Weights of one layer (count)."""
+        return sum(self.matrices(hidden_size).values())
+
+    @property
+    def divisible_kv_heads(self) -> int:
+        """Over how many GPUs of a tensor-parallel group the state can be spread."""
+        return self.heads
+
+    def cached_bytes_per_token(self, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
+        """None: the state is of constant size."""
+        return 0.0
+
+    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
+        """State of a sequence and layer (bytes), however long it is."""
+        return self.held_bytes
+
+    @property
+    def words(self) -> str:
+        """What it is called in tables."""
+        return f"linear ({self.rule.value}), {self.value_heads} heads, state {self.key_dim} x {self.value_dim}"
+
+    @property
+    def held_bytes(self) -> float:
+        """State of a sequence and layer (bytes)."""
+        state = self.value_heads * self.key_dim * self.value_dim * self.state_bytes
+        return state + (self.convolution - 1) * self.convolved * CONVOLUTION_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mamba2:
+    """A state-space layer. `groups` of heads share what reads and writes the state; `state`: its width a channel."""
+
+    heads: Size
+    head_dim: Size
+    state: Size
+    groups: Size
+    convolution: Size
+    state_bytes: _StateBytes = 4.0
+
+    @property
+    def inner(self) -> int:
+        """Channels."""
+        return self.heads * self.head_dim
+
+    @property
+    def convolved(self) -> int:
+        """Elements of a token that are convolved."""
+        return self.inner + 2 * self.groups * self.state
+
+    def matrices(self, hidden_size: int) -> dict[str, int]:
+        """Weights of one layer (count) by the names that checkpoints have for them."""
+        return {
+            "in_proj": hidden_size * (self.inner + self.convolved + self.heads),
+            "conv1d": self.convolved * self.convolution,
+            "out_proj": self.inner * hidden_size,
+        }
+
+    def parameters(self, hidden_size: int) -> int:
+        """Weights of one layer (count)."""
+        return sum(self.matrices(hidden_size).values())
+
+    @property
+    def divisible_kv_heads(self) -> int:
+        """Over how many GPUs of a tensor-parallel group the state can be spread."""
+        return self.heads
+
+    def cached_bytes_per_token(self, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
+        """None: the state is of constant size."""
+        return 0.0
+
+    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
+        """State of a sequence and layer (bytes), however long it is."""
+        return self.held_bytes
+
+    @property
+    def words(self) -> str:
+        """What it is called in tables."""
+        return f"Mamba2, {self.heads} heads, state {self.head_dim} x {self.state}"
+
+    @property
+    def held_bytes(self) -> float:
+        """State of a sequence and layer (bytes)."""
+        state = self.inner * self.state * self.state_bytes
+        return state + (self.convolution - 1) * self.convolved * CONVOLUTION_BYTES

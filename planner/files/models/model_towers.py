@@ -1,0 +1,78 @@
+"""Weights of towers: what reads images and hands on prompt tokens, by the `vision_config` of a config.json.
+
+| symbol | meaning | unit |
+|---|---|---|
+| h, i, n | width, width of the feed-forward blocks, layers | 1 |
+| p, c | side of a patch, colours (times frames of a patch) | 1 |
+| m | patches that become one prompt token | 1 |
+| d | width of the language model | 1 |
+
+tower = n (4 h^2 + k h i) + c p^2 h + positions h + projector, k = 2, with a gate 3. Biases and norms are left out.
+Rules of each family: its `modeling_*.py` in transformers 5.23.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from planner.files.models.model_documents import ModelSection
+
+
+def tower_parameters(config: ModelSection) -> int:
+    """Weights of the tower (count); 0 without one, or where the config says nothing of it."""
+    architecture = config.texts("architectures")[0]
+    if config.is_empty("vision_config") or architecture not in _TOWERS:
+        return 0
+    return _TOWERS[architecture](config, config.inner("vision_config"))
+
+
+def _size(section: ModelSection, key: str) -> int:
+    return section.integer(key, low=1)
+
+
+def _blocks(tower: ModelSection, layers: str, width: str, ffn: str, matrices: int = 2) -> int:
+    h = _size(tower, width)
+    return _size(tower, layers) * (4 * h * h + matrices * h * _size(tower, ffn))
+
+
+def _qwen3(_config: ModelSection, tower: ModelSection) -> int:
+    """One merger at the end, and one for every layer whose output goes deeper into the language model."""
+    h, merged = _size(tower, "hidden_size"), _size(tower, "spatial_merge_size") ** 2
+    wide = h * merged
+    key = "deepstack_visual_indexes"
+    mergers = 1 + (0 if tower.is_empty(key) else len(tower.integers(key, low=0, high=10_000)))
+    patch = _size(tower, "in_channels") * _size(tower, "temporal_patch_size") * _size(tower, "patch_size") ** 2 * h
+    positions = _size(tower, "num_position_embeddings") * h
+    merger = wide * (wide + _size(tower, "out_hidden_size"))
+    return _blocks(tower, "depth", "hidden_size", "intermediate_size") + patch + positions + mergers * merger
+
+
+_KIMI_MERGED = 4  # patches, 2 x 2, that MoonViT's projector joins
+_COLOURS = 3
+
+
+def _kimi(config: ModelSection, tower: ModelSection) -> int:
+    h, d = _size(tower, "vt_hidden_size"), _size(config.inner("text_config"), "hidden_size")
+    patch = _COLOURS * _size(tower, "patch_size") ** 2 * h
+    positions = _size(tower, "init_pos_emb_height") * _size(tower, "init_pos_emb_width") * h
+    projector = _KIMI_MERGED * h * (_KIMI_MERGED * h + d)
+    blocks = _blocks(tower, "vt_num_hidden_layers", "vt_hidden_size", "vt_intermediate_size")
+    return blocks + patch + positions + projector
+
+
+def _gemma4(config: ModelSection, tower: ModelSection) -> int:
+    h, d = _size(tower, "hidden_size"), _size(config.inner("text_config"), "hidden_size")
+    patch = _COLOURS * _size(tower, "patch_size") ** 2 * h
+    positions = 2 * _size(tower, "position_embedding_size") * h
+    return _blocks(tower, "num_hidden_layers", "hidden_size", "intermediate_size", 3) + patch + positions + h * d
+
+
+_TOWERS: Mapping[str, Callable[[ModelSection, ModelSection], int]] = MappingProxyType(
+    {
+        "Gemma4ForConditionalGeneration": _gemma4,
+        "KimiK25ForConditionalGeneration": _kimi,
+        "Qwen3_5ForConditionalGeneration": _qwen3,
+        "Qwen3_5MoeForConditionalGeneration": _qwen3,
+        "Qwen3VLForConditionalGeneration": _qwen3,
+        "Qwen3VLMoeForConditionalGeneration": _qwen3,
+    }
+)
