@@ -52,14 +52,15 @@ _NESTED_KEYS = ("text_config", "vision_config")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleNames:
-    """What the parts of a layer are called in its repository's checkpoints, one expert for all, and one `matrix` for
-    all of a feed-forward block."""
+    """What the parts of a layer are called in its repository's checkpoints, one expert for all; `matrices` of a
+    feed-forward block, the gate's first."""
 
     attention: str = "self_attn"
+    linear: str = "linear_attn"
     dense: str = "mlp"
     experts: str = "mlp.experts.0"
     shared: str = "mlp.shared_experts"
-    matrix: str = "down_proj"
+    matrices: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,13 +203,22 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         ),
         "DeepseekV4ForCausalLM": _Architecture(
             layers=read_deepseek_v4,
-            names=ModuleNames(attention="attn", experts="ffn.experts.0", shared="ffn.shared_experts", matrix="w2"),
+            names=ModuleNames(
+                attention="attn", experts="ffn.experts.0", shared="ffn.shared_experts", matrices=("w1", "w3", "w2")
+            ),
         ),
         "DeepseekV32ForCausalLM": _Architecture(layers=read_deepseek_sparse),
         "GlmMoeDsaForCausalLM": _Architecture(layers=read_deepseek_sparse),
-        "NemotronHForCausalLM": _Architecture(layers=read_nemotron_h),
+        "NemotronHForCausalLM": _Architecture(
+            layers=read_nemotron_h,
+            names=ModuleNames(
+                attention="mixer", dense="mixer", experts="mixer.experts.0", shared="mixer.shared_experts"
+            ),
+        ),
         "Qwen3_5ForConditionalGeneration": _Architecture(layers=read_qwen35, nested=True),
-        "Qwen3_5MoeForConditionalGeneration": _Architecture(layers=read_qwen35_moe, nested=True),
+        "Qwen3_5MoeForConditionalGeneration": _Architecture(
+            layers=read_qwen35_moe, nested=True, names=ModuleNames(shared="mlp.shared_expert")
+        ),
         "Glm4MoeForCausalLM": _Architecture(layers=_glm4_moe, planned=True),
         "GptOssForCausalLM": _Architecture(layers=_gpt_oss, planned=True),
         "KimiK25ForConditionalGeneration": _Architecture(layers=_deepseek, nested=True),
@@ -217,7 +227,7 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "MiMoForCausalLM": _Architecture(layers=_qwen3),
         "MiMoV2FlashForCausalLM": _Architecture(layers=read_mimo_v2),
         "MiniMaxM2ForCausalLM": _Architecture(
-            layers=_minimax_m2, names=ModuleNames(experts="block_sparse_moe.experts.0", matrix="w2")
+            layers=_minimax_m2, names=ModuleNames(experts="block_sparse_moe.experts.0", matrices=("w1", "w3", "w2"))
         ),
         "MiniMaxM3ForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai"),
         "MiniMaxM3SparseForConditionalGeneration": _Architecture(

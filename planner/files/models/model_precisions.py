@@ -11,11 +11,11 @@ counts as the mean of its matrices.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from planner.domain.model import DenseFfn, Experts
+from planner.domain.model import DenseFfn, Experts, LinearAttention
 from planner.files.models.model_architectures import ModuleNames, text_section
 from planner.files.models.model_documents import ModelSection
 from planner.files.models.model_parts import Layer
@@ -29,6 +29,11 @@ _LEFT = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules"
 """Keys under which modules are named that stay at 16 bits."""
 _PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "backbone.")
 """What stands before the layers in the names of modules, by repository."""
+_UNCOUNTED = re.compile(
+    r"(.*[.*])?(lm_head|head|embed\w*|gate|router|shared_expert_gate|\w*norm|\w*bias|conv1d|vision\w*|visual|\w*projector"
+    r"|mtp|mtp\..*|k_norm\.bias|indexers_proj|weights_proj)"
+)
+_LAYER = re.compile(r"(?:.*\.)?layers\.(\d+)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +56,7 @@ def read_precision(
     quantization = _quantization(config)
     if len(quantization):
         size = _format_of(quantization, quantization_method(config))
-        stated = _means(_sizes(layers, names, hidden_size, size, _left_out(quantization)))
+        stated = _means(_sizes(layers, names, hidden_size, size, quantization))
     else:
         size = _unquantised(config)
         stated = WeightBytes(weights=size, experts=size)
@@ -111,8 +116,12 @@ def _format_of(quantization: ModelSection, method: str) -> float:
     if method not in _METHODS:
         raise quantization.fault("quant_method", f"one of {', '.join(_METHODS)}", hint=_GIVE_BYTES)
     if method == "mxfp4":
+        if not any(not quantization.is_empty(key) for key in _LEFT):  # gpt-oss keeps attention, and says so
+            raise quantization.fault("modules_to_not_convert", "given: what is left at 16 bits", hint=_GIVE_BYTES)
         return _MXFP4
     if method == "fp8":
+        if quantization.text("quant_algo", default="FP8") != "FP8":
+            raise quantization.fault("quant_algo", "FP8, as quant_method says", hint=_GIVE_BYTES)
         return _FP8
     return _modelopt(quantization) if method == "modelopt" else _grouped(quantization)
 
@@ -144,13 +153,25 @@ def _group(group: ModelSection) -> float:
     raise weights.fault("num_bits", "8 (FP8), or 4 with a group_size of 16 (NVFP4)", hint=_GIVE_BYTES)
 
 
-def _left_out(quantization: ModelSection) -> Callable[[str], bool]:
-    """Whether a module, by its name from `layers.` on, stays at 16 bits."""
-    patterns = [name for key in _LEFT if not quantization.is_empty(key) for name in quantization.texts(key)]
-    if not patterns:
-        return lambda _name: False
-    whole = re.compile("|".join(f"(?:{_expression(pattern)})" for pattern in patterns))
-    return lambda name: any(whole.match(prefix + name) for prefix in _PREFIXES)
+def _left_out(quantization: ModelSection, modules: Collection[str], layers: int) -> Callable[[str], bool]:
+    """Which of the `modules` stay at 16 bits, by their names from `layers.` on. InputError for what is named and is
+    neither one of them nor counted at 16 bits anyway."""
+    named = [(key, name) for key in _LEFT if not quantization.is_empty(key) for name in quantization.texts(key)]
+    left: set[str] = set()
+    for key, name in named:
+        pattern = re.compile(_expression(name))
+        matched = {module for module in modules if any(pattern.match(prefix + module) for prefix in _PREFIXES)}
+        if not matched and not _is_uncounted(name, layers):
+            raise quantization.fault(key, f"of modules that are known; {name!r:.80} is not", hint=_GIVE_BYTES)
+        left |= matched
+    return left.__contains__
+
+
+def _is_uncounted(name: str, layers: int) -> bool:
+    """Whether a module counts at 16 bits anyway, holds next to no weights, or drafts."""
+    plain = name.removeprefix("re:").replace("\\", "").strip("^$*").rstrip(".")
+    layer = _LAYER.match(plain)
+    return bool(_UNCOUNTED.fullmatch(plain)) or (layer is not None and int(layer.group(1)) >= layers)
 
 
 def _expression(pattern: str) -> str:
@@ -171,27 +192,34 @@ class _Matrix:
 
 
 def _sizes(
-    layers: Sequence[Layer], names: ModuleNames, hidden_size: int, size: float, left: Callable[[str], bool]
+    layers: Sequence[Layer], names: ModuleNames, hidden_size: int, size: float, quantization: ModelSection
 ) -> Iterator[_Matrix]:
-    for number, layer in enumerate(layers):
-        for part, module, weights in _matrices(layer, names, hidden_size):
-            stays = left(f"layers.{number}.{module}")
-            yield _Matrix(part=part, weights=weights, size=_HALF if stays else size)
+    listed = [
+        (part, f"layers.{number}.{module}", weights)
+        for number, layer in enumerate(layers)
+        for part, module, weights in _matrices(layer, names, hidden_size)
+    ]
+    left = _left_out(quantization, [module for _, module, _ in listed], len(layers))
+    return (_Matrix(part=part, weights=n, size=_HALF if left(module) else size) for part, module, n in listed)
 
 
 def _matrices(layer: Layer, names: ModuleNames, hidden_size: int) -> Iterator[tuple[str, str, int]]:
     """Part of the model, name of the module, and weights of each matrix of a layer."""
     attention, ffn = layer
     if attention is not None:
+        block = names.linear if isinstance(attention, LinearAttention) else names.attention
         for name, weights in attention.matrices(hidden_size).items():
-            yield "weights", f"{names.attention}.{name}", weights
-    if isinstance(ffn, DenseFfn):
-        yield "weights", f"{names.dense}.{names.matrix}", ffn.parameters(hidden_size)
+            yield "weights", f"{block}.{name}", weights
+    if ffn is None:
+        return
+    blocks = {("weights", names.dense): ffn.parameters(hidden_size)} if isinstance(ffn, DenseFfn) else {}
     if isinstance(ffn, Experts):
-        routed = ffn.routed * ffn.expert_parameters(hidden_size)
-        yield "experts", f"{names.experts}.{names.matrix}", routed
-        if ffn.shared:
-            yield "shared", f"{names.shared}.{names.matrix}", ffn.shared_parameters(hidden_size)
+        blocks["experts", names.experts] = ffn.routed * ffn.expert_parameters(hidden_size)
+        blocks["shared", names.shared] = ffn.shared_parameters(hidden_size)
+    matrices = names.matrices[0 if ffn.gated else 1 :]
+    for (part, block), weights in blocks.items():
+        if weights:
+            yield from ((part, f"{block}.{matrix}", weights // len(matrices)) for matrix in matrices)
 
 
 def _means(matrices: Iterable[_Matrix]) -> WeightBytes:
