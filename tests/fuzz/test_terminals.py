@@ -58,7 +58,7 @@ def tables(text: str) -> list[list[list[str]]]:
             cells = [cell.strip() for cell in re.split(r"(?<!\\)[│┃|]", match[1])]
             if place - last > 2:
                 listed.append([])
-            listed[-1].append([re.sub(r"\\(?=[^\w\s])|[`*]", "", cell) for cell in cells])
+            listed[-1].append([re.sub(r"\\(?=[_\W])(?=\S)|[`*]", "", cell) for cell in cells])
             last = place
     return listed
 
