@@ -171,7 +171,9 @@ def test_gpus_lists_types_and_sources(planner: Command) -> None:
 
 def test_models_and_workloads_are_listed(planner: Command) -> None:
     (v3,) = [model for model in planner("models", "--json").json if model["name"] == "deepseek-v3"]
-    assert (v3["layers"], v3["experts"]["routed"], v3["experts"]["active"]) == (61, 256, 8)
+    dense, routed = v3["groups"]
+    assert (v3["layers"], dense["count"], routed["count"]) == (61, 3, 58)
+    assert (routed["ffn"]["routed"], routed["ffn"]["active"]) == (256, 8)
     assert "deepseek-v3" in planner("models").out
     found = {row["name"]: row for row in planner("workloads", "--json").json}
     assert found["azure-code-2023"]["requests"] == 8819  # rows of the published trace

@@ -159,6 +159,8 @@ def _ffn_of(ffn: "Ffn | None") -> str:
 
 def _sizes(model: "ModelSpec") -> dict[str, object]:
     return {
+        "layers": model.layers,
+        "moe_layers": model.moe_layers,
         "parameters": model.parameters,
         "active_parameters": model.active_parameters,
         "weights_gb": model.weights_gb,

@@ -177,8 +177,10 @@ def _plan_one(job: "Job", workers: Workers, *, resume: bool, as_json: bool, quie
 def _answer_last(summary: str) -> str:
     """A finished plan as it is read above a prompt: its parts, then what it promises. Versions and digests are in the
     file."""
+    from planner.report.plan.provenance import SOURCES
+
     head, *parts = summary.split("\n## ")
-    sections = [f"## {part.strip()}" for part in parts if not part.startswith("Provenance")]
+    sections = [f"## {part.strip()}" for part in parts if not part.startswith(SOURCES)]
     return "\n\n".join([*sections, head.strip()]) + "\n"
 
 

@@ -9,6 +9,10 @@ from planner.report.kit.tree import Cell, DataTable, Section, section
 from planner.report.plan.notes import notes
 
 
+SOURCES = "Where the numbers come from"
+"""Title of the section that has versions and digests."""
+
+
 def notes_section(plan: Plan) -> Section:
     """What a reader must know before trusting the numbers."""
     return section("notes", "Read before you trust it", *listed(notes(plan)))
@@ -18,7 +22,7 @@ def provenance_section(plan: Plan) -> Section:
     """Bands by GPU type and phase, the kind of every number, and versions with inputs folded."""
     return Section(
         name="provenance",
-        title="Where the numbers come from",
+        title=SOURCES,
         blocks=(*([_estimates(plan)] if plan.provenance.estimates else []), _kinds(plan)),
         folded=listed(provenance_list(plan)),
         fold="Versions, seed, inputs and their digests",
