@@ -8,7 +8,6 @@ from planner.report.kit.quantities import NONE
 from planner.report.kit.tree import Cell, DataTable, Section, section
 from planner.report.plan.notes import notes
 
-
 SOURCES = "Where the numbers come from"
 """Title of the section that has versions and digests."""
 
