@@ -17,6 +17,12 @@ from planner.export import TARGETS, ExportOptions, read_plan, render, summarize_
 from planner.plans.diff import compare
 from planner.report.comparison.changes import diff_document
 from planner.report.comparison.plan_diff import diff_page
+from planner.report.kit.markdown import page_text
+
+
+def diff_text(diff: PlanDiff) -> str:
+    return page_text(diff_page(diff))
+
 
 TEMPLATES = ("template", "podTemplate", "leaderWorkerTemplate", "podAnnotations")
 """Keys of what a controller makes pods of, in Deployments, LeaderWorkerSets, Dynamo's graphs and KServe's services."""
@@ -96,7 +102,7 @@ def test_other_prices_change_nothing_and_a_copy_less_scales_one(target: str) -> 
     before = render(single_node_plan(), target=target)
     same = between(before, render(dearer(), target=target))
     assert (same.differs, same.pods_compared) == (False, True)
-    assert diff_page(same).endswith("every request where it was.\n")
+    assert diff_text(same).endswith("every request where it was.\n")
     less = between(before, render(scaled(), target=target))
     assert fates(less) == {"H200-0": "unchanged", "H20-0": "scaled", "H20-1": "unchanged"}
 
@@ -127,7 +133,7 @@ def test_another_export_of_the_same_plan_restarts_its_islands(target: str, what:
         here = ".fullnameOverride" if (target, field) == ("llm-d", "object") else field
         assert any(here in f".{one.field}" for one in change.pods)
     assert {c.gpu: (c.started, c.stopped) for c in diff.gpus} == {"H200": (16, 16), "H20": (32, 32)}
-    page, document = diff_page(diff), diff_document(diff)
+    page, document = diff_text(diff), diff_document(diff)
     assert ("Nothing changes" in page, document["differs"]) == (False, True)
     assert all(island["pods"] for island in document["islands"])
 
@@ -181,5 +187,5 @@ def test_plans_on_other_nodes_are_told_without_manifests() -> None:
         ("nodes", "h0, h1, h2, h3", "d9, h0, h1, h2")
     ]
     assert not diff.pods_compared
-    assert "Pods are not compared" in diff_page(diff)
-    assert "Pods are not compared" in diff_page(compare(summarize_plan(placed_plan()), summarize_plan(placed_plan())))
+    assert "Pods are not compared" in diff_text(diff)
+    assert "Pods are not compared" in diff_text(compare(summarize_plan(placed_plan()), summarize_plan(placed_plan())))

@@ -13,6 +13,11 @@ from planner.domain.deployed import IslandFate, PlanDiff
 from planner.plans.diff import compare
 from planner.report.comparison.changes import diff_document
 from planner.report.comparison.plan_diff import diff_page
+from planner.report.kit.markdown import page_text
+
+
+def diff_text(diff: PlanDiff) -> str:
+    return page_text(diff_page(diff))
 
 
 def island(name: str, gpu: str, phase: Phase, parallel: ParallelConfig, batch_size: int = 8) -> DeployedIsland:
@@ -81,7 +86,7 @@ def test_a_plan_against_itself_is_empty() -> None:
     assert set(fates(diff).values()) == {"unchanged"}
     assert gpus(diff) == {"H20": (0, 0, 16, 0), "H200": (0, 0, 16, 0)}
     assert diff.routes == ()
-    assert "Nothing changes" in diff_page(diff)
+    assert "Nothing changes" in diff_text(diff)
 
 
 def test_rates_prices_and_utilisation_change_nothing() -> None:
@@ -124,12 +129,12 @@ def test_added_and_removed_islands_and_the_surge_they_take() -> None:
     diff = compare(BASE, new)
     assert fates(diff) == {"p": "unchanged", "d1": "unchanged", "d2": "removed", "d3": "added"}
     assert gpus(diff) == {"H20": (16, 8, 32, 8), "H200": (0, 0, 16, 0)}
-    assert "takes 32 GPUs at once, 8 more than there are" in diff_page(diff)
+    assert "takes 32 GPUs at once, 8 more than there are" in diff_text(diff)
     roomy = replace(new, inventory=(("H20", 32), ("H200", 16)))
-    assert "takes 32 GPUs at once, and there are 32" in diff_page(compare(BASE, roomy))
+    assert "takes 32 GPUs at once, and there are 32" in diff_text(compare(BASE, roomy))
     untold = compare(replace(BASE, inventory=()), replace(new, inventory=()))
     assert gpus(untold)["H20"] == (16, 8, 32, None)
-    assert "how many there are is not told" in diff_page(untold)
+    assert "how many there are is not told" in diff_text(untold)
 
 
 def renamed_base() -> DeployedPlan:
@@ -149,7 +154,7 @@ def test_renamed_islands_keep_running_and_keep_their_requests() -> None:
     assert diff.routes == ()
     assert gpus(diff) == {"H20": (0, 0, 16, 0), "H200": (0, 0, 16, 0)}
     assert diff.differs
-    assert "d1 → x" in diff_page(diff)
+    assert "d1 → x" in diff_text(diff)
 
 
 def test_of_two_that_are_alike_the_one_with_the_same_batch_is_meant() -> None:
@@ -166,7 +171,7 @@ def test_the_head_of_a_plan(field: str, restarts: bool) -> None:
     assert [c.field for c in diff.head] == [field]
     assert diff.restart_reasons == ((field,) if restarts else ())
     assert set(fates(diff).values()) == {"restarted" if restarts else "unchanged"}
-    assert ("every island restarts" in diff_page(diff)) == restarts
+    assert ("every island restarts" in diff_text(diff)) == restarts
     assert gpus(diff)["H20"][:2] == ((16, 16) if restarts else (0, 0))
 
 
@@ -236,7 +241,7 @@ def test_what_moves_is_weighted_by_the_requests_of_its_range() -> None:
     (only,) = diff.routes
     assert (only.moved, only.probability) == (0.75, 0.1)
     assert diff_document(diff)["moved_share_of_all_requests"] == {"prefill": 0.0, "decode": pytest.approx(0.075)}
-    assert "Of all requests, 0 % change island in prefill and 8 % change island in decode." in diff_page(diff)
+    assert "Of all requests, 0 % change island in prefill and 8 % change island in decode." in diff_text(diff)
     turned = weighted(new, {0: 0.2, 1000: 0.8})
     assert compare(old, turned).moved_of_all(Phase.DECODE) == pytest.approx(0.6)  # the requests that are to come
 
@@ -248,7 +253,7 @@ def test_without_probabilities_no_share_of_all_is_told() -> None:
     untold = compare(BASE, bare)
     assert untold.moved_of_all(Phase.DECODE) is None
     assert diff_document(untold)["moved_share_of_all_requests"] == {"prefill": 0.0, "decode": None}
-    assert "Of all requests, 0 % change island in prefill." in diff_page(untold)
+    assert "Of all requests, 0 % change island in prefill." in diff_text(untold)
 
 
 PARALLEL = st.builds(
@@ -347,7 +352,7 @@ def test_moved_shares_against_counting_token_by_token(old: DeployedPlan, new: De
 @given(deployed(), deployed())
 def test_pages_and_documents_of_any_two(old: DeployedPlan, new: DeployedPlan) -> None:
     diff = compare(old, new)
-    page, document = diff_page(diff), diff_document(diff)
+    page, document = diff_text(diff), diff_document(diff)
     assert page.endswith("\n")
     assert document["differs"] == diff.differs
     assert ("Nothing changes" in page) != diff.differs
