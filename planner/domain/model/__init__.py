@@ -13,7 +13,7 @@ from planner.domain.model.compressed import CompressedAttention
 from planner.domain.model.ffn import DenseFfn, Experts
 from planner.domain.model.grouped import BlockIndexer, Gate, GroupedAttention
 from planner.domain.model.latent import Indexer, MlaAttention
-from planner.domain.model.recurrent import LinearAttention, Mamba2, Rule
+from planner.domain.model.recurrent import LinearAttention, Mamba2
 from planner.domain.model.sizes import LARGEST_SIZE, MOST_LAYERS, Size, SizeOrNone
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "LinearAttention",
     "Mamba2",
     "MlaAttention",
-    "Rule",
     "Size",
     "SizeOrNone",
 ]

@@ -11,8 +11,7 @@ state = V k v elements (of linear attention), heads head_dim state (of Mamba2), 
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from planner.domain.keys import Bounds
 from planner.domain.model.sizes import Size
@@ -21,18 +20,46 @@ CONVOLUTION_BYTES = 2
 _StateBytes = Annotated[float, Bounds(above=0, high=8)]
 
 
-class Rule(StrEnum):
-    """How a state is updated, which decides what is projected for it."""
+class _Recurrent:
+    """What layers with a state have in common."""
 
-    DELTA = "delta"  # gated DeltaNet: one decay and one learning rate a value head
-    KDA = "kda"  # Kimi Delta Attention: a decay for each element of a key
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # what each kind has of its own
+
+        @property
+        def heads(self) -> int:
+            """Over what a tensor-parallel group splits it."""
+
+        @property
+        def held_bytes(self) -> float:
+            """State of a sequence and layer (bytes)."""
+
+        def matrices(self, hidden_size: int) -> dict[str, int]:
+            """Weights of one layer (count) by the names that checkpoints have for them."""
+
+    def parameters(self, hidden_size: int) -> int:
+        """Weights of one layer (count)."""
+        return sum(self.matrices(hidden_size).values())
+
+    @property
+    def divisible_kv_heads(self) -> int:
+        """Over how many GPUs of a tensor-parallel group the state can be spread."""
+        return self.heads
+
+    def cached_bytes_per_token(self, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
+        """None: the state is of constant size."""
+        return 0.0
+
+    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
+        """State of a sequence and layer (bytes), however long it is."""
+        return self.held_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearAttention:
-    """Linear attention with a short convolution. `state_bytes`: of an element of the state."""
+class LinearAttention(_Recurrent):
+    """Linear attention by the gated delta rule, with a short convolution. `state_bytes`: of an element of the state."""
 
-    rule: Rule
     key_heads: Size
     value_heads: Size
     key_dim: Size
@@ -57,42 +84,19 @@ class LinearAttention:
 
     def matrices(self, hidden_size: int) -> dict[str, int]:
         """Weights of one layer (count) by the names that checkpoints have for them."""
-        shared = {
-            "out_proj": self.output * hidden_size,
+        return {
             "in_proj_qkv": hidden_size * self.convolved,
+            "in_proj_z": hidden_size * self.output,  # the output's gate
+            "in_proj_b": hidden_size * self.value_heads,  # learning rates
+            "in_proj_a": hidden_size * self.value_heads,  # decays
             "conv1d": self.convolved * self.convolution,
+            "out_proj": self.output * hidden_size,
         }
-        if self.rule is Rule.DELTA:
-            return shared | {
-                "in_proj_z": hidden_size * self.output,
-                "in_proj_b": hidden_size * self.value_heads,
-                "in_proj_a": hidden_size * self.value_heads,
-            }
-        # decay and output gate each by two projections with a head's width between them
-        narrow = self.value_dim * (hidden_size + self.output)
-        return shared | {"f_proj": narrow, "g_proj": narrow, "b_proj": hidden_size * self.value_heads}
-
-    def parameters(self, hidden_size: int) -> int:
-        """Weights of one layer (count)."""
-        return sum(self.matrices(hidden_size).values())
-
-    @property
-    def divisible_kv_heads(self) -> int:
-        """Over how many GPUs of a tensor-parallel group the state can be spread."""
-        return self.heads
-
-    def cached_bytes_per_token(self, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
-        """None: the state is of constant size."""
-        return 0.0
-
-    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
-        """State of a sequence and layer (bytes), however long it is."""
-        return self.held_bytes
 
     @property
     def words(self) -> str:
         """What it is called in tables."""
-        return f"linear ({self.rule.value}), {self.value_heads} heads, state {self.key_dim} x {self.value_dim}"
+        return f"gated delta, {self.value_heads} heads, state {self.key_dim} x {self.value_dim}"
 
     @property
     def held_bytes(self) -> float:
@@ -102,7 +106,7 @@ class LinearAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mamba2:
+class Mamba2(_Recurrent):
     """A state-space layer. `groups` of heads share what reads and writes the state; `state`: its width a channel."""
 
     heads: Size
@@ -129,23 +133,6 @@ class Mamba2:
             "conv1d": self.convolved * self.convolution,
             "out_proj": self.inner * hidden_size,
         }
-
-    def parameters(self, hidden_size: int) -> int:
-        """Weights of one layer (count)."""
-        return sum(self.matrices(hidden_size).values())
-
-    @property
-    def divisible_kv_heads(self) -> int:
-        """Over how many GPUs of a tensor-parallel group the state can be spread."""
-        return self.heads
-
-    def cached_bytes_per_token(self, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
-        """None: the state is of constant size."""
-        return 0.0
-
-    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
-        """State of a sequence and layer (bytes), however long it is."""
-        return self.held_bytes
 
     @property
     def words(self) -> str:

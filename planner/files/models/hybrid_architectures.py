@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention
-from planner.domain.model import BlockIndexer, CompressedAttention, Gate, Indexer, LinearAttention, Mamba2, Rule
+from planner.domain.model import BlockIndexer, CompressedAttention, Gate, Indexer, LinearAttention, Mamba2
 from planner.domain.model.compressed import OVERLAPPING
 from planner.files.models.model_documents import ModelSection
 from planner.files.models.model_parts import (
@@ -222,7 +222,6 @@ def read_qwen35_moe(config: ModelSection) -> list[Layer]:
 def _qwen35_attentions(config: ModelSection) -> list[Attention]:
     full = grouped_attentions(config)
     linear = LinearAttention(
-        rule=Rule.DELTA,
         key_heads=config.integer("linear_num_key_heads", low=1),
         value_heads=config.integer("linear_num_value_heads", low=1),
         key_dim=config.integer("linear_key_head_dim", low=1),
