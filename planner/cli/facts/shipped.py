@@ -134,9 +134,9 @@ def _show_model(model: "ModelSpec", name: str) -> None:
         for part, count, size in parts
         if count
     ]
-    whole = ("all", f"{model.parameters / 1e9:,.3f}", "", f"{model.weights_gb:,.1f}")
+    total = ("all", f"{model.parameters / 1e9:,.3f}", "", f"{model.weights_gb:,.1f}")
     active = ("met by a token", f"{model.active_parameters / 1e9:,.3f}", "", "")
-    screen.show_table("Weights", ("part", "10^9", "bytes each", "GB"), [*rows, whole, active])
+    screen.show_table("Weights", ("part", "10^9", "bytes each", "GB"), [*rows, total, active])
     cached = [
         (words, f"{model.cached_bytes(tokens) / 1e6:,.1f}")
         for words, tokens in _CONTEXTS.items()

@@ -89,9 +89,9 @@ class GroupedAttention:
 
     def cached_bytes(self, tokens: int, kv_bytes: float) -> float:
         """Cache of a sequence of `tokens` and layer (bytes): a window keeps its last ones, an indexer all."""
-        kept = min(tokens, self.window) if self.window else tokens
+        cached_tokens = min(tokens, self.window) if self.window else tokens
         index = self.indexer.dim * kv_bytes if self.indexer is not None else 0.0
-        return kept * self.kv_width * kv_bytes + tokens * index
+        return cached_tokens * self.kv_width * kv_bytes + tokens * index
 
     @property
     def words(self) -> str:

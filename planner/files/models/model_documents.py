@@ -209,8 +209,8 @@ def _of_version_1(document: Section) -> dict[str, object]:
         }
         for layer in range(layers)
     ]
-    kept = {key: value for key, value in section.values.items() if key not in _VERSION_1_KEYS}
-    return {**kept, MODEL_SPEC_KEY: _VERSION, "groups": _joined(groups)}
+    unchanged = {key: value for key, value in section.values.items() if key not in _VERSION_1_KEYS}
+    return {**unchanged, MODEL_SPEC_KEY: _VERSION, "groups": _joined(groups)}
 
 
 _VERSION_1_KEYS = ("layers", "moe_layer_indices", "dense_ffn_size", "attention", "experts")
