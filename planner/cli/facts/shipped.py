@@ -118,6 +118,21 @@ def _show_model(model: "ModelSpec", name: str) -> None:
 
     layers = [(group.count, _attention_of(group.attention), _ffn_of(group.ffn)) for group in model.groups]
     screen.show_table(f"Layers of {model.name}", ("layers", "attention", "feed-forward"), layers)
+    screen.show_table("Weights", ("part", "10^9", "bytes each", "GB"), _weight_rows(model))
+    cached = [
+        (words, f"{model.cached_bytes(tokens) / 1e6:,.1f}")
+        for words, tokens in _CONTEXTS.items()
+        if tokens <= max(model.max_context, min(_CONTEXTS.values()))
+    ]
+    screen.show_table("Cache of a sequence on one GPU", ("tokens", "MB"), cached)
+    try:
+        files.load_model(name)
+    except InputError as error:
+        screen.show_prose(f"Not planned for: {error.message}")
+
+
+def _weight_rows(model: "ModelSpec") -> list[tuple[str, str, str, str]]:
+    """A row a part that the model has, their sum, and what one token meets."""
     shared = model.expert_bytes if model.shared_bytes is None else model.shared_bytes
     parts = (
         ("attention", model.attention_parameters, model.weight_bytes),
@@ -136,17 +151,7 @@ def _show_model(model: "ModelSpec", name: str) -> None:
     ]
     total = ("all", f"{model.parameters / 1e9:,.3f}", "", f"{model.weights_gb:,.1f}")
     active = ("met by a token", f"{model.active_parameters / 1e9:,.3f}", "", "")
-    screen.show_table("Weights", ("part", "10^9", "bytes each", "GB"), [*rows, total, active])
-    cached = [
-        (words, f"{model.cached_bytes(tokens) / 1e6:,.1f}")
-        for words, tokens in _CONTEXTS.items()
-        if tokens <= max(model.max_context, min(_CONTEXTS.values()))
-    ]
-    screen.show_table("Cache of a sequence on one GPU", ("tokens", "MB"), cached)
-    try:
-        files.load_model(name)
-    except InputError as error:
-        screen.show_prose(f"Not planned for: {error.message}")
+    return [*rows, total, active]
 
 
 def _attention_of(attention: "Attention | None") -> str:

@@ -55,9 +55,9 @@ def rest_sections(comparison: PlanComparison) -> tuple[Section, ...]:
     """What follows the figures: what differs in the scenarios, pools, latency."""
     differing, rows = differences(comparison), list(latency_rows(comparison))
     late = [_late(comparison, phase, [row for row in rows if row[1].phase is phase]) for phase in PHASES if rows]
-    asked = differing.block() if differing else Prose(markdown=ASKED_ALIKE)
+    scenarios = differing.block() if differing else Prose(markdown=ASKED_ALIKE)
     return (
-        section("differences", "What differs in the scenarios", asked),
+        section("differences", "What differs in the scenarios", scenarios),
         section("pools", "Pools", pools(comparison).block()),
         section("latency", "Latency by bucket", *late),
     )
