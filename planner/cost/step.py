@@ -267,7 +267,8 @@ def _small_kernels_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Arr
     if model.experts:
         sent = model.experts.sent_width(model.hidden_size)
         moved = moved + model.moe_layers * tokens / tp * model.experts.active * sent * _PERMUTED_BYTES
-    latency = layers * loads * dev.efficiency.layer_us / _US_PER_MS
+    fixed_us = layers * dev.efficiency.layer_us + model.choosing_layers * dev.efficiency.indexer_us
+    latency = loads * fixed_us / _US_PER_MS
     return Part(name="small kernels", memory_ms=moved / dev.memory, latency_ms=latency, bytes=moved)
 
 

@@ -76,6 +76,11 @@ class CompressedAttention:
         return min(tokens, self.window) * self.head_dim * kv_bytes + tokens * self.cached_bytes_per_token(kv_bytes)
 
     @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return self.index_heads > 0
+
+    @property
     def measured(self) -> bool:
         """Whether runs of models with such layers are among the measurements that rates are fitted to."""
         return False

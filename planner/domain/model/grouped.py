@@ -94,6 +94,11 @@ class GroupedAttention:
         return cached_tokens * self.kv_width * kv_bytes + tokens * index
 
     @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return self.indexer is not None
+
+    @property
     def measured(self) -> bool:
         """Whether runs of models with such layers are among the measurements that rates are fitted to."""
         return self == GroupedAttention(

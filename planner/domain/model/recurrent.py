@@ -43,6 +43,11 @@ class _Recurrent:
         return sum(self.matrices(hidden_size).values())
 
     @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return False
+
+    @property
     def measured(self) -> bool:
         """Whether runs of models with such layers are among the measurements that rates are fitted to."""
         return False

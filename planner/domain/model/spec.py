@@ -89,6 +89,11 @@ class ModelSpec:
         return ((group.attention, group.count) for group in self.groups if group.attention is not None)
 
     @property
+    def choosing_layers(self) -> int:
+        """Layers whose own indexer chooses what their queries see (count)."""
+        return sum(count for kind, count in self.attentions if kind.chooses)
+
+    @property
     def unmeasured(self) -> tuple[str, ...]:
         """What its layers are made of that no measured model has, in words: their rates are formulas alone."""
         parts = dict.fromkeys(

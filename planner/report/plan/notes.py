@@ -65,9 +65,9 @@ def _unmeasured_layers(plan: Plan) -> Iterator[str]:
     layers = plan.scenario.model.unmeasured
     if layers and any(estimate.origin is not Origin.USER for estimate in plan.provenance.estimates):
         yield (
-            f"**No run of a model with such layers is among the measurements**: {escaped('; '.join(layers))}. Rates "
-            "follow from their arithmetic and memory traffic alone, and bands are carried over from models with other "
-            "layers, so that they tell too little. Measure one server before you rent many."
+            f"**Rates were not fitted to models with such layers**: {escaped('; '.join(layers))}. They follow from "
+            "arithmetic and memory traffic, and the band is carried over from models with other layers. Measure one "
+            "server before you rent many."
         )
 
 
