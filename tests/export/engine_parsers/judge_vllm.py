@@ -1,12 +1,11 @@
 """vLLM's own word on command lines: `vllm serve`, up to the engine's configuration (`create_engine_config`).
 
 Run as a program with the folder of vLLM's packages; see `judging` for what comes in and goes out. What needs a GPU is
-stood in for: the compiled kernels, the platform (CUDA, or ROCm of an architecture; its GPU is the case's) and what a
-model's class says of itself. What happens after the configuration (loading layers, ranks that meet) is not judged.
+stood in for: the compiled kernels and the platform (CUDA, or ROCm of an architecture; its GPU is the case's).
+What happens after the configuration (loading layers, ranks that meet) is not judged.
 """
 
 import argparse
-import dataclasses
 import os
 import sys
 from importlib import import_module
@@ -78,20 +77,6 @@ def _rocm(architecture: str) -> Any:
     return import_module("vllm.platforms.rocm").RocmPlatform
 
 
-def _model_info(cls: Any, architecture: str) -> Any:
-    """A text decoder that takes pipeline stages, as all models of the planner are."""
-    told = {
-        "architecture": architecture,
-        "is_text_generation_model": True,
-        "supports_pp": True,
-        "attn_type": "decoder",
-        "default_seq_pooling_type": "LAST",
-        "default_tok_pooling_type": "ALL",
-        "score_type": "bi-encoder",
-    }
-    return cls(**{field.name: told.get(field.name, False) for field in dataclasses.fields(cls)})
-
-
 def make_platform(architecture: str = "") -> Any:
     """Imports vLLM with what stands in for GPUs; the class whose `gpu` the case's GPUs are to be. `architecture`: of
     AMD's GPUs, as gfx942; NVIDIA's without."""
@@ -99,12 +84,12 @@ def make_platform(architecture: str = "") -> Any:
     return _platform(architecture)
 
 
-def models_told() -> Any:
-    """A context in which vLLM takes every model for a text decoder, without a look at its code."""
+def classes_asked() -> Any:
+    """A context in which vLLM asks a model's class here what it would ask it in a process of its own."""
     registry = import_module("vllm.model_executor.models.registry")
 
     def inspect(model: Any, *_: object) -> Any:
-        return _model_info(registry._ModelInfo, model.class_name)
+        return registry._ModelInfo.from_model_cls(model.load_model_cls())
 
     return patch.object(registry._LazyRegisteredModel, "inspect_model_cls", inspect)
 
@@ -127,7 +112,7 @@ def make_judge() -> judging.Judge:
         if parsed.model_tag is not None:  # as the command `serve` does
             parsed.model = parsed.model_tag
         _check_servers(parsed)
-        with models_told():
+        with classes_asked():
             AsyncEngineArgs.from_cli_args(parsed).create_engine_config(headless=parsed.headless)
 
     return judge
