@@ -40,7 +40,14 @@ def refusals(context: CostContext, phase: Phase, parallel: ParallelConfig, profi
     query = _Query(context=context, phase=phase, parallel=parallel, profile=profile)
     return tuple(
         sentence
-        for rule in (_group_refusals, _layer_refusals, _stage_refusals, _draft_refusals, _format_refusals)
+        for rule in (
+            _model_refusals,
+            _group_refusals,
+            _layer_refusals,
+            _stage_refusals,
+            _draft_refusals,
+            _format_refusals,
+        )
         for sentence in rule(query)
     )
 
@@ -109,6 +116,12 @@ def _site(context: CostContext, phase: Phase, parallel: ParallelConfig, batch_si
         decode_tokens=tokens,
         batch_size=batch_size,
     )
+
+
+def _model_refusals(query: _Query) -> Iterator[str]:
+    model, profile = query.context.model, query.profile
+    if not profile.loads(model.architecture):
+        yield f"{profile} has no code for {model.architecture}, the architecture of {model.name}"
 
 
 def _group_refusals(query: _Query) -> Iterator[str]:

@@ -28,6 +28,7 @@ from planner.export.engines.kv_caches import (
 )
 from planner.export.engines.loading import (
     SGLANG_REMEDY,
+    check_code,
     draft_tokens,
     is_unquantised,
     require_loadable,
@@ -66,10 +67,12 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`; leader and workers differ by their rank alone.
 
     Raises:
-        ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
-            that the GPUs cannot read, or layers that SGLang cannot split over them.
+        ExportError: a model that this version has no code for, drafted tokens with pipeline stages, stages that a
+            prefill partner has otherwise, a cache format that the GPUs cannot read, or layers that SGLang cannot split
+            over them.
     """
     profile = island.profile(NAME)
+    check_code(island, profile)
     check_cache_format(island, profile)
     _check_stages(island, profile)
     exchange = expert_exchange(island, profile)

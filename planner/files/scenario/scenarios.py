@@ -31,7 +31,7 @@ from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.disk.mistakes import read_all
 from planner.files.disk.names import canonical, is_path, shipped_scenarios
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.engines import read_engine
+from planner.files.engines import read_engine, require_loaded
 from planner.files.models.models import model_file, model_from_config, read_model, require_uri
 from planner.files.records import read_record
 from planner.files.scenario.cost_sections import read_cost, read_network, read_slo, require_flows, require_prefix
@@ -243,7 +243,7 @@ def _question(
         network=network,
         cluster=cluster,
         placement=placement,
-        engine=read_engine(document),
+        engine=require_loaded(document, read_engine(document), model),
         routing=read_routing(document.section("routing", optional=True)),
         simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
         serving=document.choice("serving", ServingForm) if "serving" in document else DEFAULT_SERVING,
