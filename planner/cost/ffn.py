@@ -20,7 +20,6 @@ from planner.cost.device import Device
 from planner.cost.efficiency import saturation
 from planner.cost.parts import Part
 from planner.domain import Experts, ModelSpec
-from planner.domain.model.spec import EMBEDDING_BYTES
 
 IMBALANCE_DEVICES = 32
 
@@ -65,7 +64,7 @@ def head_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array) -> Par
         flops=2 * tokens * weights,
         rate=dev.fp16,
         rows=tokens,
-        weight_bytes=weights * EMBEDDING_BYTES,
+        weight_bytes=weights * model.head_bytes,
         micro_batches=as_array(1.0),
     )
 

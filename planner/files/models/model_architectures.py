@@ -53,7 +53,7 @@ _NESTED_KEYS = ("text_config", "vision_config")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleNames:
     """What the parts of a layer are called in its repository's checkpoints, one expert for all; `matrices` of a
-    feed-forward block, the gate's first."""
+    feed-forward block, the gate's first (`expert_matrices` of a routed expert where they have other names)."""
 
     attention: str = "self_attn"
     linear: str = "linear_attn"
@@ -61,6 +61,7 @@ class ModuleNames:
     experts: str = "mlp.experts.0"
     shared: str = "mlp.shared_experts"
     matrices: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
+    expert_matrices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +191,12 @@ def _minimax_m2(config: ModelSection) -> list[Layer]:
     return expert_layers(config, grouped_attentions(config))
 
 
+_MINIMAX = ModuleNames(
+    experts="block_sparse_moe.experts.0",
+    shared="block_sparse_moe.shared_experts",
+    expert_matrices=("w1", "w3", "w2"),
+)
+
 _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
     {
         "DeciLMForCausalLM": _Architecture(layers=read_deci),
@@ -226,12 +233,10 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "LlamaForCausalLM": _Architecture(layers=_llama, planned=True),
         "MiMoForCausalLM": _Architecture(layers=_qwen3),
         "MiMoV2FlashForCausalLM": _Architecture(layers=read_mimo_v2),
-        "MiniMaxM2ForCausalLM": _Architecture(
-            layers=_minimax_m2, names=ModuleNames(experts="block_sparse_moe.experts.0", matrices=("w1", "w3", "w2"))
-        ),
-        "MiniMaxM3ForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai"),
+        "MiniMaxM2ForCausalLM": _Architecture(layers=_minimax_m2, names=_MINIMAX),
+        "MiniMaxM3ForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai", names=_MINIMAX),
         "MiniMaxM3SparseForConditionalGeneration": _Architecture(
-            layers=read_minimax_m3, nested=True, activation="swigluoai"
+            layers=read_minimax_m3, nested=True, activation="swigluoai", names=_MINIMAX
         ),
         "MistralForCausalLM": _Architecture(layers=_mistral, planned=True),
         "MixtralForCausalLM": _Architecture(layers=_mixtral, planned=True),
