@@ -78,17 +78,17 @@ def expert_rules(config: ModelSection, experts: str) -> tuple[Rule, ...]:
     return (Rule(key="expert_dtype", name=experts, stored=_MXFP4),)
 
 
-def _left(quantization: ModelSection, *keys: str) -> tuple[Rule, ...]:
+def _left_rules(quantization: ModelSection, *keys: str) -> tuple[Rule, ...]:
     """Modules that stay at 16 bits."""
     given = [key for key in keys if not quantization.is_empty(key)]
     return tuple(Rule(key=key, name=name, stored=_SIXTEEN_BITS) for key in given for name in quantization.texts(key))
 
 
 def _fp8(quantization: ModelSection) -> Scheme:
-    left = _left(quantization, "modules_to_not_convert", "ignored_layers")
+    left = _left_rules(quantization, "modules_to_not_convert", "ignored_layers")
     algorithm = quantization.text("quant_algo", default="FP8")
     if algorithm == "FP8":
-        return Scheme(usual=_FP8, rules=left + _left(quantization, "ignore"))
+        return Scheme(usual=_FP8, rules=left + _left_rules(quantization, "ignore"))
     if algorithm != _MIXED:
         raise quantization.fault("quant_algo", f"FP8, as quant_method says, or {_MIXED}", hint=GIVE_BYTES)
     # its `ignore` is what was left alone when an FP8 checkpoint was made a mixed one: FP8 still
@@ -96,14 +96,14 @@ def _fp8(quantization: ModelSection) -> Scheme:
 
 
 def _mxfp4(quantization: ModelSection) -> Scheme:
-    left = _left(quantization, "modules_to_not_convert")
+    left = _left_rules(quantization, "modules_to_not_convert")
     if not left:  # gpt-oss keeps attention, and says so
         raise quantization.fault("modules_to_not_convert", "given: what is left at 16 bits", hint=GIVE_BYTES)
     return Scheme(usual=_MXFP4, rules=left)
 
 
 def _modelopt(quantization: ModelSection) -> Scheme:
-    left = _left(quantization, "ignore", "exclude_modules")
+    left = _left_rules(quantization, "ignore", "exclude_modules")
     if quantization.text("quant_algo") == _MIXED:
         return Scheme(usual=_SIXTEEN_BITS, rules=left + tuple(_layer_rules(quantization)))
     usual = _algorithm(quantization)
@@ -131,7 +131,7 @@ def _algorithm(section: ModelSection) -> Stored:
 
 def _compressed(quantization: ModelSection) -> Scheme:
     scheme = _groups(quantization)
-    return Scheme(usual=scheme.usual, rules=_left(quantization, "ignore") + scheme.rules)
+    return Scheme(usual=scheme.usual, rules=_left_rules(quantization, "ignore") + scheme.rules)
 
 
 def _groups(quantization: ModelSection) -> Scheme:
@@ -182,10 +182,10 @@ def _packed(quantization: ModelSection) -> Scheme:
             raise quantization.fault(key, "empty: all matrices of the layers, and those alone", hint=GIVE_BYTES)
     length = quantization.integer("group_size", low=-1, high=_LONGEST_GROUP)
     usual = _integers(bits, length, zero_points=True, weight_only=True)
-    return Scheme(usual=usual, rules=_left(quantization, "modules_to_not_convert") + tuple(_left_dynamic(quantization)))
+    return Scheme(usual=usual, rules=_left_rules(quantization, "modules_to_not_convert") + tuple(_dynamic_rules(quantization)))
 
 
-def _left_dynamic(quantization: ModelSection) -> Iterator[Rule]:
+def _dynamic_rules(quantization: ModelSection) -> Iterator[Rule]:
     """GPTQ names modules by expressions, each to be left out (`-:`) or to be stored otherwise."""
     for name in quantization.inner("dynamic"):
         if not name.startswith(_EXCEPT):
