@@ -127,6 +127,7 @@ def test_formats_are_told_apart(
     model = read_small("Qwen3MoeForCausalLM", quantization_config=quantization)
     assert (model.weight_bytes, model.expert_bytes) == pytest.approx(sizes)
     assert (" ".join(model.weight_formats), model.weight_only, model.head_bytes) == (formats, weight_only, 2.0)
+    assert model.kv_bytes == (2.0 if weight_only or sizes[0] > 1 else 1.0)  # FP8 where layers multiply no more
 
 
 def test_a_head_is_quantised_where_that_is_said() -> None:

@@ -68,10 +68,11 @@ def read_precision(
     return replace(stated, experts=section.number("expert_bytes", default=stated.experts, above=0, high=8))
 
 
-def read_kv_bytes(config: ModelSection, section: ModelSection, weight_bytes: float) -> float:
-    """Bytes per cached element: what `_planner.kv_bytes` or the checkpoint says, else FP8 for weights of no more, and
-    16 bits for others."""
-    default = _FP8_BYTES if weight_bytes <= _FP8_BYTES or _cache_is_fp8(config) else max(weight_bytes, HALF_BYTES)
+def read_kv_bytes(config: ModelSection, section: ModelSection, precision: WeightBytes) -> float:
+    """Bytes per cached element: what `_planner.kv_bytes` or the checkpoint says, else FP8 for weights that are
+    multiplied in no more, and 16 bits for others."""
+    small = precision.weights <= _FP8_BYTES and not precision.weight_only
+    default = _FP8_BYTES if small or _cache_is_fp8(config) else max(precision.weights, HALF_BYTES)
     return section.number("kv_bytes", default=default, above=0, high=8)
 
 

@@ -96,7 +96,7 @@ def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
         head_bytes=precision.head,
         formats=precision.formats,
         weight_only=precision.weight_only,
-        kv_bytes=read_kv_bytes(config, section, precision.weights),
+        kv_bytes=read_kv_bytes(config, section, precision),
         mtp_layers=text.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", text.flag("tie_word_embeddings", False)),
         tower_parameters=tower_parameters(config),

@@ -182,7 +182,8 @@ def _packed(quantization: ModelSection) -> Scheme:
             raise quantization.fault(key, "empty: all matrices of the layers, and those alone", hint=GIVE_BYTES)
     length = quantization.integer("group_size", low=-1, high=_LONGEST_GROUP)
     usual = _integers(bits, length, zero_points=True, weight_only=True)
-    return Scheme(usual=usual, rules=_left_rules(quantization, "modules_to_not_convert") + tuple(_dynamic_rules(quantization)))
+    left = _left_rules(quantization, "modules_to_not_convert")
+    return Scheme(usual=usual, rules=left + tuple(_dynamic_rules(quantization)))
 
 
 def _dynamic_rules(quantization: ModelSection) -> Iterator[Rule]:
