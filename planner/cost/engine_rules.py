@@ -14,7 +14,6 @@ from planner.domain.engine import (
     LayerFault,
     Loading,
     Over,
-    WeightFormat,
     deepep_obstacle,
     layer_faults,
     overlap_obstacle,
@@ -197,8 +196,7 @@ def _draft_refusals(query: _Query) -> Iterator[str]:
 
 def _format_refusals(query: _Query) -> Iterator[str]:
     gpu, model, profile = query.context.gpu, query.context.model, query.profile
-    formats = {WeightFormat.of(size) for size in (model.weight_bytes, model.expert_bytes)}
-    for weights in sorted(weights for weights in formats if weights is not None):
+    for weights in model.weight_formats:
         if profile.arithmetic(gpu, weights) is None:
             yield f"{profile} loads no {weights} weights on {gpu.name}"
     if not profile.reads_cache(gpu, model):

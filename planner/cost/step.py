@@ -324,7 +324,7 @@ _BYTE_PER_MS = 1e6
 
 def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
     """The least time for the operations and bytes of one pass."""
-    of_experts = arithmetic_tflops(gpu, model.expert_bytes)
+    of_experts = arithmetic_tflops(gpu, model.expert_bytes, model.weight_only)
     rates = {
         "attention": gpu.fp16_tflops,
         "attention of sequences": gpu.fp16_tflops,
@@ -332,7 +332,7 @@ def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
         "shared experts": of_experts,
         "routed experts": of_experts,
     }
-    usual = arithmetic_tflops(gpu, model.weight_bytes)
+    usual = arithmetic_tflops(gpu, model.weight_bytes, model.weight_only)
     computing = sum(float(part.flops) / rates.get(part.name, usual) / _FLOP_PER_MS for part in cost.parts)
     moving = sum(float(part.bytes) for part in cost.parts) / gpu.memory_gb_s / _BYTE_PER_MS
     return max(computing, moving)

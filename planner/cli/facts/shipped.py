@@ -140,7 +140,7 @@ def _weight_rows(model: "ModelSpec") -> list[tuple[str, str, str, str]]:
         ("routed experts", model.moe_layers * model.routed_experts * model.expert_parameters, model.expert_bytes),
         ("shared experts", model.moe_layers * model.shared_parameters, shared),
         ("routers", model.moe_layers * model.router_parameters, 2.0),
-        ("embeddings and head", model.embedding_parameters, 2.0),
+        ("embeddings and head", model.embedding_parameters, model.table_bytes / model.embedding_parameters),
         ("tower", model.tower_parameters, 2.0),
         ("hyper-connections", model.connection_parameters, 2.0),
     )

@@ -15,12 +15,11 @@ from typing import Annotated
 from planner.domain.gpu import GpuSpec
 from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Phase
-from planner.domain.model import MlaAttention
+from planner.domain.model import MlaAttention, WeightFormat
 from planner.domain.model.spec import ModelSpec
 
 _Count = Annotated[int, Bounds(low=0, high=1_000_000)]
 _UNKNOWN_FAMILIES = ("any", "other")
-_FP8_BYTES, _MXFP4_BYTES, _FP4_BYTES = 1.0, 0.55, 0.6  # with scales: MXFP4 0.53125, NVFP4 0.5625
 
 
 class Over(StrEnum):
@@ -38,21 +37,6 @@ class SharedExpert(StrEnum):
     NEVER = "never"
     EXCHANGED = "exchanged"
     SEVERAL_GROUPS = "several_groups"
-
-
-class WeightFormat(StrEnum):
-    """How weights are stored, BF16 aside."""
-
-    FP8 = "fp8"
-    MXFP4 = "mxfp4"
-    NVFP4 = "nvfp4"
-
-    @classmethod
-    def of(cls, size: float) -> "WeightFormat | None":
-        """The format of weights of so many bytes each; None for 16 bits and more."""
-        if size > _FP8_BYTES:
-            return None
-        return cls.MXFP4 if size <= _MXFP4_BYTES else cls.NVFP4 if size <= _FP4_BYTES else cls.FP8
 
 
 class Arithmetic(StrEnum):

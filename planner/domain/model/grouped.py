@@ -65,7 +65,7 @@ class GroupedAttention:
             "o_proj": self.heads * self.value_width,
         }
         if self.indexer is not None:
-            widths |= {"indexer.q_proj": self.indexer.heads * self.indexer.dim, "indexer.k_proj": self.indexer.dim}
+            widths |= {"index_q_proj": self.indexer.heads * self.indexer.dim, "index_k_proj": self.indexer.dim}
         return {name: hidden_size * width for name, width in widths.items() if width}
 
     def parameters(self, hidden_size: int) -> int:

@@ -21,6 +21,7 @@ from planner.export.engines.arguments import FlagValue, flags, read_flags, requi
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     check_cache_format,
+    needs_cache_format,
     own_code_notes,
     sglang_notes,
     spans_generations,
@@ -183,6 +184,8 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         rows += [(_MIXED_CHUNK, None)]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8_e4m3")]
+    elif needs_cache_format(island.model):
+        rows += [("kv-cache-dtype", "bfloat16")]
     if spans_generations(island):
         rows += [("page-size", PAGE_SIZE)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])

@@ -34,6 +34,7 @@ from planner.export.engines.kv_caches import (
     CONNECTOR,
     UNCHUNKED,
     check_cache_format,
+    needs_cache_format,
     own_code_notes,
     stages_fit,
     vllm_addresses,
@@ -180,6 +181,8 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     ]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8")]
+    elif needs_cache_format(island.model):
+        rows += [("kv-cache-dtype", "bfloat16")]
     if _windowed(island):
         rows += [(_HYBRID_CACHE, None)]
     if backend := vllm_backend(island):

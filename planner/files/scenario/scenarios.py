@@ -225,6 +225,7 @@ def _question(
     inventory, inventory_inputs = read_inventory(document, cluster, placement)
     cost_section = document.section("cost", optional=True)
     cost, cost_inputs = read_cost(cost_section, base, model)
+    model = replace(model, kv_bytes=cost.kv_cache_dtype.element_bytes(model.kv_bytes))
     require_prefix(cost_section, cost, workload)
     objective, objective_inputs = read_objective(objective_section(document), base)
     assignment = read_record(AssignmentSettings, document.section("assignment", optional=True))
