@@ -28,7 +28,7 @@ Refused = Callable[..., None]
 
 _LATER = (
     *("own_code", "tower_parameters", "shared_bytes", "residual_streams"),
-    *("architecture", "quantization", "weight_block"),
+    *("architecture", "quantization", "weight_block", "assumed"),
 )
 """Fields that older documents lack."""
 
@@ -102,6 +102,7 @@ def models(draw: st.DrawFn) -> ModelSpec:
         quantization=draw(st.sampled_from(["", "fp8"])),
         weight_block=draw(st.sampled_from([0, 128])),
         source=draw(st.text(max_size=40)),
+        assumed=draw(st.sampled_from([(), ("Its layers are read as those of a neighbour.",)])),
     )
 
 
@@ -253,7 +254,7 @@ def test_documents_of_before_models_could_bring_code_still_read() -> None:
 
 def test_documents_of_before_engines_were_asked_still_read() -> None:
     document = model_document(load_model("deepseek-v3"))
-    assert [document[name] for name in _LATER[4:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
+    assert [document[name] for name in _LATER[4:7]] == ["DeepseekV3ForCausalLM", "fp8", 128]
     read = _read({name: value for name, value in document.items() if name not in _LATER})
     assert (read.architecture, read.quantization, read.weight_block) == ("", "", 0)
 

@@ -13,8 +13,7 @@ from planner.cost import attention
 from planner.cost.layers import Intake, cost_of
 from planner.domain import ModelSpec
 from planner.domain.model import CompressedAttention, GroupedAttention, LinearAttention, Mamba2, MlaAttention
-from planner.errors import InputError
-from planner.files import describe_model, load_model, shipped_models
+from planner.files import load_model
 from planner.files.disk.documents import parse_json
 from planner.files.models.models import model_from_config
 
@@ -44,7 +43,7 @@ def read(name: str, **changes: object) -> ModelSpec:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_file_reads_as_published(path: Path) -> None:
-    model = describe_model(str(path))
+    model = load_model(str(path))
     assert model.layers > 0
     assert model.name == path.stem
     assert not model.uri
@@ -102,13 +101,13 @@ KINDS = (MlaAttention, GroupedAttention, CompressedAttention, LinearAttention, M
 
 
 def test_every_kind_stands_in_a_published_model() -> None:
-    kinds = {type(kind) for path in FILES for kind, _ in describe_model(str(path)).attentions}
+    kinds = {type(kind) for path in FILES for kind, _ in load_model(str(path)).attentions}
     assert kinds == set(KINDS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_longer_contexts_are_never_cheaper(path: Path) -> None:
-    model, tp = describe_model(str(path)), np.array(1.0)
+    model, tp = load_model(str(path)), np.array(1.0)
     lengths = np.unique(np.geomspace(1, 200_000, 60).round())
     decode = attention.decode_work(model, sequences=np.array(8.0), tokens=np.array(1.0), cached=lengths, tp=tp)
     taken_in = Intake(new=lengths, expanded=lengths, prompts=np.array(1.0), fresh=lengths, prompt=lengths)
@@ -135,7 +134,7 @@ def test_a_state_does_not_feel_the_context() -> None:
 def test_tensor_parallelism_parts_the_work_and_repeats_what_all_need() -> None:
     """Over as many GPUs, all of them together hold and do at least what one alone does, and no more than each all."""
     for path in FILES:
-        model = describe_model(str(path))
+        model = load_model(str(path))
         for kind, _ in model.attentions:
             alone, each = (float(cost_of(kind).weights(kind, model.hidden_size, np.array(tp))) for tp in (1.0, 4.0))
             assert alone == pytest.approx(kind.parameters(model.hidden_size))
@@ -171,14 +170,6 @@ def test_contradictory_files_are_refused(
     refused(lambda: read(name, **changes), name, *words)
 
 
-def test_models_that_are_not_priced_yet_are_shown_and_not_planned_for() -> None:
-    for path in FILES:
-        with pytest.raises(InputError, match=r"read and shown, and not planned for yet|_planner.uri"):
-            load_model(str(path))
-    for name in shipped_models():
-        assert load_model(name) == describe_model(name)
-
-
 def test_quantisation_beside_the_file_is_found(tmp_path: Path) -> None:
     """NVIDIA's checkpoints tell it in hf_quant_config.json: experts in NVFP4, attention left in BF16."""
     config = {key: value for key, value in config_of("minimaxai-minimax-m2.5").items() if key != "quantization_config"}
@@ -186,7 +177,7 @@ def test_quantisation_beside_the_file_is_found(tmp_path: Path) -> None:
     excluded = ["lm_head", *(f"model.layers.{layer}.self_attn*" for layer in range(62))]
     beside = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": excluded}}
     (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
-    model = describe_model(str(tmp_path))
+    model = load_model(str(tmp_path))
     assert (model.weight_bytes, model.expert_bytes, model.shared_bytes, model.kv_bytes) == (2.0, 0.5625, None, 1.0)
 
 

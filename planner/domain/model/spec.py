@@ -40,7 +40,8 @@ class ModelSpec:
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
     engine has to be allowed to run. What engines choose their layers by: `architecture` (the class that config.json
     names), `quantization` (its quant_method) and `weight_block`, the side of the blocks of FP8 weights that share a
-    scale; empty or 0 where there is none or nobody said.
+    scale; empty or 0 where there is none or nobody said. `assumed`: a sentence for each thing that somebody told, or
+    that was not understood.
     """
 
     name: str
@@ -51,7 +52,7 @@ class ModelSpec:
     max_context: Annotated[int, Bounds(low=1, high=MOST_CONTEXT)]
     weight_bytes: _Bytes = 1.0
     expert_bytes: _Bytes = 1.0
-    shared_bytes: _Bytes | None = None
+    shared_bytes: Annotated[float | None, Bounds(above=0, high=8)] = None
     kv_bytes: _Bytes = 1.0
     mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
@@ -62,6 +63,7 @@ class ModelSpec:
     quantization: str = ""
     weight_block: SizeOrNone = 0
     source: str = ""
+    assumed: tuple[str, ...] = ()
 
     @property
     def layers(self) -> int:

@@ -46,11 +46,11 @@ class ModelSection(Section):
     def with_quantization(self, beside: Section) -> "ModelSection":
         """The config with what the file `beside` it says of quantisation."""
         stated = ModelSection.of(ModelSection.of(beside).section("quantization")).values
-        return ModelSection(
-            {**self._values, "quantization_config": {"quant_method": "modelopt", **stated}},
-            file=self.file,
-            path=self.path,
-        )
+        return self.changed(quantization_config={"quant_method": "modelopt", **stated})
+
+    def changed(self, **values: object) -> "ModelSection":
+        """The same mapping with other `values`."""
+        return ModelSection({**self._values, **values}, file=self.file, path=self.path)
 
     def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
         """A whole number in low..high; sizes of models stay below what products of several of them overflow at."""
@@ -111,7 +111,10 @@ _ATTENTIONS: dict[str, type[Attention]] = {
 }
 _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
 _ADDED = frozenset(
-    {"own_code", "architecture", "quantization", "weight_block", "tower_parameters", "shared_bytes", "residual_streams"}
+    {
+        *("own_code", "architecture", "quantization", "weight_block", "tower_parameters"),
+        *("shared_bytes", "residual_streams", "assumed"),
+    }
 )
 """What documents of before it was known do not say."""
 _NEEDED = frozenset(record_keys(ModelSpec)) - _ADDED
