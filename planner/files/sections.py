@@ -367,20 +367,15 @@ def top_level(document: object, file: str, text: str = "") -> Section:
     return Section(document, file=file, text=text)
 
 
-_MOST_LISTED = 40
-
-
 def nearest_hint(word: str, candidates: Collection[str], *, noun: str) -> str:
     """`Did you mean ...? The ... are ...`, for a word that is not among the known ones."""
-    near = _nearest(word, candidates)
-    ask = f"Did you mean {' or '.join(near)}? " if near else ""
-    more = f" and {len(candidates) - _MOST_LISTED} more" if len(candidates) > _MOST_LISTED else ""
-    return f"{ask}The {noun} are {', '.join([*candidates][:_MOST_LISTED])}{more}."
+    listed, more = ", ".join([*candidates][:40]), f" and {len(candidates) - 40} more" if len(candidates) > 40 else ""
+    ask = f"Did you mean {' or '.join(near)}? " if (near := _nearest(word, candidates)) else ""
+    return f"{ask}The {noun} are {listed}{more}."
 
 
 def _nearest(word: str, candidates: Collection[str], limit: int = 3) -> list[str]:
-    """At most so many: those that have the word in them (DGX-B200 for B200) or go on from it, then those spelt like
-    it."""
+    """At most so many: those that have the word in them (DGX-B200 for B200) or go on from it, then alike ones."""
     folded, begun = {name.casefold(): name for name in candidates}, word.casefold()
     holding = [folded[name] for name in folded if begun in re.split(r"[-_. ]", name) or name.startswith(f"{begun}-")]
     alike = difflib.get_close_matches(word, candidates, n=limit, cutoff=0.5) or [

@@ -26,7 +26,7 @@ _CEILINGS = {
     "tower_parameters": 10**12,
 }
 Part = TypeVar("Part", Attention, Ffn)
-_URI = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'\\$`{}]+")
+_URI = re.compile(r"(?:[a-z][a-z0-9+.-]*://|/)[^\s\"'\\$`{}]+")
 
 
 class ModelSection(Section):
@@ -96,7 +96,7 @@ class ModelSection(Section):
         """Where an engine loads the weights from; it ends up in commands, so no blanks or quotes."""
         uri = self.text(key)
         if not _URI.fullmatch(uri):
-            raise self.fault(key, "a URI without blanks or quotes", hint="Such as hf://ORG/NAME or pvc://CLAIM/PATH.")
+            raise self.fault(key, "a URI without blanks or quotes", hint="Such as hf://ORG/NAME or an absolute path.")
         return uri
 
 
