@@ -42,7 +42,8 @@ class ModelSpec:
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
     engine has to be allowed to run. What engines choose their layers by: `architecture` (the class that config.json
     names), `quantization` (its quant_method) and `weight_block`, the side of the blocks of FP8 weights that share a
-    scale; empty or 0 where there is none or nobody said.
+    scale; empty or 0 where there is none or nobody said. `assumed`: a sentence for each thing that somebody told, or
+    that was not understood.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ModelSpec:
     quantization: str = ""
     weight_block: SizeOrNone = 0
     source: str = ""
+    assumed: tuple[str, ...] = ()
 
     @property
     def layers(self) -> int:

@@ -251,3 +251,6 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "Step3p7FlashForCausalLM": _Architecture(layers=read_step3),
     }
 )
+
+ARCHITECTURES = tuple(_ARCHITECTURES)
+"""Those whose layers are read, by the class that config.json names."""

@@ -117,6 +117,7 @@ def notes(plan: Plan) -> list[str]:
         *_cut_short(plan),
         *_troubled_rounds(plan),
         *_unproven(plan),
+        *[f"Of the model: {escaped(assumed)}" for assumed in plan.scenario.model.assumed],
         *risks(plan),
         *exactness_note(plan),
         *_beside(plan),

@@ -41,7 +41,7 @@ _OWN = ("_planner", "auto_map")  # the latter names files of the model's reposit
 
 def model_config(name: str) -> dict[str, Any]:
     """The config.json of a shipped model as its engine would find it."""
-    shipped = json.loads(shipped_models()[name].read_text(encoding="utf-8"))
+    shipped = json.loads(shipped_models()[name])
     return {key: value for key, value in shipped.items() if key not in _OWN} | _ADDED[shipped["architectures"][0]]
 
 
