@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost import attention, memory
-from planner.cost.arrays import Array, ceil_divide
+from planner.cost import memory
+from planner.cost.arrays import Array
 from planner.cost.backend import server_step_ms
 from planner.cost.device import CostContext
+from planner.cost.drafts import draft_of
 from planner.cost.grid import Degrees
 from planner.cost.queueing import erlang_c
 from planner.cost.service_levels import nic_s
@@ -33,7 +34,7 @@ from planner.cost.serving.buckets import Buckets, Levels
 from planner.cost.serving.waits import POISSON, Arrivals
 from planner.cost.step import Steps
 from planner.domain import ParallelConfig, Phase, ServerConfig
-from planner.units import GB, MS_PER_S
+from planner.units import MS_PER_S
 
 BATCHES = (1, 2, 4, *range(8, 129, 8), *range(160, 513, 32), *range(576, 1025, 64))
 """Sequences of an attention group that are tried: multiples of 8, which graphs are captured for."""
@@ -79,16 +80,13 @@ class DecodeServers:
         # Loads above the mean are judged, too: half as long again as the longest mean.
         shortest, longest = float(contexts_of(buckets).min()), float(contexts_of(buckets).max()) * 1.5 + 1
         contexts = np.geomspace(max(1.0, shortest), longest, CONTEXTS)
-        drafts = settings.mtp_tokens > 0
+        draft = draft_of(model, settings)
         experts = memory.experts_on_device(model, settings, degrees.devices)
-        free = memory.free_gb(
-            context.gpu, model, tp=degrees.tp, experts_on_device=experts, pp=degrees.pp, drafts=drafts
-        )
-        layers = (ceil_divide(model.layers, degrees.pp) + model.mtp_layers * drafts) / model.layers
-        buffers = memory.activation_gb(model, 1 + settings.mtp_tokens, degrees.tp)
+        free = memory.free_gb(context.gpu, model, tp=degrees.tp, experts_on_device=experts, pp=degrees.pp, draft=draft)
+        buffers = memory.activation_gb(model, 1 + settings.drafted, degrees.tp)
 
         def cache_gb(tokens: Array) -> Array:
-            return np.asarray(attention.cache_bytes_per_sequence(model, tokens[None], degrees.tp) * layers / GB)
+            return memory.cache_gb(model, length=tokens[None], batch=1, tp=degrees.tp, pp=degrees.pp, draft=draft)
 
         return cls(
             shapes=tuple(options),

@@ -52,7 +52,7 @@ from planner.cost.serving.decode_servers import (
     largest_load,
 )
 from planner.cost.serving.prefill_servers import HALVINGS
-from planner.cost.serving.prompt_times import PromptTimes, gain_of
+from planner.cost.serving.prompt_times import PromptTimes
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.domain import ParallelConfig, ServerConfig
 from planner.errors import InputError
@@ -126,12 +126,12 @@ class MixedServers:
         buffers = memory.activation_gb(context.model, budgets, degrees.tp[:, 0])
         limits = np.array([float(limit or BATCHES[-1]) for limit in batch_limit or [0] * len(options)])
         # Verified tokens count against the budget of a pass as prompts do.
-        room = np.floor(budgets / (1 + context.settings.mtp_tokens))
+        room = np.floor(budgets / (1 + context.settings.drafted))
         return cls(
             budgets=budgets,
             decode=replace(alone, free_gb=alone.free_gb - buffers, batch_limit=np.minimum(limits, room)),
             prompts=PromptTimes.of(context, options, buckets, BATCHES),
-            gain=gain_of(context.settings),
+            gain=context.settings.gained,
             first_token=engine_shares(_ANY_ENGINE, context.settings.calibration),
         )
 

@@ -33,7 +33,7 @@ from planner.cost.mixed import Passes, added_ms, mixed_cost
 from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.serving.buckets import Buckets
 from planner.cost.serving.decode_servers import contexts_of
-from planner.domain import CostSettings, ParallelConfig
+from planner.domain import ParallelConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class PromptTimes:
         hits = hit_shares(context, prompts, degrees)
         of_prompt = fresh_tokens(prompts, hits)
         grid, fresh = np.array(batches, dtype=float), of_prompt[..., None]
-        begun = grid * gain_of(context.settings) / buckets.answers[None, :, None]
+        begun = grid * context.settings.gained / buckets.answers[None, :, None]
         chunk, passes = _chunks(begun, fresh, budget, degrees.dp[..., None])
         shape = chunk.shape
 
@@ -122,8 +122,3 @@ def _chunks(begun: Array, fresh: Array, budget: Array, ranks: Array) -> tuple[Ar
     alone = np.minimum(budget, fresh * np.maximum(1.0, begun))
     chunk = np.where(ranks > 1, (mean_rank + fullest) / 2, alone)
     return chunk, np.where(ranks > 1, np.maximum(some / begun, fresh / budget), fresh / alone)
-
-
-def gain_of(settings: CostSettings) -> float:
-    """Tokens that a pass yields a sequence: 1 + p + p^2 + ... of the drafted ones."""
-    return sum(settings.mtp_acceptance**k for k in range(settings.mtp_tokens + 1))
