@@ -22,7 +22,7 @@ Source: facts on aggregated serving.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -105,6 +105,12 @@ class PromptTimes:
             busy_ms=self.busy_ms[chosen],
             fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
         )
+
+    @classmethod
+    def joined(cls, parts: Sequence["PromptTimes"]) -> "PromptTimes":
+        """Those of all parts, whose ranges are the same; where a row of prompts is the same of all, it stays one."""
+        names = [field.name for field in fields(cls) if field.name != "fresh" or len(parts[0].fresh) > 1]
+        return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 def _chunks(begun: Array, fresh: Array, budget: Array, ranks: Array) -> tuple[Array, Array]:

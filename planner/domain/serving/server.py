@@ -17,13 +17,19 @@ class ServerConfig:
 
     `tokens_per_step`: budget of a prefill step of one attention rank (0 in decode). `batch_size`: sequences of an
     attention group in decode; prompts that a rank may hold in a prefill step. `overlapped`: two micro-batches hide the
-    experts' communication, one choice for the whole server.
+    experts' communication, one choice for the whole server. `drafted`: tokens drafted a step, where that was the
+    pool's own choice (None: as the scenario says).
     """
 
     parallel: ParallelConfig
     tokens_per_step: int = 0
     batch_size: int = 0
     overlapped: bool = False
+    drafted: Annotated[
+        int | None,
+        Bounds(low=0),
+        Key("a step, where a pool chose; else as the scenario says", unit="tokens", sparse=True),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,8 @@ class DeployedPrices(BucketPrices):
             terms=terms,
         )
         gpus = {stock.gpu for stock in stocks}
-        return tuple(of_types(every, stocks, family) for family in self.families if gpus & family)
+        families = (of_types(every, stocks, family) for family in self.families if gpus & family)
+        return tuple(offer for family in families for offer in family.by_drafts())
 
     def _group(self, group: DeployedPool, numbers: Mapping[str, int]) -> DeployedServers:
         pool = group.pool
@@ -108,6 +109,7 @@ class DeployedPrices(BucketPrices):
                         shared=devices < host,
                         shape=shape_number(pool.server.parallel),
                         deployed=number,
+                        drafts=bool(pool.server.drafted) if phase is Phase.DECODE else None,
                     )
                 )
         return options
