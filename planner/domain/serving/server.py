@@ -158,6 +158,17 @@ class KvTransfer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDrafts:
+    """What drafts bring to a pool at its batch."""
+
+    island: Annotated[str, Key("id of the island that is the pool")]
+    tokens: Annotated[int, Bounds(low=1), Key("drafted a step")]
+    tokens_per_pass: Annotated[float, Bounds(low=1), Key("that a sequence gets of a pass")]
+    gain: Annotated[float, Bounds(above=0), Key("its rate over that without drafts, at the same batch")]
+    carried_over: Annotated[bool, Key("chances of acceptance were measured of other models")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketPlan:
     """What a plan of buckets says beyond its islands and routes.
 
@@ -190,6 +201,9 @@ class BucketPlan:
         Bounds(low=0),
         Key("left after a loss under the trace's own bursts (absent: no clock, or nothing survives)", sparse=True),
     ] = None
+    drafts: Annotated[
+        tuple[PoolDrafts, ...], Key("what drafted tokens bring to each pool (absent: none are drafted)", sparse=True)
+    ] = ()
     replayed: Annotated[
         ReplayedChoice | None, Key("what replays said of it (absent: it was not chosen by replays)", sparse=True)
     ] = None
