@@ -182,7 +182,7 @@ def drafts_parts(
         return ()
     runs = [(1 + draft.tokens, 1), (1, draft.tokens - 1)]
     parts = [
-        scaled(part, times * (sequences > 0))
+        scaled(part, as_array(times * (sequences > 0)))
         for tokens, times in runs
         if times
         for part in _draft_run(dev, draft, settings, steps, sequences, tokens)

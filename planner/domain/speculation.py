@@ -82,7 +82,8 @@ class Speculation:
     def gained(self, tokens: int) -> float:
         """Tokens that a pass yields a sequence with so many drafted."""
         chances = (*self.chances, *[self.chances[-1]] * (tokens - len(self.chances)))
-        return 1.0 + sum(accumulate(chances[:tokens], mul))
+        every: float = sum(accumulate(chances[:tokens], mul), 1.0)
+        return every
 
     def carried_over(self, model: str) -> bool:
         """Whether the chances were measured of other models, and nobody gave the model's own."""

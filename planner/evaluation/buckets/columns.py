@@ -47,8 +47,10 @@ class Column:
             return some[0]
         capped, full = (np.concatenate([getattr(part, name) for part in some]) for name in ("capped", "full"))
         batches = np.concatenate([part.batches for part in some if part.batches is not None])
-        of_phase = DecodeServers if isinstance(some[0].servers, DecodeServers) else MixedServers
-        return cls(servers=of_phase.joined([part.servers for part in some]), batches=batches, capped=capped, full=full)
+        decode = [part.servers for part in some if isinstance(part.servers, DecodeServers)]
+        mixed = [part.servers for part in some if isinstance(part.servers, MixedServers)]
+        servers = DecodeServers.joined(decode) if decode else MixedServers.joined(mixed)
+        return cls(servers=servers, batches=batches, capped=capped, full=full)
 
     @property
     def least_step_ms(self) -> float:

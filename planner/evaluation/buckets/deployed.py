@@ -188,9 +188,9 @@ class DeployedPrices(BucketPrices):
             return np.asarray(servers.batches(half.buckets, half.levels, batch)[1][0])
         return np.asarray(servers.full_rps(half.buckets, half.levels, batch)[1][0])
 
-    def shapes(self, gpu: str, phase: Phase) -> list[ParallelConfig]:
+    def shapes(self, gpu: str, phase: Phase, drafted: int | None = None) -> list[ParallelConfig]:
         """As of any prices; of those that run alone, where servers only turn."""
-        every = super().shapes(gpu, phase)
+        every = super().shapes(gpu, phase, drafted)
         if not self._turns_only:
             return every
         running = {group.pool.server.parallel for group in self.deployed if group.pool.gpu == gpu}
