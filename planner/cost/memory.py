@@ -100,7 +100,7 @@ def cache_gb(model: ModelSpec, *, length: Numbers, batch: Numbers, tp: Numbers, 
     """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB)."""
     layer_share = ceil_divide(model.layers, pp) / model.layers
     return np.asarray(
-        attention.cache_bytes_per_sequence(model, as_array(length), as_array(tp)) * layer_share * as_array(batch) / GB
+        attention.reserved_bytes(model, as_array(length), as_array(tp)) * layer_share * as_array(batch) / GB
     )
 
 
@@ -123,7 +123,8 @@ def max_batch(
     drafts = tokens_per_sequence > 1
     free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
     layer_share = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
-    cache = attention.cache_bytes_per_sequence(model, length, t) * layer_share / GB
+    states = attention.STATES + tokens_per_sequence - 1
+    cache = attention.reserved_bytes(model, length, t, states=states) * layer_share / GB
     return np.asarray(free / (cache + activation_gb(model, tokens_per_sequence, t)))
 
 
@@ -134,11 +135,13 @@ def max_prompts(
     tp: Numbers,
     experts_on_device: Numbers,
     pp: Numbers = 1,
+    states: int | None = None,
 ) -> Array:
     """Most prompts of `longest` tokens whose cache fits on a rank, not rounded; negative where weights or buffers fail.
 
     The cache of the whole prompt is kept. Buffers are those of a step that fills the token budget: engines measure
-    such a step when they start, whatever prompts then come, and give the cache what it leaves.
+    such a step when they start, whatever prompts then come, and give the cache what it leaves. `states`: of a prompt,
+    where layers keep one (None: of one that is worked on).
     """
     gpu, model, settings = context.gpu, context.model, context.settings
     t, s = as_array(tp), as_array(longest)
@@ -146,5 +149,6 @@ def max_prompts(
     free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
     layer_share = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
     # A prompt's cache stays while the stages work on others: as many prompts as stages.
-    cache = attention.cache_bytes_per_sequence(model, s, t) * layer_share * as_array(pp) / GB
+    held = attention.STATES + settings.mtp_tokens if states is None else states
+    cache = attention.reserved_bytes(model, s, t, states=held) * layer_share * as_array(pp) / GB
     return np.asarray((free - activation_gb(model, settings.max_tokens_per_step, t)) / cache)

@@ -75,14 +75,6 @@ def test_totals_without_a_class_are_those_that_were_published() -> None:
     assert read("xiaomimimo-mimo-7b-base").parameters / 1e9 == pytest.approx(7.83 - 0.21, rel=0.002)
 
 
-def test_a_million_tokens_of_v4_take_a_tenth_of_v32() -> None:
-    """DeepSeek-V4's report: about 10 % of the cache of V3.2 at a million tokens."""
-    sparse = read("deepseek-ai-deepseek-v3.2", max_position_embeddings=2**20)
-    small, large = (read(f"deepseek-ai-deepseek-v4-{which}") for which in ("flash", "pro"))
-    for model in (small, large):
-        assert 0.05 < model.cached_bytes(2**20) / sparse.cached_bytes(2**20) < 0.15
-
-
 def test_caches_by_hand() -> None:
     """Bytes of one sequence: latent cache and index keys; windows; states that do not grow."""
     tokens = 10_000

@@ -88,7 +88,10 @@ class DecodeServers:
         buffers = memory.activation_gb(model, 1 + settings.mtp_tokens, degrees.tp)
 
         def cache_gb(tokens: Array) -> Array:
-            return np.asarray(attention.cache_bytes_per_sequence(model, tokens[None], degrees.tp) * layers / GB)
+            held = attention.reserved_bytes(
+                model, tokens[None], degrees.tp, states=attention.STATES + settings.mtp_tokens
+            )
+            return np.asarray(held * layers / GB)
 
         return cls(
             shapes=tuple(options),

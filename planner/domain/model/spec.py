@@ -218,7 +218,7 @@ class ModelSpec:
         """KV cache of one more token over all layers while no window is full (bytes)."""
         return sum(count * kind.cached_bytes_per_token(self.kv_bytes) for kind, count in self.attentions)
 
-    def cached_bytes(self, tokens: int) -> float:
+    def cached_bytes(self, tokens: float) -> float:
         """Cache of one sequence over all layers (bytes), windows and states respected."""
         return sum(count * kind.cached_bytes(tokens, self.kv_bytes) for kind, count in self.attentions)
 

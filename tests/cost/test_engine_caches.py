@@ -1,0 +1,78 @@
+"""Caches as engines compute them: vLLM's own classes (`make_engine_caches.py`), published claims, and what grows."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planner.cost import attention, memory
+from planner.domain import LayerGroup, ModelSpec
+from planner.domain.model import LinearAttention
+from planner.files import describe_model
+
+PUBLISHED = Path(__file__).parent.parent / "files" / "published_models"
+with (Path(__file__).parent / "engine_caches.csv").open(encoding="utf-8") as table:
+    COUNTED = list(csv.DictReader(table))
+FAR = 2.0**22  # tokens, whole blocks of every model
+
+
+def published(name: str, kv_bytes: float) -> ModelSpec:
+    return replace(describe_model(str(PUBLISHED / f"{name}.json")), kv_bytes=kv_bytes)
+
+
+def keeps_states(model: ModelSpec) -> bool:
+    return float(attention.block_tokens(model, np.array(1.0))) > 1
+
+
+@pytest.mark.parametrize("row", COUNTED, ids=lambda row: f"{row['model']}-tp{row['tp']}-{row['tokens']}")
+def test_caches_are_those_of_the_engines_own_classes(row: dict[str, str]) -> None:
+    """A token and what does not grow: to the byte. What is set aside for a request: where layers keep states to the
+    byte, elsewhere what blocks round up besides, of windows a block each."""
+    model, tp = published(row["model"], float(row["kv_bytes"])), np.array(float(row["tp"]))
+    once, twice = attention.cache_bytes_per_sequence(model, np.array([FAR, 2 * FAR]), tp)
+    assert (twice - once) / FAR == float(row["token_bytes"])
+    assert once - (twice - once) == float(row["fixed_bytes"])
+    tokens, request = float(row["tokens"]), float(row["request_bytes"])
+    reserved = float(attention.reserved_bytes(model, np.array(tokens), tp))
+    if keeps_states(model):
+        assert reserved == pytest.approx(request, rel=1e-12)
+    else:
+        assert reserved <= request
+        assert reserved == pytest.approx(request, rel=0.03 if tokens > 10_000 else 0.5)
+
+
+def test_a_dozen_sparse_and_hybrid_models_are_compared() -> None:
+    assert len({row["model"] for row in COUNTED}) >= 12
+
+
+@pytest.mark.parametrize(("model", "share"), [("flash", 0.07), ("pro", 0.10)])
+def test_a_million_tokens_of_v4_take_a_tenth_of_v32(model: str, share: float) -> None:
+    """DeepSeek-V4's model card: at a million tokens 10 % (Pro) and 7 % (Flash) of the cache of V3.2."""
+    sparse, small = (published(f"deepseek-ai-deepseek-v{name}", 1) for name in ("3.2", f"4-{model}"))
+    assert small.cached_bytes(2**20) / sparse.cached_bytes(2**20) == pytest.approx(share, abs=0.02)
+
+
+def test_three_layers_of_four_with_a_state_save_three_quarters() -> None:
+    """Kimi Linear's report: up to 75 % less cache than full attention; 7 of its 27 layers have latent attention."""
+    full = published("moonshotai-kimi-k2.5", 2)
+    latent, ffn = full.groups[0].attention, full.groups[0].ffn
+    linear = LinearAttention(key_heads=32, value_heads=32, key_dim=128, value_dim=128, convolution=4)
+    layers = [LayerGroup(count=count, attention=kind, ffn=ffn) for kind, count in ((latent, 7), (linear, 20))]
+    mixed = replace(full, groups=tuple(layers))
+    alone = replace(full, groups=(replace(layers[0], count=27),))
+    assert 1 - mixed.cached_bytes(2**20) / alone.cached_bytes(2**20) == pytest.approx(0.75, abs=0.02)
+
+
+def test_states_bound_the_batch() -> None:
+    """Of short sequences a model with states holds as many as states fit: three each, one more for a drafted token."""
+    model, one = published("qwen-qwen3.5-397b-a17b", 2), np.array(1.0)
+    block = attention.block_tokens(model, one)
+    short, long = (float(attention.reserved_bytes(model, np.array(float(n)), one)) for n in (1, block))
+    assert short == long  # of a block all is set aside
+    page = short / 15 / (1 + 3 * 3)  # 15 full layers, 45 with a state
+    assert 1 <= page / (model.state_bytes / 45) < 1.04
+    drafting = attention.reserved_bytes(model, one, one, states=attention.STATES + 1)
+    assert float(drafting - short) == pytest.approx(45 * page)
+    assert float(memory.cache_gb(model, length=1, batch=2, tp=1)) == pytest.approx(2 * short / 1e9)
