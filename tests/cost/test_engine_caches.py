@@ -6,11 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from planner.cost import attention, memory
-from planner.domain import LayerGroup, ModelSpec
+from planner.cost import CostContext, attention, memory
+from planner.cost.efficiency import efficiency_of
+from planner.cost.grid import Degrees
+from planner.cost.prefix_hits import cache_tokens, shape_hits
+from planner.cost.service_levels import nic_s, transfer_ms
+from planner.domain import CostSettings, LayerGroup, ModelSpec, NetworkSettings, ParallelConfig, Phase, kv_gb
 from planner.domain.model import LinearAttention
-from planner.files import describe_model
+from planner.files import describe_model, load_gpu_spec
 
 PUBLISHED = Path(__file__).parent.parent / "files" / "published_models"
 with (Path(__file__).parent / "engine_caches.csv").open(encoding="utf-8") as table:
@@ -76,3 +82,54 @@ def test_states_bound_the_batch() -> None:
     drafting = attention.reserved_bytes(model, one, one, states=attention.STATES + 1)
     assert float(drafting - short) == pytest.approx(45 * page)
     assert float(memory.cache_gb(model, length=1, batch=2, tp=1)) == pytest.approx(2 * short / 1e9)
+
+
+HYBRID, SHAPE = published("qwen-qwen3.5-397b-a17b", 2), ParallelConfig(tp=8, dp=1)
+BLOCK = float(attention.block_tokens(HYBRID, np.array(8.0)))
+
+
+def of_hybrid(**settings: float) -> CostContext:
+    network = NetworkSettings(nic_share=1.0)
+    return CostContext(gpu=load_gpu_spec("H200"), model=HYBRID, settings=CostSettings(**settings), network=network)
+
+
+@given(share=st.floats(0, 0.99), prompt=st.integers(1, 200_000))
+def test_a_prefix_of_states_is_found_at_the_end_of_a_block(share: float, prompt: int) -> None:
+    found = float(np.ravel(shape_hits(of_hybrid(kv_cache_rate=share), np.array([[float(prompt)]]), SHAPE))[0]) * prompt
+    assert found / BLOCK == pytest.approx(round(found / BLOCK), abs=1e-6)
+    assert share * prompt - BLOCK < found + 1e-6 <= share * prompt + 2e-6
+
+
+def test_other_models_find_what_is_said() -> None:
+    plain = replace(of_hybrid(kv_cache_rate=0.3), model=published("deepseek-ai-deepseek-v3.2", 2))
+    assert shape_hits(plain, np.array([[1000.0]]), SHAPE) == 0.3
+
+
+def test_a_prompt_that_is_over_keeps_one_state() -> None:
+    """A prefix cache holds more tokens than the prompts that are worked on would have, by the states they give up."""
+    prompt, degrees = np.array([[BLOCK * 2]]), Degrees.of([SHAPE])
+    experts = memory.experts_on_device(HYBRID, CostSettings(), degrees.devices)
+
+    def prompts(states: int | None) -> float:
+        given = {"longest": prompt, "tp": degrees.tp, "experts_on_device": experts, "states": states}
+        return float(memory.max_prompts(of_hybrid(), **given)[0, 0])
+
+    at_work, over = prompts(None), prompts(1)
+    assert over / at_work == pytest.approx((2 + 3 * 3) / (2 + 3))  # pages: two blocks, and states of three groups
+    assert float(cache_tokens(of_hybrid(), prompt, degrees)[0, 0]) == pytest.approx(over * 2 * BLOCK)
+
+
+@pytest.mark.parametrize("name", ["qwen-qwen3.5-397b-a17b", "google-gemma-4-26b-a4b", "deepseek-ai-deepseek-v4-flash"])
+def test_state_and_window_are_handed_over_once(name: str) -> None:
+    """However long the prompt; the rest grows with it. All of it leaves over NICs, and a GPU sends its part."""
+    model, degrees = published(name, 2), Degrees.of([ParallelConfig(tp=1, dp=1)])
+    handed = np.array([kv_gb(model, tokens) for tokens in (2**14, 2**15, 2**16)])
+    assert handed[2] - handed[1] == pytest.approx(2 * (handed[1] - handed[0]))
+    window_and_state = handed[0] - (handed[1] - handed[0])
+    assert window_and_state * 1e9 == pytest.approx(model.cached_bytes(FAR) * 2 - model.cached_bytes(2 * FAR))
+    context = replace(of_hybrid(), model=model)
+    gb_s = context.gpu.nic_gb_s
+    assert nic_s(context, np.array([2.0**14]), np.array([4.0]))[0, 0] == pytest.approx(handed[0] / (4 * gb_s))
+    rate = efficiency_of(context.gpu, context.settings.calibration).nic(Phase.PREFILL)
+    sent_ms = float(transfer_ms(context, np.array([[2.0**14]]), degrees)[0, 0])
+    assert sent_ms == pytest.approx(1000 * handed[0] / (gb_s * rate))

@@ -87,11 +87,10 @@ class DecodeServers:
         layers = (ceil_divide(model.layers, degrees.pp) + model.mtp_layers * drafts) / model.layers
         buffers = memory.activation_gb(model, 1 + settings.mtp_tokens, degrees.tp)
 
+        states = attention.STATES + settings.mtp_tokens
+
         def cache_gb(tokens: Array) -> Array:
-            held = attention.reserved_bytes(
-                model, tokens[None], degrees.tp, states=attention.STATES + settings.mtp_tokens
-            )
-            return np.asarray(held * layers / GB)
+            return np.asarray(attention.reserved_bytes(model, tokens[None], degrees.tp, states=states) * layers / GB)
 
         return cls(
             shapes=tuple(options),

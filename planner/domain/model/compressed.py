@@ -19,7 +19,7 @@ OVERLAPPING = 4
 _PAGE_TOKENS = 256
 _ROTARY, _SCALES = 64, 8  # of an FP8 entry: elements that keep 16 bits; bytes of scales
 _STATE_BYTES = 4
-"""Pages and entries as vLLM 0.33 has them (`vllm/models/deepseek_v4/`); an FP8 entry of 512 elements takes 584 bytes."""
+"""Pages and entries are as in vLLM 0.33 (vllm/models/deepseek_v4/): an FP8 entry of 512 elements takes 584 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
