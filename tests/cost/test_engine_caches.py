@@ -19,6 +19,7 @@ from planner.domain.model import LinearAttention
 from planner.files import describe_model, load_gpu_spec
 
 PUBLISHED = Path(__file__).parent.parent / "files" / "published_models"
+NAMES = sorted(path.stem for path in PUBLISHED.glob("*.json"))
 with (Path(__file__).parent / "engine_caches.csv").open(encoding="utf-8") as table:
     COUNTED = list(csv.DictReader(table))
 FAR = 2.0**22  # tokens, whole blocks of every model
