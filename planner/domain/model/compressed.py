@@ -94,6 +94,11 @@ class CompressedAttention:
         return window + tokens * self.cached_bytes_per_token(kv_bytes) + self.held_bytes
 
     @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return False
+
+    @property
     def words(self) -> str:
         """`compressed 4 to 1, 64 heads of 512, window 128, best 512 entries`."""
         ratio = f"compressed {self.ratio} to 1" if self.ratio else "window alone"

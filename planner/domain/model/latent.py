@@ -95,6 +95,11 @@ class MlaAttention:
         return tokens * self.cached_bytes_per_token(kv_bytes)
 
     @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return self.indexer is None and not self.gated
+
+    @property
     def words(self) -> str:
         """`MLA, 128 heads, best 2,048 tokens by an indexer`."""
         index = self.indexer

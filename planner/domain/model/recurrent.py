@@ -43,6 +43,11 @@ class _Recurrent:
         return sum(self.matrices(hidden_size).values())
 
     @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return False
+
+    @property
     def divisible_kv_heads(self) -> int:
         """Over how many GPUs of a tensor-parallel group the state can be spread."""
         return self.heads

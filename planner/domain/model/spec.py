@@ -79,9 +79,22 @@ class ModelSpec:
         return sum(count for _, count in self.dense_ffns)
 
     @property
+    def blocks(self) -> int:
+        """Attention and feed-forward blocks of all layers (count): two a layer, but where layers lack one of them."""
+        return sum(g.count * ((g.attention is not None) + (g.ffn is not None)) for g in self.groups)
+
+    @property
     def attentions(self) -> Iterator[tuple[Attention, int]]:
         """Attention of every group that has any, and of how many layers."""
         return ((group.attention, group.count) for group in self.groups if group.attention is not None)
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """What its layers are made of that no measured model has, in words: their rates are formulas alone."""
+        parts = dict.fromkeys(
+            part for group in self.groups for part in (group.attention, group.ffn) if part is not None
+        )
+        return tuple(part.words for part in parts if not part.measured)
 
     @property
     def grouped(self) -> tuple[GroupedAttention, ...]:
@@ -172,8 +185,7 @@ class ModelSpec:
         n = self.residual_streams
         if n == 1:
             return 0
-        parts = sum(g.count * ((g.attention is not None) + (g.ffn is not None)) for g in self.groups)
-        return (parts * (n * n + 2 * n) + n) * n * self.hidden_size
+        return (self.blocks * (n * n + 2 * n) + n) * n * self.hidden_size
 
     @property
     def parameters(self) -> int:

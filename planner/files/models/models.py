@@ -8,12 +8,12 @@ Fields of ours stand under `_planner`: `uri` (where an engine loads the weights 
 import re
 from pathlib import Path
 
-from planner.domain import Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
+from planner.domain import ModelSpec
 from planner.errors import InputError
 from planner.files.disk.documents import read_json
 from planner.files.disk.names import canonical, is_path, resolve, shipped_models
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.models.model_architectures import grouped_layers, is_planned, module_names, read_layers, text_section
+from planner.files.models.model_architectures import grouped_layers, module_names, read_layers, text_section
 from planner.files.models.model_documents import MODEL_SPEC_KEY, ModelSection, model_from_document
 from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
 from planner.files.models.model_towers import tower_parameters
@@ -21,13 +21,13 @@ from planner.files.sections import NAME_PATTERN, Section, nearest_hint
 
 
 def load_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
-    """A shipped model, or that of a config.json (or the folder that holds it), relative to `base`. InputError where no
-    plans can be made of it."""
-    return require_planned(describe_model(name_or_path, base), name_or_path)
+    """A shipped model, or that of a config.json (or the folder that holds it), relative to `base`. InputError where
+    nobody says where its weights lie."""
+    return require_uri(describe_model(name_or_path, base), name_or_path)
 
 
 def describe_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
-    """As `load_model`, of models that are not planned for, too."""
+    """As `load_model`, of models whose weights lie nobody knows where, too."""
     return read_model(model_file(name_or_path, base))
 
 
@@ -121,35 +121,11 @@ def _uri(config: ModelSection, section: ModelSection) -> str:
     return ""
 
 
-def require_planned(model: ModelSpec, source: str) -> ModelSpec:
-    """The model, where plans can be made of it. InputError where its rates or engines are not known, or nobody knows
-    where an engine loads its weights from; `source`: where it was read."""
-    strange = None if is_planned(model.architecture) else f"models of {model.architecture} are"
-    if strange is None and any(not _is_plain(group) for group in model.groups):
-        strange = "layers of its kinds are"
-    if strange is not None:
-        raise InputError(
-            f"{source}: model {model.name}: must be one whose rates and engines are known; {strange} read and shown, "
-            "and not planned for yet.",
-            hint="`planner models FILE` shows its weights and caches.",
-        )
+def require_uri(model: ModelSpec, source: str) -> ModelSpec:
+    """The model. InputError where nobody knows where an engine loads its weights from; `source`: where it was read."""
     if not model.uri:
         raise InputError(
             f"{source}: _planner.uri must be given: where an engine loads the weights from; it is missing.",
             hint='Add "_planner": {"uri": "hf://ORG/NAME"}.',
         )
     return model
-
-
-def _is_plain(group: LayerGroup) -> bool:
-    """Whether the layers are of the kinds that measured models have."""
-    attention, ffn = group.attention, group.ffn
-    if isinstance(attention, MlaAttention):
-        plain = attention.indexer is None and not attention.gated
-    elif isinstance(attention, GroupedAttention):
-        plain = attention == GroupedAttention(
-            heads=attention.heads, kv_heads=attention.kv_heads, head_dim=attention.head_dim, window=attention.window
-        )
-    else:
-        plain = False
-    return plain and ffn is not None and ffn.gated and not (isinstance(ffn, Experts) and ffn.latent)

@@ -32,7 +32,7 @@ from planner.files.disk.mistakes import read_all
 from planner.files.disk.names import canonical, is_path, shipped_scenarios
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.engines import read_engine
-from planner.files.models.models import model_file, model_from_config, read_model, require_planned
+from planner.files.models.models import model_file, model_from_config, read_model, require_uri
 from planner.files.records import read_record
 from planner.files.scenario.cost_sections import read_cost, read_network, read_slo, require_flows, require_prefix
 from planner.files.scenario.inventories import read_inventory
@@ -258,11 +258,11 @@ def _question(
 def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, ...]]:
     if document.holds_section("model"):
         section = document.section("model")
-        return require_planned(model_from_config(section), section.file), ()
+        return require_uri(model_from_config(section), section.file), ()
     name = document.text("model")
     with referred_from(document, "model"):
         path = model_file(name, base)
-        return require_planned(read_model(path), str(path)), (input_hash(path),)
+        return require_uri(read_model(path), str(path)), (input_hash(path),)
 
 
 def _workload(
