@@ -51,7 +51,10 @@ def weights_gb(
     # With stages the tables lie on two of them, the head on the last.
     tables = np.where(stages > 1, model.head_parameters, model.embedding_parameters) * EMBEDDING_BYTES / t
     draft = _draft_layer_bytes(model, t, x) * model.mtp_layers if drafts else 0.0
-    return np.asarray(((split * model.weight_bytes + experts + router) * layer_share + tables + draft) / GB)
+    # A tower is split like the layers, and loaded whether images come or not; connections are on every GPU.
+    tower = model.tower_parameters * EMBEDDING_BYTES / t
+    layers = split * model.weight_bytes + experts + router + model.connection_parameters * EMBEDDING_BYTES
+    return np.asarray((layers * layer_share + tables + tower + draft) / GB)
 
 
 def _draft_layer_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:

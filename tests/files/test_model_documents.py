@@ -27,7 +27,7 @@ from planner.files.models.models import model_from_config
 Refused = Callable[..., None]
 
 _LATER = (
-    *("own_code", "tower_parameters", "shared_bytes", "residual_streams"),
+    *("own_code", "tower_parameters", "tower_width", "tower_patches", "shared_bytes", "residual_streams"),
     *("architecture", "quantization", "weight_block"),
 )
 """Fields that older documents lack."""
@@ -97,6 +97,8 @@ def models(draw: st.DrawFn) -> ModelSpec:
         mtp_layers=draw(st.integers(0, 4)),
         tied_embeddings=draw(st.booleans()),
         tower_parameters=draw(st.integers(0, 10**9)),
+        tower_width=draw(st.integers(0, 10**6)),
+        tower_patches=draw(st.integers(0, 64)),
         own_code=draw(st.booleans()),
         architecture=draw(st.sampled_from(["", "DeepseekV3ForCausalLM"])),
         quantization=draw(st.sampled_from(["", "fp8"])),
@@ -253,7 +255,7 @@ def test_documents_of_before_models_could_bring_code_still_read() -> None:
 
 def test_documents_of_before_engines_were_asked_still_read() -> None:
     document = model_document(load_model("deepseek-v3"))
-    assert [document[name] for name in _LATER[4:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
+    assert [document[name] for name in _LATER[-3:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
     read = _read({name: value for name, value in document.items() if name not in _LATER})
     assert (read.architecture, read.quantization, read.weight_block) == ("", "", 0)
 

@@ -34,7 +34,8 @@ class ModelSpec:
     Bytes per element (1 = FP8, 2 = BF16, 0.53125 = MXFP4 with its scales; a mean where matrices differ): `weight_bytes`
     of attention and dense FFNs, `expert_bytes` of the routed experts, `shared_bytes` of the shared ones (None: as the
     routed ones), `kv_bytes` of the cache; embeddings, head and router stay at 2, `tower_parameters`
-    (what reads images or sound, and hands on prompt tokens) too.
+    (what reads images or sound, and hands on prompt tokens) too; `tower_width`: of all its layers together,
+    `tower_patches`: parts of an image that become one prompt token (0: nobody said).
     `residual_streams`: hidden states that hyper-connections carry side by side through the layers.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
@@ -56,6 +57,8 @@ class ModelSpec:
     mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
     tower_parameters: Annotated[int, Bounds(low=0)] = 0
+    tower_width: SizeOrNone = 0
+    tower_patches: SizeOrNone = 0
     residual_streams: Annotated[int, Bounds(low=1, high=64)] = 1
     own_code: bool = False
     architecture: str = ""

@@ -111,7 +111,8 @@ _ATTENTIONS: dict[str, type[Attention]] = {
 }
 _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
 _ADDED = frozenset(
-    {"own_code", "architecture", "quantization", "weight_block", "tower_parameters", "shared_bytes", "residual_streams"}
+    {"own_code", "architecture", "quantization", "weight_block", "shared_bytes", "residual_streams"}
+    | {"tower_parameters", "tower_width", "tower_patches"}
 )
 """What documents of before it was known do not say."""
 _NEEDED = frozenset(record_keys(ModelSpec)) - _ADDED

@@ -16,7 +16,7 @@ from planner.files.disk.opening import is_folder, is_there
 from planner.files.models.model_architectures import grouped_layers, module_names, read_layers, text_section
 from planner.files.models.model_documents import MODEL_SPEC_KEY, ModelSection, model_from_document
 from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
-from planner.files.models.model_towers import tower_parameters
+from planner.files.models.model_towers import tower_parameters, tower_shape
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint
 
 
@@ -82,6 +82,7 @@ def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
     section = ModelSection.of(config.section("_planner", optional=True))
     section.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes", "own_code")
     hidden_size = text.integer("hidden_size", low=1)
+    tower_width, tower_patches = tower_shape(config)
     precision = read_precision(config, section, layers, module_names(config), hidden_size)
     return ModelSpec(
         name=_name(section, name),
@@ -97,6 +98,8 @@ def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
         mtp_layers=text.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", text.flag("tie_word_embeddings", False)),
         tower_parameters=tower_parameters(config),
+        tower_width=tower_width,
+        tower_patches=tower_patches,
         residual_streams=text.whole("hc_mult", 1, low=1),
         architecture=config.texts("architectures")[0],
         quantization=quantization_method(config),
