@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from planner.domain.engine.profile import EngineProfile, ExchangeRules, LayerRules, Over, SharedExpert
 from planner.domain.gpu import GpuSpec
 from planner.domain.layout import ParallelConfig, Phase, halves_of
-from planner.domain.model import Attention, CompressedAttention, GroupedAttention, LinearAttention, Mamba2, MlaAttention
+from planner.domain.model import Attention, CompressedAttention, GroupedAttention, Mamba2, MlaAttention
 from planner.domain.model.spec import ModelSpec
 
 _VOCABULARY_PADDING = 64
@@ -151,8 +151,6 @@ def _kind_splits(attention: Attention, degree: int, *, blocks: bool) -> Iterator
             yield _group_split("copies of the indexer's heads", more, fewer)
         width = attention.heads * attention.head_dim
         yield _Split(parts="columns of the query projection", width=width, degree=degree, over=Over.GROUP)
-    elif isinstance(attention, LinearAttention):
-        yield _group_split("value heads of linear attention", attention.value_heads, degree)
     elif isinstance(attention, Mamba2) and attention.groups > 1:  # a single one is repeated
         yield _group_split("groups of Mamba2's heads", attention.groups, degree)
     elif isinstance(attention, CompressedAttention):

@@ -189,6 +189,8 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         rows += [(_HYBRID_CACHE, None)]
     if backend := vllm_backend(island):
         rows += [("attention-backend", backend)]
+    if _text_alone(island):
+        rows += [("language-model-only", None)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
 
 
@@ -196,6 +198,12 @@ def _windowed(island: ServingIsland) -> bool:
     """Whether layers keep a window of the cache only, which vLLM's plain manager and its connectors' default ignore;
     without a connector the default heeds it."""
     return not island.mixed and island.model.windowed > 0
+
+
+def _text_alone(island: ServingIsland) -> bool:
+    """Whether what reads images or sound stays out: vLLM would keep room for the largest inputs, which no plan of text
+    counts."""
+    return island.model.tower_parameters > 0 and not island.images
 
 
 def _decode_tokens(island: ServingIsland) -> int:
@@ -300,6 +308,10 @@ def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
             "Layers with windows keep their window only by the hybrid cache manager, which vLLM switches off beside a "
             "connector unless told otherwise (issue 42024); an image whose NixlConnector cannot (before pull request "
             "35758) refuses to start."
+        )
+    if _text_alone(island):
+        notes.append(
+            "Text alone is planned, and images are refused (--language-model-only); cost.images_per_request plans them."
         )
     return (*notes, *own_code_notes(island))
 
