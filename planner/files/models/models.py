@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from planner.domain import Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
+from planner.domain.model import Gate
 from planner.errors import InputError
 from planner.files.disk.documents import read_json
 from planner.files.disk.names import canonical, is_path, resolve, shipped_models
@@ -153,7 +154,7 @@ def _is_plain(group: LayerGroup) -> bool:
     """Whether the layers are of the kinds that measured models have."""
     attention, ffn = group.attention, group.ffn
     if isinstance(attention, MlaAttention):
-        plain = attention.indexer is None and not attention.gated
+        plain = attention.indexer is None and attention.gate is Gate.NONE
     elif isinstance(attention, GroupedAttention):
         plain = attention == GroupedAttention(
             heads=attention.heads, kv_heads=attention.kv_heads, head_dim=attention.head_dim, window=attention.window
