@@ -99,7 +99,7 @@ def test_the_queue_depth_is_deepeps_alone() -> None:
         plan = pair(kinds, kinds, MODEL, shapes=(NODE, shape))
         decode = replace(plan.islands[1], batch_size=600)
         plan = replace(plan, islands=(plan.islands[0], decode))
-        _, environment, _ = containers(plan, "vllm", images=(("AMD", "rocm/vllm:v0.18.0"),))[1]
+        _, environment, _ = containers(plan, "vllm", images=(("AMD", "rocm/vllm:v0.33.0"),))[1]
         assert ("NVSHMEM_QP_DEPTH" in environment) is deep
 
 
@@ -142,7 +142,7 @@ def test_generations_that_exchange_caches_share_a_backend_or_the_reader_is_warne
     prefill: str, decode: str, model: ModelSpec, kv_bytes: int, backend: str | None
 ) -> None:
     plan = pair(prefill, decode, replace(model, kv_bytes=kv_bytes), shapes=(ParallelConfig(tp=4, dp=1),) * 2)
-    images = {one: (("AMD", f"rocm/{one}:v0.18.0"),) for one in ENGINES}
+    images = {one: (("AMD", f"rocm/{one}:v0.33.0"),) for one in ENGINES}
     for flags, _, comments in containers(plan, "vllm", images=images["vllm"]):
         assert flags.get("attention-backend") == (backend or None)
         slow = bool(backend and backend.startswith("TRITON"))

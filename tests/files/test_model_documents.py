@@ -28,7 +28,7 @@ Refused = Callable[..., None]
 
 _LATER = (
     *("own_code", "tower_parameters", "shared_bytes", "head_bytes", "formats", "weight_only", "residual_streams"),
-    *("architecture", "quantization", "weight_block"),
+    *("assumed", "architecture", "quantization", "weight_block"),
 )
 """Fields that older documents lack."""
 
@@ -107,6 +107,7 @@ def models(draw: st.DrawFn) -> ModelSpec:
         quantization=draw(st.sampled_from(["", "fp8"])),
         weight_block=draw(st.sampled_from([0, 128])),
         source=draw(st.text(max_size=40)),
+        assumed=draw(st.sampled_from([(), ("Its layers are read as those of a neighbour.",)])),
     )
 
 

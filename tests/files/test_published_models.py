@@ -15,7 +15,7 @@ from published import PUBLISHED, beside, config_of, model_of, read
 from planner.cost import attention
 from planner.cost.layers import Intake, cost_of
 from planner.domain.model import CompressedAttention, GroupedAttention, LinearAttention, Mamba2, MlaAttention
-from planner.files import describe_model
+from planner.files import load_model
 from planner.files.models.models import model_from_config
 from planner.files.sections import Section
 
@@ -36,7 +36,7 @@ def test_every_file_reads_as_published(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "config.json").write_text(json.dumps(config_of(name)), encoding="utf-8")
         (folder / "hf_quant_config.json").write_text(json.dumps(beside(name)), encoding="utf-8")
-        model = describe_model(str(folder))
+        model = load_model(str(folder))
         assert replace(model, name="m") == model_of(name)
         assert (model.name, model.uri) == (folder.name, "")
 
@@ -301,6 +301,17 @@ def test_contradictory_files_are_refused(
     refused: Refused, name: str, changes: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     refused(lambda: read(name, **changes), name, *words)
+
+
+def test_quantisation_beside_the_file_is_found(tmp_path: Path) -> None:
+    """NVIDIA's checkpoints tell it in hf_quant_config.json: experts in NVFP4, attention left in BF16."""
+    config = {key: value for key, value in config_of("minimaxai-minimax-m2.5").items() if key != "quantization_config"}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    excluded = ["lm_head", *(f"model.layers.{layer}.self_attn*" for layer in range(62))]
+    beside = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": excluded}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
+    model = load_model(str(tmp_path))
+    assert (model.weight_bytes, model.expert_bytes, model.shared_bytes, model.kv_bytes) == (2.0, 0.5625, None, 1.0)
 
 
 DENSE_ALONE = (11_413_422_080 * 2 + 1_189_085_184 * 0.5625) / (11_413_422_080 + 1_189_085_184)

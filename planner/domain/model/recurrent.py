@@ -43,6 +43,16 @@ class _Recurrent:
         return sum(self.matrices(hidden_size).values())
 
     @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return False
+
+    @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return False
+
+    @property
     def divisible_kv_heads(self) -> int:
         """Over how many GPUs of a tensor-parallel group the state can be spread."""
         return self.heads

@@ -42,7 +42,8 @@ class ModelSpec:
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
     engine has to be allowed to run. What engines choose their layers by: `architecture` (the class that config.json
     names), `quantization` (its quant_method) and `weight_block`, the side of the blocks of FP8 weights that share a
-    scale; empty or 0 where there is none or nobody said.
+    scale; empty or 0 where there is none or nobody said. `assumed`: a sentence for each thing that somebody told, or
+    that was not understood.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ModelSpec:
     quantization: str = ""
     weight_block: SizeOrNone = 0
     source: str = ""
+    assumed: tuple[str, ...] = ()
 
     @property
     def layers(self) -> int:
@@ -84,9 +86,27 @@ class ModelSpec:
         return sum(count for _, count in self.dense_ffns)
 
     @property
+    def blocks(self) -> int:
+        """Attention and feed-forward blocks of all layers (count): two a layer, but where layers lack one of them."""
+        return sum(g.count * ((g.attention is not None) + (g.ffn is not None)) for g in self.groups)
+
+    @property
     def attentions(self) -> Iterator[tuple[Attention, int]]:
         """Attention of every group that has any, and of how many layers."""
         return ((group.attention, group.count) for group in self.groups if group.attention is not None)
+
+    @property
+    def choosing_layers(self) -> int:
+        """Layers whose own indexer chooses what their queries see (count)."""
+        return sum(count for kind, count in self.attentions if kind.chooses)
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """What its layers are made of that no measured model has, in words: their rates are formulas alone."""
+        parts = dict.fromkeys(
+            part for group in self.groups for part in (group.attention, group.ffn) if part is not None
+        )
+        return tuple(part.words for part in parts if not part.measured)
 
     @property
     def grouped(self) -> tuple[GroupedAttention, ...]:
@@ -190,8 +210,7 @@ class ModelSpec:
         n = self.residual_streams
         if n == 1:
             return 0
-        parts = sum(g.count * ((g.attention is not None) + (g.ffn is not None)) for g in self.groups)
-        return (parts * (n * n + 2 * n) + n) * n * self.hidden_size
+        return (self.blocks * (n * n + 2 * n) + n) * n * self.hidden_size
 
     @property
     def parameters(self) -> int:

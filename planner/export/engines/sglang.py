@@ -29,6 +29,7 @@ from planner.export.engines.kv_caches import (
 )
 from planner.export.engines.loading import (
     SGLANG_REMEDY,
+    check_code,
     draft_tokens,
     is_unquantised,
     require_loadable,
@@ -45,6 +46,7 @@ _BOOTSTRAP_PORT = 8998
 _BOOTSTRAP_FLAG = "disaggregation-bootstrap-port"
 _RENDEZVOUS_PORT = 5000
 _COMMAND = ("python3", "-m", "sglang.launch_server")
+_EAGLE = "EAGLE3"
 _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
 _MODES = MappingProxyType({Phase.PREFILL: "normal", Phase.DECODE: "low_latency", Phase.MIXED: "auto"})
 _MIXED_CHUNK = "enable-mixed-chunk"
@@ -67,10 +69,12 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`; leader and workers differ by their rank alone.
 
     Raises:
-        ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
-            that the GPUs cannot read, or layers that SGLang cannot split over them.
+        ExportError: a model that this version has no code for, drafted tokens with pipeline stages, stages that a
+            prefill partner has otherwise, a cache format that the GPUs cannot read, or layers that SGLang cannot split
+            over them.
     """
     profile = island.profile(NAME)
+    check_code(island, profile)
     check_cache_format(island, profile)
     _check_stages(island, profile)
     exchange = expert_exchange(island, profile)
@@ -205,12 +209,14 @@ def _chunk_notes(island: ServingIsland) -> tuple[str, ...]:
 
 
 def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
-    """A chain of drafts from the model's own layers; the verified token comes on top."""
+    """A chain of drafts from the model's own layers, or from a draft's; the verified token comes on top."""
     drafted = draft_tokens(island, profile)
     if not drafted:
         return []
+    eagle: list[tuple[str, FlagValue]] = [("speculative-draft-model-path", island.draft_uri)]
     return [
-        ("speculative-algorithm", profile.drafts.method),
+        ("speculative-algorithm", _EAGLE if island.draft_uri else profile.drafts.method),
+        *(eagle if island.draft_uri else []),
         ("speculative-num-steps", drafted),
         ("speculative-eagle-topk", 1),
         ("speculative-num-draft-tokens", drafted + 1),

@@ -71,25 +71,18 @@ class ModuleNames:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Architecture:
     """How the layers of an architecture are read. `nested`: they stand under `text_config`, beside a tower that reads
-    images; `activation`: of its feed-forward blocks; `own_key`: what others do not have. `planned`: rates and engines
-    of such models are known; others are shown, and not planned for."""
+    images; `activation`: of its feed-forward blocks; `own_key`: what others do not have."""
 
     layers: Callable[[ModelSection], list[Layer]]
     nested: bool = False
     activation: str = "silu"
     own_key: str = ""
     names: ModuleNames = ModuleNames()
-    planned: bool = False
 
 
 def text_section(config: ModelSection) -> ModelSection:
     """Where a config describes the language model: itself, or under `text_config`."""
     return config.inner("text_config") if not config.is_empty("text_config") else config
-
-
-def is_planned(architecture: str) -> bool:
-    """Whether rates and engines of models of this architecture are known (empty: nobody said which it is)."""
-    return not architecture or (architecture in _ARCHITECTURES and _ARCHITECTURES[architecture].planned)
 
 
 def module_names(config: ModelSection) -> ModuleNames:
@@ -207,8 +200,8 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
     {
         "BailingHybridForCausalLM": _Architecture(layers=read_bailing_hybrid, names=ModuleNames(linear="self_attn")),
         "DeciLMForCausalLM": _Architecture(layers=read_deci),
-        "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek, planned=True),
-        "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek, planned=True),
+        "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek),
+        "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek),
         "Gemma4ForConditionalGeneration": _Architecture(
             layers=read_gemma4,
             nested=True,
@@ -234,8 +227,8 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "Qwen3_5MoeForConditionalGeneration": _Architecture(
             layers=read_qwen35_moe, nested=True, names=ModuleNames(shared="mlp.shared_expert")
         ),
-        "Glm4MoeForCausalLM": _Architecture(layers=_glm4_moe, planned=True),
-        "GptOssForCausalLM": _Architecture(layers=_gpt_oss, planned=True),
+        "Glm4MoeForCausalLM": _Architecture(layers=_glm4_moe),
+        "GptOssForCausalLM": _Architecture(layers=_gpt_oss),
         "KimiK25ForConditionalGeneration": _Architecture(layers=_deepseek, nested=True),
         "KimiK3ForConditionalGeneration": _Architecture(
             layers=read_kimi_linear, nested=True, activation="situ", own_key="linear_attn_config", names=_KIMI_LINEAR
@@ -244,7 +237,7 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
             layers=read_kimi_linear, own_key="linear_attn_config", names=_KIMI_LINEAR
         ),
         "Llama4ForConditionalGeneration": _Architecture(layers=read_llama4, nested=True),
-        "LlamaForCausalLM": _Architecture(layers=_llama, planned=True),
+        "LlamaForCausalLM": _Architecture(layers=_llama),
         "LongcatFlashForCausalLM": _Architecture(
             layers=read_longcat, names=ModuleNames(attention="self_attn.0", dense="mlps.0")
         ),
@@ -255,16 +248,17 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "MiniMaxM3SparseForConditionalGeneration": _Architecture(
             layers=read_minimax_m3, nested=True, activation="swigluoai", names=_MINIMAX
         ),
-        "MistralForCausalLM": _Architecture(layers=_mistral, planned=True),
-        "MixtralForCausalLM": _Architecture(layers=_mixtral, planned=True),
-        "Qwen2ForCausalLM": _Architecture(layers=_qwen2, planned=True),
-        "Qwen2MoeForCausalLM": _Architecture(
-            layers=_qwen2_moe, planned=True, names=ModuleNames(shared="mlp.shared_expert")
-        ),
-        "Qwen3ForCausalLM": _Architecture(layers=_qwen3, planned=True),
-        "Qwen3MoeForCausalLM": _Architecture(layers=_qwen3_moe, planned=True),
+        "MistralForCausalLM": _Architecture(layers=_mistral),
+        "MixtralForCausalLM": _Architecture(layers=_mixtral),
+        "Qwen2ForCausalLM": _Architecture(layers=_qwen2),
+        "Qwen2MoeForCausalLM": _Architecture(layers=_qwen2_moe, names=ModuleNames(shared="mlp.shared_expert")),
+        "Qwen3ForCausalLM": _Architecture(layers=_qwen3),
+        "Qwen3MoeForCausalLM": _Architecture(layers=_qwen3_moe),
         "Qwen3VLForConditionalGeneration": _Architecture(layers=_qwen3, nested=True),
         "Qwen3VLMoeForConditionalGeneration": _Architecture(layers=_qwen3_moe, nested=True),
         "Step3p7FlashForCausalLM": _Architecture(layers=read_step3),
     }
 )
+
+ARCHITECTURES = tuple(_ARCHITECTURES)
+"""Those whose layers are read, by the class that config.json names."""

@@ -34,7 +34,7 @@ _CEILINGS = {
     "tower_parameters": 10**12,
 }
 Part = TypeVar("Part", Attention, Ffn)
-_URI = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'\\$`{}]+")
+_URI = re.compile(r"(?:[a-z][a-z0-9+.-]*://|/)[^\s\"'\\$`{}]+")
 
 
 class ModelSection(Section):
@@ -54,11 +54,11 @@ class ModelSection(Section):
     def with_quantization(self, beside: Section) -> "ModelSection":
         """The config with what the file `beside` it says of quantisation."""
         stated = ModelSection.of(ModelSection.of(beside).section("quantization")).values
-        return ModelSection(
-            {**self._values, "quantization_config": {"quant_method": "modelopt", **stated}},
-            file=self.file,
-            path=self.path,
-        )
+        return self.changed(quantization_config={"quant_method": "modelopt", **stated})
+
+    def changed(self, **values: object) -> "ModelSection":
+        """The same mapping with other `values`."""
+        return ModelSection({**self._values, **values}, file=self.file, path=self.path)
 
     def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
         """A whole number in low..high; sizes of models stay below what products of several of them overflow at."""
@@ -104,7 +104,7 @@ class ModelSection(Section):
         """Where an engine loads the weights from; it ends up in commands, so no blanks or quotes."""
         uri = self.text(key)
         if not _URI.fullmatch(uri):
-            raise self.fault(key, "a URI without blanks or quotes", hint="Such as hf://ORG/NAME or pvc://CLAIM/PATH.")
+            raise self.fault(key, "a URI without blanks or quotes", hint="Such as hf://ORG/NAME or an absolute path.")
         return uri
 
 
@@ -120,16 +120,8 @@ _ATTENTIONS: dict[str, type[Attention]] = {
 _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
 _ADDED = frozenset(
     {
-        "own_code",
-        "architecture",
-        "quantization",
-        "weight_block",
-        "tower_parameters",
-        "shared_bytes",
-        "head_bytes",
-        "formats",
-        "weight_only",
-        "residual_streams",
+        *("own_code", "architecture", "quantization", "weight_block", "tower_parameters", "residual_streams"),
+        *("shared_bytes", "head_bytes", "formats", "weight_only", "assumed"),
     }
 )
 """What documents of before it was known do not say."""
