@@ -48,8 +48,8 @@ def weights_gb(
     split = attention.weights(model, t) + model.dense_ffn_parameters / t
     experts = model.moe_layers * _expert_bytes(model, x)
     router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
-    # With stages the tables lie on two of them, the head on the last.
-    tables = np.where(stages > 1, model.head_parameters, model.embedding_parameters) * EMBEDDING_BYTES / t
+    # With stages the tables lie on two of them, the head on the last, and it is never the larger one.
+    tables = np.where(stages > 1, model.head_parameters * EMBEDDING_BYTES, model.table_bytes) / t
     draft = _draft_layer_bytes(model, t, x) * model.mtp_layers if drafts else 0.0
     return np.asarray(((split * model.weight_bytes + experts + router) * layer_share + tables + draft) / GB)
 

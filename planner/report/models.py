@@ -101,7 +101,7 @@ def _parts(model: ModelSpec) -> Iterator[tuple[str, int, float]]:
     yield "routed experts", model.moe_layers * model.routed_experts * model.expert_parameters, model.expert_bytes
     yield "shared experts", model.moe_layers * model.shared_parameters, shared
     yield "routers", model.moe_layers * model.router_parameters, EMBEDDING_BYTES
-    yield "embeddings and head", model.embedding_parameters, EMBEDDING_BYTES
+    yield "embeddings and head", model.embedding_parameters, model.table_bytes / model.embedding_parameters
     yield "tower", model.tower_parameters, EMBEDDING_BYTES
     yield "hyper-connections", model.connection_parameters, EMBEDDING_BYTES
 

@@ -125,9 +125,9 @@ ENGINE = Addition(
     name="engine version",
     edits={
         "planner/files/engine_profiles/sglang-0.9.9.yaml": like(
-            "sglang-0.5.18.yaml",
-            (r"^version: 0.5.18$", "version: 0.9.9"),
-            (r"^  NVIDIA: lmsysorg/sglang:v0.5.18$", "  NVIDIA: lmsysorg/sglang:v0.9.9"),
+            "sglang-0.5.23.yaml",
+            (r"^version: 0.5.23$", "version: 0.9.9"),
+            (r"^  NVIDIA: lmsysorg/sglang:v0.5.23$", "  NVIDIA: lmsysorg/sglang:v0.9.9"),
         )
     },
     use=planned(engine={"name": "sglang", "version": "0.9.9"})

@@ -27,8 +27,8 @@ from planner.files.models.models import model_from_config
 Refused = Callable[..., None]
 
 _LATER = (
-    *("own_code", "tower_parameters", "shared_bytes", "residual_streams"),
-    *("architecture", "quantization", "weight_block", "assumed"),
+    *("own_code", "tower_parameters", "shared_bytes", "head_bytes", "formats", "weight_only", "residual_streams"),
+    *("assumed", "architecture", "quantization", "weight_block"),
 )
 """Fields that older documents lack."""
 
@@ -254,7 +254,7 @@ def test_documents_of_before_models_could_bring_code_still_read() -> None:
 
 def test_documents_of_before_engines_were_asked_still_read() -> None:
     document = model_document(load_model("deepseek-v3"))
-    assert [document[name] for name in _LATER[4:7]] == ["DeepseekV3ForCausalLM", "fp8", 128]
+    assert [document[name] for name in _LATER[-3:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
     read = _read({name: value for name, value in document.items() if name not in _LATER})
     assert (read.architecture, read.quantization, read.weight_block) == ("", "", 0)
 

@@ -152,8 +152,8 @@ def test_the_origin_in_the_config_serves_as_uri(tmp_path: Path, config: dict[str
         ({"num_experts_per_tok": 257}, ("num_experts_per_tok", "at most 256", "257")),
         ({"first_k_dense_replace": 62}, ("first_k_dense_replace", "at most 61")),
         (
-            {"quantization_config": {"quant_method": "awq"}},
-            ("quantization_config.quant_method", "fp8", "'awq'"),
+            {"quantization_config": {"quant_method": "exl3"}},
+            ("quantization_config.quant_method", "fp8", "'exl3'"),
         ),
         ({"_planner": {"uri": "hf://a/b; rm -rf"}}, ("_planner.uri", "URI")),
         ({"_planner": {"url": "hf://a/b"}}, ("_planner.url is not a known key",)),

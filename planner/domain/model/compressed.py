@@ -76,6 +76,16 @@ class CompressedAttention:
         return min(tokens, self.window) * self.head_dim * kv_bytes + tokens * self.cached_bytes_per_token(kv_bytes)
 
     @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return self.index_heads > 0
+
+    @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return False
+
+    @property
     def words(self) -> str:
         """`compressed 4 to 1, 64 heads of 512, window 128, best 512 entries`."""
         ratio = f"compressed {self.ratio} to 1" if self.ratio else "window alone"

@@ -13,6 +13,11 @@ class DenseFfn:
     gated: bool = True
 
     @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return self.gated
+
+    @property
     def words(self) -> str:
         """`dense, 18,432`."""
         return f"dense, {self.size:,}{'' if self.gated else ' without gate'}"
@@ -41,6 +46,11 @@ class Experts:
     latent: SizeOrNone = 0
 
     @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return self.gated and not self.latent
+
+    @property
     def words(self) -> str:
         """`8 of 256 experts of 2,048, 1 shared`."""
         shared = f", {self.shared} shared" if self.shared else ""
@@ -56,7 +66,7 @@ class Experts:
 
     def expert_parameters(self, hidden_size: int) -> int:
         """Weights of one routed expert (count)."""
-        return (3 if self.gated else 2) * (self.latent or hidden_size) * self.ffn_size
+        return (3 if self.gated else 2) * self.sent_width(hidden_size) * self.ffn_size
 
     def shared_parameters(self, hidden_size: int) -> int:
         """Weights of all shared experts (count)."""
@@ -64,4 +74,12 @@ class Experts:
 
     def router_parameters(self, hidden_size: int) -> int:
         """Weights of the router (count), projections to the latent width and back included."""
-        return hidden_size * (self.routed + 2 * self.latent)
+        return hidden_size * self.routed + self.latent_parameters(hidden_size)
+
+    def latent_parameters(self, hidden_size: int) -> int:
+        """Weights of the projections to the latent width and back (count)."""
+        return 2 * hidden_size * self.latent
+
+    def sent_width(self, hidden_size: int) -> int:
+        """Elements of a token that is sent to the routed experts."""
+        return self.latent or hidden_size

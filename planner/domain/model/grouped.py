@@ -65,7 +65,7 @@ class GroupedAttention:
             "o_proj": self.heads * self.value_width,
         }
         if self.indexer is not None:
-            widths |= {"indexer.q_proj": self.indexer.heads * self.indexer.dim, "indexer.k_proj": self.indexer.dim}
+            widths |= {"index_q_proj": self.indexer.heads * self.indexer.dim, "index_k_proj": self.indexer.dim}
         return {name: hidden_size * width for name, width in widths.items() if width}
 
     def parameters(self, hidden_size: int) -> int:
@@ -94,12 +94,26 @@ class GroupedAttention:
         return cached_tokens * self.kv_width * kv_bytes + tokens * index
 
     @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return self.indexer is not None
+
+    @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return self == GroupedAttention(
+            heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, window=self.window
+        )
+
+    @property
     def words(self) -> str:
         """`grouped, 64/8 heads of 128, window 128`."""
         values = f"/{self.value_dim}" if self.value_dim else ""
         seen = f", {'chunks of' if self.chunked else 'window'} {self.window:,}" if self.window else ""
         chosen = f", best {self.indexer.top} blocks of {self.indexer.block}" if self.indexer is not None else ""
-        return f"grouped, {self.heads}/{self.kv_heads} heads of {self.head_dim}{values}{seen}{chosen}"
+        gate = "" if self.gate is Gate.NONE else f", gate of {self.gate}"
+        same = ", keys are values" if self.keys_are_values else ""
+        return f"grouped, {self.heads}/{self.kv_heads} heads of {self.head_dim}{values}{same}{gate}{seen}{chosen}"
 
     @property
     def held_bytes(self) -> float:

@@ -21,6 +21,7 @@ from planner.export.engines.arguments import FlagValue, flags, read_flags, requi
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     check_cache_format,
+    needs_cache_format,
     own_code_notes,
     sglang_notes,
     spans_generations,
@@ -28,6 +29,7 @@ from planner.export.engines.kv_caches import (
 )
 from planner.export.engines.loading import (
     SGLANG_REMEDY,
+    check_code,
     draft_tokens,
     is_unquantised,
     require_loadable,
@@ -66,10 +68,12 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`; leader and workers differ by their rank alone.
 
     Raises:
-        ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
-            that the GPUs cannot read, or layers that SGLang cannot split over them.
+        ExportError: a model that this version has no code for, drafted tokens with pipeline stages, stages that a
+            prefill partner has otherwise, a cache format that the GPUs cannot read, or layers that SGLang cannot split
+            over them.
     """
     profile = island.profile(NAME)
+    check_code(island, profile)
     check_cache_format(island, profile)
     _check_stages(island, profile)
     exchange = expert_exchange(island, profile)
@@ -180,6 +184,8 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         rows += [(_MIXED_CHUNK, None)]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8_e4m3")]
+    elif needs_cache_format(island.model):
+        rows += [("kv-cache-dtype", "bfloat16")]
     if spans_generations(island):
         rows += [("page-size", PAGE_SIZE)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])

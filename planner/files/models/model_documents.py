@@ -13,7 +13,15 @@ from dataclasses import asdict
 from typing import TypeVar
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
-from planner.domain.model import LARGEST_SIZE, MOST_LAYERS, CompressedAttention, Ffn, LinearAttention, Mamba2
+from planner.domain.model import (
+    LARGEST_SIZE,
+    MOST_LAYERS,
+    CompressedAttention,
+    Ffn,
+    LinearAttention,
+    Mamba2,
+    WeightFormat,
+)
 from planner.domain.model.spec import MOST_CONTEXT
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section
@@ -112,8 +120,8 @@ _ATTENTIONS: dict[str, type[Attention]] = {
 _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
 _ADDED = frozenset(
     {
-        *("own_code", "architecture", "quantization", "weight_block", "tower_parameters"),
-        *("shared_bytes", "residual_streams", "assumed"),
+        *("own_code", "architecture", "quantization", "weight_block", "tower_parameters", "assumed"),
+        *("shared_bytes", "head_bytes", "formats", "weight_only", "residual_streams"),
     }
 )
 """What documents of before it was known do not say."""
@@ -153,8 +161,16 @@ def model_from_document(document: Section) -> ModelSpec:
         needed=_NEEDED,
         name=lambda _: section.name("name"),
         uri=lambda _: section.uri("uri"),
+        formats=lambda _: _formats(section),
         groups=lambda _: _groups(section),
     )
+
+
+def _formats(document: ModelSection) -> tuple[WeightFormat, ...]:
+    words = document.texts("formats") if "formats" in document else ()
+    if not set(words) <= set(WeightFormat):
+        raise document.fault("formats", f"of {', '.join(WeightFormat)}")
+    return tuple(map(WeightFormat, words))
 
 
 def _groups(document: ModelSection) -> tuple[LayerGroup, ...]:

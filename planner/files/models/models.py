@@ -114,11 +114,14 @@ def _from_hugging_face(config: ModelSection, section: ModelSection, name: str) -
         hidden_size=hidden_size,
         groups=grouped_layers(layers),
         vocab_size=text.integer("vocab_size", low=1),
-        max_context=text.integer("max_position_embeddings", low=1),
+        max_context=_longest(text),
         weight_bytes=precision.weights,
         expert_bytes=precision.experts,
         shared_bytes=precision.shared,
-        kv_bytes=read_kv_bytes(config, section, precision.weights),
+        head_bytes=precision.head,
+        formats=precision.formats,
+        weight_only=precision.weight_only,
+        kv_bytes=read_kv_bytes(config, section, precision),
         mtp_layers=text.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", text.flag("tie_word_embeddings", False)),
         tower_parameters=tower_parameters(config),
@@ -130,6 +133,11 @@ def _from_hugging_face(config: ModelSection, section: ModelSection, name: str) -
         source=section.text("source", default=""),
         assumed=tuple(_assumed(section, stated)),
     )
+
+
+def _longest(text: ModelSection) -> int:
+    key = "max_position_embeddings"
+    return text.integer("model_max_length" if key not in text and "model_max_length" in text else key, low=1)
 
 
 def _assumed(section: ModelSection, stated: tuple[str, ...]) -> Iterator[str]:

@@ -31,7 +31,7 @@ from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.disk.mistakes import read_all
 from planner.files.disk.names import canonical, is_path, shipped_scenarios
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.engines import read_engine
+from planner.files.engines import read_engine, require_loaded
 from planner.files.models.models import find_model, told_model
 from planner.files.records import read_record
 from planner.files.scenario.cost_sections import read_cost, read_network, read_slo, require_flows, require_prefix
@@ -225,6 +225,7 @@ def _question(
     inventory, inventory_inputs = read_inventory(document, cluster, placement)
     cost_section = document.section("cost", optional=True)
     cost, cost_inputs = read_cost(cost_section, base, model)
+    model = replace(model, kv_bytes=cost.kv_cache_dtype.element_bytes(model.kv_bytes))
     require_prefix(cost_section, cost, workload)
     objective, objective_inputs = read_objective(objective_section(document), base)
     assignment = read_record(AssignmentSettings, document.section("assignment", optional=True))
@@ -243,7 +244,7 @@ def _question(
         network=network,
         cluster=cluster,
         placement=placement,
-        engine=read_engine(document),
+        engine=require_loaded(document, read_engine(document), model),
         routing=read_routing(document.section("routing", optional=True)),
         simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
         serving=document.choice("serving", ServingForm) if "serving" in document else DEFAULT_SERVING,

@@ -174,7 +174,7 @@ _SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "engine": (
         "Whose rules servers keep (planner engines).",
-        ("engine: {name: vllm, version: 0.18.0}", "engine: {name: sglang, version: 0.5.18}"),
+        ("engine: {name: vllm, version: 0.33.0}", "engine: {name: sglang, version: 0.5.23}"),
     ),
     "serving": (
         "Prefill and decode on GPUs of their own (split), both on the same (aggregated), or the better by pool (auto).",

@@ -35,6 +35,7 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "MixtralForCausalLM": {"model_type": "mixtral"},
     "Qwen3MoeForCausalLM": {"model_type": "qwen3_moe"},
 }
+_ARCHITECTURES = {"cdna3": "gfx942", "cdna4": "gfx950"}
 _OWN = ("_planner", "auto_map")  # the latter names files of the model's repository
 
 
@@ -181,4 +182,5 @@ def _gpus(plan: Plan, workload: FoundWorkload, pod: FoundPod) -> Gpus:
         compute_capability=str(gpu.compute_capability),
         memory_bytes=int(gpu.device_gb * 1e9),
         count=pod_gpus(pod),
+        architecture=_ARCHITECTURES.get(gpu.family, ""),
     )
