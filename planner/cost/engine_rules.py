@@ -100,7 +100,7 @@ def kv_backends(profile: EngineProfile, sender: GpuSpec, receiver: GpuSpec) -> t
 
 
 def _drafted(context: CostContext) -> int:
-    return 0 if context.settings.mode is CostMode.REFERENCE else context.settings.mtp_tokens
+    return 0 if context.settings.mode is CostMode.REFERENCE else context.settings.drafted
 
 
 def _site(context: CostContext, phase: Phase, parallel: ParallelConfig, batch_size: int = 0) -> ExchangeSite:
@@ -188,10 +188,10 @@ def _stage_refusals(query: _Query) -> Iterator[str]:
 def _draft_refusals(query: _Query) -> Iterator[str]:
     drafted, parallel, profile = _drafted(query.context), query.parallel, query.profile
     if drafted and parallel.pp > 1 and not profile.drafts.with_stages:
-        rule = f"{profile} drafts no tokens in pipeline stages (mtp_tokens is {drafted})"
+        rule = f"{profile} drafts no tokens in pipeline stages ({drafted} are asked for)"
         yield f"pp must be 1, as {rule}, got {parallel.pp}"
     if drafted > profile.drafts.most:
-        yield f"mtp_tokens must be at most {profile.drafts.most} for {profile}, got {drafted}"
+        yield f"drafted tokens must be at most {profile.drafts.most} for {profile}, got {drafted}"
 
 
 def _format_refusals(query: _Query) -> Iterator[str]:

@@ -24,7 +24,7 @@ import numpy as np
 from planner.cost import attention
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.device import CostContext
-from planner.cost.layers import cost_of
+from planner.cost.drafts import Draft, draft_of
 from planner.domain import ENGINE_MEMORY_SHARE, CostSettings, GpuSpec, ModelSpec
 from planner.domain.model.spec import EMBEDDING_BYTES
 from planner.units import GB
@@ -40,28 +40,30 @@ def experts_on_device(model: ModelSpec, settings: CostSettings, devices: Numbers
 
 
 def weights_gb(
-    model: ModelSpec, *, tp: Numbers, experts_on_device: Numbers, pp: Numbers = 1, drafts: bool = False
+    model: ModelSpec, *, tp: Numbers, experts_on_device: Numbers, pp: Numbers = 1, draft: Draft | None = None
 ) -> Array:
-    """Weights of the fullest GPU (GB); with `drafts` the layers for multi-token prediction, too."""
+    """Weights of the fullest GPU (GB), those of what drafts among them."""
     t, x, stages = as_array(tp), as_array(experts_on_device), as_array(pp)
     layer_share = np.minimum(ceil_divide(model.layers, stages) / model.layers, 1)
-    split = attention.weights(model, t) + model.dense_ffn_parameters / t
-    experts = model.moe_layers * _expert_bytes(model, x)
-    router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
     # With stages the tables lie on two of them, the head on the last, and it is never the larger one.
     tables = np.where(stages > 1, model.head_parameters * EMBEDDING_BYTES, model.table_bytes) / t
-    draft = _draft_layer_bytes(model, t, x) * model.mtp_layers if drafts else 0.0
-    return np.asarray(((split * model.weight_bytes + experts + router) * layer_share + tables + draft) / GB)
+    drafting = 0.0 if draft is None else _draft_bytes(draft, t, x)
+    return np.asarray((_layers_bytes(model, t, x) * layer_share + tables + drafting) / GB)
 
 
-def _draft_layer_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:
-    """A layer that drafts: like the model's last kind of layer."""
-    last, _ = list(model.attentions)[-1]
-    split = cost_of(last).weights(last, model.hidden_size, tp) * model.weight_bytes
-    if model.experts:
-        return np.asarray(split + _expert_bytes(model, experts_on_device) + model.router_parameters * EMBEDDING_BYTES)
-    dense, _ = list(model.dense_ffns)[-1]
-    return np.asarray(split + dense.parameters(model.hidden_size) / tp * model.weight_bytes)
+def _layers_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:
+    """All layers on one GPU."""
+    split = attention.weights(model, tp) + model.dense_ffn_parameters / tp
+    experts = model.moe_layers * _expert_bytes(model, experts_on_device)
+    router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
+    return np.asarray(split * model.weight_bytes + experts + router)
+
+
+def _draft_bytes(draft: Draft, tp: Array, experts_on_device: Array) -> Array:
+    """The layers that draft, on one GPU, and a head of their own; embeddings are the model's."""
+    head = draft.own_head * draft.layer.head_parameters
+    around = (draft.copies * draft.joining + head) * EMBEDDING_BYTES / tp
+    return np.asarray(draft.copies * _layers_bytes(draft.layer, tp, experts_on_device) + around)
 
 
 def _expert_bytes(model: ModelSpec, experts_on_device: Array) -> Array:
@@ -90,18 +92,21 @@ def free_gb(
     tp: Numbers,
     experts_on_device: Numbers,
     pp: Numbers = 1,
-    drafts: bool = False,
+    draft: Draft | None = None,
 ) -> Array:
     """What the weights leave of the usable memory (GB); negative where they do not fit."""
-    return usable_gb(gpu) - weights_gb(model, tp=tp, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
+    return usable_gb(gpu) - weights_gb(model, tp=tp, experts_on_device=experts_on_device, pp=pp, draft=draft)
 
 
-def cache_gb(model: ModelSpec, *, length: Numbers, batch: Numbers, tp: Numbers, pp: Numbers = 1) -> Array:
-    """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB)."""
+def cache_gb(
+    model: ModelSpec, *, length: Numbers, batch: Numbers, tp: Numbers, pp: Numbers = 1, draft: Draft | None = None
+) -> Array:
+    """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB), that of what drafts with it."""
     layer_share = ceil_divide(model.layers, pp) / model.layers
-    return np.asarray(
-        attention.cache_bytes_per_sequence(model, as_array(length), as_array(tp)) * layer_share * as_array(batch) / GB
-    )
+    each = attention.cache_bytes_per_sequence(model, as_array(length), as_array(tp)) * layer_share
+    if draft is not None:
+        each = each + draft.copies * attention.cache_bytes_per_sequence(draft.layer, as_array(length), as_array(tp))
+    return np.asarray(each * as_array(batch) / GB)
 
 
 def max_batch(
@@ -113,18 +118,16 @@ def max_batch(
     tp: Numbers,
     experts_on_device: Numbers,
     pp: Numbers = 1,
-    tokens_per_sequence: int = 1,
+    draft: Draft | None = None,
 ) -> Array:
     """Most sequences of an attention group whose cache fits, not rounded; negative where the weights do not fit.
 
     A pipeline holds the cache of all its sequences, each stage for its own layers.
     """
-    t, length = as_array(tp), as_array(seq_len) + as_array(decode_len)
-    drafts = tokens_per_sequence > 1
-    free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
-    layer_share = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
-    cache = attention.cache_bytes_per_sequence(model, length, t) * layer_share / GB
-    return np.asarray(free / (cache + activation_gb(model, tokens_per_sequence, t)))
+    length = as_array(seq_len) + as_array(decode_len)
+    free = free_gb(gpu, model, tp=tp, experts_on_device=experts_on_device, pp=pp, draft=draft)
+    cache = cache_gb(model, length=length, batch=1, tp=tp, pp=pp, draft=draft)
+    return np.asarray(free / (cache + activation_gb(model, 1 + (draft.tokens if draft else 0), tp)))
 
 
 def max_prompts(
@@ -142,9 +145,8 @@ def max_prompts(
     """
     gpu, model, settings = context.gpu, context.model, context.settings
     t, s = as_array(tp), as_array(longest)
-    drafts = settings.mtp_tokens > 0
-    free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
-    layer_share = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
+    draft = draft_of(model, settings)
+    free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, draft=draft)
     # A prompt's cache stays while the stages work on others: as many prompts as stages.
-    cache = attention.cache_bytes_per_sequence(model, s, t) * layer_share * as_array(pp) / GB
+    cache = cache_gb(model, length=s, batch=pp, tp=t, pp=pp, draft=draft)
     return np.asarray((free - activation_gb(model, settings.max_tokens_per_step, t)) / cache)

@@ -95,7 +95,7 @@ def test_stages_of_prefill_are_handed_over_by_sglang_alone() -> None:
 def test_drafts_and_stages_do_not_go_together() -> None:
     stages = ParallelConfig(tp=8, dp=1, pp=2)
     words = refused(SGLANG, stages, phase=Phase.PREFILL, mtp_tokens=2)
-    assert "drafts no tokens in pipeline stages (mtp_tokens is 2), got 2" in words
+    assert "drafts no tokens in pipeline stages (2 are asked for), got 2" in words
     assert not refused(SGLANG, stages, phase=Phase.PREFILL, mtp_tokens=2, mode=CostMode.REFERENCE)
     assert not refused(SGLANG, ParallelConfig(tp=8, dp=1), mtp_tokens=2)
 

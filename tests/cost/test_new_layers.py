@@ -8,7 +8,6 @@ import hashlib
 import re
 import statistics
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from cost_figures import gpu
@@ -18,7 +17,6 @@ from planner.cost.benchmarks.prediction import figures
 from planner.domain import BenchmarkRun, Load, Metric, ModelSpec, NamedRun, Pool, Precision
 from planner.files import load_model
 
-PUBLISHED = Path(__file__).parents[1] / "files" / "published_models"
 GPUS = {"b200_sxm": "DGX-B200", "b300_sxm": "DGX-B300", "h100_sxm": "H100", "h200_sxm": "H200"}
 BYTES = {"fp8": (1.0, 1.0), "fp4": (0.5625, 1.0), "bf16": (2.0, 2.0)}  # of weights, of the cache
 RESERVED = "012345"
@@ -58,9 +56,9 @@ def _run(number: int, row: Mapping[str, str], model: ModelSpec) -> NamedRun | No
 
 # model -> its config, runs, mean error of the rate (what was reached), of TPOT
 REACHED = {
-    "Qwen/Qwen3.5-397B-A17B": ("qwen-qwen3.5-397b-a17b", 190, 0.145, 0.13),
-    "zhipuai/GLM-5": ("zai-org-glm-5", 59, 0.11, 0.075),
-    "MiniMaxAI/MiniMax-M2.5": ("minimaxai-minimax-m2.5", 299, 0.145, 0.155),
+    "Qwen/Qwen3.5-397B-A17B": ("qwen3.5-397b-a17b", 190, 0.145, 0.13),
+    "zhipuai/GLM-5": ("glm-5-fp8", 59, 0.11, 0.075),
+    "MiniMaxAI/MiniMax-M2.5": ("minimax-m2.5", 299, 0.145, 0.155),
 }
 
 
@@ -68,7 +66,7 @@ REACHED = {
 def test_rates_are_near_the_measured_ones(path: str) -> None:
     name, count, of_rate, of_tpot = REACHED[path]
     rows = [(n, row) for n, row in enumerate(reference_rows("silicon/silicon_given.csv")) if row["model_path"] == path]
-    model = load_model(str(PUBLISHED / f"{name}.json"))
+    model = load_model(name)
     runs = [run for n, row in rows if (run := _run(n, row, model)) is not None]
     assert len(runs) == count
     judged = figures(runs)

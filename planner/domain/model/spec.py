@@ -54,7 +54,7 @@ class ModelSpec:
     max_context: Annotated[int, Bounds(low=1, high=MOST_CONTEXT)]
     weight_bytes: _Bytes = 1.0
     expert_bytes: _Bytes = 1.0
-    shared_bytes: Annotated[float | None, Bounds(above=0, high=8)] = None
+    shared_bytes: _Bytes | None = None
     head_bytes: _Bytes = EMBEDDING_BYTES
     formats: tuple[WeightFormat, ...] = ()
     weight_only: bool = False

@@ -46,6 +46,7 @@ _BOOTSTRAP_PORT = 8998
 _BOOTSTRAP_FLAG = "disaggregation-bootstrap-port"
 _RENDEZVOUS_PORT = 5000
 _COMMAND = ("python3", "-m", "sglang.launch_server")
+_EAGLE = "EAGLE3"
 _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
 _MODES = MappingProxyType({Phase.PREFILL: "normal", Phase.DECODE: "low_latency", Phase.MIXED: "auto"})
 _MIXED_CHUNK = "enable-mixed-chunk"
@@ -208,12 +209,14 @@ def _chunk_notes(island: ServingIsland) -> tuple[str, ...]:
 
 
 def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
-    """A chain of drafts from the model's own layers; the verified token comes on top."""
+    """A chain of drafts from the model's own layers, or from a draft's; the verified token comes on top."""
     drafted = draft_tokens(island, profile)
     if not drafted:
         return []
+    eagle: list[tuple[str, FlagValue]] = [("speculative-draft-model-path", island.draft_uri)]
     return [
-        ("speculative-algorithm", profile.drafts.method),
+        ("speculative-algorithm", _EAGLE if island.draft_uri else profile.drafts.method),
+        *(eagle if island.draft_uri else []),
         ("speculative-num-steps", drafted),
         ("speculative-eagle-topk", 1),
         ("speculative-num-draft-tokens", drafted + 1),

@@ -73,6 +73,7 @@ _READ_FLAGS = frozenset(
     | {f"data-parallel-{name}" for name in ("start-rank", "address", "rpc-port", "hybrid-lb", "external-lb", "rank")}
     | {"data-parallel-multi-port-external-lb", "headless"}
 )
+_EAGLE = "eagle3"
 _SHORT_FLAGS = frozenset(
     {"-tp", "-pp", "-dp", "-ep", "-t", "-e", "-n", "-r"}
     | {f"-dp{letter}" for letter in "laphenrm"}  # -t, -e: cut short
@@ -168,8 +169,8 @@ def _overlap(island: ServingIsland, split: bool) -> list[tuple[str, FlagValue]]:
 
 def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
     drafted = draft_tokens(island, profile)
-    config = json.dumps({"method": profile.drafts.method, "num_speculative_tokens": drafted})
-    return [("speculative-config", config)] if drafted else []
+    own = {"method": profile.drafts.method} if not island.draft_uri else {"method": _EAGLE, "model": island.draft_uri}
+    return [("speculative-config", json.dumps({**own, "num_speculative_tokens": drafted}))] if drafted else []
 
 
 def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:

@@ -53,6 +53,7 @@ from planner.files.scenario.placement_sections import (
 )
 from planner.files.scenario.search_sections import read_search
 from planner.files.scenario.settings import Setting, with_settings
+from planner.files.scenario.speculation import require_choice
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint, referred_from, top_level
 from planner.files.tables.workloads import read_workload, workload_file, workload_from_document
 
@@ -208,6 +209,7 @@ def scenario_from_section(
     require_measurable(document.file, scenario)
     require_costed(document.file, scenario, objective_section(document), base)
     require_placeable(document.file, scenario)
+    require_choice(document.file, scenario)
     return scenario
 
 

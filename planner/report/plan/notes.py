@@ -121,6 +121,7 @@ def notes(plan: Plan) -> list[str]:
         *risks(plan),
         *exactness_note(plan),
         *_beside(plan),
+        *_drafts(plan),
         *_cached(plan),
         *_reference(plan),
         *_deviation(plan),
@@ -132,6 +133,21 @@ def notes(plan: Plan) -> list[str]:
         *_remarks(plan),
         *_failures(plan),
     ]
+
+
+def _drafts(plan: Plan) -> Iterator[str]:
+    """What drafted tokens bring, and whose chances of acceptance that rests on."""
+    rows = plan.outlook.drafts
+    if rows:
+        pools = "; ".join(
+            f"{escaped(row.island)} {counted(row.tokens, 'token')} a step, {row.tokens_per_pass:.2f} tokens a pass, "
+            f"{row.gain:.2f} times the rate without at its batch"
+            for row in rows
+        )
+        whose = "those of the scenario" if plan.scenario.cost.drafting.acceptance else "published ones of this model"
+        if any(row.carried_over for row in rows):
+            whose = "carried over from other models that were measured: give your own (`cost.speculation.acceptance`)"
+        yield f"Drafted: {pools}. Chances of acceptance are {whose}; text that is hard to guess has less of the gain."
 
 
 def _cached(plan: Plan) -> list[str]:
