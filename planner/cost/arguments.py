@@ -8,6 +8,7 @@ import numpy as np
 from planner.cost import memory
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.device import CostContext
+from planner.cost.drafts import draft_of
 from planner.cost.step import Steps
 from planner.domain import PHASES, CostSettings, ModelSpec, Phase
 from planner.errors import InfeasibleError, InputError
@@ -68,9 +69,9 @@ def require_fit(context: CostContext, steps: Steps) -> None:
     """Raises InfeasibleError naming the step that exceeds the memory of one GPU by most; columns may be arrays."""
     gpu, model, settings = context.gpu, context.model, context.settings
     devices = steps.tp * steps.dp
-    experts, drafts = memory.experts_on_device(model, settings, devices), settings.mtp_tokens > 0
-    weights = memory.weights_gb(model, tp=steps.tp, experts_on_device=experts, pp=steps.pp, drafts=drafts)
-    free = memory.free_gb(gpu, model, tp=steps.tp, experts_on_device=experts, pp=steps.pp, drafts=drafts)
+    experts, draft = memory.experts_on_device(model, settings, devices), draft_of(model, settings)
+    weights = memory.weights_gb(model, tp=steps.tp, experts_on_device=experts, pp=steps.pp, draft=draft)
+    free = memory.free_gb(gpu, model, tp=steps.tp, experts_on_device=experts, pp=steps.pp, draft=draft)
     beside = _beside_weights_gb(model, settings, steps)
     columns = np.broadcast_arrays(steps.tp, devices, steps.pp, steps.length, steps.batch, weights, beside, free)
     tp, devices, pp, length, batch, weights, beside, free = (np.ravel(column) for column in columns)
@@ -89,11 +90,10 @@ def require_fit(context: CostContext, steps: Steps) -> None:
 
 def _beside_weights_gb(model: ModelSpec, settings: CostSettings, steps: Steps) -> Array:
     """Cache and activations of the fullest GPU, as in `memory.max_batch` and `max_prompts` (prompts go in chunks)."""
-    drafted = model.mtp_layers * (settings.mtp_tokens > 0)
-    layers = 1 + drafted / np.ceil(model.layers / as_array(steps.pp))
-    cache = layers * memory.cache_gb(model, length=steps.length, batch=steps.batch, tp=steps.tp, pp=steps.pp)
+    draft = draft_of(model, settings)
+    cache = memory.cache_gb(model, length=steps.length, batch=steps.batch, tp=steps.tp, pp=steps.pp, draft=draft)
     if steps.phase is Phase.DECODE:
-        return cache + steps.batch * memory.activation_gb(model, 1 + settings.mtp_tokens, steps.tp)
+        return cache + steps.batch * memory.activation_gb(model, 1 + settings.drafted, steps.tp)
     tokens = np.minimum(steps.batch * steps.length * (1 - as_array(steps.cached)), settings.max_tokens_per_step)
     # Every stage has prompts under way, and holds their caches.
     return cache * steps.pp + memory.activation_gb(model, tokens, steps.tp)

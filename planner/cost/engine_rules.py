@@ -14,7 +14,6 @@ from planner.domain.engine import (
     LayerFault,
     Loading,
     Over,
-    WeightFormat,
     deepep_obstacle,
     layer_faults,
     overlap_obstacle,
@@ -40,7 +39,14 @@ def refusals(context: CostContext, phase: Phase, parallel: ParallelConfig, profi
     query = _Query(context=context, phase=phase, parallel=parallel, profile=profile)
     return tuple(
         sentence
-        for rule in (_group_refusals, _layer_refusals, _stage_refusals, _draft_refusals, _format_refusals)
+        for rule in (
+            _model_refusals,
+            _group_refusals,
+            _layer_refusals,
+            _stage_refusals,
+            _draft_refusals,
+            _format_refusals,
+        )
         for sentence in rule(query)
     )
 
@@ -94,7 +100,7 @@ def kv_backends(profile: EngineProfile, sender: GpuSpec, receiver: GpuSpec) -> t
 
 
 def _drafted(context: CostContext) -> int:
-    return 0 if context.settings.mode is CostMode.REFERENCE else context.settings.mtp_tokens
+    return 0 if context.settings.mode is CostMode.REFERENCE else context.settings.drafted
 
 
 def _site(context: CostContext, phase: Phase, parallel: ParallelConfig, batch_size: int = 0) -> ExchangeSite:
@@ -109,6 +115,12 @@ def _site(context: CostContext, phase: Phase, parallel: ParallelConfig, batch_si
         decode_tokens=tokens,
         batch_size=batch_size,
     )
+
+
+def _model_refusals(query: _Query) -> Iterator[str]:
+    model, profile = query.context.model, query.profile
+    if not profile.loads(model.architecture):
+        yield f"{profile} has no code for {model.architecture}, the architecture of {model.name}"
 
 
 def _group_refusals(query: _Query) -> Iterator[str]:
@@ -176,16 +188,15 @@ def _stage_refusals(query: _Query) -> Iterator[str]:
 def _draft_refusals(query: _Query) -> Iterator[str]:
     drafted, parallel, profile = _drafted(query.context), query.parallel, query.profile
     if drafted and parallel.pp > 1 and not profile.drafts.with_stages:
-        rule = f"{profile} drafts no tokens in pipeline stages (mtp_tokens is {drafted})"
+        rule = f"{profile} drafts no tokens in pipeline stages ({drafted} are asked for)"
         yield f"pp must be 1, as {rule}, got {parallel.pp}"
     if drafted > profile.drafts.most:
-        yield f"mtp_tokens must be at most {profile.drafts.most} for {profile}, got {drafted}"
+        yield f"drafted tokens must be at most {profile.drafts.most} for {profile}, got {drafted}"
 
 
 def _format_refusals(query: _Query) -> Iterator[str]:
     gpu, model, profile = query.context.gpu, query.context.model, query.profile
-    formats = {WeightFormat.of(size) for size in (model.weight_bytes, model.expert_bytes)}
-    for weights in sorted(weights for weights in formats if weights is not None):
+    for weights in model.weight_formats:
         if profile.arithmetic(gpu, weights) is None:
             yield f"{profile} loads no {weights} weights on {gpu.name}"
     if not profile.reads_cache(gpu, model):

@@ -16,6 +16,7 @@ from planner.cost.arrays import as_array
 from planner.cost.backend import open_backend
 from planner.cost.bands import band_of
 from planner.cost.device import CostContext, require_figures
+from planner.cost.drafts import draft_of
 from planner.cost.efficiency import FACTOR_NAMES, merged, origin_of, vendor_family
 from planner.cost.grid import Degrees
 from planner.cost.parallelism import configurations, require_configuration, require_drafts
@@ -126,7 +127,7 @@ def _largest_batch(context: CostContext, phase: Phase, config: ParallelConfig, l
             tp=config.tp,
             experts_on_device=experts,
             pp=config.pp,
-            tokens_per_sequence=1 + settings.mtp_tokens,
+            draft=draft_of(model, settings),
         )
         return max(0, int(np.floor(sequences)))
     fits = memory.max_prompts(context, longest=length, tp=config.tp, experts_on_device=experts, pp=config.pp)
@@ -179,7 +180,6 @@ def explained_pass(
     parts, total = _parts(cost), float(cost.total_ms)
     per_gpu = tokens * config.dp * MS_PER_S / config.devices
     experts = memory.experts_on_device(model, settings, config.stage_devices)
-    drafts = settings.mtp_tokens > 0
     return StepExplanation(
         gpu=gpu.name,
         model=model.name,
@@ -196,7 +196,9 @@ def explained_pass(
         roofline_tokens_per_s_per_gpu=per_gpu / (roofline_ms(gpu, model, cost) * float(cost.scale)),
         bound=_bound(parts),
         weights_gb=float(
-            memory.weights_gb(model, tp=config.tp, experts_on_device=experts, pp=config.pp, drafts=drafts)
+            memory.weights_gb(
+                model, tp=config.tp, experts_on_device=experts, pp=config.pp, draft=draft_of(model, settings)
+            )
         ),
         cache_gb=cache_gb,
         usable_gb=memory.usable_gb(gpu),

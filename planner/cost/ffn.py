@@ -65,7 +65,7 @@ def head_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array) -> Par
         flops=2 * tokens * weights,
         rate=dev.fp16,
         rows=tokens,
-        weight_bytes=weights * EMBEDDING_BYTES,
+        weight_bytes=weights * model.head_bytes,
         micro_batches=as_array(1.0),
     )
 

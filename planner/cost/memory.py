@@ -24,7 +24,7 @@ import numpy as np
 from planner.cost import attention
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.device import CostContext
-from planner.cost.layers import cost_of
+from planner.cost.drafts import Draft, draft_of
 from planner.domain import ENGINE_MEMORY_SHARE, CostSettings, GpuSpec, ModelSpec
 from planner.domain.model.spec import EMBEDDING_BYTES
 from planner.units import GB
@@ -40,31 +40,32 @@ def experts_on_device(model: ModelSpec, settings: CostSettings, devices: Numbers
 
 
 def weights_gb(
-    model: ModelSpec, *, tp: Numbers, experts_on_device: Numbers, pp: Numbers = 1, drafts: bool = False
+    model: ModelSpec, *, tp: Numbers, experts_on_device: Numbers, pp: Numbers = 1, draft: Draft | None = None
 ) -> Array:
-    """Weights of the fullest GPU (GB); with `drafts` the layers for multi-token prediction, too."""
+    """Weights of the fullest GPU (GB), those of what drafts among them."""
     t, x, stages = as_array(tp), as_array(experts_on_device), as_array(pp)
     layer_share = np.minimum(ceil_divide(model.layers, stages) / model.layers, 1)
-    split = attention.weights(model, t) + model.dense_ffn_parameters / t
-    experts = model.moe_layers * _expert_bytes(model, x)
-    router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
-    # With stages the tables lie on two of them, the head on the last.
-    tables = np.where(stages > 1, model.head_parameters, model.embedding_parameters) * EMBEDDING_BYTES / t
-    draft = _draft_layer_bytes(model, t, x) * model.mtp_layers if drafts else 0.0
-    # A tower is split like the layers, and loaded whether images come or not; connections are on every GPU.
+    # With stages the tables lie on two of them, the head on the last, and it is never the larger one.
+    tables = np.where(stages > 1, model.head_parameters * EMBEDDING_BYTES, model.table_bytes) / t
+    drafting = 0.0 if draft is None else _draft_bytes(draft, t, x)
+    # A tower is split like the layers, and loaded whether images come or not.
     tower = model.tower_parameters * EMBEDDING_BYTES / t
-    layers = split * model.weight_bytes + experts + router + model.connection_parameters * EMBEDDING_BYTES
-    return np.asarray((layers * layer_share + tables + tower + draft) / GB)
+    return np.asarray((_layers_bytes(model, t, x) * layer_share + tables + tower + drafting) / GB)
 
 
-def _draft_layer_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:
-    """A layer that drafts: like the model's last kind of layer."""
-    last, _ = list(model.attentions)[-1]
-    split = cost_of(last).weights(last, model.hidden_size, tp) * model.weight_bytes
-    if model.experts:
-        return np.asarray(split + _expert_bytes(model, experts_on_device) + model.router_parameters * EMBEDDING_BYTES)
-    dense, _ = list(model.dense_ffns)[-1]
-    return np.asarray(split + dense.parameters(model.hidden_size) / tp * model.weight_bytes)
+def _layers_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:
+    """All layers on one GPU; connections are on every one."""
+    split = attention.weights(model, tp) + model.dense_ffn_parameters / tp
+    experts = model.moe_layers * _expert_bytes(model, experts_on_device)
+    router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
+    return np.asarray(split * model.weight_bytes + experts + router + model.connection_parameters * EMBEDDING_BYTES)
+
+
+def _draft_bytes(draft: Draft, tp: Array, experts_on_device: Array) -> Array:
+    """The layers that draft, on one GPU, and a head of their own; embeddings are the model's."""
+    head = draft.own_head * draft.layer.head_parameters
+    around = (draft.copies * draft.joining + head) * EMBEDDING_BYTES / tp
+    return np.asarray(draft.copies * _layers_bytes(draft.layer, tp, experts_on_device) + around)
 
 
 def _expert_bytes(model: ModelSpec, experts_on_device: Array) -> Array:
@@ -93,18 +94,30 @@ def free_gb(
     tp: Numbers,
     experts_on_device: Numbers,
     pp: Numbers = 1,
-    drafts: bool = False,
+    draft: Draft | None = None,
 ) -> Array:
     """What the weights leave of the usable memory (GB); negative where they do not fit."""
-    return usable_gb(gpu) - weights_gb(model, tp=tp, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
+    return usable_gb(gpu) - weights_gb(model, tp=tp, experts_on_device=experts_on_device, pp=pp, draft=draft)
 
 
-def cache_gb(model: ModelSpec, *, length: Numbers, batch: Numbers, tp: Numbers, pp: Numbers = 1) -> Array:
-    """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB)."""
+def cache_gb(
+    model: ModelSpec,
+    *,
+    length: Numbers,
+    batch: Numbers,
+    tp: Numbers,
+    pp: Numbers = 1,
+    draft: Draft | None = None,
+    states: int | None = None,
+) -> Array:
+    """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB), that of what drafts with it.
+    `states`: of a sequence, where layers keep one (None: of one that is worked on)."""
     layer_share = ceil_divide(model.layers, pp) / model.layers
-    return np.asarray(
-        attention.reserved_bytes(model, as_array(length), as_array(tp)) * layer_share * as_array(batch) / GB
-    )
+    held = attention.STATES + (0 if draft is None else draft.tokens) if states is None else states
+    each = attention.reserved_bytes(model, as_array(length), as_array(tp), states=held) * layer_share
+    if draft is not None:
+        each = each + draft.copies * attention.reserved_bytes(draft.layer, as_array(length), as_array(tp))
+    return np.asarray(each * as_array(batch) / GB)
 
 
 def max_batch(
@@ -116,19 +129,16 @@ def max_batch(
     tp: Numbers,
     experts_on_device: Numbers,
     pp: Numbers = 1,
-    tokens_per_sequence: int = 1,
+    draft: Draft | None = None,
 ) -> Array:
     """Most sequences of an attention group whose cache fits, not rounded; negative where the weights do not fit.
 
     A pipeline holds the cache of all its sequences, each stage for its own layers.
     """
-    t, length = as_array(tp), as_array(seq_len) + as_array(decode_len)
-    drafts = tokens_per_sequence > 1
-    free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
-    layer_share = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
-    states = attention.STATES + tokens_per_sequence - 1
-    cache = attention.reserved_bytes(model, length, t, states=states) * layer_share / GB
-    return np.asarray(free / (cache + activation_gb(model, tokens_per_sequence, t)))
+    length = as_array(seq_len) + as_array(decode_len)
+    free = free_gb(gpu, model, tp=tp, experts_on_device=experts_on_device, pp=pp, draft=draft)
+    cache = cache_gb(model, length=length, batch=1, tp=tp, pp=pp, draft=draft)
+    return np.asarray(free / (cache + activation_gb(model, 1 + (draft.tokens if draft else 0), tp)))
 
 
 def max_prompts(
@@ -148,10 +158,8 @@ def max_prompts(
     """
     gpu, model, settings = context.gpu, context.model, context.settings
     t, s = as_array(tp), as_array(longest)
-    drafts = settings.mtp_tokens > 0
-    free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, drafts=drafts)
-    layer_share = (ceil_divide(model.layers, pp) + model.mtp_layers * drafts) / model.layers
+    draft = draft_of(model, settings)
+    free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, draft=draft)
     # A prompt's cache stays while the stages work on others: as many prompts as stages.
-    held = attention.STATES + settings.mtp_tokens if states is None else states
-    cache = attention.reserved_bytes(model, s, t, states=held) * layer_share * as_array(pp) / GB
+    cache = cache_gb(model, length=s, batch=pp, tp=t, pp=pp, draft=draft, states=states)
     return np.asarray((free - activation_gb(model, settings.max_tokens_per_step, t)) / cache)

@@ -34,13 +34,14 @@ from planner.cost.arguments import require_at_least
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, device
+from planner.cost.drafts import draft_of
 from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
 from planner.cost.images import image_parts
 from planner.cost.layers import Intake
 from planner.cost.parts import Part, StepCost
 from planner.cost.prefix_hits import shape_hits
-from planner.cost.step import Steps, common_parts, fullest_rank, scaled, score_part, summed
+from planner.cost.step import Steps, common_parts, drafts_parts, fullest_rank, score_part, summed
 from planner.domain import PHASES, CostSettings, GpuSpec, ModelSpec, Origin, ParallelConfig, Phase, StepExplanation
 from planner.errors import InfeasibleError, InputError
 
@@ -92,7 +93,7 @@ def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
 def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostSettings, passes: Passes) -> StepCost:
     """`mixed_cost` on given devices."""
     p, single = passes, as_array(1.0)
-    verified = 1 + settings.mtp_tokens
+    verified = 1 + settings.drafted
     decoded, n = p.sequences * verified, p.sequences * verified + p.chunk
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
     of_chunk, of_sequences = _work(model, passes, verified)
@@ -116,11 +117,10 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         micro=single,
         expanding=prefill.weights,
     )
-    if settings.mtp_tokens:
-        # Drafts are of the sequences alone.
-        drafted = 1 + settings.mtp_tokens / model.layers * decoded / n
-        parts = tuple(scaled(part, drafted) for part in parts)
-    answered = p.sequences * (verified + settings.mtp_tokens) + p.chunk / p.fresh
+    # Drafts are of the sequences alone.
+    of_drafts = replace(steps, length=p.cached)
+    drafts = drafts_parts(decode, draft_of(model, settings), settings, of_drafts, p.sequences)
+    answered = decoded + p.chunk / p.fresh
     head = ffn.head_part(blend, model, tokens=answered, tp=p.tp)
     fixed = Part(
         name="scheduling",
@@ -129,7 +129,7 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
     images = image_parts(prefill, model, settings, prompts=p.chunk / p.prompt, length=p.prompt, tp=p.tp, passes=single)
     # Only prompts lie unevenly over the ranks.
     waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
-    return summed(blend, model, steps, (*parts, *images, head, fixed), single, gained=1.0, waiting=waiting)
+    return summed(blend, model, steps, (*parts, *images, head, *drafts, fixed), single, gained=1.0, waiting=waiting)
 
 
 def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:
@@ -219,19 +219,20 @@ def explain_mixed(
 def _most_sequences(context: CostContext, config: ParallelConfig, length: int, chunk: int, prompt: int) -> int:
     """What memory holds beside the prompts that are taken in, and the buffers of the chunk."""
     model, settings, tp = context.model, context.settings, config.tp
+    draft = draft_of(model, settings)
     free = memory.free_gb(
         context.gpu,
         model,
         tp=tp,
         experts_on_device=memory.experts_on_device(model, settings, config.stage_devices),
-        drafts=settings.mtp_tokens > 0,
+        draft=draft,
     )
     # A prompt that is taken in by parts keeps the cache of all of it.
     prompts = max(1.0, chunk / prompt)
-    of_prompts = memory.cache_gb(model, length=prompt, batch=prompts, tp=tp) + memory.activation_gb(model, chunk, tp)
-    each = memory.cache_gb(model, length=length, batch=1, tp=tp) + memory.activation_gb(
-        model, 1 + settings.mtp_tokens, tp
-    )
+    cached = memory.cache_gb(model, length=prompt, batch=prompts, tp=tp, draft=draft)
+    of_prompts = cached + memory.activation_gb(model, chunk, tp)
+    each = memory.cache_gb(model, length=length, batch=1, tp=tp, draft=draft)
+    each = each + memory.activation_gb(model, 1 + settings.drafted, tp)
     return int(np.floor((free - of_prompts) / each))
 
 
@@ -251,7 +252,6 @@ def _explained(
             hit=shape_hits(context, prompt, config),
         ),
     )
-    gained = sum(settings.mtp_acceptance**k for k in range(1 + settings.mtp_tokens))
     of_prompts = memory.cache_gb(model, length=prompt, batch=max(1.0, chunk / prompt), tp=config.tp)
     explained = explained_pass(
         context,
@@ -260,7 +260,7 @@ def _explained(
         phase=Phase.MIXED,
         length=length,
         batch=batch,
-        tokens=chunk + batch * gained,
+        tokens=chunk + batch * settings.gained,
         cache_gb=float(of_prompts + memory.cache_gb(model, length=length, batch=batch, tp=config.tp)),
         origin=_weaker_origin(context),
     )

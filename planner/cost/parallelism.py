@@ -19,6 +19,7 @@ import numpy as np
 from planner.cost.arrays import Array, divisors
 from planner.cost.device import CostContext
 from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig
+from planner.domain.speculation import DraftMethod
 from planner.errors import InputError
 
 MOST_STAGES = 8
@@ -107,10 +108,12 @@ def require_configuration(context: CostContext, config: ParallelConfig) -> None:
 
 def require_drafts(model: ModelSpec, settings: CostSettings) -> None:
     """Raises InputError where tokens are to be drafted by a model that has no layer for it."""
-    if settings.mtp_tokens and not model.mtp_layers:
+    drafting = settings.drafting
+    if drafting.method is DraftMethod.MTP and drafting.tokens != 0 and not model.mtp_layers:
+        came = "auto" if drafting.tokens is None else drafting.tokens
         raise InputError(
-            f"mtp_tokens: must be 0, {model.name} has no layer for multi-token prediction, got {settings.mtp_tokens}.",
-            hint="Leave it out, or choose a model that drafts.",
+            f"mtp_tokens: must be 0, {model.name} has no layer for multi-token prediction, got {came}.",
+            hint="Leave it out, draft with EAGLE, or choose a model that drafts.",
         )
 
 

@@ -25,6 +25,7 @@ from planner.cost import memory
 from planner.cost.arrays import Array, Numbers
 from planner.cost.backend import CostBackend
 from planner.cost.device import CostContext
+from planner.cost.drafts import draft_of
 from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees, RateGrid, answer_points, longest_prompts, mean_answers, mean_prompts
 from planner.cost.prefix_hits import fresh_tokens, hit_shares
@@ -202,7 +203,7 @@ def _fitting_batch(
         tp=degrees.tp,
         experts_on_device=memory.experts_on_device(context.model, context.settings, degrees.devices),
         pp=degrees.pp,
-        tokens_per_sequence=1 + context.settings.mtp_tokens,
+        draft=draft_of(context.model, context.settings),
     )
     steps = _steps(Phase.DECODE, degrees, cached.max(axis=-1), np.ones(fitting.shape))
     limit = np.minimum(backend.largest_batch(steps), LARGEST_BATCH)

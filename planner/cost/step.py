@@ -7,9 +7,13 @@
 | mu | micro-batches of a pass: 2 where communication is overlapped, else 1 | 1 |
 | C, X | computation and communication of the MoE layers | ms |
 | omega | share of the shorter of both that overlap hides | 1 |
-| v, a | tokens verified a sequence (1 + drafted), tokens gained a step: 1 + p + p^2 + ... | tokens |
+| k | tokens drafted a step | tokens |
+| v, a | tokens verified a sequence (1 + k), tokens gained a step (`planner.domain.speculation`) | tokens |
 
 step = sum of the parts - omega min(C, X); TPOT = step / a.
+Drafts: the pass verifies v rows a sequence in every product, over as many more experts; the cache is read once for all.
+Then the draft layer runs k times, first over what was verified, later over a token a sequence, its head after each.
+What it does with prompts, as one layer more, is left out.
 Chunked prefill: projections and FFNs add up over the chunks (equal ones), causal pairs too; weights are loaded once a
 pass, and the cache of what came before is read, MLA's expanded, anew by every chunk: sum_i (h s + i fresh/c), i = 1..c.
 Prompts that fit the budget together share a pass. Pipelined: pp equal micro-batches are in flight, so every stage
@@ -28,11 +32,13 @@ from planner.cost import attention, collectives, ffn
 from planner.cost.arrays import Array, Numbers, as_array, ceil_divide
 from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, arithmetic_tflops, device
+from planner.cost.drafts import Draft, draft_of
 from planner.cost.efficiency import saturation
 from planner.cost.images import image_parts
 from planner.cost.layers import Intake
 from planner.cost.parts import PART_FIGURES, Part, StepCost
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
+from planner.domain.model.spec import EMBEDDING_BYTES
 
 _PERMUTED_BYTES = 6  # an expert's copy of a token: written and read on dispatch (1 byte), on combine (2 bytes)
 _STREAM_PASSES = 3  # of a further residual stream and block: read once to be mixed into one, then read and written
@@ -154,8 +160,7 @@ def fullest_rank(dev: Device, settings: CostSettings, dp: Array) -> Array:
 
 
 def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps, micro: Array) -> StepCost:
-    verified = 1 + settings.mtp_tokens
-    gained = sum(settings.mtp_acceptance**i for i in range(verified))
+    verified, draft = 1 + settings.drafted, draft_of(model, settings)
     sequences = steps.batch / steps.pp
     new = sequences * verified
     work = attention.decode_work(
@@ -163,11 +168,51 @@ def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps,
     )
     once = as_array(1.0)
     parts = common_parts(dev, model, settings, steps, work, new=new, expanded=new, passes=once, micro=micro)
-    if settings.mtp_tokens:  # a draft layer costs about what another layer does
-        parts = tuple(scaled(part, 1 + settings.mtp_tokens / model.layers) for part in parts)
-    head = ffn.head_part(dev, model, tokens=sequences * (verified + settings.mtp_tokens), tp=steps.tp)
+    head = ffn.head_part(dev, model, tokens=new, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=as_array(dev.efficiency.step_decode_ms))
-    return summed(dev, model, steps, (*parts, head, fixed), micro, gained=gained)
+    parts = (*parts, head, *drafts_parts(dev, draft, settings, steps, sequences), fixed)
+    return summed(dev, model, steps, parts, micro, gained=settings.gained)
+
+
+def drafts_parts(
+    dev: Device, draft: Draft | None, settings: CostSettings, steps: Steps, sequences: Array
+) -> tuple[Part, ...]:
+    """What drafting takes after a pass, as one part; none where nothing is drafted, nor time where nothing is decoded.
+
+    `steps.length`: cached tokens of a sequence.
+    """
+    if draft is None or not draft.tokens:
+        return ()
+    runs = [(1 + draft.tokens, 1), (1, draft.tokens - 1)]
+    parts = [
+        scaled(part, as_array(times * (sequences > 0)))
+        for tokens, times in runs
+        if times
+        for part in _draft_run(dev, draft, settings, steps, sequences, tokens)
+    ]
+    return (Part(name="drafts", **{name: sum(getattr(part, name) for part in parts) for name in PART_FIGURES}),)
+
+
+def _draft_run(
+    dev: Device, draft: Draft, settings: CostSettings, steps: Steps, sequences: Array, tokens: int
+) -> tuple[Part, ...]:
+    """The draft layer once, over so many tokens of each sequence, and its head for one of them."""
+    layer, new, once = draft.layer, sequences * tokens, as_array(1.0)
+    rates = replace(dev, weights=dev.fp16) if draft.own_head else dev  # EAGLE's are 16 bits
+    work = attention.decode_work(layer, sequences=sequences, tokens=as_array(tokens), cached=steps.length, tp=steps.tp)
+    alone = replace(steps, pp=once)
+    parts = common_parts(rates, layer, settings, alone, work, new=new, expanded=new, passes=once, micro=once)
+    joining = draft.joining / steps.tp
+    joined = ffn.gemm_part(
+        "joining",
+        dev,
+        flops=2 * new * joining,
+        rate=dev.fp16,
+        rows=new,
+        weight_bytes=joining * EMBEDDING_BYTES,
+        micro_batches=once,
+    )
+    return (*parts, joined, ffn.head_part(dev, layer, tokens=sequences, tp=steps.tp))
 
 
 def common_parts(
@@ -269,7 +314,8 @@ def _small_kernels_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Arr
     if model.experts:
         sent = model.experts.sent_width(model.hidden_size)
         moved = moved + model.moe_layers * tokens / tp * model.experts.active * sent * _PERMUTED_BYTES
-    latency = layers * loads * dev.efficiency.layer_us / _US_PER_MS
+    fixed_us = layers * dev.efficiency.layer_us + model.choosing_layers * dev.efficiency.indexer_us
+    latency = loads * fixed_us / _US_PER_MS
     return Part(name="small kernels", memory_ms=moved / dev.memory, latency_ms=latency, bytes=moved)
 
 
@@ -325,7 +371,7 @@ _BYTE_PER_MS = 1e6
 
 def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
     """The least time for the operations and bytes of one pass."""
-    of_experts = arithmetic_tflops(gpu, model.expert_bytes)
+    of_experts = arithmetic_tflops(gpu, model.expert_bytes, model.weight_only)
     rates = {
         "attention": gpu.fp16_tflops,
         "attention of sequences": gpu.fp16_tflops,
@@ -334,7 +380,8 @@ def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
         "shared experts": of_experts,
         "routed experts": of_experts,
     }
-    usual = arithmetic_tflops(gpu, model.weight_bytes)
+    usual = arithmetic_tflops(gpu, model.weight_bytes, model.weight_only)
+    rates["drafts"] = max(usual, of_experts, gpu.fp16_tflops)  # products of all kinds
     computing = sum(float(part.flops) / rates.get(part.name, usual) / _FLOP_PER_MS for part in cost.parts)
     moving = sum(float(part.bytes) for part in cost.parts) / gpu.memory_gb_s / _BYTE_PER_MS
     return max(computing, moving)

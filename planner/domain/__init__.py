@@ -181,6 +181,7 @@ from planner.domain.serving.server import (
     KvTransfer,
     LoadPoint,
     NodeLoss,
+    PoolDrafts,
     ServerConfig,
     SimplerPlan,
 )

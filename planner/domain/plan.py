@@ -60,6 +60,11 @@ class PlannedIsland:
     context: Annotated[
         _Count, Key("that its engines run with already, where its prompts need less", unit="tokens", sparse=True)
     ] = 0
+    drafted: Annotated[
+        int | None,
+        Bounds(low=0),
+        Key("a step, where a pool chose; else as the scenario says", unit="tokens", sparse=True),
+    ] = None
 
     @classmethod
     def idle(cls, name: str, gpu: str, size: int, price_usd_per_hour: float, note: str) -> "PlannedIsland":

@@ -27,6 +27,7 @@ from planner.domain.serving.routing import (
     SurvivalSettings,
 )
 from planner.domain.slo import SloSettings
+from planner.domain.speculation import MOST_DRAFTED, Speculation
 from planner.domain.stocks import Sizes, SizeSet, Stock, stocks_of
 from planner.domain.workload import CachedPrefixes, CacheRate, KvCacheRate, LengthProfile, RequestTrace, Workload
 
@@ -39,6 +40,18 @@ class CostMode(StrEnum):
 
     DEFAULT = "default"
     REFERENCE = "reference"
+
+
+class CacheFormat(StrEnum):
+    """Elements of the KV cache: as the model says, or of 8 or 16 bits."""
+
+    AUTO = "auto"
+    FP8 = "fp8"
+    BF16 = "bf16"
+
+    def element_bytes(self, told: float) -> float:
+        """Bytes of an element, `told` by the model."""
+        return {CacheFormat.AUTO: told, CacheFormat.FP8: 1.0, CacheFormat.BF16: 2.0}[self]
 
 
 class Formulation(StrEnum):
@@ -151,22 +164,26 @@ class CostSource(StrEnum):
 class CostSettings:
     """How step times are judged. Reference mode heeds `mode` and `kv_cache_rate` alone, and takes a number of that.
 
-    `kv_cache_rate`: `cost.prefix_hits` makes hit shares of it; `prefixes` is what its `auto` draws on.
+    `kv_cache_rate`: `cost.prefix_hits` makes hit shares of it; `prefixes` is what its `auto` draws on. `kv_cache_dtype`
+    is in the scenario's model by the time that a scenario is read.
     `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `reach`: where a placed
-    replica lies (None: as compactly as NVLink domains and switches allow).
+    replica lies (None: as compactly as NVLink domains and switches allow). `speculation` stands for the `mtp_` keys.
     """
 
     mode: Annotated[CostMode, Key("the planner's own cost model, or the paper's")] = CostMode.DEFAULT
     kv_cache_rate: Annotated[
         KvCacheRate, Bounds(low=0, below=1), Key("share of a prompt in the prefix cache, or rows by length, or auto")
     ] = 0.0
+    kv_cache_dtype: Annotated[
+        CacheFormat, Key("of the KV cache: fp8, bf16, or auto, as the model says", sparse=True)
+    ] = CacheFormat.AUTO
     max_tokens_per_step: Annotated[
         int, Bounds(low=1, high=10_000_000), Key("a rank's prefill budget; longer prompts go in chunks", unit="tokens")
     ] = 16384
     two_micro_batches: Annotated[bool, Key("computation hides communication, where that is faster")] = True
     balanced_experts: Annotated[bool, Key("no expert is more popular than another")] = False
     redundant_experts: Annotated[int, Bounds(low=0, high=4096), Key("further copies of experts in every layer")] = 0
-    mtp_tokens: Annotated[int, Bounds(low=0, high=8), Key("that MTP drafts a step", unit="tokens")] = 0
+    mtp_tokens: Annotated[int, Bounds(low=0, high=MOST_DRAFTED), Key("that MTP drafts a step", unit="tokens")] = 0
     mtp_acceptance: Annotated[
         float, Bounds(above=0, high=1), Key("chance of a drafted token, if those before it were accepted")
     ] = 0.8
@@ -180,8 +197,41 @@ class CostSettings:
     source: Annotated[CostSource, Key("where step times come from: formulas, or `profile`")] = CostSource.ANALYTIC
     calibration: Annotated[Calibration | None, FILE, Key("factors over the built-in ones", sparse=True)] = None
     profile: Annotated[tuple[Measurement, ...], FILE, Key("step times to look up: a CSV", sparse=True)] = ()
+    speculation: Annotated[
+        Speculation | None, Key("how tokens are drafted: auto, none, or a method with its tokens", sparse=True)
+    ] = None
     reach: Annotated[Reach | None, INTERNAL] = None
     prefixes: Annotated[CachedPrefixes | None, INTERNAL] = None
+
+    @property
+    def drafting(self) -> Speculation:
+        """What drafts; `mtp_tokens` with `mtp_acceptance` is short for one chance at every position."""
+        return self.speculation or Speculation(tokens=self.mtp_tokens, acceptance=(self.mtp_acceptance,))
+
+    @property
+    def drafted(self) -> int:
+        """Tokens drafted a step; 0 as long as they are the planner's choice."""
+        return self.drafting.tokens or 0
+
+    @property
+    def may_draft(self) -> bool:
+        """Whether servers need room for what drafts."""
+        return self.drafting.tokens != 0
+
+    @property
+    def gained(self) -> float:
+        """Tokens that a pass yields a sequence."""
+        return self.drafting.gained(self.drafted)
+
+    @property
+    def draft_choices(self) -> tuple[int | None, ...]:
+        """Numbers of drafted tokens that a pool may choose from: as many as chances are known of; None: no choice."""
+        free = self.drafting.tokens is None
+        return tuple(range(1 + min(MOST_DRAFTED, len(self.drafting.chances)))) if free else (None,)
+
+    def with_drafted(self, tokens: int | None) -> "CostSettings":
+        """The settings of a pool that drafts so many (None: as all do)."""
+        return self if tokens is None else replace(self, speculation=replace(self.drafting, tokens=tokens))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

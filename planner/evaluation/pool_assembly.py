@@ -85,6 +85,7 @@ def pool_islands(
             tokens_per_step=pool.server.tokens_per_step,
             overlapped=pool.server.overlapped,
             context=pool.context,
+            drafted=pool.server.drafted,
             note=_no_room(unplaced.get(pool.island, 0), pool, advice.get(pool.island, "")),
         )
 

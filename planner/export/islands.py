@@ -37,7 +37,6 @@ from planner.domain import (
     PlannedIsland,
     Qos,
     Route,
-    Scenario,
     context_tokens,
     halves_of,
 )
@@ -124,7 +123,8 @@ class ServingIsland:
     `batch_size` counts sequences per attention group (decode, mixed) or prompts per attention group and step
     (prefill), those of all pipeline stages together; `max_model_len` and `max_tokens_per_step` are tokens;
     `weights` is what the engine loads; `placed`: the plan says on which nodes. What the rates rest on: `overlapped`
-    (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step.
+    (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step, by the
+    model's own layers or by what lies at `draft_uri`.
     `partners`: of the islands that it hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that
     hang together by that, its own too. `engine`: that the plan was priced for. `per_node`: copies that may share a node
     at most, where losses of nodes count on it (0: as many as fit).
@@ -149,6 +149,7 @@ class ServingIsland:
     overlapped: bool = False
     redundant_experts: int = 0
     draft_tokens: int = 0
+    draft_uri: str = ""
     placed: bool = False
     partners: tuple[ParallelConfig, ...] = ()
     exchange_gpus: tuple[GpuSpec, ...] = ()
@@ -299,7 +300,7 @@ def _serving_island(
         engine=scenario.engine,
         per_node=plan.per_node(island.id),
         **exchange,
-        **_assumptions(scenario, parallel, island.overlapped),
+        **_assumptions(plan, island, parallel),
     )
 
 
@@ -307,19 +308,29 @@ class _Assumptions(TypedDict, total=False):
     overlapped: bool
     redundant_experts: int
     draft_tokens: int
+    draft_uri: str
 
 
-def _assumptions(scenario: Scenario, parallel: ParallelConfig, overlapped: bool | None) -> _Assumptions:
-    """Reference mode heeds none of these settings. `overlapped`: what the island says for itself, None: nothing."""
-    cost, experts = scenario.cost, scenario.model.experts
+def _assumptions(plan: Plan, island: PlannedIsland, parallel: ParallelConfig) -> _Assumptions:
+    """Reference mode heeds none of these settings."""
+    cost, experts = plan.scenario.cost, plan.scenario.model.experts
     if cost.mode is CostMode.REFERENCE:
         return {}
-    two_batches = cost.two_micro_batches if overlapped is None else overlapped
+    two_batches = cost.two_micro_batches if island.overlapped is None else island.overlapped
+    draft = cost.drafting.draft
     return {
         "overlapped": bool(two_batches and experts and parallel.stage_devices > 1),
         "redundant_experts": cost.redundant_experts if experts else 0,
-        "draft_tokens": cost.mtp_tokens,
+        "draft_tokens": _drafted(plan, island),
+        "draft_uri": draft.uri if draft else "",
     }
+
+
+def _drafted(plan: Plan, island: PlannedIsland) -> int:
+    """Tokens a step; prefill drafts as those do that decode its prompts, whose caches it hands over."""
+    decoding = [other for other in plan.islands if other.phase is Phase.DECODE]
+    asked = decoding if island.phase is Phase.PREFILL and decoding else [island]
+    return max(plan.scenario.cost.with_drafted(other.drafted).drafted for other in asked)
 
 
 def _checked_parallel(island: PlannedIsland, model: ModelSpec) -> ParallelConfig:

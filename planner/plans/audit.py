@@ -318,7 +318,7 @@ def _is_pool(island: PlannedIsland, pool: BucketPool) -> bool:
         (island.gpu, island.phase, island.size) == (pool.gpu, pool.phase, pool.gpus)
         and island.parallel == replace(server.parallel, replicas=pool.count)
         and (island.tokens_per_step, island.batch_size) == (server.tokens_per_step, server.batch_size)
-        and (island.overlapped, island.context) == (server.overlapped, pool.context)
+        and (island.overlapped, island.context, island.drafted) == (server.overlapped, pool.context, server.drafted)
     )
 
 

@@ -292,6 +292,7 @@ _TIMES = {Phase.PREFILL: "TTFT", Phase.DECODE: "TPOT"}
 _POOL_FIELDS: Mapping[str, Callable[[BucketPool], object]] = {
     "prompts": lambda pool: f"{pool.start}–{pool.end - 1}",
     "tokens a step": lambda pool: pool.server.tokens_per_step,
+    "drafted tokens": lambda pool: pool.server.drafted,
     "overlap": lambda pool: "yes" if pool.server.overlapped else "no",
 }
 

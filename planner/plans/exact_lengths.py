@@ -139,7 +139,8 @@ Key = tuple[str, int]  # island, start of a range
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
     """What an island's rates depend on. `tokens_per_step`: of a rank of a pool's prefill server (0: the scenario's);
-    `overlapped`: whether a pool's servers hide their communication (None: where that is faster)."""
+    `overlapped`: whether a pool's servers hide their communication (None: where that is faster); `drafted`: tokens a
+    step, where the pool chose them."""
 
     gpu: str
     phase: Phase
@@ -147,6 +148,7 @@ class Deployed:
     reach: Reach | None = None
     tokens_per_step: int = 0
     overlapped: bool | None = None
+    drafted: int | None = None
 
     @classmethod
     def of(cls, island: PlannedIsland) -> "Deployed":
@@ -160,6 +162,7 @@ class Deployed:
             reach=island.reach,
             tokens_per_step=island.tokens_per_step,
             overlapped=island.overlapped,
+            drafted=island.drafted,
         )
 
     @property
@@ -170,7 +173,8 @@ class Deployed:
     def priced(self, scenario: Scenario) -> Scenario:
         """The scenario where the island lies, with its budget."""
         budget = self.tokens_per_step or scenario.cost.max_tokens_per_step
-        return replace(scenario, cost=replace(scenario.cost, reach=self.reach, max_tokens_per_step=budget))
+        cost = scenario.cost.with_drafted(self.drafted)
+        return replace(scenario, cost=replace(cost, reach=self.reach, max_tokens_per_step=budget))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ def require_model(before: Scenario, after: Scenario) -> None:
 
 def same_engines(before: Scenario, after: Scenario) -> bool:
     """Whether servers of equal configuration are started with the same engine and flags."""
-    flags = [(s.model, s.engine, s.cost.mtp_tokens, s.cost.redundant_experts) for s in (before, after)]
+    flags = [(s.model, s.engine, s.cost.drafting, s.cost.redundant_experts) for s in (before, after)]
     return flags[0] == flags[1]
 
 

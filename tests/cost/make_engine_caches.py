@@ -11,7 +11,6 @@ decoded, with the prefix cache on.
 """
 
 import csv
-import json
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
@@ -25,34 +24,36 @@ from vllm.model_executor.layers.mamba.mamba_utils import MambaStateShapeCalculat
 from vllm.v1 import kv_cache_interface as specs
 from vllm.v1.core import kv_cache_planning as planning
 
-FOLDER = Path(__file__).parent.parent / "files" / "published_models"
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+from published import config_of
+
 TOKENS = (1024, 131_072)
 BF16, FP8, BYTES, FLOAT = torch.bfloat16, torch.float8_e4m3fn, torch.uint8, torch.float32
 BLOCK, SPARSE_BLOCK, V4_BLOCK = 16, 64, 256  # tokens: CacheConfig's; of FlashMLA's and the indexer's kernels; of V4's
 GDN_ALIGNMENT = 64  # tokens: FLASHINFER_GDN_CHECKPOINT_ALIGNMENT
 ROWS: tuple[tuple[str, int, int], ...] = (  # model, tp, bytes of a cached element
-    ("deepseek-ai-deepseek-v3.2", 1, 1),
-    ("deepseek-ai-deepseek-v3.2", 8, 2),
-    ("zai-org-glm-5", 8, 1),
-    ("zai-org-glm-5.2", 8, 2),
-    ("deepseek-ai-deepseek-v4-flash", 1, 1),
-    ("deepseek-ai-deepseek-v4-flash", 8, 2),
-    ("deepseek-ai-deepseek-v4-pro", 8, 1),
-    ("nvidia-minimax-m3-nvfp4", 1, 1),
-    ("nvidia-minimax-m3-nvfp4", 8, 2),
-    ("google-gemma-4-26b-a4b", 1, 2),
-    ("nvidia-gemma-4-31b-it-nvfp4", 2, 1),
-    ("meta-llama-llama-4-maverick-17b-128e-instruct", 8, 2),
-    ("xiaomimimo-mimo-v2-flash", 4, 1),
-    ("stepfun-ai-step-3.7-flash", 8, 2),
-    ("openai-gpt-oss-20b", 1, 2),
-    ("qwen-qwen3.5-27b", 2, 2),
-    ("qwen-qwen3.5-397b-a17b", 1, 1),
-    ("qwen-qwen3.5-397b-a17b", 8, 2),
-    ("nvidia-nvidia-nemotron-3-super-120b-a12b-fp8", 1, 2),
-    ("nvidia-nvidia-nemotron-3-super-120b-a12b-fp8", 8, 1),
-    ("nvidia-nvidia-nemotron-3-ultra-550b-a55b-bf16", 8, 2),
-    ("nvidia-nemotron-h-56b-base-8k", 8, 2),
+    ("deepseek-ai/deepseek-v3.2", 1, 1),
+    ("deepseek-ai/deepseek-v3.2", 8, 2),
+    ("zai-org/glm-5", 8, 1),
+    ("zai-org/glm-5.2", 8, 2),
+    ("deepseek-ai/deepseek-v4-flash", 1, 1),
+    ("deepseek-ai/deepseek-v4-flash", 8, 2),
+    ("deepseek-ai/deepseek-v4-pro", 8, 1),
+    ("nvidia/minimax-m3-nvfp4", 1, 1),
+    ("nvidia/minimax-m3-nvfp4", 8, 2),
+    ("google/gemma-4-26b-a4b", 1, 2),
+    ("nvidia/gemma-4-31b-it-nvfp4", 2, 1),
+    ("meta-llama/llama-4-maverick-17b-128e-instruct", 8, 2),
+    ("xiaomimimo/mimo-v2-flash", 4, 1),
+    ("stepfun-ai/step-3.7-flash", 8, 2),
+    ("openai/gpt-oss-20b", 1, 2),
+    ("qwen/qwen3.5-27b", 2, 2),
+    ("qwen/qwen3.5-397b-a17b", 1, 1),
+    ("qwen/qwen3.5-397b-a17b", 8, 2),
+    ("nvidia/nvidia-nemotron-3-super-120b-a12b-fp8", 1, 2),
+    ("nvidia/nvidia-nemotron-3-super-120b-a12b-fp8", 8, 1),
+    ("nvidia/nvidia-nemotron-3-ultra-550b-a55b-bf16", 8, 2),
+    ("nvidia/nemotron-h-56b-base-8k", 8, 2),
 )
 Specs = Iterator[specs.KVCacheSpec]
 
@@ -181,7 +182,7 @@ READERS |= {"linear_num_key_heads": recurrent, "mamba_num_heads": recurrent}
 
 
 def of_model(name: str, tp: int, kv: int) -> dict[str, specs.KVCacheSpec]:
-    config = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    config = config_of(name)
     config = config.get("text_config", config)
     key = next((key for key in ("compress_ratios", *READERS) if key in config), "")
     return {f"layer.{n}": spec for n, spec in enumerate(READERS.get(key, windowed)(config, tp, kv))}

@@ -8,9 +8,12 @@ from cost_figures import HIDDEN, KV_WIDTH, LAYERS, gpu, model
 from cost_workloads import workload
 
 from planner.cost import CostContext, max_batch_size, smallest_island, tabulate
+from planner.cost.drafts import draft_of
+from planner.cost.memory import cache_gb as cache_of_group_gb
 from planner.cost.memory import experts_on_device, free_gb, max_batch, max_prompts, weights_gb
 from planner.cost.rates import decode_rates, prefill_rates
 from planner.domain import CostMode, CostSettings, ParallelConfig, Phase
+from planner.domain.speculation import DraftMethod, DraftModel, Speculation
 
 DEFAULT = CostSettings()
 SHARE, RESERVE = 0.9, 2.0  # of device memory; GB that driver, context and buffers take
@@ -53,9 +56,25 @@ def test_grouped_cache_is_divided_and_latent_cache_is_not() -> None:
 
 def test_drafts_keep_a_cache_and_buffers() -> None:
     fixed = {"seq_len": 4000, "decode_len": 0, "tp": 1, "experts_on_device": 5}
-    plain, drafting = (float(max_batch(gpu("H200"), model(), **fixed, tokens_per_sequence=tokens)) for tokens in (1, 2))
+    plain, drafting = (
+        float(max_batch(gpu("H200"), model(), **fixed, draft=draft_of(model(), CostSettings(mtp_tokens=tokens))))
+        for tokens in (0, 1)
+    )
     assert plain / drafting == pytest.approx(62 / 61, rel=0.01)
     assert drafting < plain
+
+
+def test_an_eagle_draft_by_hand() -> None:
+    """A layer of 8,192: 64 heads of 128 and 8 of keys and values, queries to values of twice the width, three hidden
+    states joined, a dense FFN as the model's, a head of 32,000; all of it 16 bits, on eight GPUs."""
+    llama, d = model("llama-3.1-70b"), 8192
+    eagle = Speculation(method=DraftMethod.EAGLE, tokens=3, draft=DraftModel(uri="draft"))
+    draft = draft_of(llama, CostSettings(speculation=eagle))
+    weights = 2 * d * (64 + 16) * 128 + 64 * 128 * d + 3 * d * 28_672 + 3 * d * d + 32_000 * d
+    plain, drafting = (float(weights_gb(llama, tp=8, experts_on_device=0, draft=one)) for one in (None, draft))
+    assert (drafting - plain) * 1e9 == pytest.approx(weights * 2 / 8)
+    plain, drafting = (float(cache_of_group_gb(llama, length=1000, batch=2, tp=8, draft=one)) for one in (None, draft))
+    assert drafting / plain == pytest.approx(81 / 80)
 
 
 @pytest.mark.parametrize("hit", [0.0, 0.5])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from published import model_of
 
 from planner.cost import CostContext, attention, memory
 from planner.cost.efficiency import efficiency_of
@@ -16,17 +17,15 @@ from planner.cost.prefix_hits import cache_tokens, shape_hits
 from planner.cost.service_levels import nic_s, transfer_ms
 from planner.domain import CostSettings, LayerGroup, ModelSpec, NetworkSettings, ParallelConfig, Phase, kv_gb
 from planner.domain.model import LinearAttention
-from planner.files import describe_model, load_gpu_spec
+from planner.files import load_gpu_spec
 
-PUBLISHED = Path(__file__).parent.parent / "files" / "published_models"
-NAMES = sorted(path.stem for path in PUBLISHED.glob("*.json"))
 with (Path(__file__).parent / "engine_caches.csv").open(encoding="utf-8") as table:
     COUNTED = list(csv.DictReader(table))
 FAR = 2.0**22  # tokens, whole blocks of every model
 
 
 def published(name: str, kv_bytes: float) -> ModelSpec:
-    return replace(describe_model(str(PUBLISHED / f"{name}.json")), kv_bytes=kv_bytes)
+    return replace(model_of(name), kv_bytes=kv_bytes)
 
 
 def keeps_states(model: ModelSpec) -> bool:
@@ -57,13 +56,13 @@ def test_a_dozen_sparse_and_hybrid_models_are_compared() -> None:
 @pytest.mark.parametrize(("model", "share"), [("flash", 0.07), ("pro", 0.10)])
 def test_a_million_tokens_of_v4_take_a_tenth_of_v32(model: str, share: float) -> None:
     """DeepSeek-V4's model card: at a million tokens 10 % (Pro) and 7 % (Flash) of the cache of V3.2."""
-    sparse, small = (published(f"deepseek-ai-deepseek-v{name}", 1) for name in ("3.2", f"4-{model}"))
+    sparse, small = (published(f"deepseek-ai/deepseek-v{name}", 1) for name in ("3.2", f"4-{model}"))
     assert small.cached_bytes(2**20) / sparse.cached_bytes(2**20) == pytest.approx(share, abs=0.02)
 
 
 def test_three_layers_of_four_with_a_state_save_three_quarters() -> None:
     """Kimi Linear's report: up to 75 % less cache than full attention; 7 of its 27 layers have latent attention."""
-    full = published("moonshotai-kimi-k2.5", 2)
+    full = published("moonshotai/kimi-k2.5", 2)
     latent, ffn = full.groups[0].attention, full.groups[0].ffn
     linear = LinearAttention(key_heads=32, value_heads=32, key_dim=128, value_dim=128, convolution=4)
     layers = [LayerGroup(count=count, attention=kind, ffn=ffn) for kind, count in ((latent, 7), (linear, 20))]
@@ -74,7 +73,7 @@ def test_three_layers_of_four_with_a_state_save_three_quarters() -> None:
 
 def test_states_bound_the_batch() -> None:
     """Of short sequences a model with states holds as many as states fit: three each, one more for a drafted token."""
-    model, one = published("qwen-qwen3.5-397b-a17b", 2), np.array(1.0)
+    model, one = published("qwen/qwen3.5-397b-a17b", 2), np.array(1.0)
     block = attention.block_tokens(model, one)
     short, long = (float(attention.reserved_bytes(model, np.array(float(n)), one)) for n in (1, block))
     assert short == long  # of a block all is set aside
@@ -85,7 +84,7 @@ def test_states_bound_the_batch() -> None:
     assert float(memory.cache_gb(model, length=1, batch=2, tp=1)) == pytest.approx(2 * short / 1e9)
 
 
-HYBRID, SHAPE = published("qwen-qwen3.5-397b-a17b", 2), ParallelConfig(tp=8, dp=1)
+HYBRID, SHAPE = published("qwen/qwen3.5-397b-a17b", 2), ParallelConfig(tp=8, dp=1)
 BLOCK = float(attention.block_tokens(HYBRID, np.array(8.0)))
 
 
@@ -102,7 +101,7 @@ def test_a_prefix_of_states_is_found_at_the_end_of_a_block(share: float, prompt:
 
 
 def test_other_models_find_what_is_said() -> None:
-    plain = replace(of_hybrid(kv_cache_rate=0.3), model=published("deepseek-ai-deepseek-v3.2", 2))
+    plain = replace(of_hybrid(kv_cache_rate=0.3), model=published("deepseek-ai/deepseek-v3.2", 2))
     assert shape_hits(plain, np.array([[1000.0]]), SHAPE) == 0.3
 
 
@@ -120,7 +119,7 @@ def test_a_prompt_that_is_over_keeps_one_state() -> None:
     assert float(cache_tokens(of_hybrid(), prompt, degrees)[0, 0]) == pytest.approx(over * 2 * BLOCK)
 
 
-@pytest.mark.parametrize("name", ["qwen-qwen3.5-397b-a17b", "google-gemma-4-26b-a4b", "deepseek-ai-deepseek-v4-flash"])
+@pytest.mark.parametrize("name", ["qwen/qwen3.5-397b-a17b", "google/gemma-4-26b-a4b", "deepseek-ai/deepseek-v4-flash"])
 def test_state_and_window_are_handed_over_once(name: str) -> None:
     """However long the prompt; the rest grows with it. All of it leaves over NICs, and a GPU sends its part."""
     model, degrees = published(name, 2), Degrees.of([ParallelConfig(tp=1, dp=1)])

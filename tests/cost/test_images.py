@@ -15,9 +15,9 @@ from planner.files import load_gpu_spec
 
 GPU = load_gpu_spec("H200")
 TOWERS = {  # width of a layer, layers, patches that become a token: their vision_config
-    "qwen-qwen3.5-27b": (1152, 27, 4),
-    "moonshotai-kimi-k2.5": (1152, 27, 4),
-    "google-gemma-4-26b-a4b": (1152, 27, 9),
+    "qwen/qwen3.5-27b": (1152, 27, 4),
+    "moonshotai/kimi-k2.5": (1152, 27, 4),
+    "google/gemma-4-26b-a4b": (1152, 27, 9),
 }
 
 
@@ -34,12 +34,12 @@ def test_towers_are_read_as_they_are_described(name: str) -> None:
     width, layers, patches = TOWERS[name]
     model = published(name, 2)
     assert (model.tower_width, model.tower_patches) == (width * layers, patches)
-    assert not published("deepseek-ai-deepseek-v3.2", 2).tower_patches
+    assert not published("deepseek-ai/deepseek-v3.2", 2).tower_patches
 
 
 def test_operations_by_hand() -> None:
     """An image of 1,024 tokens is 4,096 patches: each passes all weights, and sees all of them in 27 layers."""
-    model = published("qwen-qwen3.5-27b", 2)
+    model = published("qwen/qwen3.5-27b", 2)
     context = of(model, images_per_request=1)
     cost = step_cost(context, Steps.at(Phase.PREFILL, 1, 1, 1, length=4000, batch=2), overlap=False)
     expected = 2 * (2 * model.tower_parameters * 4096 + 2 * 2 * 27 * 1152 * 4096**2)
@@ -48,7 +48,7 @@ def test_operations_by_hand() -> None:
 
 
 def test_what_images_take_is_part_of_every_prefill() -> None:
-    model = published("qwen-qwen3.5-27b", 2)
+    model = published("qwen/qwen3.5-27b", 2)
     none, one, two = (prefill(of(model, images_per_request=count), 8000) for count in (0, 1, 2))
     assert two - one == pytest.approx(one - none)
     assert one > none
@@ -62,14 +62,14 @@ def test_what_images_take_is_part_of_every_prefill() -> None:
 
 def test_a_short_prompt_has_no_room_for_images() -> None:
     """Where images are longer than the prompt, as much of one counts as the prompt has."""
-    model = published("qwen-qwen3.5-27b", 2)
+    model = published("qwen/qwen3.5-27b", 2)
     short = [prefill(of(model, images_per_request=count), 512) for count in (0, 1)]
     long = [prefill(of(model, images_per_request=count), 1024) for count in (0, 1)]
     assert short[1] - short[0] == pytest.approx((long[1] - long[0]) / 2)
 
 
 def test_mixed_passes_read_the_images_of_their_chunk() -> None:
-    model, ms = published("qwen-qwen3.5-27b", 2), []
+    model, ms = published("qwen/qwen3.5-27b", 2), []
     for count in (0, 1):
         settings = CostSettings(images_per_request=count)
         explained = explain_mixed("H200", model, tp=1, devices=1, length=2000, chunk=1000, batch=8, settings=settings)
@@ -79,7 +79,7 @@ def test_mixed_passes_read_the_images_of_their_chunk() -> None:
 
 
 def test_no_images_are_no_part() -> None:
-    model = published("qwen-qwen3.5-27b", 2)
+    model = published("qwen/qwen3.5-27b", 2)
     cost = step_cost(of(model), Steps.at(Phase.PREFILL, 1, 1, 1, length=4000, batch=2))
     assert "images" not in [part.name for part in cost.parts]
     assert "images" in [
@@ -93,7 +93,7 @@ def test_no_images_are_no_part() -> None:
 
 
 def test_the_tower_lies_on_every_group_split_like_the_layers() -> None:
-    model = published("qwen-qwen3.5-27b", 2)
+    model = published("qwen/qwen3.5-27b", 2)
     blind = replace(model, tower_parameters=0)
     for tp in (1, 4):
         seeing, text = (float(memory.weights_gb(each, tp=tp, experts_on_device=0)) for each in (model, blind))

@@ -229,9 +229,7 @@ def fits(shape: ParallelConfig, bucket: int, batch: float) -> bool:
     """Whether so many whole sequences leave room in 99 of 100 moments, and the longest one by itself."""
     tp, dp, pp = degrees(shape)
     experts = memory.experts_on_device(CONTEXT.model, CONTEXT.settings, tp * dp)
-    free = float(
-        memory.free_gb(CONTEXT.gpu, CONTEXT.model, tp=tp, experts_on_device=experts, pp=pp, drafts=False)[0, 0]
-    )
+    free = float(memory.free_gb(CONTEXT.gpu, CONTEXT.model, tp=tp, experts_on_device=experts, pp=pp)[0, 0])
 
     def cache_gb(tokens: float) -> float:
         per_sequence = cache_bytes_per_sequence(CONTEXT.model, np.array([[tokens]]), tp)[0, 0] / GB

@@ -42,7 +42,7 @@ VLLM_MISTAKES = (
     ("--tensor-parallel-size=4", "--tensor-parallel-size=7", "must be divisible by tensor parallel size (7)"),
     ("--tensor-parallel-size=4", "--tensor-parallel-size=16", "larger than the number of available GPUs (8)"),
     ("--max-model-len=6095", "--max-model-len=1000000", "max_model_len"),
-    ("--data-parallel-size=2", "--nnodes=3", "must be divisible by nnodes=3"),
+    ("--data-parallel-size=2", "--nnodes=3", "must evenly divide the total world size"),
     ("--gpu-memory-utilization=0.9", "--gpu-memory-utilization=90", "less than or equal to 1"),
     ('--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}', "--headless", "headless"),
     ("--kv-cache-dtype=fp8", '--speculative-config={"method": "mtp"}', "num_speculative_tokens"),
@@ -57,7 +57,7 @@ SGLANG_MISTAKES = (
     ("--port=30000", "--no-such-flag", "unrecognized arguments: --no-such-flag"),
     ("--port=30000", "--port=http", "invalid int value"),
     ("--moe-a2a-backend=none", "--moe-a2a-backend=deepest", "invalid choice"),
-    ("--dp-size=2", "--dp-size=3", "self.tp_size % self.dp_size == 0"),
+    ("--dp-size=2", "--dp-size=3", "cfg.tp_size % cfg.attn_dp_size == 0"),
     ("--moe-dense-tp-size=1", "--moe-dense-tp-size=2", "moe_dense_tp_size only supports"),
     ("--port=30000", "--nnodes=3", "tp_size must be divisible by number of nodes"),
     ("--ep-size=8", "--ep-size=3", "ep_size"),
@@ -209,7 +209,7 @@ DYNAMO_WORDS = {
         (("--no-such-flag",), "unrecognized arguments"),
         (("--max-running-requests", "many"), "invalid int value"),
         (("--moe-a2a-backend", "deepest"), "invalid choice"),
-        (("--tp-size", "8", "--dp-size", "3", "--enable-dp-attention"), "tp_size % self.dp_size"),
+        (("--tp-size", "8", "--dp-size", "3", "--enable-dp-attention"), "tp_size % cfg.dp_size"),
     ),
 }
 

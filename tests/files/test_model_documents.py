@@ -27,8 +27,8 @@ from planner.files.models.models import model_from_config
 Refused = Callable[..., None]
 
 _LATER = (
-    *("own_code", "tower_parameters", "tower_width", "tower_patches", "shared_bytes", "residual_streams"),
-    *("architecture", "quantization", "weight_block"),
+    *("own_code", "tower_parameters", "tower_width", "tower_patches", "shared_bytes", "head_bytes", "formats"),
+    *("weight_only", "residual_streams", "assumed", "architecture", "quantization", "weight_block"),
 )
 """Fields that older documents lack."""
 
@@ -104,6 +104,7 @@ def models(draw: st.DrawFn) -> ModelSpec:
         quantization=draw(st.sampled_from(["", "fp8"])),
         weight_block=draw(st.sampled_from([0, 128])),
         source=draw(st.text(max_size=40)),
+        assumed=draw(st.sampled_from([(), ("Its layers are read as those of a neighbour.",)])),
     )
 
 

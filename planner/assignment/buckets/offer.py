@@ -20,7 +20,8 @@ class BucketOption:
     servers can be spread (those larger than a node: none shares one); `shared`: whether others fit beside it there.
     `left_rps`: its rate where no more than what must survive a loss is served, by fewer servers (None: as `rate_rps`).
     `deployed`: number of the servers that run already which it is one of (None: it would be started, which takes
-    `start_usd`)."""
+    `start_usd`). `drafts`: whether it drafts tokens, where it decodes what others took in (None: it does not); of such
+    servers of a plan all do, or none."""
 
     stock: int
     use: int
@@ -33,6 +34,7 @@ class BucketOption:
     shape: int = 0
     deployed: int | None = None
     start_usd: float = 0.0
+    drafts: bool | None = None
 
     @property
     def after_rps(self) -> float:
@@ -151,6 +153,19 @@ class BucketOffer:
         """What servers of some phases alone may do."""
         return replace(self, options={place: row for place, row in self.options.items() if place[0] in phases})
 
+    def by_drafts(self) -> "tuple[BucketOffer, ...]":
+        """Of servers that decode what others took in, those without drafts and those with them, an offer each: a cache
+        that is handed over holds that of the draft's layers, or does not."""
+        found = {option.drafts for row in self.options.values() for option in row} - {None}
+        if len(found) < 2:
+            return (self,)
+        return tuple(
+            replace(
+                self, options={p: tuple(o for o in row if o.drafts in (None, one)) for p, row in self.options.items()}
+            )
+            for one in (False, True)
+        )
+
     def served_by(self, place: Place) -> tuple[Place, ...]:
         """Buckets of prefill and decode that servers of a place serve: itself, or both halves of a mixed one."""
         return self.halves.get(place, (place,))
@@ -216,7 +231,8 @@ def undominated(options: Iterable[BucketOption]) -> tuple[BucketOption, ...]:
     chosen: list[BucketOption] = []
     # Small and fast ones first: whoever comes later cannot outdo one that stays.
     for option in sorted(options, key=lambda o: (o.stock, o.use, -o.rate_rps, o.kind, o.server)):
-        rivals = (o for o in chosen if o.stock == option.stock and option.use % o.use == 0)
+        alike = (o for o in chosen if o.stock == option.stock and o.drafts == option.drafts)
+        rivals = (o for o in alike if option.use % o.use == 0)
         rivals = (o for o in rivals if option.use // o.use * o.start_usd <= option.start_usd * (1 + DOMINATED))
         if option.rate_rps > 0 and not any(_outdoes(other, option) for other in rivals):
             chosen.append(option)

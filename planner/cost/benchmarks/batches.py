@@ -11,7 +11,8 @@ from planner.cost.arrays import Array
 from planner.cost.benchmarks.closed_loop import Loop, PassTimes, settle
 from planner.cost.benchmarks.engines import EngineHabits, EngineShares
 from planner.cost.device import CostContext
-from planner.domain import BenchmarkRun, GpuSpec, Load, Metric, ModelSpec, Pool
+from planner.cost.drafts import draft_of
+from planner.domain import BenchmarkRun, CostSettings, GpuSpec, Load, Metric, ModelSpec, Pool
 from planner.units import MS_PER_S
 
 MEMORY_GIVEN = 0.95 / 0.9  # benchmarks give their engines more of the memory than manifests do
@@ -50,7 +51,7 @@ def most_sequences(gpu: GpuSpec, model: ModelSpec, run: BenchmarkRun, habits: En
             decode_len=run.output_tokens * habits.reserved,
             tp=pool.tp,
             experts_on_device=per_gpu,
-            tokens_per_sequence=1 + run.precision.mtp_tokens,
+            draft=draft_of(model, CostSettings(mtp_tokens=run.precision.mtp_tokens)),
         )
     )
 

@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost import attention, memory
-from planner.cost.arrays import Array, ceil_divide
+from planner.cost import memory
+from planner.cost.arrays import Array
 from planner.cost.backend import server_step_ms
 from planner.cost.device import CostContext
+from planner.cost.drafts import draft_of
 from planner.cost.grid import Degrees
 from planner.cost.queueing import erlang_c
 from planner.cost.service_levels import nic_s
@@ -33,7 +34,7 @@ from planner.cost.serving.buckets import Buckets, Levels
 from planner.cost.serving.waits import POISSON, Arrivals
 from planner.cost.step import Steps
 from planner.domain import ParallelConfig, Phase, ServerConfig
-from planner.units import GB, MS_PER_S
+from planner.units import MS_PER_S
 
 BATCHES = (1, 2, 4, *range(8, 129, 8), *range(160, 513, 32), *range(576, 1025, 64))
 """Sequences of an attention group that are tried: multiples of 8, which graphs are captured for."""
@@ -52,7 +53,7 @@ class DecodeServers:
     batches); `cache_gb`: of a whole sequence of each range, (servers, ranges); `free_gb`, (servers,), less the buffers
     of a step of each batch, (servers, batches); `longest_gb`: cache of the longest sequence of each range;
     `batch_limit`: greatest batch, (servers,); `nic_s`: seconds that a request takes of the NICs of a server, (servers,
-    ranges), 0: none are counted."""
+    ranges), 0: none are counted; `drafted`: tokens that each drafts where it chose them."""
 
     shapes: tuple[tuple[ParallelConfig, bool], ...]
     contexts: Array
@@ -62,6 +63,7 @@ class DecodeServers:
     free_gb: Array
     batch_limit: Array
     nic_s: Array
+    drafted: tuple[int | None, ...]
 
     @classmethod
     def of(
@@ -71,26 +73,23 @@ class DecodeServers:
         buckets: Buckets,
         longest_answer: int,
         batch_limit: Sequence[int] = (),
+        drafted: int | None = None,
     ) -> "DecodeServers":
         """`options`: shape of a copy, whether communication is overlapped. `batch_limit`: greatest batch of each that
-        the engine takes, 0 without a limit."""
+        the engine takes, 0 without a limit. `drafted`: tokens a step, where the servers chose them."""
+        context = replace(context, settings=context.settings.with_drafted(drafted))
         degrees = Degrees.of([shape for shape, _ in options])
         model, settings = context.model, context.settings
         # Loads above the mean are judged, too: half as long again as the longest mean.
         shortest, longest = float(contexts_of(buckets).min()), float(contexts_of(buckets).max()) * 1.5 + 1
         contexts = np.geomspace(max(1.0, shortest), longest, CONTEXTS)
-        drafts = settings.mtp_tokens > 0
+        draft = draft_of(model, settings)
         experts = memory.experts_on_device(model, settings, degrees.devices)
-        free = memory.free_gb(
-            context.gpu, model, tp=degrees.tp, experts_on_device=experts, pp=degrees.pp, drafts=drafts
-        )
-        layers = (ceil_divide(model.layers, degrees.pp) + model.mtp_layers * drafts) / model.layers
-        buffers = memory.activation_gb(model, 1 + settings.mtp_tokens, degrees.tp)
-
-        states = attention.STATES + settings.mtp_tokens
+        free = memory.free_gb(context.gpu, model, tp=degrees.tp, experts_on_device=experts, pp=degrees.pp, draft=draft)
+        buffers = memory.activation_gb(model, 1 + settings.drafted, degrees.tp)
 
         def cache_gb(tokens: Array) -> Array:
-            return np.asarray(attention.reserved_bytes(model, tokens[None], degrees.tp, states=states) * layers / GB)
+            return memory.cache_gb(model, length=tokens[None], batch=1, tp=degrees.tp, pp=degrees.pp, draft=draft)
 
         return cls(
             shapes=tuple(options),
@@ -101,6 +100,7 @@ class DecodeServers:
             free_gb=free[:, 0],
             batch_limit=np.array([float(limit or BATCHES[-1]) for limit in batch_limit or [0] * len(options)]),
             nic_s=nic_s(context, buckets.prompts, degrees.devices[:, 0]),
+            drafted=(drafted,) * len(options),
         )
 
     def shape(self, row: int) -> ParallelConfig:
@@ -233,7 +233,7 @@ class DecodeServers:
     def config(self, row: int, batch: int) -> ServerConfig:
         """A server of the shape in `row`, started for `batch` sequences a group."""
         shape, overlapped = self.shapes[row]
-        return ServerConfig(parallel=shape, batch_size=batch, overlapped=overlapped)
+        return ServerConfig(parallel=shape, batch_size=batch, overlapped=overlapped, drafted=self.drafted[row])
 
     def among(self, rows: Sequence[int]) -> "DecodeServers":
         """Some of the servers."""
@@ -247,6 +247,18 @@ class DecodeServers:
             free_gb=self.free_gb[chosen],
             batch_limit=self.batch_limit[chosen],
             nic_s=self.nic_s[chosen],
+            drafted=tuple(self.drafted[row] for row in chosen),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["DecodeServers"]) -> "DecodeServers":
+        """The servers of all parts, on the same buckets."""
+        columns = ("step_ms", "cache_gb", "longest_gb", "free_gb", "batch_limit", "nic_s")
+        return replace(
+            parts[0],
+            shapes=tuple(shape for part in parts for shape in part.shapes),
+            drafted=tuple(tokens for part in parts for tokens in part.drafted),
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns},
         )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from planner.cost import memory
 from planner.cost.device import CostContext
+from planner.cost.drafts import draft_of
 from planner.domain import GpuSpec, ParallelConfig, Scenario
 from planner.domain.changes import ChangeSettings
 from planner.domain.objective import ServerKind
@@ -33,7 +34,7 @@ def node_weights_gb(context: CostContext, shape: ParallelConfig) -> float:
         tp=shape.tp,
         experts_on_device=memory.experts_on_device(context.model, context.settings, shape.stage_devices),
         pp=shape.pp,
-        drafts=context.settings.mtp_tokens > 0,
+        draft=draft_of(context.model, context.settings),
     )
     # Nodes of a larger server load side by side.
     return float(np.max(of_gpu)) * min(shape.devices, context.gpu.gpus_per_host)

@@ -52,7 +52,7 @@ from planner.cost.serving.decode_servers import (
     largest_load,
 )
 from planner.cost.serving.prefill_servers import HALVINGS
-from planner.cost.serving.prompt_times import PromptTimes, gain_of
+from planner.cost.serving.prompt_times import PromptTimes
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.domain import ParallelConfig, ServerConfig
 from planner.errors import InputError
@@ -99,7 +99,7 @@ class MixedServers:
     budgets: Array
     decode: DecodeServers
     prompts: PromptTimes
-    gain: float
+    gain: Array
     first_token: EngineShares
 
     @classmethod
@@ -110,9 +110,12 @@ class MixedServers:
         buckets: Buckets,
         longest_answer: int,
         batch_limit: Sequence[int] = (),
+        drafted: int | None = None,
     ) -> "MixedServers":
         """`options`: shape of a copy, token budget of a rank and pass. `batch_limit`: greatest batch of each that the
-        engine takes, 0 without a limit. Raises InputError on pipeline stages."""
+        engine takes, 0 without a limit. `drafted`: tokens a step, where the servers chose them. Raises InputError on
+        pipeline stages."""
+        context = replace(context, settings=context.settings.with_drafted(drafted))
         shapes = list(dict.fromkeys(shape for shape, _ in options))
         for shape in shapes:
             if shape.pp > 1:
@@ -120,18 +123,19 @@ class MixedServers:
                     f"pp: must be 1 where servers do both phases, got {shape.pp}.", hint="Choose shapes without stages."
                 )
         rows = [shapes.index(shape) for shape, _ in options]
-        alone = DecodeServers.of(context, [(shape, False) for shape in shapes], buckets, longest_answer).among(rows)
+        of_shapes = [(shape, False) for shape in shapes]
+        alone = DecodeServers.of(context, of_shapes, buckets, longest_answer, drafted=drafted).among(rows)
         budgets = np.array([float(budget) for _, budget in options])
         degrees = Degrees.of([shape for shape, _ in options])
         buffers = memory.activation_gb(context.model, budgets, degrees.tp[:, 0])
         limits = np.array([float(limit or BATCHES[-1]) for limit in batch_limit or [0] * len(options)])
         # Verified tokens count against the budget of a pass as prompts do.
-        room = np.floor(budgets / (1 + context.settings.mtp_tokens))
+        room = np.floor(budgets / (1 + context.settings.drafted))
         return cls(
             budgets=budgets,
             decode=replace(alone, free_gb=alone.free_gb - buffers, batch_limit=np.minimum(limits, room)),
             prompts=PromptTimes.of(context, options, buckets, BATCHES),
-            gain=gain_of(context.settings),
+            gain=np.full(len(options), context.settings.gained),
             first_token=engine_shares(_ANY_ENGINE, context.settings.calibration),
         )
 
@@ -144,6 +148,11 @@ class MixedServers:
         """GPUs of a server, shape (servers,)."""
         return self.decode.devices
 
+    @property
+    def drafted(self) -> tuple[int | None, ...]:
+        """Tokens that each drafts where it chose them."""
+        return self.decode.drafted
+
     def config(self, row: int, batch: int) -> ServerConfig:
         """A server of the shape and budget in `row`, started for `batch` sequences a group."""
         return replace(self.decode.config(row, batch), tokens_per_step=int(self.budgets[row]))
@@ -152,7 +161,22 @@ class MixedServers:
         """Some of the servers."""
         chosen = list(rows)
         return replace(
-            self, budgets=self.budgets[chosen], decode=self.decode.among(chosen), prompts=self.prompts.among(chosen)
+            self,
+            budgets=self.budgets[chosen],
+            decode=self.decode.among(chosen),
+            prompts=self.prompts.among(chosen),
+            gain=self.gain[chosen],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["MixedServers"]) -> "MixedServers":
+        """The servers of all parts, on the same buckets."""
+        return replace(
+            parts[0],
+            budgets=np.concatenate([part.budgets for part in parts]),
+            decode=DecodeServers.joined([part.decode for part in parts]),
+            prompts=PromptTimes.joined([part.prompts for part in parts]),
+            gain=np.concatenate([part.gain for part in parts]),
         )
 
     def _mix(self, buckets: Buckets, deviations: float = 0.0) -> _Mix:
@@ -167,11 +191,12 @@ class MixedServers:
         longer = self.decode.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(_GRID)) - alone
         more = deviations * np.sqrt(varied[..., None] / _GRID) * share * added
         rates = self.decode.ranks[:, None, None] * _GRID * MS_PER_S / (answer[:, None] * tpot)
+        gain = self.gain[:, None, None]
         return _Mix(
             tpot_ms=tpot,
             late_tpot_ms=tpot + np.hypot(longer, more),
-            squared=self.gain * alone**2 + share * (buckets.weights @ self.prompts.squared),
-            cubed=self.gain**2 * alone**3 + share * (buckets.weights @ self.prompts.cubed),
+            squared=gain * alone**2 + share * (buckets.weights @ self.prompts.squared),
+            cubed=gain**2 * alone**3 + share * (buckets.weights @ self.prompts.cubed),
             busy_ms=buckets.weights @ self.prompts.busy_ms,
             rates=rates,
         )

@@ -22,7 +22,7 @@ Source: facts on aggregated serving.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from planner.cost.mixed import Passes, added_ms, mixed_cost
 from planner.cost.prefix_hits import fresh_tokens, hit_shares, with_points
 from planner.cost.serving.buckets import Buckets
 from planner.cost.serving.decode_servers import contexts_of
-from planner.domain import CostSettings, ParallelConfig
+from planner.domain import ParallelConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class PromptTimes:
         hits = hit_shares(context, prompts, degrees)
         of_prompt = fresh_tokens(prompts, hits)
         grid, fresh = np.array(batches, dtype=float), of_prompt[..., None]
-        begun = grid * gain_of(context.settings) / buckets.answers[None, :, None]
+        begun = grid * context.settings.gained / buckets.answers[None, :, None]
         chunk, passes = _chunks(begun, fresh, budget, degrees.dp[..., None])
         shape = chunk.shape
 
@@ -106,6 +106,12 @@ class PromptTimes:
             fresh=self.fresh if len(self.fresh) == 1 else self.fresh[chosen],
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence["PromptTimes"]) -> "PromptTimes":
+        """Those of all parts, whose ranges are the same; where a row of prompts is the same of all, it stays one."""
+        names = [field.name for field in fields(cls) if field.name != "fresh" or len(parts[0].fresh) > 1]
+        return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
 
 def _chunks(begun: Array, fresh: Array, budget: Array, ranks: Array) -> tuple[Array, Array]:
     """(tokens of a chunk in a pass that has any, such passes for each prompt); `begun`: q. Arrays broadcast.
@@ -122,8 +128,3 @@ def _chunks(begun: Array, fresh: Array, budget: Array, ranks: Array) -> tuple[Ar
     alone = np.minimum(budget, fresh * np.maximum(1.0, begun))
     chunk = np.where(ranks > 1, (mean_rank + fullest) / 2, alone)
     return chunk, np.where(ranks > 1, np.maximum(some / begun, fresh / budget), fresh / alone)
-
-
-def gain_of(settings: CostSettings) -> float:
-    """Tokens that a pass yields a sequence: 1 + p + p^2 + ... of the drafted ones."""
-    return sum(settings.mtp_acceptance**k for k in range(settings.mtp_tokens + 1))

@@ -172,7 +172,6 @@ def _columns(layer: str, width: int, loading: Loading, over: Over) -> _Split:
 
 
 _UNQUANTISED = "none"
-_HALF_BYTES = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +226,6 @@ def _code_obstacle(site: ExchangeSite, profile: EngineProfile) -> str:
     weights = model.quantization or _UNQUANTISED
     if rules.quantizations and weights not in rules.quantizations:
         return f"{profile}'s DeepEP path takes FP8 or BF16 weights, not {weights}"
-    unquantised = not model.quantization and model.expert_bytes >= _HALF_BYTES
-    if unquantised and Phase.PREFILL in halves and not rules.unquantised_prefill:
-        return f"{profile} exchanges tokens between unquantised experts by DeepEP in decode only"
     if rules.widest and Phase.DECODE in halves and model.hidden_size > rules.widest:
         return f"DeepEP's low-latency kernels take layers of {rules.widest} at most, not {model.hidden_size}"
     return ""

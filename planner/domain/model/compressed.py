@@ -94,6 +94,11 @@ class CompressedAttention:
         return window + tokens * self.cached_bytes_per_token(kv_bytes) + self.held_bytes
 
     @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return self.index_heads > 0
+
+    @property
     def measured(self) -> bool:
         """Whether runs of models with such layers are among the measurements that rates are fitted to."""
         return False

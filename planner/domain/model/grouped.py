@@ -70,7 +70,7 @@ class GroupedAttention:
             "o_proj": self.heads * self.value_width,
         }
         if self.indexer is not None:
-            widths |= {"indexer.q_proj": self.indexer.heads * self.indexer.dim, "indexer.k_proj": self.indexer.dim}
+            widths |= {"index_q_proj": self.indexer.heads * self.indexer.dim, "index_k_proj": self.indexer.dim}
         return {name: hidden_size * width for name, width in widths.items() if width}
 
     def parameters(self, hidden_size: int) -> int:
@@ -97,6 +97,11 @@ class GroupedAttention:
         cached_tokens = min(tokens, self.window) if self.window else tokens
         index = self.indexer.cached_bytes if self.indexer is not None else 0.0
         return cached_tokens * self.kv_width * kv_bytes + tokens * index
+
+    @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return self.indexer is not None
 
     @property
     def measured(self) -> bool:

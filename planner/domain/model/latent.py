@@ -95,6 +95,11 @@ class MlaAttention:
         return tokens * self.cached_bytes_per_token(kv_bytes)
 
     @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return self.indexer is not None and self.indexer.own
+
+    @property
     def measured(self) -> bool:
         """Whether runs of models with such layers are among the measurements that rates are fitted to."""
         return self.indexer is None and not self.gated

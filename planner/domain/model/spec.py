@@ -15,6 +15,7 @@ from planner.domain.model import (
     LayerGroup,
     Size,
     SizeOrNone,
+    WeightFormat,
 )
 
 MOST_CONTEXT = 100_000_000
@@ -33,15 +34,18 @@ class ModelSpec:
 
     Bytes per element (1 = FP8, 2 = BF16, 0.53125 = MXFP4 with its scales; a mean where matrices differ): `weight_bytes`
     of attention and dense FFNs, `expert_bytes` of the routed experts, `shared_bytes` of the shared ones (None: as the
-    routed ones), `kv_bytes` of the cache; embeddings, head and router stay at 2, `tower_parameters`
-    (what reads images or sound, and hands on prompt tokens) too; `tower_width`: of all its layers together,
-    `tower_patches`: parts of an image that become one prompt token (0: nobody said).
+    routed ones), `head_bytes` of the output head, `kv_bytes` of the cache; embeddings and router stay at 2,
+    `tower_parameters` (what reads images or sound, and hands on prompt tokens) too; `tower_width`: of all its layers
+    together, `tower_patches`: parts of an image that become one prompt token (0: nobody said). `formats` of the weights
+    that are quantised, where their sizes do not tell; `weight_only`: these are unpacked to 16 bits before they are
+    multiplied.
     `residual_streams`: hidden states that hyper-connections carry side by side through the layers.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
     engine has to be allowed to run. What engines choose their layers by: `architecture` (the class that config.json
     names), `quantization` (its quant_method) and `weight_block`, the side of the blocks of FP8 weights that share a
-    scale; empty or 0 where there is none or nobody said.
+    scale; empty or 0 where there is none or nobody said. `assumed`: a sentence for each thing that somebody told, or
+    that was not understood.
     """
 
     name: str
@@ -53,6 +57,9 @@ class ModelSpec:
     weight_bytes: _Bytes = 1.0
     expert_bytes: _Bytes = 1.0
     shared_bytes: _Bytes | None = None
+    head_bytes: _Bytes = EMBEDDING_BYTES
+    formats: tuple[WeightFormat, ...] = ()
+    weight_only: bool = False
     kv_bytes: _Bytes = 1.0
     mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
@@ -65,6 +72,7 @@ class ModelSpec:
     quantization: str = ""
     weight_block: SizeOrNone = 0
     source: str = ""
+    assumed: tuple[str, ...] = ()
 
     @property
     def layers(self) -> int:
@@ -90,6 +98,11 @@ class ModelSpec:
     def attentions(self) -> Iterator[tuple[Attention, int]]:
         """Attention of every group that has any, and of how many layers."""
         return ((group.attention, group.count) for group in self.groups if group.attention is not None)
+
+    @property
+    def choosing_layers(self) -> int:
+        """Layers whose own indexer chooses what their queries see (count)."""
+        return sum(count for kind, count in self.attentions if kind.chooses)
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -182,6 +195,19 @@ class ModelSpec:
         return self.head_parameters * (1 if self.tied_embeddings else 2)
 
     @property
+    def table_bytes(self) -> float:
+        """Size of input embedding and output head (bytes); of one table where they are tied."""
+        return (
+            self.head_parameters * self.head_bytes
+            + (self.embedding_parameters - self.head_parameters) * EMBEDDING_BYTES
+        )
+
+    @property
+    def weight_formats(self) -> tuple[WeightFormat, ...]:
+        """Formats that an engine has to load, told or by their sizes."""
+        return self.formats or WeightFormat.of((self.weight_bytes, self.expert_bytes))
+
+    @property
     def connection_parameters(self) -> int:
         """Weights of hyper-connections (count): before each of a layer's parts, and before the head, the streams are
         mixed into one and back."""
@@ -210,7 +236,7 @@ class ModelSpec:
         experts = self.routed_experts * self.expert_parameters * self.expert_bytes
         moe = experts + self.shared_weight_bytes + self.router_parameters * EMBEDDING_BYTES
         split = (self.attention_parameters + self.dense_ffn_parameters) * self.weight_bytes
-        around = (self.embedding_parameters + self.tower_parameters + self.connection_parameters) * EMBEDDING_BYTES
+        around = self.table_bytes + (self.tower_parameters + self.connection_parameters) * EMBEDDING_BYTES
         return (split + self.moe_layers * moe + around) / 1e9
 
     def buffer_bytes_per_token(self, tp: int) -> float:

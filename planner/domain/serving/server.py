@@ -17,13 +17,19 @@ class ServerConfig:
 
     `tokens_per_step`: budget of a prefill step of one attention rank (0 in decode). `batch_size`: sequences of an
     attention group in decode; prompts that a rank may hold in a prefill step. `overlapped`: two micro-batches hide the
-    experts' communication, one choice for the whole server.
+    experts' communication, one choice for the whole server. `drafted`: tokens drafted a step, where that was the
+    pool's own choice (None: as the scenario says).
     """
 
     parallel: ParallelConfig
     tokens_per_step: int = 0
     batch_size: int = 0
     overlapped: bool = False
+    drafted: Annotated[
+        int | None,
+        Bounds(low=0),
+        Key("a step, where a pool chose; else as the scenario says", unit="tokens", sparse=True),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +158,17 @@ class KvTransfer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDrafts:
+    """What drafts bring to a pool at its batch."""
+
+    island: Annotated[str, Key("id of the island that is the pool")]
+    tokens: Annotated[int, Bounds(low=1), Key("drafted a step")]
+    tokens_per_pass: Annotated[float, Bounds(low=1), Key("that a sequence gets of a pass")]
+    gain: Annotated[float, Bounds(above=0), Key("its rate over that without drafts, at the same batch")]
+    carried_over: Annotated[bool, Key("chances of acceptance were measured of other models")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketPlan:
     """What a plan of buckets says beyond its islands and routes.
 
@@ -184,6 +201,9 @@ class BucketPlan:
         Bounds(low=0),
         Key("left after a loss under the trace's own bursts (absent: no clock, or nothing survives)", sparse=True),
     ] = None
+    drafts: Annotated[
+        tuple[PoolDrafts, ...], Key("what drafted tokens bring to each pool (absent: none are drafted)", sparse=True)
+    ] = ()
     replayed: Annotated[
         ReplayedChoice | None, Key("what replays said of it (absent: it was not chosen by replays)", sparse=True)
     ] = None

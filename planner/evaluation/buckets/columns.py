@@ -35,19 +35,37 @@ class Column:
         assert self.batches is not None, "servers that decode have batches"
         return self.servers.config(row, int(self.batches[row, bucket]))
 
+    def drafts(self, row: int) -> bool:
+        """Whether the servers of a row chose to draft."""
+        return isinstance(self.servers, DecodeServers | MixedServers) and bool(self.servers.drafted[row])
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Column]") -> "Column":
+        """The servers of all parts of one GPU type and phase."""
+        some = [part for part in parts if part.servers is not None] or parts[:1]
+        if len(some) == 1:
+            return some[0]
+        capped, full = (np.concatenate([getattr(part, name) for part in some]) for name in ("capped", "full"))
+        batches = np.concatenate([part.batches for part in some if part.batches is not None])
+        decode = [part.servers for part in some if isinstance(part.servers, DecodeServers)]
+        mixed = [part.servers for part in some if isinstance(part.servers, MixedServers)]
+        servers = DecodeServers.joined(decode) if decode else MixedServers.joined(mixed)
+        return cls(servers=servers, batches=batches, capped=capped, full=full)
+
     @property
     def least_step_ms(self) -> float:
         """No decode step is shorter; inf where none decodes."""
         return float(self.servers.step_ms.min()) if isinstance(self.servers, DecodeServers) else math.inf
 
     def fastest(self, bucket: int, rates: np.ndarray | None = None) -> list[int]:
-        """The fastest server of every shape on a bucket that serves it, by other `rates` of the bucket where given."""
+        """The fastest server of every shape, with drafts and without, on a bucket that serves it, by other `rates` of
+        the bucket where given."""
         if self.servers is None:
             return []
-        best: dict[ParallelConfig, int] = {}
+        best: dict[tuple[ParallelConfig, bool], int] = {}
         by_row = self.capped[:, bucket] if rates is None else rates
         for row in np.flatnonzero(self.capped[:, bucket] > 0).tolist():
-            shape = self.servers.shape(row)
+            shape = (self.servers.shape(row), self.drafts(row))
             if shape not in best or by_row[row] > by_row[best[shape]]:
                 best[shape] = row
         return sorted(best.values())
@@ -93,12 +111,13 @@ def decode_column(
     buckets: Buckets,
     levels: Levels,
     longest_answer: int,
+    drafted: int | None = None,
 ) -> Column:
-    """Servers that decode: shape, whether communication is overlapped."""
+    """Servers that decode: shape, whether communication is overlapped. `drafted`: of servers that chose to."""
     if not options:
         return _no_servers(buckets)
-    batch_limits = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
-    servers = DecodeServers.of(context, options, buckets, longest_answer, batch_limits)
+    batch_limits = _batch_limits(context, engine, [shape for shape, _ in options], drafted)
+    servers = DecodeServers.of(context, options, buckets, longest_answer, batch_limits, drafted)
     batches, full = servers.batches(buckets, levels)
     capped = np.minimum(full, buckets.rps_of(servers.nic_s))
     return Column(servers=servers, batches=batches, capped=capped, full=full)
@@ -111,14 +130,22 @@ def mixed_column(
     buckets: Buckets,
     levels: Levels,
     longest_answer: int,
+    drafted: int | None = None,
 ) -> Column:
-    """Servers that do both: shape, token budget of a pass."""
+    """Servers that do both: shape, token budget of a pass. `drafted`: of servers that chose to."""
     if not options:
         return _no_servers(buckets)
-    batch_limits = [greatest_batch(context, Phase.DECODE, shape, engine) for shape, _ in options]
-    servers = MixedServers.of(context, options, buckets, longest_answer, batch_limits)
+    batch_limits = _batch_limits(context, engine, [shape for shape, _ in options], drafted)
+    servers = MixedServers.of(context, options, buckets, longest_answer, batch_limits, drafted)
     batches, full = servers.full_rps(buckets, levels)
     return Column(servers=servers, batches=batches, capped=full, full=full)
+
+
+def _batch_limits(
+    context: CostContext, engine: EngineProfile, shapes: Sequence[ParallelConfig], drafted: int | None
+) -> list[int]:
+    chosen = replace(context, settings=context.settings.with_drafted(drafted))
+    return [greatest_batch(chosen, Phase.DECODE, shape, engine) for shape in shapes]
 
 
 def _no_servers(buckets: Buckets) -> Column:
@@ -142,7 +169,7 @@ def classes_of(offers: Sequence[BucketOffer]) -> tuple[BucketOffer, ...]:
 def hash_of(config: ServerConfig, *, mixed: bool = False) -> int:
     """A number for a configuration, the same in every process."""
     shape = config.parallel
-    flags = config.overlapped + 2 * mixed
+    flags = config.overlapped + 2 * mixed + 4 * (config.drafted or 0)
     digits = (shape.tp, shape.dp, shape.pp, config.tokens_per_step, config.batch_size, flags)
     number = 0
     for digit in digits:

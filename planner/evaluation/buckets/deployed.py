@@ -71,7 +71,8 @@ class DeployedPrices(BucketPrices):
             terms=terms,
         )
         gpus = {stock.gpu for stock in stocks}
-        return tuple(of_types(every, stocks, family) for family in self.families if gpus & family)
+        families = (of_types(every, stocks, family) for family in self.families if gpus & family)
+        return tuple(offer for family in families for offer in family.by_drafts())
 
     def _group(self, group: DeployedPool, numbers: Mapping[str, int]) -> DeployedServers:
         pool = group.pool
@@ -108,6 +109,7 @@ class DeployedPrices(BucketPrices):
                         shared=devices < host,
                         shape=shape_number(pool.server.parallel),
                         deployed=number,
+                        drafts=bool(pool.server.drafted) if phase is Phase.DECODE else None,
                     )
                 )
         return options
@@ -186,9 +188,9 @@ class DeployedPrices(BucketPrices):
             return np.asarray(servers.batches(half.buckets, half.levels, batch)[1][0])
         return np.asarray(servers.full_rps(half.buckets, half.levels, batch)[1][0])
 
-    def shapes(self, gpu: str, phase: Phase) -> list[ParallelConfig]:
+    def shapes(self, gpu: str, phase: Phase, drafted: int | None = None) -> list[ParallelConfig]:
         """As of any prices; of those that run alone, where servers only turn."""
-        every = super().shapes(gpu, phase)
+        every = super().shapes(gpu, phase, drafted)
         if not self._turns_only:
             return every
         running = {group.pool.server.parallel for group in self.deployed if group.pool.gpu == gpu}

@@ -190,8 +190,10 @@ def servers_of(question: Question, pool: BucketPool, buckets: Buckets, reach: Re
         return PrefillServers.of(context, [(server.parallel, server.tokens_per_step, server.overlapped)], buckets)
     longest = question.workload.max_output_tokens
     if pool.phase is Phase.DECODE:
-        return DecodeServers.of(context, [(server.parallel, server.overlapped)], buckets, longest)
-    return MixedServers.of(context, [(server.parallel, server.tokens_per_step)], buckets, longest)
+        ways = [(server.parallel, server.overlapped)]
+        return DecodeServers.of(context, ways, buckets, longest, drafted=server.drafted)
+    budgets = [(server.parallel, server.tokens_per_step)]
+    return MixedServers.of(context, budgets, buckets, longest, drafted=server.drafted)
 
 
 def _full_rps(pool: BucketPool, servers: Servers, buckets: Buckets, levels: Levels) -> float:

@@ -213,7 +213,8 @@ class BucketPrices:
     def offers(self, stocks: Sequence[Stock], partitions: Sequence[Partition]) -> tuple[BucketOffer, ...]:
         """What the programme may choose from, one offer for each family that the stocks have anything of."""
         gpus, of_all = {stock.gpu for stock in stocks}, self.offer(stocks, partitions)
-        return tuple(of_types(of_all, stocks, family) for family in self.families if gpus & family)
+        families = (of_types(of_all, stocks, family) for family in self.families if gpus & family)
+        return tuple(offer for family in families for offer in family.by_drafts())
 
     def offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
         """What the programme may choose from: servers of `stocks` on the buckets of `partitions`."""
@@ -268,6 +269,7 @@ class BucketPrices:
                     shared=devices * copies < host,
                     shape=hash_of(ServerConfig(parallel=config.parallel)),
                     start_usd=self.start_usd(stock.gpu, config.parallel),
+                    drafts=column.drafts(row) if phase is Phase.DECODE else None,
                 )
             )
         return self.pruned(options)
@@ -313,33 +315,39 @@ class BucketPrices:
             self._full[gpu, phase] = self._priced(gpu, phase)
         return self._full[gpu, phase]
 
-    def context(self, gpu: str) -> CostContext:
-        """The model on a GPU type."""
+    def context(self, gpu: str, drafted: int | None = None) -> CostContext:
+        """The model on a GPU type; `drafted`: by servers that chose to."""
         scenario = self._scenario
-        spec, settings = scenario.inventory.item(gpu).gpu, scenario.cost
+        spec, settings = scenario.inventory.item(gpu).gpu, scenario.cost.with_drafted(drafted)
         return CostContext(gpu=spec, model=scenario.model, settings=settings, network=scenario.network)
 
-    def shapes(self, gpu: str, phase: Phase) -> list[ParallelConfig]:
+    def shapes(self, gpu: str, phase: Phase, drafted: int | None = None) -> list[ParallelConfig]:
         """Copies of the model that the engine accepts on parts of a node, and on whole nodes. Mixed servers: what it
         accepts in both phases, without pipeline stages."""
-        context, engine = self.context(gpu), self._scenario.engine
+        context, engine = self.context(gpu, drafted), self._scenario.engine
         if phase is not Phase.MIXED:
             return server_shapes(
                 context, self.sizes(context.gpu), lambda shape: not refusals(context, phase, shape, engine)
             )
-        both = [self.shapes(gpu, half) for half in PHASES]
+        both = [self.shapes(gpu, half, drafted) for half in PHASES]
         return [shape for shape in both[0] if shape in both[1] and shape.pp == 1]
 
     def _priced(self, gpu: str, phase: Phase) -> Column:
-        cuts, shapes, longest = self.phases[phase], self.shapes(gpu, phase), self.question.workload.max_output_tokens
+        choices = (None,) if phase is Phase.PREFILL else self._scenario.cost.draft_choices
+        return Column.joined([self._priced_with(gpu, phase, drafted) for drafted in choices])
+
+    def _priced_with(self, gpu: str, phase: Phase, drafted: int | None) -> Column:
+        """The servers that chose to draft so many tokens (None: there is no choice)."""
+        cuts, shapes = self.phases[phase], self.shapes(gpu, phase, drafted)
+        context, engine, longest = self.context(gpu), self._scenario.engine, self.question.workload.max_output_tokens
         if phase is Phase.MIXED:
             options = [(shape, budget) for shape in shapes for budget in self.budgets()]
-            return mixed_column(self.context(gpu), self._scenario.engine, options, cuts.buckets, cuts.levels, longest)
-        ways = [(shape, overlapped) for shape in shapes for overlapped in self._ways(gpu, phase, shape)]
+            return mixed_column(context, engine, options, cuts.buckets, cuts.levels, longest, drafted)
+        ways = [(shape, flag) for shape in shapes for flag in self._ways(gpu, phase, shape, drafted)]
         if phase is Phase.PREFILL:
             chunked = [(shape, budget, overlapped) for shape, overlapped in ways for budget in self.budgets()]
-            return prefill_column(self.context(gpu), chunked, cuts.buckets)
-        return decode_column(self.context(gpu), self._scenario.engine, ways, cuts.buckets, cuts.levels, longest)
+            return prefill_column(context, chunked, cuts.buckets)
+        return decode_column(context, engine, ways, cuts.buckets, cuts.levels, longest, drafted)
 
     def sizes(self, gpu: GpuSpec) -> Iterator[int]:
         """GPUs of a copy that the scenario admits."""
@@ -352,16 +360,16 @@ class BucketPrices:
             every = sizes is SizeSet.ALL
             yield from (size for size in every_size(gpu, count) if every or size & (size - 1) == 0)
 
-    def _ways(self, gpu: str, phase: Phase, shape: ParallelConfig) -> tuple[bool, ...]:
+    def _ways(self, gpu: str, phase: Phase, shape: ParallelConfig, drafted: int | None) -> tuple[bool, ...]:
         """Whether servers of a shape hide their communication: either way where they may; as a profile was measured."""
-        may = self.may_overlap(gpu, phase, shape)
+        may = self.may_overlap(gpu, phase, shape, drafted)
         measured = self._scenario.cost.source is CostSource.TABULATED
         return (may,) if measured or not may else (False, True)
 
-    def may_overlap(self, gpu: str, phase: Phase, shape: ParallelConfig) -> bool:
+    def may_overlap(self, gpu: str, phase: Phase, shape: ParallelConfig, drafted: int | None = None) -> bool:
         """Whether a server of the shape may hide its communication."""
         allowed = self._scenario.cost.two_micro_batches
-        return allowed and may_overlap(self.context(gpu), phase, shape, self._scenario.engine)
+        return allowed and may_overlap(self.context(gpu, drafted), phase, shape, self._scenario.engine)
 
     def budgets(self) -> tuple[int, ...]:
         """Token budgets of a rank and prefill step: the engine's, up to what the scenario allows, and that."""

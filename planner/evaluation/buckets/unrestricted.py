@@ -67,12 +67,18 @@ def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phas
             rates = servers.range_rps()
         elif phase is Phase.MIXED:
             pairs = [(shape, budget) for shape in shapes for budget in prices.budgets()]
-            both = MixedServers.of(context, pairs, all_buckets, workload.max_output_tokens)
-            gpus, rates = both.devices[:, None], both.range_rps(all_buckets, levels)
+            both = [
+                MixedServers.of(context, pairs, all_buckets, workload.max_output_tokens, drafted=drafted)
+                for drafted in scenario.cost.draft_choices
+            ]
+            gpus = both[0].devices[:, None]
+            rates = np.max([servers.range_rps(all_buckets, levels) for servers in both], axis=0)
         else:
-            rates = DecodeServers.of(context, ways, all_buckets, workload.max_output_tokens).range_rps(
-                all_buckets, levels
+            apart = (
+                DecodeServers.of(context, ways, all_buckets, workload.max_output_tokens, drafted=drafted)
+                for drafted in scenario.cost.draft_choices
             )
+            rates = np.max([servers.range_rps(all_buckets, levels) for servers in apart], axis=0)
         best = np.maximum(best, (rates / gpus).max(axis=0))
     return best
 

@@ -15,7 +15,6 @@ from planner.cost.service_levels import transfer_ms
 from planner.cost.serving import Buckets, DecodeServers, PrefillServers
 from planner.cost.serving.decode_servers import BATCHES, contexts_of
 from planner.cost.serving.prefill_servers import NO_STEP_MS, STEP_TOKENS
-from planner.cost.serving.prompt_times import gain_of
 from planner.domain import CacheRate, CostSource, ParallelConfig, Phase, Workload
 from planner.domain.fleet import AnswerCurve, ChunkCurve, KvRoom, PromptCurve, ReplayPool, Row
 
@@ -120,7 +119,7 @@ class ServerCurves:
         step_ms = self._step_ms(
             servers.step_ms[0], lambda measured: DecodeServers.of(measured, options, buckets, 0).step_ms[0]
         )
-        gain = gain_of(context.settings)
+        gain = context.settings.gained
         free = float(servers.free_gb[0])
         if budget:
             free -= float(memory.activation_gb(context.model, budget, self.shape.tp))

@@ -87,6 +87,7 @@ def _pool(
         tokens_per_step=island.tokens_per_step,
         batch_size=island.batch_size,
         overlapped=settings.two_micro_batches if island.overlapped is None else island.overlapped,
+        drafted=island.drafted,
     )
     servers = ReplayServers(
         scenario=plan.scenario, workload=workload, replay_prefixes=replay_prefixes, storage_gb_s=storage_gb_s
@@ -108,7 +109,8 @@ class ReplayServers:
         """A pool of one such server, without a name."""
         spec, shape = self.scenario.inventory.item(gpu).gpu, server.parallel
         budget = server.tokens_per_step or self.scenario.cost.max_tokens_per_step
-        settings = replace(self.scenario.cost, max_tokens_per_step=budget, reach=reach or self.scenario.cost.reach)
+        cost = self.scenario.cost.with_drafted(server.drafted)
+        settings = replace(cost, max_tokens_per_step=budget, reach=reach or cost.reach)
         curves = ServerCurves(
             context=CostContext(gpu=spec, model=self.scenario.model, settings=settings),
             shape=shape,

@@ -19,7 +19,7 @@ A server of both phases hands nothing over.
 import json
 from types import MappingProxyType
 
-from planner.domain import EngineProfile, Phase
+from planner.domain import EngineProfile, MlaAttention, ModelSpec, Phase
 from planner.domain.engine import profile as engine_profile
 from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError
@@ -29,8 +29,16 @@ from planner.export.seams import Deployment
 
 CONNECTOR = "kv-transfer-config"
 UNCHUNKED = "no-enable-chunked-prefill"
+_WHOLE_CACHE = "cost.kv_cache_dtype: bf16"
 _SIDE_CHANNEL_PORT = 5600
 _KV_ROLES = MappingProxyType({Phase.PREFILL: "kv_producer", Phase.DECODE: "kv_consumer"})
+
+
+def needs_cache_format(model: ModelSpec) -> bool:
+    """Whether an engine that is told nothing may take an FP8 cache: where the checkpoint may say so, and of latent
+    attention with an indexer, which vLLM's models/config.py gives one on some GPUs."""
+    indexed = (isinstance(kind, MlaAttention) and kind.indexer is not None for kind, _ in model.attentions)
+    return model.quantization in ("modelopt", "compressed-tensors") or any(indexed)
 
 
 def check_cache_format(island: ServingIsland, profile: EngineProfile) -> None:
@@ -44,7 +52,7 @@ def check_cache_format(island: ServingIsland, profile: EngineProfile) -> None:
         raise ExportError(
             f"Island {island.id}, model.kv_bytes: must be 2 for latent attention on {island.gpu.name}, whose compute "
             f"capability of {capability:.1f} has no kernels that read an FP8 cache, got {island.model.kv_bytes:g}.",
-            hint='Plan again with "_planner": {"kv_bytes": 2} in the model\'s config.json, or without these GPUs.',
+            hint=f"Plan again with {_WHOLE_CACHE}, or without these GPUs.",
         )
 
 
@@ -71,7 +79,8 @@ def vllm_notes(island: ServingIsland) -> tuple[str, ...]:
             "that one is chosen that suits all.",
         )
     if not backend:
-        remedy = "plan with kv_bytes 2" if island.model.kv_bytes == 1 else "keep GPU types to ranges of their own"
+        smaller = island.model.kv_bytes == 1
+        remedy = f"plan with {_WHOLE_CACHE}" if smaller else "keep GPU types to ranges of their own"
         return (
             f"WARNING: {between}, for which vLLM chooses different attention backends, and none is known to suit all: "
             "its NixlConnector refuses caches of another backend (pull request 29503); try kv_connector_extra_config "
@@ -88,7 +97,7 @@ def sglang_notes(island: ServingIsland) -> tuple[str, ...]:
     if spans_generations(island):
         notes.append(f"KV caches go between {_names(island)}: their islands all have pages of {PAGE_SIZE} tokens.")
     if len({gpu.vendor.upper() for gpu in island.exchange_gpus}) > 1 and island.model.kv_bytes == 1:
-        notes.append("WARNING: FP8 caches of different vendors' GPUs may differ in format; plan with kv_bytes 2.")
+        notes.append(f"WARNING: FP8 caches of different vendors' GPUs may differ in format; plan with {_WHOLE_CACHE}.")
     degrees = sorted({other.tp for other in island.partners} - {island.parallel.tp})
     if island.model.windowed and degrees:
         notes.append(

@@ -57,6 +57,15 @@ def loading_faults(
         yield f"--{flag_of[fault.over]} must {fault.rule}", received
 
 
+def check_code(island: ServingIsland, profile: EngineProfile) -> None:
+    """Raises ExportError where the version has no code for the model's architecture."""
+    if not profile.loads(island.model.architecture):
+        raise ExportError(
+            f"Island {island.id}: {profile} has no code for {island.model.architecture}, got {island.model.name}.",
+            hint="Plan for a version that has (`planner engines`), and export with its own image.",
+        )
+
+
 def require_loadable(island: ServingIsland, engine: str, faults: Iterable[Breach], remedy: str) -> None:
     """Raises ExportError for the first of `faults`, as an engine that cannot load the model is no deployment."""
     breach = next(iter(faults), None)
@@ -168,14 +177,14 @@ def draft_tokens(island: ServingIsland, profile: EngineProfile) -> int:
     """
     if island.draft_tokens and island.parallel.pp > 1 and not profile.drafts.with_stages:
         raise ExportError(
-            f"Island {island.id}, parallel.pp: must be 1 where tokens are drafted (cost.mtp_tokens is "
-            f"{island.draft_tokens}), got {island.parallel.pp}.",
-            hint="Plan with cost.mtp_tokens 0 or cost.max_pipeline_stages 1.",
+            f"Island {island.id}, parallel.pp: must be 1 where tokens are drafted ({island.draft_tokens} a step), got "
+            f"{island.parallel.pp}.",
+            hint="Plan with cost.speculation none and cost.mtp_tokens 0, or cost.max_pipeline_stages 1.",
         )
     if island.draft_tokens > profile.drafts.most:
         raise ExportError(
-            f"Island {island.id}, cost.mtp_tokens: must be at most {profile.drafts.most} for {profile}, got "
+            f"Island {island.id}, drafted tokens: must be at most {profile.drafts.most} for {profile}, got "
             f"{island.draft_tokens}.",
-            hint="Plan with fewer, or for another engine.",
+            hint="Plan with fewer (cost.speculation, cost.mtp_tokens), or for another engine.",
         )
     return island.draft_tokens

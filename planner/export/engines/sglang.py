@@ -21,6 +21,7 @@ from planner.export.engines.arguments import FlagValue, flags, read_flags, requi
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     check_cache_format,
+    needs_cache_format,
     own_code_notes,
     sglang_notes,
     spans_generations,
@@ -28,6 +29,7 @@ from planner.export.engines.kv_caches import (
 )
 from planner.export.engines.loading import (
     SGLANG_REMEDY,
+    check_code,
     draft_tokens,
     is_unquantised,
     require_loadable,
@@ -44,6 +46,7 @@ _BOOTSTRAP_PORT = 8998
 _BOOTSTRAP_FLAG = "disaggregation-bootstrap-port"
 _RENDEZVOUS_PORT = 5000
 _COMMAND = ("python3", "-m", "sglang.launch_server")
+_EAGLE = "EAGLE3"
 _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
 _MODES = MappingProxyType({Phase.PREFILL: "normal", Phase.DECODE: "low_latency", Phase.MIXED: "auto"})
 _MIXED_CHUNK = "enable-mixed-chunk"
@@ -66,10 +69,12 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`; leader and workers differ by their rank alone.
 
     Raises:
-        ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
-            that the GPUs cannot read, or layers that SGLang cannot split over them.
+        ExportError: a model that this version has no code for, drafted tokens with pipeline stages, stages that a
+            prefill partner has otherwise, a cache format that the GPUs cannot read, or layers that SGLang cannot split
+            over them.
     """
     profile = island.profile(NAME)
+    check_code(island, profile)
     check_cache_format(island, profile)
     _check_stages(island, profile)
     exchange = expert_exchange(island, profile)
@@ -180,6 +185,8 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         rows += [(_MIXED_CHUNK, None)]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8_e4m3")]
+    elif needs_cache_format(island.model):
+        rows += [("kv-cache-dtype", "bfloat16")]
     if spans_generations(island):
         rows += [("page-size", PAGE_SIZE)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
@@ -202,12 +209,14 @@ def _chunk_notes(island: ServingIsland) -> tuple[str, ...]:
 
 
 def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
-    """A chain of drafts from the model's own layers; the verified token comes on top."""
+    """A chain of drafts from the model's own layers, or from a draft's; the verified token comes on top."""
     drafted = draft_tokens(island, profile)
     if not drafted:
         return []
+    eagle: list[tuple[str, FlagValue]] = [("speculative-draft-model-path", island.draft_uri)]
     return [
-        ("speculative-algorithm", profile.drafts.method),
+        ("speculative-algorithm", _EAGLE if island.draft_uri else profile.drafts.method),
+        *(eagle if island.draft_uri else []),
         ("speculative-num-steps", drafted),
         ("speculative-eagle-topk", 1),
         ("speculative-num-draft-tokens", drafted + 1),

@@ -34,6 +34,7 @@ from planner.export.engines.kv_caches import (
     CONNECTOR,
     UNCHUNKED,
     check_cache_format,
+    needs_cache_format,
     own_code_notes,
     stages_fit,
     vllm_addresses,
@@ -42,7 +43,7 @@ from planner.export.engines.kv_caches import (
     vllm_side_channel,
     vllm_transfer,
 )
-from planner.export.engines.loading import VLLM_REMEDY, draft_tokens, require_loadable, vllm_faults
+from planner.export.engines.loading import VLLM_REMEDY, check_code, draft_tokens, require_loadable, vllm_faults
 from planner.export.engines.seam import Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.islands import ServingIsland, nests
 
@@ -72,6 +73,7 @@ _READ_FLAGS = frozenset(
     | {f"data-parallel-{name}" for name in ("start-rank", "address", "rpc-port", "hybrid-lb", "external-lb", "rank")}
     | {"data-parallel-multi-port-external-lb", "headless"}
 )
+_EAGLE = "eagle3"
 _SHORT_FLAGS = frozenset(
     {"-tp", "-pp", "-dp", "-ep", "-t", "-e", "-n", "-r"}
     | {f"-dp{letter}" for letter in "laphenrm"}  # -t, -e: cut short
@@ -82,10 +84,12 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`.
 
     Raises:
-        ExportError: ranks that neither fill pods nor are filled by them, drafted tokens with pipeline stages, a cache
-            format that the GPUs cannot read, or layers that vLLM cannot split over them.
+        ExportError: a model that this version has no code for, ranks that neither fill pods nor are filled by them,
+            drafted tokens with pipeline stages, a cache format that the GPUs cannot read, or layers that vLLM cannot
+            split over them.
     """
     profile = island.profile(NAME)
+    check_code(island, profile)
     check_cache_format(island, profile)
     exchange = _exchange(island, profile)
     split = overlaps(island, exchange, profile)
@@ -165,8 +169,8 @@ def _overlap(island: ServingIsland, split: bool) -> list[tuple[str, FlagValue]]:
 
 def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
     drafted = draft_tokens(island, profile)
-    config = json.dumps({"method": profile.drafts.method, "num_speculative_tokens": drafted})
-    return [("speculative-config", config)] if drafted else []
+    own = {"method": profile.drafts.method} if not island.draft_uri else {"method": _EAGLE, "model": island.draft_uri}
+    return [("speculative-config", json.dumps({**own, "num_speculative_tokens": drafted}))] if drafted else []
 
 
 def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
@@ -178,6 +182,8 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     ]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8")]
+    elif needs_cache_format(island.model):
+        rows += [("kv-cache-dtype", "bfloat16")]
     if _windowed(island):
         rows += [(_HYBRID_CACHE, None)]
     if backend := vllm_backend(island):

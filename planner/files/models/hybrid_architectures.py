@@ -236,6 +236,45 @@ def _qwen35_attentions(config: ModelSection) -> list[Attention]:
     ]
 
 
+def read_kimi_linear(config: ModelSection) -> list[Layer]:
+    """Kimi delta attention, and in the layers that `full_attn_layers` names, from 1 on, latent attention. Kimi-K3 gates
+    that, and sends tokens to its experts at a smaller width; its residuals of earlier blocks are left out, next to no
+    weights."""
+    layers, linear = layer_count(config), config.inner("linear_attn_config")
+    heads, width = linear.integer("num_heads", low=1), linear.integer("head_dim", low=1)
+    delta = LinearAttention(
+        key_heads=heads,
+        value_heads=heads,
+        key_dim=width,
+        value_dim=width,
+        convolution=linear.integer("short_conv_kernel_size", low=1),
+        channels=True,
+        decay_rank=width,
+        gate_rank=0 if linear.flag("use_full_rank_gate", False) else width,
+    )
+    full = replace(mla_attention(config), gated=config.flag("mla_use_output_gate", False))
+    listed = {key: linear.integers(key, low=1, high=layers) for key in ("full_attn_layers", "kda_layers")}
+    if sorted(number for numbers in listed.values() for number in numbers) != list(range(1, layers + 1)):
+        raise linear.fault("kda_layers", f"with full_attn_layers each of the layers 1 to {layers} once")
+    kinds = [full if number in listed["full_attn_layers"] else delta for number in range(1, layers + 1)]
+    first, step = config.integer("first_k_dense_replace", low=0, high=layers), config.whole("moe_layer_freq", 1, low=1)
+    indices = tuple(layer for layer in range(first, layers) if layer % step == 0)
+    return mixed_layers(config, kinds, indices, _kimi_experts)
+
+
+def _kimi_experts(config: ModelSection) -> Experts:
+    routed = config.integer("num_experts", low=1)
+    if config.whole("num_expert_group", 1, low=1) != 1:
+        raise config.fault("num_expert_group", "1: experts in groups are not known of this architecture", hint=UNKNOWN)
+    return Experts(
+        routed=routed,
+        active=config.integer("num_experts_per_token", low=1, high=routed),
+        shared=config.whole("num_shared_experts", 0),
+        ffn_size=config.integer("moe_intermediate_size", low=1),
+        latent=config.whole("routed_expert_hidden_size", 0),
+    )
+
+
 def _state_bytes(config: ModelSection, key: str) -> float:
     """Bytes of an element of a state: single precision where the config is silent, as engines keep it."""
     return {"float32": 4.0, "bfloat16": 2.0}[config.one_of(key, ("float32", "bfloat16"), default="float32")]

@@ -26,7 +26,7 @@ from planner.files.records import Document, field_schemas, object_schema, record
 SERVING_KEYS = (
     *("id", "gpu", "size", "phase", "tp", "dp", "pp", "replicas", "batch_size", "longest_prompt"),
     *("rate_rps", "utilisation", "price_usd_per_hour", "reach", "tokens_per_step", "overlapped", "cached_share"),
-    "context",
+    *("context", "drafted"),
 )
 IDLE_KEYS = ("id", "gpu", "size", "price_usd_per_hour", "note")
 _AMOUNT: Document = {"type": "number", "minimum": 0}

@@ -30,6 +30,7 @@ from planner.errors import InputError
 from planner.files.disk.documents import input_hash
 from planner.files.disk.names import canonical_keys, resolve
 from planner.files.records import read_record, record_document, record_keys
+from planner.files.scenario.speculation import read_speculation, require_drafted, speculation_document
 from planner.files.sections import Section, referred_from
 from planner.files.tables.calibrations import calibration_document, calibration_from_document, load_calibration
 from planner.files.tables.measurements import load_measurements, measurements_text, parse_measurements
@@ -81,6 +82,10 @@ def read_sources(section: Section, base: Path, mode: CostMode) -> tuple[CostSett
     tabulated = source is CostSource.TABULATED
     if tabulated and not profile:
         raise section.fault("profile", "given where cost.source is tabulated", hint="Name a CSV of measurements.")
+    if tabulated and not section.is_empty("speculation"):
+        raise section.fault(
+            "speculation", "left out where cost.source is tabulated: a profile does not tell its effect"
+        )
     for key in ("mtp_tokens", "redundant_experts", "images_per_request"):
         if tabulated and not section.is_empty(key) and section.number(key, low=0):
             raise section.fault(key, "0 where cost.source is tabulated: a profile does not tell its effect")
@@ -138,6 +143,7 @@ def read_cost(section: Section, base: Path, model: ModelSpec) -> tuple[CostSetti
         source=lambda _: sources.source,
         calibration=lambda _: sources.calibration,
         profile=lambda _: sources.profile,
+        speculation=read_speculation,
     )
     _require_suitable(section, settings, model)
     return settings, inputs
@@ -148,7 +154,7 @@ def cost_document(settings: CostSettings) -> dict[str, object]:
     rate = settings.kv_cache_rate
     plain = [record_document(row) for row in rate] if isinstance(rate, tuple) else rate
     shown = rate.value if isinstance(rate, CacheRate) else plain
-    return record_document(settings, kv_cache_rate=shown) | sources_document(settings)
+    return record_document(settings, kv_cache_rate=shown, **speculation_document(settings)) | sources_document(settings)
 
 
 def _kv_cache_rate(section: Section) -> KvCacheRate:
@@ -186,13 +192,7 @@ def _require_suitable(section: Section, settings: CostSettings, model: ModelSpec
                 f"a number where {section.key_path(key)} is {setting.value}, which knows one share for all prompts",
                 hint="Give the mean share of a prompt that is cached.",
             )
-    if settings.mtp_tokens and not model.mtp_layers:
-        raise section.refusal(
-            "mtp_tokens",
-            f"must be 0 where model.mtp_layers is 0, as in {model.name}, got {settings.mtp_tokens}",
-            hint="Choose a model with layers for multi-token prediction, or leave the key out.",
-            by_itself=False,
-        )
+    require_drafted(section, settings, model)
     if settings.images_per_request and not model.tower_patches:
         raise section.refusal(
             "images_per_request",

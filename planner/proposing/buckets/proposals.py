@@ -34,6 +34,7 @@ from planner.domain import (
 from planner.domain.serving.replayed import ReplayedChoice
 from planner.domain.serving.routing import class_of_pools
 from planner.errors import InconsistentPlanError
+from planner.evaluation.buckets.drafts import drafts_of
 from planner.evaluation.buckets.judging import layout_of, named_pools, pooled_assignment, pooled_evaluation
 from planner.evaluation.buckets.prices import BucketPrices
 from planner.evaluation.buckets.service import BucketService
@@ -136,6 +137,7 @@ def outlook(
         simpler=tuple(simpler),
         losses=tuple(service.losses(tuple(pools), scenario.survive.nodes)),
         transfer=transfer_of(question, pools, promise, reaches),
+        drafts=tuple(drafts_of(question, pools, reaches)),
         replayed=replayed,
     )
 

@@ -53,7 +53,8 @@ def menu_of(prices: BucketPrices, pool: BucketPool) -> ServerMenu:
     bucket = _bucket(prices, pool)
     rates: dict[tuple[ParallelConfig, bool], float] = {}
     servers: dict[tuple[ParallelConfig, bool, int], ServerConfig] = {}
-    for rate, server in _options(column, bucket):
+    alike = (row for row in _options(column, bucket) if row[1].drafted == pool.server.drafted)
+    for rate, server in alike:
         shape = (server.parallel, server.overlapped)
         rates[shape] = max(rates.get(shape, 0.0), rate / server.parallel.devices)
         servers[*shape, server.tokens_per_step] = server

@@ -65,9 +65,9 @@ def _unmeasured_layers(plan: Plan) -> Iterator[str]:
     layers = plan.scenario.model.unmeasured
     if layers and any(estimate.origin is not Origin.USER for estimate in plan.provenance.estimates):
         yield (
-            f"**No run of a model with such layers is among the measurements**: {escaped('; '.join(layers))}. Rates "
-            "follow from their arithmetic and memory traffic alone, and bands are carried over from models with other "
-            "layers, so that they tell too little. Measure one server before you rent many."
+            f"**Rates were not fitted to models with such layers**: {escaped('; '.join(layers))}. They follow from "
+            "arithmetic and memory traffic, and the band is carried over from models with other layers. Measure one "
+            "server before you rent many."
         )
 
 
@@ -117,9 +117,11 @@ def notes(plan: Plan) -> list[str]:
         *_cut_short(plan),
         *_troubled_rounds(plan),
         *_unproven(plan),
+        *[f"Of the model: {escaped(assumed)}" for assumed in plan.scenario.model.assumed],
         *risks(plan),
         *exactness_note(plan),
         *_beside(plan),
+        *_drafts(plan),
         *_cached(plan),
         *_reference(plan),
         *_deviation(plan),
@@ -131,6 +133,21 @@ def notes(plan: Plan) -> list[str]:
         *_remarks(plan),
         *_failures(plan),
     ]
+
+
+def _drafts(plan: Plan) -> Iterator[str]:
+    """What drafted tokens bring, and whose chances of acceptance that rests on."""
+    rows = plan.outlook.drafts
+    if rows:
+        pools = "; ".join(
+            f"{escaped(row.island)} {counted(row.tokens, 'token')} a step, {row.tokens_per_pass:.2f} tokens a pass, "
+            f"{row.gain:.2f} times the rate without at its batch"
+            for row in rows
+        )
+        whose = "those of the scenario" if plan.scenario.cost.drafting.acceptance else "published ones of this model"
+        if any(row.carried_over for row in rows):
+            whose = "carried over from other models that were measured: give your own (`cost.speculation.acceptance`)"
+        yield f"Drafted: {pools}. Chances of acceptance are {whose}; text that is hard to guess has less of the gain."
 
 
 def _cached(plan: Plan) -> list[str]:
