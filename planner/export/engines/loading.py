@@ -8,8 +8,8 @@ The shared expert and dense layers are split over a group; DeepSeek's models kee
 groups spread their experts. A group's experts are split only where `--enable-expert-parallel` is missing.
 
 Sources, versions 0.18.0 to 0.33.0 (vllm): config/model.py (verify_with_parallel_config), model_executor/models/
-deepseek_v2.py and glm4_moe.py (shared_experts), config/parallel.py (use_sequence_parallel_moe), model_executor/layers/fused_moe/
-deepep_ll_prepare_finalize.py (SUPPORTED_HIDDEN_SIZES).
+deepseek_v2.py and glm4_moe.py (shared_experts), config/parallel.py (use_sequence_parallel_moe),
+model_executor/layers/fused_moe/deepep_ll_prepare_finalize.py (SUPPORTED_HIDDEN_SIZES).
 
 What SGLang refuses when it loads a model: layers that it cannot split, experts that it cannot spread, exchanges that
 a model's own code does not have.
