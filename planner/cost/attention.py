@@ -8,7 +8,7 @@ What an engine sets aside for a sequence is its cache, and where layers keep a s
 | a | tokens that blocks are multiples of: `alignment` of the kinds | tokens |
 | b | block: a ceil(S / (a t)), the fewest tokens that take as much as a state | tokens |
 | F, R | layers without state, with one | 1 |
-| G | layers of a group: the fewer of F and R, or the more where they differ by less than half | 1 |
+| G | layers of a group: the fewer of F and R | 1 |
 | c | states of a sequence: STATES, and one for each drafted token | 1 |
 
 bytes = G b t (ceil(s / b) ceil(F / G) + c ceil(R / G)): a state takes a whole block, and so does the end of a sequence.
@@ -97,7 +97,7 @@ def reserved_bytes(model: ModelSpec, length: Array, tp: Array, *, states: int = 
     if not plain:
         return states * cache_bytes_per_sequence(model, length, tp)
     counts = [sum(count for _, count in kinds) for kinds in (stateful, plain)]
-    group = max(counts) if max(counts) < 1.5 * min(counts) else min(counts)
+    group = min(counts)
     of_states, of_others = (-(-count // group) for count in counts)
     block = block_tokens(model, tp)
     page = block * _cached(model, plain, as_array(1.0), tp) / counts[1]

@@ -14,7 +14,6 @@ import csv
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
-from math import lcm
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +29,7 @@ from published import config_of
 TOKENS = (1024, 131_072)
 BF16, FP8, BYTES, FLOAT = torch.bfloat16, torch.float8_e4m3fn, torch.uint8, torch.float32
 BLOCK, SPARSE_BLOCK, V4_BLOCK = 16, 64, 256  # tokens: CacheConfig's; of FlashMLA's and the indexer's kernels; of V4's
-GDN_ALIGNMENT = 64  # tokens: FLASHINFER_GDN_CHECKPOINT_ALIGNMENT
+GDN_ALIGNMENT, LATENT_BLOCK = 64, 128  # tokens: FLASHINFER_GDN_CHECKPOINT_ALIGNMENT; of blocks beside states
 ROWS: tuple[tuple[str, int, int], ...] = (  # model, tp, bytes of a cached element
     ("deepseek-ai/deepseek-v3.2", 1, 1),
     ("deepseek-ai/deepseek-v3.2", 8, 2),
@@ -54,6 +53,10 @@ ROWS: tuple[tuple[str, int, int], ...] = (  # model, tp, bytes of a cached eleme
     ("nvidia/nvidia-nemotron-3-super-120b-a12b-fp8", 8, 1),
     ("nvidia/nvidia-nemotron-3-ultra-550b-a55b-bf16", 8, 2),
     ("nvidia/nemotron-h-56b-base-8k", 8, 2),
+    ("moonshotai/kimi-k3", 1, 1),
+    ("moonshotai/kimi-k3", 16, 2),
+    ("nvidia/nvidia-nemotron-3-nano-30b-a3b-bf16", 1, 2),
+    ("zai-org/glm-5.3", 8, 1),
 )
 Specs = Iterator[specs.KVCacheSpec]
 
@@ -142,43 +145,51 @@ def windowed(config: Any, tp: int, kv: int) -> Specs:
 
 
 def recurrent(config: Any, tp: int, kv: int) -> Specs:
-    """mamba/abstract.py, qwen_gdn_linear_attn.py, mamba_mixer2.py; page sizes as platforms/interface.py aligns them."""
-    delta = "linear_num_key_heads" in config
-    if delta:
-        keys, values = config["linear_num_key_heads"], config["linear_num_value_heads"]
+    """mamba/abstract.py, qwen_gdn_linear_attn.py, mamba_mixer2.py, kimi_k3; blocks as in platforms/interface.py."""
+    alignment = BLOCK
+    if "linear_num_key_heads" in config:
+        alignment = GDN_ALIGNMENT
+        heads = config["linear_num_key_heads"], config["linear_num_value_heads"]
         widths = config["linear_key_head_dim"], config["linear_value_head_dim"]
-        shapes = Shapes.gated_delta_net_state_shape(tp, keys, values, *widths, config["linear_conv_kernel_dim"])
+        shapes = Shapes.gated_delta_net_state_shape(tp, *heads, *widths, config["linear_conv_kernel_dim"])
         marks = [kind == "linear_attention" for kind in config["layer_types"]]
+    elif "linear_attn_config" in config:
+        alignment, kda = LATENT_BLOCK, config["linear_attn_config"]
+        shapes = Shapes.kda_state_shape(
+            tp, kda["num_heads"], kda["head_dim"], conv_kernel_size=kda["short_conv_kernel_size"]
+        )
+        marks = [layer + 1 in kda["kda_layers"] for layer in range(config["num_hidden_layers"])]
     else:
-        heads, width = config["mamba_num_heads"], config["mamba_head_dim"]
+        count, width = config["mamba_num_heads"], config["mamba_head_dim"]
         groups, state = config["n_groups"], config["ssm_state_size"]
-        shapes = Shapes.mamba2_state_shape(tp, heads * width, groups, heads, width, state, config["conv_kernel"])
+        shapes = Shapes.mamba2_state_shape(tp, count * width, groups, count, width, state, config["conv_kernel"])
         blocks = config.get("layers_block_type") or config["hybrid_override_pattern"]
         marks = [block in ("M", "mamba") for block in blocks if block in ("M", "mamba", "*", "attention")]
-    head = config["head_dim"] if "head_dim" in config else config["attention_head_dim"]
-    full = grouped(config["num_key_value_heads"], head, tp, kv)
-    alignment = lcm(BLOCK, GDN_ALIGNMENT if delta else 1)
-    mamba = specs.MambaSpec(block_size=-1, shapes=shapes, dtypes=(BF16, FLOAT))
+    if "kv_lora_rank" in config:
+        latent_width = config["kv_lora_rank"] + config["qk_rope_head_dim"]
+        dtype = FP8 if kv == 1 else BF16
+        full = specs.MLAAttentionSpec(block_size=BLOCK, num_kv_heads=1, head_size=latent_width, dtype=dtype)
+    else:
+        head = config["head_dim"] if "head_dim" in config else config["attention_head_dim"]
+        full = grouped(config["num_key_value_heads"], head, tp, kv)
+    states: dict[str, Any] = {"shapes": shapes, "dtypes": (BF16, FLOAT)}
     a_token = full.page_size_bytes // BLOCK
-    block = alignment * -(-mamba.page_size_bytes // (alignment * a_token))
+    state_bytes = specs.MambaSpec(block_size=-1, **states).page_size_bytes
+    block = alignment * -(-state_bytes // (alignment * a_token))
+    of_state = specs.MambaSpec(
+        block_size=block,
+        page_size_padded=block * a_token,
+        mamba_cache_mode="align",
+        num_prefill_checkpoint_blocks=1,
+        prefill_checkpoint_alignment=alignment,
+        **states,
+    )
     for mark in marks:
-        yield (
-            specs.MambaSpec(
-                block_size=block,
-                shapes=shapes,
-                dtypes=(BF16, FLOAT),
-                page_size_padded=block * a_token,
-                mamba_cache_mode="align",
-                num_prefill_checkpoint_blocks=1,
-                prefill_checkpoint_alignment=alignment,
-            )
-            if mark
-            else full.copy_with_new_block_size(block)
-        )
+        yield of_state if mark else full.copy_with_new_block_size(block)
 
 
 READERS = {"index_topk": latent, "compress_ratios": compressed, "sparse_attention_config": sparse_blocks}
-READERS |= {"linear_num_key_heads": recurrent, "mamba_num_heads": recurrent}
+READERS |= dict.fromkeys(("linear_num_key_heads", "linear_attn_config", "mamba_num_heads"), recurrent)
 
 
 def of_model(name: str, tp: int, kv: int) -> dict[str, specs.KVCacheSpec]:

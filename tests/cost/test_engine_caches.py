@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from published import model_of
 
 from planner.cost import CostContext, attention, memory
+from planner.cost.drafts import draft_of
 from planner.cost.efficiency import efficiency_of
 from planner.cost.grid import Degrees
 from planner.cost.prefix_hits import cache_tokens, shape_hits
@@ -82,6 +83,11 @@ def test_states_bound_the_batch() -> None:
     drafting = attention.reserved_bytes(model, one, one, states=attention.STATES + 1)
     assert float(drafting - short) == pytest.approx(45 * page)
     assert float(memory.cache_gb(model, length=1, batch=2, tp=1)) == pytest.approx(2 * short / 1e9)
+    drafted = draft_of(model, CostSettings(mtp_tokens=1))
+    assert drafted is not None
+    beside = drafted.copies * float(memory.cache_gb(drafted.layer, length=1, batch=1, tp=1))
+    each = float(memory.cache_gb(model, length=1, batch=1, tp=1, draft=drafted))
+    assert each - beside == pytest.approx(float(drafting) / 1e9)
 
 
 HYBRID, SHAPE = published("qwen/qwen3.5-397b-a17b", 2), ParallelConfig(tp=8, dp=1)

@@ -198,7 +198,7 @@ def _require_suitable(section: Section, settings: CostSettings, model: ModelSpec
             "images_per_request",
             f"must be 0 where nothing is known of a tower that reads images, as in {model.name}, got "
             f"{settings.images_per_request:g}",
-            hint="Choose a model whose config.json describes its vision_config, or leave the key out.",
+            hint="Choose a model with a vision_config in its config.json, or leave the key out.",
             by_itself=False,
         )
     if settings.redundant_experts and model.experts is None:
