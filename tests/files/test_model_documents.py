@@ -27,8 +27,8 @@ from planner.files.models.models import model_from_config
 Refused = Callable[..., None]
 
 _LATER = (
-    *("own_code", "tower_parameters", "shared_bytes", "head_bytes", "formats", "weight_only", "residual_streams"),
-    *("assumed", "architecture", "quantization", "weight_block"),
+    *("own_code", "tower_parameters", "tower_width", "tower_patches", "shared_bytes", "head_bytes", "formats"),
+    *("weight_only", "residual_streams", "assumed", "architecture", "quantization", "weight_block"),
 )
 """Fields that older documents lack."""
 
@@ -102,6 +102,8 @@ def models(draw: st.DrawFn) -> ModelSpec:
         mtp_layers=draw(st.integers(0, 4)),
         tied_embeddings=draw(st.booleans()),
         tower_parameters=draw(st.integers(0, 10**9)),
+        tower_width=draw(st.integers(0, 10**6)),
+        tower_patches=draw(st.integers(0, 64)),
         own_code=draw(st.booleans()),
         architecture=draw(st.sampled_from(["", "DeepseekV3ForCausalLM"])),
         quantization=draw(st.sampled_from(["", "fp8"])),

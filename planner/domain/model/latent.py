@@ -7,6 +7,7 @@ from planner.domain.model.sizes import Size, SizeOrNone
 
 INDEX_SCALE_BYTES = 4
 """Of a cached index key: its elements are FP8, with one scale for all of them."""
+_SCALED_ELEMENTS = 128  # of a sparse layer's FP8 cache that share a scale of 4 bytes; the rotary part keeps 16 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +85,18 @@ class MlaAttention:
         """Cached elements per token and layer; all heads share them, so tensor parallelism does not divide them."""
         return self.kv_rank + self.rope_dim
 
+    def entry_bytes(self, kv_bytes: float) -> float:
+        """Latent cache of a token and layer (bytes). Kernels that read chosen tokens want their FP8 entries packed with
+        scales, 656 bytes (vLLM's and SGLang's `fp8_ds_mla`)."""
+        if self.indexer is None or kv_bytes != 1:
+            return self.kv_width * kv_bytes
+        return self.kv_rank + self.kv_rank // _SCALED_ELEMENTS * INDEX_SCALE_BYTES + 2 * self.rope_dim
+
     def cached_bytes_per_token(self, kv_bytes: float) -> float:
         """Cache of one more token and layer (bytes), while no window is full."""
-        return self.kv_width * kv_bytes + (0 if self.indexer is None else self.indexer.cached_bytes)
+        return self.entry_bytes(kv_bytes) + (0 if self.indexer is None else self.indexer.cached_bytes)
 
-    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:
+    def cached_bytes(self, tokens: float, kv_bytes: float) -> float:
         """Cache of a sequence of `tokens` and layer (bytes)."""
         return tokens * self.cached_bytes_per_token(kv_bytes)
 
