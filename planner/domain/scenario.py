@@ -12,6 +12,7 @@ from planner.domain.efficiency import Calibration, Measurement
 from planner.domain.engine import EngineProfile
 from planner.domain.keys import FILE, INTERNAL, Bounds, Key, OneOf
 from planner.domain.layout import Inventory, Layout, Reach
+from planner.domain.model import CacheFormat
 from planner.domain.model.spec import ModelSpec
 from planner.domain.network import KvTraffic, NetworkSettings
 from planner.domain.objective import ObjectiveSettings
@@ -40,18 +41,6 @@ class CostMode(StrEnum):
 
     DEFAULT = "default"
     REFERENCE = "reference"
-
-
-class CacheFormat(StrEnum):
-    """Elements of the KV cache: as the model says, or of 8 or 16 bits."""
-
-    AUTO = "auto"
-    FP8 = "fp8"
-    BF16 = "bf16"
-
-    def element_bytes(self, told: float) -> float:
-        """Bytes of an element, `told` by the model."""
-        return {CacheFormat.AUTO: told, CacheFormat.FP8: 1.0, CacheFormat.BF16: 2.0}[self]
 
 
 class Formulation(StrEnum):
