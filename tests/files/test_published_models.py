@@ -172,17 +172,6 @@ def test_contradictory_files_are_refused(
     refused(lambda: read(name, **changes), name, *words)
 
 
-def test_quantisation_beside_the_file_is_found(tmp_path: Path) -> None:
-    """NVIDIA's checkpoints tell it in hf_quant_config.json: experts in NVFP4, attention left in BF16."""
-    config = {key: value for key, value in config_of("minimaxai-minimax-m2.5").items() if key != "quantization_config"}
-    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    excluded = ["lm_head", *(f"model.layers.{layer}.self_attn*" for layer in range(62))]
-    beside = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": excluded}}
-    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
-    model = load_model(str(tmp_path))
-    assert (model.weight_bytes, model.expert_bytes, model.shared_bytes, model.kv_bytes) == (2.0, 0.5625, None, 1.0)
-
-
 DENSE_ALONE = (11_413_422_080 * 2 + 1_189_085_184 * 0.5625) / (11_413_422_080 + 1_189_085_184)
 """Bytes of DeepSeek-V3's weights aside its experts, where attention is left in 16 bits."""
 

@@ -124,8 +124,7 @@ def _grouped(layer: BuiltLayer, shapes: Shapes, module: Any, config: Any) -> Gro
     output = next((shapes[key] for key in _OUTPUTS if key in shapes), None)
     if output is None:
         return None
-    usual = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    width = int(getattr(module, "head_dim", None) or usual)
+    width = int(getattr(module, "head_dim", None) or config.hidden_size // config.num_attention_heads)
     heads = output[1] // width
     if fused := next((shapes[key] for key in _FUSED if key in shapes), None):
         queries, keys, values = heads * width, (fused[0] // width - heads) // 2 * width, 0
@@ -150,8 +149,9 @@ def _grouped(layer: BuiltLayer, shapes: Shapes, module: Any, config: Any) -> Gro
 
 def _latent(shapes: Shapes, config: Any) -> MlaAttention:
     indexer = None
-    if any(key.startswith("indexer.") for key in shapes):
-        indexer = Indexer(heads=config.index_n_heads, dim=config.index_head_dim, top=config.index_topk)
+    if top := getattr(config, "index_topk", None):  # without matrices it is an earlier layer's
+        own = any(key.startswith("indexer.") for key in shapes)
+        indexer = Indexer(heads=config.index_n_heads, dim=config.index_head_dim, top=top, own=own)
     return MlaAttention(
         heads=config.num_attention_heads,
         query_rank=getattr(config, "q_lora_rank", None) or 0,

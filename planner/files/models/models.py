@@ -27,7 +27,7 @@ from planner.files.models.model_precisions import quantization_method, read_kv_b
 from planner.files.models.model_towers import tower_parameters
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint, referred_from
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _CACHED = re.compile(r"models--([\w.-]+?)--([\w.-]+)", re.ASCII)
 """A folder of the hub's own cache."""
 _TOLD_BYTES = ("weight_bytes", "expert_bytes", "kv_bytes")
@@ -46,7 +46,7 @@ def load_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
 def find_model(name_or_path: str, base: Path | None = None, told: Section | None = None) -> Found:
     """As `load_model`, with what somebody has `told` of it."""
     path = resolve(name_or_path, base) if is_path(name_or_path, ".json") else None
-    if path is not None and (is_there(path) or not _HUB_ID.fullmatch(name_or_path)):
+    if path is not None and (is_there(path) or not HUB_ID.fullmatch(name_or_path)):
         return _read_file(path / "config.json" if is_folder(path) else path, told)
     ids = hub_ids()
     name = canonical(name_or_path, shipped_models()) if path is None else ids.get(canonical(name_or_path, ids), "")
@@ -162,4 +162,4 @@ def _uri(config: ModelSection, section: ModelSection) -> str:
     if "uri" in section:
         return section.uri("uri")
     origin = config.text("_name_or_path", default="")
-    return f"hf://{origin}" if _HUB_ID.fullmatch(origin) else ""
+    return f"hf://{origin}" if HUB_ID.fullmatch(origin) else ""
