@@ -34,6 +34,7 @@ from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, arithmetic_tflops, device
 from planner.cost.drafts import Draft, draft_of
 from planner.cost.efficiency import saturation
+from planner.cost.images import image_parts
 from planner.cost.layers import Intake
 from planner.cost.parts import PART_FIGURES, Part, StepCost
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
@@ -148,7 +149,8 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     parts = common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=passes, micro=micro)
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=passes * dev.efficiency.step_prefill_ms)
-    parts = (*parts, head, fixed)
+    images = image_parts(dev, model, settings, prompts=new / s, length=s, tp=steps.tp, passes=passes)
+    parts = (*parts, *images, head, fixed)
     return summed(dev, model, steps, parts, micro, gained=1.0, waiting=fullest_rank(dev, settings, steps.dp))
 
 
@@ -374,6 +376,7 @@ def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
         "attention": gpu.fp16_tflops,
         "attention of sequences": gpu.fp16_tflops,
         "head": gpu.fp16_tflops,
+        "images": gpu.fp16_tflops,
         "shared experts": of_experts,
         "routed experts": of_experts,
     }

@@ -187,6 +187,8 @@ class CostSettings:
     mtp_acceptance: Annotated[
         float, Bounds(above=0, high=1), Key("chance of a drafted token, if those before it were accepted")
     ] = 0.8
+    images_per_request: Annotated[float, Bounds(low=0, high=1000), Key("mean; their tokens are in the prompts")] = 0.0
+    tokens_per_image: Annotated[int, Bounds(low=1, high=1_000_000), Key("of a prompt", unit="tokens")] = 1024
     max_pipeline_stages: Annotated[int | None, Bounds(low=1, high=64), Key("else by the model's kind")] = None
     gpus_per_switch: Annotated[int, Bounds(low=1, high=1_000_000), Key("under one access switch", unit="GPUs")] = 256
     cross_switch_bandwidth: Annotated[

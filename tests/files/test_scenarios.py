@@ -82,6 +82,7 @@ def test_every_cost_setting_is_written_back(read: Read, document: dict[str, Any]
         ("mtp_tokens", "llama-3.1-70b", "model.mtp_layers"),
         ("mtp_tokens", "mixtral-8x7b", "model.mtp_layers"),
         ("redundant_experts", "llama-3.1-70b", "no experts"),
+        ("images_per_request", "llama-3.1-70b", "reads images"),
     ],
 )
 def test_what_the_model_lacks_cannot_be_asked_for(

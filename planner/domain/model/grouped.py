@@ -24,6 +24,11 @@ class BlockIndexer:
     top: Size
 
     @property
+    def cached_bytes(self) -> int:
+        """Index key of a token (bytes): 16 bits an element, whatever precision keys and values have."""
+        return 2 * self.dim
+
+    @property
     def tokens(self) -> int:
         """Tokens that are left to attention."""
         return self.block * self.top
@@ -84,13 +89,13 @@ class GroupedAttention:
 
     def cached_bytes_per_token(self, kv_bytes: float) -> float:
         """Cache of one more token and layer (bytes), while no window is full."""
-        index = self.indexer.dim * kv_bytes if self.indexer is not None else 0.0
+        index = self.indexer.cached_bytes if self.indexer is not None else 0.0
         return self.kv_width * kv_bytes + index
 
-    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:
+    def cached_bytes(self, tokens: float, kv_bytes: float) -> float:
         """Cache of a sequence of `tokens` and layer (bytes): a window keeps its last ones, an indexer all."""
         cached_tokens = min(tokens, self.window) if self.window else tokens
-        index = self.indexer.dim * kv_bytes if self.indexer is not None else 0.0
+        index = self.indexer.cached_bytes if self.indexer is not None else 0.0
         return cached_tokens * self.kv_width * kv_bytes + tokens * index
 
     @property

@@ -61,7 +61,7 @@ class _Recurrent:
         """None: the state is of constant size."""
         return 0.0
 
-    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
+    def cached_bytes(self, tokens: float, kv_bytes: float) -> float:  # noqa: ARG002 - the seam's
         """State of a sequence and layer (bytes), however long it is."""
         return self.held_bytes
 

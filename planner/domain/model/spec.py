@@ -13,6 +13,8 @@ from planner.domain.model import (
     Experts,
     GroupedAttention,
     LayerGroup,
+    LinearAttention,
+    Mamba2,
     Size,
     SizeOrNone,
     WeightFormat,
@@ -35,8 +37,10 @@ class ModelSpec:
     Bytes per element (1 = FP8, 2 = BF16, 0.53125 = MXFP4 with its scales; a mean where matrices differ): `weight_bytes`
     of attention and dense FFNs, `expert_bytes` of the routed experts, `shared_bytes` of the shared ones (None: as the
     routed ones), `head_bytes` of the output head, `kv_bytes` of the cache; embeddings and router stay at 2,
-    `tower_parameters` (what reads images or sound, and hands on prompt tokens) too. `formats` of the weights that are
-    quantised, where their sizes do not tell; `weight_only`: these are unpacked to 16 bits before they are multiplied.
+    `tower_parameters` (what reads images or sound, and hands on prompt tokens) too; `tower_width`: of all its layers
+    together, `tower_patches`: parts of an image that become one prompt token (0: nobody said). `formats` of the weights
+    that are quantised, where their sizes do not tell; `weight_only`: these are unpacked to 16 bits before they are
+    multiplied.
     `residual_streams`: hidden states that hyper-connections carry side by side through the layers.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
@@ -62,6 +66,8 @@ class ModelSpec:
     mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
     tower_parameters: Annotated[int, Bounds(low=0)] = 0
+    tower_width: SizeOrNone = 0
+    tower_patches: SizeOrNone = 0
     residual_streams: Annotated[int, Bounds(low=1, high=64)] = 1
     own_code: bool = False
     architecture: str = ""
@@ -118,6 +124,11 @@ class ModelSpec:
         """Layers that see a window of the tokens only (count)."""
         windows = (isinstance(kind, GroupedAttention) and kind.window > 0 for kind, _ in self.attentions)
         return sum(count for (_, count), window in zip(self.attentions, windows, strict=True) if window)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether layers keep a state in place of keys and values."""
+        return any(isinstance(kind, LinearAttention | Mamba2) for kind, _ in self.attentions)
 
     @property
     def dense_ffns(self) -> Iterator[tuple[DenseFfn, int]]:
@@ -255,7 +266,7 @@ class ModelSpec:
         """KV cache of one more token over all layers while no window is full (bytes)."""
         return sum(count * kind.cached_bytes_per_token(self.kv_bytes) for kind, count in self.attentions)
 
-    def cached_bytes(self, tokens: int) -> float:
+    def cached_bytes(self, tokens: float) -> float:
         """Cache of one sequence over all layers (bytes), windows and states respected."""
         return sum(count * kind.cached_bytes(tokens, self.kv_bytes) for kind, count in self.attentions)
 

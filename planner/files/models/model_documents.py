@@ -120,8 +120,8 @@ _ATTENTIONS: dict[str, type[Attention]] = {
 _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
 _ADDED = frozenset(
     {
-        *("own_code", "architecture", "quantization", "weight_block", "tower_parameters", "residual_streams"),
-        *("shared_bytes", "head_bytes", "formats", "weight_only", "assumed"),
+        *("own_code", "architecture", "quantization", "weight_block", "residual_streams", "assumed"),
+        *("shared_bytes", "head_bytes", "formats", "weight_only", "tower_parameters", "tower_width", "tower_patches"),
     }
 )
 """What documents of before it was known do not say."""

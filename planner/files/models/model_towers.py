@@ -25,6 +25,22 @@ def tower_parameters(config: ModelSection) -> int:
     return _TOWERS[architecture](config, config.inner("vision_config"))
 
 
+_LAYERS, _WIDTHS = ("depth", "vt_num_hidden_layers", "num_hidden_layers"), ("hidden_size", "vt_hidden_size")
+_SIDES = ("spatial_merge_size", "pooling_kernel_size")  # of the square of patches that become one prompt token
+_USUAL_SIDE = 2
+
+
+def tower_shape(config: ModelSection) -> tuple[int, int]:
+    """Width of all layers of the tower together, and patches that become one prompt token; 0 and 0 where its weights
+    are not known."""
+    if not tower_parameters(config):
+        return 0, 0
+    tower = config.inner("vision_config")
+    layers, width = (next(_size(tower, key) for key in keys if key in tower) for keys in (_LAYERS, _WIDTHS))
+    side = next((_size(tower, key) for key in _SIDES if key in tower), _USUAL_SIDE)
+    return layers * width, side * side
+
+
 def _size(section: ModelSection, key: str) -> int:
     return section.integer(key, low=1)
 

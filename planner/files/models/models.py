@@ -24,7 +24,7 @@ from planner.files.models.model_architectures import (
 )
 from planner.files.models.model_documents import MODEL_SPEC_KEY, ModelSection, model_from_document
 from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
-from planner.files.models.model_towers import tower_parameters
+from planner.files.models.model_towers import tower_parameters, tower_shape
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint, referred_from
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -107,6 +107,7 @@ def _from_hugging_face(config: ModelSection, section: ModelSection, name: str) -
         config = config.changed(architectures=[section.one_of("like", ARCHITECTURES)])
     layers, text = read_layers(config), text_section(config)
     hidden_size = text.integer("hidden_size", low=1)
+    tower_width, tower_patches = tower_shape(config)
     precision = read_precision(config, section, layers, module_names(config), hidden_size)
     return ModelSpec(
         name=_name(config, section, name),
@@ -125,6 +126,8 @@ def _from_hugging_face(config: ModelSection, section: ModelSection, name: str) -
         mtp_layers=text.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", text.flag("tie_word_embeddings", False)),
         tower_parameters=tower_parameters(config),
+        tower_width=tower_width,
+        tower_patches=tower_patches,
         residual_streams=text.whole("hc_mult", 1, low=1),
         architecture=config.texts("architectures")[0],
         quantization=quantization_method(config),
