@@ -54,12 +54,14 @@ def show(
 
     spec, engine = files.load_model(model), files.load_engine("vllm")
     fits = model_fits(spec, files.load_gpu_specs().values(), engine)
+    loaded_by = [str(profile) for profile in files.engine_profiles() if profile.loads(spec.architecture)]
     if json:
         cached = {words: spec.cached_bytes(tokens) for words, tokens in CONTEXTS.items() if tokens <= spec.max_context}
         further = {"cached_bytes": cached, "state_bytes": spec.state_bytes, "fits": [asdict(fit) for fit in fits]}
+        further["loaded_by"] = loaded_by
         screen.show_json(files.model_document(spec) | _sizes(spec) | further)
     else:
-        screen.show_markdown(page_text(model_page(spec, fits)))
+        screen.show_markdown(page_text(model_page(spec, fits, loaded_by)))
 
 
 @group.command("add")
