@@ -332,7 +332,7 @@ def _drafted(plan: Plan, island: PlannedIsland) -> int:
     """Tokens a step; prefill drafts as those do that decode its prompts, whose caches it hands over."""
     decoding = [other for other in plan.islands if other.phase is Phase.DECODE]
     asked = decoding if island.phase is Phase.PREFILL and decoding else [island]
-    return max(plan.scenario.cost.with_drafted(other.drafted).drafted for other in asked)
+    return max(plan.scenario.cost.with_drafted(other.drafted).drafting.drafted for other in asked)
 
 
 def _checked_parallel(island: PlannedIsland, model: ModelSpec) -> ParallelConfig:
