@@ -12,7 +12,7 @@ from published import PUBLISHED, config_of, model_of
 
 from planner.domain import ModelSpec
 from planner.errors import InputError
-from planner.files import model_document
+from planner.files import load_model, model_document, shipped_models
 from planner.files.disk.documents import parse_json
 from planner.files.models.built_models import built_model
 from planner.files.models.models import model_from_config
@@ -74,6 +74,15 @@ def assert_alike(name: str) -> None:
 @pytest.mark.parametrize("name", READ)
 def test_what_we_read_comes_out_alike(name: str) -> None:
     assert_alike(name)
+
+
+@pytest.mark.parametrize("name", ["qwen3-next-80b-a3b", "gemma-3-27b", "mistral-small-24b"])
+def test_shipped_figures_are_those_of_their_classes(name: str) -> None:
+    """Models that are written down here, and stand in no package."""
+    ours, theirs = load_model(name), built(json.loads(shipped_models()[name]))
+    assert (theirs.layers, theirs.architecture) == (ours.layers, ours.architecture)
+    assert theirs.parameters == pytest.approx(ours.parameters, rel=TOLERANCE)
+    assert theirs.cached_bytes(100_000) == ours.cached_bytes(100_000)
 
 
 def of_class(kind: str) -> tuple[dict[str, Any], Any]:

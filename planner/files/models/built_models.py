@@ -64,19 +64,19 @@ def built_model(config: Section, *, name: str, uri: str = "") -> ModelSpec:
     matrices = {key: value for key, value in model.named_parameters() if value.dim() > 1 and not key.endswith("bias")}
     shapes = {key: tuple(value.shape) for key, value in matrices.items()}
     layers = _layers(model, shapes, text)
-    found = understood_layers(layers, text)
+    understood = understood_layers(layers, text)
     around = _around(model, shapes, layers)
     section = ModelSection.of(config)
-    own = section.inner("_planner")
-    precision = read_precision(section, own, found, ModuleNames(), int(text.hidden_size))
-    told = [f"Built by transformers {version} as {type(model).__name__}, from shapes and its configuration."]
-    if len(found) > len(layers):
-        told.append("What attends side by side in a layer counts as layers of their own, one after the other.")
+    planner_keys = section.inner("_planner")
+    precision = read_precision(section, planner_keys, understood, ModuleNames(), int(text.hidden_size))
+    remarks = [f"Built by transformers {version} as {type(model).__name__}, from shapes and its configuration."]
+    if len(understood) > len(layers):
+        remarks.append("What attends side by side in a layer counts as layers of their own, one after the other.")
     spec = ModelSpec(
         name=name,
         uri=uri,
         hidden_size=int(text.hidden_size),
-        groups=grouped_layers(found),
+        groups=grouped_layers(understood),
         vocab_size=around["vocabulary"],
         max_context=_needed(text, "max_position_embeddings", config),
         weight_bytes=precision.weights,
@@ -85,7 +85,7 @@ def built_model(config: Section, *, name: str, uri: str = "") -> ModelSpec:
         head_bytes=precision.head,
         formats=precision.formats,
         weight_only=precision.weight_only,
-        kv_bytes=read_kv_bytes(section, own, precision),
+        kv_bytes=read_kv_bytes(section, planner_keys, precision),
         mtp_layers=int(getattr(text, "num_nextn_predict_layers", None) or 0),
         tied_embeddings=around["head"] == 0,
         tower_parameters=around["tower"],
@@ -94,7 +94,7 @@ def built_model(config: Section, *, name: str, uri: str = "") -> ModelSpec:
         weight_block=read_weight_block(section),
         own_code=not section.is_empty("auto_map"),
         source=f"{type(model).__name__} of transformers {version}",
-        assumed=tuple(told),
+        assumed=tuple(remarks),
     )
     total = sum(map(prod, shapes.values()))
     if abs(spec.parameters - total) > TOLERANCE * total:
@@ -153,7 +153,7 @@ def _built(config: Section) -> tuple[Any, Any, str]:
     return model, settings, str(transformers.__version__)
 
 
-_TAKEN = (
+_SIZES = (
     *("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size"),
     *("intermediate_size", "moe_intermediate_size", "num_experts_per_tok", "q_lora_rank", "kv_lora_rank"),
 )
@@ -163,11 +163,13 @@ def _require_taken(config: Section, text: Any) -> None:
     """InputError where the class passes over what the file says, and would take sizes of its own instead."""
     stated = ModelSection.of(config)
     stated = stated if stated.is_empty("text_config") else stated.inner("text_config")
-    for key in (*_TAKEN, "layer_types"):
-        value, taken = stated.values.get(key), getattr(text, key, None)
-        if value is not None and (not taken if key == "layer_types" else taken != value):
+    for key in (*_SIZES, "layer_types"):
+        value, class_value = stated.values.get(key), getattr(text, key, None)
+        if value is not None and (not class_value if key == "layer_types" else class_value != value):
             raise stated.fault(
-                key, f"what {type(text).__name__} of transformers takes, {taken!r:.60}", hint="It is of another shape."
+                key,
+                f"what {type(text).__name__} of transformers takes, {class_value!r:.60}",
+                hint="It is of another shape.",
             )
 
 
@@ -216,8 +218,8 @@ def _layers(model: Any, shapes: Mapping[str, tuple[int, ...]], text: Any) -> lis
     ]
 
 
-def _name_of(model: Any, wanted: Any) -> str:
-    return next(name for name, module in model.named_modules() if module is wanted)
+def _name_of(model: Any, sought_module: Any) -> str:
+    return next(name for name, module in model.named_modules() if module is sought_module)
 
 
 def _around(model: Any, shapes: Mapping[str, tuple[int, ...]], layers: list[BuiltLayer]) -> dict[str, int]:

@@ -16,6 +16,7 @@ from planner.files.models.hybrid_architectures import (
     read_deci,
     read_deepseek_sparse,
     read_deepseek_v4,
+    read_gemma3,
     read_gemma4,
     read_llama4,
     read_longcat,
@@ -202,6 +203,9 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "DeciLMForCausalLM": _Architecture(layers=read_deci),
         "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek),
         "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek),
+        "Gemma3ForConditionalGeneration": _Architecture(
+            layers=read_gemma3, nested=True, activation="gelu_pytorch_tanh"
+        ),
         "Gemma4ForConditionalGeneration": _Architecture(
             layers=read_gemma4,
             nested=True,
@@ -254,6 +258,7 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "Qwen2MoeForCausalLM": _Architecture(layers=_qwen2_moe, names=ModuleNames(shared="mlp.shared_expert")),
         "Qwen3ForCausalLM": _Architecture(layers=_qwen3),
         "Qwen3MoeForCausalLM": _Architecture(layers=_qwen3_moe),
+        "Qwen3NextForCausalLM": _Architecture(layers=read_qwen35_moe, names=ModuleNames(shared="mlp.shared_expert")),
         "Qwen3VLForConditionalGeneration": _Architecture(layers=_qwen3, nested=True),
         "Qwen3VLMoeForConditionalGeneration": _Architecture(layers=_qwen3_moe, nested=True),
         "Step3p7FlashForCausalLM": _Architecture(layers=read_step3),
