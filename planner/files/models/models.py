@@ -151,7 +151,7 @@ def _assumed(section: ModelSection, stated: tuple[str, ...]) -> Iterator[str]:
     """What somebody said of the model in place of its config."""
     if "like" in section:
         sentence = f"the config says {', '.join(stated)}" if stated else "the config says none"
-        yield f"Its layers are read as those of {section.text('like')}, as overrides: {said}."
+        yield f"Its layers are read as those of {section.text('like')}, as told: {sentence}."
     for key in _TOLD_BYTES:
         if key in section:
             yield f"{key} is {section.number(key):g}, as overrides, whatever the checkpoint says."
