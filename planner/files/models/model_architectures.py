@@ -249,6 +249,7 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "MiMoV2FlashForCausalLM": _Architecture(layers=read_mimo_v2),
         "MiniMaxM2ForCausalLM": _Architecture(layers=_minimax_m2, names=_MINIMAX),
         "MiniMaxM3ForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai", names=_MINIMAX),
+        "MiniMaxM3SparseForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai"),
         "MiniMaxM3SparseForConditionalGeneration": _Architecture(
             layers=read_minimax_m3, nested=True, activation="swigluoai", names=_MINIMAX
         ),
@@ -262,6 +263,7 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "Qwen3VLForConditionalGeneration": _Architecture(layers=_qwen3, nested=True),
         "Qwen3VLMoeForConditionalGeneration": _Architecture(layers=_qwen3_moe, nested=True),
         "Step3p7FlashForCausalLM": _Architecture(layers=read_step3),
+        "Step3p7ForConditionalGeneration": _Architecture(layers=read_step3, nested=True),
     }
 )
 

@@ -44,7 +44,7 @@ def load_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
 
 
 def find_model(name_or_path: str, base: Path | None = None, overrides: Section | None = None) -> ReadModel:
-    """As `load_model`, with what somebody has in `overrides` of it."""
+    """As `load_model`; `overrides`: what somebody says of it beside its config."""
     path = resolve(name_or_path, base) if is_path(name_or_path, ".json") else None
     if path is not None and (is_there(path) or not HUB_ID.fullmatch(name_or_path)):
         return _read_file(path / "config.json" if is_folder(path) else path, overrides)
@@ -154,7 +154,7 @@ def _assumed(section: ModelSection, stated: tuple[str, ...]) -> Iterator[str]:
         yield f"Its layers are read as those of {section.text('like')}, as told: {sentence}."
     for key in _TOLD_BYTES:
         if key in section:
-            yield f"{key} is {section.number(key):g}, as overrides, whatever the checkpoint says."
+            yield f"{key} is {section.number(key):g}, as told, whatever the checkpoint says."
 
 
 def _name(config: ModelSection, section: ModelSection, fallback: str) -> str:
