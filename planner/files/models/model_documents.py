@@ -167,7 +167,7 @@ def model_from_document(document: Section) -> ModelSpec:
         section,
         needed=_NEEDED,
         name=lambda _: section.name("name"),
-        uri=lambda _: section.uri("uri"),
+        uri=lambda _: section.uri("uri") if section.text("uri") else "",
         formats=lambda _: _formats(section),
         groups=lambda _: _groups(section),
     )

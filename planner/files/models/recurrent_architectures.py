@@ -48,10 +48,14 @@ def _qwen35_attentions(config: ModelSection) -> list[Attention]:
         convolution=config.integer("linear_conv_kernel_dim", low=1),
         state_bytes=_state_bytes(config, "mamba_ssm_dtype"),
     )
-    kinds = layer_types(config, (FULL, "linear_attention"))
+    if config.is_empty("layer_types"):  # Qwen3-Next tells every how many layers one sees all
+        every = config.integer("full_attention_interval", low=1)
+        sees_all = [(layer + 1) % every == 0 for layer in range(len(full))]
+    else:
+        sees_all = [kind == FULL for kind in layer_types(config, (FULL, "linear_attention"))]
     return [
-        replace(attention, gate=Gate.ELEMENTS) if kind == FULL else linear
-        for attention, kind in zip(full, kinds, strict=True)
+        replace(attention, gate=Gate.ELEMENTS) if everything else linear
+        for attention, everything in zip(full, sees_all, strict=True)
     ]
 
 
