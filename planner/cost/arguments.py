@@ -93,7 +93,7 @@ def _beside_weights_gb(model: ModelSpec, settings: CostSettings, steps: Steps) -
     draft = draft_of(model, settings)
     cache = memory.cache_gb(model, length=steps.length, batch=steps.batch, tp=steps.tp, pp=steps.pp, draft=draft)
     if steps.phase is Phase.DECODE:
-        return cache + steps.batch * memory.activation_gb(model, 1 + settings.drafted, steps.tp)
+        return cache + steps.batch * memory.activation_gb(model, 1 + settings.drafting.drafted, steps.tp)
     tokens = np.minimum(steps.batch * steps.length * (1 - as_array(steps.cached)), settings.max_tokens_per_step)
     # Every stage has prompts under way, and holds their caches.
     return cache * steps.pp + memory.activation_gb(model, tokens, steps.tp)

@@ -16,7 +16,7 @@ from functools import lru_cache
 from planner.domain import CostSettings, ModelSpec
 from planner.domain.model import DenseFfn, GroupedAttention, LayerGroup
 from planner.domain.model.spec import EMBEDDING_BYTES
-from planner.domain.speculation import DraftMethod, DraftModel, Speculation
+from planner.domain.serving.speculation import DraftMethod, DraftModel, Speculation
 
 _HEAD_DIM = 128
 _KV_HEADS = 8
@@ -37,7 +37,7 @@ class Draft:
 
 def draft_of(model: ModelSpec, settings: CostSettings) -> Draft | None:
     """What drafts; None where nothing can. As long as the number of tokens is open they are 0: room alone is kept."""
-    return _draft_of(model, settings.drafting) if settings.may_draft else None
+    return _draft_of(model, settings.drafting) if settings.drafting.tokens != 0 else None
 
 
 @lru_cache(maxsize=256)

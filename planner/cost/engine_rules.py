@@ -100,7 +100,7 @@ def kv_backends(profile: EngineProfile, sender: GpuSpec, receiver: GpuSpec) -> t
 
 
 def _drafted(context: CostContext) -> int:
-    return 0 if context.settings.mode is CostMode.REFERENCE else context.settings.drafted
+    return 0 if context.settings.mode is CostMode.REFERENCE else context.settings.drafting.drafted
 
 
 def _site(context: CostContext, phase: Phase, parallel: ParallelConfig, batch_size: int = 0) -> ExchangeSite:

@@ -93,7 +93,7 @@ def mixed_cost(context: CostContext, passes: Passes) -> StepCost:
 def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostSettings, passes: Passes) -> StepCost:
     """`mixed_cost` on given devices."""
     p, single = passes, as_array(1.0)
-    verified = 1 + settings.drafted
+    verified = 1 + settings.drafting.drafted
     decoded, n = p.sequences * verified, p.sequences * verified + p.chunk
     blend = _blended(prefill, decode, p.chunk / n, decoded / n)
     of_chunk, of_sequences = _work(model, passes, verified)
@@ -232,7 +232,7 @@ def _most_sequences(context: CostContext, config: ParallelConfig, length: int, c
     cached = memory.cache_gb(model, length=prompt, batch=prompts, tp=tp, draft=draft)
     of_prompts = cached + memory.activation_gb(model, chunk, tp)
     each = memory.cache_gb(model, length=length, batch=1, tp=tp, draft=draft)
-    each = each + memory.activation_gb(model, 1 + settings.drafted, tp)
+    each = each + memory.activation_gb(model, 1 + settings.drafting.drafted, tp)
     return int(np.floor((free - of_prompts) / each))
 
 
@@ -260,7 +260,7 @@ def _explained(
         phase=Phase.MIXED,
         length=length,
         batch=batch,
-        tokens=chunk + batch * settings.gained,
+        tokens=chunk + batch * settings.drafting.gain,
         cache_gb=float(of_prompts + memory.cache_gb(model, length=length, batch=batch, tp=config.tp)),
         origin=_weaker_origin(context),
     )

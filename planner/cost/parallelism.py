@@ -19,7 +19,7 @@ import numpy as np
 from planner.cost.arrays import Array, divisors
 from planner.cost.device import CostContext
 from planner.domain import CostSettings, GpuSpec, ModelSpec, ParallelConfig
-from planner.domain.speculation import DraftMethod
+from planner.domain.serving.speculation import DraftMethod
 from planner.errors import InputError
 
 MOST_STAGES = 8

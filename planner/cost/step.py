@@ -8,7 +8,7 @@
 | C, X | computation and communication of the MoE layers | ms |
 | omega | share of the shorter of both that overlap hides | 1 |
 | k | tokens drafted a step | tokens |
-| v, a | tokens verified a sequence (1 + k), tokens gained a step (`planner.domain.speculation`) | tokens |
+| v, a | tokens verified a sequence (1 + k), tokens gained a step (`planner.domain.serving.speculation`) | tokens |
 
 step = sum of the parts - omega min(C, X); TPOT = step / a.
 Drafts: the pass verifies v rows a sequence in every product, over as many more experts; the cache is read once for all.
@@ -160,7 +160,7 @@ def fullest_rank(dev: Device, settings: CostSettings, dp: Array) -> Array:
 
 
 def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps, micro: Array) -> StepCost:
-    verified, draft = 1 + settings.drafted, draft_of(model, settings)
+    verified, draft = 1 + settings.drafting.drafted, draft_of(model, settings)
     sequences = steps.batch / steps.pp
     new = sequences * verified
     work = attention.decode_work(
@@ -171,7 +171,7 @@ def _decode(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps,
     head = ffn.head_part(dev, model, tokens=new, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=as_array(dev.efficiency.step_decode_ms))
     parts = (*parts, head, *drafts_parts(dev, draft, settings, steps, sequences), fixed)
-    return summed(dev, model, steps, parts, micro, gained=settings.gained)
+    return summed(dev, model, steps, parts, micro, gained=settings.drafting.gain)
 
 
 def drafts_parts(

@@ -26,8 +26,8 @@ from planner.domain.serving.routing import (
     ServingForm,
     SurvivalSettings,
 )
+from planner.domain.serving.speculation import MOST_DRAFTED, Speculation
 from planner.domain.slo import SloSettings
-from planner.domain.speculation import MOST_DRAFTED, Speculation
 from planner.domain.stocks import Sizes, SizeSet, Stock, stocks_of
 from planner.domain.workload import CachedPrefixes, CacheRate, KvCacheRate, LengthProfile, RequestTrace, Workload
 
@@ -207,27 +207,6 @@ class CostSettings:
     def drafting(self) -> Speculation:
         """What drafts; `mtp_tokens` with `mtp_acceptance` is short for one chance at every position."""
         return self.speculation or Speculation(tokens=self.mtp_tokens, acceptance=(self.mtp_acceptance,))
-
-    @property
-    def drafted(self) -> int:
-        """Tokens drafted a step; 0 as long as they are the planner's choice."""
-        return self.drafting.tokens or 0
-
-    @property
-    def may_draft(self) -> bool:
-        """Whether servers need room for what drafts."""
-        return self.drafting.tokens != 0
-
-    @property
-    def gained(self) -> float:
-        """Tokens that a pass yields a sequence."""
-        return self.drafting.gained(self.drafted)
-
-    @property
-    def draft_choices(self) -> tuple[int | None, ...]:
-        """Numbers of drafted tokens that a pool may choose from: as many as chances are known of; None: no choice."""
-        free = self.drafting.tokens is None
-        return tuple(range(1 + min(MOST_DRAFTED, len(self.drafting.chances)))) if free else (None,)
 
     def with_drafted(self, tokens: int | None) -> "CostSettings":
         """The settings of a pool that drafts so many (None: as all do)."""

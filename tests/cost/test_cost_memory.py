@@ -13,7 +13,7 @@ from planner.cost.memory import cache_gb as cache_of_group_gb
 from planner.cost.memory import experts_on_device, free_gb, max_batch, max_prompts, weights_gb
 from planner.cost.rates import decode_rates, prefill_rates
 from planner.domain import CostMode, CostSettings, ParallelConfig, Phase
-from planner.domain.speculation import DraftMethod, DraftModel, Speculation
+from planner.domain.serving.speculation import DraftMethod, DraftModel, Speculation
 
 DEFAULT = CostSettings()
 SHARE, RESERVE = 0.9, 2.0  # of device memory; GB that driver, context and buffers take

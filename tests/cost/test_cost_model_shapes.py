@@ -29,7 +29,7 @@ from planner.cost import decode_time, max_batch_size, prefill_time
 from planner.cost.memory import experts_on_device, weights_gb
 from planner.cost.parts import StepCost
 from planner.domain import PHASES, CostSettings, Phase
-from planner.domain.speculation import DraftMethod, DraftModel, Speculation
+from planner.domain.serving.speculation import DraftMethod, DraftModel, Speculation
 
 PREFILL, DECODE = Phase.PREFILL, Phase.DECODE
 LLAMA = model("llama-3.1-70b")

@@ -13,7 +13,7 @@ from planner.cost.benchmarks.prediction import Predictions
 from planner.cost.device import CostContext
 from planner.cost.step import Steps, step_ms
 from planner.domain import BenchmarkRun, CostSettings, Metric, NamedRun, Phase
-from planner.domain.speculation import DraftMethod, DraftModel, Speculation
+from planner.domain.serving.speculation import DraftMethod, DraftModel, Speculation
 
 DRAFTED = 3  # of the runs
 BATCHES = 2.0 ** np.arange(11)

@@ -19,7 +19,7 @@ from planner.domain import (
     ModelSpec,
     Scenario,
 )
-from planner.domain.model import Gate
+from planner.domain.model import Gate, WeightFormat
 from planner.files import load_model, model_document, scenario_document, shipped_models
 from planner.files.disk.documents import parse_json
 from planner.files.models.models import model_from_config
@@ -47,6 +47,7 @@ def attentions(draw: st.DrawFn) -> Attention:
             nope_dim=draw(SIZES),
             rope_dim=draw(SIZES),
             value_dim=draw(SIZES),
+            gate=draw(st.sampled_from(Gate)),
         )
     kv_heads = draw(st.integers(1, 64))
     return GroupedAttention(
@@ -81,6 +82,7 @@ def models(draw: st.DrawFn) -> ModelSpec:
         node_limit=draw(st.integers(0, routed)),
         shared_size=draw(st.integers(0, 8192)),
         gated=draw(st.booleans()),
+        zero=draw(st.integers(0, 256)),
         latent=draw(st.integers(0, 2048)),
     )
     first = LayerGroup(count=1, attention=draw(attentions()), ffn=None)
@@ -93,6 +95,9 @@ def models(draw: st.DrawFn) -> ModelSpec:
         max_context=draw(SIZES),
         weight_bytes=draw(BYTES),
         expert_bytes=draw(BYTES),
+        head_bytes=draw(BYTES),
+        formats=tuple(draw(st.lists(st.sampled_from(WeightFormat), max_size=2))),
+        weight_only=draw(st.booleans()),
         kv_bytes=draw(BYTES),
         mtp_layers=draw(st.integers(0, 4)),
         tied_embeddings=draw(st.booleans()),

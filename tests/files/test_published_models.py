@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from published import FOLDER, PUBLISHED, beside, config_of, model_of, read
+from count_parameters import CSV, build
+from published import PUBLISHED, beside, config_of, model_of, read
 
 from planner.cost.layers import cost_of
 from planner.domain.model import CompressedAttention, GroupedAttention, LinearAttention, Mamba2, MlaAttention
 from planner.files import load_model
+from planner.files.models.models import model_from_config
+from planner.files.sections import Section
 
 Refused = Callable[..., None]
-with (FOLDER / "published_parameters.csv").open(encoding="utf-8") as rows:
-    COUNTED = list(csv.DictReader(rows))
-"""Parameters of the classes that transformers 5.23 (Apache-2.0) builds of these files on torch's meta device, by part;
-norms, biases, routers and scales are left out. Kimi-K2 and DeepSeek-V4 of SGLang under the names of their kin."""
+with CSV.open(encoding="utf-8") as rows:
+    COUNTED = {row["id"]: row for row in csv.DictReader(rows)}
+"""Parameters of the classes that transformers 5.23 builds of these files: see count_parameters.py."""
 
 
 def test_every_file_reads_as_published(tmp_path: Path) -> None:
@@ -40,7 +42,7 @@ def test_every_file_reads_as_published(tmp_path: Path) -> None:
 
 def test_all_but_a_few_are_counted_by_transformers() -> None:
     """Kimi-K3, MiMo 7B, Nemotron-Super 49B and MiniMax-M3's text model have no class there."""
-    without = set(PUBLISHED) - {row["id"].casefold() for row in COUNTED}
+    without = set(PUBLISHED) - set(COUNTED)
     assert without == {
         "moonshotai/kimi-k3",
         "xiaomimimo/mimo-7b-base",
@@ -49,9 +51,19 @@ def test_all_but_a_few_are_counted_by_transformers() -> None:
     }
 
 
-@pytest.mark.parametrize("row", COUNTED, ids=lambda row: row["id"])
-def test_parameters_by_part_are_those_of_transformers(row: dict[str, str]) -> None:
-    model = model_of(row["id"].casefold())
+QUICK = ("qwen/qwen3-0.6b", "moonshotai/kimi-k2.5")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.study) for n in COUNTED])
+def test_the_table_is_what_transformers_counts(name: str) -> None:
+    pytest.importorskip("transformers", reason="it comes with the extra [models]")
+    kind, counts = build(config_of(name))
+    assert {"id": name, "class": kind} | {part: str(number) for part, number in counts.items()} == COUNTED[name]
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_parameters_by_part_are_those_of_transformers(name: str) -> None:
+    model, row = model_of(name), COUNTED[name]
     experts = model.moe_layers * model.routed_experts * model.expert_parameters
     shared = model.moe_layers * model.shared_parameters
     counted = {
@@ -63,9 +75,128 @@ def test_parameters_by_part_are_those_of_transformers(row: dict[str, str]) -> No
     }
     expected = {part: int(row[part]) for part in ("attention", "experts", "embeddings", "connections")}
     expected["dense and shared"] = int(row["dense"]) + int(row["shared"])
-    if "vision_config" in config_of(row["id"].casefold()):  # without one the class has a tower of its own making
+    if "vision_config" in config_of(name):  # without one the class has a tower of its own making
         counted["tower"], expected["tower"] = model.tower_parameters, int(row["tower"])
     assert counted == {part: pytest.approx(count, rel=0.001) for part, count in expected.items()}
+
+
+LINEAR = {"num_attention_heads": 32, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64} | {
+    "v_head_dim": 128,
+    "q_lora_rank": None,
+    "torch_dtype": "bfloat16",
+}
+KIMI_LINEAR = LINEAR | {
+    "architectures": ["KimiLinearForCausalLM"],
+    "hidden_size": 2304,
+    "num_hidden_layers": 27,
+    "linear_attn_config": {
+        "full_attn_layers": [5, 9, 13, 17, 21, 25],
+        "kda_layers": [layer for layer in range(1, 28) if layer % 4 != 1 or layer == 1],
+        "num_heads": 32,
+        "head_dim": 128,
+        "short_conv_kernel_size": 4,
+    },
+    "first_k_dense_replace": 1,
+    "intermediate_size": 9216,
+    "num_experts": 256,
+    "num_experts_per_token": 8,
+    "num_shared_experts": 1,
+    "moe_intermediate_size": 1024,
+    "vocab_size": 163840,
+    "model_max_length": 1048576,
+}
+LING_3 = LINEAR | {
+    "architectures": ["BailingHybridForCausalLM"],
+    "hidden_size": 2560,
+    "num_hidden_layers": 42,
+    "layer_group_size": 6,
+    "linear_head_dim": 128,
+    "short_conv_kernel_size": 4,
+    "first_k_dense_replace": 2,
+    "intermediate_size": 6144,
+    "num_experts": 512,
+    "num_experts_per_token": 8,
+    "num_shared_experts": 1,
+    "moe_intermediate_size": 768,
+    "num_expert_group": 8,
+    "topk_group": 4,
+    "vocab_size": 157184,
+    "model_max_length": 262144,
+}
+LONGCAT = LINEAR | {
+    "architectures": ["LongcatFlashForCausalLM"],
+    "hidden_size": 6144,
+    "num_layers": 28,
+    "num_attention_heads": 64,
+    "q_lora_rank": 1536,
+    "ffn_hidden_size": 12288,
+    "expert_ffn_hidden_size": 2048,
+    "n_routed_experts": 512,
+    "zero_expert_num": 256,
+    "moe_topk": 12,
+    "vocab_size": 131072,
+    "max_position_embeddings": 131072,
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "counts"),
+    [
+        (KIMI_LINEAR, (1_004_396_544, 47_110_422_528, 15_335_424, 247_726_080, 754_974_720)),
+        (LING_3, (2_430_353_408, 120_795_955_200, 52_428_800, 330_301_440, 804_782_080)),
+        (LONGCAT, (5_071_962_112, 541_165_879_296, 132_120_576, 12_683_575_296, 1_610_612_736)),
+    ],
+    ids=["kimi-linear", "ling-3", "longcat"],
+)
+def test_defaults_of_classes_without_a_kept_file(config: dict[str, Any], counts: tuple[int, ...]) -> None:
+    """Attention, experts, routers, dense blocks with shared experts, and embeddings of transformers 5.23, which has two
+    matrices of LongCat's experts for those that do nothing, too: here they have none, as in its 560 * 10^9."""
+    model = model_from_config(Section(config, file="config.json"), name="m")
+    found = (
+        model.attention_parameters,
+        model.moe_layers * model.routed_experts * model.expert_parameters,
+        model.moe_layers * model.router_parameters,
+        model.dense_ffn_parameters + model.moe_layers * model.shared_parameters,
+        model.embedding_parameters,
+    )
+    assert found == pytest.approx(counts, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "words"),
+    [
+        (KIMI_LINEAR, {"linear_attn_config": None}, ("linear_attn_config.num_heads", "missing")),
+        (
+            KIMI_LINEAR,
+            {"linear_attn_config": KIMI_LINEAR["linear_attn_config"] | {"kda_layers": [1, 2]}},
+            ("kda_layers", "each of the layers 1 to 27 once"),
+        ),
+        (KIMI_LINEAR, {"num_expert_group": 3}, ("num_expert_group", "a divisor")),
+        (LING_3, {"layer_group_size": ...}, ("layer_group_size", "missing")),
+        (LONGCAT, {"moe_topk": 1000}, ("moe_topk", "768")),
+        (LONGCAT, {"linear_attn_config": {"num_heads": 2}}, ("linear_attn_config", "absent")),
+    ],
+)
+def test_contradictory_layers_with_states_are_refused(
+    refused: Refused, config: dict[str, Any], changes: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    changed = {key: value for key, value in (config | changes).items() if value is not ...}
+    refused(lambda: model_from_config(Section(changed, file="config.json"), name="m"), "config.json", *words)
+
+
+def test_a_token_meets_fewer_experts_where_some_do_nothing() -> None:
+    """LongCat's report: 27 of 560 * 10^9 parameters on average; a token's router chooses 12 of 768 experts."""
+    model = model_from_config(Section(LONGCAT, file="config.json"), name="m")
+    assert (model.parameters / 1e9, model.active_parameters / 1e9) == pytest.approx((560, 27), rel=0.01)
+    assert [group.count for group in model.groups] == [56, 28]
+
+
+def test_kimi_k3_is_as_large_as_its_makers_say() -> None:
+    """2.8 * 10^12 parameters, of which a token meets 104.2 * 10^9; a quarter of its layers caches tokens."""
+    model = model_of("moonshotai/kimi-k3")
+    assert (model.parameters / 1e12, model.active_parameters / 1e9) == pytest.approx((2.8, 104.2), rel=0.01)
+    assert model.kv_bytes_per_token == 24 * (512 + 64) * 2
+    assert model.state_bytes == 69 * (96 * 128 * 128 * 4 + 3 * 3 * 96 * 128 * 2)
 
 
 def test_totals_without_a_class_are_those_that_were_published() -> None:

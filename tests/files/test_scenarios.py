@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.domain import CostMode, CostSettings, Formulation, Scenario, SearchMethod, Surrogate
+from planner.domain.serving.speculation import DraftMethod, DraftModel, Speculation
 from planner.files import load_scenario, scenario_document, shipped_rate_curves, shipped_scenarios
 from planner.workload import summarize
 
@@ -71,9 +72,34 @@ def test_the_cache_has_the_elements_that_a_scenario_asks_for(
 
 def test_every_cost_setting_is_written_back(read: Read, document: dict[str, Any]) -> None:
     written = cast(dict[str, Any], scenario_document(read(document))["cost"])
-    elsewhere = {"source", "calibration", "profile", "reach", "prefixes", "kv_cache_dtype"}
+    elsewhere = {"source", "calibration", "profile", "reach", "prefixes", "kv_cache_dtype", "speculation"}
     assert set(written) >= {field.name for field in fields(CostSettings)} - elsewhere
     assert written["max_pipeline_stages"] is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "read_as"),
+    [
+        ("auto", Speculation()),
+        ("none", None),
+        ({"tokens": 2}, Speculation(tokens=2)),
+        ({"tokens": "auto", "acceptance": 0.7}, Speculation(acceptance=(0.7,))),
+        (
+            {"method": "eagle", "tokens": 3, "draft": "mine/draft", "acceptance": [0.7, 0.6]},
+            Speculation(method=DraftMethod.EAGLE, tokens=3, draft=DraftModel(uri="mine/draft"), acceptance=(0.7, 0.6)),
+        ),
+        (
+            {"method": "eagle", "draft": {"uri": "mine/draft", "vocab_size": 64000, "ffn_size": 8192}},
+            Speculation(method=DraftMethod.EAGLE, draft=DraftModel(uri="mine/draft", vocab_size=64_000, ffn_size=8192)),
+        ),
+    ],
+)
+def test_drafts_are_read_and_written_back(
+    read: Read, document: dict[str, Any], asked: object, read_as: Speculation | None
+) -> None:
+    scenario = read(document | {"cost": {"speculation": asked}})
+    assert scenario.cost.speculation == read_as
+    assert read(scenario_document(scenario)).cost == scenario.cost
 
 
 @pytest.mark.parametrize(
@@ -146,6 +172,15 @@ def _at(document: dict[str, Any], path: str, value: object) -> dict[str, Any]:
         ("cost.mtp_tokens", 9, ("cost.mtp_tokens", "at most 8"), ""),
         ("cost.mtp_acceptance", 0, ("cost.mtp_acceptance", "more than 0"), ""),
         ("cost.mtp_acceptance", 1.01, ("cost.mtp_acceptance", "at most 1"), ""),
+        ("cost.speculation", 3, ("cost.speculation", "auto, none, or a section", "3 (int)"), ""),
+        ("cost.speculation", {"method": "medusa"}, ("cost.speculation.method", "one of mtp, eagle"), ""),
+        ("cost.speculation", {"tokens": 9}, ("cost.speculation.tokens", "at most 8"), ""),
+        ("cost.speculation", {"acceptance": []}, ("cost.speculation.acceptance", "1 to 8 numbers"), ""),
+        ("cost.speculation", {"acceptance": [0.8, 1.1]}, ("cost.speculation.acceptance", "at most 1"), ""),
+        ("cost.speculation", {"method": "eagle"}, ("cost.speculation.draft", "given where method is eagle"), "Name"),
+        ("cost.speculation", {"draft": "a/b"}, ("cost.speculation.draft", "left out where method is mtp"), ""),
+        ("cost", {"speculation": "auto", "mtp_tokens": 1}, ("cost.mtp_tokens", "left out where cost.speculation"), ""),
+        ("cost", {"speculation": "auto", "mode": "reference"}, ("cost.speculation", "say its tokens"), "Give tokens"),
         ("cost.max_pipeline_stages", 0, ("cost.max_pipeline_stages", "at least 1"), ""),
         ("cost.max_pipeline_stages", 65, ("cost.max_pipeline_stages", "at most 64"), ""),
         ("cost.gpus_per_switch", 0, ("cost.gpus_per_switch", "at least 1"), ""),

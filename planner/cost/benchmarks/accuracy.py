@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from planner.cost.arrays import Array
 from planner.cost.benchmarks.prediction import figures
 from planner.cost.calibration import predict_ms
 from planner.cost.efficiency import merged
@@ -163,9 +165,11 @@ def _distance(figure: JudgedFigure) -> float:
 
 
 def _slices(judged: Sequence[JudgedFigure]) -> Iterator[SliceError]:
-    """By kind of figure, then by every dimension."""
+    """By kind of figure, of gains by drafts, then by every dimension."""
     for kind in dict.fromkeys(figure.kind for figure in judged):
         yield _slice("figure", kind, [figure for figure in judged if figure.kind == kind])
+    if gains := _draft_gains(judged):
+        yield _slice_of("figure", "gain of drafts", np.array(gains), np.ones(len(gains), dtype=bool))
     for dimension in dict.fromkeys(name for figure in judged for name, _ in figure.slices):
         words = sorted({dict(figure.slices).get(dimension, "") for figure in judged} - {""})
         for word in words:
@@ -174,18 +178,36 @@ def _slices(judged: Sequence[JudgedFigure]) -> Iterator[SliceError]:
 
 def _slice(dimension: str, name: str, judged: Sequence[JudgedFigure]) -> SliceError:
     errors = np.array([figure.rate_error for figure in judged])
+    return _slice_of(dimension, name, errors, np.array([figure.predicted is not None for figure in judged]))
+
+
+def _slice_of(dimension: str, name: str, errors: Array, answered: NDArray[np.bool_]) -> SliceError:
     # One figure that is far off must not set the mean of its slice.
     absolute = np.minimum(np.abs(errors), 1.0)
-    answered = np.array([figure.predicted is not None for figure in judged])
     return SliceError(
         dimension=dimension,
         name=name,
-        points=len(judged),
+        points=len(errors),
         mean=float(absolute.mean()),
         median=float(np.median(absolute)),
         bias=float(np.median(errors[answered])) if answered.any() else 0.0,
         unanswered=int((~answered).sum()),
     )
+
+
+def _draft_gains(judged: Sequence[JudgedFigure]) -> list[float]:
+    """Errors of the gain of every rate with drafts over that of the same configuration without."""
+    rates = [figure for figure in judged if figure.metric is Metric.OUTPUT_RATE and figure.predicted is not None]
+    rates = [figure for figure in rates if figure.run.concurrency is not None and not figure.run.disaggregated]
+    plain = {_configuration(f.run): f for f in rates if not f.run.precision.mtp_tokens}
+    drafting = [f for f in rates if f.run.precision.mtp_tokens and _configuration(f.run) in plain]
+    return [(1 + f.rate_error) / (1 + plain[_configuration(f.run)].rate_error) - 1 for f in drafting]
+
+
+def _configuration(run: BenchmarkRun) -> tuple[object, ...]:
+    """What runs with and without drafts have in common."""
+    work = (run.input_tokens, run.output_tokens, run.concurrency)
+    return (run.gpu, run.engine, run.model, run.load, replace(run.precision, mtp_tokens=0), run.decode, *work)
 
 
 _RATES = (Metric.OUTPUT_RATE, Metric.LATENCY)

@@ -32,8 +32,8 @@ def _projected(kind: MlaAttention, hidden_size: int, tp: Array) -> tuple[Array, 
     query = d * a.query_parameters_per_hidden + a.query_rank * a.heads * (a.nope_dim + a.rope_dim) / tp
     if a.indexer is not None:
         query = query + sum(a.indexer.matrices(d, a.query_rank).values())
-    outputs = 2 if a.gated else 1
-    return np.asarray(query + d * (a.kv_rank + a.rope_dim)), np.asarray(outputs * a.heads * a.value_dim * d / tp)
+    outputs = a.heads * a.value_dim + a.gate_width
+    return np.asarray(query + d * (a.kv_rank + a.rope_dim)), np.asarray(outputs * d / tp)
 
 
 def _absorbed(kind: MlaAttention, tp: Array) -> Array:

@@ -86,7 +86,7 @@ class DecodeServers:
         draft = draft_of(model, settings)
         experts = memory.experts_on_device(model, settings, degrees.devices)
         free = memory.free_gb(context.gpu, model, tp=degrees.tp, experts_on_device=experts, pp=degrees.pp, draft=draft)
-        buffers = memory.activation_gb(model, 1 + settings.drafted, degrees.tp)
+        buffers = memory.activation_gb(model, 1 + settings.drafting.drafted, degrees.tp)
 
         def cache_gb(tokens: Array) -> Array:
             return memory.cache_gb(model, length=tokens[None], batch=1, tp=degrees.tp, pp=degrees.pp, draft=draft)

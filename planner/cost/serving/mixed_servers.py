@@ -130,12 +130,12 @@ class MixedServers:
         buffers = memory.activation_gb(context.model, budgets, degrees.tp[:, 0])
         limits = np.array([float(limit or BATCHES[-1]) for limit in batch_limit or [0] * len(options)])
         # Verified tokens count against the budget of a pass as prompts do.
-        room = np.floor(budgets / (1 + context.settings.drafted))
+        room = np.floor(budgets / (1 + context.settings.drafting.drafted))
         return cls(
             budgets=budgets,
             decode=replace(alone, free_gb=alone.free_gb - buffers, batch_limit=np.minimum(limits, room)),
             prompts=PromptTimes.of(context, options, buckets, BATCHES),
-            gain=np.full(len(options), context.settings.gained),
+            gain=np.full(len(options), context.settings.drafting.gain),
             first_token=engine_shares(_ANY_ENGINE, context.settings.calibration),
         )
 

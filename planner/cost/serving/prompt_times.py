@@ -63,7 +63,7 @@ class PromptTimes:
         hits = hit_shares(context, prompts, degrees)
         of_prompt = fresh_tokens(prompts, hits)
         grid, fresh = np.array(batches, dtype=float), of_prompt[..., None]
-        begun = grid * context.settings.gained / buckets.answers[None, :, None]
+        begun = grid * context.settings.drafting.gain / buckets.answers[None, :, None]
         chunk, passes = _chunks(begun, fresh, budget, degrees.dp[..., None])
         shape = chunk.shape
 

@@ -235,6 +235,8 @@ def common_reader(engine: str, model: ModelSpec, gpus: Collection[GpuSpec]) -> s
 def _common_backend(model: ModelSpec, gpus: Collection[GpuSpec]) -> str:
     if not all(gpu.vendor.upper() == "NVIDIA" and gpu.compute_capability >= _AMPERE for gpu in gpus):
         return ""
+    if any(kind.chooses for kind, _ in model.attentions):  # kernels of their own, which differ by generation
+        return ""
     if not model.grouped:
         return "" if model.kv_bytes == 1 else "TRITON_MLA"
     if model.windowed:
@@ -251,7 +253,8 @@ def own_reader(engine: str, model: ModelSpec, gpu: GpuSpec) -> str:
 
 def _own_backend(model: ModelSpec, gpu: GpuSpec) -> str:
     capability = gpu.compute_capability
-    covered = gpu.vendor.upper() == "NVIDIA" and model.kv_bytes > 1
+    chosen = any(kind.chooses for kind, _ in model.attentions)
+    covered = gpu.vendor.upper() == "NVIDIA" and model.kv_bytes > 1 and not chosen
     if not covered or not _AMPERE <= capability < _BLACKWELL:
         return ""
     if model.grouped:

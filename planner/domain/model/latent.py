@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from planner.domain.model.grouped import Gate
 from planner.domain.model.sizes import Size, SizeOrNone
 
 INDEX_SCALE_BYTES = 4
@@ -40,7 +41,7 @@ class MlaAttention:
     """Multi-head latent attention. `kv_rank` is the width of the compressed KV, `rope_dim` of its rotary part.
 
     `query_rank` is 0 where queries are projected without compression. `indexer`: what chooses the tokens that are seen
-    (None: all are). `gated`: an output gate, projected as wide as the output.
+    (None: all are). `gate`: what its output is multiplied by.
     """
 
     heads: Size
@@ -50,7 +51,7 @@ class MlaAttention:
     rope_dim: Size
     value_dim: Size
     indexer: "Indexer | None" = None
-    gated: bool = False
+    gate: Gate = Gate.NONE
 
     @property
     def query_parameters_per_hidden(self) -> int:
@@ -66,9 +67,14 @@ class MlaAttention:
             "kv_a_proj_with_mqa": hidden_size * (self.kv_rank + self.rope_dim),
             "kv_b_proj": self.kv_rank * self.heads * (self.nope_dim + self.value_dim),
             "o_proj": self.heads * self.value_dim * hidden_size,
-            **({"g_proj": self.heads * self.value_dim * hidden_size} if self.gated else {}),
+            **({"g_proj": self.gate_width * hidden_size} if self.gate_width else {}),
             **({} if self.indexer is None else self.indexer.matrices(hidden_size, self.query_rank)),
         }
+
+    @property
+    def gate_width(self) -> int:
+        """Factors that its output is multiplied by."""
+        return {Gate.NONE: 0, Gate.HEADS: self.heads, Gate.ELEMENTS: self.heads * self.value_dim}[self.gate]
 
     def parameters(self, hidden_size: int) -> int:
         """Weights of one layer's attention (count), output projection included."""
@@ -102,7 +108,7 @@ class MlaAttention:
     @property
     def measured(self) -> bool:
         """Whether runs of models with such layers are among the measurements that rates are fitted to."""
-        return self.indexer is None and not self.gated
+        return self.indexer is None and self.gate is Gate.NONE
 
     @property
     def words(self) -> str:

@@ -13,6 +13,8 @@ from planner.domain.model import (
     Experts,
     GroupedAttention,
     LayerGroup,
+    LinearAttention,
+    Mamba2,
     Size,
     SizeOrNone,
     WeightFormat,
@@ -122,6 +124,11 @@ class ModelSpec:
         """Layers that see a window of the tokens only (count)."""
         windows = (isinstance(kind, GroupedAttention) and kind.window > 0 for kind, _ in self.attentions)
         return sum(count for (_, count), window in zip(self.attentions, windows, strict=True) if window)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether layers keep a state in place of keys and values."""
+        return any(isinstance(kind, LinearAttention | Mamba2) for kind, _ in self.attentions)
 
     @property
     def dense_ffns(self) -> Iterator[tuple[DenseFfn, int]]:

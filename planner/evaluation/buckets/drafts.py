@@ -16,14 +16,14 @@ def drafts_of(
     """Of the pools that draft, where nobody waits and no bound holds."""
     for pool in pools:
         cost = question.scenario.cost.with_drafted(pool.server.drafted)
-        if pool.phase is Phase.PREFILL or cost.mode is CostMode.REFERENCE or not cost.drafted:
+        if pool.phase is Phase.PREFILL or cost.mode is CostMode.REFERENCE or not cost.drafting.drafted:
             continue
         reach = (reaches or {}).get(pool.island)
         plain = replace(pool, server=replace(pool.server, drafted=0))
         yield PoolDrafts(
             island=pool.island,
-            tokens=cost.drafted,
-            tokens_per_pass=cost.gained,
+            tokens=cost.drafting.drafted,
+            tokens_per_pass=cost.drafting.gain,
             gain=_rate(question, pool, reach) / _rate(question, plain, reach),
             carried_over=cost.drafting.carried_over(question.scenario.model.name),
         )

@@ -212,9 +212,9 @@ class BucketPrices:
 
     def offers(self, stocks: Sequence[Stock], partitions: Sequence[Partition]) -> tuple[BucketOffer, ...]:
         """What the programme may choose from, one offer for each family that the stocks have anything of."""
-        gpus, of_all = {stock.gpu for stock in stocks}, self.offer(stocks, partitions)
-        families = (of_types(of_all, stocks, family) for family in self.families if gpus & family)
-        return tuple(offer for family in families for offer in family.by_drafts())
+        families = [family for family in self.families if any(stock.gpu in family for stock in stocks)]
+        every = self.offer(stocks, partitions)
+        return tuple(offer for family in families for offer in of_types(every, stocks, family).by_drafts())
 
     def offer(self, stocks: Sequence[Stock], partitions: Iterable[Partition]) -> BucketOffer:
         """What the programme may choose from: servers of `stocks` on the buckets of `partitions`."""
@@ -307,39 +307,33 @@ class BucketPrices:
     @cached_property
     def least_step_ms(self) -> float:
         """No decode step of any server is shorter: what the first one takes of a TTFT at least."""
-        names = (item.gpu.name for item in self._scenario.inventory.items)
-        return min(self._full_column(name, Phase.DECODE).least_step_ms for name in names)
+        return min(self._full_column(i.gpu.name, Phase.DECODE).least_step_ms for i in self._scenario.inventory.items)
 
     def _full_column(self, gpu: str, phase: Phase) -> Column:
         if (gpu, phase) not in self._full:
-            self._full[gpu, phase] = self._priced(gpu, phase)
+            choices = (None,) if phase is Phase.PREFILL else self._scenario.cost.drafting.choices
+            self._full[gpu, phase] = Column.joined([self._priced(gpu, phase, drafted) for drafted in choices])
         return self._full[gpu, phase]
 
     def context(self, gpu: str, drafted: int | None = None) -> CostContext:
         """The model on a GPU type; `drafted`: by servers that chose to."""
-        scenario = self._scenario
-        spec, settings = scenario.inventory.item(gpu).gpu, scenario.cost.with_drafted(drafted)
-        return CostContext(gpu=spec, model=scenario.model, settings=settings, network=scenario.network)
+        scenario, settings = self._scenario, self._scenario.cost.with_drafted(drafted)
+        item = scenario.inventory.item(gpu)
+        return CostContext(gpu=item.gpu, model=scenario.model, settings=settings, network=scenario.network)
 
     def shapes(self, gpu: str, phase: Phase, drafted: int | None = None) -> list[ParallelConfig]:
         """Copies of the model that the engine accepts on parts of a node, and on whole nodes. Mixed servers: what it
         accepts in both phases, without pipeline stages."""
         context, engine = self.context(gpu, drafted), self._scenario.engine
         if phase is not Phase.MIXED:
-            return server_shapes(
-                context, self.sizes(context.gpu), lambda shape: not refusals(context, phase, shape, engine)
-            )
+            sizes = self.sizes(context.gpu)
+            return server_shapes(context, sizes, lambda shape: not refusals(context, phase, shape, engine))
         both = [self.shapes(gpu, half, drafted) for half in PHASES]
         return [shape for shape in both[0] if shape in both[1] and shape.pp == 1]
 
-    def _priced(self, gpu: str, phase: Phase) -> Column:
-        choices = (None,) if phase is Phase.PREFILL else self._scenario.cost.draft_choices
-        return Column.joined([self._priced_with(gpu, phase, drafted) for drafted in choices])
-
-    def _priced_with(self, gpu: str, phase: Phase, drafted: int | None) -> Column:
-        """The servers that chose to draft so many tokens (None: there is no choice)."""
-        cuts, shapes = self.phases[phase], self.shapes(gpu, phase, drafted)
-        context, engine, longest = self.context(gpu), self._scenario.engine, self.question.workload.max_output_tokens
+    def _priced(self, gpu: str, phase: Phase, drafted: int | None) -> Column:
+        cuts, shapes, context = self.phases[phase], self.shapes(gpu, phase, drafted), self.context(gpu)
+        engine, longest = self._scenario.engine, self.question.workload.max_output_tokens
         if phase is Phase.MIXED:
             options = [(shape, budget) for shape in shapes for budget in self.budgets()]
             return mixed_column(context, engine, options, cuts.buckets, cuts.levels, longest, drafted)
@@ -362,14 +356,13 @@ class BucketPrices:
 
     def _ways(self, gpu: str, phase: Phase, shape: ParallelConfig, drafted: int | None) -> tuple[bool, ...]:
         """Whether servers of a shape hide their communication: either way where they may; as a profile was measured."""
-        may = self.may_overlap(gpu, phase, shape, drafted)
-        measured = self._scenario.cost.source is CostSource.TABULATED
+        may, measured = self.may_overlap(gpu, phase, shape, drafted), self._scenario.cost.source is CostSource.TABULATED
         return (may,) if measured or not may else (False, True)
 
     def may_overlap(self, gpu: str, phase: Phase, shape: ParallelConfig, drafted: int | None = None) -> bool:
         """Whether a server of the shape may hide its communication."""
-        allowed = self._scenario.cost.two_micro_batches
-        return allowed and may_overlap(self.context(gpu, drafted), phase, shape, self._scenario.engine)
+        context = self.context(gpu, drafted)
+        return context.settings.two_micro_batches and may_overlap(context, phase, shape, self._scenario.engine)
 
     def budgets(self) -> tuple[int, ...]:
         """Token budgets of a rank and prefill step: the engine's, up to what the scenario allows, and that."""

@@ -69,14 +69,14 @@ def _per_gpu(prices: BucketPrices, scenario: Scenario, item: InventoryItem, phas
             pairs = [(shape, budget) for shape in shapes for budget in prices.budgets()]
             both = [
                 MixedServers.of(context, pairs, all_buckets, workload.max_output_tokens, drafted=drafted)
-                for drafted in scenario.cost.draft_choices
+                for drafted in scenario.cost.drafting.choices
             ]
             gpus = both[0].devices[:, None]
             rates = np.max([servers.range_rps(all_buckets, levels) for servers in both], axis=0)
         else:
             apart = (
                 DecodeServers.of(context, ways, all_buckets, workload.max_output_tokens, drafted=drafted)
-                for drafted in scenario.cost.draft_choices
+                for drafted in scenario.cost.drafting.choices
             )
             rates = np.max([servers.range_rps(all_buckets, levels) for servers in apart], axis=0)
         best = np.maximum(best, (rates / gpus).max(axis=0))

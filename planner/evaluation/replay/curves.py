@@ -119,7 +119,7 @@ class ServerCurves:
         step_ms = self._step_ms(
             servers.step_ms[0], lambda measured: DecodeServers.of(measured, options, buckets, 0).step_ms[0]
         )
-        gain = context.settings.gained
+        gain = context.settings.drafting.gain
         free = float(servers.free_gb[0])
         if budget:
             free -= float(memory.activation_gb(context.model, budget, self.shape.tp))

@@ -12,6 +12,10 @@ fp8e4nv there                                                   33194 and 38291
 SGLang refuses a peer of another page size, whose default goes  SGLang pull request 14474 and
 by attention backend; 64 suits them                             docs/advanced_features/attention_backend.md
 peers ask for caches at vLLM's side channel, port 5600           vLLM docs/features/nixl_connector_usage.md
+vLLM hands states over from convolutions by channel alone        vllm/distributed/kv_transfer/.../nixl/base_worker.py,
+(VLLM_SSM_CONV_STATE_LAYOUT=DS)                                  "3-read Mamba conv transfer"
+SGLang hands the index of block-sparse attention over between    sglang/srt/disaggregation/nixl/conn.py,
+equal tensor-parallel degrees and from one stage                 MINIMAX_INDEX_K
 
 A server of both phases hands nothing over.
 """
@@ -107,6 +111,24 @@ def sglang_notes(island: ServingIsland) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def check_index(island: ServingIsland) -> None:
+    """Refuse what SGLang's hand-over of a block index ends in while it serves.
+
+    Raises:
+        ExportError: stages, or partners of another tensor-parallel degree.
+    """
+    if island.mixed or not any(kind.indexer is not None for kind in island.model.grouped):
+        return
+    sides = {(island.parallel.tp, island.parallel.pp), *((other.tp, other.pp) for other in island.partners)}
+    if len(sides) > 1 or island.parallel.pp > 1:
+        came = " and ".join(f"tp {tp} in {pp} stages" for tp, pp in sorted(sides))
+        raise ExportError(
+            f"Island {island.id}, parallel: SGLang hands the block index of {island.model.name} over between equal "
+            f"tensor-parallel degrees of one stage only, got {came}.",
+            hint="Export for vllm, or plan with `serving: aggregated`.",
+        )
+
+
 def stages_fit(island: ServingIsland) -> bool:
     """Whether SGLang could hand the island's caches over: into as many stages as they come from, or into one (its pull
     request 14265)."""
@@ -159,8 +181,11 @@ def vllm_transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
 
 
 def vllm_side_channel(island: ServingIsland, port_offset: int) -> list[tuple[str, str]]:
-    """The variable with the port at which peers ask for caches."""
-    return [] if island.mixed else [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT + port_offset))]
+    """The variables with the port at which peers ask for caches, and with the layout of states that they read."""
+    if island.mixed:
+        return []
+    layout = [("VLLM_SSM_CONV_STATE_LAYOUT", "DS")] if island.model.stateful else []
+    return [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT + port_offset)), *layout]
 
 
 def vllm_addresses(island: ServingIsland) -> tuple[str, ...]:

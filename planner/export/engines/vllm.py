@@ -55,6 +55,7 @@ _SERVE = ("vllm", "serve")
 # $1: the pod's index, $2: data-parallel ranks of a pod, then the command. Nothing is written into the script.
 START_RANK_SCRIPT = 'start=$(($1 * $2)); shift 2; exec "$@" --data-parallel-start-rank="$start"'
 _HYBRID_CACHE = "no-disable-hybrid-kv-cache-manager"
+_CHUNKED_CACHE = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"  # else all layers cache all tokens
 # What vLLM sends through the expert exchange at a time. As a floor of the decode budget it leaves room to recompute a
 # preempted prompt, where a step takes a token a sequence.
 _LOW_LATENCY_TOKENS = 256
@@ -188,6 +189,8 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         rows += [(_HYBRID_CACHE, None)]
     if backend := vllm_backend(island):
         rows += [("attention-backend", backend)]
+    if _text_alone(island):
+        rows += [("language-model-only", None)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
 
 
@@ -195,6 +198,12 @@ def _windowed(island: ServingIsland) -> bool:
     """Whether layers keep a window of the cache only, which vLLM's plain manager and its connectors' default ignore;
     without a connector the default heeds it."""
     return not island.mixed and island.model.windowed > 0
+
+
+def _text_alone(island: ServingIsland) -> bool:
+    """Whether what reads images or sound stays out: vLLM would keep room for the largest inputs, which no plan of text
+    counts."""
+    return island.model.tower_parameters > 0 and not island.images
 
 
 def _decode_tokens(island: ServingIsland) -> int:
@@ -269,10 +278,15 @@ def _pod(arguments: tuple[str, ...], command: tuple[str, ...] = _SERVE) -> PodCo
 def _environment(
     island: ServingIsland, exchange: ExpertExchange | None, port_offset: int
 ) -> tuple[tuple[str, str], ...]:
-    """The queue depth is for DeepEP's low-latency kernels alone."""
+    """The queue depth is for DeepEP's low-latency kernels alone, and chunks are cached alone only when asked for."""
     low_latency = exchange and exchange.deepep and island.parallel.dp > 1 and island.phase is Phase.DECODE
     depth = queue_depth(_decode_tokens(island)) if low_latency else None
-    return (*vllm_side_channel(island, port_offset), *((("NVSHMEM_QP_DEPTH", str(depth)),) if depth else ()))
+    chunked = any(kind.chunked for kind in island.model.grouped)
+    return (
+        *vllm_side_channel(island, port_offset),
+        *((("NVSHMEM_QP_DEPTH", str(depth)),) if depth else ()),
+        *(((_CHUNKED_CACHE, "1"),) if chunked else ()),
+    )
 
 
 def _notes(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[str, ...]:
@@ -294,6 +308,10 @@ def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
             "Layers with windows keep their window only by the hybrid cache manager, which vLLM switches off beside a "
             "connector unless told otherwise (issue 42024); an image whose NixlConnector cannot (before pull request "
             "35758) refuses to start."
+        )
+    if _text_alone(island):
+        notes.append(
+            "Text alone is planned, and images are refused (--language-model-only); cost.images_per_request plans them."
         )
     return (*notes, *own_code_notes(island))
 

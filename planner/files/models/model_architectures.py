@@ -17,13 +17,10 @@ from planner.files.models.hybrid_architectures import (
     read_deepseek_sparse,
     read_deepseek_v4,
     read_gemma4,
-    read_kimi_linear,
     read_llama4,
+    read_longcat,
     read_mimo_v2,
     read_minimax_m3,
-    read_nemotron_h,
-    read_qwen35,
-    read_qwen35_moe,
     read_step3,
 )
 from planner.files.models.model_documents import ModelSection
@@ -43,6 +40,13 @@ from planner.files.models.model_parts import (
     refuse_windows,
     typed_windows,
     windows_of_all,
+)
+from planner.files.models.recurrent_architectures import (
+    read_bailing_hybrid,
+    read_kimi_linear,
+    read_nemotron_h,
+    read_qwen35,
+    read_qwen35_moe,
 )
 
 # keys that turn a known architecture into another one: sparse or linear attention, other modalities
@@ -194,6 +198,7 @@ _KIMI_LINEAR = replace(_MINIMAX, linear="self_attn")
 
 _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
     {
+        "BailingHybridForCausalLM": _Architecture(layers=read_bailing_hybrid, names=ModuleNames(linear="self_attn")),
         "DeciLMForCausalLM": _Architecture(layers=read_deci),
         "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek),
         "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek),
@@ -233,6 +238,9 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         ),
         "Llama4ForConditionalGeneration": _Architecture(layers=read_llama4, nested=True),
         "LlamaForCausalLM": _Architecture(layers=_llama),
+        "LongcatFlashForCausalLM": _Architecture(
+            layers=read_longcat, names=ModuleNames(attention="self_attn.0", dense="mlps.0")
+        ),
         "MiMoForCausalLM": _Architecture(layers=_qwen3),
         "MiMoV2FlashForCausalLM": _Architecture(layers=read_mimo_v2),
         "MiniMaxM2ForCausalLM": _Architecture(layers=_minimax_m2, names=_MINIMAX),

@@ -1,7 +1,7 @@
 """The key `speculation` of a scenario's `cost:`: `auto`, `none`, or a section with what drafts and how many tokens."""
 
 from planner.domain import CostSettings, ModelSpec, Scenario
-from planner.domain.speculation import MOST_DRAFTED, DraftMethod, DraftModel, Speculation
+from planner.domain.serving.speculation import MOST_DRAFTED, DraftMethod, DraftModel, Speculation
 from planner.errors import InputError
 from planner.files.records import read_record, record_document
 from planner.files.sections import Section
@@ -47,13 +47,13 @@ def _tokens(section: Section) -> int | None:
 
 
 def _acceptance(section: Section) -> tuple[float, ...]:
-    key, rule = "acceptance", f"at most {MOST_DRAFTED} numbers, each more than 0 and at most 1, one a position"
+    key, rule = "acceptance", f"1 to {MOST_DRAFTED} numbers, each more than 0 and at most 1, one a position"
     if section.is_empty(key):
         return ()
     if section.holds_number(key):
         return (section.number(key, above=0, high=1),)
     rates = section.entries(key) if section.holds_list(key) else (None,)
-    if len(rates) > MOST_DRAFTED or not all(_is_chance(rate) for rate in rates):
+    if not 1 <= len(rates) <= MOST_DRAFTED or not all(_is_chance(rate) for rate in rates):
         raise section.fault(key, rule)
     return tuple(float(rate) for rate in rates if isinstance(rate, int | float))
 
@@ -91,7 +91,7 @@ def require_drafted(section: Section, settings: CostSettings, model: ModelSpec) 
 
 def require_choice(file: str, scenario: Scenario) -> None:
     """InputError where pools are to choose how much they draft, and the plan has none."""
-    if scenario.cost.may_draft and scenario.cost.drafting.tokens is None and not scenario.bucketed:
+    if scenario.cost.drafting.tokens is None and not scenario.bucketed:
         raise InputError(
             f"{file}: cost.speculation must say its tokens where a plan has no pools behind buckets, got auto.",
             hint="Give tokens, or leave out routing.form and what rules buckets out.",

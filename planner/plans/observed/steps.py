@@ -100,7 +100,7 @@ def _why_no_decode(loads: Loads, island: PlannedIsland) -> str:
         return "Its engine tells too little: the sum of TPOT and running requests are needed."
     if busy < BUSY:
         return f"It idles: it worked {busy:.0%} of the time, where at least {BUSY:.0%} are needed."
-    if loads.plan.scenario.cost.with_drafted(island.drafted).drafted:
+    if loads.plan.scenario.cost.with_drafted(island.drafted).drafting.drafted:
         return "It drafts tokens: how many a step yields is not told, so a step's time is not, either."
     return ""
 

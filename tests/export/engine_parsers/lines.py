@@ -60,9 +60,10 @@ class Line:
     case: Case
 
 
-def lines(files: Mapping[str, str], plan: Plan, engine: str) -> Iterator[Line]:
-    """Every command line of the manifests of `plan`: the leader's, and the first and the last worker's."""
-    config = model_config(plan.scenario.model.name)
+def lines(files: Mapping[str, str], plan: Plan, engine: str, config: Mapping[str, Any] | None = None) -> Iterator[Line]:
+    """Every command line of the manifests of `plan`: the leader's, and the first and the last worker's. `config`: of
+    the model, a shipped one's where it is not given."""
+    config = config or model_config(plan.scenario.model.name)
     for manifest, kind in read_manifests(files).sound:
         for workload in kind.workloads(manifest) if kind and kind.workloads else ():
             for index, pod in _pods(workload):

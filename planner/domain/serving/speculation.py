@@ -70,14 +70,29 @@ class Speculation:
     method: Annotated[DraftMethod, Key("what drafts")] = DraftMethod.MTP
     tokens: Annotated[int | None, Bounds(low=0, high=MOST_DRAFTED), Key("drafted a step, or auto")] = None
     acceptance: Annotated[
-        tuple[float, ...], Bounds(above=0, high=1), Key("chance of each, if those before it were accepted")
+        tuple[float, ...], Bounds(above=0, high=1), Key("chance of each, if those before it were accepted", sparse=True)
     ] = ()
-    draft: Annotated[DraftModel | None, Key("what EAGLE drafts with: its uri, or a section")] = None
+    draft: Annotated[DraftModel | None, Key("what EAGLE drafts with: its uri, or a section", sparse=True)] = None
 
     @property
     def chances(self) -> tuple[float, ...]:
         """Of as many drafted tokens as anything is known of."""
         return self.acceptance or _MEASURED[self.method].acceptance
+
+    @property
+    def choices(self) -> tuple[int | None, ...]:
+        """Numbers of tokens that a pool may choose from: as many as chances are known of; None: there is no choice."""
+        return (None,) if self.tokens is not None else tuple(range(1 + min(MOST_DRAFTED, len(self.chances))))
+
+    @property
+    def drafted(self) -> int:
+        """Tokens drafted a step; 0 as long as they are the planner's choice."""
+        return self.tokens or 0
+
+    @property
+    def gain(self) -> float:
+        """Tokens that a pass yields a sequence."""
+        return self.gained(self.drafted)
 
     def gained(self, tokens: int) -> float:
         """Tokens that a pass yields a sequence with so many drafted."""
