@@ -9,7 +9,7 @@
 Questions      plan, plan_scenario, cheapest, buy, max, frontier, sweep,
                batch, schedule, watch
 Looking        load, compare, explain, replay, verify, export
-What there is  workload, cluster, gpus, models, workloads, scenarios
+What there is  workload, cluster, model, gpus, models, workloads, scenarios
 
 Times are in ms, lengths in tokens, rates in requests/s, memory in GB, prices in USD/hour. Every error derives from
 PlannerError and says what to do; InputError: something cannot be used, InfeasibleError: nothing serves the workload.
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from planner.api.comparisons import PlannedBatch, batch, compare, explain, sweep
     from planner.api.deployments import PlannedDeployment
     from planner.api.frontiers import frontier
+    from planner.api.models import ModelAtHand, model
     from planner.api.planning import load, plan, plan_scenario, verify
     from planner.api.planning import load_plan as load_plan  # those that `load` calls: typed, and not shown
     from planner.api.planning import replay as replay  # export is a package to us, as `from planner import export` is
@@ -48,6 +49,7 @@ __all__ = [
     "Failure",
     "InfeasibleError",
     "InputError",
+    "ModelAtHand",
     "PlannedBatch",
     "PlannedDeployment",
     "PlannedSchedule",
@@ -62,6 +64,7 @@ __all__ = [
     "frontier",
     "gpus",
     "load",
+    "model",
     "models",
     "plan",
     "plan_scenario",
@@ -94,6 +97,7 @@ _HOMES = {
     "planner.api.comparisons": "PlannedBatch batch compare explain sweep",
     "planner.api.deployments": "PlannedDeployment",
     "planner.api.frontiers": "frontier",
+    "planner.api.models": "ModelAtHand model",
     "planner.api.planning": "load load_plan plan plan_scenario verify",
     "planner.api.questions": "AnsweredPlan buy cheapest max",
     "planner.api.schedules": "PlannedSchedule load_schedule schedule",

@@ -99,11 +99,12 @@ def plan(
 
     `inventory`: GPUs per type (a mapping, a Series by type, a frame with a column of types and one of counts, or a text
     as `H100=8,H20=16`), or the word cluster. `workload`: a shipped name, a workload file, a trace, or what
-    `planner.workload` gives. `model`: a shipped name or a config.json. Both may also be the document itself, as a
-    mapping. `sections` are a scenario's other keys (`slo`, `objective`, `prices_usd_per_gpu_hour`, `ranges`, `cost`,
-    `cluster`, `search` ...), as in a scenario file; `planner docs keys` has them all. Levels may be typed: `ttft="3s"`,
-    `tpot="60ms"`, `percentile=95`. `seed` overrides `search.seed`. `progress`: False for no bar, or a function of
-    evaluations done, of how many, and the best rate so far (requests/s).
+    `planner.workload` gives. `model`: a shipped name, its id on Hugging Face, a config.json, or what `planner.model`
+    gives. Both may also be the document itself, as a mapping. `sections` are a scenario's other keys (`slo`,
+    `objective`, `prices_usd_per_gpu_hour`, `ranges`, `cost`, `cluster`, `search` ...), as in a scenario file; `planner
+    docs keys` has them all. Levels may be typed: `ttft="3s"`, `tpot="60ms"`, `percentile=95`. `seed` overrides
+    `search.seed`. `progress`: False for no bar, or a function of evaluations done, of how many, and the best rate so
+    far (requests/s).
 
     Raises InputError for what cannot be used, InfeasibleError where nothing serves the workload.
     """
@@ -147,7 +148,7 @@ def _one_model(model: Any, key: str) -> Any:
             f"{key} must be one model, got {len(model)}.",
             hint="Plan each by itself, then planner.compare(first, second); planner.batch plans many.",
         )
-    return model
+    return getattr(model, "document", model)
 
 
 def _section(key: str, value: object, origin: str) -> object:

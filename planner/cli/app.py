@@ -49,11 +49,12 @@ COMMANDS = {  # the module, and its function where that is not `command`
     "docs": "docs.command",
     "doctor": "facts.doctor",
     "gpus": "facts.shipped:gpus",
-    "models": "facts.shipped:models",
+    "models": "facts.models:models",
     "engines": "facts.engines",
     "workloads": "facts.shipped:workloads",
 }
 GROUPS = {
+    "model": "facts.models",
     "workload": "facts.workload",
     "cost": "cost.group",
     "cluster": "cluster.group",

@@ -10,6 +10,7 @@ from planner.cost.closest import Closest, closest
 from planner.cost.device import CostContext
 from planner.cost.explanation import compare_configurations, explain
 from planner.cost.factors import BUILT_IN, UNFITTED
+from planner.cost.fits import model_fits
 from planner.cost.mixed import explain_mixed
 from planner.cost.parallelism import configurations
 from planner.cost.parts import DecodeTime, PrefillTime
@@ -59,6 +60,7 @@ __all__ = [
     "largest_share",
     "max_batch_size",
     "mixture",
+    "model_fits",
     "open_backend",
     "pool_share",
     "predict_ms",

@@ -1,11 +1,34 @@
-"""Attention of all layers of a model on one GPU of a group: each kind by its own formulas (`layers/`), added up."""
+"""Attention of all layers of a model on one GPU of a group: each kind by its own formulas (`layers/`), added up.
+
+What an engine sets aside for a sequence is its cache, and where layers keep a state more than that:
+
+| symbol | meaning | unit |
+|---|---|---|
+| S, t | state of a layer, cache of a token in a layer without state, on one GPU | bytes |
+| a | tokens that blocks are multiples of: `alignment` of the kinds | tokens |
+| b | block: a ceil(S / (a t)), the fewest tokens that take as much as a state | tokens |
+| F, R | layers without state, with one | 1 |
+| G | layers of a group: the fewer of F and R | 1 |
+| c | states of a sequence: STATES, and one for each drafted token | 1 |
+
+bytes = G b t (ceil(s / b) ceil(F / G) + c ceil(R / G)): a state takes a whole block, and so does the end of a sequence.
+So vLLM 0.33 counts (`_align_hybrid_block_size`, `_get_kv_cache_groups_uniform_page_size`, `MambaSpec`).
+STATES: the last one, the one that is written, and one at the prompt's end for those that begin alike; SGLang 0.5.23 has
+as many for each running request (MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from math import lcm
 
-from planner.cost.arrays import Array, as_array
+import numpy as np
+
+from planner.cost.arrays import Array, as_array, ceil_divide
 from planner.cost.layers import Decoded, Intake, LayerWork, cost_of
-from planner.domain import ModelSpec
+from planner.domain import Attention, ModelSpec
+
+STATES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,5 +82,45 @@ def _total(model: ModelSpec, works: Iterable[tuple[LayerWork, int]], tp: Array) 
 def cache_bytes_per_sequence(model: ModelSpec, length: Array, tp: Array) -> Array:
     """Cache of one sequence of `length` tokens over all layers on one GPU of a group (bytes), with states of constant
     size."""
-    each = (count * cost_of(kind).cached(kind, length, tp, model.kv_bytes) for kind, count in model.attentions)
-    return as_array(sum(each))
+    return _cached(model, model.attentions, length, tp)
+
+
+def _cached(model: ModelSpec, kinds: Iterable[tuple[Attention, int]], length: Array, tp: Array) -> Array:
+    return as_array(sum(count * cost_of(kind).cached(kind, length, tp, model.kv_bytes) for kind, count in kinds))
+
+
+def reserved_bytes(model: ModelSpec, length: Array, tp: Array, *, states: int = STATES) -> Array:
+    """What an engine sets aside for a sequence of `length` tokens on one GPU of a group (bytes)."""
+    stateful, plain = _parted(model)
+    if not stateful:
+        return cache_bytes_per_sequence(model, length, tp)
+    if not plain:
+        return states * cache_bytes_per_sequence(model, length, tp)
+    counts = [sum(count for _, count in kinds) for kinds in (stateful, plain)]
+    group = min(counts)
+    of_states, of_others = (-(-count // group) for count in counts)
+    block = block_tokens(model, tp)
+    page = block * _cached(model, plain, as_array(1.0), tp) / counts[1]
+    return np.asarray(group * page * (ceil_divide(length, block) * of_others + states * of_states))
+
+
+def block_tokens(model: ModelSpec, tp: Array) -> Array:
+    """Tokens of a block, at whose end a prefix can be found again; 1 of a model without states or of states alone,
+    whose blocks are too small to matter."""
+    stateful, plain = _parted(model)
+    if not stateful or not plain:
+        return as_array(1.0)
+    alignment = lcm(*(cost_of(kind).alignment for kind, _ in model.attentions))
+    state = reduce(np.maximum, (_cached(model, [(kind, 1)], as_array(0.0), tp) for kind, _ in stateful))
+    token = _cached(model, plain, as_array(1.0), tp) / sum(count for _, count in plain)
+    return alignment * ceil_divide(state, alignment * token)
+
+
+def _parted(model: ModelSpec) -> tuple[list[tuple[Attention, int]], list[tuple[Attention, int]]]:
+    """Layers that keep a state alone, and the others."""
+    stateful: list[tuple[Attention, int]] = []
+    plain: list[tuple[Attention, int]] = []
+    for kind, count in model.attentions:
+        alone = kind.held_bytes > 0 and not kind.cached_bytes_per_token(model.kv_bytes)
+        (stateful if alone else plain).append((kind, count))
+    return stateful, plain

@@ -13,7 +13,8 @@ What counts, the first that there is:
 1. the user's calibration measured this GPU type and model in this phase and tells its own left-out residuals: these
 2. type and model were measured: the slice's residuals, run by run
 3. another type or model of the slice was measured, and residuals without whole (type, model) groups are known: these
-4. else carried over from other families: residuals without the whole family, of this kind of model and phase
+4. else, and for a model with layers that no measured one has, carried over from other families: residuals without
+   the whole family, of this kind of model and phase
 
 3 and 4 are never narrower than the slices they are carried over from: their ends reach at least as far. Reference mode
 and profiles have no band: the one is compared with a paper, the other is somebody's own measurement.
@@ -146,6 +147,8 @@ def band_of(gpu: GpuSpec, model: ModelSpec, phase: Phase, settings: CostSettings
             return Band(low=measured_band.low, high=measured_band.high, basis=basis, points=measured_band.points)
     origin, _ = origin_of(gpu, model, phase, calibration)
     kind = MOE if model.routed_experts else DENSE
+    if model.unmeasured:
+        return _carried_over(kind, phase, BAND_TABLE, "of other layers than this model's")
     return slice_band(gpu.family, kind, phase, measured=origin in (Origin.USER, Origin.PUBLISHED))
 
 
@@ -164,6 +167,12 @@ def slice_band(family: str, kind: str, phase: Phase, *, measured: bool, rows: Se
     if run is not None and group is not None:
         basis = f"{_points(group.points)} of {words} on {_family_name(family)}, their GPU type and model left out"
         return _band([group, run], basis)
+    return _carried_over(kind, phase, rows, "their GPU family left out")
+
+
+def _carried_over(kind: str, phase: Phase, rows: Sequence[BandRow], which: str) -> Band:
+    words, of_kind = f"{_KIND_WORDS[kind]} {phase}", [row for row in rows if (row.kind, row.phase) == (kind, phase)]
+    runs = [row for row in of_kind if row.left_out is LeftOut.RUN]
     afar = next((row for row in of_kind if row.family == ANY_FAMILY), None)
     if afar is None:
         raise InconsistentPlanError(
@@ -171,7 +180,7 @@ def slice_band(family: str, kind: str, phase: Phase, *, measured: bool, rows: Se
             hint="Add the residuals without whole families to planner/cost/bands.py.",
         )
     # What is carried over must not look firmer than what was measured.
-    return _band([afar, *runs], f"carried over: {_points(afar.points)} of {words}, their GPU family left out")
+    return _band([afar, *runs], f"carried over: {_points(afar.points)} of {words}, {which}")
 
 
 def _band(rows: Sequence[BandRow], basis: str) -> Band:

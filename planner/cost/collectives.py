@@ -38,11 +38,11 @@ _HOPS_OF_EIGHT = 3  # log2: the latency is given for a group of eight
 def all_reduce_part(
     dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, dp: Array, micro_batches: Array
 ) -> Part:
-    """Ring all-reduces over NVLink: after attention and after the FFN of every layer.
+    """Ring all-reduces over NVLink: after every attention and FFN block.
 
-    With several attention groups (`dp`) experts combine by all-to-all instead: one a MoE layer.
+    With several attention groups (`dp`) experts combine by all-to-all instead.
     """
-    count = np.where(dp > 1, model.moe_layers, 2 * model.moe_layers) + 2 * model.dense_layers
+    count = model.blocks - np.where(dp > 1, model.moe_layers, 0)
     size = tokens * model.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
     hops = np.log2(tp) / _HOPS_OF_EIGHT
     over_nic = tp > dev.gpu.linked_gpus
@@ -77,7 +77,8 @@ def all_to_all_parts(
     _, foreign = _domains(dev, settings, d)
     us = dev.efficiency.all_to_all_us + (foreign > 0) * dev.efficiency.all_to_all_node_us
     latency = np.where(d > 1, layers * micro_batches * us / _US_PER_MS, 0.0)
-    message = np.where(d > 1, layers * tokens * model.hidden_size * per_byte, 0.0)  # a placed group may span domains
+    sent = tokens * experts.sent_width(model.hidden_size)
+    message = np.where(d > 1, layers * sent * per_byte, 0.0)  # a placed group may span domains
     return (
         Part(name="dispatch", network_ms=message * DISPATCH_BYTES, latency_ms=latency),
         Part(name="combine", network_ms=message * COMBINE_BYTES, latency_ms=latency),

@@ -87,15 +87,16 @@ def device(
     if phase is Phase.PREFILL:
         share = share * np.where(overlapped, (gpu.sms - gpu.sms_for_communication) / gpu.sms, 1.0)
     shared_bytes = model.expert_bytes if model.shared_bytes is None else model.shared_bytes
-    of_format, of_shared = (_format_share(gpu, size, efficiency) for size in (model.expert_bytes, shared_bytes))
+    alone = model.weight_only
+    of_format, of_shared = (_format_share(gpu, size, efficiency, alone) for size in (model.expert_bytes, shared_bytes))
     return Device(
         gpu=gpu,
         phase=phase,
         efficiency=efficiency,
         fp16=gpu.fp16_tflops * share * _FLOP_PER_MS,
-        weights=arithmetic_tflops(gpu, model.weight_bytes) * share * _FLOP_PER_MS,
-        experts=arithmetic_tflops(gpu, model.expert_bytes) * share * of_format * _FLOP_PER_MS,
-        shared=arithmetic_tflops(gpu, shared_bytes) * share * of_shared * _FLOP_PER_MS,
+        weights=arithmetic_tflops(gpu, model.weight_bytes, alone) * share * _FLOP_PER_MS,
+        experts=arithmetic_tflops(gpu, model.expert_bytes, alone) * share * of_format * _FLOP_PER_MS,
+        shared=arithmetic_tflops(gpu, shared_bytes, alone) * share * of_shared * _FLOP_PER_MS,
         # Bandwidth is apart from the kernels' share, which is of arithmetic.
         memory=gpu.memory_gb_s * efficiency.memory * _BYTE_PER_MS,
         cache=gpu.memory_gb_s * efficiency.cache * _BYTE_PER_MS,
@@ -106,11 +107,11 @@ def device(
     )
 
 
-def _format_share(gpu: GpuSpec, bytes_per_weight: float, efficiency: Efficiency) -> float:
+def _format_share(gpu: GpuSpec, bytes_per_weight: float, efficiency: Efficiency, alone: bool) -> float:
     """What products of experts reach in their format, of what they reach in FP8 and 16 bits."""
     if bytes_per_weight > FP4_BYTES:
         return 1.0
-    return efficiency.weight_only if weight_only(gpu, bytes_per_weight) else efficiency.expert_fp4
+    return efficiency.weight_only if alone or weight_only(gpu, bytes_per_weight) else efficiency.expert_fp4
 
 
 def weight_only(gpu: GpuSpec, bytes_per_weight: float) -> bool:
@@ -118,11 +119,14 @@ def weight_only(gpu: GpuSpec, bytes_per_weight: float) -> bool:
     return bytes_per_weight <= FP4_BYTES and gpu.fp4_tflops == 0
 
 
-def arithmetic_tflops(gpu: GpuSpec, bytes_per_weight: float) -> float:
+def arithmetic_tflops(gpu: GpuSpec, bytes_per_weight: float, alone: bool) -> float:
     """Data-sheet rate that weights of this size are multiplied at.
 
-    A format that the device lacks is unpacked to 16 bits (weight-only quantisation).
+    A format that the device lacks is unpacked to 16 bits (weight-only quantisation), and all are where weights `alone`
+    are quantised.
     """
+    if alone:
+        return gpu.fp16_tflops
     if bytes_per_weight <= FP4_BYTES:
         return gpu.fp4_tflops or gpu.fp16_tflops
     if bytes_per_weight <= 1:

@@ -37,6 +37,7 @@ class Efficiency:
     all_reduce_node_us: float
     transfer_us: float
     layer_us: float
+    indexer_us: float
     step_prefill_ms: float
     step_decode_ms: float
     passes: float

@@ -14,7 +14,6 @@ from planner.domain.engine import (
     LayerFault,
     Loading,
     Over,
-    WeightFormat,
     deepep_obstacle,
     layer_faults,
     overlap_obstacle,
@@ -40,7 +39,14 @@ def refusals(context: CostContext, phase: Phase, parallel: ParallelConfig, profi
     query = _Query(context=context, phase=phase, parallel=parallel, profile=profile)
     return tuple(
         sentence
-        for rule in (_group_refusals, _layer_refusals, _stage_refusals, _draft_refusals, _format_refusals)
+        for rule in (
+            _model_refusals,
+            _group_refusals,
+            _layer_refusals,
+            _stage_refusals,
+            _draft_refusals,
+            _format_refusals,
+        )
         for sentence in rule(query)
     )
 
@@ -109,6 +115,12 @@ def _site(context: CostContext, phase: Phase, parallel: ParallelConfig, batch_si
         decode_tokens=tokens,
         batch_size=batch_size,
     )
+
+
+def _model_refusals(query: _Query) -> Iterator[str]:
+    model, profile = query.context.model, query.profile
+    if not profile.loads(model.architecture):
+        yield f"{profile} has no code for {model.architecture}, the architecture of {model.name}"
 
 
 def _group_refusals(query: _Query) -> Iterator[str]:
@@ -184,8 +196,7 @@ def _draft_refusals(query: _Query) -> Iterator[str]:
 
 def _format_refusals(query: _Query) -> Iterator[str]:
     gpu, model, profile = query.context.gpu, query.context.model, query.profile
-    formats = {WeightFormat.of(size) for size in (model.weight_bytes, model.expert_bytes)}
-    for weights in sorted(weights for weights in formats if weights is not None):
+    for weights in model.weight_formats:
         if profile.arithmetic(gpu, weights) is None:
             yield f"{profile} loads no {weights} weights on {gpu.name}"
     if not profile.reads_cache(gpu, model):

@@ -11,7 +11,7 @@
 | nvlink, nic_prefill, nic_decode | share of the link rate |
 | all_to_all_us, all_reduce_us, transfer_us | latency of a collective (all-reduce: of 8 GPUs), of a hand-over |
 | all_to_all_node_us, all_reduce_node_us | latency that it has besides where it leaves a node |
-| layer_us | fixed time of a layer's small kernels |
+| layer_us, indexer_us | fixed time of a layer's small kernels, of those of an indexer |
 | step_prefill_ms, step_decode_ms | fixed time of a step: scheduling, sampling |
 | passes | times that a token's activations pass through memory in a layer, outside of GEMMs and attention |
 | overlap | share of the shorter of computation and communication that two micro-batches hide |
@@ -31,6 +31,7 @@ _DEEPGEMM = "DeepGEMM README: up to 1 550 TFLOP/s of 1 979 on H800, dense; about
 _DEEPEP = "DeepEP documentation, H800 with 400 Gb/s NICs"
 _FLASH = "FlashAttention-3 paper: 600-650 TFLOP/s of 989, causal"
 _KERNELS = "InferSim's kernel measurements on H20 (bench_data of alibaba/InferSim)"
+_INDEXER = "59 runs of GLM-5 by SGLang, H200, B200 and B300 (aiconfigurator-core 0.12.0, Apache-2.0): what a step lacks"
 _OURS = "estimate"
 _TTFT = "fitted to aggregated runs of InferenceX (facts on the fit of the cost model)"
 
@@ -78,6 +79,7 @@ _GENERAL = (
     _row("all_reduce_node_us", 40, "us", Origin.DEFAULT, "prior of the fit"),
     _row("transfer_us", 20, "us", Origin.DEFAULT, _OURS),
     _row("layer_us", 30, "us", Origin.DEFAULT, "estimate: about ten small kernels, replayed from a graph"),
+    _row("indexer_us", 80, "us", Origin.PUBLISHED, _INDEXER),
     _row("step_prefill_ms", 10, "ms", Origin.DEFAULT, "estimate: scheduling of a batch"),
     _row("step_decode_ms", 2, "ms", Origin.DEFAULT, "estimate: scheduling and sampling"),
     _row("passes", 16, "1", Origin.DEFAULT, "estimate: norms, residuals, quantisation, activation, rotary embedding"),

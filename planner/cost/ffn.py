@@ -65,20 +65,22 @@ def head_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array) -> Par
         flops=2 * tokens * weights,
         rate=dev.fp16,
         rows=tokens,
-        weight_bytes=weights * EMBEDDING_BYTES,
+        weight_bytes=weights * model.head_bytes,
         micro_batches=as_array(1.0),
     )
 
 
 def shared_part(dev: Device, model: ModelSpec, *, tokens: Array, micro_batches: Array) -> Part:
-    """Shared experts of all MoE layers for `tokens` per GPU; every GPU holds them whole."""
+    """Shared experts of all MoE layers for `tokens` per GPU, and projections to the latent width of the routed ones and
+    back; every GPU holds them whole."""
+    latent = model.experts.latent_parameters(model.hidden_size) if model.experts else 0
     return gemm_part(
         "shared experts",
         dev,
-        flops=2 * tokens * as_array(model.moe_layers * model.shared_parameters),
+        flops=2 * tokens * as_array(model.moe_layers * (model.shared_parameters + latent)),
         rate=dev.shared,
         rows=tokens,
-        weight_bytes=as_array(model.moe_layers * model.shared_weight_bytes),
+        weight_bytes=as_array(model.moe_layers * (model.shared_weight_bytes + latent * EMBEDDING_BYTES)),
         micro_batches=micro_batches,
     )
 

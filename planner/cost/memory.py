@@ -45,18 +45,20 @@ def weights_gb(
     """Weights of the fullest GPU (GB), those of what drafts among them."""
     t, x, stages = as_array(tp), as_array(experts_on_device), as_array(pp)
     layer_share = np.minimum(ceil_divide(model.layers, stages) / model.layers, 1)
-    # With stages the tables lie on two of them, the head on the last.
-    tables = np.where(stages > 1, model.head_parameters, model.embedding_parameters) * EMBEDDING_BYTES / t
+    # With stages the tables lie on two of them, the head on the last, and it is never the larger one.
+    tables = np.where(stages > 1, model.head_parameters * EMBEDDING_BYTES, model.table_bytes) / t
     drafting = 0.0 if draft is None else _draft_bytes(draft, t, x)
-    return np.asarray((_layers_bytes(model, t, x) * layer_share + tables + drafting) / GB)
+    # A tower is split like the layers, and loaded whether images come or not.
+    tower = model.tower_parameters * EMBEDDING_BYTES / t
+    return np.asarray((_layers_bytes(model, t, x) * layer_share + tables + tower + drafting) / GB)
 
 
 def _layers_bytes(model: ModelSpec, tp: Array, experts_on_device: Array) -> Array:
-    """All layers on one GPU."""
+    """All layers on one GPU; connections are on every one."""
     split = attention.weights(model, tp) + model.dense_ffn_parameters / tp
     experts = model.moe_layers * _expert_bytes(model, experts_on_device)
     router = model.moe_layers * model.router_parameters * EMBEDDING_BYTES
-    return np.asarray(split * model.weight_bytes + experts + router)
+    return np.asarray(split * model.weight_bytes + experts + router + model.connection_parameters * EMBEDDING_BYTES)
 
 
 def _draft_bytes(draft: Draft, tp: Array, experts_on_device: Array) -> Array:
@@ -99,13 +101,22 @@ def free_gb(
 
 
 def cache_gb(
-    model: ModelSpec, *, length: Numbers, batch: Numbers, tp: Numbers, pp: Numbers = 1, draft: Draft | None = None
+    model: ModelSpec,
+    *,
+    length: Numbers,
+    batch: Numbers,
+    tp: Numbers,
+    pp: Numbers = 1,
+    draft: Draft | None = None,
+    states: int | None = None,
 ) -> Array:
-    """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB), that of what drafts with it."""
+    """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB), that of what drafts with it.
+    `states`: of a sequence, where layers keep one (None: of one that is worked on)."""
     layer_share = ceil_divide(model.layers, pp) / model.layers
-    each = attention.cache_bytes_per_sequence(model, as_array(length), as_array(tp)) * layer_share
+    held = attention.STATES + (0 if draft is None else draft.tokens) if states is None else states
+    each = attention.reserved_bytes(model, as_array(length), as_array(tp), states=held) * layer_share
     if draft is not None:
-        each = each + draft.copies * attention.cache_bytes_per_sequence(draft.layer, as_array(length), as_array(tp))
+        each = each + draft.copies * attention.reserved_bytes(draft.layer, as_array(length), as_array(tp))
     return np.asarray(each * as_array(batch) / GB)
 
 
@@ -137,16 +148,18 @@ def max_prompts(
     tp: Numbers,
     experts_on_device: Numbers,
     pp: Numbers = 1,
+    states: int | None = None,
 ) -> Array:
     """Most prompts of `longest` tokens whose cache fits on a rank, not rounded; negative where weights or buffers fail.
 
     The cache of the whole prompt is kept. Buffers are those of a step that fills the token budget: engines measure
-    such a step when they start, whatever prompts then come, and give the cache what it leaves.
+    such a step when they start, whatever prompts then come, and give the cache what it leaves. `states`: of a prompt,
+    where layers keep one (None: of one that is worked on).
     """
     gpu, model, settings = context.gpu, context.model, context.settings
     t, s = as_array(tp), as_array(longest)
     draft = draft_of(model, settings)
     free = free_gb(gpu, model, tp=t, experts_on_device=experts_on_device, pp=pp, draft=draft)
     # A prompt's cache stays while the stages work on others: as many prompts as stages.
-    cache = cache_gb(model, length=s, batch=pp, tp=t, pp=pp, draft=draft)
+    cache = cache_gb(model, length=s, batch=pp, tp=t, pp=pp, draft=draft, states=states)
     return np.asarray((free - activation_gb(model, settings.max_tokens_per_step, t)) / cache)

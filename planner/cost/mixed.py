@@ -37,6 +37,7 @@ from planner.cost.device import CostContext, Device, device
 from planner.cost.drafts import draft_of
 from planner.cost.efficiency import origin_of
 from planner.cost.explanation import checked_step, explained_pass, require_length
+from planner.cost.images import image_parts
 from planner.cost.layers import Intake
 from planner.cost.parts import Part, StepCost
 from planner.cost.prefix_hits import shape_hits
@@ -125,9 +126,10 @@ def pass_cost(prefill: Device, decode: Device, model: ModelSpec, settings: CostS
         name="scheduling",
         latency_ms=np.where(p.chunk > 0, prefill.efficiency.step_prefill_ms, decode.efficiency.step_decode_ms),
     )
+    images = image_parts(prefill, model, settings, prompts=p.chunk / p.prompt, length=p.prompt, tp=p.tp, passes=single)
     # Only prompts lie unevenly over the ranks.
     waiting = 1 + (fullest_rank(prefill, settings, p.dp) - 1) * p.chunk / n
-    return summed(blend, model, steps, (*parts, head, *drafts, fixed), single, gained=1.0, waiting=waiting)
+    return summed(blend, model, steps, (*parts, *images, head, *drafts, fixed), single, gained=1.0, waiting=waiting)
 
 
 def _work(model: ModelSpec, passes: Passes, verified: int) -> tuple[AttentionWork, AttentionWork]:

@@ -21,6 +21,11 @@ Assumed of `auto`: prompts come back as long after each other as in the trace, w
 gets prompts of all lengths. A trace without a clock: x = r. Between sizes of the table H is linear in log C, below the
 least in C; beyond the greatest it stays.
 
+Where layers keep a state a prefix is found again only where a state was stored, at the end of a block
+(`attention.block_tokens`): h s is rounded down to whole blocks, as if the hits of all prompts were alike. Of Mooncake's
+prompts, 27.0 % of whose tokens an endless cache finds, blocks of 1,056 tokens leave 23.1 % (said here: 23.2 %), blocks
+of 4,096 21.1 % (15.1 %).
+
 Mooncake's hour replayed through 2 to 16 caches (r / x) of 0.26 and 1.05 million tokens: sent to the longest match,
 unless that cache has twice the mean work, prompts find 4.6-34.0 %, within 0.3 points of H; dealt at random they find
 4.4-7.9 %, at most 1.1 points above what is said here.
@@ -31,7 +36,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cost import memory
+from planner.cost import attention, memory
 from planner.cost.arrays import Array, Numbers, as_array
 from planner.cost.device import CostContext
 from planner.cost.efficiency import efficiency_of
@@ -51,10 +56,16 @@ def hit_shares(context: CostContext, prompts: Numbers, degrees: Degrees) -> Numb
     """
     rate = context.settings.kv_cache_rate
     if isinstance(rate, tuple):
-        return _by_length(rate, as_array(prompts))
-    if rate == CacheRate.AUTO:
-        return _of_trace(context, as_array(prompts), degrees)
-    return float(rate)
+        shares: Numbers = _by_length(rate, as_array(prompts))
+    elif rate == CacheRate.AUTO:
+        shares = _of_trace(context, as_array(prompts), degrees)
+    else:
+        shares = float(rate)
+    block = attention.block_tokens(context.model, degrees.tp)
+    if not (block > 1).any():
+        return shares
+    tokens = as_array(prompts)
+    return np.asarray(np.floor(tokens * as_array(shares) / block) * block / tokens)
 
 
 def shape_hits(context: CostContext, prompts: Numbers, shape: ParallelConfig) -> Numbers:
@@ -151,13 +162,15 @@ def _mean_rps(context: CostContext, prompt: Array, hits: Array, degrees: Degrees
 
 
 def cache_tokens(context: CostContext, prompts: Numbers, degrees: Degrees) -> Array:
-    """C of a prefill rank, all stages of a pipeline together; 0 where the weights do not fit."""
+    """C of a prefill rank, all stages of a pipeline together; 0 where the weights do not fit. Of a prompt that is over
+    one state stays."""
     fits = memory.max_prompts(
         context,
         longest=prompts,
         tp=degrees.tp,
         experts_on_device=memory.experts_on_device(context.model, context.settings, degrees.devices),
         pp=degrees.pp,
+        states=1,
     )
     return np.asarray(np.maximum(fits, 0.0) * degrees.pp * as_array(prompts))
 

@@ -168,7 +168,8 @@ def nic_s(context: CostContext, prompts: Array, devices: Array) -> Array:
     if network is None:
         return np.zeros((len(devices), len(prompts)))
     gb_s = context.gpu.nic_gb_s * network.nic_share * (1.0 if reach is None else reach.path)
-    return np.asarray(kv_gb(context.model, 1.0) * prompts / (devices[:, None] * gb_s))
+    handed = np.array([kv_gb(context.model, prompt) for prompt in prompts.tolist()])
+    return np.asarray(handed / (devices[:, None] * gb_s))
 
 
 _NEGLIGIBLE = 1e-12

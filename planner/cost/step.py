@@ -34,12 +34,14 @@ from planner.cost.attention import AttentionWork
 from planner.cost.device import CostContext, Device, arithmetic_tflops, device
 from planner.cost.drafts import Draft, draft_of
 from planner.cost.efficiency import saturation
+from planner.cost.images import image_parts
 from planner.cost.layers import Intake
 from planner.cost.parts import PART_FIGURES, Part, StepCost
 from planner.domain import CostSettings, GpuSpec, ModelSpec, Phase
 from planner.domain.model.spec import EMBEDDING_BYTES
 
 _PERMUTED_BYTES = 6  # an expert's copy of a token: written and read on dispatch (1 byte), on combine (2 bytes)
+_STREAM_PASSES = 3  # of a further residual stream and block: read once to be mixed into one, then read and written
 _US_PER_MS = 1000.0
 
 
@@ -147,7 +149,8 @@ def _prefill(dev: Device, model: ModelSpec, settings: CostSettings, steps: Steps
     parts = common_parts(dev, model, settings, steps, work, new=new, expanded=expanded, passes=passes, micro=micro)
     head = ffn.head_part(dev, model, tokens=steps.batch, tp=steps.tp)
     fixed = Part(name="scheduling", latency_ms=passes * dev.efficiency.step_prefill_ms)
-    parts = (*parts, head, fixed)
+    images = image_parts(dev, model, settings, prompts=new / s, length=s, tp=steps.tp, passes=passes)
+    parts = (*parts, *images, head, fixed)
     return summed(dev, model, steps, parts, micro, gained=1.0, waiting=fullest_rank(dev, settings, steps.dp))
 
 
@@ -304,10 +307,15 @@ def _projections_part(
 
 def _small_kernels_part(dev: Device, model: ModelSpec, *, tokens: Array, tp: Array, loads: Array) -> Part:
     """Norms, residuals, quantisation, routing: activations through memory, and a fixed time a layer."""
-    moved = model.layers * tokens * model.hidden_size * collectives.ACTIVATION_BYTES * dev.efficiency.passes
+    layers = model.blocks / 2  # the efficiencies are of layers with two blocks
+    row = model.hidden_size * collectives.ACTIVATION_BYTES
+    moved = layers * tokens * row * dev.efficiency.passes
+    moved = moved + model.blocks * tokens * row * _STREAM_PASSES * (model.residual_streams - 1)
     if model.experts:
-        moved = moved + model.moe_layers * tokens / tp * model.experts.active * model.hidden_size * _PERMUTED_BYTES
-    latency = model.layers * loads * dev.efficiency.layer_us / _US_PER_MS
+        sent = model.experts.sent_width(model.hidden_size)
+        moved = moved + model.moe_layers * tokens / tp * model.experts.active * sent * _PERMUTED_BYTES
+    fixed_us = layers * dev.efficiency.layer_us + model.choosing_layers * dev.efficiency.indexer_us
+    latency = loads * fixed_us / _US_PER_MS
     return Part(name="small kernels", memory_ms=moved / dev.memory, latency_ms=latency, bytes=moved)
 
 
@@ -363,15 +371,16 @@ _BYTE_PER_MS = 1e6
 
 def roofline_ms(gpu: GpuSpec, model: ModelSpec, cost: StepCost) -> float:
     """The least time for the operations and bytes of one pass."""
-    of_experts = arithmetic_tflops(gpu, model.expert_bytes)
+    of_experts = arithmetic_tflops(gpu, model.expert_bytes, model.weight_only)
     rates = {
         "attention": gpu.fp16_tflops,
         "attention of sequences": gpu.fp16_tflops,
         "head": gpu.fp16_tflops,
+        "images": gpu.fp16_tflops,
         "shared experts": of_experts,
         "routed experts": of_experts,
     }
-    usual = arithmetic_tflops(gpu, model.weight_bytes)
+    usual = arithmetic_tflops(gpu, model.weight_bytes, model.weight_only)
     rates["drafts"] = max(usual, of_experts, gpu.fp16_tflops)  # products of all kinds
     computing = sum(float(part.flops) / rates.get(part.name, usual) / _FLOP_PER_MS for part in cost.parts)
     moving = sum(float(part.bytes) for part in cost.parts) / gpu.memory_gb_s / _BYTE_PER_MS

@@ -92,6 +92,7 @@ BOUNDS = {
     "all_reduce_node_us": _TIME,
     "transfer_us": _TIME,
     "layer_us": _TIME,
+    "indexer_us": _TIME,
     "step_prefill_ms": _TIME,
     "step_decode_ms": _TIME,
     "passes": (0.0, 1e3),

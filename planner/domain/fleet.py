@@ -60,9 +60,10 @@ class ReplayPool:
     prompt tokens of a rank and step. `batch`: sequences of an attention group. `pace`: rate of a prefill pool over that
     of its steps. `sent_ms[i]`: handing over the cache of a prompt of `prompts.lengths[i]` tokens. `cache_tokens`:
     prefix cache of a rank (0: none). `hit_shares[i]`: of a prompt of `lengths[i]` tokens, found in a prefix cache that
-    is not replayed (empty: nothing). `first_ms`, `first_passes`: what a first token takes beside its prompt's passes.
-    `reload_s`: until a server that was lost answers again. `redo_ms`: what a preempted sequence takes of its server for
-    each token that it takes in anew.
+    is not replayed (empty: nothing). `hit_tokens`: what a hit that is replayed is a multiple of. `first_ms`,
+    `first_passes`: what a first token takes beside its prompt's passes. `reload_s`: until a server
+    that was lost answers again. `redo_ms`: what a preempted sequence takes of its server for each token that it takes
+    in anew.
     """
 
     island: str
@@ -81,6 +82,7 @@ class ReplayPool:
     sent_ms: Row = ()
     cache_tokens: int = 0
     hit_shares: Row = ()
+    hit_tokens: int = 1
     first_ms: float = 0.0
     first_passes: float = 0.0
     reload_s: float = 0.0
@@ -109,8 +111,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayFleet:
-    """All pools, and intervals of prompt length that partition the prompts. `kv_gb_per_token`: handed over; `uplinks`:
-    what all servers of a GPU type share of the network, each way (GB/s, 10^9 bytes).
+    """All pools, and intervals of prompt length that partition the prompts. `kv_gb[i]`: what a prompt of
+    `lengths[i]` tokens hands over; `uplinks`: what all servers of a GPU type share of the network, each way (GB/s, 10^9
+    bytes).
 
     `context`: tokens of the longest sequence that the model takes. The curves of all pools have the same lengths.
     """
@@ -119,7 +122,7 @@ class ReplayFleet:
     model: str
     pools: tuple[ReplayPool, ...]
     intervals: tuple[Interval, ...]
-    kv_gb_per_token: float = 0.0
+    kv_gb: Row = ()
     uplinks: tuple[tuple[str, float], ...] = ()
     context: int = 0
 

@@ -43,9 +43,10 @@ class KvTraffic:
 
 
 def kv_gb(model: ModelSpec, tokens: float) -> float:
-    """KV cache that a prompt hands from prefill to decode (GB): one whole copy.
+    """What a prompt hands from prefill to decode (GB): one whole copy of its cache, of windows what they still see, and
+    the states.
 
-    An upper bound where layers see a window only, and where the decode island holds a prefix already; copies that
-    several ranks of an attention group keep are made after arrival and do not count.
+    An upper bound where the decode island holds a prefix already; copies that several ranks of an attention group keep
+    are made after arrival and do not count.
     """
-    return (model.kv_bytes_per_token * tokens + model.state_bytes) / BYTES_PER_GB
+    return model.cached_bytes(tokens) / BYTES_PER_GB

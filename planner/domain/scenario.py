@@ -42,6 +42,18 @@ class CostMode(StrEnum):
     REFERENCE = "reference"
 
 
+class CacheFormat(StrEnum):
+    """Elements of the KV cache: as the model says, or of 8 or 16 bits."""
+
+    AUTO = "auto"
+    FP8 = "fp8"
+    BF16 = "bf16"
+
+    def element_bytes(self, told: float) -> float:
+        """Bytes of an element, `told` by the model."""
+        return {CacheFormat.AUTO: told, CacheFormat.FP8: 1.0, CacheFormat.BF16: 2.0}[self]
+
+
 class Formulation(StrEnum):
     """Inner problem: the rate of the whole mix, or the paper's throughput less weighted deviation."""
 
@@ -152,7 +164,8 @@ class CostSource(StrEnum):
 class CostSettings:
     """How step times are judged. Reference mode heeds `mode` and `kv_cache_rate` alone, and takes a number of that.
 
-    `kv_cache_rate`: `cost.prefix_hits` makes hit shares of it; `prefixes` is what its `auto` draws on.
+    `kv_cache_rate`: `cost.prefix_hits` makes hit shares of it; `prefixes` is what its `auto` draws on. `kv_cache_dtype`
+    is in the scenario's model by the time that a scenario is read.
     `max_pipeline_stages`: None lets dense models take up to 8, models with experts none. `reach`: where a placed
     replica lies (None: as compactly as NVLink domains and switches allow). `speculation` stands for the `mtp_` keys.
     """
@@ -161,6 +174,9 @@ class CostSettings:
     kv_cache_rate: Annotated[
         KvCacheRate, Bounds(low=0, below=1), Key("share of a prompt in the prefix cache, or rows by length, or auto")
     ] = 0.0
+    kv_cache_dtype: Annotated[
+        CacheFormat, Key("of the KV cache: fp8, bf16, or auto, as the model says", sparse=True)
+    ] = CacheFormat.AUTO
     max_tokens_per_step: Annotated[
         int, Bounds(low=1, high=10_000_000), Key("a rank's prefill budget; longer prompts go in chunks", unit="tokens")
     ] = 16384
@@ -171,6 +187,8 @@ class CostSettings:
     mtp_acceptance: Annotated[
         float, Bounds(above=0, high=1), Key("chance of a drafted token, if those before it were accepted")
     ] = 0.8
+    images_per_request: Annotated[float, Bounds(low=0, high=1000), Key("mean; their tokens are in the prompts")] = 0.0
+    tokens_per_image: Annotated[int, Bounds(low=1, high=1_000_000), Key("of a prompt", unit="tokens")] = 1024
     max_pipeline_stages: Annotated[int | None, Bounds(low=1, high=64), Key("else by the model's kind")] = None
     gpus_per_switch: Annotated[int, Bounds(low=1, high=1_000_000), Key("under one access switch", unit="GPUs")] = 256
     cross_switch_bandwidth: Annotated[

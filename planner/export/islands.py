@@ -124,7 +124,7 @@ class ServingIsland:
     (prefill), those of all pipeline stages together; `max_model_len` and `max_tokens_per_step` are tokens;
     `weights` is what the engine loads; `placed`: the plan says on which nodes. What the rates rest on: `overlapped`
     (two micro-batches hide the experts' communication), `redundant_experts` asked for, `draft_tokens` a step, by the
-    model's own layers or by what lies at `draft_uri`.
+    model's own layers or by what lies at `draft_uri`; `images`: prompts hold some.
     `partners`: of the islands that it hands KV caches to or takes them from; `exchange_gpus`: the GPU types of all that
     hang together by that, its own too. `engine`: that the plan was priced for. `per_node`: copies that may share a node
     at most, where losses of nodes count on it (0: as many as fit).
@@ -150,6 +150,7 @@ class ServingIsland:
     redundant_experts: int = 0
     draft_tokens: int = 0
     draft_uri: str = ""
+    images: bool = False
     placed: bool = False
     partners: tuple[ParallelConfig, ...] = ()
     exchange_gpus: tuple[GpuSpec, ...] = ()
@@ -297,6 +298,7 @@ def _serving_island(
         rate_rps=island.rate_rps,
         utilisation=island.utilisation,
         routes=routes,
+        images=scenario.cost.images_per_request > 0,
         engine=scenario.engine,
         per_node=plan.per_node(island.id),
         **exchange,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from planner.files.kubernetes.prometheus_answers import load_answers
     from planner.files.models.gpu_specs import load_gpu_spec, load_gpu_specs
     from planner.files.models.model_documents import model_document
-    from planner.files.models.models import describe_model, load_model
+    from planner.files.models.models import load_model
     from planner.files.plan.export_records import (
         EXPORT_RECORD_FILE,
         export_record_of,
@@ -92,7 +92,7 @@ _HOMES = {
     "planner.files.kubernetes.prometheus_answers": "load_answers",
     "planner.files.models.gpu_specs": "load_gpu_spec load_gpu_specs",
     "planner.files.models.model_documents": "model_document",
-    "planner.files.models.models": "describe_model load_model",
+    "planner.files.models.models": "load_model",
     "planner.files.plan.export_records": "EXPORT_RECORD_FILE export_record_of export_record_text load_export_record",
     "planner.files.plan.journals": "Journal Undertaking holds_search recover",
     "planner.files.plan.plan_document": "encode_plan plan_digest plan_document plan_files",

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from planner.domain import EngineProfile
+from planner.domain import EngineProfile, ModelSpec
 from planner.domain.engine import ExchangeRules
 from planner.errors import InputError
 from planner.files.disk.documents import read_yaml
@@ -14,7 +14,7 @@ from planner.files.records import read_record, record_keys
 from planner.files.sections import Section, nearest_hint
 
 _FOLDER = Path(__file__).parent / "engine_profiles"
-_STANDARD: Mapping[str, str] = MappingProxyType({"vllm": "0.18.0", "sglang": "0.5.18"})
+_STANDARD: Mapping[str, str] = MappingProxyType({"vllm": "0.33.0", "sglang": "0.5.23"})
 """Engine -> the version that manifests are written for where nobody names one; the first engine is the default."""
 _MOST_TOKENS = 1_000_000
 _LEAST_TOKENS = 256
@@ -61,6 +61,16 @@ def read_engine(document: Section) -> EngineProfile:
     profile = _profile_at(section, "name", section.text("name"))
     version = section.text("version", default=profile.version)
     return _profile_at(section, "version", profile.name, version)
+
+
+def require_loaded(document: Section, profile: EngineProfile, model: ModelSpec) -> EngineProfile:
+    """The profile, which has code for the model; InputError, with the versions that do, where it has not."""
+    if profile.loads(model.architecture):
+        return profile
+    others = ", ".join(str(other) for other in engine_profiles() if other.loads(model.architecture))
+    rule = f"must be one that loads {model.architecture} ({model.name}), {profile} does not"
+    hint = f"These do: {others}." if others else "No version with a profile does; `engine: null` plans without one."
+    raise document.refusal("engine", rule, hint=hint, by_itself=False)
 
 
 def _profile_at(section: Section, key: str, name: str, version: str = "") -> EngineProfile:

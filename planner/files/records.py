@@ -196,6 +196,8 @@ def _kind_or_null(hint: Any, notes: tuple[Any, ...]) -> tuple[Kind, bool]:
     if get_origin(hint) is Annotated:
         return _kind_or_null(get_args(hint)[0], notes)
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if get_origin(options[0]) is Annotated:
+        return _kind_or_null(options[0], notes + options[0].__metadata__)[0], True
     return _kind(options[0], notes), type(None) in options
 
 

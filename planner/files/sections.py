@@ -369,15 +369,15 @@ def top_level(document: object, file: str, text: str = "") -> Section:
 
 def nearest_hint(word: str, candidates: Collection[str], *, noun: str) -> str:
     """`Did you mean ...? The ... are ...`, for a word that is not among the known ones."""
-    near = _nearest(word, candidates)
-    ask = f"Did you mean {' or '.join(near)}? " if near else ""
-    return f"{ask}The {noun} are {', '.join(candidates)}."
+    listed, more = ", ".join([*candidates][:40]), f" and {len(candidates) - 40} more" if len(candidates) > 40 else ""
+    ask = f"Did you mean {' or '.join(near)}? " if (near := _nearest(word, candidates)) else ""
+    return f"{ask}The {noun} are {listed}{more}."
 
 
 def _nearest(word: str, candidates: Collection[str], limit: int = 3) -> list[str]:
-    """At most so many: those that have the word in them (DGX-B200 for B200), then those spelt like it."""
-    folded = {name.casefold(): name for name in candidates}
-    holding = [folded[name] for name in folded if word.casefold() in re.split(r"[-_. ]", name)]
+    """At most so many: those that have the word in them (DGX-B200 for B200) or go on from it, then alike ones."""
+    folded, begun = {name.casefold(): name for name in candidates}, word.casefold()
+    holding = [folded[name] for name in folded if begun in re.split(r"[-_. ]", name) or name.startswith(f"{begun}-")]
     alike = difflib.get_close_matches(word, candidates, n=limit, cutoff=0.5) or [
         folded[name] for name in difflib.get_close_matches(word.casefold(), folded, n=limit, cutoff=0.5)
     ]

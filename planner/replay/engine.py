@@ -24,13 +24,13 @@ from planner.units import MS_PER_S
 class Network:
     """Free from when on (ms): NICs of sending ranks, uplinks out of and into a GPU type's switch."""
 
-    __slots__ = ("_free", "_gb_ms", "_kv_gb", "_types")
+    __slots__ = ("_free", "_gb_ms", "_kv_gb", "_lengths", "_types")
 
     def __init__(self, fleet: ReplayFleet) -> None:
         self._free: dict[tuple[object, ...], float] = {}
         self._gb_ms = {gpu: gb_s / MS_PER_S for gpu, gb_s in fleet.uplinks}
         self._types = [pool.gpu for pool in fleet.pools]
-        self._kv_gb = fleet.kv_gb_per_token
+        self._lengths, self._kv_gb = fleet.lengths if fleet.uplinks else (), fleet.kv_gb
 
     def sent(self, now: float, nic: tuple[int, int], nic_ms: float, pools: tuple[int, int], tokens: int) -> float:
         """When the cache of a prompt of `tokens` is there. `nic`: server and rank that send; `nic_ms`: over its NIC
@@ -38,7 +38,7 @@ class Network:
         done = self._over(now, nic, nic_ms)
         sender, receiver = (self._types[pool] for pool in pools)
         if self._gb_ms and sender != receiver:
-            gb = self._kv_gb * tokens
+            gb = between(self._lengths, self._kv_gb, tokens)
             for way, gpu in (("out", sender), ("in", receiver)):
                 if gpu in self._gb_ms:
                     done = max(done, self._over(now, (way, gpu), gb / self._gb_ms[gpu]))
@@ -152,7 +152,8 @@ class Engine:
         cache, blocks = server.caches[rank], self.requests.blocks_of(request)
         size = self.requests.blocks.block_tokens
         # The last token is computed in any case: the answer's first one comes out of it.
-        hit = min(cache.matched(blocks) * size, tokens - 1)
+        whole = self.fleet.pools[server.pool].hit_tokens
+        hit = min(cache.matched(blocks) * size, tokens - 1) // whole * whole
         cache.use(blocks, size)
         self.log.hits[request] = hit
         return tokens - hit

@@ -73,7 +73,7 @@ def test_copies_that_cannot_join_another_island_count_as_touched() -> None:
         slo={"ttft_ms": 2000, "tpot_ms": 40, "percentile": 99},
         ranges={"width": 4096},
         serving="split",
-        engine={"name": "vllm", "version": "0.18.0"},
+        engine={"name": "vllm", "version": "0.33.0"},
         objective={"kind": "target", "target_rps": 3},
         progress=False,
     )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from source_tree import PACKAGE
 
+from planner.files import shipped_models
+
 Edit = Callable[[Path], None]
 
 
@@ -106,12 +108,14 @@ GPU = Addition(
     },
     use=planned(inventory={"B7": 32}) + "assert plan.price_usd_per_hour == 160\n" + typed("planner gpus B7"),
 )
+_MINE = json.loads(shipped_models()["qwen3-30b-a3b"]) | {
+    "_planner": {"name": "mine", "uri": "hf://org/mine", "source": "ours"},
+    "num_hidden_layers": 24,
+}
 MODEL = Addition(
     name="model",
     edits={
-        "planner/files/model_configs/mine.json": like(
-            "qwen3-30b-a3b.json", (r'"num_hidden_layers": 48', '"num_hidden_layers": 24')
-        )
+        "planner/files/model_configs.jsonl": put((r"\Z", f"{json.dumps(_MINE)}\n")),
     },
     use=planned(model="mine")
     + "assert plan.record.scenario.model.layers == 24\n"
@@ -121,9 +125,9 @@ ENGINE = Addition(
     name="engine version",
     edits={
         "planner/files/engine_profiles/sglang-0.9.9.yaml": like(
-            "sglang-0.5.18.yaml",
-            (r"^version: 0.5.18$", "version: 0.9.9"),
-            (r"^  NVIDIA: lmsysorg/sglang:v0.5.18$", "  NVIDIA: lmsysorg/sglang:v0.9.9"),
+            "sglang-0.5.23.yaml",
+            (r"^version: 0.5.23$", "version: 0.9.9"),
+            (r"^  NVIDIA: lmsysorg/sglang:v0.5.23$", "  NVIDIA: lmsysorg/sglang:v0.9.9"),
         )
     },
     use=planned(engine={"name": "sglang", "version": "0.9.9"})

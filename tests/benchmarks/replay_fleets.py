@@ -75,7 +75,6 @@ def busy_fleet(islands: int) -> ReplayFleet:
             Interval(start=0, end=BUCKET, prefill=_shares(range(cut)), decode=decode),
             Interval(start=BUCKET, end=LONGEST + 1, prefill=_shares(range(cut, half) or range(half)), decode=decode),
         ),
-        kv_gb_per_token=7e-5,
     )
 
 

@@ -18,7 +18,7 @@ SCENARIO = {
     "name": "wide",
     "model": "deepseek-v3",
     "workload": "azure-code-2023",
-    "engine": {"name": "vllm", "version": "0.18.0"},
+    "engine": {"name": "vllm", "version": "0.33.0"},
     "routing": {"form": "table"},
 }
 """Both types serve, each in one phase: as many islands as nodes."""

@@ -66,7 +66,7 @@ def test_a_fleet_at_hand_of_a_trace_of_ones_own(planner: Command) -> None:
         "planner report run",
         "planner replay run --trace lengths",
     ]
-    text = planner("max", *question, "--engine", "vllm:0.18.0", "--percentile", 95).out
+    text = planner("max", *question, "--engine", "vllm:0.33.0", "--percentile", 95).out
     (whole_plan,) = (line for line in text.splitlines() if line.endswith("--out runs/max-H20x4"))
     assert planner(*shlex.split(whole_plan)[1:], "--quiet").status == EXIT_DONE
     assert Path("runs/max-H20x4/plan.json").is_file()

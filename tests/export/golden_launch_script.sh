@@ -6,13 +6,13 @@
 # Takes 0.5 of 2 length ranges, 0 to 4095 tokens: 12.5 requests/s, busy 75% of the time.
 # WARNING: the plan's rates hide the experts' communication, the engine does not: it splits the steps of data-parallel ranks, and here is one.
 # Here a pod is a process with 8 GPUs of a host with H20, nvidia.com/gpu.product=NVIDIA-H20.
-# Flags are those of the engine in vllm/vllm-openai:v0.18.0.
+# Flags are those of the engine in vllm/vllm-openai:v0.33.0.
 # Start it for every copy and rank, rank 0 (the leader) too: 03-h20-1.sh COPY RANK LEADER_ADDRESS OWN_ADDRESS
 # copy 0: ranks 0 to 0; the leader listens on http 8000
 set -euo pipefail
 
 name=mixed-fleet-h20-1
-image=vllm/vllm-openai:v0.18.0
+image=vllm/vllm-openai:v0.33.0
 copies=1
 ranks=1
 gpus=8

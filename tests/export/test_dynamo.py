@@ -228,7 +228,7 @@ def test_the_kubernetes_namespace_is_in_every_name_that_dynamo_makes_of_it() -> 
 def test_an_image_that_tells_no_version_comes_with_one(image: str) -> None:
     files = render(two_pool_plan(), target="dynamo", options=ExportOptions(images=(("NVIDIA", image),)))
     for components in graphs(files).values():
-        assert {component["runtimeVersionOverride"] for component in components.values()} == {"1.3.1"}
+        assert {component["runtimeVersionOverride"] for component in components.values()} == {"1.6.1"}
     plain = graphs(render(two_pool_plan(), target="dynamo"))["mixed-fleet-p0"]["router"]
     assert "runtimeVersionOverride" not in plain
 

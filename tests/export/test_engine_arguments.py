@@ -10,7 +10,8 @@ import pytest
 from export_plans import MODEL, PREFILL, UNSHARED, gpu, island, plan_of
 from quick_yaml import load_documents
 
-from planner.domain import ENGINE_MEMORY_SHARE, PHASES, ParallelConfig, Phase, PlannedIsland
+from planner.domain import ENGINE_MEMORY_SHARE, PHASES, MlaAttention, ParallelConfig, Phase, PlannedIsland
+from planner.domain.model import Indexer
 from planner.errors import ExportError, InconsistentPlanError
 from planner.export import render
 
@@ -174,6 +175,17 @@ def test_bf16_kv_sets_no_cache_type_and_context_is_the_models_at_most() -> None:
         values = flags(containers(group_of(an_island(1, 8), engine, model=small))[0])
         assert "kv-cache-dtype" not in values
         assert values[key] == "4096"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_cache_of_16_bits_is_told_where_the_engine_might_take_another(engine: str) -> None:
+    """A checkpoint of modelopt may say FP8, which an engine that is told nothing heeds."""
+    modelopt = replace(MODEL, kv_bytes=2.0, quantization="modelopt")
+    mla = next(kind for kind, _ in modelopt.attentions if isinstance(kind, MlaAttention))
+    sparse = replace(mla, indexer=Indexer(heads=64, dim=128, top=2048))
+    groups = tuple(replace(group, attention=sparse) for group in modelopt.groups)
+    for model in (modelopt, replace(modelopt, quantization="", groups=groups)):
+        assert flags(containers(group_of(an_island(1, 8), engine, model=model))[0])["kv-cache-dtype"] == "bfloat16"
 
 
 def test_sglang_counts_gpus_requests_and_tokens_for_the_whole_engine() -> None:

@@ -1,6 +1,6 @@
 """What engines refuse while they load a model is refused at export, in words, and told by the checks.
 
-Truth from outside: SGLang 0.5.18 ends in an AssertionError (distributed/utils.py, divide) for DeepSeek-V3's shared
+Truth from outside: SGLang 0.5.23 ends in an AssertionError (distributed/utils.py, divide) for DeepSeek-V3's shared
 expert of 2048 columns on 10 to 15, 17 and 20 GPUs without DeepEP, and in a ValueError of
 validate_block_quant_shapes where FP8 blocks of 128 would be cut.
 """
@@ -163,10 +163,12 @@ def test_unquantised_experts_need_one_runner_for_deepep() -> None:
     assert "moe-runner-backend" not in flags(containers(group_of(an_island(1, 8), "sglang", model=FP8))[0])
 
 
-def test_dynamos_sglang_takes_them_in_decode_alone() -> None:
-    told = refusal(a_plan(ParallelConfig(tp=1, dp=8), GLM), target="dynamo")
-    assert "Island H200-0: Dynamo 1.3.1 brings sglang 0.5.14" in told
-    assert not refusal(a_plan(ParallelConfig(tp=1, dp=8), FP8), target="dynamo")
+def test_what_dynamos_version_has_no_code_for_is_refused() -> None:
+    newer = a_plan(ParallelConfig(tp=1, dp=8), replace(FP8, architecture="BeamForCausalLM"))
+    assert "Island H200-0: sglang 0.5.21 has no code for BeamForCausalLM" in refusal(newer, target="dynamo")
+    assert not refusal(newer, target="lws")
+    unknown = a_plan(ParallelConfig(tp=1, dp=8), replace(FP8, architecture="FooForCausalLM"))
+    assert "Island H200-0: sglang 0.5.23 has no code for FooForCausalLM" in refusal(unknown)
 
 
 @pytest.mark.parametrize("quantization", ["compressed-tensors", "modelopt", "mxfp4"])

@@ -6,22 +6,25 @@ after the other, and ask for much at once: to import an engine takes ten seconds
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
+import published
 import pytest
 from engine_parsers.drawn_plans import Exported, exported
 from engine_parsers.installing import DYNAMOS, EXPORTED, missing
 from engine_parsers.lines import Line, cases, lines, model_config
 from engine_parsers.verdicts import MODEL, Case, Gpus, Verdict, verdicts
+from export_plans import island, plan_of, route
 from hand_edits import HARMLESS_EDITS, OPERATING_EDITS, PARSERS, ROUTER_EDITS, WRONG_EDITS, HandEdit
 from tools import table
 
 import planner
-from planner.domain import Phase
+from planner.domain import CostSettings, ParallelConfig, Phase, halves_of
 from planner.export import ENGINES, TARGETS, render
+from planner.files import load_engine, load_gpu_spec
 
 SCENARIOS = 40
 H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
@@ -42,7 +45,7 @@ VLLM_MISTAKES = (
     ("--tensor-parallel-size=4", "--tensor-parallel-size=7", "must be divisible by tensor parallel size (7)"),
     ("--tensor-parallel-size=4", "--tensor-parallel-size=16", "larger than the number of available GPUs (8)"),
     ("--max-model-len=6095", "--max-model-len=1000000", "max_model_len"),
-    ("--data-parallel-size=2", "--nnodes=3", "must be divisible by nnodes=3"),
+    ("--data-parallel-size=2", "--nnodes=3", "must evenly divide the total world size"),
     ("--gpu-memory-utilization=0.9", "--gpu-memory-utilization=90", "less than or equal to 1"),
     ('--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}', "--headless", "headless"),
     ("--kv-cache-dtype=fp8", '--speculative-config={"method": "mtp"}', "num_speculative_tokens"),
@@ -57,7 +60,7 @@ SGLANG_MISTAKES = (
     ("--port=30000", "--no-such-flag", "unrecognized arguments: --no-such-flag"),
     ("--port=30000", "--port=http", "invalid int value"),
     ("--moe-a2a-backend=none", "--moe-a2a-backend=deepest", "invalid choice"),
-    ("--dp-size=2", "--dp-size=3", "self.tp_size % self.dp_size == 0"),
+    ("--dp-size=2", "--dp-size=3", "cfg.tp_size % cfg.attn_dp_size == 0"),
     ("--moe-dense-tp-size=1", "--moe-dense-tp-size=2", "moe_dense_tp_size only supports"),
     ("--port=30000", "--nnodes=3", "tp_size must be divisible by number of nodes"),
     ("--ep-size=8", "--ep-size=3", "ep_size"),
@@ -152,6 +155,58 @@ def test_lines_of_servers_of_both_phases_are_accepted(engine: str) -> None:
     assert not refused, "\n".join(refused)
 
 
+SERVED = (
+    ("qwen/qwen3.5-397b-a17b", "H200", (ParallelConfig(tp=8, dp=2), ParallelConfig(tp=1, dp=16))),
+    ("deepseek-ai/deepseek-v4-flash", "DGX-B200", (ParallelConfig(tp=8, dp=1), ParallelConfig(tp=1, dp=8))),
+    ("zai-org/glm-5-fp8", "H20", (ParallelConfig(tp=8, dp=2), ParallelConfig(tp=1, dp=64))),
+    ("nvidia/nvidia-nemotron-3-super-120b-a12b-fp8", "H100", (ParallelConfig(tp=8, dp=1), ParallelConfig(tp=4, dp=2))),
+    ("moonshotai/kimi-k2.5", "H200", (ParallelConfig(tp=8, dp=2), ParallelConfig(tp=1, dp=16))),
+    ("google/gemma-4-26b-a4b", "L40S", (ParallelConfig(tp=2, dp=1),)),
+    ("nvidia/minimax-m3-nvfp4", "DGX-B200", (ParallelConfig(tp=8, dp=1), ParallelConfig(tp=4, dp=1))),
+    ("meta-llama/llama-4-maverick-17b-128e-instruct", "H200", (ParallelConfig(tp=8, dp=1),)),
+)
+"""Published ids, GPUs, and degrees of both phases."""
+
+
+def served_lines(engine: str, name: str, kind: str, parallel: ParallelConfig) -> Iterator[Line]:
+    """Command lines of servers of prefill, decode and both, of a published model and as its config.json says."""
+    spec = replace(load_gpu_spec(kind), node_selector=(("gpu", kind),))
+    model = replace(published.model_of(name), uri=f"hf://{name}")
+    config = {key: value for key, value in published.config_of(name).items() if key != "auto_map"}
+    phases = ((Phase.PREFILL, 4, 8192), (Phase.DECODE, 32, 0)), ((Phase.MIXED, 32, 8192),)
+    for islands in phases:
+        placed = tuple(
+            replace(island(f"{phase}-0", kind, phase, parallel, batch_size=batch), tokens_per_step=budget)
+            for phase, batch, budget in islands
+        )
+        routes = tuple(route(i.id, half, 0, 1.0) for i in placed if i.phase for half in halves_of(i.phase))
+        cost = CostSettings(mtp_tokens=min(1, model.mtp_layers))
+        plan = plan_of(placed, gpus=(spec,), model=model, routing=routes, cost=cost)
+        plan = replace(plan, scenario=replace(plan.scenario, engine=load_engine(engine)))
+        yield from lines(render(plan, target="lws", engine=engine), plan, engine, config)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_models_of_2026_are_served(engine: str) -> None:
+    """The models' own classes and configurations judge their lines."""
+    if reason := missing(VERSIONS[engine]):
+        pytest.skip(reason)
+    asked_lines = [
+        (name, line.case)
+        for name, kind, parallels in SERVED
+        for parallel in parallels
+        for line in served_lines(engine, name, kind, parallel)
+    ]
+    answers = asked(engine, [case for _, case in asked_lines])
+    refused = [
+        f"{name}: {answer.error}\n{' '.join(case.arguments)}"
+        for (name, case), answer in zip(asked_lines, answers, strict=True)
+        if not answer.accepted
+    ]
+    assert not refused, "\n".join(refused)
+    assert {name for name, _ in asked_lines} == {name for name, *_ in SERVED}
+
+
 @cache
 def drawn() -> tuple[Exported, ...]:
     return tuple(exported(SCENARIOS))
@@ -209,7 +264,7 @@ DYNAMO_WORDS = {
         (("--no-such-flag",), "unrecognized arguments"),
         (("--max-running-requests", "many"), "invalid int value"),
         (("--moe-a2a-backend", "deepest"), "invalid choice"),
-        (("--tp-size", "8", "--dp-size", "3", "--enable-dp-attention"), "tp_size % self.dp_size"),
+        (("--tp-size", "8", "--dp-size", "3", "--enable-dp-attention"), "tp_size % cfg.dp_size"),
     ),
 }
 

@@ -197,16 +197,16 @@ def test_the_engine_that_a_plan_was_priced_for_is_exported(profile: EngineProfil
 
 
 def test_a_version_has_its_own_image() -> None:
-    newer = load_engine("vllm", "0.23.0")
-    assert "vllm/vllm-openai:v0.23.0" in "".join(render(tuned_plan(newer, spec("H200"))).values())
+    newer = load_engine("vllm", "0.31.0")
+    assert "vllm/vllm-openai:v0.31.0" in "".join(render(tuned_plan(newer, spec("H200"))).values())
 
 
 @pytest.mark.parametrize(
     ("engine", "kind", "image"),
     [
-        ("sglang", "MI300X", "lmsysorg/sglang:v0.5.18-rocm720-mi30x"),
-        ("sglang", "MI355X", "lmsysorg/sglang:v0.5.18-rocm720-mi35x"),
-        ("vllm", "MI325X", "vllm/vllm-openai-rocm:v0.18.0"),
+        ("sglang", "MI300X", "lmsysorg/sglang:v0.5.23-rocm720-mi30x"),
+        ("sglang", "MI355X", "lmsysorg/sglang:v0.5.23-rocm720-mi35x"),
+        ("vllm", "MI325X", "vllm/vllm-openai-rocm:v0.33.0"),
     ],
 )
 def test_amd_needs_no_further_flags(engine: str, kind: str, image: str) -> None:

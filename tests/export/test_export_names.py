@@ -94,12 +94,18 @@ def test_any_name_gives_dns_labels_or_an_input_error(name: str) -> None:
         "s3://bucket/model",
         "/models/../etc",
         "/models/a b",
-        "",
     ],
 )
 def test_unusual_model_locations_are_refused(uri: str) -> None:
     with pytest.raises(InputError, match="Model deepseek-v3, uri: must be"):
         render(plan_of((PREFILL, DECODE), model=replace(MODEL, uri=uri)))
+
+
+def test_manifests_need_to_know_where_weights_lie() -> None:
+    """A plan does not."""
+    with pytest.raises(InputError, match="Model deepseek-v3: uri must be given for manifests") as refused:
+        render(plan_of((PREFILL, DECODE), model=replace(MODEL, uri="")))
+    assert "uri: hf://ORG/NAME" in refused.value.hint
 
 
 @pytest.mark.parametrize(

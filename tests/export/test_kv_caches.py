@@ -99,7 +99,7 @@ def test_the_queue_depth_is_deepeps_alone() -> None:
         plan = pair(kinds, kinds, MODEL, shapes=(NODE, shape))
         decode = replace(plan.islands[1], batch_size=600)
         plan = replace(plan, islands=(plan.islands[0], decode))
-        _, environment, _ = containers(plan, "vllm", images=(("AMD", "rocm/vllm:v0.18.0"),))[1]
+        _, environment, _ = containers(plan, "vllm", images=(("AMD", "rocm/vllm:v0.33.0"),))[1]
         assert ("NVSHMEM_QP_DEPTH" in environment) is deep
 
 
@@ -142,7 +142,7 @@ def test_generations_that_exchange_caches_share_a_backend_or_the_reader_is_warne
     prefill: str, decode: str, model: ModelSpec, kv_bytes: int, backend: str | None
 ) -> None:
     plan = pair(prefill, decode, replace(model, kv_bytes=kv_bytes), shapes=(ParallelConfig(tp=4, dp=1),) * 2)
-    images = {one: (("AMD", f"rocm/{one}:v0.18.0"),) for one in ENGINES}
+    images = {one: (("AMD", f"rocm/{one}:v0.33.0"),) for one in ENGINES}
     for flags, _, comments in containers(plan, "vllm", images=images["vllm"]):
         assert flags.get("attention-backend") == (backend or None)
         slow = bool(backend and backend.startswith("TRITON"))
@@ -158,7 +158,7 @@ def test_a_spec_that_does_not_tell_its_generation_is_asked_for_it() -> None:
     for flags, _, comments in containers(plan, "vllm"):
         assert "attention-backend" not in flags
         assert "Give compute_capability in the spec of Mine" in comments
-        assert "kv_bytes" not in comments
+        assert "kv_cache_dtype" not in comments
 
 
 def test_only_what_hangs_together_by_shared_lengths_shares_a_backend() -> None:
@@ -231,7 +231,7 @@ def test_sglangs_decode_stages_are_those_of_every_prefill_partner_or_one() -> No
 def test_no_kernel_of_an_a100_reads_a_latent_fp8_cache(engine: str) -> None:
     with pytest.raises(ExportError, match=r"A100-d, model.kv_bytes: must be 2 .* on A100, .* 8.0 .* got 1") as caught:
         render(pair("H100", "A100", MODEL), engine=engine)
-    assert "kv_bytes" in str(caught.value.hint)
+    assert "cost.kv_cache_dtype: bf16" in str(caught.value.hint)
     render(pair("H100", "A100", replace(MODEL, kv_bytes=2)), engine=engine)
     render(pair("H100", "A100", replace(DENSE, kv_bytes=1)), engine=engine)
 

@@ -133,11 +133,11 @@ def test_amd_gpus_ask_for_their_resource_and_have_an_image() -> None:
     for engine in ENGINES:
         workload = objects(render(plan, engine=engine), "LeaderWorkerSet")[1]
         assert templates(workload)[0]["spec"]["containers"][0]["image"] == dict(load_engine(engine).images)["AMD"]
-    options = ExportOptions(images=(("AMD", "registry.example/sglang:v0.5.18-rocm700"),))
+    options = ExportOptions(images=(("AMD", "registry.example/sglang:v0.5.23-rocm700"),))
     workload = objects(render(plan, engine="sglang", options=options), "LeaderWorkerSet")[1]
     container = templates(workload)[0]["spec"]["containers"][0]
     assert container["resources"]["limits"]["amd.com/gpu"] == 8
-    assert container["image"] == "registry.example/sglang:v0.5.18-rocm700"
+    assert container["image"] == "registry.example/sglang:v0.5.23-rocm700"
     assert "--moe-a2a-backend=none" in container["args"]
 
 

@@ -87,7 +87,7 @@ def test_unreadable_json_names_file_and_place(
 
 
 def test_a_byte_order_mark_is_harmless(tmp_path: Path) -> None:
-    config = json.loads(shipped_models()["deepseek-v3"].read_text(encoding="utf-8"))
+    config = json.loads(shipped_models()["deepseek-v3"])
     path = tmp_path / "bom.json"
     path.write_text(json.dumps(config), encoding="utf-8-sig")
     assert load_model(str(path)).layers == 61

@@ -32,7 +32,7 @@ def read(**keys: Any) -> Scenario:
 def test_a_version_is_one_file() -> None:
     names = {f"{profile.name}-{profile.version}.yaml" for profile in engine_profiles()}
     assert names == {path.name for path in FOLDER.glob("*.yaml")}
-    assert {"vllm-0.18.0.yaml", "vllm-0.23.0.yaml", "sglang-0.5.14.yaml", "sglang-0.5.18.yaml"} < names
+    assert {"vllm-0.33.0.yaml", "vllm-0.31.0.yaml", "sglang-0.5.21.yaml", "sglang-0.5.23.yaml"} < names
 
 
 @pytest.mark.parametrize("profile", engine_profiles(), ids=str)
@@ -45,11 +45,11 @@ def test_a_profile_says_where_it_comes_from_and_names_pinned_images(profile: Eng
 @pytest.mark.parametrize(
     ("value", "name", "version"),
     [
-        ("vllm", "vllm", "0.18.0"),
-        ("sglang", "sglang", "0.5.18"),
-        ({"name": "sglang"}, "sglang", "0.5.18"),
-        ({"name": "sglang", "version": "0.5.14"}, "sglang", "0.5.14"),
-        ({"name": "vllm", "version": "0.23.0"}, "vllm", "0.23.0"),
+        ("vllm", "vllm", "0.33.0"),
+        ("sglang", "sglang", "0.5.23"),
+        ({"name": "sglang"}, "sglang", "0.5.23"),
+        ({"name": "sglang", "version": "0.5.21"}, "sglang", "0.5.21"),
+        ({"name": "vllm", "version": "0.31.0"}, "vllm", "0.31.0"),
     ],
 )
 def test_a_scenario_names_its_engine(value: object, name: str, version: str) -> None:
@@ -58,10 +58,10 @@ def test_a_scenario_names_its_engine(value: object, name: str, version: str) -> 
 
 
 def test_the_default_is_what_the_export_writes() -> None:
-    assert read().engine == load_engine() == load_engine("vllm", "0.18.0")
+    assert read().engine == load_engine() == load_engine("vllm", "0.33.0")
 
 
-@pytest.mark.parametrize("value", ["sglang", {"name": "vllm", "version": "0.23.0"}, None])
+@pytest.mark.parametrize("value", ["sglang", {"name": "vllm", "version": "0.31.0"}, None])
 def test_a_scenario_comes_back_with_its_engine(value: object) -> None:
     scenario = read(engine=value)
     document = scenario_document(scenario)
@@ -80,12 +80,12 @@ def test_a_scenario_comes_back_with_its_engine(value: object) -> None:
             {"name": "sglang", "version": "0.5.19"},
             (
                 "engine.version must be a version of sglang with a profile, got '0.5.19' (str).",
-                "The versions are 0.5.14, 0.5.18, 0.5.23.",
+                "The versions are 0.5.18, 0.5.21, 0.5.23.",
             ),
         ),
         ({"name": "sglang", "version": 0.5}, ("engine.version must be a text", "Put it in quotes.")),
         ({"name": "sglang", "image": "x"}, ("engine.image is not a known key.",)),
-        ({"version": "0.5.18"}, ("engine.name must be a text; it is missing.",)),
+        ({"version": "0.5.23"}, ("engine.name must be a text; it is missing.",)),
         (7, ("engine must be a text",)),
     ],
 )
@@ -97,7 +97,7 @@ def test_what_is_no_engine_is_refused(value: object, words: tuple[str, ...]) -> 
 
 
 def a_profile(**changes: Any) -> Section:
-    document = yaml.safe_load((FOLDER / "sglang-0.5.18.yaml").read_text(encoding="utf-8"))
+    document = yaml.safe_load((FOLDER / "sglang-0.5.23.yaml").read_text(encoding="utf-8"))
     return Section(document | changes, file="profile.yaml")
 
 

@@ -19,7 +19,7 @@ from planner.domain import (
     ModelSpec,
     Scenario,
 )
-from planner.domain.model import Gate
+from planner.domain.model import Gate, WeightFormat
 from planner.files import load_model, model_document, scenario_document, shipped_models
 from planner.files.disk.documents import parse_json
 from planner.files.models.models import model_from_config
@@ -27,8 +27,8 @@ from planner.files.models.models import model_from_config
 Refused = Callable[..., None]
 
 _LATER = (
-    *("own_code", "tower_parameters", "shared_bytes", "residual_streams"),
-    *("architecture", "quantization", "weight_block"),
+    *("own_code", "tower_parameters", "tower_width", "tower_patches", "shared_bytes", "head_bytes", "formats"),
+    *("weight_only", "residual_streams", "assumed", "architecture", "quantization", "weight_block"),
 )
 """Fields that older documents lack."""
 
@@ -47,6 +47,7 @@ def attentions(draw: st.DrawFn) -> Attention:
             nope_dim=draw(SIZES),
             rope_dim=draw(SIZES),
             value_dim=draw(SIZES),
+            gate=draw(st.sampled_from(Gate)),
         )
     kv_heads = draw(st.integers(1, 64))
     return GroupedAttention(
@@ -81,6 +82,7 @@ def models(draw: st.DrawFn) -> ModelSpec:
         node_limit=draw(st.integers(0, routed)),
         shared_size=draw(st.integers(0, 8192)),
         gated=draw(st.booleans()),
+        zero=draw(st.integers(0, 256)),
         latent=draw(st.integers(0, 2048)),
     )
     first = LayerGroup(count=1, attention=draw(attentions()), ffn=None)
@@ -93,15 +95,21 @@ def models(draw: st.DrawFn) -> ModelSpec:
         max_context=draw(SIZES),
         weight_bytes=draw(BYTES),
         expert_bytes=draw(BYTES),
+        head_bytes=draw(BYTES),
+        formats=tuple(draw(st.lists(st.sampled_from(WeightFormat), max_size=2))),
+        weight_only=draw(st.booleans()),
         kv_bytes=draw(BYTES),
         mtp_layers=draw(st.integers(0, 4)),
         tied_embeddings=draw(st.booleans()),
         tower_parameters=draw(st.integers(0, 10**9)),
+        tower_width=draw(st.integers(0, 10**6)),
+        tower_patches=draw(st.integers(0, 64)),
         own_code=draw(st.booleans()),
         architecture=draw(st.sampled_from(["", "DeepseekV3ForCausalLM"])),
         quantization=draw(st.sampled_from(["", "fp8"])),
         weight_block=draw(st.sampled_from([0, 128])),
         source=draw(st.text(max_size=40)),
+        assumed=draw(st.sampled_from([(), ("Its layers are read as those of a neighbour.",)])),
     )
 
 
@@ -253,7 +261,7 @@ def test_documents_of_before_models_could_bring_code_still_read() -> None:
 
 def test_documents_of_before_engines_were_asked_still_read() -> None:
     document = model_document(load_model("deepseek-v3"))
-    assert [document[name] for name in _LATER[4:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
+    assert [document[name] for name in _LATER[-3:]] == ["DeepseekV3ForCausalLM", "fp8", 128]
     read = _read({name: value for name, value in document.items() if name not in _LATER})
     assert (read.architecture, read.quantization, read.weight_block) == ("", "", 0)
 

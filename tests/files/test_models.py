@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,19 @@ from small_configs import (
     read_small,
 )
 
-from planner.domain import MlaAttention
-from planner.files import load_model, shipped_models
+from planner.domain import MlaAttention, ModelSpec
+from planner.files import load_model, scenario_from_document, shipped_models
 from planner.files.disk.documents import parse_json
 from planner.files.models.models import model_from_config
+from planner.workload import summarize
 
 Refused = Callable[..., None]
 
 
 @pytest.fixture
 def config() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(shipped_models()["deepseek-v3"].read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = json.loads(shipped_models()["deepseek-v3"])
+    del loaded["_planner"]["name"]
     return loaded
 
 
@@ -53,6 +56,43 @@ def test_a_path_is_relative_to_the_scenarios_folder(tmp_path: Path, config: dict
     assert load_model("My-Model/config.json", tmp_path) == load_model("./My-Model", tmp_path)
 
 
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-235B-A22B-FP8", "qwen/qwen3-235b-a22b-fp8", "qwen3 235b a22b fp8"])
+def test_shipped_models_answer_to_their_ids_on_the_hub(name: str, tmp_path: Path) -> None:
+    model = load_model(name, tmp_path)
+    assert (model.name, model.uri) == ("qwen3-235b-a22b-fp8", "hf://Qwen/Qwen3-235B-A22B-FP8")
+
+
+def test_a_file_goes_before_an_id_of_the_hub(tmp_path: Path, config: dict[str, Any]) -> None:
+    folder = tmp_path / "zai-org" / "GLM-5"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert load_model("zai-org/GLM-5", tmp_path).architecture == "DeepseekV3ForCausalLM"
+
+
+def _of_scenario(model: Any, base: Path = Path()) -> ModelSpec:
+    document = {"name": "a", "model": model, "workload": "normal-500-2000", "inventory": {"H200": 16}}
+    return scenario_from_document(document, origin="notebook", base=base, summarize=summarize).model
+
+
+def test_what_one_knows_of_a_new_name_can_be_told(tmp_path: Path, config: dict[str, Any], refused: Refused) -> None:
+    """The layers are those of the architecture that it is like; what was told is said."""
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(config | {"architectures": ["DeepseekV9ForCausalLM"]}), encoding="utf-8")
+    refused(lambda: load_model(str(path)), "DeepseekV9ForCausalLM")
+    like = {"like": "DeepseekV3ForCausalLM", "uri": "hf://org/v9", "kv_bytes": 2}
+    model, known = _of_scenario({"config": "m.json", **like}, tmp_path), load_model("deepseek-v3")
+    assert (model.name, model.uri, model.kv_bytes) == ("m", "hf://org/v9", 2.0)
+    assert (model.groups, model.architecture) == (known.groups, known.architecture)
+    assert ["DeepseekV9ForCausalLM" in model.assumed[0], "kv_bytes is 2" in model.assumed[1]] == [True, True]
+    assert known.assumed == ()
+    written_out = _of_scenario({"config": config | {"_name_or_path": "org/v9"}, "kv_bytes": 2})
+    assert (written_out.name, written_out.uri, written_out.groups) == ("v9", known.uri, known.groups)
+    of_an_id = _of_scenario({"config": "deepseek-ai/deepseek-v3", "uri": "pvc://weights/v3"})
+    assert replace(of_an_id, uri=known.uri) == known
+    refused(lambda: _of_scenario({"config": "deepseek-v3", "likes": "x"}), "model.likes is not a known key")
+    refused(lambda: _of_scenario({"config": "deepseek-v3", "like": "x"}), "model.like", "LlamaForCausalLM")
+
+
 def test_unquantised_weights_take_two_bytes(tmp_path: Path, config: dict[str, Any]) -> None:
     del config["quantization_config"]
     path = tmp_path / "m.json"
@@ -71,7 +111,8 @@ def test_a_model_brings_code_where_its_config_maps_classes_to_it(config: dict[st
     }
     assert found == {"plain": False, "null": False, "mapped": True, "forbidden": False}
     shipped = {name for name in shipped_models() if load_model(name).own_code}
-    assert shipped == {"kimi-k2"}  # its tokenizer is its own; of the others the engines have the classes
+    assert {name.partition("-")[0] for name in shipped} == {"deepseek", "kimi", "minimax", "nemotron"}
+    assert {name for name in shipped if name.startswith("deepseek")} == {"deepseek-v3.1-nvfp4"}
 
 
 def test_the_origin_in_the_config_serves_as_uri(tmp_path: Path, config: dict[str, Any]) -> None:
@@ -79,6 +120,12 @@ def test_the_origin_in_the_config_serves_as_uri(tmp_path: Path, config: dict[str
     path = tmp_path / "m.json"
     path.write_text(json.dumps(config | {"_name_or_path": "org/model"}), encoding="utf-8")
     assert load_model(str(path)).uri == "hf://org/model"
+    cached = tmp_path / "models--Own-Org--Our-Model" / "snapshots" / "0a1b"
+    cached.mkdir(parents=True)
+    (cached / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert (load_model(str(cached)).name, load_model(str(cached)).uri) == ("Our-Model", "hf://Own-Org/Our-Model")
+    path.write_text(json.dumps(config), encoding="utf-8")
+    assert load_model(str(path)).uri == ""  # only manifests need it
 
 
 @pytest.mark.parametrize(
@@ -105,12 +152,12 @@ def test_the_origin_in_the_config_serves_as_uri(tmp_path: Path, config: dict[str
         ({"num_experts_per_tok": 257}, ("num_experts_per_tok", "at most 256", "257")),
         ({"first_k_dense_replace": 62}, ("first_k_dense_replace", "at most 61")),
         (
-            {"quantization_config": {"quant_method": "awq"}},
-            ("quantization_config.quant_method", "fp8", "'awq'"),
+            {"quantization_config": {"quant_method": "exl3"}},
+            ("quantization_config.quant_method", "fp8", "'exl3'"),
         ),
         ({"_planner": {"uri": "hf://a/b; rm -rf"}}, ("_planner.uri", "URI")),
         ({"_planner": {"url": "hf://a/b"}}, ("_planner.url is not a known key",)),
-        ({"_planner": {}}, ("_planner.uri", "it is missing")),
+        ({"_planner": {"like": "Llama"}}, ("_planner.like", "LlamaForCausalLM", "'Llama'")),
     ],
 )
 def test_what_the_planner_does_not_know_is_refused_by_name(
@@ -141,8 +188,9 @@ def test_a_missing_field_is_named(tmp_path: Path, config: dict[str, Any], refuse
 
 
 def test_unknown_name_lists_the_shipped_and_says_how_to_bring_ones_own(refused: Refused) -> None:
-    refused(lambda: load_model("deepseek-v4"), "deepseek-v4", hint="Did you mean deepseek-v3")
-    refused(lambda: load_model("deepseek-v4"), hint="path of its config.json")
+    refused(lambda: load_model("deepseek-v5"), "deepseek-v5", hint="Did you mean deepseek-v3")
+    refused(lambda: load_model("deepseek-v5"), hint="path of its config.json")
+    refused(lambda: load_model("zai-org/GLM-6"), "zai-org/GLM-6", hint="Did you mean zai-org/GLM-5")
 
 
 @pytest.mark.parametrize("architecture", GROUPED)

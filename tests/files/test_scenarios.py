@@ -60,9 +60,19 @@ def test_prices_and_selectors_of_the_scenario_come_first(read: Read, document: d
     assert inventory.item("H200").gpu.node_selector == (("nvidia.com/gpu.product", "NVIDIA-H200"),)
 
 
+@pytest.mark.parametrize(("word", "size"), [("auto", 1.0), ("bf16", 2.0), ("fp8", 1.0)])
+def test_the_cache_has_the_elements_that_a_scenario_asks_for(
+    read: Read, document: dict[str, Any], word: str, size: float
+) -> None:
+    """And keeps them where the scenario is written and read again."""
+    scenario = read(document | {"cost": {"kv_cache_dtype": word}})
+    assert scenario.model == replace(read(document).model, kv_bytes=size)
+    assert replace(read(scenario_document(scenario)), inputs=scenario.inputs) == scenario
+
+
 def test_every_cost_setting_is_written_back(read: Read, document: dict[str, Any]) -> None:
     written = cast(dict[str, Any], scenario_document(read(document))["cost"])
-    elsewhere = {"source", "calibration", "profile", "reach", "prefixes", "speculation"}
+    elsewhere = {"source", "calibration", "profile", "reach", "prefixes", "kv_cache_dtype", "speculation"}
     assert set(written) >= {field.name for field in fields(CostSettings)} - elsewhere
     assert written["max_pipeline_stages"] is None
 
@@ -98,6 +108,7 @@ def test_drafts_are_read_and_written_back(
         ("mtp_tokens", "llama-3.1-70b", "model.mtp_layers"),
         ("mtp_tokens", "mixtral-8x7b", "model.mtp_layers"),
         ("redundant_experts", "llama-3.1-70b", "no experts"),
+        ("images_per_request", "llama-3.1-70b", "reads images"),
     ],
 )
 def test_what_the_model_lacks_cannot_be_asked_for(

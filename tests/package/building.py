@@ -18,7 +18,7 @@ NEEDED = (
     "planner/_shipped/gpu_specs/prices.yaml",
     "planner/_shipped/workloads/azure-code-2023.yaml",
     "planner/_shipped/workloads/scenarios/quickstart.yaml",
-    "planner/files/model_configs/deepseek-v3.json",
+    "planner/files/model_configs.jsonl",
     "planner/files/plan_schema.json",
     "planner/cli/docs/guides/defragmentation.md",
     "planner/files/locks/dependencies.txt",

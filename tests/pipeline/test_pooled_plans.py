@@ -153,7 +153,7 @@ def test_what_is_out_of_reach_names_what_is_nearest(changes: dict[str, Any], wor
     [
         ({"H200": 2}, ["H200 (the inventory has 2) prefill, decode: memory: 673 GB of weights", "at least 8 would do"]),
         ({"H200": 8}, ["room for a server of deepseek-v3 in each phase, got 8 H200", "to decode 8 H200"]),
-        ({"A10": 16, "H20": 2}, ["A10 (the inventory has 16) prefill, decode: vllm 0.18.0 refuses all", "FP8 cache"]),
+        ({"A10": 16, "H20": 2}, ["A10 (the inventory has 16) prefill, decode: vllm 0.33.0 refuses all", "FP8 cache"]),
     ],
 )
 def test_gpus_that_serve_nothing_say_what_excludes_them(inventory: dict[str, int], words: list[str]) -> None:

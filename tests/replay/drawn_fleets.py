@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from fleets import LONGEST, answers, decode_pool, mixed_pool, prefill_pool, room, table
+from fleets import LENGTHS, LONGEST, answers, decode_pool, mixed_pool, prefill_pool, room, table
 from hypothesis import strategies as st
 
 from planner.domain.fleet import Interval, PoolShare, ReplayFleet, ReplayPool
@@ -105,7 +105,7 @@ def cases(draw: st.DrawFn) -> Case:
             model="drawn",
             pools=fleet_pools,
             intervals=intervals,
-            kv_gb_per_token=0.001,
+            kv_gb=tuple(0.001 * tokens for tokens in LENGTHS),
             uplinks=uplinks,
         ),
         arrival_ms=tuple(gaps.cumsum().tolist()),

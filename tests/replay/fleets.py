@@ -154,7 +154,7 @@ def fleet(
         model="test",
         pools=tuple(pools),
         intervals=tuple(intervals) if intervals is not None else (interval(pools),),
-        kv_gb_per_token=kv_gb_per_token,
+        kv_gb=tuple(kv_gb_per_token * tokens for tokens in LENGTHS),
         uplinks=tuple(uplinks),
     )
 

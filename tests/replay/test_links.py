@@ -1,17 +1,26 @@
 """KV caches on their way: one after the other over a NIC and over the uplinks, as long as the cost model says alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fleets import LENGTHS, decode_pool, fleet, prefill_pool, run, table
+from published import model_of
+from small_plans import small_plan
 
 from planner.cost import CostContext
+from planner.cost.attention import block_tokens
 from planner.cost.grid import Degrees
 from planner.cost.service_levels import transfer_ms
-from planner.domain import CostSettings, ParallelConfig
+from planner.domain import CostSettings, NetworkSettings, ParallelConfig, kv_gb
 from planner.evaluation.replay.curves import ServerCurves
+from planner.evaluation.replay.fleet import replay_fleet
 from planner.files import load_gpu_spec, load_model
+from planner.proposing.feasibility import posed
 from planner.replay.curves import between
 from planner.replay.engine import Network
+
+LLAMA = "dense, with levels"
 
 
 def test_a_nic_carries_one_cache_after_the_other() -> None:
@@ -61,6 +70,21 @@ def test_without_others_a_transfer_takes_what_the_cost_model_says() -> None:
     for tokens in (40, 333, 1234):
         expected = transfer_ms(context, np.array([[float(tokens)]]), Degrees.of([shape]))
         assert between(pool.prompts.lengths, pool.sent_ms, tokens) == pytest.approx(expected[0, 0], rel=1e-3)
+
+
+def test_uplinks_carry_what_each_prompt_hands_over() -> None:
+    """A state once, and of windows what they still see; hits are found at the ends of blocks as large as a state."""
+    uplinks = NetworkSettings(switch_gb_s=(("H20", 9.0),))
+    scenario = replace(small_plan(LLAMA).scenario, model=model_of("qwen/qwen3.5-27b"), network=uplinks)
+    case = replace(small_plan(LLAMA), scenario=scenario)
+    of = replay_fleet(case, posed(case.scenario).workload, replay_prefixes=False, storage_gb_s=1.0)
+    assert of.kv_gb == pytest.approx([kv_gb(scenario.model, tokens) for tokens in of.lengths])
+    assert of.kv_gb[0] > scenario.model.state_bytes / 1e9
+    blocks = {
+        pool.hit_tokens: int(block_tokens(scenario.model, np.array(float(island.parallel.tp))))
+        for pool, island in zip(of.pools, case.islands, strict=True)
+    }
+    assert all(told == expected > 1 for told, expected in blocks.items())
 
 
 def test_transfer_times_of_requests_are_those_of_their_nics() -> None:

@@ -1,5 +1,7 @@
 """Prefix caches of ranks against a naive one, and on Mooncake's trace against what the cost model says of one cache."""
 
+from dataclasses import replace
+
 import pytest
 from fleets import LENGTHS, decode_pool, fleet, interval, prefill_pool, run
 from hypothesis import given
@@ -56,3 +58,24 @@ def test_mooncakes_trace_through_one_cache(cache_tokens: int) -> None:
     reuse = prefix_reuse(trace, [cache_tokens])
     assert sum(log.hits) / sum(trace.input_tokens) == pytest.approx(reuse.mean_shares[0], abs=1e-5)
     assert reuse.mean_shares[0] > 0.01
+
+
+def test_states_are_found_at_the_ends_of_their_blocks() -> None:
+    """Where layers keep a state a hit is cut to whole blocks; what a cache finds is else the same."""
+    trace = read_trace(reference_path("mooncake/conversation_1500.jsonl.gz"), time_unit="ms")
+
+    def hits(hit_tokens: int) -> list[int]:
+        requests = RequestTable(
+            [1000 * moment for moment in trace.arrival_s],
+            trace.input_tokens,
+            [1] * len(trace.input_tokens),
+            LENGTHS,
+            trace.blocks,
+        )
+        taking = replace(prefill_pool(cache_tokens=2**27, ms_per_token=1e-5, budget=10**6), hit_tokens=hit_tokens)
+        pools = [taking, decode_pool(batch=10**6)]
+        return list(run(fleet(pools, [interval(pools, end=10**7)]), requests).log.hits)
+
+    plain = hits(1)
+    assert hits(1056) == [found // 1056 * 1056 for found in plain]
+    assert sum(hits(1056)) / sum(trace.input_tokens) == pytest.approx(0.231, abs=0.001)

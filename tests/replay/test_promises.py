@@ -45,7 +45,7 @@ def planned(trace: RequestTrace, fleet: str, policy: RouterPolicy, serving: str 
         "model": model,
         "workload": "azure-code-2023",
         "inventory": dict(inventory),
-        "engine": {"name": "vllm", "version": "0.18.0"},
+        "engine": {"name": "vllm", "version": "0.33.0"},
         "slo": SLO,
         "serving": serving,
         "routing": {"policy": policy.value},

@@ -46,6 +46,7 @@ def _row(profile: "EngineProfile") -> tuple[object, ...]:
 def _rules(profile: "EngineProfile") -> _Rows:
     """Rows of subject and rule, in the order in which they decide."""
     yield from (("image", f"{key}: {image}") for key, image in profile.images)
+    yield "models", f"{len(profile.architectures)} architectures, which --json lists"
     yield from _layer_rules(profile)
     yield from _exchange_rules(profile)
     yield from _server_rules(profile)
@@ -89,8 +90,6 @@ def _exchange_rules(profile: "EngineProfile") -> _Rows:
         yield "DeepEP", f"not for {', '.join(exchange.without)}"
     if exchange.quantizations:
         yield "DeepEP", f"weights of quant_method {', '.join(exchange.quantizations)}"
-    if not exchange.unquantised_prefill:
-        yield "DeepEP", "unquantised experts in decode only"
     if not overlap.possible:
         yield "two micro-batches", "not possible"
         return

@@ -75,9 +75,9 @@ PANELS = {
         "scenarios": "List the shipped scenarios: wherever a scenario is named, such a name will do.",
         "gpus": "List GPU types, or show one.",
         "models": (
-            "List the shipped models, or show one, or any config.json: layers, weights, cache, whether it is planned "
-            "for."
+            "List the shipped models; a scenario may name one by its id on Hugging Face, too, or any config.json."
         ),
+        "model": "One model: what it is made of, what it needs.",
         "engines": (
             "List the engine versions that a plan may be made for (`engine:` of a scenario), or tell what one accepts."
         ),

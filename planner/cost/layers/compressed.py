@@ -45,7 +45,7 @@ def _prefill(kind: CompressedAttention, hidden_size: int, intake: Intake, tp: Ar
         projection_macs=intake.new * _weights(kind, hidden_size, tp),
         expansion_macs=0 * intake.expanded,
         score_macs=intake.prompts * (kind.heads / tp * 2 * kind.head_dim * (near + seen) + index),
-        cache_bytes=moved * kind.cached_bytes_per_token(kv_bytes) + intake.new * kind.head_dim * kv_bytes,
+        cache_bytes=moved * kind.cached_bytes_per_token(kv_bytes) + intake.new * kind.entry_bytes(kv_bytes),
     )
 
 
@@ -57,13 +57,13 @@ def _decode(kind: CompressedAttention, hidden_size: int, decoded: Decoded, tp: A
         projection_macs=decoded.new * _weights(kind, hidden_size, tp),
         expansion_macs=0 * decoded.new,
         score_macs=decoded.new * (kind.heads / tp * 2 * kind.head_dim * seen + index),
-        cache_bytes=decoded.sequences * (seen * kind.head_dim * kv_bytes + entries * kind.entry_bytes),
+        cache_bytes=decoded.sequences * (seen * kind.entry_bytes(kv_bytes) + entries * kind.index_bytes),
     )
 
 
 def _cached(kind: CompressedAttention, tokens: Array, tp: Array, kv_bytes: float) -> Array:
-    window = np.minimum(tokens, kind.window) * kind.head_dim * kv_bytes
-    return np.asarray(window + tokens * kind.cached_bytes_per_token(kv_bytes) + 0 * tp)
+    window = np.minimum(tokens, kind.window) * kind.entry_bytes(kv_bytes)
+    return np.asarray(window + tokens * kind.cached_bytes_per_token(kv_bytes) + kind.held_bytes + 0 * tp)
 
 
 COMPRESSED = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)

@@ -47,8 +47,8 @@ def _index_macs(kind: GroupedAttention, pairs: Array) -> Array:
     return pairs * kind.indexer.heads * kind.indexer.dim if kind.indexer is not None else 0 * pairs
 
 
-def _index_bytes(kind: GroupedAttention, kv_bytes: float) -> float:
-    return kind.indexer.dim * kv_bytes if kind.indexer is not None else 0.0
+def _index_bytes(kind: GroupedAttention) -> int:
+    return kind.indexer.cached_bytes if kind.indexer is not None else 0
 
 
 def _prefill(kind: GroupedAttention, hidden_size: int, intake: Intake, tp: Array, kv_bytes: float) -> LayerWork:
@@ -59,7 +59,7 @@ def _prefill(kind: GroupedAttention, hidden_size: int, intake: Intake, tp: Array
         expansion_macs=0 * intake.expanded,
         score_macs=kind.heads / tp * pairs * (kind.head_dim + kind.value_width) + _index_macs(kind, every),
         # written, and read by every chunk
-        cache_bytes=(intake.new + intake.expanded) * (_token_bytes(kind, tp, kv_bytes) + _index_bytes(kind, kv_bytes)),
+        cache_bytes=(intake.new + intake.expanded) * (_token_bytes(kind, tp, kv_bytes) + _index_bytes(kind)),
     )
 
 
@@ -71,14 +71,14 @@ def _decode(kind: GroupedAttention, hidden_size: int, decoded: Decoded, tp: Arra
         score_macs=decoded.new * attended * (kind.heads / tp * (kind.head_dim + kind.value_width))
         + decoded.new * _index_macs(kind, decoded.cached),
         cache_bytes=decoded.sequences
-        * (attended * _token_bytes(kind, tp, kv_bytes) + decoded.cached * _index_bytes(kind, kv_bytes)),
+        * (attended * _token_bytes(kind, tp, kv_bytes) + decoded.cached * _index_bytes(kind)),
     )
 
 
 def _cached(kind: GroupedAttention, tokens: Array, tp: Array, kv_bytes: float) -> Array:
     # what an indexer leaves aside stays cached, what a window has passed does not
     held = np.minimum(tokens, kind.window) if kind.window else tokens
-    return np.asarray(held * _token_bytes(kind, tp, kv_bytes) + tokens * _index_bytes(kind, kv_bytes))
+    return np.asarray(held * _token_bytes(kind, tp, kv_bytes) + tokens * _index_bytes(kind))
 
 
 GROUPED = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)

@@ -32,8 +32,8 @@ def _projected(kind: MlaAttention, hidden_size: int, tp: Array) -> tuple[Array, 
     query = d * a.query_parameters_per_hidden + a.query_rank * a.heads * (a.nope_dim + a.rope_dim) / tp
     if a.indexer is not None:
         query = query + sum(a.indexer.matrices(d, a.query_rank).values())
-    outputs = 2 if a.gated else 1
-    return np.asarray(query + d * (a.kv_rank + a.rope_dim)), np.asarray(outputs * a.heads * a.value_dim * d / tp)
+    outputs = a.heads * a.value_dim + a.gate_width
+    return np.asarray(query + d * (a.kv_rank + a.rope_dim)), np.asarray(outputs * d / tp)
 
 
 def _absorbed(kind: MlaAttention, tp: Array) -> Array:
@@ -69,7 +69,7 @@ def _prefill(kind: MlaAttention, hidden_size: int, intake: Intake, tp: Array, kv
         projection_macs=projections,
         expansion_macs=expansion,
         score_macs=scores,
-        cache_bytes=moved * (a.kv_width * kv_bytes + _index_bytes(a)),  # written, and read by every chunk
+        cache_bytes=moved * (a.entry_bytes(kv_bytes) + _index_bytes(a)),  # written, and read by every chunk
     )
 
 
@@ -85,12 +85,12 @@ def _decode(kind: MlaAttention, hidden_size: int, decoded: Decoded, tp: Array, k
         projection_macs=decoded.new * (into + _absorbed(a, tp) + out),
         expansion_macs=0 * decoded.new,
         score_macs=decoded.new * attended * (a.heads / tp * (2 * a.kv_rank + a.rope_dim)) + index,
-        cache_bytes=decoded.sequences * (attended * (a.kv_width * kv_bytes) + decoded.cached * _index_bytes(a)),
+        cache_bytes=decoded.sequences * (attended * a.entry_bytes(kv_bytes) + decoded.cached * _index_bytes(a)),
     )
 
 
 def _cached(kind: MlaAttention, tokens: Array, tp: Array, kv_bytes: float) -> Array:
-    return np.asarray(tokens * (kind.kv_width * kv_bytes + _index_bytes(kind)) + 0 * tp)
+    return np.asarray(tokens * (kind.entry_bytes(kv_bytes) + _index_bytes(kind)) + 0 * tp)
 
 
-LATENT = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)
+LATENT = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached, alignment=128)

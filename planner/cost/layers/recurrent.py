@@ -12,6 +12,8 @@ a chunk. Heads, and the state with them, are split over a group; what a query se
 Source: chunked forms of Yang et al., arXiv:2406.06484 and 2412.06464, and of Dao and Gu, arXiv:2405.21060.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from planner.cost.arrays import Array
@@ -58,4 +60,5 @@ def _cached(kind: _Recurrent, tokens: Array, tp: Array, kv_bytes: float) -> Arra
     return np.asarray(kind.held_bytes / tp + 0 * tokens)
 
 
-LINEAR = MAMBA2 = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)
+MAMBA2 = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)
+LINEAR = replace(MAMBA2, alignment=CHUNK)

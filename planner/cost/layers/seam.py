@@ -68,12 +68,14 @@ class LayerCost:
     prefill: (kind, hidden size, intake, tp, kv_bytes) -> work of the tokens that a step takes in
     decode: (kind, hidden size, decoded, tp, kv_bytes) -> work of a pass
     cached: (kind, tokens of a sequence, tp, kv_bytes) -> cache of a sequence on one GPU (bytes)
+    alignment: tokens that an engine's blocks are multiples of where they have to be as large as a state
     """
 
     weights: Callable[[Any, int, Array], Array]
     prefill: Callable[[Any, int, Intake, Array, float], LayerWork]
     decode: Callable[[Any, int, Decoded, Array, float], LayerWork]
     cached: Callable[[Any, Array, Array, float], Array]
+    alignment: int = 16
 
 
 def causal_pairs(*, new: Array, total: Array, window: int = 0) -> Array:

@@ -25,7 +25,6 @@ from planner.domain.engine.profile import (
     SharedExpert,
     StageRules,
     TransferRule,
-    WeightFormat,
 )
 
 __all__ = [
@@ -43,7 +42,6 @@ __all__ = [
     "SharedExpert",
     "StageRules",
     "TransferRule",
-    "WeightFormat",
     "deepep_obstacle",
     "layer_faults",
     "overlap_obstacle",

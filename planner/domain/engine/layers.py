@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from planner.domain.engine.profile import EngineProfile, ExchangeRules, LayerRules, Over, SharedExpert
 from planner.domain.gpu import GpuSpec
 from planner.domain.layout import ParallelConfig, Phase, halves_of
-from planner.domain.model import Attention, GroupedAttention, MlaAttention
+from planner.domain.model import Attention, CompressedAttention, GroupedAttention, Mamba2, MlaAttention
 from planner.domain.model.spec import ModelSpec
 
 _VOCABULARY_PADDING = 64
@@ -146,8 +146,15 @@ def _kind_splits(attention: Attention, degree: int, *, blocks: bool) -> Iterator
         # heads are repeated where there are more GPUs than heads, and then all as often
         more, fewer = max(attention.kv_heads, degree), min(attention.kv_heads, degree)
         yield _group_split("copies of KV heads", more, fewer)
+        if attention.indexer is not None:
+            more, fewer = max(attention.indexer.heads, degree), min(attention.indexer.heads, degree)
+            yield _group_split("copies of the indexer's heads", more, fewer)
         width = attention.heads * attention.head_dim
         yield _Split(parts="columns of the query projection", width=width, degree=degree, over=Over.GROUP)
+    elif isinstance(attention, Mamba2) and attention.groups > 1:  # a single one is repeated
+        yield _group_split("groups of Mamba2's heads", attention.groups, degree)
+    elif isinstance(attention, CompressedAttention):
+        yield _group_split("groups of the output projection", attention.output_groups, degree)
     elif blocks and isinstance(attention, MlaAttention):
         yield from _latent_splits(attention, degree)
 
@@ -172,7 +179,6 @@ def _columns(layer: str, width: int, loading: Loading, over: Over) -> _Split:
 
 
 _UNQUANTISED = "none"
-_HALF_BYTES = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +233,6 @@ def _code_obstacle(site: ExchangeSite, profile: EngineProfile) -> str:
     weights = model.quantization or _UNQUANTISED
     if rules.quantizations and weights not in rules.quantizations:
         return f"{profile}'s DeepEP path takes FP8 or BF16 weights, not {weights}"
-    unquantised = not model.quantization and model.expert_bytes >= _HALF_BYTES
-    if unquantised and Phase.PREFILL in halves and not rules.unquantised_prefill:
-        return f"{profile} exchanges tokens between unquantised experts by DeepEP in decode only"
     if rules.widest and Phase.DECODE in halves and model.hidden_size > rules.widest:
         return f"DeepEP's low-latency kernels take layers of {rules.widest} at most, not {model.hidden_size}"
     return ""

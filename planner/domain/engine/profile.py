@@ -15,12 +15,11 @@ from typing import Annotated
 from planner.domain.gpu import GpuSpec
 from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Phase
-from planner.domain.model import MlaAttention
+from planner.domain.model import MlaAttention, WeightFormat
 from planner.domain.model.spec import ModelSpec
 
 _Count = Annotated[int, Bounds(low=0, high=1_000_000)]
 _UNKNOWN_FAMILIES = ("any", "other")
-_FP8_BYTES, _MXFP4_BYTES, _FP4_BYTES = 1.0, 0.55, 0.6  # with scales: MXFP4 0.53125, NVFP4 0.5625
 
 
 class Over(StrEnum):
@@ -38,21 +37,6 @@ class SharedExpert(StrEnum):
     NEVER = "never"
     EXCHANGED = "exchanged"
     SEVERAL_GROUPS = "several_groups"
-
-
-class WeightFormat(StrEnum):
-    """How weights are stored, BF16 aside."""
-
-    FP8 = "fp8"
-    MXFP4 = "mxfp4"
-    NVFP4 = "nvfp4"
-
-    @classmethod
-    def of(cls, size: float) -> "WeightFormat | None":
-        """The format of weights of so many bytes each; None for 16 bits and more."""
-        if size > _FP8_BYTES:
-            return None
-        return cls.MXFP4 if size <= _MXFP4_BYTES else cls.NVFP4 if size <= _FP4_BYTES else cls.FP8
 
 
 class Arithmetic(StrEnum):
@@ -97,10 +81,9 @@ class LayerRules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeRules:
     """DeepEP: at most `node_gpus` ranks, or whole nodes of so many. `capabilities`: major ones of CUDA that its kernels
-    are built for. `quantizations`: names of config.json that its path takes (empty: all), `none` for
-    unquantised weights, in prefill only where `unquantised_prefill`. `widest`: hidden size of its low-latency kernels,
-    0: any. `across_groups_only`: the engine uses it between attention groups alone. `strided`: a stage's GPUs do not
-    lie side by side where there are several groups."""
+    are built for. `quantizations`: names of config.json that its path takes (empty: all), `none` for unquantised
+    weights. `widest`: hidden size of its low-latency kernels, 0: any. `across_groups_only`: the engine uses it between
+    attention groups alone. `strided`: a stage's GPUs do not lie side by side where there are several groups."""
 
     vendors: tuple[str, ...] = ("NVIDIA",)
     capabilities: Annotated[tuple[int, ...], Key("major, that kernels are built for")] = (9, 10)
@@ -110,7 +93,6 @@ class ExchangeRules:
     widest: Annotated[_Count, Key("hidden size of its low-latency kernels; 0: any")] = 0
     without: Annotated[tuple[str, ...], Key("architectures that the engine has no path for")] = ()
     quantizations: Annotated[tuple[str, ...], Key("weights that its path takes; empty: all")] = ()
-    unquantised_prefill: Annotated[bool, Key("unquantised experts in prefill, too")] = True
     across_groups_only: Annotated[bool, Key("not inside one attention group")] = False
     strided: Annotated[bool, Key("stages of several groups do not lie side by side")] = False
 
@@ -175,13 +157,15 @@ class TransferRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineProfile:
-    """One version of an engine. `images`: by GPU family, else by vendor. `greatest_batch`: sequences of an attention
+    """One version of an engine. `images`: by GPU family, else by vendor. `architectures` that it has code for, empty:
+    nothing is known. `greatest_batch`: sequences of an attention
     group that it runs at once, 0: no limit. `latent_fp8_cache_from`: compute capability from which an FP8 cache of
     latent attention is read."""
 
     name: str = ""
     version: str = ""
     images: Annotated[tuple[tuple[str, str], ...], Mapped()] = ()
+    architectures: Annotated[tuple[str, ...], Key("classes of config.json that it has code for")] = ()
     layers: LayerRules = field(default_factory=lambda: LayerRules(checked=False))
     exchange: ExchangeRules = field(default_factory=ExchangeRules)
     overlap: OverlapRules = field(default_factory=OverlapRules)
@@ -199,6 +183,10 @@ class EngineProfile:
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
+
+    def loads(self, architecture: str) -> bool:
+        """Whether it has code for such models; where their architecture or its own are not known, it is taken to."""
+        return not architecture or not self.architectures or architecture in self.architectures
 
     def image(self, gpu: GpuSpec) -> str:
         """The image for the GPUs; empty where none is known."""
@@ -247,6 +235,8 @@ def common_reader(engine: str, model: ModelSpec, gpus: Collection[GpuSpec]) -> s
 def _common_backend(model: ModelSpec, gpus: Collection[GpuSpec]) -> str:
     if not all(gpu.vendor.upper() == "NVIDIA" and gpu.compute_capability >= _AMPERE for gpu in gpus):
         return ""
+    if any(kind.chooses for kind, _ in model.attentions):  # kernels of their own, which differ by generation
+        return ""
     if not model.grouped:
         return "" if model.kv_bytes == 1 else "TRITON_MLA"
     if model.windowed:
@@ -263,7 +253,8 @@ def own_reader(engine: str, model: ModelSpec, gpu: GpuSpec) -> str:
 
 def _own_backend(model: ModelSpec, gpu: GpuSpec) -> str:
     capability = gpu.compute_capability
-    covered = gpu.vendor.upper() == "NVIDIA" and model.kv_bytes > 1
+    chosen = any(kind.chooses for kind, _ in model.attentions)
+    covered = gpu.vendor.upper() == "NVIDIA" and model.kv_bytes > 1 and not chosen
     if not covered or not _AMPERE <= capability < _BLACKWELL:
         return ""
     if model.grouped:

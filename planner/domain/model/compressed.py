@@ -9,12 +9,17 @@ entry for every few.
 """
 
 from dataclasses import dataclass
+from math import ceil
 
 from planner.domain.model.latent import INDEX_SCALE_BYTES
 from planner.domain.model.sizes import Size, SizeOrNone
 
 OVERLAPPING = 4
 """Entries of so many tokens look at twice as many, so that what compresses them is twice as wide."""
+_PAGE_TOKENS = 256
+_ROTARY, _SCALES = 64, 8  # of an FP8 entry: elements that keep 16 bits; bytes of scales
+_STATE_BYTES = 4
+"""Pages and entries are as in vLLM 0.33 (vllm/models/deepseek_v4/): an FP8 entry of 512 elements takes 584 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,7 @@ class CompressedAttention:
 
     def matrices(self, hidden_size: int) -> dict[str, int]:
         """Weights of one layer (count) by the names that checkpoints have for them."""
-        overlap = 2 if self.ratio == OVERLAPPING else 1
+        overlap = self._overlap
         matrices = {
             "q_a_proj": hidden_size * self.query_rank,
             "q_b_proj": self.query_rank * self.heads * self.head_dim,
@@ -63,17 +68,40 @@ class CompressedAttention:
         return 1
 
     @property
-    def entry_bytes(self) -> int:
+    def _overlap(self) -> int:
+        return 2 if self.ratio == OVERLAPPING else 1
+
+    @property
+    def index_bytes(self) -> int:
         """Index key of an entry (bytes): FP8, and one scale."""
         return self.index_dim + INDEX_SCALE_BYTES if self.index_heads else 0
 
-    def cached_bytes_per_token(self, kv_bytes: float) -> float:
-        """Cache of one more token and layer (bytes), where the window is full."""
-        return (self.head_dim * kv_bytes + self.entry_bytes) / self.ratio if self.ratio else 0.0
+    def entry_bytes(self, kv_bytes: float) -> float:
+        """An entry, or a token of the window (bytes)."""
+        return self.head_dim + _ROTARY + _SCALES if kv_bytes == 1 else self.head_dim * kv_bytes
 
-    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:
+    def cached_bytes_per_token(self, kv_bytes: float) -> float:
+        """Cache of one more token and layer (bytes), where the window is full: pages end at multiples of bytes."""
+        if not self.ratio:
+            return 0.0
+        step, entries = 576 if kv_bytes == 1 else 512, _PAGE_TOKENS / self.ratio
+        pages = (ceil(entries * size / step) * step for size in (self.entry_bytes(kv_bytes), self.index_bytes))
+        return sum(pages) / _PAGE_TOKENS
+
+    def cached_bytes(self, tokens: float, kv_bytes: float) -> float:
         """Cache of a sequence of `tokens` and layer (bytes)."""
-        return min(tokens, self.window) * self.head_dim * kv_bytes + tokens * self.cached_bytes_per_token(kv_bytes)
+        window = min(tokens, self.window) * self.entry_bytes(kv_bytes)
+        return window + tokens * self.cached_bytes_per_token(kv_bytes) + self.held_bytes
+
+    @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return self.index_heads > 0
+
+    @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return False
 
     @property
     def words(self) -> str:
@@ -84,5 +112,6 @@ class CompressedAttention:
 
     @property
     def held_bytes(self) -> float:
-        """State of a sequence that does not grow (bytes): none but the window, which `window` tells."""
-        return 0.0
+        """State of a sequence that does not grow (bytes): what the next entry, and its index key, will be made of."""
+        tokens, widths = self._overlap * self.ratio, 2 * self._overlap * (self.head_dim + self.index_dim)
+        return float(tokens * widths * _STATE_BYTES)

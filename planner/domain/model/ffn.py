@@ -13,6 +13,11 @@ class DenseFfn:
     gated: bool = True
 
     @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return self.gated
+
+    @property
     def words(self) -> str:
         """`dense, 18,432`."""
         return f"dense, {self.size:,}{'' if self.gated else ' without gate'}"
@@ -29,6 +34,8 @@ class Experts:
     `node_limit`: a token's experts lie in at most so many of the groups that the experts are parted into (0: anywhere).
     `shared_size`: width of a shared expert where it is not that of the others (0: it is). `latent`: width that tokens
     are projected to before they are sent to the routed experts, and back from (0: they are sent as they are).
+    `zero`: further experts that a router may choose and that do nothing; `active` are those of the others that a token
+    meets on average.
     """
 
     routed: Size
@@ -39,6 +46,12 @@ class Experts:
     shared_size: SizeOrNone = 0
     gated: bool = True
     latent: SizeOrNone = 0
+    zero: SizeOrNone = 0
+
+    @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return self.gated and not self.latent and not self.zero
 
     @property
     def words(self) -> str:
@@ -47,7 +60,8 @@ class Experts:
         wide = f" of {self.shared_size:,}" if self.shared and self.shared_size else ""
         latent = f", latent {self.latent:,}" if self.latent else ""
         gate = "" if self.gated else " without gate"
-        return f"{self.active} of {self.routed} experts of {self.ffn_size:,}{gate}{shared}{wide}{latent}"
+        zero = f", {self.zero} that do nothing" if self.zero else ""
+        return f"{self.active} of {self.routed} experts of {self.ffn_size:,}{gate}{shared}{wide}{latent}{zero}"
 
     @property
     def shared_width(self) -> int:
@@ -56,7 +70,7 @@ class Experts:
 
     def expert_parameters(self, hidden_size: int) -> int:
         """Weights of one routed expert (count)."""
-        return (3 if self.gated else 2) * (self.latent or hidden_size) * self.ffn_size
+        return (3 if self.gated else 2) * self.sent_width(hidden_size) * self.ffn_size
 
     def shared_parameters(self, hidden_size: int) -> int:
         """Weights of all shared experts (count)."""
@@ -64,4 +78,12 @@ class Experts:
 
     def router_parameters(self, hidden_size: int) -> int:
         """Weights of the router (count), projections to the latent width and back included."""
-        return hidden_size * (self.routed + 2 * self.latent)
+        return hidden_size * (self.routed + self.zero) + self.latent_parameters(hidden_size)
+
+    def latent_parameters(self, hidden_size: int) -> int:
+        """Weights of the projections to the latent width and back (count)."""
+        return 2 * hidden_size * self.latent
+
+    def sent_width(self, hidden_size: int) -> int:
+        """Elements of a token that is sent to the routed experts."""
+        return self.latent or hidden_size

@@ -24,6 +24,11 @@ class BlockIndexer:
     top: Size
 
     @property
+    def cached_bytes(self) -> int:
+        """Index key of a token (bytes): 16 bits an element, whatever precision keys and values have."""
+        return 2 * self.dim
+
+    @property
     def tokens(self) -> int:
         """Tokens that are left to attention."""
         return self.block * self.top
@@ -65,7 +70,7 @@ class GroupedAttention:
             "o_proj": self.heads * self.value_width,
         }
         if self.indexer is not None:
-            widths |= {"indexer.q_proj": self.indexer.heads * self.indexer.dim, "indexer.k_proj": self.indexer.dim}
+            widths |= {"index_q_proj": self.indexer.heads * self.indexer.dim, "index_k_proj": self.indexer.dim}
         return {name: hidden_size * width for name, width in widths.items() if width}
 
     def parameters(self, hidden_size: int) -> int:
@@ -84,14 +89,26 @@ class GroupedAttention:
 
     def cached_bytes_per_token(self, kv_bytes: float) -> float:
         """Cache of one more token and layer (bytes), while no window is full."""
-        index = self.indexer.dim * kv_bytes if self.indexer is not None else 0.0
+        index = self.indexer.cached_bytes if self.indexer is not None else 0.0
         return self.kv_width * kv_bytes + index
 
-    def cached_bytes(self, tokens: int, kv_bytes: float) -> float:
+    def cached_bytes(self, tokens: float, kv_bytes: float) -> float:
         """Cache of a sequence of `tokens` and layer (bytes): a window keeps its last ones, an indexer all."""
         cached_tokens = min(tokens, self.window) if self.window else tokens
-        index = self.indexer.dim * kv_bytes if self.indexer is not None else 0.0
+        index = self.indexer.cached_bytes if self.indexer is not None else 0.0
         return cached_tokens * self.kv_width * kv_bytes + tokens * index
+
+    @property
+    def chooses(self) -> bool:
+        """Whether an indexer of its own chooses what its queries see."""
+        return self.indexer is not None
+
+    @property
+    def measured(self) -> bool:
+        """Whether runs of models with such layers are among the measurements that rates are fitted to."""
+        return self == GroupedAttention(
+            heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, window=self.window
+        )
 
     @property
     def words(self) -> str:
@@ -99,7 +116,9 @@ class GroupedAttention:
         values = f"/{self.value_dim}" if self.value_dim else ""
         seen = f", {'chunks of' if self.chunked else 'window'} {self.window:,}" if self.window else ""
         chosen = f", best {self.indexer.top} blocks of {self.indexer.block}" if self.indexer is not None else ""
-        return f"grouped, {self.heads}/{self.kv_heads} heads of {self.head_dim}{values}{seen}{chosen}"
+        gate = "" if self.gate is Gate.NONE else f", gate of {self.gate}"
+        same = ", keys are values" if self.keys_are_values else ""
+        return f"grouped, {self.heads}/{self.kv_heads} heads of {self.head_dim}{values}{same}{gate}{seen}{chosen}"
 
     @property
     def held_bytes(self) -> float:

@@ -13,8 +13,11 @@ from planner.domain.model import (
     Experts,
     GroupedAttention,
     LayerGroup,
+    LinearAttention,
+    Mamba2,
     Size,
     SizeOrNone,
+    WeightFormat,
 )
 
 MOST_CONTEXT = 100_000_000
@@ -33,14 +36,18 @@ class ModelSpec:
 
     Bytes per element (1 = FP8, 2 = BF16, 0.53125 = MXFP4 with its scales; a mean where matrices differ): `weight_bytes`
     of attention and dense FFNs, `expert_bytes` of the routed experts, `shared_bytes` of the shared ones (None: as the
-    routed ones), `kv_bytes` of the cache; embeddings, head and router stay at 2, `tower_parameters`
-    (what reads images or sound, and hands on prompt tokens) too.
+    routed ones), `head_bytes` of the output head, `kv_bytes` of the cache; embeddings and router stay at 2,
+    `tower_parameters` (what reads images or sound, and hands on prompt tokens) too; `tower_width`: of all its layers
+    together, `tower_patches`: parts of an image that become one prompt token (0: nobody said). `formats` of the weights
+    that are quantised, where their sizes do not tell; `weight_only`: these are unpacked to 16 bits before they are
+    multiplied.
     `residual_streams`: hidden states that hyper-connections carry side by side through the layers.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
     engine has to be allowed to run. What engines choose their layers by: `architecture` (the class that config.json
     names), `quantization` (its quant_method) and `weight_block`, the side of the blocks of FP8 weights that share a
-    scale; empty or 0 where there is none or nobody said.
+    scale; empty or 0 where there is none or nobody said. `assumed`: a sentence for each thing that somebody told, or
+    that was not understood.
     """
 
     name: str
@@ -52,16 +59,22 @@ class ModelSpec:
     weight_bytes: _Bytes = 1.0
     expert_bytes: _Bytes = 1.0
     shared_bytes: _Bytes | None = None
+    head_bytes: _Bytes = EMBEDDING_BYTES
+    formats: tuple[WeightFormat, ...] = ()
+    weight_only: bool = False
     kv_bytes: _Bytes = 1.0
     mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
     tower_parameters: Annotated[int, Bounds(low=0)] = 0
+    tower_width: SizeOrNone = 0
+    tower_patches: SizeOrNone = 0
     residual_streams: Annotated[int, Bounds(low=1, high=64)] = 1
     own_code: bool = False
     architecture: str = ""
     quantization: str = ""
     weight_block: SizeOrNone = 0
     source: str = ""
+    assumed: tuple[str, ...] = ()
 
     @property
     def layers(self) -> int:
@@ -79,9 +92,27 @@ class ModelSpec:
         return sum(count for _, count in self.dense_ffns)
 
     @property
+    def blocks(self) -> int:
+        """Attention and feed-forward blocks of all layers (count): two a layer, but where layers lack one of them."""
+        return sum(g.count * ((g.attention is not None) + (g.ffn is not None)) for g in self.groups)
+
+    @property
     def attentions(self) -> Iterator[tuple[Attention, int]]:
         """Attention of every group that has any, and of how many layers."""
         return ((group.attention, group.count) for group in self.groups if group.attention is not None)
+
+    @property
+    def choosing_layers(self) -> int:
+        """Layers whose own indexer chooses what their queries see (count)."""
+        return sum(count for kind, count in self.attentions if kind.chooses)
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """What its layers are made of that no measured model has, in words: their rates are formulas alone."""
+        parts = dict.fromkeys(
+            part for group in self.groups for part in (group.attention, group.ffn) if part is not None
+        )
+        return tuple(part.words for part in parts if not part.measured)
 
     @property
     def grouped(self) -> tuple[GroupedAttention, ...]:
@@ -93,6 +124,11 @@ class ModelSpec:
         """Layers that see a window of the tokens only (count)."""
         windows = (isinstance(kind, GroupedAttention) and kind.window > 0 for kind, _ in self.attentions)
         return sum(count for (_, count), window in zip(self.attentions, windows, strict=True) if window)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether layers keep a state in place of keys and values."""
+        return any(isinstance(kind, LinearAttention | Mamba2) for kind, _ in self.attentions)
 
     @property
     def dense_ffns(self) -> Iterator[tuple[DenseFfn, int]]:
@@ -166,14 +202,26 @@ class ModelSpec:
         return self.head_parameters * (1 if self.tied_embeddings else 2)
 
     @property
+    def table_bytes(self) -> float:
+        """Size of input embedding and output head (bytes); of one table where they are tied."""
+        return (
+            self.head_parameters * self.head_bytes
+            + (self.embedding_parameters - self.head_parameters) * EMBEDDING_BYTES
+        )
+
+    @property
+    def weight_formats(self) -> tuple[WeightFormat, ...]:
+        """Formats that an engine has to load, told or by their sizes."""
+        return self.formats or WeightFormat.of((self.weight_bytes, self.expert_bytes))
+
+    @property
     def connection_parameters(self) -> int:
         """Weights of hyper-connections (count): before each of a layer's parts, and before the head, the streams are
         mixed into one and back."""
         n = self.residual_streams
         if n == 1:
             return 0
-        parts = sum(g.count * ((g.attention is not None) + (g.ffn is not None)) for g in self.groups)
-        return (parts * (n * n + 2 * n) + n) * n * self.hidden_size
+        return (self.blocks * (n * n + 2 * n) + n) * n * self.hidden_size
 
     @property
     def parameters(self) -> int:
@@ -195,7 +243,7 @@ class ModelSpec:
         experts = self.routed_experts * self.expert_parameters * self.expert_bytes
         moe = experts + self.shared_weight_bytes + self.router_parameters * EMBEDDING_BYTES
         split = (self.attention_parameters + self.dense_ffn_parameters) * self.weight_bytes
-        around = (self.embedding_parameters + self.tower_parameters + self.connection_parameters) * EMBEDDING_BYTES
+        around = self.table_bytes + (self.tower_parameters + self.connection_parameters) * EMBEDDING_BYTES
         return (split + self.moe_layers * moe + around) / 1e9
 
     def buffer_bytes_per_token(self, tp: int) -> float:
@@ -218,7 +266,7 @@ class ModelSpec:
         """KV cache of one more token over all layers while no window is full (bytes)."""
         return sum(count * kind.cached_bytes_per_token(self.kv_bytes) for kind, count in self.attentions)
 
-    def cached_bytes(self, tokens: int) -> float:
+    def cached_bytes(self, tokens: float) -> float:
         """Cache of one sequence over all layers (bytes), windows and states respected."""
         return sum(count * kind.cached_bytes(tokens, self.kv_bytes) for kind, count in self.attentions)
 

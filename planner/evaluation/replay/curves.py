@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.cost import CostContext, memory
+from planner.cost import CostContext, attention, memory
 from planner.cost.benchmarks.engines import engine_shares
 from planner.cost.grid import Degrees
 from planner.cost.mixed import Passes, added_ms, mixed_cost
@@ -46,6 +46,7 @@ class ServerCurves:
             stages=self.shape.pp,
             budget=budget,
             batch=batch,
+            hit_tokens=int(attention.block_tokens(self.context.model, np.array(float(self.shape.tp)))),
         )
         if phase is Phase.PREFILL:
             return self._taking_in(pool)

@@ -36,15 +36,17 @@ def replay_fleet(plan: Plan, workload: Workload, *, replay_prefixes: bool, stora
     pools = tuple(_pool(plan, island, workload, replay_prefixes, storage_gb_s) for island in serving)
     numbers = {island.id: number for number, island in enumerate(serving)}
     network = scenario.network
-    return ReplayFleet(
+    fleet = ReplayFleet(
         name=scenario.name,
         model=scenario.model.name,
         pools=pools,
         intervals=tuple(replace(i, context=_context(plan, serving, i)) for i in _intervals(plan, numbers)),
-        kv_gb_per_token=kv_gb(scenario.model, 1.0),
         uplinks=network.switch_gb_s if network else (),
         context=scenario.model.max_context,
     )
+    if not fleet.uplinks:
+        return fleet
+    return replace(fleet, kv_gb=tuple(kv_gb(scenario.model, tokens) for tokens in fleet.lengths))
 
 
 def with_servers(failure: Failure, plan: Plan) -> Failure:

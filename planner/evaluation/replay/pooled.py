@@ -17,7 +17,6 @@ from planner.domain import (
     RouterPolicy,
     Scenario,
     ServerConfig,
-    kv_gb,
 )
 from planner.domain.arrivals import POISSON_VARIATION, ArrivalProcess, ArrivalSettings, ReplaySettings, Requests
 from planner.domain.fleet import ReplayFleet, ReplayPool
@@ -76,7 +75,6 @@ class PooledReplay:
                     if pool.share > 0
                 ]
             ),
-            kv_gb_per_token=kv_gb(scenario.model, 1.0),
             context=scenario.model.max_context,
         )
 

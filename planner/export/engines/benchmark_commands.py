@@ -86,6 +86,7 @@ def _island(scenario: Scenario, run: ProposedRun) -> ServingIsland:
         overlapped=bool(cost.two_micro_batches and experts and run.parallel.stage_devices > 1),
         redundant_experts=cost.redundant_experts if experts else 0,
         draft_tokens=cost.drafting.drafted,
+        images=cost.images_per_request > 0,
         draft_uri=cost.drafting.draft.uri if cost.drafting.draft else "",
         exchange_gpus=(gpu,),
     )

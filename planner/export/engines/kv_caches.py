@@ -12,6 +12,10 @@ fp8e4nv there                                                   33194 and 38291
 SGLang refuses a peer of another page size, whose default goes  SGLang pull request 14474 and
 by attention backend; 64 suits them                             docs/advanced_features/attention_backend.md
 peers ask for caches at vLLM's side channel, port 5600           vLLM docs/features/nixl_connector_usage.md
+vLLM hands states over from convolutions by channel alone        vllm/distributed/kv_transfer/.../nixl/base_worker.py,
+(VLLM_SSM_CONV_STATE_LAYOUT=DS)                                  "3-read Mamba conv transfer"
+SGLang hands the index of block-sparse attention over between    sglang/srt/disaggregation/nixl/conn.py,
+equal tensor-parallel degrees and from one stage                 MINIMAX_INDEX_K
 
 A server of both phases hands nothing over.
 """
@@ -19,7 +23,7 @@ A server of both phases hands nothing over.
 import json
 from types import MappingProxyType
 
-from planner.domain import EngineProfile, Phase
+from planner.domain import EngineProfile, MlaAttention, ModelSpec, Phase
 from planner.domain.engine import profile as engine_profile
 from planner.domain.engine.profile import PAGE_SIZE
 from planner.errors import ExportError
@@ -29,8 +33,16 @@ from planner.export.seams import Deployment
 
 CONNECTOR = "kv-transfer-config"
 UNCHUNKED = "no-enable-chunked-prefill"
+_WHOLE_CACHE = "cost.kv_cache_dtype: bf16"
 _SIDE_CHANNEL_PORT = 5600
 _KV_ROLES = MappingProxyType({Phase.PREFILL: "kv_producer", Phase.DECODE: "kv_consumer"})
+
+
+def needs_cache_format(model: ModelSpec) -> bool:
+    """Whether an engine that is told nothing may take an FP8 cache: where the checkpoint may say so, and of latent
+    attention with an indexer, which vLLM's models/config.py gives one on some GPUs."""
+    indexed = (isinstance(kind, MlaAttention) and kind.indexer is not None for kind, _ in model.attentions)
+    return model.quantization in ("modelopt", "compressed-tensors") or any(indexed)
 
 
 def check_cache_format(island: ServingIsland, profile: EngineProfile) -> None:
@@ -44,7 +56,7 @@ def check_cache_format(island: ServingIsland, profile: EngineProfile) -> None:
         raise ExportError(
             f"Island {island.id}, model.kv_bytes: must be 2 for latent attention on {island.gpu.name}, whose compute "
             f"capability of {capability:.1f} has no kernels that read an FP8 cache, got {island.model.kv_bytes:g}.",
-            hint='Plan again with "_planner": {"kv_bytes": 2} in the model\'s config.json, or without these GPUs.',
+            hint=f"Plan again with {_WHOLE_CACHE}, or without these GPUs.",
         )
 
 
@@ -71,7 +83,8 @@ def vllm_notes(island: ServingIsland) -> tuple[str, ...]:
             "that one is chosen that suits all.",
         )
     if not backend:
-        remedy = "plan with kv_bytes 2" if island.model.kv_bytes == 1 else "keep GPU types to ranges of their own"
+        smaller = island.model.kv_bytes == 1
+        remedy = f"plan with {_WHOLE_CACHE}" if smaller else "keep GPU types to ranges of their own"
         return (
             f"WARNING: {between}, for which vLLM chooses different attention backends, and none is known to suit all: "
             "its NixlConnector refuses caches of another backend (pull request 29503); try kv_connector_extra_config "
@@ -88,7 +101,7 @@ def sglang_notes(island: ServingIsland) -> tuple[str, ...]:
     if spans_generations(island):
         notes.append(f"KV caches go between {_names(island)}: their islands all have pages of {PAGE_SIZE} tokens.")
     if len({gpu.vendor.upper() for gpu in island.exchange_gpus}) > 1 and island.model.kv_bytes == 1:
-        notes.append("WARNING: FP8 caches of different vendors' GPUs may differ in format; plan with kv_bytes 2.")
+        notes.append(f"WARNING: FP8 caches of different vendors' GPUs may differ in format; plan with {_WHOLE_CACHE}.")
     degrees = sorted({other.tp for other in island.partners} - {island.parallel.tp})
     if island.model.windowed and degrees:
         notes.append(
@@ -96,6 +109,24 @@ def sglang_notes(island: ServingIsland) -> tuple[str, ...]:
             f"(llm-d issue 2433), here are {island.parallel.tp} and {', '.join(map(str, degrees))}."
         )
     return tuple(notes)
+
+
+def check_index(island: ServingIsland) -> None:
+    """Refuse what SGLang's hand-over of a block index ends in while it serves.
+
+    Raises:
+        ExportError: stages, or partners of another tensor-parallel degree.
+    """
+    if island.mixed or not any(kind.indexer is not None for kind in island.model.grouped):
+        return
+    sides = {(island.parallel.tp, island.parallel.pp), *((other.tp, other.pp) for other in island.partners)}
+    if len(sides) > 1 or island.parallel.pp > 1:
+        came = " and ".join(f"tp {tp} in {pp} stages" for tp, pp in sorted(sides))
+        raise ExportError(
+            f"Island {island.id}, parallel: SGLang hands the block index of {island.model.name} over between equal "
+            f"tensor-parallel degrees of one stage only, got {came}.",
+            hint="Export for vllm, or plan with `serving: aggregated`.",
+        )
 
 
 def stages_fit(island: ServingIsland) -> bool:
@@ -150,8 +181,11 @@ def vllm_transfer(island: ServingIsland) -> list[tuple[str, FlagValue]]:
 
 
 def vllm_side_channel(island: ServingIsland, port_offset: int) -> list[tuple[str, str]]:
-    """The variable with the port at which peers ask for caches."""
-    return [] if island.mixed else [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT + port_offset))]
+    """The variables with the port at which peers ask for caches, and with the layout of states that they read."""
+    if island.mixed:
+        return []
+    layout = [("VLLM_SSM_CONV_STATE_LAYOUT", "DS")] if island.model.stateful else []
+    return [("VLLM_NIXL_SIDE_CHANNEL_PORT", str(_SIDE_CHANNEL_PORT + port_offset)), *layout]
 
 
 def vllm_addresses(island: ServingIsland) -> tuple[str, ...]:

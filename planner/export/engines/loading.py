@@ -57,6 +57,15 @@ def loading_faults(
         yield f"--{flag_of[fault.over]} must {fault.rule}", received
 
 
+def check_code(island: ServingIsland, profile: EngineProfile) -> None:
+    """Raises ExportError where the version has no code for the model's architecture."""
+    if not profile.loads(island.model.architecture):
+        raise ExportError(
+            f"Island {island.id}: {profile} has no code for {island.model.architecture}, got {island.model.name}.",
+            hint="Plan for a version that has (`planner engines`), and export with its own image.",
+        )
+
+
 def require_loadable(island: ServingIsland, engine: str, faults: Iterable[Breach], remedy: str) -> None:
     """Raises ExportError for the first of `faults`, as an engine that cannot load the model is no deployment."""
     breach = next(iter(faults), None)

@@ -21,6 +21,8 @@ from planner.export.engines.arguments import FlagValue, flags, read_flags, requi
 from planner.export.engines.expert_exchange import ExpertExchange, expert_exchange, overlap_notes, overlaps, queue_depth
 from planner.export.engines.kv_caches import (
     check_cache_format,
+    check_index,
+    needs_cache_format,
     own_code_notes,
     sglang_notes,
     spans_generations,
@@ -28,6 +30,7 @@ from planner.export.engines.kv_caches import (
 )
 from planner.export.engines.loading import (
     SGLANG_REMEDY,
+    check_code,
     draft_tokens,
     is_unquantised,
     require_loadable,
@@ -48,6 +51,9 @@ _EAGLE = "EAGLE3"
 _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
 _MODES = MappingProxyType({Phase.PREFILL: "normal", Phase.DECODE: "low_latency", Phase.MIXED: "auto"})
 _MIXED_CHUNK = "enable-mixed-chunk"
+# What it keeps of states a sequence while it caches prefixes (mem_cache/kv_cache_configurator.py,
+# _calculate_mamba_ratio); unasked, states would take half of the memory that the weights leave.
+_STATES_EACH = 5
 GROUP_FLAGS = frozenset({"nnodes", "node-rank", "dist-init-addr"})
 """Flags by which the pods of a copy find each other."""
 # what `read_server` reads, and what tells how the pods of a copy share it
@@ -67,12 +73,15 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`; leader and workers differ by their rank alone.
 
     Raises:
-        ExportError: drafted tokens with pipeline stages, stages that a prefill partner has otherwise, a cache format
-            that the GPUs cannot read, or layers that SGLang cannot split over them.
+        ExportError: a model that this version has no code for, drafted tokens with pipeline stages, stages that a
+            prefill partner has otherwise, a cache format that the GPUs cannot read, or layers that SGLang cannot split
+            over them.
     """
     profile = island.profile(NAME)
+    check_code(island, profile)
     check_cache_format(island, profile)
     _check_stages(island, profile)
+    check_index(island)
     exchange = expert_exchange(island, profile)
     split = overlaps(island, exchange, profile)
     pod = PodCommand(
@@ -179,8 +188,12 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
         rows += [("load-balance-method", "total_tokens")]
     if island.mixed and not island.draft_tokens:
         rows += [(_MIXED_CHUNK, None)]
+    if island.mixed and island.model.stateful:
+        rows += [("max-mamba-cache-size", island.batch_size * dp * _STATES_EACH)]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8_e4m3")]
+    elif needs_cache_format(island.model):
+        rows += [("kv-cache-dtype", "bfloat16")]
     if spans_generations(island):
         rows += [("page-size", PAGE_SIZE)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])

@@ -34,6 +34,7 @@ from planner.export.engines.kv_caches import (
     CONNECTOR,
     UNCHUNKED,
     check_cache_format,
+    needs_cache_format,
     own_code_notes,
     stages_fit,
     vllm_addresses,
@@ -42,7 +43,7 @@ from planner.export.engines.kv_caches import (
     vllm_side_channel,
     vllm_transfer,
 )
-from planner.export.engines.loading import VLLM_REMEDY, draft_tokens, require_loadable, vllm_faults
+from planner.export.engines.loading import VLLM_REMEDY, check_code, draft_tokens, require_loadable, vllm_faults
 from planner.export.engines.seam import Engine, Launch, PodCommand, Port, Rendezvous
 from planner.export.islands import ServingIsland, nests
 
@@ -54,6 +55,7 @@ _SERVE = ("vllm", "serve")
 # $1: the pod's index, $2: data-parallel ranks of a pod, then the command. Nothing is written into the script.
 START_RANK_SCRIPT = 'start=$(($1 * $2)); shift 2; exec "$@" --data-parallel-start-rank="$start"'
 _HYBRID_CACHE = "no-disable-hybrid-kv-cache-manager"
+_CHUNKED_CACHE = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"  # else all layers cache all tokens
 # What vLLM sends through the expert exchange at a time. As a floor of the decode budget it leaves room to recompute a
 # preempted prompt, where a step takes a token a sequence.
 _LOW_LATENCY_TOKENS = 256
@@ -83,10 +85,12 @@ def launch(island: ServingIsland, rendezvous: Rendezvous, /) -> Launch:
     """The commands of one copy of the model on `island`.
 
     Raises:
-        ExportError: ranks that neither fill pods nor are filled by them, drafted tokens with pipeline stages, a cache
-            format that the GPUs cannot read, or layers that vLLM cannot split over them.
+        ExportError: a model that this version has no code for, ranks that neither fill pods nor are filled by them,
+            drafted tokens with pipeline stages, a cache format that the GPUs cannot read, or layers that vLLM cannot
+            split over them.
     """
     profile = island.profile(NAME)
+    check_code(island, profile)
     check_cache_format(island, profile)
     exchange = _exchange(island, profile)
     split = overlaps(island, exchange, profile)
@@ -179,10 +183,14 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     ]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8")]
+    elif needs_cache_format(island.model):
+        rows += [("kv-cache-dtype", "bfloat16")]
     if _windowed(island):
         rows += [(_HYBRID_CACHE, None)]
     if backend := vllm_backend(island):
         rows += [("attention-backend", backend)]
+    if _text_alone(island):
+        rows += [("language-model-only", None)]
     return rows + ([("trust-remote-code", None)] if island.model.own_code else [])
 
 
@@ -190,6 +198,12 @@ def _windowed(island: ServingIsland) -> bool:
     """Whether layers keep a window of the cache only, which vLLM's plain manager and its connectors' default ignore;
     without a connector the default heeds it."""
     return not island.mixed and island.model.windowed > 0
+
+
+def _text_alone(island: ServingIsland) -> bool:
+    """Whether what reads images or sound stays out: vLLM would keep room for the largest inputs, which no plan of text
+    counts."""
+    return island.model.tower_parameters > 0 and not island.images
 
 
 def _decode_tokens(island: ServingIsland) -> int:
@@ -264,10 +278,15 @@ def _pod(arguments: tuple[str, ...], command: tuple[str, ...] = _SERVE) -> PodCo
 def _environment(
     island: ServingIsland, exchange: ExpertExchange | None, port_offset: int
 ) -> tuple[tuple[str, str], ...]:
-    """The queue depth is for DeepEP's low-latency kernels alone."""
+    """The queue depth is for DeepEP's low-latency kernels alone, and chunks are cached alone only when asked for."""
     low_latency = exchange and exchange.deepep and island.parallel.dp > 1 and island.phase is Phase.DECODE
     depth = queue_depth(_decode_tokens(island)) if low_latency else None
-    return (*vllm_side_channel(island, port_offset), *((("NVSHMEM_QP_DEPTH", str(depth)),) if depth else ()))
+    chunked = any(kind.chunked for kind in island.model.grouped)
+    return (
+        *vllm_side_channel(island, port_offset),
+        *((("NVSHMEM_QP_DEPTH", str(depth)),) if depth else ()),
+        *(((_CHUNKED_CACHE, "1"),) if chunked else ()),
+    )
 
 
 def _notes(island: ServingIsland, exchange: ExpertExchange | None) -> tuple[str, ...]:
@@ -289,6 +308,10 @@ def _cache_notes(island: ServingIsland) -> tuple[str, ...]:
             "Layers with windows keep their window only by the hybrid cache manager, which vLLM switches off beside a "
             "connector unless told otherwise (issue 42024); an image whose NixlConnector cannot (before pull request "
             "35758) refuses to start."
+        )
+    if _text_alone(island):
+        notes.append(
+            "Text alone is planned, and images are refused (--language-model-only); cost.images_per_request plans them."
         )
     return (*notes, *own_code_notes(island))
 

@@ -142,6 +142,11 @@ def weights_location(model: str, uri: str) -> str:
         InputError: any other form. Engine arguments expand `$(...)`, so nothing unusual may pass.
     """
     location = uri.removeprefix("hf://")
+    if not location:
+        raise InputError(
+            f"Model {model}: uri must be given for manifests: where engines load the weights from; it is missing.",
+            hint="In the scenario write `model: {config: ..., uri: hf://ORG/NAME}`, or an absolute path as uri.",
+        )
     if _HUB_MODEL.fullmatch(location) or (location == uri and _LOCAL_MODEL.fullmatch(location)):
         return location
     raise InputError(

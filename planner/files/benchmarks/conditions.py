@@ -18,9 +18,8 @@ from functools import cache
 
 from planner.domain import BenchmarkRun, Pool, Precision
 from planner.errors import InputError
-from planner.files.disk.names import shipped_models
+from planner.files.disk.names import hub_ids
 from planner.files.models.gpu_specs import load_gpu_specs
-from planner.files.models.models import load_model
 
 _FP8, _HALF = 1.0, 2.0
 _FORMATS = {"FP8": _FP8, "NVFP4": 0.5625, "FP4": 0.5625, "MXFP4": 0.53125, "BF16": _HALF, "FP16": _HALF}
@@ -261,9 +260,11 @@ def plain_model_name(name: str) -> str:
 
 @cache
 def _model_names() -> Mapping[str, str]:
-    """Shipped models by their plain names, ours and those of their weights."""
-    names = {plain_model_name(load_model(name).uri): name for name in shipped_models()}
-    return names | {plain_model_name(name): name for name in shipped_models()}
+    """Shipped models by their plain names, ours and those of their weights; of several the one with the shortest name,
+    which says no precision."""
+    longest_first = sorted(hub_ids().items(), key=lambda pair: len(pair[1]), reverse=True)
+    names = {plain_model_name(hub_id): name for hub_id, name in longest_first}
+    return names | {plain_model_name(name): name for _, name in longest_first}
 
 
 _FORM_FACTORS = {"DGX", "HGX", "NVL72", "NVL144", "NVL576"}

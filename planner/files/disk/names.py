@@ -1,8 +1,11 @@
 """Names of what is shipped, without regard to case and separators; else paths relative to a scenario's folder."""
 
+import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from planner.errors import InputError, PlannerError
 from planner.files.sections import Section, nearest_hint
@@ -66,7 +69,7 @@ def resolve(path: str, base: Path | None) -> Path:
 
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-MODEL_CONFIGS = _PACKAGE / "files" / "model_configs"
+_MODEL_CONFIGS = _PACKAGE / "files" / "model_configs.jsonl"
 
 
 def shipped_folder(name: str) -> Path:
@@ -108,9 +111,18 @@ def shipped_scenarios() -> dict[str, Path]:
     return files_by_stem(shipped_folder("workloads") / "scenarios", ".yaml")
 
 
-def shipped_models() -> dict[str, Path]:
-    """Shipped model configurations by name."""
-    return files_by_stem(MODEL_CONFIGS, ".json")
+@cache
+def shipped_models() -> Mapping[str, str]:
+    """The text of each shipped model's config.json by name, in order of name."""
+    lines = _MODEL_CONFIGS.read_text(encoding="utf-8").splitlines()
+    return MappingProxyType(dict(sorted((json.loads(line)["_planner"]["name"], line) for line in lines)))
+
+
+@cache
+def hub_ids() -> Mapping[str, str]:
+    """Names of shipped models by their ids on the hub, ORG/NAME."""
+    uris = ((json.loads(text)["_planner"]["uri"], name) for name, text in shipped_models().items())
+    return MappingProxyType({uri.removeprefix("hf://"): name for uri, name in uris})
 
 
 def chart_script() -> bytes:

@@ -1,15 +1,13 @@
-"""Architectures whose layers differ: sparse, compressed, linear and state-space attention, lists of blocks.
+"""Architectures whose layers differ: sparse and compressed attention, windows and experts by lists, lists of blocks.
 
 Each reader follows the rules of its architecture's `configuration_*.py` and `modeling_*.py` in transformers 5.23, that
 of DeciLM those of its repository.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
-from planner.domain import Attention, DenseFfn, Experts, GroupedAttention
-from planner.domain.model import BlockIndexer, CompressedAttention, Gate, Indexer, LinearAttention, Mamba2
+from planner.domain import DenseFfn, Experts, GroupedAttention
+from planner.domain.model import MOST_LAYERS, BlockIndexer, CompressedAttention, Gate, Indexer
 from planner.domain.model.compressed import OVERLAPPING
 from planner.files.models.model_documents import ModelSection
 from planner.files.models.model_parts import (
@@ -26,7 +24,6 @@ from planner.files.models.model_parts import (
     layer_types,
     mixed_layers,
     mla_attention,
-    qwen2_experts,
     typed_windows,
 )
 
@@ -208,91 +205,22 @@ def read_gemma4(config: ModelSection) -> list[Layer]:
     return [(attention, experts) for attention in attentions]
 
 
-def read_qwen35(config: ModelSection) -> list[Layer]:
-    """Gated DeltaNet, and every few layers full attention with an output gate (dense)."""
-    return dense_layers(config, _qwen35_attentions(config))
-
-
-def read_qwen35_moe(config: ModelSection) -> list[Layer]:
-    """As `read_qwen35`, with experts in every layer."""
-    experts = qwen2_experts(config)
-    return [(attention, experts) for attention in _qwen35_attentions(config)]
-
-
-def _qwen35_attentions(config: ModelSection) -> list[Attention]:
-    full = grouped_attentions(config)
-    linear = LinearAttention(
-        key_heads=config.integer("linear_num_key_heads", low=1),
-        value_heads=config.integer("linear_num_value_heads", low=1),
-        key_dim=config.integer("linear_key_head_dim", low=1),
-        value_dim=config.integer("linear_value_head_dim", low=1),
-        convolution=config.integer("linear_conv_kernel_dim", low=1),
-        state_bytes=_state_bytes(config, "mamba_ssm_dtype"),
+def read_longcat(config: ModelSection) -> list[Layer]:
+    """What it counts as a layer is two with dense blocks, and experts beside the second; of those that its router
+    chooses some do nothing."""
+    routed, zero = config.integer("n_routed_experts", low=1), config.whole("zero_expert_num", 0)
+    chosen = config.integer("moe_topk", low=1, high=routed + zero)
+    experts = Experts(
+        routed=routed,
+        active=max(1, round(chosen * routed / (routed + zero))),
+        shared=0,
+        ffn_size=config.integer("expert_ffn_hidden_size", low=1),
+        zero=zero,
     )
-    kinds = layer_types(config, (FULL, "linear_attention"))
-    return [
-        replace(attention, gate=Gate.ELEMENTS) if kind == FULL else linear
-        for attention, kind in zip(full, kinds, strict=True)
-    ]
+    whole = (mla_attention(config), DenseFfn(size=config.integer("ffn_hidden_size", low=1)))
+    return [whole, whole, (None, experts)] * config.integer("num_layers", low=1, high=MOST_LAYERS // 3)
 
 
-def _state_bytes(config: ModelSection, key: str) -> float:
-    """Bytes of an element of a state: single precision where the config is silent, as engines keep it."""
-    return {"float32": 4.0, "bfloat16": 2.0}[config.one_of(key, ("float32", "bfloat16"), default="float32")]
-
-
-def read_nemotron_h(config: ModelSection) -> list[Layer]:
-    """A letter or a word a layer: Mamba2, attention, a dense block or experts; no layer has two of them, and no block a
-    gate (squared ReLU)."""
-    key = "layers_block_type" if config.is_empty("hybrid_override_pattern") else "hybrid_override_pattern"
-    blocks = config.texts(key) if key == "layers_block_type" else tuple(config.text(key))
-    foreign = sorted(set(blocks) - set(_NEMOTRON_PARTS))
-    if foreign or not blocks or len(blocks) != config.whole("num_hidden_layers", len(blocks)):
-        raise config.fault(key, f"of {', '.join(_NEMOTRON_PARTS)}, one a layer", hint=UNKNOWN)
-    config.one_of("mlp_hidden_act", ("relu2",))
-    parts = {block: _NEMOTRON_PARTS[block](config) for block in set(blocks)}
-    return [parts[block] for block in blocks]
-
-
-def _nemotron_mamba(config: ModelSection) -> Layer:
-    return Mamba2(
-        heads=config.integer("mamba_num_heads", low=1),
-        head_dim=config.integer("mamba_head_dim", low=1),
-        state=config.integer("ssm_state_size", low=1),
-        groups=config.integer("n_groups", low=1),
-        convolution=config.integer("conv_kernel", low=1),
-        state_bytes=_state_bytes(config, "mamba_ssm_cache_dtype"),
-    ), None
-
-
-def _nemotron_attention(config: ModelSection) -> Layer:
-    heads = config.integer("num_attention_heads", low=1)
-    key = "head_dim" if config.is_empty("attention_head_dim") else "attention_head_dim"
-    return GroupedAttention(
-        heads=heads,
-        kv_heads=config.integer("num_key_value_heads", low=1, high=heads),
-        head_dim=config.integer(key, low=1),
-    ), None
-
-
-def _nemotron_dense(config: ModelSection) -> Layer:
-    return None, DenseFfn(size=config.integer("intermediate_size", low=1), gated=False)
-
-
-def _nemotron_experts(config: ModelSection) -> Layer:
-    size = config.whole("moe_shared_expert_intermediate_size", 0)
-    latent = config.whole("moe_latent_size", 0)
-    return None, replace(deepseek_experts(config), gated=False, shared_size=size, latent=latent)
-
-
-_NEMOTRON_PARTS: Mapping[str, Callable[[ModelSection], Layer]] = MappingProxyType(
-    {
-        **dict.fromkeys(("M", "mamba"), _nemotron_mamba),
-        **dict.fromkeys(("*", "attention"), _nemotron_attention),
-        **dict.fromkeys(("-", "mlp"), _nemotron_dense),
-        **dict.fromkeys(("E", "moe"), _nemotron_experts),
-    }
-)
 _WIDTH_STEP = 256  # widths of DeciLM's feed-forward blocks are rounded up to multiples
 
 

@@ -7,7 +7,7 @@ a key, the key must be given. Every one has gated FFNs (gate, up and down projec
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from planner.domain import Attention, Experts, GroupedAttention, LayerGroup
@@ -18,11 +18,9 @@ from planner.files.models.hybrid_architectures import (
     read_deepseek_v4,
     read_gemma4,
     read_llama4,
+    read_longcat,
     read_mimo_v2,
     read_minimax_m3,
-    read_nemotron_h,
-    read_qwen35,
-    read_qwen35_moe,
     read_step3,
 )
 from planner.files.models.model_documents import ModelSection
@@ -43,17 +41,23 @@ from planner.files.models.model_parts import (
     typed_windows,
     windows_of_all,
 )
+from planner.files.models.recurrent_architectures import (
+    read_bailing_hybrid,
+    read_kimi_linear,
+    read_nemotron_h,
+    read_qwen35,
+    read_qwen35_moe,
+)
 
 # keys that turn a known architecture into another one: sparse or linear attention, other modalities
-_FOREIGN_KEYS = ("linear_attn_config", "audio_config")
-_CHOOSING = "index_topk"
+_FOREIGN_KEYS = ("linear_attn_config", "audio_config", "index_topk")
 _NESTED_KEYS = ("text_config", "vision_config")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleNames:
     """What the parts of a layer are called in its repository's checkpoints, one expert for all; `matrices` of a
-    feed-forward block, the gate's first."""
+    feed-forward block, the gate's first (`expert_matrices` of a routed expert where they have other names)."""
 
     attention: str = "self_attn"
     linear: str = "linear_attn"
@@ -61,29 +65,24 @@ class ModuleNames:
     experts: str = "mlp.experts.0"
     shared: str = "mlp.shared_experts"
     matrices: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
+    expert_matrices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Architecture:
     """How the layers of an architecture are read. `nested`: they stand under `text_config`, beside a tower that reads
-    images; `activation`: of its feed-forward blocks. `planned`: rates and engines of such models are known; others are
-    shown, and not planned for."""
+    images; `activation`: of its feed-forward blocks; `own_key`: what others do not have."""
 
     layers: Callable[[ModelSection], list[Layer]]
     nested: bool = False
     activation: str = "silu"
+    own_key: str = ""
     names: ModuleNames = ModuleNames()
-    planned: bool = False
 
 
 def text_section(config: ModelSection) -> ModelSection:
     """Where a config describes the language model: itself, or under `text_config`."""
     return config.inner("text_config") if not config.is_empty("text_config") else config
-
-
-def is_planned(architecture: str) -> bool:
-    """Whether rates and engines of models of this architecture are known (empty: nobody said which it is)."""
-    return not architecture or (architecture in _ARCHITECTURES and _ARCHITECTURES[architecture].planned)
 
 
 def module_names(config: ModelSection) -> ModuleNames:
@@ -95,9 +94,8 @@ def read_layers(config: ModelSection) -> list[Layer]:
     """The layers that the config describes; InputError for whatever the formulas do not cover."""
     architecture, text = _architecture(config), text_section(config)
     for section in (config, text):
-        chooses = () if architecture.layers in (read_deepseek_sparse, read_deepseek_v4) else (_CHOOSING,)
-        for key in (*_FOREIGN_KEYS, *chooses, *(() if architecture.nested else _NESTED_KEYS)):
-            if not section.is_empty(key):
+        for key in (*_FOREIGN_KEYS, *(() if architecture.nested else _NESTED_KEYS)):
+            if key != architecture.own_key and not section.is_empty(key):
                 raise section.fault(key, "absent: it belongs to an architecture without formulas here", hint=UNKNOWN)
     for key in ("hidden_act", "hidden_activation"):
         text.one_of(key, (architecture.activation,), default=architecture.activation)
@@ -190,11 +188,20 @@ def _minimax_m2(config: ModelSection) -> list[Layer]:
     return expert_layers(config, grouped_attentions(config))
 
 
+_MINIMAX = ModuleNames(
+    experts="block_sparse_moe.experts.0",
+    shared="block_sparse_moe.shared_experts",
+    expert_matrices=("w1", "w3", "w2"),
+)
+
+_KIMI_LINEAR = replace(_MINIMAX, linear="self_attn")
+
 _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
     {
+        "BailingHybridForCausalLM": _Architecture(layers=read_bailing_hybrid, names=ModuleNames(linear="self_attn")),
         "DeciLMForCausalLM": _Architecture(layers=read_deci),
-        "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek, planned=True),
-        "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek, planned=True),
+        "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek),
+        "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek),
         "Gemma4ForConditionalGeneration": _Architecture(
             layers=read_gemma4,
             nested=True,
@@ -203,12 +210,13 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         ),
         "DeepseekV4ForCausalLM": _Architecture(
             layers=read_deepseek_v4,
+            own_key="index_topk",
             names=ModuleNames(
                 attention="attn", experts="ffn.experts.0", shared="ffn.shared_experts", matrices=("w1", "w3", "w2")
             ),
         ),
-        "DeepseekV32ForCausalLM": _Architecture(layers=read_deepseek_sparse),
-        "GlmMoeDsaForCausalLM": _Architecture(layers=read_deepseek_sparse),
+        "DeepseekV32ForCausalLM": _Architecture(layers=read_deepseek_sparse, own_key="index_topk"),
+        "GlmMoeDsaForCausalLM": _Architecture(layers=read_deepseek_sparse, own_key="index_topk"),
         "NemotronHForCausalLM": _Architecture(
             layers=read_nemotron_h,
             names=ModuleNames(
@@ -219,30 +227,38 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "Qwen3_5MoeForConditionalGeneration": _Architecture(
             layers=read_qwen35_moe, nested=True, names=ModuleNames(shared="mlp.shared_expert")
         ),
-        "Glm4MoeForCausalLM": _Architecture(layers=_glm4_moe, planned=True),
-        "GptOssForCausalLM": _Architecture(layers=_gpt_oss, planned=True),
+        "Glm4MoeForCausalLM": _Architecture(layers=_glm4_moe),
+        "GptOssForCausalLM": _Architecture(layers=_gpt_oss),
         "KimiK25ForConditionalGeneration": _Architecture(layers=_deepseek, nested=True),
+        "KimiK3ForConditionalGeneration": _Architecture(
+            layers=read_kimi_linear, nested=True, activation="situ", own_key="linear_attn_config", names=_KIMI_LINEAR
+        ),
+        "KimiLinearForCausalLM": _Architecture(
+            layers=read_kimi_linear, own_key="linear_attn_config", names=_KIMI_LINEAR
+        ),
         "Llama4ForConditionalGeneration": _Architecture(layers=read_llama4, nested=True),
-        "LlamaForCausalLM": _Architecture(layers=_llama, planned=True),
+        "LlamaForCausalLM": _Architecture(layers=_llama),
+        "LongcatFlashForCausalLM": _Architecture(
+            layers=read_longcat, names=ModuleNames(attention="self_attn.0", dense="mlps.0")
+        ),
         "MiMoForCausalLM": _Architecture(layers=_qwen3),
         "MiMoV2FlashForCausalLM": _Architecture(layers=read_mimo_v2),
-        "MiniMaxM2ForCausalLM": _Architecture(
-            layers=_minimax_m2, names=ModuleNames(experts="block_sparse_moe.experts.0", matrices=("w1", "w3", "w2"))
-        ),
-        "MiniMaxM3ForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai"),
+        "MiniMaxM2ForCausalLM": _Architecture(layers=_minimax_m2, names=_MINIMAX),
+        "MiniMaxM3ForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai", names=_MINIMAX),
         "MiniMaxM3SparseForConditionalGeneration": _Architecture(
-            layers=read_minimax_m3, nested=True, activation="swigluoai"
+            layers=read_minimax_m3, nested=True, activation="swigluoai", names=_MINIMAX
         ),
-        "MistralForCausalLM": _Architecture(layers=_mistral, planned=True),
-        "MixtralForCausalLM": _Architecture(layers=_mixtral, planned=True),
-        "Qwen2ForCausalLM": _Architecture(layers=_qwen2, planned=True),
-        "Qwen2MoeForCausalLM": _Architecture(
-            layers=_qwen2_moe, planned=True, names=ModuleNames(shared="mlp.shared_expert")
-        ),
-        "Qwen3ForCausalLM": _Architecture(layers=_qwen3, planned=True),
-        "Qwen3MoeForCausalLM": _Architecture(layers=_qwen3_moe, planned=True),
+        "MistralForCausalLM": _Architecture(layers=_mistral),
+        "MixtralForCausalLM": _Architecture(layers=_mixtral),
+        "Qwen2ForCausalLM": _Architecture(layers=_qwen2),
+        "Qwen2MoeForCausalLM": _Architecture(layers=_qwen2_moe, names=ModuleNames(shared="mlp.shared_expert")),
+        "Qwen3ForCausalLM": _Architecture(layers=_qwen3),
+        "Qwen3MoeForCausalLM": _Architecture(layers=_qwen3_moe),
         "Qwen3VLForConditionalGeneration": _Architecture(layers=_qwen3, nested=True),
         "Qwen3VLMoeForConditionalGeneration": _Architecture(layers=_qwen3_moe, nested=True),
         "Step3p7FlashForCausalLM": _Architecture(layers=read_step3),
     }
 )
+
+ARCHITECTURES = tuple(_ARCHITECTURES)
+"""Those whose layers are read, by the class that config.json names."""

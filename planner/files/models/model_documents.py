@@ -13,7 +13,15 @@ from dataclasses import asdict
 from typing import TypeVar
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
-from planner.domain.model import LARGEST_SIZE, MOST_LAYERS, CompressedAttention, Ffn, LinearAttention, Mamba2
+from planner.domain.model import (
+    LARGEST_SIZE,
+    MOST_LAYERS,
+    CompressedAttention,
+    Ffn,
+    LinearAttention,
+    Mamba2,
+    WeightFormat,
+)
 from planner.domain.model.spec import MOST_CONTEXT
 from planner.files.records import read_record, record_keys
 from planner.files.sections import Section
@@ -26,7 +34,7 @@ _CEILINGS = {
     "tower_parameters": 10**12,
 }
 Part = TypeVar("Part", Attention, Ffn)
-_URI = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'\\$`{}]+")
+_URI = re.compile(r"(?:[a-z][a-z0-9+.-]*://|/)[^\s\"'\\$`{}]+")
 
 
 class ModelSection(Section):
@@ -46,11 +54,11 @@ class ModelSection(Section):
     def with_quantization(self, beside: Section) -> "ModelSection":
         """The config with what the file `beside` it says of quantisation."""
         stated = ModelSection.of(ModelSection.of(beside).section("quantization")).values
-        return ModelSection(
-            {**self._values, "quantization_config": {"quant_method": "modelopt", **stated}},
-            file=self.file,
-            path=self.path,
-        )
+        return self.changed(quantization_config={"quant_method": "modelopt", **stated})
+
+    def changed(self, **values: object) -> "ModelSection":
+        """The same mapping with other `values`."""
+        return ModelSection({**self._values, **values}, file=self.file, path=self.path)
 
     def integer(self, key: str, *, default: int | None = None, low: int | None = None, high: int | None = None) -> int:
         """A whole number in low..high; sizes of models stay below what products of several of them overflow at."""
@@ -96,7 +104,7 @@ class ModelSection(Section):
         """Where an engine loads the weights from; it ends up in commands, so no blanks or quotes."""
         uri = self.text(key)
         if not _URI.fullmatch(uri):
-            raise self.fault(key, "a URI without blanks or quotes", hint="Such as hf://ORG/NAME or pvc://CLAIM/PATH.")
+            raise self.fault(key, "a URI without blanks or quotes", hint="Such as hf://ORG/NAME or an absolute path.")
         return uri
 
 
@@ -111,7 +119,10 @@ _ATTENTIONS: dict[str, type[Attention]] = {
 }
 _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
 _ADDED = frozenset(
-    {"own_code", "architecture", "quantization", "weight_block", "tower_parameters", "shared_bytes", "residual_streams"}
+    {
+        *("own_code", "architecture", "quantization", "weight_block", "residual_streams", "assumed"),
+        *("shared_bytes", "head_bytes", "formats", "weight_only", "tower_parameters", "tower_width", "tower_patches"),
+    }
 )
 """What documents of before it was known do not say."""
 _NEEDED = frozenset(record_keys(ModelSpec)) - _ADDED
@@ -150,8 +161,16 @@ def model_from_document(document: Section) -> ModelSpec:
         needed=_NEEDED,
         name=lambda _: section.name("name"),
         uri=lambda _: section.uri("uri"),
+        formats=lambda _: _formats(section),
         groups=lambda _: _groups(section),
     )
+
+
+def _formats(document: ModelSection) -> tuple[WeightFormat, ...]:
+    words = document.texts("formats") if "formats" in document else ()
+    if not set(words) <= set(WeightFormat):
+        raise document.fault("formats", f"of {', '.join(WeightFormat)}")
+    return tuple(map(WeightFormat, words))
 
 
 def _groups(document: ModelSection) -> tuple[LayerGroup, ...]:

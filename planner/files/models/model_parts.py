@@ -62,15 +62,15 @@ def deepseek_experts(config: ModelSection) -> Experts:
         active=config.integer("num_experts_per_tok", low=1, high=routed),
         shared=config.whole("n_shared_experts", 0),
         ffn_size=config.integer("moe_intermediate_size", low=1),
-        node_limit=_node_limit(config, routed),
+        node_limit=node_limit(config, routed),
     )
 
 
-def _node_limit(config: ModelSection, routed: int) -> int:
+def node_limit(config: ModelSection, routed: int, key: str = "n_group") -> int:
     """Groups of experts that a token may reach; 0 where it may reach all."""
-    groups = config.whole("n_group", 1, low=1, high=routed)
+    groups = config.whole(key, 1, low=1, high=routed)
     if routed % groups:
-        raise config.fault("n_group", f"a divisor of n_routed_experts, {routed}")
+        raise config.fault(key, f"a divisor of n_routed_experts, {routed}")
     if groups == 1 or (not config.is_empty("topk_method") and config.text("topk_method") == "greedy"):
         return 0
     limit = config.integer("topk_group", low=1, high=groups)

@@ -1,48 +1,49 @@
-"""Bytes per weight that a checkpoint states, matrix by matrix; what it leaves open is refused.
+"""Bytes per weight of the parts of a model, matrix by matrix, by what its checkpoint says (`weight_schemes.py`).
 
-Format      bytes    source
-FP8         1        scales one per 128x128 block or channel, below 0.1 %
-NVFP4       0.5625   4 bits and an 8-bit scale per 16 elements
-MXFP4       0.53125  4 bits and an 8-bit scale per 32 elements (OCP Microscaling Formats 1.0)
-
-A checkpoint has one format, and names the modules that it leaves at 16 bits: by their names or the beginnings of them,
-with * for any words, or as regular expressions (`re:`). Each matrix of each layer is looked up; a part of the model
-counts as the mean of its matrices.
+Modules are named by their names or the beginnings of them, with * for any words, or by regular expressions (`re:`).
+Each matrix of each layer is looked up; a part of the model counts as the mean of its matrices.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import lcm
 
-from planner.domain.model import DenseFfn, Experts, LinearAttention
+from planner.domain.model import DenseFfn, Experts, LinearAttention, WeightFormat
 from planner.files.models.model_architectures import ModuleNames, text_section
 from planner.files.models.model_documents import ModelSection
 from planner.files.models.model_parts import Layer
+from planner.files.models.weight_schemes import GIVE_BYTES, HALF_BYTES, Rule, Scheme, Stored, expert_rules, read_scheme
 
-_FP8, _NVFP4, _MXFP4, _HALF = 1.0, 0.5625, 0.53125, 2.0
-_BYTES_BY_DTYPE = {"bfloat16": _HALF, "float16": _HALF}
+_BYTES_BY_DTYPE = {"bfloat16": HALF_BYTES, "float16": HALF_BYTES}
+_FP8_BYTES, _MXFP4_BYTES = 1.0, 0.53125
 _LONGEST_BLOCK = 1 << 20
-_METHODS = ("fp8", "mxfp4", "compressed-tensors", "modelopt")
-_GIVE_BYTES = "Give the bytes per element as _planner.weight_bytes and _planner.expert_bytes."
-_LEFT = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
-"""Keys under which modules are named that stay at 16 bits."""
-_PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "backbone.")
+_HEAD, _EXPRESSION = "lm_head", "re:"
+_PREFIXES = ("", "model.", "model.language_model.", "language_model.model.", "backbone.")
 """What stands before the layers in the names of modules, by repository."""
+_PREFIX = re.compile(r"^(?:model\.language_model\.|language_model\.model\.|language_model\.|model\.|backbone\.)")
 _UNCOUNTED = re.compile(
     r"(.*[.*])?(lm_head|head|embed\w*|gate|router|shared_expert_gate|\w*norm|\w*bias|conv1d|vision\w*|visual|\w*projector"
-    r"|mtp|mtp\..*|k_norm\.bias|indexers_proj|weights_proj)"
+    r"|patch_merge_mlp|mtp|mtp\..*|k_norm\.bias|indexers_proj|weights_proj)"
 )
 _LAYER = re.compile(r"(?:.*\.)?layers\.(\d+)\b")
+_OWN_LAYER = re.compile(r"(layers\.\d+)\.")
+_EXPERT = re.compile(r"\bexperts\.\d+\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightBytes:
-    """Bytes per weight: of attention and dense FFNs, of routed experts, of shared ones (None: as the routed)."""
+    """Bytes per weight: of attention and dense FFNs, of routed experts, of shared ones (None: as the routed), of the
+    output head; `formats` of those that are quantised, where sizes do not tell, `weight_only` where these are unpacked
+    before they are multiplied."""
 
     weights: float
     experts: float
     shared: float | None = None
+    head: float = HALF_BYTES
+    formats: tuple[WeightFormat, ...] = ()
+    weight_only: bool = False
 
 
 def read_precision(
@@ -51,26 +52,27 @@ def read_precision(
     """What the checkpoint states of its `layers`; `section` (`_planner`) goes first."""
     if "weight_bytes" in section:
         weights = section.number("weight_bytes", above=0, high=8)
-        default = _MXFP4 if quantization_method(config) == "mxfp4" else weights
+        default = _MXFP4_BYTES if quantization_method(config) == "mxfp4" else weights
         return WeightBytes(weights=weights, experts=section.number("expert_bytes", default=default, above=0, high=8))
     quantization = _quantization(config)
-    if len(quantization):
-        size = _format_of(quantization, quantization_method(config))
-        stated = _means(_sizes(layers, names, hidden_size, size, quantization))
-    else:
+    if not len(quantization):
         size = _unquantised(config)
-        stated = WeightBytes(weights=size, experts=size)
-    usual, shared = stated.experts, stated.shared
-    if text_section(config).text("expert_dtype", default="") == "fp4":  # DeepSeek-V4: of routed experts alone
-        usual, shared = _MXFP4, usual if shared is None else shared
-    experts = section.number("expert_bytes", default=usual, above=0, high=8)
-    return WeightBytes(weights=stated.weights, experts=experts, shared=shared)
+        return WeightBytes(weights=size, experts=section.number("expert_bytes", default=size, above=0, high=8))
+    scheme = read_scheme(quantization, quantization_method(config))
+    scheme = Scheme(usual=scheme.usual, rules=scheme.rules + expert_rules(text_section(config), names.experts))
+    matrices = [
+        *(matrix for number, layer in enumerate(layers) for matrix in _matrices(number, layer, names, hidden_size)),
+        _Matrix(part=_HEAD, module=_HEAD, weights=hidden_size),
+    ]
+    stated = _means(matrices, _stored(matrices, scheme, quantization, len(layers)))
+    return replace(stated, experts=section.number("expert_bytes", default=stated.experts, above=0, high=8))
 
 
-def read_kv_bytes(config: ModelSection, section: ModelSection, weight_bytes: float) -> float:
-    """Bytes per cached element: what `_planner.kv_bytes` or the checkpoint says, else FP8 for weights of no more, and
-    16 bits for others."""
-    default = _FP8 if weight_bytes <= _FP8 or _cache_is_fp8(config) else max(weight_bytes, _HALF)
+def read_kv_bytes(config: ModelSection, section: ModelSection, precision: WeightBytes) -> float:
+    """Bytes per cached element: what `_planner.kv_bytes` or the checkpoint says, else FP8 for weights that are
+    multiplied in no more, and 16 bits for others."""
+    small = precision.weights <= _FP8_BYTES and not precision.weight_only
+    default = _FP8_BYTES if small or _cache_is_fp8(config) else max(precision.weights, HALF_BYTES)
     return section.number("kv_bytes", default=default, above=0, high=8)
 
 
@@ -111,128 +113,135 @@ def _unquantised(config: ModelSection) -> float:
     return _BYTES_BY_DTYPE[config.one_of("torch_dtype", tuple(_BYTES_BY_DTYPE))]
 
 
-def _format_of(quantization: ModelSection, method: str) -> float:
-    """Bytes of a weight that is quantised."""
-    if method not in _METHODS:
-        raise quantization.fault("quant_method", f"one of {', '.join(_METHODS)}", hint=_GIVE_BYTES)
-    if method == "mxfp4":
-        if not any(not quantization.is_empty(key) for key in _LEFT):  # gpt-oss keeps attention, and says so
-            raise quantization.fault("modules_to_not_convert", "given: what is left at 16 bits", hint=_GIVE_BYTES)
-        return _MXFP4
-    if method == "fp8":
-        if quantization.text("quant_algo", default="FP8") != "FP8":
-            raise quantization.fault("quant_algo", "FP8, as quant_method says", hint=_GIVE_BYTES)
-        return _FP8
-    return _modelopt(quantization) if method == "modelopt" else _grouped(quantization)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Matrix:
+    """One matrix, or equal ones: of which part of the model, the name of its module from `layers.` on, how many
+    weights."""
+
+    part: str
+    module: str
+    weights: int
 
 
-def _modelopt(quantization: ModelSection) -> float:
-    size = {"FP8": _FP8, "NVFP4": _NVFP4}[quantization.one_of("quant_algo", ("FP8", "NVFP4"))]
-    if "config_groups" in quantization and _grouped(quantization) != size:
-        raise quantization.fault("config_groups", f"of the format {quantization.text('quant_algo')}", hint=_GIVE_BYTES)
-    return size
+def _matrices(number: int, layer: Layer, names: ModuleNames, hidden_size: int) -> Iterator[_Matrix]:
+    """Those of a layer."""
+    attention, ffn = layer
+    blocks: dict[str, tuple[str, dict[str, int]]] = {}
+    if attention is not None:
+        block = names.linear if isinstance(attention, LinearAttention) else names.attention
+        blocks[block] = "weights", attention.matrices(hidden_size)
+    if isinstance(ffn, DenseFfn):
+        blocks[names.dense] = "weights", _alike(names.matrices, ffn.parameters(hidden_size), ffn)
+    if isinstance(ffn, Experts):
+        routed, of_expert = ffn.routed * ffn.expert_parameters(hidden_size), names.expert_matrices or names.matrices
+        blocks[names.experts] = "experts", _alike(of_expert, routed, ffn)
+        blocks[names.shared] = "shared", _alike(names.matrices, ffn.shared_parameters(hidden_size), ffn)
+    for block, (part, matrices) in blocks.items():
+        for name, weights in matrices.items():
+            yield _Matrix(part=part, module=f"layers.{number}.{block}.{name}", weights=weights)
 
 
-def _grouped(quantization: ModelSection) -> float:
-    sizes = {_group(group) for group in quantization.mappings("config_groups")}
-    if len(sizes) != 1:
-        raise quantization.fault("config_groups", "one format for all weights", hint=_GIVE_BYTES)
-    return sizes.pop()
+def _alike(matrices: Sequence[str], weights: int, ffn: DenseFfn | Experts) -> dict[str, int]:
+    """The matrices of a feed-forward block, which are of one size."""
+    own = matrices[0 if ffn.gated else 1 :]
+    return {matrix: weights // len(own) for matrix in own if weights}
 
 
-def _group(group: ModelSection) -> float:
-    if group.texts("targets") != ("Linear",):
-        raise group.fault("targets", '["Linear"]: all weights alike', hint=_GIVE_BYTES)
-    weights = ModelSection.of(group.section("weights"))
-    weights.one_of("type", ("float",))
-    bits = weights.integer("num_bits", low=4, high=8)
-    if bits == 8:
-        return _FP8
-    if bits == 4 and weights.integer("group_size", low=1) == 16:
-        return _NVFP4
-    raise weights.fault("num_bits", "8 (FP8), or 4 with a group_size of 16 (NVFP4)", hint=_GIVE_BYTES)
+def _stored(matrices: Sequence[_Matrix], scheme: Scheme, quantization: ModelSection, layers: int) -> list[Stored]:
+    """How each is stored. InputError for a rule whose module is neither one of them nor counts at 16 bits anyway."""
+    plain, patterns = _plain(scheme.rules, quantization), _patterns(scheme.rules)
+    matched: set[int] = set()
+    stored = []
+    for matrix in matrices:
+        found = {plain[name] for name in _names(matrix.module) if name in plain}
+        found |= {i for i, pattern in patterns.get(_layer_of(matrix.module), ()) if pattern.match(matrix.module)}
+        written = [prefix + matrix.module for prefix in _PREFIXES]
+        found |= {i for i, pattern in patterns[""] if any(map(pattern.match, written))}
+        matched |= found
+        usual = Stored() if matrix.part == _HEAD else scheme.usual  # the head is quantised only where that is said
+        stored.append(scheme.rules[min(found)].stored if found else usual)
+    asked = {*plain.values(), *(i for listed in patterns.values() for i, _ in listed)}
+    for rule in (scheme.rules[i] for i in sorted(asked - matched)):
+        if not _is_uncounted(rule.name, layers):
+            raise quantization.fault(rule.key, f"of modules that are known; {rule.name!r:.80} is not", hint=GIVE_BYTES)
+    return stored
 
 
-def _left_out(quantization: ModelSection, modules: Collection[str], layers: int) -> Callable[[str], bool]:
-    """Which of the `modules` stay at 16 bits, by their names from `layers.` on. InputError for what is named and is
-    neither one of them nor counted at 16 bits anyway."""
-    named = [(key, name) for key in _LEFT if not quantization.is_empty(key) for name in quantization.texts(key)]
-    left: set[str] = set()
-    for key, name in named:
-        pattern = re.compile(_expression(name))
-        matched = {module for module in modules if any(pattern.match(prefix + module) for prefix in _PREFIXES)}
-        if not matched and not _is_uncounted(name, layers):
-            raise quantization.fault(key, f"of modules that are known; {name!r:.80} is not", hint=_GIVE_BYTES)
-        left |= matched
-    return left.__contains__
+def _plain(rules: Sequence[Rule], quantization: ModelSection) -> dict[str, int]:
+    """By name, one expert for all, the place of the first rule. InputError where experts are stored in several ways."""
+    plain: dict[str, int] = {}
+    for i, rule in enumerate(rules):
+        if _is_pattern(rule.name):
+            continue
+        first = rules[plain.setdefault(_EXPERT.sub("experts.0", _PREFIX.sub("", rule.name)), i)]
+        if first.key == rule.key and first.stored != rule.stored:
+            one = f"of one format for all experts; {first.name!r:.80} and {rule.name!r:.80} differ"
+            raise quantization.fault(rule.key, one, hint=GIVE_BYTES)
+    return plain
 
 
-def _is_uncounted(name: str, layers: int) -> bool:
-    """Whether a module counts at 16 bits anyway, holds next to no weights, or drafts."""
-    plain = name.removeprefix("re:").replace("\\", "").strip("^$*").rstrip(".")
-    layer = _LAYER.match(plain)
-    return bool(_UNCOUNTED.fullmatch(plain)) or (layer is not None and int(layer.group(1)) >= layers)
+def _patterns(rules: Sequence[Rule]) -> dict[str, list[tuple[int, re.Pattern[str]]]]:
+    """With the places of their rules, by the layer that they are of (empty: of any): there are hundreds."""
+    patterns: dict[str, list[tuple[int, re.Pattern[str]]]] = {"": []}
+    for i, rule in enumerate(rules):
+        if not _is_pattern(rule.name):
+            continue
+        name = rule.name if rule.name.startswith(_EXPRESSION) else _PREFIX.sub("", rule.name)
+        patterns.setdefault(_layer_of(name), []).append((i, re.compile(_expression(name))))
+    return patterns
+
+
+def _is_pattern(name: str) -> bool:
+    return name.startswith(_EXPRESSION) or "*" in name
+
+
+def _layer_of(name: str) -> str:
+    """`layers.7`; empty where it starts otherwise."""
+    layer = _OWN_LAYER.match(name)
+    return layer.group(1) if layer is not None else ""
+
+
+def _names(module: str) -> Iterator[str]:
+    """The names that mean it, or something that it is in: parts of its own that follow each other."""
+    parts = module.split(".")
+    for start in range(len(parts)):
+        for end in range(start + 1, len(parts) + 1):
+            yield ".".join(parts[start:end])
 
 
 def _expression(pattern: str) -> str:
     """A regular expression for a module and all within it."""
-    if pattern.startswith("re:"):
-        return pattern.removeprefix("re:")
-    anywhere = "" if set(".*") & set(pattern) else r"(?:.*\.)?"  # a single word is the last one of a name
-    return anywhere + re.escape(pattern).replace(r"\*", ".*") + r"(?:\..*)?\Z"
+    if pattern.startswith(_EXPRESSION):
+        return pattern.removeprefix(_EXPRESSION)
+    return re.escape(pattern).replace(r"\*", ".*") + r"(?:\..*)?\Z"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Matrix:
-    """One matrix, or equal ones: of which part of the model, how many weights, bytes of each."""
-
-    part: str
-    weights: int
-    size: float
+def _is_uncounted(name: str, layers: int) -> bool:
+    """Whether a module counts at 16 bits anyway, holds next to no weights, or drafts."""
+    plain = name.removeprefix(_EXPRESSION).replace("\\", "").strip("^$*").rstrip(".")
+    layer = _LAYER.match(plain)
+    return bool(_UNCOUNTED.fullmatch(plain)) or (layer is not None and int(layer.group(1)) >= layers)
 
 
-def _sizes(
-    layers: Sequence[Layer], names: ModuleNames, hidden_size: int, size: float, quantization: ModelSection
-) -> Iterator[_Matrix]:
-    listed = [
-        (part, f"layers.{number}.{module}", weights)
-        for number, layer in enumerate(layers)
-        for part, module, weights in _matrices(layer, names, hidden_size)
-    ]
-    left = _left_out(quantization, [module for _, module, _ in listed], len(layers))
-    return (_Matrix(part=part, weights=n, size=_HALF if left(module) else size) for part, module, n in listed)
+def _means(matrices: Sequence[_Matrix], stored: Sequence[Stored]) -> WeightBytes:
+    counts: dict[str, float] = defaultdict(float)
+    sizes: dict[str, float] = defaultdict(float)
+    for matrix, kind in zip(matrices, stored, strict=True):
+        counts[matrix.part] += matrix.weights
+        sizes[matrix.part] += matrix.weights * kind.size
 
+    def mean(part: str, default: float) -> float:
+        return sizes[part] / counts[part] if counts[part] else default
 
-def _matrices(layer: Layer, names: ModuleNames, hidden_size: int) -> Iterator[tuple[str, str, int]]:
-    """Part of the model, name of the module, and weights of each matrix of a layer."""
-    attention, ffn = layer
-    if attention is not None:
-        block = names.linear if isinstance(attention, LinearAttention) else names.attention
-        for name, weights in attention.matrices(hidden_size).items():
-            yield "weights", f"{block}.{name}", weights
-    if ffn is None:
-        return
-    blocks = {("weights", names.dense): ffn.parameters(hidden_size)} if isinstance(ffn, DenseFfn) else {}
-    if isinstance(ffn, Experts):
-        blocks["experts", names.experts] = ffn.routed * ffn.expert_parameters(hidden_size)
-        blocks["shared", names.shared] = ffn.shared_parameters(hidden_size)
-    matrices = names.matrices[0 if ffn.gated else 1 :]
-    for (part, block), weights in blocks.items():
-        if weights:
-            yield from ((part, f"{block}.{matrix}", weights // len(matrices)) for matrix in matrices)
-
-
-def _means(matrices: Iterable[_Matrix]) -> WeightBytes:
-    listed = list(matrices)
-
-    def mean(part: str, default: float | None) -> float | None:
-        rows = [row for row in listed if row.part == part]
-        total = sum(row.weights for row in rows)
-        return sum(row.weights * row.size for row in rows) / total if total else default
-
-    weights = mean("weights", _HALF)
-    assert weights is not None
+    weights = mean("weights", HALF_BYTES)
     experts = mean("experts", weights)
-    assert experts is not None
     shared = mean("shared", experts)
-    return WeightBytes(weights=weights, experts=experts, shared=None if shared == experts else shared)
+    formats = tuple(sorted({kind.format for kind in stored if kind.format is not None}))
+    return WeightBytes(
+        weights=weights,
+        experts=experts,
+        shared=None if shared == experts else shared,
+        head=mean(_HEAD, HALF_BYTES),
+        formats=() if formats == WeightFormat.of((weights, experts)) else formats,
+        weight_only=any(kind.weight_only for kind in stored),
+    )

@@ -1,155 +1,168 @@
 """Model shapes from Hugging Face config.json files, or from the planner's own model documents.
 
-Fields of ours stand under `_planner`: `uri` (where an engine loads the weights from), and optionally `name`,
-`source`, `weight_bytes`, `expert_bytes`, `kv_bytes` (bytes per element) and `own_code` (else whether there is an
-`auto_map`).
+Fields of ours stand under `_planner` of a config.json, or beside `config` in a scenario's `model`: `uri` (where an
+engine loads the weights from), `name`, `source`, `like` (a known architecture whose layers it has), `weight_bytes`,
+`expert_bytes`, `kv_bytes` (bytes per element) and `own_code` (else whether there is an `auto_map`).
 """
 
+import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from planner.domain import Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
+from planner.domain import InputHash, ModelSpec
 from planner.errors import InputError
-from planner.files.disk.documents import read_json
-from planner.files.disk.names import canonical, is_path, resolve, shipped_models
+from planner.files.disk.documents import input_hash, parse_json, read_json
+from planner.files.disk.names import canonical, hub_ids, is_path, resolve, shipped_models
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.models.model_architectures import grouped_layers, is_planned, module_names, read_layers, text_section
+from planner.files.models.model_architectures import (
+    ARCHITECTURES,
+    grouped_layers,
+    module_names,
+    read_layers,
+    text_section,
+)
 from planner.files.models.model_documents import MODEL_SPEC_KEY, ModelSection, model_from_document
 from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
-from planner.files.models.model_towers import tower_parameters
-from planner.files.sections import NAME_PATTERN, Section, nearest_hint
+from planner.files.models.model_towers import tower_parameters, tower_shape
+from planner.files.sections import NAME_PATTERN, Section, nearest_hint, referred_from
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_CACHED = re.compile(r"models--([\w.-]+?)--([\w.-]+)", re.ASCII)
+"""A folder of the hub's own cache."""
+_TOLD_BYTES = ("weight_bytes", "expert_bytes", "kv_bytes")
+_TOLD = ("name", "uri", "source", "like", "own_code", *_TOLD_BYTES)
+
+Found = tuple[ModelSpec, tuple[InputHash, ...]]
+"""A model, and the digests of what it was read from."""
 
 
 def load_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
-    """A shipped model, or that of a config.json (or the folder that holds it), relative to `base`. InputError where no
-    plans can be made of it."""
-    return require_planned(describe_model(name_or_path, base), name_or_path)
+    """A shipped model by its name or its id on the hub, or that of a config.json (or its folder), relative to `base`.
+    InputError for what is not there or not known."""
+    return find_model(name_or_path, base)[0]
 
 
-def describe_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
-    """As `load_model`, of models that are not planned for, too."""
-    return read_model(model_file(name_or_path, base))
-
-
-def model_file(name_or_path: str, base: Path | None = None) -> Path:
-    """The file behind a shipped name or a path."""
-    if is_path(name_or_path, ".json"):
-        path = resolve(name_or_path, base)
-        if not is_there(path) and (listed := _by_repository(name_or_path)) is not None:
-            return listed
-        return path / "config.json" if is_folder(path) else path
-    shipped = shipped_models()
-    name = canonical(name_or_path, shipped)
-    if name not in shipped:
+def find_model(name_or_path: str, base: Path | None = None, told: Section | None = None) -> Found:
+    """As `load_model`, with what somebody has `told` of it."""
+    path = resolve(name_or_path, base) if is_path(name_or_path, ".json") else None
+    if path is not None and (is_there(path) or not _HUB_ID.fullmatch(name_or_path)):
+        return _read_file(path / "config.json" if is_folder(path) else path, told)
+    ids = hub_ids()
+    name = canonical(name_or_path, shipped_models()) if path is None else ids.get(canonical(name_or_path, ids), "")
+    if name not in shipped_models():
         raise InputError(
             f"There is no model {name_or_path!r}.",
-            hint=nearest_hint(name_or_path, shipped, noun="shipped models")
+            hint=nearest_hint(name_or_path, tuple(ids) if path else shipped_models(), noun="shipped models")
             + " For another model give the path of its config.json.",
         )
-    return shipped[name]
+    text = shipped_models()[name]
+    digest = InputHash(name=f"{name}.json", sha256=hashlib.sha256(text.encode()).hexdigest())
+    return model_from_config(parse_json(text, file=digest.name), told=told), (digest,)
 
 
-def _by_repository(text: str) -> Path | None:
-    """The shipped model whose weights lie in the repository ORG/NAME; None where there is none."""
-    name, shipped = canonical(text.rpartition("/")[2], shipped_models()), shipped_models()
-    if name not in shipped or load_model(name).uri.casefold() != f"hf://{text.casefold()}":
-        return None
-    return shipped[name]
-
-
-def read_model(path: Path) -> ModelSpec:
+def _read_file(path: Path, told: Section | None) -> Found:
     """The shape in a config.json; without a name of its own it takes the folder's, or else the file's. How weights are
     quantised may stand beside it, in hf_quant_config.json."""
-    stem = path.parent.name if path.stem == "config" else path.stem
-    config, beside = read_json(path), path.parent / "hf_quant_config.json"
-    if path.stem == "config" and "quantization_config" not in config and is_there(beside):
-        config = ModelSection.of(config).with_quantization(read_json(beside))
-    return model_from_config(config, name=stem)
+    config, beside, digests = ModelSection.of(read_json(path)), path.parent / "hf_quant_config.json", [input_hash(path)]
+    if path.stem == "config" and "quantization_config" not in text_section(config) and is_there(beside):
+        config = config.with_quantization(read_json(beside))
+        digests.append(input_hash(beside))
+    cached = next((found for part in reversed(path.absolute().parts) if (found := _CACHED.fullmatch(part))), None)
+    if cached and config.is_empty("_name_or_path"):
+        config = config.changed(_name_or_path="/".join(cached.groups()))
+    name = path.parent.name if path.stem == "config" else path.stem
+    return model_from_config(config, name=cached[2] if cached else name, told=told), tuple(digests)
 
 
-def model_from_config(config: Section, *, name: str = "") -> ModelSpec:
+def told_model(section: Section, base: Path) -> Found:
+    """The model of a mapping: a `config`, named or written out, beside what somebody tells of it; or that document."""
+    if "config" not in section:
+        return model_from_config(section), ()
+    told = ModelSection.of(section, leave_out={"config"})
+    told.allow_only(*_TOLD)
+    if section.holds_section("config"):
+        return model_from_config(section.section("config"), told=told), ()
+    with referred_from(section, "config"):
+        return find_model(section.text("config"), base, told)
+
+
+def model_from_config(config: Section, *, name: str = "", told: Section | None = None) -> ModelSpec:
     """The model of a config.json or a model document; what the planner does not know is refused, never guessed.
 
-    `name` serves where a config.json has no `_planner.name`.
+    `name` serves where a config.json has no `_planner.name`; what is `told` stands in for what its `_planner` says.
     """
+    values = {} if told is None else ModelSection.of(told).values
     if MODEL_SPEC_KEY in config:
-        return model_from_document(config)
-    return _from_hugging_face(ModelSection.of(config), name)
+        return model_from_document(ModelSection.of(config).changed(**values))
+    own = ModelSection.of(config.section("_planner", optional=True))
+    own.allow_only(*_TOLD)
+    section = own if told is None else ModelSection({**own.values, **values}, file=told.file, path=told.path)
+    return _from_hugging_face(ModelSection.of(config), section, name)
 
 
-def _from_hugging_face(config: ModelSection, name: str) -> ModelSpec:
+def _from_hugging_face(config: ModelSection, section: ModelSection, name: str) -> ModelSpec:
+    stated = () if config.is_empty("architectures") else config.texts("architectures")
+    if "like" in section:
+        config = config.changed(architectures=[section.one_of("like", ARCHITECTURES)])
     layers, text = read_layers(config), text_section(config)
-    section = ModelSection.of(config.section("_planner", optional=True))
-    section.allow_only("name", "uri", "source", "weight_bytes", "expert_bytes", "kv_bytes", "own_code")
     hidden_size = text.integer("hidden_size", low=1)
+    tower_width, tower_patches = tower_shape(config)
     precision = read_precision(config, section, layers, module_names(config), hidden_size)
     return ModelSpec(
-        name=_name(section, name),
+        name=_name(config, section, name),
         uri=_uri(config, section),
         hidden_size=hidden_size,
         groups=grouped_layers(layers),
         vocab_size=text.integer("vocab_size", low=1),
-        max_context=text.integer("max_position_embeddings", low=1),
+        max_context=_longest(text),
         weight_bytes=precision.weights,
         expert_bytes=precision.experts,
         shared_bytes=precision.shared,
-        kv_bytes=read_kv_bytes(config, section, precision.weights),
+        head_bytes=precision.head,
+        formats=precision.formats,
+        weight_only=precision.weight_only,
+        kv_bytes=read_kv_bytes(config, section, precision),
         mtp_layers=text.whole("num_nextn_predict_layers", 0),
         tied_embeddings=config.flag("tie_word_embeddings", text.flag("tie_word_embeddings", False)),
         tower_parameters=tower_parameters(config),
+        tower_width=tower_width,
+        tower_patches=tower_patches,
         residual_streams=text.whole("hc_mult", 1, low=1),
         architecture=config.texts("architectures")[0],
         quantization=quantization_method(config),
         weight_block=read_weight_block(config),
         own_code=section.flag("own_code", "auto_map" in config and not config.is_empty("auto_map")),
         source=section.text("source", default=""),
+        assumed=tuple(_assumed(section, stated)),
     )
 
 
-def _name(section: ModelSection, fallback: str) -> str:
-    if "name" not in section and not NAME_PATTERN.fullmatch(fallback):
+def _longest(text: ModelSection) -> int:
+    key = "max_position_embeddings"
+    return text.integer("model_max_length" if key not in text and "model_max_length" in text else key, low=1)
+
+
+def _assumed(section: ModelSection, stated: tuple[str, ...]) -> Iterator[str]:
+    """What somebody said of the model in place of its config."""
+    if "like" in section:
+        said = f"the config says {', '.join(stated)}" if stated else "the config says none"
+        yield f"Its layers are read as those of {section.text('like')}, as told: {said}."
+    for key in _TOLD_BYTES:
+        if key in section:
+            yield f"{key} is {section.number(key):g}, as told, whatever the checkpoint says."
+
+
+def _name(config: ModelSection, section: ModelSection, fallback: str) -> str:
+    usual = fallback or config.text("_name_or_path", default="").rstrip("/").rpartition("/")[2]
+    if "name" not in section and not NAME_PATTERN.fullmatch(usual):
         raise section.fault("name", "given, as the file's name cannot serve", hint='Add "_planner": {"name": "..."}.')
-    return section.name("name", default=fallback)
+    return section.name("name", default=usual)
 
 
 def _uri(config: ModelSection, section: ModelSection) -> str:
+    """Where an engine loads the weights from; empty where nobody says, which only manifests need."""
     if "uri" in section:
         return section.uri("uri")
     origin = config.text("_name_or_path", default="")
-    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", origin, flags=re.ASCII):
-        return f"hf://{origin}"
-    return ""
-
-
-def require_planned(model: ModelSpec, source: str) -> ModelSpec:
-    """The model, where plans can be made of it. InputError where its rates or engines are not known, or nobody knows
-    where an engine loads its weights from; `source`: where it was read."""
-    strange = None if is_planned(model.architecture) else f"models of {model.architecture} are"
-    if strange is None and any(not _is_plain(group) for group in model.groups):
-        strange = "layers of its kinds are"
-    if strange is not None:
-        raise InputError(
-            f"{source}: model {model.name}: must be one whose rates and engines are known; {strange} read and shown, "
-            "and not planned for yet.",
-            hint="`planner models FILE` shows its weights and caches.",
-        )
-    if not model.uri:
-        raise InputError(
-            f"{source}: _planner.uri must be given: where an engine loads the weights from; it is missing.",
-            hint='Add "_planner": {"uri": "hf://ORG/NAME"}.',
-        )
-    return model
-
-
-def _is_plain(group: LayerGroup) -> bool:
-    """Whether the layers are of the kinds that measured models have."""
-    attention, ffn = group.attention, group.ffn
-    if isinstance(attention, MlaAttention):
-        plain = attention.indexer is None and not attention.gated
-    elif isinstance(attention, GroupedAttention):
-        plain = attention == GroupedAttention(
-            heads=attention.heads, kv_heads=attention.kv_heads, head_dim=attention.head_dim, window=attention.window
-        )
-    else:
-        plain = False
-    return plain and ffn is not None and ffn.gated and not (isinstance(ffn, Experts) and ffn.latent)
+    return f"hf://{origin}" if _HUB_ID.fullmatch(origin) else ""

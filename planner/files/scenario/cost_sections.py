@@ -86,8 +86,8 @@ def read_sources(section: Section, base: Path, mode: CostMode) -> tuple[CostSett
         raise section.fault(
             "speculation", "left out where cost.source is tabulated: a profile does not tell its effect"
         )
-    for key in ("mtp_tokens", "redundant_experts"):
-        if tabulated and not section.is_empty(key) and section.integer(key, low=0):
+    for key in ("mtp_tokens", "redundant_experts", "images_per_request"):
+        if tabulated and not section.is_empty(key) and section.number(key, low=0):
             raise section.fault(key, "0 where cost.source is tabulated: a profile does not tell its effect")
     if profile and not tabulated:
         raise section.fault("source", "tabulated where cost.profile is given", hint="Add source: tabulated.")
@@ -193,6 +193,14 @@ def _require_suitable(section: Section, settings: CostSettings, model: ModelSpec
                 hint="Give the mean share of a prompt that is cached.",
             )
     require_drafted(section, settings, model)
+    if settings.images_per_request and not model.tower_patches:
+        raise section.refusal(
+            "images_per_request",
+            f"must be 0 where nothing is known of a tower that reads images, as in {model.name}, got "
+            f"{settings.images_per_request:g}",
+            hint="Choose a model with a vision_config in its config.json, or leave the key out.",
+            by_itself=False,
+        )
     if settings.redundant_experts and model.experts is None:
         raise section.refusal(
             "redundant_experts",

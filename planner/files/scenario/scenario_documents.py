@@ -26,7 +26,7 @@ from planner.files.cluster.cluster_documents import cluster_document
 from planner.files.disk.names import shipped_models, shipped_workloads
 from planner.files.engines import engine_document
 from planner.files.models.model_documents import model_document
-from planner.files.models.models import read_model
+from planner.files.models.models import load_model
 from planner.files.records import record_document
 from planner.files.scenario.cost_sections import cost_document
 from planner.files.scenario.objective_sections import objective_document
@@ -82,8 +82,8 @@ def _placement(scenario: Scenario, cluster: dict[str, object] | None) -> dict[st
 
 
 def _model(model: ModelSpec) -> str | dict[str, object]:
-    path = shipped_models().get(model.name)
-    return model.name if path is not None and read_model(path) == model else model_document(model)
+    shipped = model.name in shipped_models() and load_model(model.name) == model
+    return model.name if shipped else model_document(model)
 
 
 def _workload(profile: LengthProfile) -> str | dict[str, object]:

@@ -31,8 +31,8 @@ from planner.files.disk.documents import input_hash, read_yaml
 from planner.files.disk.mistakes import read_all
 from planner.files.disk.names import canonical, is_path, shipped_scenarios
 from planner.files.disk.opening import is_folder, is_there
-from planner.files.engines import read_engine
-from planner.files.models.models import model_file, model_from_config, read_model, require_planned
+from planner.files.engines import read_engine, require_loaded
+from planner.files.models.models import find_model, told_model
 from planner.files.records import read_record
 from planner.files.scenario.cost_sections import read_cost, read_network, read_slo, require_flows, require_prefix
 from planner.files.scenario.inventories import read_inventory
@@ -227,6 +227,7 @@ def _question(
     inventory, inventory_inputs = read_inventory(document, cluster, placement)
     cost_section = document.section("cost", optional=True)
     cost, cost_inputs = read_cost(cost_section, base, model)
+    model = replace(model, kv_bytes=cost.kv_cache_dtype.element_bytes(model.kv_bytes))
     require_prefix(cost_section, cost, workload)
     objective, objective_inputs = read_objective(objective_section(document), base)
     assignment = read_record(AssignmentSettings, document.section("assignment", optional=True))
@@ -245,7 +246,7 @@ def _question(
         network=network,
         cluster=cluster,
         placement=placement,
-        engine=read_engine(document),
+        engine=require_loaded(document, read_engine(document), model),
         routing=read_routing(document.section("routing", optional=True)),
         simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
         serving=document.choice("serving", ServingForm) if "serving" in document else DEFAULT_SERVING,
@@ -259,12 +260,10 @@ def _question(
 
 def _model(document: Section, base: Path) -> tuple[ModelSpec, tuple[InputHash, ...]]:
     if document.holds_section("model"):
-        section = document.section("model")
-        return require_planned(model_from_config(section), section.file), ()
+        return told_model(document.section("model"), base)
     name = document.text("model")
     with referred_from(document, "model"):
-        path = model_file(name, base)
-        return require_planned(read_model(path), str(path)), (input_hash(path),)
+        return find_model(name, base)
 
 
 def _workload(

@@ -32,6 +32,7 @@ PART_COLOURS = MappingProxyType(
         "dispatch": "#CC79A7",
         "combine": "#882255",
         "pipeline": "#44AA99",
+        "images": "#117733",
     }
 )
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from statistics import NormalDist
 
-from planner.domain import PHASES, CacheRate, CostMode, Formulation, Plan, RouterPolicy
+from planner.domain import PHASES, CacheRate, CostMode, Formulation, Origin, Plan, RouterPolicy
 from planner.domain.usable import left_out_of
 from planner.report.kit.markdown import escaped
 from planner.report.kit.quantities import banded_rate, beside, counted, percent, rate, significant, span
@@ -21,7 +21,7 @@ def risks(plan: Plan) -> list[str]:
     """A sentence or two each, the gravest first; escaped Markdown."""
     if plan.throughput_rps <= 0:
         return []
-    return [*_lost_nodes(plan), *_bursts(plan), *_odds(plan), *_estimated_prices(plan)]
+    return [*_lost_nodes(plan), *_bursts(plan), *_unmeasured_layers(plan), *_odds(plan), *_estimated_prices(plan)]
 
 
 def _lost_nodes(plan: Plan) -> Iterator[str]:
@@ -57,6 +57,17 @@ def _bursts(plan: Plan) -> Iterator[str]:
         yield (
             "**Bursts are not known**: the workload has no arrival times, so the promise is for independent arrivals; "
             "requests that bunch leave less of it."
+        )
+
+
+def _unmeasured_layers(plan: Plan) -> Iterator[str]:
+    """Layers that no measurement is of."""
+    layers = plan.scenario.model.unmeasured
+    if layers and any(estimate.origin is not Origin.USER for estimate in plan.provenance.estimates):
+        yield (
+            f"**Rates were not fitted to models with such layers**: {escaped('; '.join(layers))}. They follow from "
+            "arithmetic and memory traffic, and the band is carried over from models with other layers. Measure one "
+            "server before you rent many."
         )
 
 
@@ -106,6 +117,7 @@ def notes(plan: Plan) -> list[str]:
         *_cut_short(plan),
         *_troubled_rounds(plan),
         *_unproven(plan),
+        *[f"Of the model: {escaped(assumed)}" for assumed in plan.scenario.model.assumed],
         *risks(plan),
         *exactness_note(plan),
         *_beside(plan),

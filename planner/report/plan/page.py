@@ -20,6 +20,7 @@ from planner.report.comparison.plan_diff import changes_section
 from planner.report.kit.markdown import page_text
 from planner.report.kit.quantities import banded_rate, money, rate, significant, whole
 from planner.report.kit.tree import Figure, Page
+from planner.report.models import model_section
 from planner.report.plan.answer import answer, verdict
 from planner.report.plan.cards import used_gpus
 from planner.report.plan.deployment import deployment_section
@@ -124,6 +125,7 @@ def plan_page(plan: Plan, *, replay: StoredReplay | None = None, earlier: PlanDi
         frontier_section(plan),
         search_section(plan),
         placement_section(plan),
+        model_section(plan.scenario.model),
         provenance_section(plan),
     )
     return Page(

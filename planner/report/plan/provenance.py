@@ -56,7 +56,8 @@ def _kinds(plan: Plan) -> DataTable:
 def _rows(plan: Plan) -> Iterator[tuple[Cell, ...]]:
     workload, reference = plan.scenario.workload, plan.scenario.cost.mode is CostMode.REFERENCE
     yield "Memory, bandwidth, FLOPs, watts of GPUs", "data sheets (gpu_specs/, each with its source)", "as published"
-    yield "Sizes of the model", "its own config.json", "exact"
+    exact = "exact, but for what was told" if plan.scenario.model.assumed else "exact"
+    yield "Sizes of the model", "its own config.json", exact
     requests = f"{workload.requests:,} requests" if workload.requests else "a table of lengths"
     clock = "" if workload.arrival_rps is None else f", arriving at {workload.arrival_rps:.4g}/s"
     yield f"Workload {workload.name}", f"{requests}{clock}", "measured, of that trace alone"

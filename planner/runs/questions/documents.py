@@ -129,10 +129,11 @@ def text_of(answer: MoneyAnswer, folder: Path | None = None) -> str:
 
 
 def seen_from(value: object, folder: Path | None) -> object:
-    """A path that stands for the same file from another folder; names stay."""
+    """A path that stands for the same file from another folder; names stay, ORG/NAME of a model among them."""
     if folder is None or not isinstance(value, str) or not ("/" in value or value.lower().endswith(_PATHS)):
         return value
-    return value if Path(value).is_absolute() else os.path.relpath(Path.cwd() / value, folder.absolute())
+    stays = Path(value).is_absolute() or not files.is_there(Path.cwd() / value)
+    return value if stays else os.path.relpath(Path.cwd() / value, folder.absolute())
 
 
 _HEAD = """\
@@ -173,7 +174,7 @@ _SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "engine": (
         "Whose rules servers keep (planner engines).",
-        ("engine: {name: vllm, version: 0.18.0}", "engine: {name: sglang, version: 0.5.18}"),
+        ("engine: {name: vllm, version: 0.33.0}", "engine: {name: sglang, version: 0.5.23}"),
     ),
     "serving": (
         "Prefill and decode on GPUs of their own (split), both on the same (aggregated), or the better by pool (auto).",

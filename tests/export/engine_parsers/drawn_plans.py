@@ -15,7 +15,7 @@ from planner.export import render
 from planner.files import scenario_from_document, shipped_models
 from planner.workload import summarize
 
-_GPUS = ("H20", "H20-3E", "H200", "H800", "H100", "A100", "L40S", "DGX-B200", "RTX-PRO-6000")
+_GPUS = ("H20", "H20-3E", "H200", "H800", "H100", "A100", "L40S", "DGX-B200", "RTX-PRO-6000", "MI300X", "MI355X")
 _WHOLE_NODES, _PARTS_OF_NODES = (8, 16, 24, 32, 64), (2, 4, 6, 12, 20, 30)
 _TARGETS = ("lws", "lws", "kubernetes", "disaggregatedset", "llm-d")
 

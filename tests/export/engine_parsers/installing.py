@@ -1,7 +1,7 @@
 """The engines' packages for the judges: one folder an engine and version, under build/, which git ignores.
 
     python tests/export/engine_parsers/installing.py                # the versions that the planner exports for
-    python tests/export/engine_parsers/installing.py sglang-0.5.18  # one of them
+    python tests/export/engine_parsers/installing.py sglang-0.5.23  # one of them
 
 Versions are pinned in `pins/`, not in constraints.txt: the engines want other versions than the planner's own
 environment (torch, transformers, protobuf), and none of them is a dependency of the planner. Nothing that they depend
@@ -22,14 +22,14 @@ _HERE = Path(__file__).resolve().parent
 _CACHE = _HERE.parents[2] / "build" / "engine-parsers"
 _COMPILED = (".so", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".cubin")
 _MARK = "installed"
-EXPORTED = ("vllm-0.18.0", "sglang-0.5.18")
+EXPORTED = ("vllm-0.33.0", "sglang-0.5.23")
 """The versions that the planner writes flags and images for."""
-DYNAMOS = ("dynamo.vllm-1.3.1", "dynamo.sglang-1.3.1")
+DYNAMOS = ("dynamo.vllm-1.6.1", "dynamo.sglang-1.6.1")
 """Dynamo's workers and the versions of the engines that they bring."""
 
 
 def folder(version: str) -> Path:
-    """Where the packages of `version` (as vllm-0.18.0) lie, or would lie."""
+    """Where the packages of `version` (as vllm-0.33.0) lie, or would lie."""
     return _CACHE / version
 
 

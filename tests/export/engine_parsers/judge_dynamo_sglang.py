@@ -10,7 +10,7 @@ import os
 import sys
 from argparse import ArgumentParser
 from importlib import import_module
-from unittest.mock import patch
+from unittest.mock import MagicMock, patch
 
 import judge_sglang
 import judging
@@ -20,15 +20,16 @@ from stand_ins import stand_in
 
 def make_judge() -> judging.Judge:
     """The judge, once SGLang and Dynamo's part for it are imported."""
-    module = judge_sglang.load()
+    judge_sglang.load()
     stand_in(RUNTIME)
+    sys.modules["sglang.srt.entrypoints.engine"] = MagicMock()  # what runs: no word of a command line is read by it
     args = import_module("dynamo.sglang.args")
     args.should_fetch_model = lambda *_: False  # the folder is there
 
     def judge(words: list[str], case: judging.Case) -> None:
-        judge_sglang.put_gpus(case["gpu"], module)
+        judge_sglang.put_gpus(case["gpu"])
         with patch.object(ArgumentParser, "error", lambda _, message: judging.refuse(message)):
-            asyncio.run(args.parse_args(words)).server_args.check_server_args()
+            judge_sglang.check(asyncio.run(args.parse_args(words)).server_args)
 
     return judge
 

@@ -31,7 +31,7 @@ def make_judge() -> judging.Judge:
         judging.forget("vllm")
         judge_vllm.count_gpus(platform, case["gpu"])
         with (
-            judge_vllm.models_told(),
+            judge_vllm.classes_asked(),
             patch.object(ArgumentParser, "error", lambda _, message: judging.refuse(message)),
         ):
             config = args.parse_args(words)

@@ -1,16 +1,16 @@
 """vLLM's own word on command lines: `vllm serve`, up to the engine's configuration (`create_engine_config`).
 
 Run as a program with the folder of vLLM's packages; see `judging` for what comes in and goes out. What needs a GPU is
-stood in for: the compiled kernels, the CUDA platform (its GPU is the case's) and what a model's class says of itself.
+stood in for: the compiled kernels and the platform (CUDA, or ROCm of an architecture; its GPU is the case's).
 What happens after the configuration (loading layers, ranks that meet) is not judged.
 """
 
 import argparse
-import dataclasses
 import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -18,26 +18,21 @@ import judging
 from stand_ins import StandIn, stand_in
 
 _COMPILED = ("_C", "_moe_C", "_C_stable_libtorch", "_flashmla_C", "_qutlass_C", "vllm_flash_attn", "cumem_allocator")
-_OTHERS = ("flashinfer", "torchvision", "xgrammar", "tvm_ffi", "nixl", "humming")
+_OTHERS = ("flashinfer", "torchvision", "xgrammar", "tvm_ffi", "nixl", "humming", "uvloop", "llguidance")
 _STOOD_IN = (*(f"vllm.{name}" for name in _COMPILED), *_OTHERS)
 _PARSERS = ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args")  # the latter in version 0.33
 
 
-def _platform() -> Any:
+def _platform(architecture: str) -> Any:
     import torch
     import vllm.platforms
-    from vllm.platforms.cuda import NonNvmlCudaPlatform
-    from vllm.platforms.interface import DeviceCapability
 
-    class OneGpu(NonNvmlCudaPlatform):
+    found = _rocm(architecture) if architecture else _cuda()
+
+    class OneGpu(found):  # type: ignore[misc]  # a base that is known when it runs
         """The GPU of the case at hand."""
 
         gpu: Any = None
-
-        @classmethod
-        def get_device_capability(cls, *_: int, **__: int) -> DeviceCapability:
-            major, _, minor = str(cls.gpu["compute_capability"]).partition(".")
-            return DeviceCapability(major=int(major), minor=int(minor or 0))
 
         @classmethod
         def get_device_name(cls, *_: int, **__: int) -> str:
@@ -54,42 +49,54 @@ def _platform() -> Any:
     vllm.platforms._current_platform = OneGpu()
     import_module("vllm._custom_ops")  # first: it tells torch of those kernels that are there
     torch.ops._C = StandIn()  # asked for kernels, it has them all
+    import_module("vllm.triton_utils").triton.Config = StandIn()  # version 0.33 looks at those of its Triton kernels
     return OneGpu
 
 
-def _model_info(cls: Any, architecture: str) -> Any:
-    """A text decoder that takes pipeline stages, as all models of the planner are."""
-    told = {
-        "architecture": architecture,
-        "is_text_generation_model": True,
-        "supports_pp": True,
-        "attn_type": "decoder",
-        "default_seq_pooling_type": "LAST",
-        "default_tok_pooling_type": "ALL",
-        "score_type": "bi-encoder",
-    }
-    return cls(**{field.name: told.get(field.name, False) for field in dataclasses.fields(cls)})
+def _cuda() -> Any:
+    from vllm.platforms.cuda import NonNvmlCudaPlatform
+    from vllm.platforms.interface import DeviceCapability
+
+    class Cuda(NonNvmlCudaPlatform):
+        """NVIDIA's, of the case's compute capability."""
+
+        @classmethod
+        def get_device_capability(cls, *_: int, **__: int) -> DeviceCapability:
+            major, _, minor = str(cls.gpu["compute_capability"]).partition(".")
+            return DeviceCapability(major=int(major), minor=int(minor or 0))
+
+    return Cuda
 
 
-def make_platform() -> Any:
-    """Imports vLLM with what stands in for GPUs; the class whose `gpu` the case's GPUs are to be."""
+def _rocm(architecture: str) -> Any:
+    """AMD's, which the engine asks for its architecture once, at import."""
+    import torch
+
+    torch.version.hip = "7.2.0"
+    torch.cuda.get_device_properties = lambda *_: SimpleNamespace(gcnArchName=architecture)
+    return import_module("vllm.platforms.rocm").RocmPlatform
+
+
+def make_platform(architecture: str = "") -> Any:
+    """Imports vLLM with what stands in for GPUs; the class whose `gpu` the case's GPUs are to be. `architecture`: of
+    AMD's GPUs, as gfx942; NVIDIA's without."""
     stand_in(_STOOD_IN)
-    return _platform()
+    return _platform(architecture)
 
 
-def models_told() -> Any:
-    """A context in which vLLM takes every model for a text decoder, without a look at its code."""
+def classes_asked() -> Any:
+    """A context in which vLLM asks a model's class here what it would ask it in a process of its own."""
     registry = import_module("vllm.model_executor.models.registry")
 
     def inspect(model: Any, *_: object) -> Any:
-        return _model_info(registry._ModelInfo, model.class_name)
+        return registry._ModelInfo.from_model_cls(model.load_model_cls())
 
     return patch.object(registry._LazyRegisteredModel, "inspect_model_cls", inspect)
 
 
 def make_judge() -> judging.Judge:
     """The judge, once vLLM is imported."""
-    platform = make_platform()
+    platform = make_platform(*sys.argv[2:])
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
@@ -105,7 +112,7 @@ def make_judge() -> judging.Judge:
         if parsed.model_tag is not None:  # as the command `serve` does
             parsed.model = parsed.model_tag
         _check_servers(parsed)
-        with models_told():
+        with classes_asked():
             AsyncEngineArgs.from_cli_args(parsed).create_engine_config(headless=parsed.headless)
 
     return judge

@@ -2,7 +2,8 @@
 standard output, in the same order; and so on until the input ends.
 
 A case has `arguments` (the words behind the program, MODEL in place of the weights), `environment`, `config` (a
-config.json) and `gpu` (name, compute_capability, memory_bytes, count in the pod). A verdict has `accepted` and `error`.
+config.json) and `gpu` (name, compute_capability, memory_bytes, count in the pod, AMD's architecture). A verdict has
+`accepted` and `error`.
 """
 
 import argparse

@@ -35,12 +35,13 @@ _ADDED: Mapping[str, Mapping[str, Any]] = {
     "MixtralForCausalLM": {"model_type": "mixtral"},
     "Qwen3MoeForCausalLM": {"model_type": "qwen3_moe"},
 }
+_ARCHITECTURES = {"cdna3": "gfx942", "cdna4": "gfx950"}
 _OWN = ("_planner", "auto_map")  # the latter names files of the model's repository
 
 
 def model_config(name: str) -> dict[str, Any]:
     """The config.json of a shipped model as its engine would find it."""
-    shipped = json.loads(shipped_models()[name].read_text(encoding="utf-8"))
+    shipped = json.loads(shipped_models()[name])
     return {key: value for key, value in shipped.items() if key not in _OWN} | _ADDED[shipped["architectures"][0]]
 
 
@@ -59,9 +60,10 @@ class Line:
     case: Case
 
 
-def lines(files: Mapping[str, str], plan: Plan, engine: str) -> Iterator[Line]:
-    """Every command line of the manifests of `plan`: the leader's, and the first and the last worker's."""
-    config = model_config(plan.scenario.model.name)
+def lines(files: Mapping[str, str], plan: Plan, engine: str, config: Mapping[str, Any] | None = None) -> Iterator[Line]:
+    """Every command line of the manifests of `plan`: the leader's, and the first and the last worker's. `config`: of
+    the model, a shipped one's where it is not given."""
+    config = config or model_config(plan.scenario.model.name)
     for manifest, kind in read_manifests(files).sound:
         for workload in kind.workloads(manifest) if kind and kind.workloads else ():
             for index, pod in _pods(workload):
@@ -181,4 +183,5 @@ def _gpus(plan: Plan, workload: FoundWorkload, pod: FoundPod) -> Gpus:
         compute_capability=str(gpu.compute_capability),
         memory_bytes=int(gpu.device_gb * 1e9),
         count=pod_gpus(pod),
+        architecture=_ARCHITECTURES.get(gpu.family, ""),
     )

@@ -41,6 +41,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__file__ = f"<stand-in of {spec.name}>"
         if spec.name == "xgrammar":  # pydantic validates a field of this type
             module.StructuralTag = pydantic.create_model("StructuralTag")
+        if spec.name == "tvm_ffi":  # classes derive from it
+            module.Object = type("Object", (), {})
         return module  # type: ignore[return-value]
 
     def exec_module(self, module: ModuleType) -> None:

@@ -22,12 +22,13 @@ MODEL = "{model}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpus:
-    """The GPUs of a pod."""
+    """The GPUs of a pod. `architecture`: of AMD's, as gfx942, in place of a compute capability."""
 
     name: str
     compute_capability: str
     memory_bytes: int
     count: int
+    architecture: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +50,33 @@ class Verdict:
 
 
 def verdicts(version: str, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-    """One verdict a case, by the parser of `version` (as vllm-0.18.0, dynamo.vllm-1.3.1), which is installed."""
-    if version not in _JUDGES:
+    """One verdict a case, by the parser of `version` (as vllm-0.33.0, dynamo.vllm-1.6.1), which is installed. An engine
+    looks once at whose GPUs it runs on, so each of AMD's architectures has a judge of its own."""
+    answers: dict[int, Verdict] = {}
+    for architecture in {case.gpu.architecture: None for case in cases}:
+        asked = {number: case for number, case in enumerate(cases) if case.gpu.architecture == architecture}
+        answers |= zip(asked, _judge(version, architecture).ask(list(asked.values())), strict=True)
+    return tuple(answers[number] for number in range(len(cases)))
+
+
+def _judge(version: str, architecture: str) -> "_Judge":
+    name = (version, architecture)
+    if name not in _JUDGES:
         while len(_JUDGES) >= _MOST_JUDGES:
             _end(next(iter(_JUDGES)))
-        _JUDGES[version] = _Judge(version)
-    return _JUDGES[version].ask(cases)
+        _JUDGES[name] = _Judge(version, architecture)
+    return _JUDGES[name]
 
 
 class _Judge:
     """A judge's process, and what it says beside its verdicts."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, architecture: str) -> None:
         judge = _HERE / f"judge_{version.partition('-')[0].replace('.', '_')}.py"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        self.version, self.errors = version, tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+        self.name, self.errors = (version, architecture), tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [sys.executable, str(judge), str(folder(version))],
+            [sys.executable, str(judge), str(folder(version)), *([architecture] if architecture else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -83,24 +94,24 @@ class _Judge:
         if not answer:
             self.errors.seek(0)
             told = self.errors.read()[-4000:]
-            _end(self.version)
-            raise AssertionError(f"The judge of {self.version} ended:\n{told}")
+            _end(self.name)
+            raise AssertionError(f"The judge of {' '.join(self.name)} ended:\n{told}")
         return tuple(Verdict(**row) for row in json.loads(answer))
 
 
 _MOST_JUDGES = 4  # each holds an engine, half a gigabyte
-_JUDGES: dict[str, _Judge] = {}
+_JUDGES: dict[tuple[str, str], _Judge] = {}
 
 
 @atexit.register
 def _end_all() -> None:
-    for version in list(_JUDGES):
-        _end(version)
+    for name in list(_JUDGES):
+        _end(name)
 
 
-def _end(version: str) -> None:
+def _end(name: tuple[str, str]) -> None:
     """Lets the process go, which ends with its input."""
-    judge = _JUDGES.pop(version)
+    judge = _JUDGES.pop(name)
     assert judge.process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         judge.process.stdin.close()

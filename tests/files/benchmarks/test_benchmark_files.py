@@ -51,7 +51,7 @@ class TestVllm:
     def test_a_closed_loop_in_seconds(self) -> None:
         run = only_run(example(VLLM), SAID)
         assert (run.load, run.concurrency) == (Load.CLOSED_LOOP, 4)
-        assert (run.model, run.gpu, run.decode, run.prefill) == ("zai-org/GLM-5-FP8", "H200", Pool(tp=8, ep=8), None)
+        assert (run.model, run.gpu, run.decode, run.prefill) == ("glm-5", "H200", Pool(tp=8, ep=8), None)
         assert (run.input_tokens, run.output_tokens, run.year) == (1024, 128, 2026)
         measured = dict(run.measured)
         assert measured[Metric.OUTPUT_RATE] == pytest.approx(164.7277 / 8, rel=1e-6)

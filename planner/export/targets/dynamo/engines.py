@@ -26,12 +26,13 @@ from planner.domain import Phase
 from planner.errors import ExportError
 from planner.export.engines.arguments import read_count, read_flags
 from planner.export.engines.expert_exchange import expert_exchange
+from planner.export.engines.loading import check_code
 from planner.export.engines.seam import Engine, Launch, PodCommand, Rendezvous
 from planner.export.engines.sglang import GROUP_FLAGS
 from planner.export.islands import ServingIsland
 from planner.files import catalog
 
-RUNTIME_VERSION = "1.3.1"
+RUNTIME_VERSION = "1.6.1"
 SUFFIX_VARIABLE = "DYN_NAMESPACE_WORKER_SUFFIX"
 """Empty: some operators append a hash to the namespace of workers and not to that of their router."""
 MP_ANNOTATION = "nvidia.com/vllm-distributed-executor-backend"
@@ -79,7 +80,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
     {
         "vllm": DynamoEngine(
             module="dynamo.vllm",
-            version="0.23.0",
+            version="0.31.0",
             images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/vllm-runtime:{RUNTIME_VERSION}"}),
             left_out=frozenset(
                 {"port", "api-server-count", "nnodes", "node-rank", "master-addr", "master-port"}
@@ -92,7 +93,7 @@ DYNAMO_ENGINES: Mapping[str, DynamoEngine] = MappingProxyType(
         ),
         "sglang": DynamoEngine(
             module="dynamo.sglang",
-            version="0.5.14",
+            version="0.5.21",
             images=MappingProxyType({"NVIDIA": f"nvcr.io/nvidia/ai-dynamo/sglang-runtime:{RUNTIME_VERSION}"}),
             left_out=frozenset({"port", *GROUP_FLAGS}),
             components=_COMPONENTS,
@@ -125,8 +126,9 @@ def worker_launch(island: ServingIsland, engine: Engine, namespace: str) -> Laun
 
 
 def _check_version(island: ServingIsland, engine: str) -> None:
-    """The bundled version exchanges tokens as the one does that flags are written for."""
+    """The bundled version has code for the model, and exchanges tokens as the one does that flags are written for."""
     bundled = catalog.engine(engine, DYNAMO_ENGINES[engine].version)
+    check_code(island, bundled)
     written, runs = (expert_exchange(island, profile) for profile in (island.profile(engine), bundled))
     if written and runs and written.deepep and not runs.deepep:
         raise ExportError(

@@ -16,7 +16,7 @@ The GlobalRouter finds a pool by the cell of a uniform grid that a prompt's toke
 takes the worker, data-parallel ranks told apart, with the fewest prompt tokens and cache blocks to come.
 
 Plans whose islands do both phases have one frontend over all of them: the GlobalRouter's mode for such pools (`agg`)
-looks at the times that a request asks for and never at its length (pool_selection.py of ai-dynamo 1.3.1, what
+looks at the times that a request asks for and never at its length (pool_selection.py of ai-dynamo 1.6.1, what
 `load_config` takes), so several buckets of them are refused by the target.
 """
 

@@ -1,0 +1,26 @@
+"""How weights are stored."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+_FP8_BYTES, _MXFP4_BYTES, _FP4_BYTES = 1.0, 0.55, 0.6  # with scales: MXFP4 0.53125, NVFP4 0.5625
+
+
+class WeightFormat(StrEnum):
+    """Formats of weights, 16 bits aside."""
+
+    FP8 = "fp8"
+    MXFP8 = "mxfp8"
+    INT8 = "int8"
+    MXFP4 = "mxfp4"
+    NVFP4 = "nvfp4"
+    INT4 = "int4"
+
+    @classmethod
+    def of(cls, sizes: Iterable[float]) -> "tuple[WeightFormat, ...]":
+        """The formats of weights of so many bytes each, where nobody told them; none for 16 bits and more."""
+        return tuple(sorted({cls._of_one(size) for size in sizes if size <= _FP8_BYTES}))
+
+    @classmethod
+    def _of_one(cls, size: float) -> "WeightFormat":
+        return cls.MXFP4 if size <= _MXFP4_BYTES else cls.NVFP4 if size <= _FP4_BYTES else cls.FP8
