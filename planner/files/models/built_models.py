@@ -219,7 +219,7 @@ def _layers(model: Any, shapes: Mapping[str, tuple[int, ...]], text: Any) -> lis
 
 
 def _name_of(model: Any, sought_module: Any) -> str:
-    return next(name for name, module in model.named_modules() if module is sought_module)
+    return next(str(name) for name, module in model.named_modules() if module is sought_module)
 
 
 def _around(model: Any, shapes: Mapping[str, tuple[int, ...]], layers: list[BuiltLayer]) -> dict[str, int]:
