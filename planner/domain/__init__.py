@@ -150,7 +150,7 @@ from planner.domain.search_record import (
     Trial,
 )
 from planner.domain.service import RangeService, Service
-from planner.domain.serving.cost import CacheFormat, CostMode, CostSettings, CostSource
+from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
 from planner.domain.serving.forms import (
     PURE_FORMS,

@@ -7,6 +7,7 @@ from typing import Annotated
 from planner.domain.efficiency import Calibration, Measurement
 from planner.domain.keys import FILE, INTERNAL, Bounds, Key
 from planner.domain.layout import Reach
+from planner.domain.model import CacheFormat
 from planner.domain.serving.speculation import MOST_DRAFTED, Speculation
 from planner.domain.workload import CachedPrefixes, KvCacheRate
 
@@ -16,18 +17,6 @@ class CostMode(StrEnum):
 
     DEFAULT = "default"
     REFERENCE = "reference"
-
-
-class CacheFormat(StrEnum):
-    """Elements of the KV cache: as the model says, or of 8 or 16 bits."""
-
-    AUTO = "auto"
-    FP8 = "fp8"
-    BF16 = "bf16"
-
-    def element_bytes(self, told: float) -> float:
-        """Bytes of an element, `told` by the model."""
-        return {CacheFormat.AUTO: told, CacheFormat.FP8: 1.0, CacheFormat.BF16: 2.0}[self]
 
 
 class CostSource(StrEnum):
