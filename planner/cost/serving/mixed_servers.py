@@ -9,7 +9,7 @@
 | c | mean cached tokens of a sequence in mid-answer (`decode_servers`) | tokens |
 | g | tokens that a pass yields a sequence: 1 without drafts | tokens |
 | t(c, b) | time per output token of b sequences without prompts | ms |
-| A[j](b) | what a prompt adds to the passes of its rank (`prompt_times`: added) | ms |
+| A[j](b) | what a prompt adds to the passes of its rank (`prompt_times`: added, by its bucket's `fuller`) | ms |
 | T | TPOT: t(c, b) + b / D sum_j w A: a pass with all that comes until the next one, over g | ms |
 | x | rate of one server: 1000 dp b / (D T); of one request a rank needs D t / b + sum_j w A | requests/s |
 | z | standard deviations that a percentile asks for: 2.33 for P99 | 1 |
@@ -52,7 +52,7 @@ from planner.cost.serving.decode_servers import (
     largest_load,
 )
 from planner.cost.serving.prefill_servers import HALVINGS
-from planner.cost.serving.prompt_times import PromptTimes
+from planner.cost.serving.prompt_times import PromptTimes, fuller
 from planner.cost.serving.waits import POISSON, Arrivals, FullRanks, RestOfStep, WaitTail, late_share, wait_tail
 from planner.domain import ParallelConfig, ServerConfig
 from planner.errors import InputError
@@ -184,19 +184,22 @@ class MixedServers:
         answer, _, mean, spread = self.decode.loads(buckets)
         wide = (len(self.budgets), len(mean), len(_GRID))
         alone = self.decode.times_at(np.broadcast_to(mean[None, :, None], wide))
-        added = buckets.weights @ self.prompts.added_ms
+        varied, prompt = self._spread_of(buckets)[..., None], self._mean(buckets)[..., None]
+        begun = _GRID * self.gain[:, None, None] / answer[:, None]
+        ranks = self.decode.ranks[:, None, None]
+        fill = fuller(begun, prompt, varied * prompt, self.budgets[:, None, None], ranks)
+        added = fill * (buckets.weights @ self.prompts.added_ms)
         share = _GRID / answer[:, None]  # prompts that begin in a TPOT
         tpot = alone + share * added
-        varied = self._spread_of(buckets)
         longer = self.decode.times_at(mean[None, :, None] + deviations * spread[None, :, None] / np.sqrt(_GRID)) - alone
-        more = deviations * np.sqrt(varied[..., None] / _GRID) * share * added
-        rates = self.decode.ranks[:, None, None] * _GRID * MS_PER_S / (answer[:, None] * tpot)
+        more = deviations * np.sqrt(varied / _GRID) * share * added
+        rates = ranks * _GRID * MS_PER_S / (answer[:, None] * tpot)
         gain = self.gain[:, None, None]
         return _Mix(
             tpot_ms=tpot,
             late_tpot_ms=tpot + np.hypot(longer, more),
-            squared=gain * alone**2 + share * (buckets.weights @ self.prompts.squared),
-            cubed=gain**2 * alone**3 + share * (buckets.weights @ self.prompts.cubed),
+            squared=gain * alone**2 + share * fill**2 * (buckets.weights @ self.prompts.squared),
+            cubed=gain**2 * alone**3 + share * fill**3 * (buckets.weights @ self.prompts.cubed),
             busy_ms=buckets.weights @ self.prompts.busy_ms,
             rates=rates,
         )

@@ -113,7 +113,18 @@ class PromptTimes:
         return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
-def _chunks(begun: Array, fresh: Array, budget: Array, ranks: Array) -> tuple[Array, Array]:
+def fuller(begun: Array, fresh: Array, largest: Array, budget: Array, ranks: Array) -> Array:
+    """Chunks of prompts of several lengths over those of as many alike (>= 1): long ones fill one rank of several.
+
+    `begun`: q of the mix; `fresh`: its mean prompt; `largest`: the prompt that one of its tokens is of in the mean."""
+    alike, _ = _chunks(begun, fresh, budget, ranks)
+    mixed, _ = _chunks(begun, fresh, budget, ranks, largest)
+    return np.asarray(mixed / alike)
+
+
+def _chunks(
+    begun: Array, fresh: Array, budget: Array, ranks: Array, largest: Array | None = None
+) -> tuple[Array, Array]:
     """(tokens of a chunk in a pass that has any, such passes for each prompt); `begun`: q. Arrays broadcast.
 
     One rank: c, s / c. Of several each begins prompts when it likes, and all wait for the pass: e of the passes have a
@@ -123,7 +134,8 @@ def _chunks(begun: Array, fresh: Array, budget: Array, ranks: Array) -> tuple[Ar
     # Exact where prompts are rare, where 1 - exp would lose its digits.
     some = -np.expm1(-ranks * coming)
     mean_rank = np.minimum(begun * fresh / some, budget)
-    spread = np.minimum(piece, np.sqrt(2 * np.log(ranks) * mean_rank * piece))
+    part = piece if largest is None else np.minimum(largest, budget)
+    spread = np.minimum(part, np.sqrt(2 * np.log(ranks) * mean_rank * part))
     fullest = np.minimum(budget, np.maximum(piece, mean_rank + spread))
     alone = np.minimum(budget, fresh * np.maximum(1.0, begun))
     chunk = np.where(ranks > 1, (mean_rank + fullest) / 2, alone)
