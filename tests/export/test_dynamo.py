@@ -175,7 +175,7 @@ def test_a_pool_of_many_islands_keeps_one_router() -> None:
 
 
 def test_sglang_needs_one_pool_a_phase() -> None:
-    with pytest.raises(ExportError, match=r"GlobalRouter serves vLLM alone.*prefill pool 0 \(H200-0\)") as refused:
+    with pytest.raises(ExportError, match=r"written for vLLM alone.*prefill pool 0 \(H200-0\)") as refused:
         render(two_pool_plan(), target="dynamo", engine="sglang")
     assert refused.value.exit_status == 3
     assert list(render(example_plan(), target="dynamo", engine="sglang")) == [

@@ -1,7 +1,8 @@
 """Dynamo as a router: its grid read back, edits of it found, and what its mode for aggregated pools cannot do.
 
 Upstream's pool selection (ai-dynamo 1.6.1, components/src/dynamo/global_router/pool_selection.py, Apache-2.0) looks at
-prompt lengths in mode `disagg` alone; in mode `agg` the rows of its table are times to the first token.
+prompt lengths in mode `disagg`; in mode `agg` the rows of its table are times to the first token, unless `isl_*` are
+given, which the planner does not write.
 """
 
 import re

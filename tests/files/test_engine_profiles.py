@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+from published import config_of
 
 from planner.domain import EngineProfile, LengthProfile, RequestTrace, Scenario
 from planner.errors import InputError
@@ -94,6 +95,22 @@ def test_what_is_no_engine_is_refused(value: object, words: tuple[str, ...]) -> 
         read(engine=value)
     told = f"{error.value.message} {error.value.hint}"
     assert all(word in told for word in words), told
+
+
+def test_a_version_without_code_for_the_model_is_refused() -> None:
+    name = "deepseek-ai/deepseek-v4-flash"
+    model = config_of(name) | {"_planner": {"uri": f"hf://{name}", "name": "v4"}}
+    with pytest.raises(InputError) as error:
+        read(engine={"name": "vllm", "version": "0.18.0"}, model=model)
+    assert "engine must be one that loads DeepseekV4ForCausalLM (v4), vllm 0.18.0 does not." in error.value.message
+    assert error.value.hint == ("These do: sglang 0.5.18, sglang 0.5.21, sglang 0.5.23, vllm 0.31.0, vllm 0.33.0.")
+    for engine in ("vllm", "sglang", None):
+        assert read(engine=engine, model=model).model.architecture == "DeepseekV4ForCausalLM"
+    renamed = config_of("minimaxai/minimax-m3") | {"_planner": {"uri": "hf://org/m3", "name": "m3"}}
+    with pytest.raises(InputError) as error:
+        read(model=renamed)
+    assert "engine must be one that loads MiniMaxM3ForCausalLM" in error.value.message
+    assert error.value.hint == "No version with a profile does; `engine: null` plans without one."
 
 
 def a_profile(**changes: Any) -> Section:

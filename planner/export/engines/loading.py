@@ -7,9 +7,9 @@ would hold unlike numbers.
 The shared expert and dense layers are split over a group; DeepSeek's models keep the shared expert whole where several
 groups spread their experts. A group's experts are split only where `--enable-expert-parallel` is missing.
 
-Sources, version 0.18.0 (vllm): config/model.py (verify_with_parallel_config), model_executor/models/deepseek_v2.py and
-glm4_moe.py (shared_experts), config/parallel.py (use_sequence_parallel_moe), model_executor/layers/fused_moe/
-deepep_ll_prepare_finalize.py (SUPPORTED_HIDDEN_SIZES).
+Sources, versions 0.18.0 to 0.33.0 (vllm): config/model.py (verify_with_parallel_config), model_executor/models/
+deepseek_v2.py and glm4_moe.py (shared_experts), config/parallel.py (use_sequence_parallel_moe),
+model_executor/layers/fused_moe/deepep_ll_prepare_finalize.py (SUPPORTED_HIDDEN_SIZES).
 
 What SGLang refuses when it loads a model: layers that it cannot split, experts that it cannot spread, exchanges that
 a model's own code does not have.
@@ -24,7 +24,7 @@ output head. On AMD the shared expert may stay one of the experts, by image and 
 The variable SGLANG_SHARED_EXPERT_TP1 would keep it whole, but each GPU then takes the tokens of all through it, which
 no plan counts on.
 
-Sources, version 0.5.18 (python/sglang/srt): models/deepseek_v2.py and glm4_moe.py (shared_experts,
+Sources, versions 0.5.18 to 0.5.23 (python/sglang/srt): models/deepseek_v2.py and glm4_moe.py (shared_experts,
 shared_experts_fusion_disable_reason), models/gpt_oss.py and mixtral.py, layers/moe/fused_moe_triton/layer.py (experts
 over ranks), layers/moe/ep_moe/layer.py (which weights DeepEP's path takes), layers/quantization/mxfp4.py.
 

@@ -231,8 +231,8 @@ def read_longcat(config: ModelSection) -> list[Layer]:
         ffn_size=config.integer("expert_ffn_hidden_size", low=1),
         zero=zero,
     )
-    whole = (mla_attention(config), DenseFfn(size=config.integer("ffn_hidden_size", low=1)))
-    return [whole, whole, (None, experts)] * config.integer("num_layers", low=1, high=MOST_LAYERS // 3)
+    plain = (mla_attention(config), DenseFfn(size=config.integer("ffn_hidden_size", low=1)))
+    return [plain, plain, (None, experts)] * config.integer("num_layers", low=1, high=MOST_LAYERS // 3)
 
 
 _WIDTH_STEP = 256  # widths of DeciLM's feed-forward blocks are rounded up to multiples

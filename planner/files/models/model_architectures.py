@@ -199,7 +199,10 @@ _KIMI_LINEAR = replace(_MINIMAX, linear="self_attn")
 
 _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
     {
-        "BailingHybridForCausalLM": _Architecture(layers=read_bailing_hybrid, names=ModuleNames(linear="self_attn")),
+        **dict.fromkeys(
+            ("BailingHybridForCausalLM", "BailingMoeV3ForCausalLM"),
+            _Architecture(layers=read_bailing_hybrid, names=ModuleNames(attention="attention", linear="attention")),
+        ),
         "DeciLMForCausalLM": _Architecture(layers=read_deci),
         "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek),
         "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek),

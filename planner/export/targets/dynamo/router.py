@@ -15,9 +15,9 @@ Router `dynamo`: the frontends and routers that are in the graphs of target dyna
 The GlobalRouter finds a pool by the cell of a uniform grid that a prompt's tokens fall into; the pool's local router
 takes the worker, data-parallel ranks told apart, with the fewest prompt tokens and cache blocks to come.
 
-Plans whose islands do both phases have one frontend over all of them: the GlobalRouter's mode for such pools (`agg`)
-looks at the times that a request asks for and never at its length (pool_selection.py of ai-dynamo 1.6.1, what
-`load_config` takes), so several buckets of them are refused by the target.
+Plans whose islands do both phases have one frontend over all of them: the table that is written for such pools (mode
+`agg`) goes by the times that a request asks for, so several buckets of them are refused by the target. Version 1.6.1
+can look at lengths there, too (`isl_min`, `isl_max`, `isl_resolution` and a third dimension), which is not written.
 """
 
 import json

@@ -92,7 +92,7 @@ def _check_routable(deployment: Deployment, pools: Mapping[Phase, PhasePools]) -
     if not DYNAMO_ENGINES[deployment.engine.name].routed:
         names = "; ".join(pool.title for grid in pools.values() for pool in grid.pools)
         raise ExportError(
-            f"Target dynamo, engine {deployment.engine.name}: Dynamo's GlobalRouter serves vLLM alone, so one "
+            f"Target dynamo, engine {deployment.engine.name}: the GlobalRouter is written for vLLM alone, so one "
             f"prefill and one decode pool must do, got {names}.",
             hint="Export with --engine vllm, or for lws.",
         )
@@ -112,7 +112,7 @@ def _check_mixed(deployment: Deployment) -> None:
         )
     if len(spans) > 1:
         raise ExportError(
-            f"{where} Dynamo's routers choose between such pools by times asked for, not by length, got "
+            f"{where} what is written for Dynamo's routers goes by times asked for, not by length, got "
             f"{len(spans)} buckets of lengths.",
             hint="Export for lws, llm-d or kserve, or plan with serving: split.",
         )
