@@ -24,7 +24,7 @@ from tools import table
 import planner
 from planner.domain import CostSettings, ParallelConfig, Phase, halves_of
 from planner.export import ENGINES, TARGETS, render
-from planner.files import load_engine, load_gpu_spec
+from planner.files import load_engine, load_gpu_spec, model_document
 
 SCENARIOS = 40
 H20 = Gpus(name="H20", compute_capability="9.0", memory_bytes=102_625_181_696, count=8)
@@ -205,6 +205,52 @@ def test_models_of_2026_are_served(engine: str) -> None:
     ]
     assert not refused, "\n".join(refused)
     assert {name for name, _ in asked_lines} == {name for name, *_ in SERVED}
+
+
+PROMPTS_OF_HALF_A_MILLION = {
+    "kind": "normal",
+    **{"name": "half-a-million", "citation": "made up", "source": "made up"},
+    **{"mean": 450_000, "standard_deviation": 60_000, "low": 300_000, "high": 512_000},
+    **{"mean_output_tokens": 800, "max_output_tokens": 4000},
+}
+CHAT = {"workload": "azure-conv-2023", "slo": {"ttft_ms": 6000, "tpot_ms": 100}}
+LONG = {"workload": PROMPTS_OF_HALF_A_MILLION, "slo": {"ttft_ms": 600_000, "tpot_ms": 100}, "serving": "split"}
+FLEETS = (  # published id, GPUs, question, engine that the suite asks; a study asks the other
+    ("qwen/qwen3.5-397b-a17b", {"H200": 16}, CHAT, "sglang"),
+    ("deepseek-ai/deepseek-v4-flash", {"DGX-B200": 8}, CHAT, "vllm"),
+    ("zai-org/glm-5-fp8", {"H200": 64, "H20": 64}, CHAT, "sglang"),
+    ("nvidia/nvidia-nemotron-3-super-120b-a12b-fp8", {"H100": 8}, CHAT, "vllm"),
+    ("moonshotai/kimi-k2.5", {"H200": 16}, CHAT, "vllm"),
+    ("google/gemma-4-26b-a4b", {"L40S": 2}, CHAT, "vllm"),
+    ("nvidia/minimax-m3-nvfp4", {"H200": 16}, LONG, "vllm"),
+)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, *(pytest.param(engine, marks=pytest.mark.study) for engine in ENGINES)])
+def test_plans_of_models_of_2026_are_replayed_and_served(engine: str, request: pytest.FixtureRequest) -> None:
+    if reason := missing(VERSIONS[engine]):
+        pytest.skip(reason)
+    in_suite = request.node.get_closest_marker("study") is None
+    asked_lines = []
+    for name, inventory, question, usual in FLEETS:
+        if (usual == engine) is not in_suite:
+            continue
+        model = model_document(replace(published.model_of(name), name="served", uri=f"hf://{name}"))
+        deployed = planner.plan(model=model, inventory=inventory, engine=engine, progress=False, **question)
+        replayed = deployed.replay(requests=400, seeds=1, progress=False)
+        assert replayed.holds, name
+        plan = deployed.record
+        config = {key: value for key, value in published.config_of(name).items() if key != "auto_map"}
+        asked_lines += [
+            (name, line.case) for line in lines(render(plan, target="lws", engine=engine), plan, engine, config)
+        ]
+    answers = asked(engine, [case for _, case in asked_lines])
+    refused = [
+        f"{name}: {answer.error}\n{' '.join(case.arguments)}"
+        for (name, case), answer in zip(asked_lines, answers, strict=True)
+        if not answer.accepted
+    ]
+    assert not refused, "\n".join(refused)
 
 
 @cache

@@ -13,6 +13,7 @@ from planner.domain import Phase, Plan
 from planner.errors import InputError
 from planner.export import render
 from planner.pipeline import plan
+from planner.report.plan.notes import notes
 
 FAST = {"tpot_ms": 20}
 FLEETS = {
@@ -97,6 +98,9 @@ def test_command_lines_say_what_was_chosen(engine: str, method: str, tmp_path: P
     made = drafting(draft, **{**own, "slo": FAST}, engine={"name": engine})
     tokens = {pool.server.drafted for pool in made.outlook.pools if pool.phase is not Phase.PREFILL}
     (most,) = tokens
+    told = " ".join(notes(made))
+    assert f"{most} token" in told
+    assert ("carried over" in told) == (method == "eagle")  # of Llama-3.1-70B nothing was published
     lines = words(render(made, target="lws", engine=engine))
     servers = len(made.outlook.pools)
     if engine == "vllm":

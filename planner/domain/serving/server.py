@@ -223,6 +223,10 @@ class BucketPlan:
             losses=(),
         )
 
+    def drafted_by(self, island: str) -> int:
+        """Tokens that a pool drafts a step."""
+        return next((row.tokens for row in self.drafts if row.island == island), 0)
+
     @property
     def bursts_bind(self) -> bool:
         """Whether less is promised where requests bunch as in the trace, by more than rounding."""

@@ -239,11 +239,11 @@ def _cells(plan: Plan, pool: BucketPool) -> tuple[str, ...]:
     noun = "server" if pool.count == 1 else "servers"
     tokens, batch = f"{server.tokens_per_step:,} tokens a step", f"batch {server.batch_size}"
     step_words = {Phase.PREFILL: tokens, Phase.DECODE: batch, Phase.MIXED: f"{tokens}, {batch}"}[pool.phase]
-    share = percent(pool.share)
+    share, drafted = percent(pool.share), plan.outlook.drafted_by(pool.island)
     return (
         f"{pool.count:>2} {noun} of {server.parallel.devices} {' '.join(pool.gpu.replace('`', '').split())}",
         degrees(plan, pool),
-        f"{step_words}{', overlapped' if server.overlapped else ''}",
+        f"{step_words}{f', {drafted} drafted' if drafted else ''}{', overlapped' if server.overlapped else ''}",
         f"takes {share}" if pool.share < 1 - 1e-9 else "takes all",
     )
 

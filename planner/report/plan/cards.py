@@ -161,6 +161,7 @@ def _of_pool(plan: Plan, pool: BucketPool) -> Card:
             ("Tokens a step", tokens),
             ("Batch", server.batch_size),
             ("Overlap", "yes" if server.overlapped else "no"),
+            *((("Drafted a step", plan.outlook.drafted_by(pool.island) or None),) if plan.outlook.drafts else ()),
             ("Context (tokens)", context_tokens(plan.scenario, island)),
             *((("Most on a node", pool.per_node or None),) if _spreads(plan) else ()),
         ),
