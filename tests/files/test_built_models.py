@@ -133,6 +133,7 @@ def test_what_attends_side_by_side_is_said() -> None:
         ("phi3", {"num_hidden_layers": 100_000}, ("num_hidden_layers", "at most 1000")),
         ("exaone4", {"max_position_embeddings": None}, ("max_position_embeddings",)),
         ("exaone4", {"layer_types": ["sliding_attention"] * 31 + ["lookback"]}, ("layer_types",)),
+        ("exaone4", {"layer_types": ["linear_attention"] * 32}, ("must cache as grouped", "got linear_attention")),
         ("gpt2", {}, ("attn.c_attn.weight",)),
     ],
 )
