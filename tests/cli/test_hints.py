@@ -39,6 +39,7 @@ SERVES: dict[str, str] = {
     "files/disk/pages.py": "report",
     "files/disk/single_files.py": "--force",
     "files/kubernetes/kubectl_lists.py": "cluster import",
+    "files/models/built_models.py": "model add",
     "files/plan/batches/": "batch, sweep",
     "files/plan/watch_folders.py": "watch",
     "files/scenario/settings.py": "--set",

@@ -130,8 +130,10 @@ def test_what_attends_side_by_side_is_said() -> None:
         ("jamba", {}, ("model.layers.0", "mamba.x_proj.weight")),
         ("lfm2", {"layer_types": ["conv"] * 32}, ("model.layers.0", "conv.in_proj.weight")),
         ("exaone4", {"model_type": "exaone99"}, ("model_type", "'exaone99'")),
+        ("phi3", {"num_hidden_layers": 100_000}, ("num_hidden_layers", "at most 1000")),
         ("exaone4", {"max_position_embeddings": None}, ("max_position_embeddings",)),
         ("exaone4", {"layer_types": ["sliding_attention"] * 31 + ["lookback"]}, ("layer_types",)),
+        ("exaone4", {"layer_types": ["linear_attention"] * 32}, ("must cache as grouped", "got linear_attention")),
         ("gpt2", {}, ("attn.c_attn.weight",)),
     ],
 )

@@ -16,7 +16,7 @@ from small_configs import (
 )
 
 from planner.domain import MlaAttention, ModelSpec
-from planner.files import load_model, scenario_from_document, shipped_models
+from planner.files import load_model, model_document, scenario_from_document, shipped_models
 from planner.files.disk.documents import parse_json
 from planner.files.models.models import model_from_config
 from planner.workload import summarize
@@ -85,6 +85,10 @@ def test_what_one_knows_of_a_new_name_can_be_told(tmp_path: Path, config: dict[s
     assert (model.groups, model.architecture) == (known.groups, known.architecture)
     assert ["DeepseekV9ForCausalLM" in model.assumed[0], "kv_bytes is 2" in model.assumed[1]] == [True, True]
     assert known.assumed == ()
+    without = {key: value for key, value in like.items() if key != "uri"}
+    unplaced = _of_scenario({"config": "m.json", **without}, tmp_path)
+    assert replace(unplaced, uri=model.uri) == model
+    assert _of_scenario(model_document(unplaced)) == unplaced  # as a run folder holds it
     written_out = _of_scenario({"config": config | {"_name_or_path": "org/v9"}, "kv_bytes": 2})
     assert (written_out.name, written_out.uri, written_out.groups) == ("v9", known.uri, known.groups)
     of_an_id = _of_scenario({"config": "deepseek-ai/deepseek-v3", "uri": "pvc://weights/v3"})

@@ -96,7 +96,7 @@ def test_the_rates_of_groups_are_in_the_table_of_the_routing(plan) -> None:
 
 def test_what_is_not_drawn_is_said(plan, plan_named) -> None:
     empty = plan_page(plan_named("empty"))
-    assert [s.name for s in empty.sections] == ["notes", "inventory", "search", "provenance"]
+    assert [s.name for s in empty.sections] == ["notes", "inventory", "search", "model", "provenance"]
     assert "serve no request" in empty.verdict
     unpriced = plan.scenario.inventory
     unpriced = replace(unpriced, items=tuple(replace(i, price_known=False) for i in unpriced.items))

@@ -159,10 +159,16 @@ _SIZES = (
 )
 
 
+_MOST_BUILT = 1000  # layers: several times what there is; each is built
+
+
 def _require_taken(config: Section, text: Any) -> None:
     """InputError where the class passes over what the file says, and would take sizes of its own instead."""
     stated = ModelSection.of(config)
     stated = stated if stated.is_empty("text_config") else stated.inner("text_config")
+    ModelSection({"num_hidden_layers": getattr(text, "num_hidden_layers", None)}, file=stated.file).integer(
+        "num_hidden_layers", low=1, high=_MOST_BUILT
+    )
     for key in (*_SIZES, "layer_types"):
         value, class_value = stated.values.get(key), getattr(text, key, None)
         if value is not None and (not class_value if key == "layer_types" else class_value != value):

@@ -129,7 +129,10 @@ def text_of(answer: MoneyAnswer, folder: Path | None = None) -> str:
 
 
 def seen_from(value: object, folder: Path | None) -> object:
-    """A path that stands for the same file from another folder; names stay, ORG/NAME of a model among them."""
+    """A path that stands for the same file from another folder; names stay, ORG/NAME of a model among them. Of a model
+    that somebody tells of it is the config's."""
+    if isinstance(value, Mapping) and "config" in value:
+        return {**value, "config": seen_from(value["config"], folder)}
     if folder is None or not isinstance(value, str) or not ("/" in value or value.lower().endswith(_PATHS)):
         return value
     stays = Path(value).is_absolute() or not files.is_there(Path.cwd() / value)
