@@ -4,6 +4,7 @@ that become flags, engines and targets, pools behind buckets and tables of any i
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from planner import pipeline
 from planner.domain import Plan
 from planner.errors import ExportError, InfeasibleError
 from planner.export import render
-from planner.files import scenario_from_document, shipped_models
+from planner.files import load_model, scenario_from_document, shipped_models
 from planner.workload import summarize
 
 _GPUS = ("H20", "H20-3E", "H200", "H800", "H100", "A100", "L40S", "DGX-B200", "RTX-PRO-6000", "MI300X", "MI355X")
@@ -58,11 +59,21 @@ def _exported(seed: int) -> Exported | None:
         return None
 
 
+@cache
+def _models() -> list[str]:
+    """Shipped models whose config.json is that of the class that engines have, not of its text model alone."""
+    return [
+        name
+        for name in sorted(shipped_models())
+        if load_model(name).architecture in model_config(name)["architectures"]
+    ]
+
+
 def scenario_document(draw: random.Random) -> dict[str, Any]:
     """A scenario as its file would say it; the layout is solved for, which needs no search."""
     gpus = draw.sample(_GPUS, draw.choice([1, 1, 2, 3]))
     inventory = {gpu: draw.choice(draw.choice([_WHOLE_NODES, _PARTS_OF_NODES])) for gpu in gpus}
-    model = draw.choice(sorted(shipped_models()))
+    model = draw.choice(_models())
     config = model_config(model)
     experts, drafts = "num_experts_per_tok" in config, bool(config.get("num_nextn_predict_layers"))
     form, sizes = draw.choice(
