@@ -1,6 +1,7 @@
 """Attention of all layers of a model on one GPU of a group: each kind by its own formulas (`layers/`), added up.
 
-What an engine sets aside for a sequence is its cache, and where layers keep a state more than that:
+What an engine sets aside for a sequence is its cache; more than that of compressed tokens (`layers/compressed.py`), and
+where layers keep a state:
 
 | symbol | meaning | unit |
 |---|---|---|
@@ -26,7 +27,9 @@ import numpy as np
 
 from planner.cost.arrays import Array, as_array, ceil_divide
 from planner.cost.layers import Decoded, Intake, LayerWork, cost_of
+from planner.cost.layers.compressed import packed_bytes
 from planner.domain import Attention, ModelSpec
+from planner.domain.model import CompressedAttention
 
 STATES = 3
 
@@ -92,6 +95,9 @@ def _cached(model: ModelSpec, kinds: Iterable[tuple[Attention, int]], length: Ar
 def reserved_bytes(model: ModelSpec, length: Array, tp: Array, *, states: int = STATES) -> Array:
     """What an engine sets aside for a sequence of `length` tokens on one GPU of a group (bytes)."""
     stateful, plain = _parted(model)
+    compressed = [(kind, count) for kind, count in plain if isinstance(kind, CompressedAttention)]
+    if len(compressed) == len(plain) and not stateful and any(kind.ratio for kind, _ in compressed):
+        return np.asarray(packed_bytes(compressed, length, model.kv_bytes) + 0 * tp)
     if not stateful:
         return cache_bytes_per_sequence(model, length, tp)
     if not plain:

@@ -53,7 +53,7 @@ class CostContext:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One GPU type in one phase. `weights`, `experts` and `shared` (experts): FLOP/ms for GEMMs on weights of their
-    precision.
+    precision; `expert_reads`: most that few rows of an expert cost over the reading of its weights.
 
     `fans_out`: share of the tokens that cross the NIC once for each foreign domain, as in prefill, not for each expert.
     """
@@ -65,6 +65,7 @@ class Device:
     weights: Array
     experts: Array
     shared: Array
+    expert_reads: float
     memory: float
     cache: float
     nvlink: float
@@ -97,6 +98,7 @@ def device(
         weights=arithmetic_tflops(gpu, model.weight_bytes, alone) * share * _FLOP_PER_MS,
         experts=arithmetic_tflops(gpu, model.expert_bytes, alone) * share * of_format * _FLOP_PER_MS,
         shared=arithmetic_tflops(gpu, shared_bytes, alone) * share * of_shared * _FLOP_PER_MS,
+        expert_reads=efficiency.expert_reads if alone or weight_only(gpu, model.expert_bytes) else math.inf,
         # Bandwidth is apart from the kernels' share, which is of arithmetic.
         memory=gpu.memory_gb_s * efficiency.memory * _BYTE_PER_MS,
         cache=gpu.memory_gb_s * efficiency.cache * _BYTE_PER_MS,

@@ -22,6 +22,7 @@ class Efficiency:
     expert: float
     expert_half: float
     expert_power: float
+    expert_reads: float
     expert_fp4: float
     attention_prefill: float
     attention_decode: float

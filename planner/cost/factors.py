@@ -5,6 +5,7 @@
 | gemm, expert | share of the data-sheet rate that large GEMMs and grouped GEMMs of experts reach |
 | gemm_half, expert_half | tokens (of a GEMM; of one expert) at which half of that is reached: eta(m) = m / (m + half) |
 | expert_power | exponent of that eta(m), of experts |
+| expert_reads | most that few rows cost over the reading of an expert's weights, where these are unpacked |
 | expert_fp4, weight_only | what experts in FP4 reach of it; in FP4 on a device without, unpacked to 16 bits |
 | attention_prefill, attention_decode | share of the 16-bit rate in attention scores |
 | memory, cache | share of the memory bandwidth: of weights and activations; of keys and values |
@@ -32,6 +33,7 @@ _DEEPEP = "DeepEP documentation, H800 with 400 Gb/s NICs"
 _FLASH = "FlashAttention-3 paper: 600-650 TFLOP/s of 989, causal"
 _KERNELS = "InferSim's kernel measurements on H20 (bench_data of alibaba/InferSim)"
 _INDEXER = "59 runs of GLM-5 by SGLang, H200, B200 and B300 (aiconfigurator-core 0.12.0, Apache-2.0): what a step lacks"
+_UNPACKED = "168 runs of gpt-oss-120b and Kimi-K2.5 on H100, H200 and B200 (aiconfigurator-core 0.12.0, Apache-2.0)"
 _OURS = "estimate"
 _TTFT = "fitted to aggregated runs of InferenceX (facts on the fit of the cost model)"
 
@@ -64,6 +66,8 @@ _GENERAL = (
     _row("expert", 0.3, "1", Origin.DEFAULT, "prior of the fit"),
     _row("expert_half", 200, "tokens", Origin.DEFAULT, "prior of the fit"),
     _row("expert_power", 0.7, "1", Origin.DEFAULT, "prior of the fit"),
+    _row("expert_reads", 1.5, "1", Origin.PUBLISHED, _UNPACKED),
+    _row("expert_reads", 1000, "1", Origin.DEFAULT, "none: expert_half was fitted to runs on A100", "ampere"),
     _row("expert_fp4", 1.0, "1", Origin.DEFAULT, "prior of the fit"),
     _row("attention_prefill", 0.6, "1", Origin.PUBLISHED, _FLASH, gpus=("H100",)),
     _of_deepseek("attention_decode", 0.66, "FlashMLA README: 660 TFLOP/s of 989 on H800"),

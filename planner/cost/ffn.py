@@ -10,7 +10,7 @@
 | m | tokens per visited expert and micro-batch: n K imbalance / (mu g f) | tokens |
 
 compute = FLOPs / (rate eta(m)), eta(m) = eta_max m / (m + half), of routed experts eta_max (m / (m + half))^power;
-memory = weights / bandwidth.
+memory = weights / bandwidth. Kernels that unpack weights read ahead: few rows cost them at most expert_reads x memory.
 """
 
 import numpy as np
@@ -105,10 +105,12 @@ def routed_part(
     eta = eff.expert * saturation(visits / micro_batches / loaded, eff.expert_half) ** eff.expert_power
     weights = model.moe_layers * model.expert_parameters
     flops, moved = 2 * visits * weights, micro_batches * loaded * weights * model.expert_bytes
+    memory_ms = moved / dev.memory
+    few = np.minimum(flops / (dev.experts * eta), dev.expert_reads * memory_ms)
     return Part(
         name="routed experts",
-        compute_ms=flops / (dev.experts * eta),
-        memory_ms=moved / dev.memory,
+        compute_ms=np.maximum(flops / (dev.experts * eff.expert), few),
+        memory_ms=memory_ms,
         flops=flops,
         bytes=moved,
     )

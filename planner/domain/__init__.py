@@ -128,9 +128,6 @@ from planner.domain.preemption import Preemptor, VictimMethod, VictimRule, Victi
 from planner.domain.scenario import (
     AssignmentSettings,
     Bound,
-    CostMode,
-    CostSettings,
-    CostSource,
     Encoding,
     Formulation,
     InputHash,
@@ -153,6 +150,7 @@ from planner.domain.search_record import (
     Trial,
 )
 from planner.domain.service import RangeService, Service
+from planner.domain.serving.cost import CostMode, CostSettings, CostSource
 from planner.domain.serving.deploy import DeploySettings
 from planner.domain.serving.forms import (
     PURE_FORMS,

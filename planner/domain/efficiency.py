@@ -77,6 +77,7 @@ BOUNDS = {
     "expert": _SHARE,
     "expert_half": (0.0, 1e5),
     "expert_power": (0.05, 2.0),
+    "expert_reads": (1.0, 1000.0),
     "expert_fp4": (0.01, 10.0),
     "attention_prefill": _SHARE,
     "attention_decode": _SHARE,

@@ -9,9 +9,10 @@ from planner.domain.keys import Bounds, Items, Key, Mapped, OneOf
 from planner.domain.layout import PHASES, ParallelConfig, Phase, Reach
 from planner.domain.objective import Certificate
 from planner.domain.placement import Placement
-from planner.domain.scenario import CostMode, Scenario
+from planner.domain.scenario import Scenario
 from planner.domain.search_record import SearchRecord
 from planner.domain.service import Service
+from planner.domain.serving.cost import CostMode
 from planner.domain.serving.routing import RoutingForm
 from planner.domain.serving.server import BucketPlan
 

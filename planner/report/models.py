@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from planner.domain import ModelSpec
+from planner.domain.model import WeightFormat
 from planner.domain.model.fits import ModelFit
 from planner.domain.model.spec import EMBEDDING_BYTES
 from planner.report.kit.markdown import escaped, listed
@@ -10,13 +11,15 @@ from planner.report.kit.quantities import whole
 from planner.report.kit.tree import Cell, DataTable, Page, Section, section
 
 CONTEXTS = {"1K": 1024, "32K": 32_768, "1M": 1_048_576}
-_FORMATS = {0.53125: "MXFP4", 0.5625: "NVFP4", 1.0: "FP8", 2.0: "BF16"}
+_WHOLE = (0.53125, 0.5625, 1.0)
+"""Bytes of an element of one format, its scales included."""
 
 
 def model_page(model: ModelSpec, fits: Sequence[ModelFit] = (), loaded_by: Iterable[str] = ()) -> Page:
     """The page of a model. `fits`: GPU types that were looked at; `loaded_by`: engine versions that load it."""
     source = [f"Read from: {escaped(model.source)}."] if model.source else []
-    loads = [f"Loaded by: {', '.join(map(escaped, loaded_by))}."] if loaded_by else []
+    versions = ", ".join(map(escaped, loaded_by))
+    loads = [f"Loaded by {versions}."] if versions else ["No engine version at hand loads it."] if fits else []
     where = [f"Weights are loaded from {escaped(model.uri)}." if model.uri else "Where its weights lie: not told."]
     return Page(
         title=f"Model {model.name}",
@@ -60,14 +63,19 @@ def assumptions(model: ModelSpec) -> list[str]:
 
 def precision(model: ModelSpec) -> str:
     """`FP8, experts MXFP4`."""
-    weights = _format(model.weight_bytes)
+    weights = _format(model, model.weight_bytes)
     if model.experts is None or model.expert_bytes == model.weight_bytes:
         return weights
-    return f"{weights}, experts {_format(model.expert_bytes)}"
+    return f"{weights}, experts {_format(model, model.expert_bytes)}"
 
 
-def _format(size: float) -> str:
-    return _FORMATS.get(size, f"{size:.3g} bytes each")
+def _format(model: ModelSpec, size: float) -> str:
+    """Its format; of several that the checkpoint has, that of so many bytes."""
+    if size == EMBEDDING_BYTES:
+        return "BF16"
+    alike = [word for word in model.weight_formats if word in WeightFormat.of((size,))] or [*model.weight_formats]
+    mean = "" if size in _WHOLE else f" (mean {size:.3g} bytes)"
+    return f"{' or '.join(word.upper() for word in alike) or 'mixed'}{mean}"
 
 
 def layers_table(model: ModelSpec) -> DataTable:

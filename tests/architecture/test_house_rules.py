@@ -75,7 +75,9 @@ OWNERS = {
     "ax": ("planner/proposing/search/experiment.py",),
     "botorch": ("planner/proposing/search/surrogate.py",),
     "gpytorch": ("planner/proposing/search/surrogate.py",),
-    "torch": ("planner/proposing/search/surrogate.py",),
+    "torch": ("planner/proposing/search/surrogate.py", "planner/files/models/built_models.py"),
+    "transformers": ("planner/files/models/built_models.py",),
+    "huggingface_hub": ("planner/files/models/built_models.py",),
     "scipy": ("planner/proposing/search/", "planner/cost/"),
     "matplotlib": (
         "planner/report/",

@@ -217,8 +217,8 @@ def fixed_bytes(spec: specs.KVCacheSpec) -> Fraction:
 
 def request_bytes(layers: dict[str, specs.KVCacheSpec], tokens: int) -> int:
     """What a request that is decoded takes: one token is in flight."""
-    mixed = len({spec.page_size_bytes for spec in layers.values()}) > 1
-    layout = specs.KVCacheLayout.BLHNC if mixed else specs.KVCacheLayout.LBHNC
+    of_v4 = any(isinstance(spec, specs.SlidingWindowMLASpec) for spec in layers.values())
+    layout = specs.KVCacheLayout.BLHNC if of_v4 else specs.KVCacheLayout.LBHNC  # its indexer asks for that
     config = SimpleNamespace(
         model_config=SimpleNamespace(max_model_len=tokens, supports_kv_cache_grouping=False),
         parallel_config=SimpleNamespace(decode_context_parallel_size=1),

@@ -384,6 +384,19 @@ class TestDefect12Fp4WhereverSupported:
         read = MOE_LAYERS * read_ms(4 * EXPERT_PARAMETERS * stored / 1e9, spec)
         assert float(found.memory_ms) == pytest.approx(read)
 
+    def test_new_integers_are_unpacked_to_16_bits(self) -> None:
+        """INT4 takes the bytes of NVFP4, and the time of 16 bits wherever it is multiplied (of so many rows that
+        reading ahead saves nothing); a head as it is stored."""
+        spec, shape = gpu("DGX-B200"), replace(model(), weight_bytes=0.5625, expert_bytes=0.5625)
+        int4 = replace(shape, weight_only=True, head_bytes=1.0)
+        native, unpacked = (step(spec, DECODE, length=4096, batch=10**8, dp=64, shape=each) for each in (shape, int4))
+        slower = factors(spec).expert_fp4 / factors(spec).weight_only * 9000 / 2250
+        for part, factor in (("routed experts", slower), ("dense", 9000 / 2250)):
+            ratio = float(unpacked.part(part).compute_ms) / float(native.part(part).compute_ms)
+            assert ratio == pytest.approx(factor)
+            assert float(unpacked.part(part).memory_ms) == float(native.part(part).memory_ms)
+        assert float(native.part("head").memory_ms) == pytest.approx(2 * float(unpacked.part("head").memory_ms))
+
 
 class TestDefect13MemoryAtMidpoint:
     """Whoever sends the longest prompt of a range must fit, not only the one in its middle."""

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cost import CostContext, decode_time, max_batch_size, prefill_time, tabulate
+from planner.cost.attention import reserved_bytes
 from planner.cost.memory import experts_on_device, weights_gb
 from planner.cost.parallelism import configurations
 from planner.cost.parts import StepCost
@@ -157,7 +158,10 @@ def test_largest_batch_shrinks_with_length(
         for prompt, out in ((s, answer), (s + more, answer), (s, answer + more))
     )
     if one > 0:
-        assert 0 < longer_prompt < one
+        tokens = np.array([s + answer, s + answer + more])
+        shorter, longer = reserved_bytes(model(shape), tokens, np.array(tp))
+        assert 0 < longer_prompt <= one
+        assert (longer_prompt < one) == (longer > shorter)  # within a block of states all are alike
         assert longer_answer == pytest.approx(longer_prompt)
     else:
         assert (one, longer_prompt) == (0, 0)  # weights that do not fit fit no better for longer prompts

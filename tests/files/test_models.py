@@ -132,8 +132,8 @@ def test_the_origin_in_the_config_serves_as_uri(tmp_path: Path, config: dict[str
     ("change", "words"),
     [
         (
-            {"architectures": ["Qwen3NextForCausalLM"]},
-            ("architectures", "DeepseekV3ForCausalLM", "LlamaForCausalLM", "got Qwen3NextForCausalLM"),
+            {"architectures": ["Qwen9NextForCausalLM"]},
+            ("architectures", "DeepseekV3ForCausalLM", "LlamaForCausalLM", "got Qwen9NextForCausalLM"),
         ),
         ({"architectures": []}, ("architectures", "none")),
         ({"architectures": "DeepseekV3ForCausalLM"}, ("architectures", "a list of texts")),

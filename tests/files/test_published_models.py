@@ -139,6 +139,18 @@ LONGCAT = LINEAR | {
 }
 
 
+def test_two_spellings_of_ling_3_are_one_model() -> None:
+    """As its makers' own code reads it, and as transformers' class does."""
+    spelt = {
+        "linear_head_dim": "head_dim",
+        "num_experts_per_token": "num_experts_per_tok",
+        "num_expert_group": "n_group",
+    }
+    own = {spelt.get(key, key): value for key, value in LING_3.items()} | {"no_kda_lora": True}
+    model, other = (model_from_config(Section(config, file="c"), name="m") for config in (LING_3, own))
+    assert model == other
+
+
 @pytest.mark.parametrize(
     ("config", "counts"),
     [
@@ -173,6 +185,7 @@ def test_defaults_of_classes_without_a_kept_file(config: dict[str, Any], counts:
         ),
         (KIMI_LINEAR, {"num_expert_group": 3}, ("num_expert_group", "a divisor")),
         (LING_3, {"layer_group_size": ...}, ("layer_group_size", "missing")),
+        (LING_3, {"no_kda_lora": False}, ("no_kda_lora", "true")),
         (LONGCAT, {"moe_topk": 1000}, ("moe_topk", "768")),
         (LONGCAT, {"linear_attn_config": {"num_heads": 2}}, ("linear_attn_config", "absent")),
     ],

@@ -96,6 +96,8 @@ AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": -1, "dynamic": {"-:.*mlp.gate$": {}}}
 INT8 = {"quant_method": "compressed-tensors", **_group(8, "int")}
 INT8["config_groups"]["group_0"]["input_activations"] = {"num_bits": 8, "type": "int"}
+W4A8 = {"quant_method": "compressed-tensors", **_group(4, "int", group_size=64)}
+W4A8["config_groups"]["group_0"]["input_activations"] = {"num_bits": 8, "type": "float"}
 BY_TARGET = {
     "quant_method": "compressed-tensors",
     "config_groups": {
@@ -114,8 +116,10 @@ BY_TARGET = {
         (GPTQ, (0.5, 0.5), "int4", True),
         (GPTQ | {"bits": 8, "group_size": 64}, (1 + 3 / 64,) * 2, "int8", True),
         (INT8, (1.0, 1.0), "int8", False),
+        (W4A8, (0.5 + 2 / 64,) * 2, "int4", True),
         (MIXED, (1.0, 0.5625), "fp8 nvfp4", False),
         (BY_TARGET, (1.0, 0.53125), "fp8 mxfp4", True),
+        (BY_TARGET | {"ignore": ["re:.*layers.[0-3].self_attn.*"]}, (1.5, 0.53125), "fp8 mxfp4", True),
         ({"quant_method": "fbgemm_fp8"}, (1.0, 1.0), "fp8", False),
         ({"quant_algo": "FP8", "kv_cache_scheme": "FP8", "ignore": ["lm_head"]}, (1.0, 1.0), "fp8", False),
     ],

@@ -63,6 +63,7 @@ SMALLER = {
         "(40, 60)": "(60,)",
         ": 96}": ": 48}",
     },
+    "13_models_of_2026": {"for name in MODELS}": "for name in MODELS[5::6]}"},
 }
 """Sizes that take long, and those that the tests take: every cell runs all the same."""
 

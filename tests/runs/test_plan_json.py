@@ -14,7 +14,7 @@ import pytest
 from edited_documents import of_before_digests, resealed, unverified
 from placed_plans import placed_by_hand
 
-from planner.domain import LengthProfile, Plan, RouterPolicy
+from planner.domain import LengthProfile, Plan, PoolDrafts, RouterPolicy
 from planner.domain.serving.replayed import ReplayedChoice, ReplayedRates
 from planner.errors import InputError
 from planner.files import encode_plan, load_run, plan_document, plan_schema, write_run
@@ -106,9 +106,15 @@ def eventful(plan: Plan, pooled: Plan) -> Plan:
         plan.search, trials=(trial, *trials), rounds=(told,), interrupted=True, frontier=(plan.search.best_trial, 0)
     )
     first, *others = plan.islands
-    islands = (replace(first, tokens_per_step=8192, overlapped=True, cached_share=0.25, context=9000), *others)
-    pools = tuple(replace(pool, context=9000, per_node=2) for pool in pooled.buckets.pools)
-    buckets = replace(pooled.buckets, replayed=_replayed(), pools=pools)
+    islands = (
+        replace(first, tokens_per_step=8192, overlapped=True, cached_share=0.25, context=9000, drafted=2),
+        *others,
+    )
+    pools = tuple(
+        replace(pool, context=9000, per_node=2, server=replace(pool.server, drafted=2)) for pool in pooled.buckets.pools
+    )
+    drafts = PoolDrafts(island=pools[0].island, tokens=2, tokens_per_pass=2.2, gain=1 / 3, carried_over=True)
+    buckets = replace(pooled.buckets, replayed=_replayed(), pools=pools, drafts=(drafts,))
     placed = placed_by_hand(unverified(replace(plan, search=record, buckets=buckets, islands=islands)))
     assert placed.placement is not None
     part, *parts = placed.placement.parts

@@ -11,11 +11,15 @@ scores = H/tp 2 D pairs; an indexer scores all entries, on every GPU. Heads are 
 index keys are repeated. Prompts are taken in as decode reads: entries are never expanded.
 """
 
+from collections.abc import Sequence
+from math import ceil
+
 import numpy as np
 
 from planner.cost.arrays import Array
 from planner.cost.layers.seam import Decoded, Intake, LayerCost, LayerWork, causal_pairs
 from planner.domain.model import CompressedAttention
+from planner.domain.model.compressed import OVERLAPPING, PAGE_TOKENS, page_bytes
 
 
 def _weights(kind: CompressedAttention, hidden_size: int, tp: Array) -> Array:
@@ -64,6 +68,22 @@ def _decode(kind: CompressedAttention, hidden_size: int, decoded: Decoded, tp: A
 def _cached(kind: CompressedAttention, tokens: Array, tp: Array, kv_bytes: float) -> Array:
     window = np.minimum(tokens, kind.window) * kind.entry_bytes(kv_bytes)
     return np.asarray(window + tokens * kind.cached_bytes_per_token(kv_bytes) + kind.held_bytes + 0 * tp)
+
+
+_WINDOW_BLOCK = 64  # tokens
+
+
+def packed_bytes(kinds: Sequence[tuple[CompressedAttention, int]], length: Array, kv_bytes: float) -> Array:
+    """What an engine sets aside for a sequence, of all such layers (bytes): a block has the entries of all of them, and
+    so does one that windows, or what entries are made of, are in, which begin within one and end in another. So vLLM
+    0.33 groups them (`_get_packed_kv_cache_groups`)."""
+    block = PAGE_TOKENS * sum(count * kind.cached_bytes_per_token(kv_bytes) for kind, count in kinds)
+    page = max(page_bytes(_WINDOW_BLOCK, kind.entry_bytes(kv_bytes), kv_bytes) for kind, _ in kinds)
+    groups = ceil(sum(count for _, count in kinds) / max(1, block // page))
+    blocks = groups * (ceil(max(kind.window for kind, _ in kinds) / _WINDOW_BLOCK) + 1)
+    for ratio, tokens in {kind.ratio: kind.compressing for kind, _ in kinds if kind.ratio}.items():
+        blocks += ceil(tokens / (4 if ratio == OVERLAPPING else 8)) + 1
+    return np.asarray(block * (np.ceil(length / PAGE_TOKENS) + blocks))
 
 
 COMPRESSED = LayerCost(weights=_weights, prefill=_prefill, decode=_decode, cached=_cached)

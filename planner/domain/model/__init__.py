@@ -11,7 +11,7 @@ from typing import Annotated
 from planner.domain.keys import Bounds
 from planner.domain.model.compressed import CompressedAttention
 from planner.domain.model.ffn import DenseFfn, Experts
-from planner.domain.model.formats import WeightFormat
+from planner.domain.model.formats import CacheFormat, WeightFormat
 from planner.domain.model.grouped import BlockIndexer, Gate, GroupedAttention
 from planner.domain.model.latent import Indexer, MlaAttention
 from planner.domain.model.recurrent import LinearAttention, Mamba2
@@ -22,6 +22,7 @@ __all__ = [
     "MOST_LAYERS",
     "Attention",
     "BlockIndexer",
+    "CacheFormat",
     "CompressedAttention",
     "DenseFfn",
     "Experts",

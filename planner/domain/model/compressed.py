@@ -16,10 +16,16 @@ from planner.domain.model.sizes import Size, SizeOrNone
 
 OVERLAPPING = 4
 """Entries of so many tokens look at twice as many, so that what compresses them is twice as wide."""
-_PAGE_TOKENS = 256
+PAGE_TOKENS = 256
 _ROTARY, _SCALES = 64, 8  # of an FP8 entry: elements that keep 16 bits; bytes of scales
 _STATE_BYTES = 4
 """Pages and entries are as in vLLM 0.33 (vllm/models/deepseek_v4/): an FP8 entry of 512 elements takes 584 bytes."""
+
+
+def page_bytes(rows: float, size: float, kv_bytes: float) -> int:
+    """A page of so many rows (bytes): it ends at a multiple of what kernels want."""
+    step = 576 if kv_bytes == 1 else 512
+    return ceil(rows * size / step) * step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +90,9 @@ class CompressedAttention:
         """Cache of one more token and layer (bytes), where the window is full: pages end at multiples of bytes."""
         if not self.ratio:
             return 0.0
-        step, entries = 576 if kv_bytes == 1 else 512, _PAGE_TOKENS / self.ratio
-        pages = (ceil(entries * size / step) * step for size in (self.entry_bytes(kv_bytes), self.index_bytes))
-        return sum(pages) / _PAGE_TOKENS
+        rows = PAGE_TOKENS / self.ratio
+        pages = (page_bytes(rows, size, kv_bytes) for size in (self.entry_bytes(kv_bytes), self.index_bytes))
+        return sum(pages) / PAGE_TOKENS
 
     def cached_bytes(self, tokens: float, kv_bytes: float) -> float:
         """Cache of a sequence of `tokens` and layer (bytes)."""
@@ -113,5 +119,10 @@ class CompressedAttention:
     @property
     def held_bytes(self) -> float:
         """State of a sequence that does not grow (bytes): what the next entry, and its index key, will be made of."""
-        tokens, widths = self._overlap * self.ratio, 2 * self._overlap * (self.head_dim + self.index_dim)
-        return float(tokens * widths * _STATE_BYTES)
+        widths = 2 * self._overlap * (self.head_dim + self.index_dim)
+        return float(self.compressing * widths * _STATE_BYTES)
+
+    @property
+    def compressing(self) -> int:
+        """Tokens that an entry is made of; 0 where none is."""
+        return self._overlap * self.ratio

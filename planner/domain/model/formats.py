@@ -1,4 +1,4 @@
-"""How weights are stored."""
+"""How weights and caches are stored."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -24,3 +24,15 @@ class WeightFormat(StrEnum):
     @classmethod
     def _of_one(cls, size: float) -> "WeightFormat":
         return cls.MXFP4 if size <= _MXFP4_BYTES else cls.NVFP4 if size <= _FP4_BYTES else cls.FP8
+
+
+class CacheFormat(StrEnum):
+    """Elements of the KV cache: as the model says, or of 8 or 16 bits."""
+
+    AUTO = "auto"
+    FP8 = "fp8"
+    BF16 = "bf16"
+
+    def element_bytes(self, told: float) -> float:
+        """Bytes of an element, `told` by the model."""
+        return {CacheFormat.AUTO: told, CacheFormat.FP8: 1.0, CacheFormat.BF16: 2.0}[self]

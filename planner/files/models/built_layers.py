@@ -67,9 +67,9 @@ def understood_layers(layers: Sequence[BuiltLayer], config: Any) -> list[Layer]:
 def _understood(layer: BuiltLayer, config: Any) -> Iterator[Layer]:
     hidden = int(config.hidden_size)
     mixers = [part for part in layer.parts if part in _MIXERS]
-    attentions = [found for part in mixers if (found := _attention(layer, part, config)) is not None]
-    rest = [part for part in layer.parts if part not in mixers or (part == "mixer" and not attentions)]
-    ffn = _ffn(layer, rest, config) if rest else None
+    attentions = [attention for part in mixers if (attention := _attention(layer, part, config)) is not None]
+    others = [part for part in layer.parts if part not in mixers or (part == "mixer" and not attentions)]
+    ffn = _ffn(layer, others, config) if others else None
     counted = sum(attention.parameters(hidden) for attention in attentions) + _weights(ffn, hidden)
     total = sum(map(prod, layer.shapes.values()))
     if abs(counted - total) > TOLERANCE * total or not (attentions or ffn):
@@ -124,8 +124,7 @@ def _grouped(layer: BuiltLayer, shapes: Shapes, module: Any, config: Any) -> Gro
     output = next((shapes[key] for key in _OUTPUTS if key in shapes), None)
     if output is None:
         return None
-    usual = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    width = int(getattr(module, "head_dim", None) or usual)
+    width = int(getattr(module, "head_dim", None) or config.hidden_size // config.num_attention_heads)
     heads = output[1] // width
     if fused := next((shapes[key] for key in _FUSED if key in shapes), None):
         queries, keys, values = heads * width, (fused[0] // width - heads) // 2 * width, 0
@@ -150,8 +149,9 @@ def _grouped(layer: BuiltLayer, shapes: Shapes, module: Any, config: Any) -> Gro
 
 def _latent(shapes: Shapes, config: Any) -> MlaAttention:
     indexer = None
-    if any(key.startswith("indexer.") for key in shapes):
-        indexer = Indexer(heads=config.index_n_heads, dim=config.index_head_dim, top=config.index_topk)
+    if top := getattr(config, "index_topk", None):  # without matrices it is an earlier layer's
+        has_matrices = any(key.startswith("indexer.") for key in shapes)
+        indexer = Indexer(heads=config.index_n_heads, dim=config.index_head_dim, top=top, own=has_matrices)
     return MlaAttention(
         heads=config.num_attention_heads,
         query_rank=getattr(config, "q_lora_rank", None) or 0,

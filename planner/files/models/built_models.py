@@ -12,26 +12,27 @@ from typing import Any
 from planner.domain import ModelSpec
 from planner.errors import InputError
 from planner.files.disk.documents import read_json
-from planner.files.disk.names import is_path
+from planner.files.disk.names import resolve
 from planner.files.disk.opening import is_folder, is_there
 from planner.files.models.built_layers import TOLERANCE, BuiltLayer, understood_layers
 from planner.files.models.model_architectures import ModuleNames, grouped_layers
 from planner.files.models.model_documents import ModelSection
 from planner.files.models.model_precisions import quantization_method, read_kv_bytes, read_precision, read_weight_block
-from planner.files.sections import Section
+from planner.files.models.models import HUB_ID
+from planner.files.sections import NAME_PATTERN, Section
 
 _LEFT_OUT = ("auto_map", "quantization_config", "_planner", "_name_or_path")
 """Keys of a config.json that say nothing of the class, or name code that is not to be run."""
 
 
-def config_of(id_or_path: str, *, download: bool = False) -> tuple[Section, str]:
-    """The config.json that is meant, and the id on the hub where it is one. Only with `download` it is fetched, and
-    nothing else is. InputError where it is not there."""
-    path = Path(id_or_path).expanduser()
+def config_of(id_or_path: str, *, download: bool = False) -> tuple[Section, str, str]:
+    """The config.json that is meant, its id on the hub where it is one, and what it may be called. Only with `download`
+    it is fetched, and nothing else is. InputError where it is not there."""
+    path = resolve(id_or_path, None)
     if is_there(path):
         file = path / "config.json" if is_folder(path) else path
-        return read_json(file), ""
-    if not download or not is_path(id_or_path):
+        return read_json(file), "", file.absolute().parent.name if file.stem == "config" else file.stem
+    if not download or not HUB_ID.fullmatch(id_or_path):
         raise InputError(
             f"{id_or_path}: must be a config.json or its folder; there is none.",
             hint="With --download the config.json of an id on Hugging Face, ORG/NAME, is fetched.",
@@ -41,34 +42,41 @@ def config_of(id_or_path: str, *, download: bool = False) -> tuple[Section, str]
     except ImportError:
         raise _no_transformers() from None
     try:
-        return read_json(Path(hf_hub_download(id_or_path, "config.json"))), id_or_path
+        fetched = hf_hub_download(id_or_path, "config.json")
     except (OSError, ValueError) as error:  # what the hub refuses derives from the one, a faulty id from the other
         raise InputError(
-            f"{id_or_path}: config.json cannot be fetched: {str(error).splitlines()[0]:.200}",
+            f"{id_or_path}: config.json cannot be fetched: {_first_line(error)}",
             hint="Fetch it by hand, and give its path.",
         ) from None
+    return read_json(Path(fetched)), id_or_path, id_or_path.partition("/")[2]
+
+
+def _first_line(error: Exception) -> str:
+    return f"{' '.join(str(error).split()) or type(error).__name__:.300}"
 
 
 def built_model(config: Section, *, name: str, uri: str = "") -> ModelSpec:
     """The model of a config.json of any architecture that transformers has. InputError names what it cannot be told."""
+    if not NAME_PATTERN.fullmatch(name):
+        raise InputError(f"--name: must be one that files may have, got {name!r:.60}.", hint="Give the model a name.")
     model, settings, version = _built(config)
     text = settings.get_text_config()
     matrices = {key: value for key, value in model.named_parameters() if value.dim() > 1 and not key.endswith("bias")}
     shapes = {key: tuple(value.shape) for key, value in matrices.items()}
     layers = _layers(model, shapes, text)
-    found = understood_layers(layers, text)
+    understood = understood_layers(layers, text)
     around = _around(model, shapes, layers)
     section = ModelSection.of(config)
-    own = section.inner("_planner")
-    precision = read_precision(section, own, found, ModuleNames(), int(text.hidden_size))
-    told = [f"Built by transformers {version} as {type(model).__name__}, from shapes and its configuration."]
-    if len(found) > len(layers):
-        told.append("What attends side by side in a layer counts as layers of their own, one after the other.")
+    planner_keys = section.inner("_planner")
+    precision = read_precision(section, planner_keys, understood, ModuleNames(), int(text.hidden_size))
+    remarks = [f"Built by transformers {version} as {type(model).__name__}, from shapes and its configuration."]
+    if len(understood) > len(layers):
+        remarks.append("What attends side by side in a layer counts as layers of their own, one after the other.")
     spec = ModelSpec(
         name=name,
         uri=uri,
         hidden_size=int(text.hidden_size),
-        groups=grouped_layers(found),
+        groups=grouped_layers(understood),
         vocab_size=around["vocabulary"],
         max_context=_needed(text, "max_position_embeddings", config),
         weight_bytes=precision.weights,
@@ -77,7 +85,7 @@ def built_model(config: Section, *, name: str, uri: str = "") -> ModelSpec:
         head_bytes=precision.head,
         formats=precision.formats,
         weight_only=precision.weight_only,
-        kv_bytes=read_kv_bytes(section, own, precision),
+        kv_bytes=read_kv_bytes(section, planner_keys, precision),
         mtp_layers=int(getattr(text, "num_nextn_predict_layers", None) or 0),
         tied_embeddings=around["head"] == 0,
         tower_parameters=around["tower"],
@@ -86,7 +94,7 @@ def built_model(config: Section, *, name: str, uri: str = "") -> ModelSpec:
         weight_block=read_weight_block(section),
         own_code=not section.is_empty("auto_map"),
         source=f"{type(model).__name__} of transformers {version}",
-        assumed=tuple(told),
+        assumed=tuple(remarks),
     )
     total = sum(map(prod, shapes.values()))
     if abs(spec.parameters - total) > TOLERANCE * total:
@@ -119,6 +127,7 @@ def _built(config: Section) -> tuple[Any, Any, str]:
         import transformers  # noqa: PLC0415  (an extra)
     except ImportError:
         raise _no_transformers() from None
+    transformers.logging.set_verbosity_error()  # of what our own messages say
     values = {key: value for key, value in ModelSection.of(config).values.items() if key not in _LEFT_OUT}
     kind = values.pop("model_type", None)
     if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
@@ -133,17 +142,19 @@ def _built(config: Section) -> tuple[Any, Any, str]:
         _require_taken(config, settings.get_text_config())
         with torch.device("meta"):
             model = auto.from_config(settings, dtype=torch.bfloat16, trust_remote_code=False)
-    except (AttributeError, KeyError, TypeError, ValueError, ImportError, RuntimeError) as error:  # as its classes do
+    except InputError:
+        raise
+    except Exception as error:  # noqa: BLE001  (each of its hundreds of classes raises what it likes)
         raise InputError(
             f"{config.file}: {kind} must be what transformers {transformers.__version__} can build: "
-            f"{next(filter(None, str(error).splitlines()), type(error).__name__):.200}",
+            f"{_first_line(error)}",
             hint="Correct the configuration.",
         ) from None
     return model, settings, str(transformers.__version__)
 
 
-_TAKEN = (
-    *("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size"),
+_SIZES = (
+    *("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size"),
     *("intermediate_size", "moe_intermediate_size", "num_experts_per_tok", "q_lora_rank", "kv_lora_rank"),
 )
 
@@ -152,11 +163,13 @@ def _require_taken(config: Section, text: Any) -> None:
     """InputError where the class passes over what the file says, and would take sizes of its own instead."""
     stated = ModelSection.of(config)
     stated = stated if stated.is_empty("text_config") else stated.inner("text_config")
-    for key, value in stated.values.items():
-        taken = getattr(text, key, None)
-        if (key in _TAKEN and value is not None and taken != value) or (key == "layer_types" and value and not taken):
+    for key in (*_SIZES, "layer_types"):
+        value, class_value = stated.values.get(key), getattr(text, key, None)
+        if value is not None and (not class_value if key == "layer_types" else class_value != value):
             raise stated.fault(
-                key, f"what {type(text).__name__} of transformers takes, {taken!r:.60}", hint="It is of another shape."
+                key,
+                f"what {type(text).__name__} of transformers takes, {class_value!r:.60}",
+                hint="It is of another shape.",
             )
 
 
@@ -205,8 +218,8 @@ def _layers(model: Any, shapes: Mapping[str, tuple[int, ...]], text: Any) -> lis
     ]
 
 
-def _name_of(model: Any, wanted: Any) -> str:
-    return next(name for name, module in model.named_modules() if module is wanted)
+def _name_of(model: Any, sought_module: Any) -> str:
+    return next(str(name) for name, module in model.named_modules() if module is sought_module)
 
 
 def _around(model: Any, shapes: Mapping[str, tuple[int, ...]], layers: list[BuiltLayer]) -> dict[str, int]:

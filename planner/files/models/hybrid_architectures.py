@@ -179,6 +179,20 @@ def read_llama4(config: ModelSection) -> list[Layer]:
     return [(attention, routed if (layer + 1) % step == 0 else dense) for layer, attention in enumerate(attentions)]
 
 
+_GEMMA3_PATTERN = 6  # of so many layers the last one sees all: Gemma3TextConfig's default
+
+
+def read_gemma3(config: ModelSection) -> list[Layer]:
+    """Of every few layers the last one sees all tokens, the others a window."""
+    config.flag("tie_word_embeddings")  # its class ties where others do not: it has to be said
+    if not config.is_empty("layer_types"):
+        return dense_layers(config, grouped_attentions(config, windows=typed_windows(config)))
+    pattern = config.whole("sliding_window_pattern", _GEMMA3_PATTERN, low=1)
+    window = config.integer("sliding_window", low=1)
+    windows = [0 if (layer + 1) % pattern == 0 else window for layer in range(layer_count(config))]
+    return dense_layers(config, grouped_attentions(config, windows=windows))
+
+
 def read_gemma4(config: ModelSection) -> list[Layer]:
     """Layers that see all tokens have wider heads, fewer of them for keys, which may be the values, too."""
     for key in ("hidden_size_per_layer_input", "num_kv_shared_layers"):
@@ -217,8 +231,8 @@ def read_longcat(config: ModelSection) -> list[Layer]:
         ffn_size=config.integer("expert_ffn_hidden_size", low=1),
         zero=zero,
     )
-    whole = (mla_attention(config), DenseFfn(size=config.integer("ffn_hidden_size", low=1)))
-    return [whole, whole, (None, experts)] * config.integer("num_layers", low=1, high=MOST_LAYERS // 3)
+    plain = (mla_attention(config), DenseFfn(size=config.integer("ffn_hidden_size", low=1)))
+    return [plain, plain, (None, experts)] * config.integer("num_layers", low=1, high=MOST_LAYERS // 3)
 
 
 _WIDTH_STEP = 256  # widths of DeciLM's feed-forward blocks are rounded up to multiples

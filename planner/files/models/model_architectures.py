@@ -16,6 +16,7 @@ from planner.files.models.hybrid_architectures import (
     read_deci,
     read_deepseek_sparse,
     read_deepseek_v4,
+    read_gemma3,
     read_gemma4,
     read_llama4,
     read_longcat,
@@ -205,10 +206,16 @@ _KIMI_LINEAR = replace(_MINIMAX, linear="self_attn")
 
 _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
     {
-        "BailingHybridForCausalLM": _Architecture(layers=read_bailing_hybrid, names=ModuleNames(linear="self_attn")),
+        **dict.fromkeys(
+            ("BailingHybridForCausalLM", "BailingMoeV3ForCausalLM"),
+            _Architecture(layers=read_bailing_hybrid, names=ModuleNames(attention="attention", linear="attention")),
+        ),
         "DeciLMForCausalLM": _Architecture(layers=read_deci),
         "DeepseekV2ForCausalLM": _Architecture(layers=_deepseek),
         "DeepseekV3ForCausalLM": _Architecture(layers=_deepseek),
+        "Gemma3ForConditionalGeneration": _Architecture(
+            layers=read_gemma3, nested=True, activation="gelu_pytorch_tanh"
+        ),
         "Gemma4ForConditionalGeneration": _Architecture(
             layers=read_gemma4,
             nested=True,
@@ -257,6 +264,7 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
             activation="swigluoai",
             names=_MINIMAX,
         ),
+        "MiniMaxM3SparseForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai"),
         "MiniMaxM3SparseForConditionalGeneration": _Architecture(
             layers=read_minimax_m3, nested=True, activation="swigluoai", names=_MINIMAX
         ),
@@ -266,9 +274,11 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "Qwen2MoeForCausalLM": _Architecture(layers=_qwen2_moe, names=ModuleNames(shared="mlp.shared_expert")),
         "Qwen3ForCausalLM": _Architecture(layers=_qwen3),
         "Qwen3MoeForCausalLM": _Architecture(layers=_qwen3_moe),
+        "Qwen3NextForCausalLM": _Architecture(layers=read_qwen35_moe, names=ModuleNames(shared="mlp.shared_expert")),
         "Qwen3VLForConditionalGeneration": _Architecture(layers=_qwen3, nested=True),
         "Qwen3VLMoeForConditionalGeneration": _Architecture(layers=_qwen3_moe, nested=True),
         "Step3p7FlashForCausalLM": _Architecture(layers=read_step3, served="Step3p7ForConditionalGeneration"),
+        "Step3p7ForConditionalGeneration": _Architecture(layers=read_step3, nested=True),
     }
 )
 

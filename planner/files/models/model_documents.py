@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
+from enum import StrEnum
 from typing import TypeVar
 
 from planner.domain import Attention, DenseFfn, Experts, GroupedAttention, LayerGroup, MlaAttention, ModelSpec
@@ -130,7 +131,13 @@ _NEEDED = frozenset(record_keys(ModelSpec)) - _ADDED
 
 def model_document(model: ModelSpec) -> dict[str, object]:
     """The mapping that `model_from_document` reads back as `model`; plain data, every field spelt out."""
-    return {MODEL_SPEC_KEY: _VERSION, **asdict(model), "groups": [_group_document(group) for group in model.groups]}
+    groups = [_group_document(group) for group in model.groups]
+    return {MODEL_SPEC_KEY: _VERSION, **_plain(model), "formats": [*map(str, model.formats)], "groups": groups}
+
+
+def _plain(record: ModelSpec | Attention | Ffn) -> dict[str, object]:
+    """Its fields; words as texts, which YAML asks for."""
+    return asdict(record, dict_factory=lambda pairs: {k: str(v) if isinstance(v, StrEnum) else v for k, v in pairs})
 
 
 def _group_document(group: LayerGroup) -> dict[str, object]:
@@ -144,7 +151,7 @@ def _group_document(group: LayerGroup) -> dict[str, object]:
 def _tagged(part: Attention | Ffn | None, kinds: Mapping[str, type]) -> dict[str, object] | None:
     if part is None:
         return None
-    return {"kind": next(kind for kind, record in kinds.items() if isinstance(part, record)), **asdict(part)}
+    return {"kind": next(kind for kind, record in kinds.items() if isinstance(part, record)), **_plain(part)}
 
 
 def model_from_document(document: Section) -> ModelSpec:
@@ -160,7 +167,7 @@ def model_from_document(document: Section) -> ModelSpec:
         section,
         needed=_NEEDED,
         name=lambda _: section.name("name"),
-        uri=lambda _: section.uri("uri"),
+        uri=lambda _: section.uri("uri") if section.text("uri") else "",
         formats=lambda _: _formats(section),
         groups=lambda _: _groups(section),
     )

@@ -143,8 +143,8 @@ def _matrices(number: int, layer: Layer, names: ModuleNames, hidden_size: int) -
 
 def _alike(matrices: Sequence[str], weights: int, ffn: DenseFfn | Experts) -> dict[str, int]:
     """The matrices of a feed-forward block, which are of one size."""
-    own = matrices[0 if ffn.gated else 1 :]
-    return {matrix: weights // len(own) for matrix in own if weights}
+    names = matrices[0 if ffn.gated else 1 :]
+    return {matrix: weights // len(names) for matrix in names if weights}
 
 
 def _stored(matrices: Sequence[_Matrix], scheme: Scheme, quantization: ModelSection, layers: int) -> list[Stored]:
@@ -153,15 +153,15 @@ def _stored(matrices: Sequence[_Matrix], scheme: Scheme, quantization: ModelSect
     matched: set[int] = set()
     stored = []
     for matrix in matrices:
-        found = {plain[name] for name in _names(matrix.module) if name in plain}
-        found |= {i for i, pattern in patterns.get(_layer_of(matrix.module), ()) if pattern.match(matrix.module)}
+        places = {plain[name] for name in _names(matrix.module) if name in plain}
+        places |= {i for i, pattern in patterns.get(_layer_of(matrix.module), ()) if pattern.match(matrix.module)}
         written = [prefix + matrix.module for prefix in _PREFIXES]
-        found |= {i for i, pattern in patterns[""] if any(map(pattern.match, written))}
-        matched |= found
+        places |= {i for i, pattern in patterns[""] if any(map(pattern.match, written))}
+        matched |= places
         usual = Stored() if matrix.part == _HEAD else scheme.usual  # the head is quantised only where that is said
-        stored.append(scheme.rules[min(found)].stored if found else usual)
-    asked = {*plain.values(), *(i for listed in patterns.values() for i, _ in listed)}
-    for rule in (scheme.rules[i] for i in sorted(asked - matched)):
+        stored.append(scheme.rules[min(places)].stored if places else usual)
+    listed_places = {*plain.values(), *(i for listed in patterns.values() for i, _ in listed)}
+    for rule in (scheme.rules[i] for i in sorted(listed_places - matched)):
         if not _is_uncounted(rule.name, layers):
             raise quantization.fault(rule.key, f"of modules that are known; {rule.name!r:.80} is not", hint=GIVE_BYTES)
     return stored
@@ -175,8 +175,8 @@ def _plain(rules: Sequence[Rule], quantization: ModelSection) -> dict[str, int]:
             continue
         first = rules[plain.setdefault(_EXPERT.sub("experts.0", _PREFIX.sub("", rule.name)), i)]
         if first.key == rule.key and first.stored != rule.stored:
-            one = f"of one format for all experts; {first.name!r:.80} and {rule.name!r:.80} differ"
-            raise quantization.fault(rule.key, one, hint=GIVE_BYTES)
+            rule_text = f"of one format for all experts; {first.name!r:.80} and {rule.name!r:.80} differ"
+            raise quantization.fault(rule.key, rule_text, hint=GIVE_BYTES)
     return plain
 
 

@@ -81,6 +81,14 @@ def _kimi_k3(config: ModelSection, tower: ModelSection) -> int:
     return _kimi(config, tower) + _size(tower, "vt_num_hidden_layers") * 4 * h * (wide - h)
 
 
+def _gemma3(config: ModelSection, tower: ModelSection) -> int:
+    h, d = _size(tower, "hidden_size"), _size(config.inner("text_config"), "hidden_size")
+    patch = _size(tower, "patch_size")
+    positions = (_size(tower, "image_size") // patch) ** 2 * h
+    blocks = _blocks(tower, "num_hidden_layers", "hidden_size", "intermediate_size")
+    return blocks + _COLOURS * patch**2 * h + positions + h * d
+
+
 def _gemma4(config: ModelSection, tower: ModelSection) -> int:
     h, d = _size(tower, "hidden_size"), _size(config.inner("text_config"), "hidden_size")
     patch = _COLOURS * _size(tower, "patch_size") ** 2 * h
@@ -111,6 +119,7 @@ def _minimax_m3(config: ModelSection, tower: ModelSection) -> int:
 
 _TOWERS: Mapping[str, Callable[[ModelSection, ModelSection], int]] = MappingProxyType(
     {
+        "Gemma3ForConditionalGeneration": _gemma3,
         "Gemma4ForConditionalGeneration": _gemma4,
         "KimiK25ForConditionalGeneration": _kimi,
         "KimiK3ForConditionalGeneration": _kimi_k3,

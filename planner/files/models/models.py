@@ -28,13 +28,13 @@ from planner.files.models.model_precisions import quantization_method, read_kv_b
 from planner.files.models.model_towers import tower_parameters, tower_shape
 from planner.files.sections import NAME_PATTERN, Section, nearest_hint, referred_from
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _CACHED = re.compile(r"models--([\w.-]+?)--([\w.-]+)", re.ASCII)
 """A folder of the hub's own cache."""
 _TOLD_BYTES = ("weight_bytes", "expert_bytes", "kv_bytes")
-_TOLD = ("name", "uri", "source", "like", "own_code", *_TOLD_BYTES)
+_OVERRIDES = ("name", "uri", "source", "like", "own_code", *_TOLD_BYTES)
 
-Found = tuple[ModelSpec, tuple[InputHash, ...]]
+ReadModel = tuple[ModelSpec, tuple[InputHash, ...]]
 """A model, and the digests of what it was read from."""
 
 
@@ -44,11 +44,11 @@ def load_model(name_or_path: str, base: Path | None = None) -> ModelSpec:
     return find_model(name_or_path, base)[0]
 
 
-def find_model(name_or_path: str, base: Path | None = None, told: Section | None = None) -> Found:
-    """As `load_model`, with what somebody has `told` of it."""
+def find_model(name_or_path: str, base: Path | None = None, overrides: Section | None = None) -> ReadModel:
+    """As `load_model`; `overrides`: what somebody says of it beside its config."""
     path = resolve(name_or_path, base) if is_path(name_or_path, ".json") else None
-    if path is not None and (is_there(path) or not _HUB_ID.fullmatch(name_or_path)):
-        return _read_file(path / "config.json" if is_folder(path) else path, told)
+    if path is not None and (is_there(path) or not HUB_ID.fullmatch(name_or_path)):
+        return _read_file(path / "config.json" if is_folder(path) else path, overrides)
     ids = hub_ids()
     name = canonical(name_or_path, shipped_models()) if path is None else ids.get(canonical(name_or_path, ids), "")
     if name not in shipped_models():
@@ -59,46 +59,50 @@ def find_model(name_or_path: str, base: Path | None = None, told: Section | None
         )
     text = shipped_models()[name]
     digest = InputHash(name=f"{name}.json", sha256=hashlib.sha256(text.encode()).hexdigest())
-    return model_from_config(parse_json(text, file=digest.name), told=told), (digest,)
+    return model_from_config(parse_json(text, file=digest.name), overrides=overrides), (digest,)
 
 
-def _read_file(path: Path, told: Section | None) -> Found:
+def _read_file(path: Path, overrides: Section | None) -> ReadModel:
     """The shape in a config.json; without a name of its own it takes the folder's, or else the file's. How weights are
     quantised may stand beside it, in hf_quant_config.json."""
     config, beside, digests = ModelSection.of(read_json(path)), path.parent / "hf_quant_config.json", [input_hash(path)]
     if path.stem == "config" and "quantization_config" not in text_section(config) and is_there(beside):
         config = config.with_quantization(read_json(beside))
         digests.append(input_hash(beside))
-    cached = next((found for part in reversed(path.absolute().parts) if (found := _CACHED.fullmatch(part))), None)
+    cached = next((match for part in reversed(path.absolute().parts) if (match := _CACHED.fullmatch(part))), None)
     if cached and config.is_empty("_name_or_path"):
         config = config.changed(_name_or_path="/".join(cached.groups()))
     name = path.parent.name if path.stem == "config" else path.stem
-    return model_from_config(config, name=cached[2] if cached else name, told=told), tuple(digests)
+    return model_from_config(config, name=cached[2] if cached else name, overrides=overrides), tuple(digests)
 
 
-def told_model(section: Section, base: Path) -> Found:
+def told_model(section: Section, base: Path) -> ReadModel:
     """The model of a mapping: a `config`, named or written out, beside what somebody tells of it; or that document."""
     if "config" not in section:
         return model_from_config(section), ()
-    told = ModelSection.of(section, leave_out={"config"})
-    told.allow_only(*_TOLD)
+    overrides = ModelSection.of(section, leave_out={"config"})
+    overrides.allow_only(*_OVERRIDES)
     if section.holds_section("config"):
-        return model_from_config(section.section("config"), told=told), ()
+        return model_from_config(section.section("config"), overrides=overrides), ()
     with referred_from(section, "config"):
-        return find_model(section.text("config"), base, told)
+        return find_model(section.text("config"), base, overrides)
 
 
-def model_from_config(config: Section, *, name: str = "", told: Section | None = None) -> ModelSpec:
+def model_from_config(config: Section, *, name: str = "", overrides: Section | None = None) -> ModelSpec:
     """The model of a config.json or a model document; what the planner does not know is refused, never guessed.
 
-    `name` serves where a config.json has no `_planner.name`; what is `told` stands in for what its `_planner` says.
+    `name` serves where a config.json has no `_planner.name`; `overrides` go before what its `_planner` says.
     """
-    values = {} if told is None else ModelSection.of(told).values
+    values = {} if overrides is None else ModelSection.of(overrides).values
     if MODEL_SPEC_KEY in config:
         return model_from_document(ModelSection.of(config).changed(**values))
-    own = ModelSection.of(config.section("_planner", optional=True))
-    own.allow_only(*_TOLD)
-    section = own if told is None else ModelSection({**own.values, **values}, file=told.file, path=told.path)
+    planner_keys = ModelSection.of(config.section("_planner", optional=True))
+    planner_keys.allow_only(*_OVERRIDES)
+    section = (
+        planner_keys
+        if overrides is None
+        else ModelSection({**planner_keys.values, **values}, file=overrides.file, path=overrides.path)
+    )
     return _from_hugging_face(ModelSection.of(config), section, name)
 
 
@@ -147,8 +151,8 @@ def _longest(text: ModelSection) -> int:
 def _assumed(section: ModelSection, stated: tuple[str, ...]) -> Iterator[str]:
     """What somebody said of the model in place of its config."""
     if "like" in section:
-        said = f"the config says {', '.join(stated)}" if stated else "the config says none"
-        yield f"Its layers are read as those of {section.text('like')}, as told: {said}."
+        sentence = f"the config says {', '.join(stated)}" if stated else "the config says none"
+        yield f"Its layers are read as those of {section.text('like')}, as told: {sentence}."
     for key in _TOLD_BYTES:
         if key in section:
             yield f"{key} is {section.number(key):g}, as told, whatever the checkpoint says."
@@ -166,4 +170,4 @@ def _uri(config: ModelSection, section: ModelSection) -> str:
     if "uri" in section:
         return section.uri("uri")
     origin = config.text("_name_or_path", default="")
-    return f"hf://{origin}" if _HUB_ID.fullmatch(origin) else ""
+    return f"hf://{origin}" if HUB_ID.fullmatch(origin) else ""

@@ -48,10 +48,14 @@ def _qwen35_attentions(config: ModelSection) -> list[Attention]:
         convolution=config.integer("linear_conv_kernel_dim", low=1),
         state_bytes=_state_bytes(config, "mamba_ssm_dtype"),
     )
-    kinds = layer_types(config, (FULL, "linear_attention"))
+    if config.is_empty("layer_types"):  # Qwen3-Next tells every how many layers one sees all
+        every = config.integer("full_attention_interval", low=1)
+        sees_all = [(layer + 1) % every == 0 for layer in range(len(full))]
+    else:
+        sees_all = [kind == FULL for kind in layer_types(config, (FULL, "linear_attention"))]
     return [
-        replace(attention, gate=Gate.ELEMENTS) if kind == FULL else linear
-        for attention, kind in zip(full, kinds, strict=True)
+        replace(attention, gate=Gate.ELEMENTS) if everything else linear
+        for attention, everything in zip(full, sees_all, strict=True)
     ]
 
 
@@ -86,18 +90,28 @@ def _kimi_experts(config: ModelSection) -> Experts:
     routed = config.integer("num_experts", low=1)
     return Experts(
         routed=routed,
-        active=config.integer("num_experts_per_token", low=1, high=routed),
+        active=config.integer(_spelt(config, "num_experts_per_token", "num_experts_per_tok"), low=1, high=routed),
         shared=config.whole("num_shared_experts", 0),
         ffn_size=config.integer("moe_intermediate_size", low=1),
-        node_limit=node_limit(config, routed, "num_expert_group"),
+        node_limit=node_limit(config, routed, _spelt(config, "num_expert_group", "n_group")),
+        shared_size=config.whole("moe_shared_expert_intermediate_size", 0),
         latent=config.whole("routed_expert_hidden_size", 0),
     )
 
 
+def _spelt(config: ModelSection, key: str, other: str) -> str:
+    """The key, or its other spelling where that is given."""
+    return other if key not in config and other in config else key
+
+
 def read_bailing_hybrid(config: ModelSection) -> list[Layer]:
-    """Ling 3: Kimi delta attention, and every few layers latent attention, with a factor a head."""
+    """Ling 3: Kimi delta attention, and every few layers latent attention, with a factor a head. Its own files spell
+    some keys as transformers' class does not."""
     layers, heads = layer_count(config), config.integer("num_attention_heads", low=1)
-    width = config.integer("linear_head_dim", low=1)
+    if not config.flag("no_kda_lora", True):
+        raise config.fault("no_kda_lora", "true: decays and gates that are projected directly", hint=UNKNOWN)
+    config.one_of("gated_attention_proj_granularity_type", ("head_wise",), default="head_wise")
+    width = config.integer(_spelt(config, "linear_head_dim", "head_dim"), low=1)
     delta = LinearAttention(
         key_heads=heads,
         value_heads=heads,

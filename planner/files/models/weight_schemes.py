@@ -80,36 +80,36 @@ def expert_rules(config: ModelSection, experts: str) -> tuple[Rule, ...]:
 
 def _left_rules(quantization: ModelSection, *keys: str) -> tuple[Rule, ...]:
     """Modules that stay at 16 bits."""
-    given = [key for key in keys if not quantization.is_empty(key)]
-    return tuple(Rule(key=key, name=name, stored=_SIXTEEN_BITS) for key in given for name in quantization.texts(key))
+    present = [key for key in keys if not quantization.is_empty(key)]
+    return tuple(Rule(key=key, name=name, stored=_SIXTEEN_BITS) for key in present for name in quantization.texts(key))
 
 
 def _fp8(quantization: ModelSection) -> Scheme:
-    left = _left_rules(quantization, "modules_to_not_convert", "ignored_layers")
+    at_16_bits = _left_rules(quantization, "modules_to_not_convert", "ignored_layers")
     algorithm = quantization.text("quant_algo", default="FP8")
     if algorithm == "FP8":
-        return Scheme(usual=_FP8, rules=left + _left_rules(quantization, "ignore"))
+        return Scheme(usual=_FP8, rules=at_16_bits + _left_rules(quantization, "ignore"))
     if algorithm != _MIXED:
         raise quantization.fault("quant_algo", f"FP8, as quant_method says, or {_MIXED}", hint=GIVE_BYTES)
     # its `ignore` is what was left alone when an FP8 checkpoint was made a mixed one: FP8 still
-    return Scheme(usual=_FP8, rules=left + tuple(_layer_rules(quantization)))
+    return Scheme(usual=_FP8, rules=at_16_bits + tuple(_layer_rules(quantization)))
 
 
 def _mxfp4(quantization: ModelSection) -> Scheme:
-    left = _left_rules(quantization, "modules_to_not_convert")
-    if not left:  # gpt-oss keeps attention, and says so
+    at_16_bits = _left_rules(quantization, "modules_to_not_convert")
+    if not at_16_bits:  # gpt-oss keeps attention, and says so
         raise quantization.fault("modules_to_not_convert", "given: what is left at 16 bits", hint=GIVE_BYTES)
-    return Scheme(usual=_MXFP4, rules=left)
+    return Scheme(usual=_MXFP4, rules=at_16_bits)
 
 
 def _modelopt(quantization: ModelSection) -> Scheme:
-    left = _left_rules(quantization, "ignore", "exclude_modules")
+    at_16_bits = _left_rules(quantization, "ignore", "exclude_modules")
     if quantization.text("quant_algo") == _MIXED:
-        return Scheme(usual=_SIXTEEN_BITS, rules=left + tuple(_layer_rules(quantization)))
+        return Scheme(usual=_SIXTEEN_BITS, rules=at_16_bits + tuple(_layer_rules(quantization)))
     usual = _algorithm(quantization)
     if "config_groups" in quantization and _groups(quantization).usual.format is not usual.format:
         raise quantization.fault("config_groups", f"of the format {quantization.text('quant_algo')}", hint=GIVE_BYTES)
-    return Scheme(usual=usual, rules=left)
+    return Scheme(usual=usual, rules=at_16_bits)
 
 
 def _layer_rules(quantization: ModelSection) -> Iterator[Rule]:
@@ -182,8 +182,8 @@ def _packed(quantization: ModelSection) -> Scheme:
             raise quantization.fault(key, "empty: all matrices of the layers, and those alone", hint=GIVE_BYTES)
     length = quantization.integer("group_size", low=-1, high=_LONGEST_GROUP)
     usual = _integers(bits, length, zero_points=True, weight_only=True)
-    left = _left_rules(quantization, "modules_to_not_convert")
-    return Scheme(usual=usual, rules=left + tuple(_dynamic_rules(quantization)))
+    at_16_bits = _left_rules(quantization, "modules_to_not_convert")
+    return Scheme(usual=usual, rules=at_16_bits + tuple(_dynamic_rules(quantization)))
 
 
 def _dynamic_rules(quantization: ModelSection) -> Iterator[Rule]:

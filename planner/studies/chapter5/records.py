@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from planner.domain.layout import PHASES, IslandClass, Layout, Phase
-from planner.domain.scenario import CostMode, Scenario, SearchSettings
+from planner.domain.scenario import Scenario, SearchSettings
+from planner.domain.serving.cost import CostMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ that become flags, engines and targets, pools behind buckets and tables of any i
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,14 @@ from planner import pipeline
 from planner.domain import Plan
 from planner.errors import ExportError, InfeasibleError
 from planner.export import render
-from planner.files import load_model, scenario_from_document, shipped_models
+from planner.files import scenario_from_document
 from planner.workload import summarize
 
 _GPUS = ("H20", "H20-3E", "H200", "H800", "H100", "A100", "L40S", "DGX-B200", "RTX-PRO-6000", "MI300X", "MI355X")
+_MODELS = (
+    *("deepseek-r1", "deepseek-v2", "deepseek-v3", "glm-4.5", "gpt-oss-120b", "gpt-oss-20b", "kimi-k2"),
+    *("llama-3.1-405b", "llama-3.1-70b", "llama-3.1-8b", "mixtral-8x7b", "qwen3-235b-a22b", "qwen3-30b-a3b"),
+)
 _WHOLE_NODES, _PARTS_OF_NODES = (8, 16, 24, 32, 64), (2, 4, 6, 12, 20, 30)
 _TARGETS = ("lws", "lws", "kubernetes", "disaggregatedset", "llm-d")
 
@@ -59,21 +62,11 @@ def _exported(seed: int) -> Exported | None:
         return None
 
 
-@cache
-def _models() -> list[str]:
-    """Shipped models whose config.json is that of the class that engines have, not of its text model alone."""
-    return [
-        name
-        for name in sorted(shipped_models())
-        if load_model(name).architecture in model_config(name)["architectures"]
-    ]
-
-
 def scenario_document(draw: random.Random) -> dict[str, Any]:
     """A scenario as its file would say it; the layout is solved for, which needs no search."""
     gpus = draw.sample(_GPUS, draw.choice([1, 1, 2, 3]))
     inventory = {gpu: draw.choice(draw.choice([_WHOLE_NODES, _PARTS_OF_NODES])) for gpu in gpus}
-    model = draw.choice(_models())
+    model = draw.choice(_MODELS)
     config = model_config(model)
     experts, drafts = "num_experts_per_tok" in config, bool(config.get("num_nextn_predict_layers"))
     form, sizes = draw.choice(

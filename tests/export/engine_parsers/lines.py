@@ -25,7 +25,7 @@ _PROGRAMS = (
 _LEADER = "10.0.0.1"
 _WEIGHTS = "--model-path="
 _WEIGHT_FLAGS = ("--model", "--model-path")
-# what the oldest shipped configurations leave out, as the planner reads nothing of it, and the engines do
+# what older shipped configurations leave out, as the planner reads nothing of it, and the engines do
 _ADDED: Mapping[str, Mapping[str, Any]] = {
     "DeepseekV2ForCausalLM": {"model_type": "deepseek_v2", "scoring_func": "softmax"},
     "DeepseekV3ForCausalLM": {"model_type": "deepseek_v3", "scoring_func": "sigmoid"},
@@ -42,9 +42,8 @@ _OWN = ("_planner", "auto_map")  # the latter names files of the model's reposit
 def model_config(name: str) -> dict[str, Any]:
     """The config.json of a shipped model as its engine would find it."""
     shipped = json.loads(shipped_models()[name])
-    return {key: value for key, value in shipped.items() if key not in _OWN} | _ADDED.get(
-        shipped["architectures"][0], {}
-    )
+    added = _ADDED.get(shipped["architectures"][0], {})
+    return {key: value for key, value in shipped.items() if key not in _OWN} | added
 
 
 def cases(files: Mapping[str, str], plan: Plan, engine: str) -> Iterator[Case]:

@@ -1,6 +1,6 @@
 """Parameters by part of the classes that transformers builds of published files, on torch's meta device.
 
-`python tests/files/count_parameters.py` writes `published_parameters.csv` anew, with transformers 5.23 (Apache-2.0).
+`python tests/data/count_parameters.py` writes `published_parameters.csv` anew, with transformers 5.23 (Apache-2.0).
 Norms, biases, routers and scales are left out, but for those of towers and hyper-connections.
 """
 
