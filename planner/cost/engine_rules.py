@@ -199,6 +199,8 @@ def _format_refusals(query: _Query) -> Iterator[str]:
     for weights in model.weight_formats:
         if profile.arithmetic(gpu, weights) is None:
             yield f"{profile} loads no {weights} weights on {gpu.name}"
+    if not profile.takes_method(gpu, model.quantization):
+        yield f"{profile} loads no weights of quant_method {model.quantization} on {gpu.name}"
     if not profile.reads_cache(gpu, model):
         yield (
             f"{profile} reads an FP8 cache of latent attention from compute capability "

@@ -105,6 +105,14 @@ def test_drafts_and_stages_do_not_go_together() -> None:
     [
         (load_engine("vllm", "0.18.0"), NVFP4, "MI300X", "vllm 0.18.0 loads no nvfp4 weights on MI300X"),
         (VLLM, NVFP4, "MI300X", ""),
+        (
+            SGLANG,
+            replace(DEEPSEEK, quantization="modelopt"),
+            "MI300X",
+            "loads no weights of quant_method modelopt on MI",
+        ),
+        (VLLM, replace(DEEPSEEK, quantization="modelopt"), "MI300X", ""),
+        (SGLANG, replace(DEEPSEEK, quantization="modelopt"), "H200", ""),
         (SGLANG, NVFP4, "MI355X", "sglang 0.5.23 loads no nvfp4 weights on MI355X"),
         (SGLANG, NVFP4, "H200", ""),
         (

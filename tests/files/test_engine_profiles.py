@@ -9,7 +9,14 @@ from published import config_of
 
 from planner.domain import EngineProfile, LengthProfile, RequestTrace, Scenario
 from planner.errors import InputError
-from planner.files import engine_profiles, load_engine, scenario_document, scenario_from_document
+from planner.files import (
+    engine_profiles,
+    load_engine,
+    load_model,
+    scenario_document,
+    scenario_from_document,
+    shipped_models,
+)
 from planner.files.engines import profile_from_section
 from planner.files.sections import Section
 
@@ -106,11 +113,16 @@ def test_a_version_without_code_for_the_model_is_refused() -> None:
     assert error.value.hint == ("These do: sglang 0.5.18, sglang 0.5.21, sglang 0.5.23, vllm 0.31.0, vllm 0.33.0.")
     for engine in ("vllm", "sglang", None):
         assert read(engine=engine, model=model).model.architecture == "DeepseekV4ForCausalLM"
-    renamed = config_of("minimaxai/minimax-m3") | {"_planner": {"uri": "hf://org/m3", "name": "m3"}}
-    with pytest.raises(InputError) as error:
-        read(model=renamed)
-    assert "engine must be one that loads MiniMaxM3ForCausalLM" in error.value.message
-    assert error.value.hint == "No version with a profile does; `engine: null` plans without one."
+    text_alone = config_of("minimaxai/minimax-m3") | {"_planner": {"uri": "hf://org/m3", "name": "m3"}}
+    assert read(model=text_alone).model.architecture == "MiniMaxM3SparseForConditionalGeneration"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_newest_versions_load_all_shipped_models(engine: str) -> None:
+    unknown = {name for name in shipped_models() if not load_engine(engine).loads(load_model(name).architecture)}
+    assert unknown == set()
+    assert not load_engine(engine).loads("FooForCausalLM")
+    assert EngineProfile().loads("FooForCausalLM")
 
 
 def a_profile(**changes: Any) -> Section:

@@ -288,7 +288,7 @@ STATED: dict[str, dict[str, str]] = {
         "shared expert of 2,048 columns": SOURCE,
         "not over 11, 13 or 17": MEANING,
     },
-    "observing": {"| figure | told by": MEANING, "vLLM 0.18.0, 0.23.0 and 0.33.0": SOURCE},
+    "observing": {"| figure | told by": MEANING, "vLLM 0.18.0, 0.31.0 and 0.33.0": SOURCE},
     "watching": {"ISO 8601": SOURCE},
     "studies": {
         "On 20 machines all but": ASKED,

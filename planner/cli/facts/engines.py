@@ -53,6 +53,8 @@ def _rules(profile: "EngineProfile") -> _Rows:
     for rule in profile.precisions:
         gpus = ", ".join(rule.families) or f"compute capability {rule.from_capability:.1f} and above"
         yield "weights", f"{rule.format} on {rule.vendor}, {gpus}: {rule.arithmetic.replace('_', ' ')}"
+    for method in profile.methods:
+        yield "weights", f"none of quant_method {', '.join(method.without)} on {method.vendor}"
     for pair in profile.transfer:
         agreed = f"; across generations one {pair.agree}" if pair.agree else ""
         yield "KV transfer", f"{' and '.join(pair.vendors)}: {', '.join(pair.backends) or 'nothing known'}{agreed}"

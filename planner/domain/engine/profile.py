@@ -147,6 +147,14 @@ class PrecisionRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MethodRule:
+    """What a vendor's GPUs do not load, by the names of config.json, in whichever format its weights are."""
+
+    vendor: str
+    without: Annotated[tuple[str, ...], Key("as quant_method calls them")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransferRule:
     """How caches go between GPUs of two vendors, and what their engines must agree in across generations."""
 
@@ -178,6 +186,7 @@ class EngineProfile:
     greatest_batch: Annotated[_Count, Key("sequences of an attention group; 0: no limit")] = 0
     latent_fp8_cache_from: Annotated[float, Bounds(low=0, high=100), Key("compute capability")] = 0.0
     precisions: tuple[PrecisionRule, ...] = ()
+    methods: tuple[MethodRule, ...] = ()
     transfer: tuple[TransferRule, ...] = ()
     sources: tuple[str, ...] = ()
 
@@ -199,6 +208,10 @@ class EngineProfile:
             return Arithmetic.NATIVE
         rules = [rule for rule in self.precisions if rule.format is weights and rule.holds(gpu)]
         return next((rule.arithmetic for rule in rules), None)
+
+    def takes_method(self, gpu: GpuSpec, quantization: str) -> bool:
+        """Whether it loads what config.json calls so on `gpu`."""
+        return not any(rule.vendor == gpu.vendor.upper() and quantization in rule.without for rule in self.methods)
 
     def stages_hand_over(self, phase: Phase) -> bool:
         """Whether servers of several stages take part in handing KV caches over."""

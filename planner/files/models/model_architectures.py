@@ -72,18 +72,25 @@ class ModuleNames:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Architecture:
     """How the layers of an architecture are read. `nested`: they stand under `text_config`, beside a tower that reads
-    images; `activation`: of its feed-forward blocks; `own_key`: what others do not have."""
+    images; `activation`: of its feed-forward blocks; `own_key`: what others do not have; `served`: the class that its
+    repository and engines have, where it is a text model's alone."""
 
     layers: Callable[[ModelSection], list[Layer]]
     nested: bool = False
     activation: str = "silu"
     own_key: str = ""
+    served: str = ""
     names: ModuleNames = ModuleNames()
 
 
 def text_section(config: ModelSection) -> ModelSection:
     """Where a config describes the language model: itself, or under `text_config`."""
     return config.inner("text_config") if not config.is_empty("text_config") else config
+
+
+def served_class(config: ModelSection) -> str:
+    """The class that engines look for."""
+    return _architecture(config).served or config.texts("architectures")[0]
 
 
 def module_names(config: ModelSection) -> ModuleNames:
@@ -251,7 +258,12 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "MiMoForCausalLM": _Architecture(layers=_qwen3),
         "MiMoV2FlashForCausalLM": _Architecture(layers=read_mimo_v2),
         "MiniMaxM2ForCausalLM": _Architecture(layers=_minimax_m2, names=_MINIMAX),
-        "MiniMaxM3ForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai", names=_MINIMAX),
+        "MiniMaxM3ForCausalLM": _Architecture(
+            served="MiniMaxM3SparseForConditionalGeneration",
+            layers=read_minimax_m3,
+            activation="swigluoai",
+            names=_MINIMAX,
+        ),
         "MiniMaxM3SparseForCausalLM": _Architecture(layers=read_minimax_m3, activation="swigluoai"),
         "MiniMaxM3SparseForConditionalGeneration": _Architecture(
             layers=read_minimax_m3, nested=True, activation="swigluoai", names=_MINIMAX
@@ -265,7 +277,7 @@ _ARCHITECTURES: Mapping[str, _Architecture] = MappingProxyType(
         "Qwen3NextForCausalLM": _Architecture(layers=read_qwen35_moe, names=ModuleNames(shared="mlp.shared_expert")),
         "Qwen3VLForConditionalGeneration": _Architecture(layers=_qwen3, nested=True),
         "Qwen3VLMoeForConditionalGeneration": _Architecture(layers=_qwen3_moe, nested=True),
-        "Step3p7FlashForCausalLM": _Architecture(layers=read_step3),
+        "Step3p7FlashForCausalLM": _Architecture(layers=read_step3, served="Step3p7ForConditionalGeneration"),
         "Step3p7ForConditionalGeneration": _Architecture(layers=read_step3, nested=True),
     }
 )

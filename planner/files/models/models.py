@@ -20,6 +20,7 @@ from planner.files.models.model_architectures import (
     grouped_layers,
     module_names,
     read_layers,
+    served_class,
     text_section,
 )
 from planner.files.models.model_documents import MODEL_SPEC_KEY, ModelSection, model_from_document
@@ -133,7 +134,7 @@ def _from_hugging_face(config: ModelSection, section: ModelSection, name: str) -
         tower_width=tower_width,
         tower_patches=tower_patches,
         residual_streams=text.whole("hc_mult", 1, low=1),
-        architecture=config.texts("architectures")[0],
+        architecture=served_class(config),
         quantization=quantization_method(config),
         weight_block=read_weight_block(config),
         own_code=section.flag("own_code", "auto_map" in config and not config.is_empty("auto_map")),

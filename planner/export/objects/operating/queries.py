@@ -20,8 +20,8 @@ What each engine calls its metrics, by version.
 | TTFT, decode server | from arrival there: the cache's way, a place, a step | the user's: both are asked at once |
 | TPOT | of a request, mean over its answer | of a token; of a request from 0.5.23 on |
 
-Sources: vllm/v1/metrics/loggers.py and stats.py of vLLM 0.18.0, 0.23.0 and 0.33.0; sglang/srt/observability/
-metrics_collector.py and managers/tokenizer_manager.py of SGLang 0.5.14, 0.5.18 and 0.5.23.
+Sources: vllm/v1/metrics/loggers.py and stats.py of vLLM 0.18.0, 0.31.0 and 0.33.0; sglang/srt/observability/
+metrics_collector.py and managers/tokenizer_manager.py of SGLang 0.5.18, 0.5.21 and 0.5.23.
 """
 
 import re
