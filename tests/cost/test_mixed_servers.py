@@ -175,6 +175,10 @@ class TestOneLength:
 
 
 def test_a_buckets_rate_is_the_harmonic_mean_of_its_ranges_at_the_same_batch() -> None:
+    """Of a server of one rank; of several, long prompts fill one rank while the others wait."""
+    several = np.array([shape.dp > 1 for shape, _ in OPTIONS])
+    assert several.any()
+    assert not several.all()
     for batch in (1, 8, 32):
         fits, rates = SERVERS.full_rps(BUCKETS, NO_LEVELS, batch)
         for bucket, (first, after) in enumerate(INTERVALS):
@@ -183,7 +187,11 @@ def test_a_buckets_rate_is_the_harmonic_mean_of_its_ranges_at_the_same_batch() -
             weights = BUCKETS.weights[bucket][list(ranges)]
             both = (fits[:, bucket] > 0) & (alone > 0).all(axis=1)
             assert both.any()
-            assert rates[both, bucket] == pytest.approx(1 / (weights / alone[both]).sum(axis=1))
+            harmonic = 1 / (weights / np.where(alone > 0, alone, 1)).sum(axis=1)
+            single, shared = both & ~several, both & several
+            assert rates[single, bucket] == pytest.approx(harmonic[single])
+            assert (rates[shared, bucket] <= harmonic[shared] * (1 + 1e-9)).all()
+            assert (rates[shared, bucket] >= 0.5 * harmonic[shared]).all()
 
 
 def test_without_prompts_to_take_in_it_is_a_decode_server() -> None:

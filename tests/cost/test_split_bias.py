@@ -82,7 +82,7 @@ def test_the_bias_towards_split_pools_is_what_measurements_say() -> None:
             if all(expected.values()):
                 won = rates[ServingForm.SPLIT] / rates[ServingForm.AGGREGATED]
                 ratios.append(expected[ServingForm.SPLIT] / expected[ServingForm.AGGREGATED] / won)
-    assert len(ratios) == 42
+    assert len(ratios) == 49
     assert median(ratios) - 1 == pytest.approx(SPLIT_BIAS, abs=0.02)
     low, _, high = quantiles(ratios, n=4)
     assert (low, high) == pytest.approx((0.7, 2.5), abs=0.3)

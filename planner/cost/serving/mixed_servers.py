@@ -19,7 +19,7 @@
 | e1, e2, e3 | sums of the passes' lengths, of their squares and cubes, for each pass of the sequences | ms^k |
 | S, u | e3 / e2; e2^2 / (e1 e3) times the chance that a pass is under way, 1 - exp(-dp b) | ms, 1 |
 
-Time shares add up: at one b the rate on a bucket is the harmonic mix of the rates on its ranges.
+Time shares add up: at one b the rate on a bucket is the harmonic mix of the rates on its ranges, where one rank is all.
 TPOT is judged where the caches of a batch are z sd(c) / sqrt(b) above their mean, and where z sqrt(v / b) more prompts
 than the mean come in the course of an answer: as many as are in answer, b, by Little's law. Both together as the root
 of the sum of squares. b fits as with decode servers, in what the buffers of a pass of `budget` tokens leave.
