@@ -186,6 +186,16 @@ def served_lines(engine: str, name: str, kind: str, parallel: ParallelConfig) ->
         yield from lines(render(plan, target="lws", engine=engine), plan, engine, config)
 
 
+def assert_accepted(engine: str, named_lines: Sequence[tuple[str, Case]]) -> None:
+    answers = asked(engine, [case for _, case in named_lines])
+    refused = [
+        f"{name}: {answer.error}\n{' '.join(case.arguments)}"
+        for (name, case), answer in zip(named_lines, answers, strict=True)
+        if not answer.accepted
+    ]
+    assert not refused, "\n".join(refused)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_models_of_2026_are_served(engine: str) -> None:
     """The models' own classes and configurations judge their lines."""
@@ -197,13 +207,7 @@ def test_models_of_2026_are_served(engine: str) -> None:
         for parallel in parallels
         for line in served_lines(engine, name, kind, parallel)
     ]
-    answers = asked(engine, [case for _, case in asked_lines])
-    refused = [
-        f"{name}: {answer.error}\n{' '.join(case.arguments)}"
-        for (name, case), answer in zip(asked_lines, answers, strict=True)
-        if not answer.accepted
-    ]
-    assert not refused, "\n".join(refused)
+    assert_accepted(engine, asked_lines)
     assert {name for name, _ in asked_lines} == {name for name, *_ in SERVED}
 
 
@@ -244,13 +248,7 @@ def test_plans_of_models_of_2026_are_replayed_and_served(engine: str, request: p
         asked_lines += [
             (name, line.case) for line in lines(render(plan, target="lws", engine=engine), plan, engine, config)
         ]
-    answers = asked(engine, [case for _, case in asked_lines])
-    refused = [
-        f"{name}: {answer.error}\n{' '.join(case.arguments)}"
-        for (name, case), answer in zip(asked_lines, answers, strict=True)
-        if not answer.accepted
-    ]
-    assert not refused, "\n".join(refused)
+    assert_accepted(engine, asked_lines)
 
 
 @cache

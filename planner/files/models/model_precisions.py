@@ -7,8 +7,9 @@ Each matrix of each layer is looked up; a part of the model counts as the mean o
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import lcm
+from typing import Any
 
 from planner.domain.model import DenseFfn, Experts, LinearAttention, WeightFormat
 from planner.files.models.model_architectures import ModuleNames, text_section
@@ -38,12 +39,17 @@ class WeightBytes:
     output head; `formats` of those that are quantised, where sizes do not tell, `weight_only` where these are unpacked
     before they are multiplied."""
 
-    weights: float
-    experts: float
-    shared: float | None = None
-    head: float = HALF_BYTES
+    weight_bytes: float
+    expert_bytes: float
+    shared_bytes: float | None = None
+    head_bytes: float = HALF_BYTES
     formats: tuple[WeightFormat, ...] = ()
     weight_only: bool = False
+
+    @property
+    def of_model(self) -> dict[str, Any]:
+        """The fields of a ModelSpec that it tells."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def read_precision(
@@ -53,11 +59,13 @@ def read_precision(
     if "weight_bytes" in section:
         weights = section.number("weight_bytes", above=0, high=8)
         default = _MXFP4_BYTES if quantization_method(config) == "mxfp4" else weights
-        return WeightBytes(weights=weights, experts=section.number("expert_bytes", default=default, above=0, high=8))
+        experts = section.number("expert_bytes", default=default, above=0, high=8)
+        return WeightBytes(weight_bytes=weights, expert_bytes=experts)
     quantization = _quantization(config)
     if not len(quantization):
         size = _unquantised(config)
-        return WeightBytes(weights=size, experts=section.number("expert_bytes", default=size, above=0, high=8))
+        experts = section.number("expert_bytes", default=size, above=0, high=8)
+        return WeightBytes(weight_bytes=size, expert_bytes=experts)
     scheme = read_scheme(quantization, quantization_method(config))
     scheme = Scheme(usual=scheme.usual, rules=scheme.rules + expert_rules(text_section(config), names.experts))
     matrices = [
@@ -65,14 +73,15 @@ def read_precision(
         _Matrix(part=_HEAD, module=_HEAD, weights=hidden_size),
     ]
     stated = _means(matrices, _stored(matrices, scheme, quantization, len(layers)))
-    return replace(stated, experts=section.number("expert_bytes", default=stated.experts, above=0, high=8))
+    experts = section.number("expert_bytes", default=stated.expert_bytes, above=0, high=8)
+    return replace(stated, expert_bytes=experts)
 
 
 def read_kv_bytes(config: ModelSection, section: ModelSection, precision: WeightBytes) -> float:
     """Bytes per cached element: what `_planner.kv_bytes` or the checkpoint says, else FP8 for weights that are
     multiplied in no more, and 16 bits for others."""
-    small = precision.weights <= _FP8_BYTES and not precision.weight_only
-    default = _FP8_BYTES if small or _cache_is_fp8(config) else max(precision.weights, HALF_BYTES)
+    small = precision.weight_bytes <= _FP8_BYTES and not precision.weight_only
+    default = _FP8_BYTES if small or _cache_is_fp8(config) else max(precision.weight_bytes, HALF_BYTES)
     return section.number("kv_bytes", default=default, above=0, high=8)
 
 
@@ -238,10 +247,10 @@ def _means(matrices: Sequence[_Matrix], stored: Sequence[Stored]) -> WeightBytes
     shared = mean("shared", experts)
     formats = tuple(sorted({kind.format for kind in stored if kind.format is not None}))
     return WeightBytes(
-        weights=weights,
-        experts=experts,
-        shared=None if shared == experts else shared,
-        head=mean(_HEAD, HALF_BYTES),
+        weight_bytes=weights,
+        expert_bytes=experts,
+        shared_bytes=None if shared == experts else shared,
+        head_bytes=mean(_HEAD, HALF_BYTES),
         formats=() if formats == WeightFormat.of((weights, experts)) else formats,
         weight_only=any(kind.weight_only for kind in stored),
     )

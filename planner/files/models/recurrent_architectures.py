@@ -65,16 +65,8 @@ def read_kimi_linear(config: ModelSection) -> list[Layer]:
     weights."""
     layers, linear = layer_count(config), config.inner("linear_attn_config")
     heads, width = linear.integer("num_heads", low=1), linear.integer("head_dim", low=1)
-    delta = LinearAttention(
-        key_heads=heads,
-        value_heads=heads,
-        key_dim=width,
-        value_dim=width,
-        convolution=linear.integer("short_conv_kernel_size", low=1),
-        channels=True,
-        decay_rank=width,
-        gate_rank=0 if linear.flag("use_full_rank_gate", False) else width,
-    )
+    gate_rank = 0 if linear.flag("use_full_rank_gate", False) else width
+    delta = replace(_kimi_delta(linear, heads, width), decay_rank=width, gate_rank=gate_rank)
     gate = Gate.ELEMENTS if config.flag("mla_use_output_gate", False) else Gate.NONE
     full = replace(mla_attention(config), gate=gate)
     listed = {key: linear.integers(key, low=1, high=layers) for key in ("full_attn_layers", "kda_layers")}
@@ -84,6 +76,17 @@ def read_kimi_linear(config: ModelSection) -> list[Layer]:
     first, step = config.integer("first_k_dense_replace", low=0, high=layers), config.whole("moe_layer_freq", 1, low=1)
     indices = tuple(layer for layer in range(first, layers) if layer % step == 0)
     return mixed_layers(config, kinds, indices, _kimi_experts)
+
+
+def _kimi_delta(config: ModelSection, heads: int, width: int) -> LinearAttention:
+    return LinearAttention(
+        key_heads=heads,
+        value_heads=heads,
+        key_dim=width,
+        value_dim=width,
+        convolution=config.integer("short_conv_kernel_size", low=1),
+        channels=True,
+    )
 
 
 def _kimi_experts(config: ModelSection) -> Experts:
@@ -112,14 +115,7 @@ def read_bailing_hybrid(config: ModelSection) -> list[Layer]:
         raise config.fault("no_kda_lora", "true: decays and gates that are projected directly", hint=UNKNOWN)
     config.one_of("gated_attention_proj_granularity_type", ("head_wise",), default="head_wise")
     width = config.integer(_spelt(config, "linear_head_dim", "head_dim"), low=1)
-    delta = LinearAttention(
-        key_heads=heads,
-        value_heads=heads,
-        key_dim=width,
-        value_dim=width,
-        convolution=config.integer("short_conv_kernel_size", low=1),
-        channels=True,
-    )
+    delta = _kimi_delta(config, heads, width)
     full, step = replace(mla_attention(config), gate=Gate.HEADS), config.integer("layer_group_size", low=1)
     kinds = [delta if (layer + 1) % step else full for layer in range(layers)]
     first = config.integer("first_k_dense_replace", low=0, high=layers)
