@@ -10,12 +10,10 @@ where layers keep a state:
 | b | block: a ceil(S / (a t)), the fewest tokens that take as much as a state | tokens |
 | F, R | layers without state, with one | 1 |
 | G | layers of a group: the fewer of F and R | 1 |
-| c | states of a sequence: STATES, and one for each drafted token | 1 |
+| c | states of a sequence: those that the engine keeps (`kept_states`), and one for each drafted token | 1 |
 
 bytes = G b t (ceil(s / b) ceil(F / G) + c ceil(R / G)): a state takes a whole block, and so does the end of a sequence.
 So vLLM 0.33 counts (`_align_hybrid_block_size`, `_get_kv_cache_groups_uniform_page_size`, `MambaSpec`).
-STATES: the last one, the one that is written, and one at the prompt's end for those that begin alike; SGLang 0.5.23 has
-as many for each running request (MAMBA_CACHE_SIZE_MAX_RUNNING_REQUESTS_RATIO).
 """
 
 from collections.abc import Iterable
@@ -30,8 +28,6 @@ from planner.cost.layers import Decoded, Intake, LayerWork, cost_of
 from planner.cost.layers.compressed import packed_bytes
 from planner.domain import Attention, ModelSpec
 from planner.domain.model import CompressedAttention
-
-STATES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +88,10 @@ def _cached(model: ModelSpec, kinds: Iterable[tuple[Attention, int]], length: Ar
     return as_array(sum(count * cost_of(kind).cached(kind, length, tp, model.kv_bytes) for kind, count in kinds))
 
 
-def reserved_bytes(model: ModelSpec, length: Array, tp: Array, *, states: int = STATES) -> Array:
-    """What an engine sets aside for a sequence of `length` tokens on one GPU of a group (bytes)."""
+def reserved_bytes(model: ModelSpec, length: Array, tp: Array, *, states: int | None = None) -> Array:
+    """What an engine sets aside for a sequence of `length` tokens on one GPU of a group (bytes). `states`: None for
+    those of a sequence that is worked on."""
+    kept = model.kept_states if states is None else states
     stateful, plain = _parted(model)
     compressed = [(kind, count) for kind, count in plain if isinstance(kind, CompressedAttention)]
     if len(compressed) == len(plain) and not stateful and any(kind.ratio for kind, _ in compressed):
@@ -101,13 +99,13 @@ def reserved_bytes(model: ModelSpec, length: Array, tp: Array, *, states: int = 
     if not stateful:
         return cache_bytes_per_sequence(model, length, tp)
     if not plain:
-        return states * cache_bytes_per_sequence(model, length, tp)
+        return kept * cache_bytes_per_sequence(model, length, tp)
     counts = [sum(count for _, count in kinds) for kinds in (stateful, plain)]
     group = min(counts)
     of_states, of_others = (-(-count // group) for count in counts)
     block = block_tokens(model, tp)
     page = block * _cached(model, plain, as_array(1.0), tp) / counts[1]
-    return np.asarray(group * page * (ceil_divide(length, block) * of_others + states * of_states))
+    return np.asarray(group * page * (ceil_divide(length, block) * of_others + kept * of_states))
 
 
 def block_tokens(model: ModelSpec, tp: Array) -> Array:

@@ -113,7 +113,7 @@ def cache_gb(
     """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB), that of what drafts with it.
     `states`: of a sequence, where layers keep one (None: of one that is worked on)."""
     layer_share = ceil_divide(model.layers, pp) / model.layers
-    held = attention.STATES + (0 if draft is None else draft.tokens) if states is None else states
+    held = model.kept_states + (0 if draft is None else draft.tokens) if states is None else states
     each = attention.reserved_bytes(model, as_array(length), as_array(tp), states=held) * layer_share
     if draft is not None:
         each = each + draft.copies * attention.reserved_bytes(draft.layer, as_array(length), as_array(tp))

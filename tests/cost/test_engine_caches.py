@@ -80,7 +80,7 @@ def test_states_bound_the_batch() -> None:
     assert short == long  # of a block all is set aside
     page = short / 15 / (1 + 3 * 3)  # 15 full layers, 45 with a state
     assert 1 <= page / (model.state_bytes / 45) < 1.04
-    drafting = attention.reserved_bytes(model, one, one, states=attention.STATES + 1)
+    drafting = attention.reserved_bytes(model, one, one, states=model.kept_states + 1)
     assert float(drafting - short) == pytest.approx(45 * page)
     assert float(memory.cache_gb(model, length=1, batch=2, tp=1)) == pytest.approx(2 * short / 1e9)
     drafted = draft_of(model, CostSettings(mtp_tokens=1))

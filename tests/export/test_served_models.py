@@ -90,7 +90,8 @@ def test_towers_stay_out_where_text_alone_is_planned() -> None:
 
 def test_sglang_keeps_as_many_states_as_its_sequences_need() -> None:
     groups = ParallelConfig(tp=4, dp=2)
-    told = launches("sglang", QWEN, Phase.MIXED, groups).leader.arguments
+    assert load_engine("sglang").kept_states == 5  # mem_cache/kv_cache_configurator.py, _calculate_mamba_ratio
+    told = launches("sglang", replace(QWEN, kept_states=5), Phase.MIXED, groups).leader.arguments
     assert "--max-running-requests=32" in told
     assert "--max-mamba-cache-size=160" in told
     decode = launches("sglang", QWEN, Phase.DECODE).leader.arguments  # without prefixes it counts them itself

@@ -28,7 +28,7 @@ Refused = Callable[..., None]
 
 _LATER = (
     *("own_code", "tower_parameters", "tower_width", "tower_patches", "shared_bytes", "head_bytes", "formats"),
-    *("weight_only", "residual_streams", "assumed", "architecture", "quantization", "weight_block"),
+    *("weight_only", "kept_states", "residual_streams", "assumed", "architecture", "quantization", "weight_block"),
 )
 """Fields that older documents lack."""
 

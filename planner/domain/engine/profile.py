@@ -16,7 +16,7 @@ from planner.domain.gpu import GpuSpec
 from planner.domain.keys import Bounds, Key, Mapped
 from planner.domain.layout import Phase
 from planner.domain.model import MlaAttention, WeightFormat
-from planner.domain.model.spec import ModelSpec
+from planner.domain.model.spec import KEPT_STATES, ModelSpec
 
 _Count = Annotated[int, Bounds(low=0, high=1_000_000)]
 _UNKNOWN_FAMILIES = ("any", "other")
@@ -166,9 +166,9 @@ class TransferRule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineProfile:
     """One version of an engine. `images`: by GPU family, else by vendor. `architectures` that it has code for, empty:
-    nothing is known. `greatest_batch`: sequences of an attention
-    group that it runs at once, 0: no limit. `latent_fp8_cache_from`: compute capability from which an FP8 cache of
-    latent attention is read."""
+    nothing is known. `greatest_batch`: sequences of an attention group that it runs at once, 0: no limit.
+    `latent_fp8_cache_from`: compute capability from which an FP8 cache of latent attention is read. `kept_states`: room
+    for so many of a sequence that is worked on."""
 
     name: str = ""
     version: str = ""
@@ -185,6 +185,7 @@ class EngineProfile:
     )
     greatest_batch: Annotated[_Count, Key("sequences of an attention group; 0: no limit")] = 0
     latent_fp8_cache_from: Annotated[float, Bounds(low=0, high=100), Key("compute capability")] = 0.0
+    kept_states: Annotated[int, Bounds(low=1, high=64), Key("of a sequence, where layers keep one")] = KEPT_STATES
     precisions: tuple[PrecisionRule, ...] = ()
     methods: tuple[MethodRule, ...] = ()
     transfer: tuple[TransferRule, ...] = ()

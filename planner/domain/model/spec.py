@@ -23,6 +23,9 @@ from planner.domain.model import (
 MOST_CONTEXT = 100_000_000
 
 EMBEDDING_BYTES = 2
+KEPT_STATES = 3
+"""Of a sequence that is worked on: the last one, the one that is written, and one at the prompt's end for prompts that
+begin alike. So vLLM 0.33 counts."""
 _DISPATCH_AND_COMBINE_BYTES = 3
 _RESIDENT_COPIES = 8  # hidden states at once: residual, norm, projections in and out
 
@@ -42,6 +45,7 @@ class ModelSpec:
     that are quantised, where their sizes do not tell; `weight_only`: these are unpacked to 16 bits before they are
     multiplied.
     `residual_streams`: hidden states that hyper-connections carry side by side through the layers.
+    `kept_states`: room that the engine keeps for states of a sequence, where layers have one.
     `mtp_layers` predict further tokens (one transformer layer each, kept out of `parameters`).
     `uri` is where an engine loads the weights from; `own_code`: the repository there brings code of its own that an
     engine has to be allowed to run. What engines choose their layers by: `architecture` (the class that config.json
@@ -63,6 +67,7 @@ class ModelSpec:
     formats: tuple[WeightFormat, ...] = ()
     weight_only: bool = False
     kv_bytes: _Bytes = 1.0
+    kept_states: Annotated[int, Bounds(low=1, high=64)] = KEPT_STATES
     mtp_layers: Annotated[int, Bounds(low=0, high=MOST_LAYERS)] = 0
     tied_embeddings: bool = False
     tower_parameters: Annotated[int, Bounds(low=0)] = 0

@@ -51,9 +51,6 @@ _EAGLE = "EAGLE3"
 _LOW_LATENCY_TOKENS_FLOOR = 128  # SGLang's own default
 _MODES = MappingProxyType({Phase.PREFILL: "normal", Phase.DECODE: "low_latency", Phase.MIXED: "auto"})
 _MIXED_CHUNK = "enable-mixed-chunk"
-# What it keeps of states a sequence while it caches prefixes (mem_cache/kv_cache_configurator.py,
-# _calculate_mamba_ratio); unasked, states would take half of the memory that the weights leave.
-_STATES_EACH = 5
 GROUP_FLAGS = frozenset({"nnodes", "node-rank", "dist-init-addr"})
 """Flags by which the pods of a copy find each other."""
 # what `read_server` reads, and what tells how the pods of a copy share it
@@ -189,7 +186,8 @@ def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
     if island.mixed and not island.draft_tokens:
         rows += [(_MIXED_CHUNK, None)]
     if island.mixed and island.model.stateful:
-        rows += [("max-mamba-cache-size", island.batch_size * dp * _STATES_EACH)]
+        # unasked, states would take half of the memory that the weights leave
+        rows += [("max-mamba-cache-size", island.batch_size * dp * island.model.kept_states)]
     if island.model.kv_bytes == 1:
         rows += [("kv-cache-dtype", "fp8_e4m3")]
     elif needs_cache_format(island.model):

@@ -122,7 +122,16 @@ _FFNS: dict[str, type[Ffn]] = {"dense": DenseFfn, "experts": Experts}
 _ADDED = frozenset(
     {
         *("own_code", "architecture", "quantization", "weight_block", "residual_streams", "assumed"),
-        *("shared_bytes", "head_bytes", "formats", "weight_only", "tower_parameters", "tower_width", "tower_patches"),
+        *(
+            "shared_bytes",
+            "head_bytes",
+            "formats",
+            "weight_only",
+            "kept_states",
+            "tower_parameters",
+            "tower_width",
+            "tower_patches",
+        ),
     }
 )
 """What documents of before it was known do not say."""

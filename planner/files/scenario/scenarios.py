@@ -227,7 +227,10 @@ def _question(
     inventory, inventory_inputs = read_inventory(document, cluster, placement)
     cost_section = document.section("cost", optional=True)
     cost, cost_inputs = read_cost(cost_section, base, model)
+    engine = require_loaded(document, read_engine(document), model)
     model = replace(model, kv_bytes=cost.kv_cache_dtype.element_bytes(model.kv_bytes))
+    if model.stateful:
+        model = replace(model, kept_states=engine.kept_states)
     require_prefix(cost_section, cost, workload)
     objective, objective_inputs = read_objective(objective_section(document), base)
     assignment = read_record(AssignmentSettings, document.section("assignment", optional=True))
@@ -246,7 +249,7 @@ def _question(
         network=network,
         cluster=cluster,
         placement=placement,
-        engine=require_loaded(document, read_engine(document), model),
+        engine=engine,
         routing=read_routing(document.section("routing", optional=True)),
         simplicity=document.number("simplicity", default=SIMPLICITY, low=0, below=1),
         serving=document.choice("serving", ServingForm) if "serving" in document else DEFAULT_SERVING,
