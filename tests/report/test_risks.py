@@ -1,4 +1,5 @@
-"""What must be read before a plan is trusted: single points of failure, bursts, odds below even, estimated prices."""
+"""What must be read before a plan is trusted: single points of failure, bursts, layers that no fit has seen, odds below
+even, estimated prices."""
 
 from dataclasses import replace
 
@@ -7,8 +8,9 @@ from bucketed_plans import bucketed
 from hand_made_plan import build_plan
 
 from planner import files
-from planner.domain import InventoryItem, ObjectiveKind, ObjectiveSettings, Plan
-from planner.domain.efficiency import RateBand
+from planner.domain import InventoryItem, ObjectiveKind, ObjectiveSettings, Phase, Plan
+from planner.domain.efficiency import Origin, RateBand
+from planner.domain.plan import Estimate
 from planner.domain.serving.server import NodeLoss
 from planner.domain.watching import WatchLog, WatchSettings, WatchTally
 from planner.report import plan_page, summary
@@ -73,6 +75,27 @@ def test_estimated_prices_are_told_where_money_counts(plan: Plan) -> None:
     assert "help to decide the answer**: estimates for H20-3E (1.47 USD/hour)" in of(bought, "publishes")[0]
     own = replace(inventory, items=(*inventory.items[:-1], replace(guessed, price_usd_per_gpu_hour=2.0)))
     assert not of(replace(bought, scenario=replace(bought.scenario, inventory=own)), "publishes")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("deepseek-v3", ""),
+        ("gpt-oss-120b", ""),
+        ("glm-5-fp8", "best 2,048 tokens by an indexer"),
+        ("nemotron-3-super-fp8", "Mamba2, 128 heads"),
+        ("qwen3.5-397b-a17b", "gated delta, 64 heads"),
+    ],
+)
+def test_layers_that_no_fit_has_seen_are_named(plan: Plan, name: str, words: str) -> None:
+    """Unless the user measured every rate."""
+    estimated = replace(plan.scenario, model=files.load_model(name))
+    carried = Estimate(gpu="H20", phase=Phase.DECODE, origin=Origin.CARRIED, source="made up")
+    rates = replace(plan.provenance, estimates=(carried,))
+    told = of(replace(plan, scenario=estimated, provenance=rates), "not fitted")
+    assert [words in text for text in told] == ([True] if words else [])
+    own = replace(rates, estimates=(replace(carried, origin=Origin.USER),))
+    assert not of(replace(plan, scenario=estimated, provenance=own), "not fitted")
 
 
 def test_the_page_and_the_summary_begin_with_them(plan: Plan) -> None:

@@ -60,10 +60,14 @@ def _bursts(plan: Plan) -> Iterator[str]:
         )
 
 
+def unmeasured_layers(plan: Plan) -> tuple[str, ...]:
+    """The model's layers that rates were not fitted to, in words; none where the user measured every rate."""
+    carried = any(estimate.origin is not Origin.USER for estimate in plan.provenance.estimates)
+    return plan.scenario.model.unmeasured if carried else ()
+
+
 def _unmeasured_layers(plan: Plan) -> Iterator[str]:
-    """Layers that no measurement is of."""
-    layers = plan.scenario.model.unmeasured
-    if layers and any(estimate.origin is not Origin.USER for estimate in plan.provenance.estimates):
+    if layers := unmeasured_layers(plan):
         yield (
             f"**Rates were not fitted to models with such layers**: {escaped('; '.join(layers))}. They follow from "
             "arithmetic and memory traffic, and the band is carried over from models with other layers. Measure one "

@@ -15,6 +15,7 @@ from planner.report.buckets.headline import given_up_words
 from planner.report.buckets.view import bound_span, bounds_in, buckets_of, latencies_at, time_span
 from planner.report.kit.quantities import LEFT_OUT, banded_rate, money, signed_range, significant
 from planner.report.plan.certificate import forms_sentence
+from planner.report.plan.notes import unmeasured_layers
 from planner.runs.questions.documents import MoneyAnswer, MoneyQuestion, text_of
 
 MOST_RIVALS = 4
@@ -196,6 +197,11 @@ def _notes(answer: MoneyAnswer) -> list[str]:
         notes.append(f"the price of {estimated} is an estimate, no public one was found: give yours with --prices")
     if parts := _parts_of_nodes(answer):
         notes.append(f"{parts}: where only whole nodes are for rent, say whole_nodes: true in an offer (--offer)")
+    if layers := unmeasured_layers(plan):
+        notes.append(
+            f"rates were not fitted to models with such layers: {'; '.join(layers)}; measure one server before you "
+            "rent many"
+        )
     if not plan.optimal and (answer.gap or 1.0) > WIDE:
         notes.append("the gap is wide: raise search.work_limit in the scenario for a closer proof")
     if plan.outlook.losses and not plan.scenario.survive.share:
