@@ -74,14 +74,14 @@ def test_copies_that_cannot_join_another_island_count_as_touched() -> None:
         ranges={"width": 4096},
         serving="split",
         engine={"name": "vllm", "version": "0.33.0"},
-        objective={"kind": "target", "target_rps": 3},
+        objective={"kind": "target", "target_rps": 5},
         progress=False,
     )
-    fewer = plan.replan(settings={"objective.target_rps": 2}, horizon_hours=1, replay=False)
+    fewer = plan.replan(settings={"objective.target_rps": 4}, horizon_hours=1, replay=False)
     (chosen,) = fewer.frontier[fewer.frontier["chosen"]].to_dict("records")
-    assert (fewer.gpus_touched, chosen["gpus_touched"], chosen["value"]) == (0, 0, 5.0)
+    assert (fewer.gpus_touched, chosen["gpus_touched"], chosen["value"]) == (0, 0, 3.0)
     assert "| USD/hour |" in fewer.summary()
 
-    lost = plan.replan(lost=["H20=12"], settings={"objective.target_rps": 1}, replay=False)
+    lost = plan.replan(lost=["H20=14"], settings={"objective.target_rps": 1}, replay=False)
     assert "- lost: 1 server of h20-2g-prefill-1; of a GPU type idle ones count first" in lost.summary()
     assert f"The new plan: **The {sum(lost.record.plan.fleet.values())} GPUs promise" in lost.summary()
