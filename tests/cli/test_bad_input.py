@@ -53,7 +53,7 @@ SCENARIOS = {
     "tabs": (_altered("ranges: {", "ranges:\n\twidth: {"), ("line 6", "not readable YAML", "spaces, not tabs")),
     "a list": ("- 1\n- 2\n", ("the top level must be a mapping", "list")),
     "empty file": ("", ("the top level must be a mapping", "an empty file")),
-    "unknown model": (_altered("deepseek-v3", "deepseek-v4"), ("model", "'deepseek-v4'", "Did you mean deepseek-v3")),
+    "unknown model": (_altered("deepseek-v3", "deepsek-v3"), ("model", "'deepsek-v3'", "Did you mean deepseek-v3")),
     "unknown workload": (_altered("normal-500-2000", "azure-cod-2023"), ("workload", "Did you mean azure-code-2023")),
     "missing trace": (_altered("normal-500-2000", "gone.csv"), ("workload", "gone.csv", "no such file", "Check")),
     "missing model": (_altered("deepseek-v3", "./gone.json"), ("model", "gone.json", "no such file", "Check")),

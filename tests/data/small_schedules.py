@@ -45,6 +45,7 @@ def small_fleet() -> Scenario:
         "inventory": {"H20": 16},
         "prices_usd_per_gpu_hour": {"H20": 1},
         "ranges": {"width": 4096},
+        "serving": "split",
         "slo": {"ttft_ms": 4000, "tpot_ms": 60, "percentile": 99},
         "search": {"timings": False},
     }

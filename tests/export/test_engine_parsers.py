@@ -241,7 +241,7 @@ def test_plans_of_models_of_2026_are_replayed_and_served(engine: str, request: p
             continue
         model = model_document(replace(published.model_of(name), name="served", uri=f"hf://{name}"))
         deployed = planner.plan(model=model, inventory=inventory, engine=engine, progress=False, **question)
-        replayed = deployed.replay(requests=400, seeds=1, progress=False)
+        replayed = deployed.replay(requests=6000, seeds=1, progress=False)
         assert replayed.holds, name
         plan = deployed.record
         config = {key: value for key, value in published.config_of(name).items() if key != "auto_map"}

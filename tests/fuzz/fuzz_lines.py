@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-GROUPS = ("workload", "cost", "cluster", "study", "simulate")
+GROUPS = ("workload", "model", "cost", "cluster", "study", "simulate")
 
 # what is typed after `planner` | files that it reads; `costly`: takes seconds when it goes through, `long` minutes
 TABLE = """
@@ -76,6 +76,9 @@ gpus --json |
 engines --json |
 engines vllm |
 models --json |
+model show model/config.json --json | model/config.json
+model show deepseek-v3 |
+model add model/config.json --out made.json | model/config.json costly
 workloads |
 docs --out made |
 workload summarize trace.csv --name mine --out made.yaml | trace.csv

@@ -27,7 +27,8 @@ def test_pools_that_lose_two_nodes_are_near_a_bound_that_knows_of_the_loss() -> 
         survive={"nodes": 2, "share": 0.8},
     )
     choice = solve_buckets(Evaluator(question_of(asked)))
-    assert 0.97 * choice.bound <= choice.priced.rate_rps <= choice.bound * (1 + 1e-6)
+    # that long prompts fill one rank of several, the bound of a range does not know
+    assert 0.96 * choice.bound <= choice.priced.rate_rps <= choice.bound * (1 + 1e-6)
 
 
 def test_bursts_leave_what_the_pools_serve_as_they_stand_and_the_loss_is_told_beside() -> None:

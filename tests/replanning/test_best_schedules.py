@@ -14,7 +14,7 @@ import pytest
 from small_schedules import small_fleet
 
 from planner import pipeline
-from planner.domain import Inventory, Plan, Scenario
+from planner.domain import Inventory, ParallelConfig, Plan, Scenario
 from planner.domain.changes import ChangeSettings
 from planner.domain.schedules import (
     ForecastKind,
@@ -48,8 +48,11 @@ def two_types() -> Scenario:
 
 @cache
 def pattern() -> Plan:
-    """A plan whose pools are written over."""
-    return pipeline.plan(small_fleet())
+    """A plan whose pools are written over, of servers of one GPU."""
+    plan = pipeline.plan(small_fleet())
+    first = plan.buckets.pools[0]
+    server = replace(first.server, parallel=ParallelConfig(tp=1, dp=1))
+    return replace(plan, buckets=replace(plan.buckets, pools=(replace(first, server=server),)))
 
 
 def fleet_plan(scenario: Scenario, counts: Sequence[int], tokens_per_step: int = 1024) -> Plan:

@@ -24,7 +24,7 @@ def test_servers_that_stay_have_the_same_pods_in_every_plan() -> None:
     plans = [level.plan for level in small_schedule().levels]
     rendered = [dict(render_plan(plan, target="lws").files) for plan in plans]
     alike = in_turns(plans, rendered)
-    decode = "small-fleet-h20-4g-decode-1"
+    decode = "small-fleet-h20-1g-decode-1"
     seconds = [engines(texts)[decode]["workerTemplate"]["spec"]["terminationGracePeriodSeconds"] for texts in rendered]
     assert len(set(seconds)) > 1  # one by one each plan gives its pods another time
     for first, other in permutations(map(engines, alike), 2):

@@ -135,7 +135,8 @@ def seen_from(value: object, folder: Path | None) -> object:
         return {**value, "config": seen_from(value["config"], folder)}
     if folder is None or not isinstance(value, str) or not ("/" in value or value.lower().endswith(_PATHS)):
         return value
-    stays = Path(value).is_absolute() or not files.is_there(Path.cwd() / value)
+    may_be_id = value.count("/") == 1 and not value.lower().endswith(_PATHS) and not value.startswith(".")
+    stays = Path(value).is_absolute() or (may_be_id and not files.is_there(Path.cwd() / value))
     return value if stays else os.path.relpath(Path.cwd() / value, folder.absolute())
 
 
