@@ -21,12 +21,12 @@ def model_fits(model: ModelSpec, gpus: Iterable[GpuSpec], profile: EngineProfile
 def _fit(context: CostContext, profile: EngineProfile) -> ModelFit:
     tokens, refusal = min(_TOKENS, context.model.max_context), ""
     for size in _SIZES:
-        held = [(shape, _sequences(context, shape, tokens)) for shape in replica_shapes(context, size)]
-        held = [(shape, sequences) for shape, sequences in held if sequences > 0]
-        refused = [refusals(context, Phase.DECODE, shape, profile) for shape, _ in held]
-        taken = tuple(pair for pair, sentences in zip(held, refused, strict=True) if not sentences)
-        if taken:
-            return ModelFit(gpu=context.gpu.name, gpus=size, tokens=tokens, degrees=taken)
+        degrees = [(shape, _sequences(context, shape, tokens)) for shape in replica_shapes(context, size)]
+        fitting = [(shape, sequences) for shape, sequences in degrees if sequences > 0]
+        refused = [refusals(context, Phase.DECODE, shape, profile) for shape, _ in fitting]
+        accepted = tuple(pair for pair, sentences in zip(fitting, refused, strict=True) if not sentences)
+        if accepted:
+            return ModelFit(gpu=context.gpu.name, gpus=size, tokens=tokens, degrees=accepted)
         refusal = next((sentences[0] for sentences in refused), refusal)
     least = f"not on {_SIZES[-1]} GPUs of {context.gpu.memory_gb:g} GB"
     return ModelFit(gpu=context.gpu.name, gpus=0, tokens=tokens, refusal=refusal or least)

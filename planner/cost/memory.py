@@ -113,8 +113,8 @@ def cache_gb(
     """Cache of `batch` sequences of `length` tokens on the fullest GPU of a group (GB), that of what drafts with it.
     `states`: of a sequence, where layers keep one (None: of one that is worked on)."""
     layer_share = ceil_divide(model.layers, pp) / model.layers
-    held = model.kept_states + (0 if draft is None else draft.tokens) if states is None else states
-    each = attention.reserved_bytes(model, as_array(length), as_array(tp), states=held) * layer_share
+    kept_states = model.kept_states + (0 if draft is None else draft.tokens) if states is None else states
+    each = attention.reserved_bytes(model, as_array(length), as_array(tp), states=kept_states) * layer_share
     if draft is not None:
         each = each + draft.copies * attention.reserved_bytes(draft.layer, as_array(length), as_array(tp))
     return np.asarray(each * as_array(batch) / GB)

@@ -32,10 +32,10 @@ RULE = (
 
 
 def _run(number: int, row: Mapping[str, str], model: ModelSpec) -> NamedRun | None:
-    told = re.search(r"silicon_concurrency=(\d+)", row["silicon_data_source"])
-    if told is None or row["mode"] != "agg" or row["system"] not in GPUS or row["precision"] not in BYTES:
+    in_flight = re.search(r"silicon_concurrency=(\d+)", row["silicon_data_source"])
+    if in_flight is None or row["mode"] != "agg" or row["system"] not in GPUS or row["precision"] not in BYTES:
         return None
-    concurrency, prompt, answer = int(told.group(1)), int(row["isl"]), int(row["osl"])
+    concurrency, prompt, answer = int(in_flight.group(1)), int(row["isl"]), int(row["osl"])
     pool = Pool(tp=int(row["tp_size"]), dp=int(row["attention_dp_size"] or 1), ep=int(row["moe_ep_size"] or 1))
     tpot = float(row["silicon_tpot_ms"])
     seconds = (float(row["silicon_ttft_ms"]) + answer * tpot) / 1000

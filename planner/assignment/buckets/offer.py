@@ -156,14 +156,15 @@ class BucketOffer:
     def by_drafts(self) -> "tuple[BucketOffer, ...]":
         """Of servers that decode what others took in, those without drafts and those with them, an offer each: a cache
         that is handed over holds that of the draft's layers, or does not."""
-        found = {option.drafts for row in self.options.values() for option in row} - {None}
-        if len(found) < 2:
+        drafting = {option.drafts for row in self.options.values() for option in row} - {None}
+        if len(drafting) < 2:
             return (self,)
         return tuple(
             replace(
-                self, options={p: tuple(o for o in row if o.drafts in (None, one)) for p, row in self.options.items()}
+                self,
+                options={p: tuple(o for o in row if o.drafts in (None, drafts)) for p, row in self.options.items()},
             )
-            for one in (False, True)
+            for drafts in (False, True)
         )
 
     def served_by(self, place: Place) -> tuple[Place, ...]:

@@ -170,8 +170,10 @@ def _overlap(island: ServingIsland, split: bool) -> list[tuple[str, FlagValue]]:
 
 def _drafts(island: ServingIsland, profile: EngineProfile) -> list[tuple[str, FlagValue]]:
     drafted = draft_tokens(island, profile)
-    own = {"method": profile.drafts.method} if not island.draft_uri else {"method": _EAGLE, "model": island.draft_uri}
-    return [("speculative-config", json.dumps({**own, "num_speculative_tokens": drafted}))] if drafted else []
+    method = (
+        {"method": profile.drafts.method} if not island.draft_uri else {"method": _EAGLE, "model": island.draft_uri}
+    )
+    return [("speculative-config", json.dumps({**method, "num_speculative_tokens": drafted}))] if drafted else []
 
 
 def _limits(island: ServingIsland) -> list[tuple[str, FlagValue]]:
